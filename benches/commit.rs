@@ -1,4 +1,4 @@
-//! What a commit of the heap costs: volatile, and with every flush and fence on memory that stands
+//! What a commit of the heap costs: volatile, and with every flush and fence on memory that is
 //! in for a persistent one (`/dev/shm`).
 //!
 //! `cargo bench --bench commit`. The transaction is that of a SET over an existing key: a new block

@@ -1,8 +1,8 @@
-//! What the hash index costs: look-ups, changes at a constant size, growth.
+//! What the hash index costs: lookups, changes at a constant size, growth.
 //!
 //! `cargo bench --bench index`. Entries are blocks of 16 bytes that hold their key. One iteration
 //! is:
-//! - *hit*, *miss*: one look-up of a uniformly random key that is there, or is not, in a table of a
+//! - *hit*, *miss*: one lookup of a uniformly random key that is there, or is not, in a table of a
 //!   thousand entries (all in the processor's caches) and of a million (few of them);
 //! - *remove and insert*: the oldest entry is taken out and freed, a new one comes, one commit: the
 //!   table's size stays, and no segment splits;

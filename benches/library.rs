@@ -37,7 +37,7 @@ fn key(n: u64) -> [u8; 16] {
     key
 }
 
-/// A store with all keys, and the folder of its pool.
+/// Returns a store with all keys, and the folder of its pool.
 fn store(medium: Medium, value: &[u8]) -> (Perdura, TempDir) {
     let folder = media::folder();
     let options = match medium.domain() {

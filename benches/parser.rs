@@ -1,4 +1,4 @@
-//! What it costs to take a pipelined SET out of a read buffer: our parser beside the
+//! What it costs to take a pipelined SET out of a read buffer: our parser compared with the
 //! `redis-protocol` crate, which reads frames in general and is the right tool wherever a request
 //! path is not in question.
 //!

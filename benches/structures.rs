@@ -5,7 +5,7 @@
 //! where a type has such) or a hundred thousand (a table, a counted tree, linked nodes); an element
 //! is a member of 16 bytes, in a hash with a value of 16. An iteration picks an element uniformly
 //! at random and is one command, or a pair that leaves the structure as large as it was:
-//! - *HGET*, *SISMEMBER*, *ZSCORE*, *ZRANK*, *LINDEX*: one look-up of what is there;
+//! - *HGET*, *SISMEMBER*, *ZSCORE*, *ZRANK*, *LINDEX*: one lookup of what is there;
 //! - *HSET*: it gets another value of the same length; *ZADD*: it gets another score, so that it
 //!   moves;
 //! - *SADD and SREM*, *LPUSH and RPOP*: one element comes, one goes, in two commits;
@@ -62,7 +62,7 @@ impl Client {
     }
 }
 
-/// A member of 16 bytes.
+/// Returns a member of 16 bytes.
 fn member(n: u64) -> [u8; 16] {
     let mut member = *b"member:000000000";
     let mut rest = n;

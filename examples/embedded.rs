@@ -23,7 +23,7 @@ fn open(pool: &Path) -> Result<Perdura, perdura::OpenError> {
     Perdura::open(Options::new(pool).domain(DomainRequest::Process))
 }
 
-/// Moves money between two accounts, for ever, and says after each transfer how many there were.
+/// Moves money between two accounts, forever, and says after each transfer how many there were.
 fn write_until_killed(pool: &Path) -> Result<(), Box<dyn Error>> {
     let store = open(pool)?;
     store.set("greeting", "hello")?;

@@ -1,5 +1,5 @@
 //! A log of measurements in a pool: each is an entry of a stream, the newest thousand are kept, and
-//! the last one stands under a key of its own. Both change in one transaction. Two workers share
+//! the last one is under a key of its own. Both change in one transaction. Two workers share
 //! the measurements out between them, as a group; what the one did not come to acknowledge the
 //! other takes over.
 //!

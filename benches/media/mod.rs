@@ -1,9 +1,9 @@
 //! The media that a benchmark runs on.
 //!
 //! *volatile*: anonymous memory, records and flushes do nothing. *process*: a file in `/dev/shm`,
-//! nothing is flushed; beside the first it shows what records cost, and a shared mapping. *clwb*:
-//! such a file with every flush and fence of persistent memory, which they stand in for: what a
-//! real medium is slower by is not in it.
+//! nothing is flushed; in addition to the first it shows what records cost, and a shared mapping.
+//! *clwb*: such a file with every flush and fence of persistent memory, which they stand in for:
+//! what a real medium is slower by is not in it.
 
 use pmem::DomainRequest;
 use tempfile::TempDir;
@@ -32,7 +32,7 @@ impl Medium {
         }
     }
 
-    /// The domain to ask for; none where there is no file.
+    /// Returns the domain to ask for; none where there is no file.
     pub(crate) fn domain(self) -> Option<DomainRequest> {
         match self {
             Medium::Volatile => None,
@@ -42,7 +42,7 @@ impl Medium {
     }
 }
 
-/// A folder in memory for a pool.
+/// Returns a folder in memory for a pool.
 pub(crate) fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").expect("a folder in /dev/shm")
 }

@@ -17,7 +17,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A new one.
+    /// Returns a new one.
     pub(crate) fn on(medium: Medium) -> Pool {
         let geometry = Geometry { shards: 1, ..Geometry::default() };
         let options = CreateOptions { geometry, ..CreateOptions::default() };

@@ -3,7 +3,7 @@
 //! takes further commands.
 //!
 //! The input is up to four files, separated by two bytes FF: the manifest, the base, two
-//! increments. They lie in memory.
+//! increments. They are in memory.
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
@@ -45,8 +45,8 @@ pub(crate) fn check(data: &[u8]) {
     assert_eq!(longer[..commands.len()], commands);
 }
 
-/// All commands, unless there is an error. As for every reader of a log, those behind a MULTI count
-/// only once its EXEC is there.
+/// Returns all commands, unless there is an error. As for every reader of a log, those after a
+/// MULTI count only once its EXEC is there.
 fn load(options: &Options) -> Option<(Loaded, Vec<Words>, Loader)> {
     let mut loader = Loader::open(options.clone()).ok()?;
     let (mut commands, mut multi) = (Vec::<Words>::new(), None);

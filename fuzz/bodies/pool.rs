@@ -1,7 +1,7 @@
 //! Opening a damaged pool gives an error or a heap whose metadata can be checked and which commits;
 //! never a panic, never an endless loop, never a byte outside of the pool.
 //!
-//! Input that begins with a zero byte is the pool itself, as it lies in the file. Any other is a
+//! Input that begins with a zero byte is the pool itself, as it is in the file. Any other is a
 //! series of changes to a small pool with some records in its rings: a kind, a place of three
 //! bytes, a length, bytes. Since checksums would stop nearly every change at the door, there are
 //! kinds that make the checksum right again.
@@ -17,7 +17,7 @@ use tempfile::NamedTempFile;
 
 const GEOMETRY: Geometry = Geometry { shards: 2, ring_parts: 3, ring_part: 1024, zone_spans: 8 };
 const BOOT: [u8; 16] = [1; 16];
-/// Where the rings of [`GEOMETRY`] begin: behind the shard areas.
+/// Where the rings of [`GEOMETRY`] begin: after the shard areas.
 const RINGS: usize = 16384;
 const HEADERS: [usize; 2] = [0, 4096];
 const HEADER_LEN: usize = 192;
@@ -61,7 +61,7 @@ fn exercise(heap: &Heap, shard: usize) {
     }
 }
 
-/// The small pool with the changes that the input says.
+/// Returns the small pool with the changes that the input says.
 fn changed(mut data: &[u8]) -> Vec<u8> {
     let mut image = base().to_vec();
     while let [kind, a, b, c, len, rest @ ..] = data {
@@ -109,8 +109,8 @@ fn fix_record_checksum(image: &mut [u8], at: usize) {
     }
 }
 
-/// A pool that was left in the middle of its life: blocks allocated and freed, records of one shard
-/// and of both.
+/// Returns a pool that was left in the middle of its life: blocks allocated and freed, records of
+/// one shard and of both.
 fn base() -> &'static [u8] {
     static BASE: OnceLock<Vec<u8>> = OnceLock::new();
     BASE.get_or_init(|| {

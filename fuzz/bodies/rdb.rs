@@ -1,5 +1,5 @@
 //! Reading a dump from any bytes gives an error or values, never a panic, and no more bytes than
-//! compression can account for; a value that was read reads the same from a payload that was sealed
+//! compression can account for; a value that was read reads the same from a payload that was made
 //! again.
 //!
 //! An input that begins as a file does is one; any other is a type, a value, two bytes of version.

@@ -3,7 +3,7 @@
 //!
 //! The first byte of the input says how to cut the rest, which is the stream. The oracle sees no
 //! nested array, since nesting overflows its stack; and it may refuse more than we do, since Redis
-//! skips two bytes behind an argument unseen.
+//! skips two bytes after an argument unseen.
 
 use redis_protocol::resp2::decode::decode;
 use redis_protocol::resp2::types::OwnedFrame;
@@ -42,7 +42,7 @@ fn compare_first(stream: &[u8], commands: &[Words]) {
     }
 }
 
-/// All commands that the pieces hold, and the error that ends them.
+/// Returns all commands that the pieces hold, and the error that ends them.
 fn parse(pieces: &[&[u8]], limits: &Limits) -> (Vec<Words>, Option<ProtocolError>) {
     let (mut parser, mut buffer, mut commands) = (Parser::new(), Vec::new(), Vec::new());
     for piece in pieces {

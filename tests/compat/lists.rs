@@ -120,7 +120,7 @@ impl Reasons {
         Ok(Reasons { rows: rows.collect() })
     }
 
-    /// Whether a failure has its reason there, or its unit has one for all of its cases.
+    /// Returns true if a failure has its reason there, or its unit has one for all of its cases.
     pub(crate) fn explain(&self, failure: &Failure) -> bool {
         [failure.case.as_str(), EVERY_CASE]
             .iter()

@@ -153,7 +153,7 @@ fn compare(suite: &Suite, units: &[&'static str]) -> Result<bool, Setup> {
         });
         let [reference, pmem, aof] = runs;
         let reference = reference?;
-        // Some cases are about time, and the machine may have stood still: what fails is tried once
+        // Some cases are about time, and the machine may have was still: what fails is tried once
         // more, alone.
         let reconcile = |backend, cases: Vec<Case>| {
             let failures = failures(unit, &reference, backend, &cases);

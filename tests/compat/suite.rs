@@ -23,7 +23,7 @@ impl From<io::Error> for Setup {
     }
 }
 
-/// Lines of the suite that would lose a whole unit to one missing command, and what stands there
+/// Lines of the suite that would lose a whole unit to one missing command, and what is there
 /// instead.
 const LENIENT: [(&str, &str); 3] = [
     ("    r function flush\n", "    catch {r function flush}\n"),
@@ -58,7 +58,7 @@ impl Suite {
         Ok(Suite { folder })
     }
 
-    /// Where the suite lies.
+    /// Where the suite is.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

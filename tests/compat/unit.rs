@@ -74,7 +74,7 @@ fn once(
         command.args(["--durable", "--dont-clean", "--tags", "-slow", "--single", unit]);
         command.arg("--skipfile").arg(&skip);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        // A group of its own: whatever the suite leaves behind is ended with it.
+        // A group of its own: whatever the suite leaves after is ended with it.
         let mut child = command.process_group(0).spawn()?;
         let began = Instant::now();
         while child.try_wait()?.is_none() && began.elapsed() < LONGEST {

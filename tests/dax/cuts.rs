@@ -1,6 +1,6 @@
 //! Power cuts under load: of the whole machine, and as copies of its medium while it runs.
 //!
-//! Clients that know what was acknowledged write beside redis-benchmark. A machine that is cut is
+//! Clients that know what was acknowledged write next to redis-benchmark. A machine that is cut is
 //! booted again, its file system replays its journal, and the server must have what the clients
 //! know. Far more often in the same time the machine is only stopped for some milliseconds while
 //! its medium is copied: the copy is checked on the host, and the machine goes on.
@@ -55,7 +55,7 @@ impl From<Violation> for Failure {
     }
 }
 
-/// What was tried.
+/// What was attempted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) machines: u64,
@@ -227,7 +227,7 @@ pub(crate) struct OldCopy {
 }
 
 impl OldCopy {
-    /// Many writes, in a pool that grows now and then.
+    /// Many writes, in a pool that grows periodically.
     pub(crate) const MANY: OldCopy = OldCopy { keys: 50_000, bytes: 1_000 };
     /// Large values, so that the pool grows all the time.
     pub(crate) const LARGE: OldCopy = OldCopy { keys: 9_000, bytes: 16_000 };

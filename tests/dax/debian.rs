@@ -71,7 +71,7 @@ impl Kernel {
     }
 }
 
-/// The package behind the one that only names the newest.
+/// The package after the one that only names the newest.
 fn kernel_package(flavour: &str) -> Result<String, Setup> {
     let meta = format!("linux-image-{flavour}");
     let text = run(Command::new("apt-cache").args(["depends", &meta]))?;

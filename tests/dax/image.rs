@@ -1,7 +1,7 @@
 //! The medium: a file of the host that the guest has as its persistent memory.
 //!
 //! QEMU maps it, so that at every moment it holds what the guest has stored. A copy of it, taken
-//! while the guest stands still, is what a power cut at that moment would have left. The pool is
+//! while the guest is still, is what a power cut at that moment would have left. The pool is
 //! taken out of such a copy with the tools of ext4, which replay the journal as a mount would; that
 //! needs no root. XFS has no such tool: what is on it is looked at by the next boot.
 
@@ -47,7 +47,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// A new one; `namespace` leaves room for the kernel's notes, which virtio-pmem and disks do
+    /// A new one; `namespace` leaves space for the kernel's notes, which virtio-pmem and disks do
     /// not have.
     pub(crate) fn make(
         name: &str,
@@ -82,7 +82,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Copies the file system as it is now, without what lies before it.
+    /// Copies the file system as it is now, without what is before it.
     pub(crate) fn copy(&self, to: &Path) -> Result<(), Setup> {
         let (from, to) = (File::open(&self.path)?, File::create(to)?);
         to.set_len(self.bytes - OFFSET)?;
@@ -102,7 +102,7 @@ impl Image {
         Ok(())
     }
 
-    /// Writes behind the guest's back to the start of its device or file system.
+    /// Writes after the guest's back to the start of its device or file system.
     pub(crate) fn overwrite(&self, bytes: &[u8]) -> Result<(), Setup> {
         let file = File::options().write(true).open(&self.path)?;
         Ok(file.write_all_at(bytes, OFFSET)?)
@@ -149,8 +149,8 @@ fn written(file: &File, from: u64) -> Result<Option<(u64, u64)>, Setup> {
 /// Takes a file out of a copy of an ext4 image, whose journal is replayed first; false if it is not
 /// there.
 pub(crate) fn extract(copy: &Path, name: &str, to: &Path) -> Result<bool, Setup> {
-    // Of its own accord it mends only what any crash leaves: counts of free blocks, and files that
-    // were being deleted.
+    // Of its own accord it repairs only what any crash leaves: counts of free blocks, and files
+    // that were being deleted.
     let replay = program("e2fsck").args(["-f", "-p"]).arg(copy).output()?;
     if replay.status.code().is_none_or(|code| code > 1) {
         let said = String::from_utf8_lossy(&replay.stdout).into_owned();

@@ -1,7 +1,7 @@
 //! What is looked at in a copy of the medium: the pool comes back, holds what the clients know, and
 //! is whole.
 //!
-//! The server that opens it runs on the host, where the pool is a plain file. That it believes the
+//! The server that opens it runs on the host, where the pool is a plain file. That it accepts the
 //! pool, which was made by another machine and not closed, is because the pool says that its stores
 //! survive a power loss.
 

@@ -175,7 +175,7 @@ impl Machine {
         self.run("cat /tmp/server.log")
     }
 
-    /// The machine stands still: nothing changes its memory until it goes on.
+    /// The machine is still: nothing changes its memory until it goes on.
     pub(crate) fn stop(&self) -> Result<(), Setup> {
         let id = Pid::from_child(&self.qemu);
         kill_process(id, Signal::STOP).map_err(std::io::Error::from)?;

@@ -45,7 +45,7 @@ use testkit::load::Violation;
 struct Bed {
     kernel: Kernel,
     server: PathBuf,
-    /// `perdura`, built beside the server.
+    /// `perdura`, built next to the server.
     cli: PathBuf,
     /// `perdura-bench`, where a guest needs it: it is large.
     bench: Option<PathBuf>,
@@ -65,7 +65,7 @@ impl Bed {
         Bed { bench, ..self.clone() }
     }
 
-    /// The programs that a guest finds beside the shell's.
+    /// The programs that a guest finds in addition to the shell's.
     fn files(&self) -> Vec<(&str, &Path)> {
         let bench = self.bench.as_deref().map(|bench| ("perdura-bench", bench));
         let always = [("perdura-server", &*self.server), ("perdura", &*self.cli)];

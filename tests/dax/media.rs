@@ -23,7 +23,7 @@ const SERVER: &str = "--dir /pm --backend auto --pool perdura.pool --pool-size 1
 const CHECK: &str = "perdura check --quiet /pm/perdura.pool";
 
 const KEYS: usize = 256;
-/// Bytes of a value: a whole sector lies inside, and two or three values on a page.
+/// Bytes of a value: a whole sector is inside, and two or three values on a page.
 const VALUE: usize = 1600;
 const SECTOR: u64 = 512;
 const PAGE: u64 = 4096;
@@ -58,19 +58,19 @@ fn fill(client: &mut Client) {
     }
 }
 
-/// Where a key's value lies in the image.
+/// Where a key's value is in the image.
 struct Place {
     key: usize,
     at: u64,
 }
 
 impl Place {
-    /// The first sector that lies inside the value as a whole.
+    /// The first sector that is inside the value as a whole.
     fn sector(&self) -> u64 {
         self.at.next_multiple_of(SECTOR)
     }
 
-    /// Whether a part of the entry is on a page.
+    /// Returns true if a part of the entry is on a page.
     fn is_on(&self, page: u64) -> bool {
         self.at - HEAD < page + PAGE && page < self.at + VALUE as u64
     }

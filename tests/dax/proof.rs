@@ -19,7 +19,7 @@ const HEAD: &str =
     "date\tcommit\tbed\tcuts\twhole machine\tsnapshots\tsteps\tlost\tseed\tseconds\n";
 
 /// Adds a row to the table that `DAX_LOG` names. `DAX_COMMIT` says what was tested, if that is not
-/// the tree as it lies.
+/// the tree as it is.
 pub(crate) fn record(bed: &str, tally: &Tally, seed: u64, seconds: u64) -> Result<(), Setup> {
     let Ok(path) = env::var("DAX_LOG") else { return Ok(()) };
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

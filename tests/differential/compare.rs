@@ -2,7 +2,7 @@
 //!
 //! Time goes on between the two, so that what is left of a TTL may differ a little; the order of
 //! KEYS, and of the elements of a large hash or set, is nobody's. How a string is encoded follows
-//! from the command that made it, which is not what a log says: behind a restart from a log it is
+//! from the command that made it, which is not what a log says: after a restart from a log it is
 //! told as a restarted redis-server would tell it.
 
 use crate::generate::{Op, Sequence};
@@ -156,7 +156,7 @@ fn is_encoding(reply: &Reply) -> bool {
     matches!(reply.bytes(), Some(b"int" | b"embstr" | b"raw"))
 }
 
-/// Redis's SORT makes a small sorted set a large one.
+/// Returns Redis's SORT makes a small sorted set a large one.
 fn is_converted(ours: &Reply, theirs: &Reply) -> bool {
     (ours.bytes(), theirs.bytes()) == (Some(b"listpack"), Some(b"skiplist"))
 }

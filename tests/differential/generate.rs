@@ -48,7 +48,7 @@ const LEFT_OUT: &[&str] = &[
 ];
 /// Commands of the group `server` that are about data; the others are about the process.
 const DATA: &[&str] = &["flushall", "flushdb", "swapdb"];
-/// Commands that would leave little behind, were they as frequent as the others.
+/// Commands that would leave little after, were they as frequent as the others.
 const RARE: &[&str] = &["flushall", "flushdb", "swapdb", "reset", "select", "discard"];
 
 /// Lengths of values around which something changes inside.
@@ -156,7 +156,7 @@ impl Generator {
             };
             words.iter_mut().for_each(|word| lengthen(word, &mut random));
             if spec.name.starts_with("sort") {
-                // There a SORT takes the error that an earlier number out of range left behind for
+                // There a SORT takes the error that an earlier number out of range left  for
                 // its own.
                 let words = ["ZADD", "nothing", "XX", "0.5", "m"];
                 ops.push(Op::Call(words.map(|word| word.as_bytes().to_vec()).into()));

@@ -1,10 +1,10 @@
 //! A log that can no longer be written: nothing more is acknowledged, the client is told why, and
-//! what was acknowledged before comes back. It goes on when there is room again; what is durable
+//! what was acknowledged before comes back. It goes on when there is space again; what is durable
 //! can be read meanwhile.
 //!
 //! A full disk is a limit on the size of files; with root, a small file system too. A disk that
-//! fails a sync, which takes root, is a file system in a file that promises more room than the
-//! memory has that it lies in: write(2) succeeds and fdatasync fails. `tests/kill` kills servers
+//! fails a sync, which takes root, is a file system in a file that promises more space than the
+//! memory has that it is in: write(2) succeeds and fdatasync fails. `tests/kill` kills servers
 //! under load whose disk is full; `crates/commands/tests/it/log_failure.rs` lets writes, syncs and
 //! renames of an engine's log fail.
 
@@ -85,7 +85,7 @@ fn wait_for(client: &mut Client, field: &str, value: &str) {
     }
 }
 
-/// The server runs full, there is room again, and it goes on: with what it executed before it told
+/// The server runs full, there is space again, and it goes on: with what it executed before it told
 /// that it was full.
 fn check_goes_on(mut server: Server, policy: &str, full: &str, free_space: impl Fn(&Server)) {
     let (acknowledged, _) = write_until_refused(&server);
@@ -167,7 +167,7 @@ fn a_log_goes_on_when_its_disk_has_space_again() {
     }
 }
 
-/// A file system that has less room than it says.
+/// A file system that has less space than it says.
 struct ThinDisk {
     above: TempDir,
 }
@@ -206,7 +206,7 @@ impl ThinDisk {
         succeeds("mount", &["-o", "loop"], &[&self.image(), &self.folder()])
     }
 
-    /// What was only in the kernel's memory is gone; from now on there is room.
+    /// What was only in the kernel's memory is gone; from now on there is space.
     fn lose_what_was_not_written(&self) {
         assert!(succeeds("umount", &[], &[&self.folder()]), "the disk is still in use");
         assert!(succeeds("mount", &["-o", "remount,size=64m"], &[&self.memory()]), "no more room");

@@ -1,8 +1,8 @@
-//! Of a cache's reads, how many find what they look for: beside redis-server, under each policy
-//! that goes by uses.
+//! Of a cache's reads, how many find what they look for: compared with redis-server, under each
+//! policy that goes by uses.
 //!
 //! Keys are read by Zipf's law (exponent 0.99, as YCSB's), and what is not found is written. A
-//! tenth of the keys has room: `maxmemory` is what the server takes for that many.
+//! tenth of the keys has space: `maxmemory` is what the server takes for that many.
 //! `HIT_RATIO_REQUESTS` makes a longer run, whose table is printed with `--nocapture`; Redis's LRU
 //! clock ticks once a second, so that a short run says little of it.
 

@@ -1,7 +1,7 @@
 //! The check of `tests/kill` can fail: each way to lose or tear what was acknowledged that is
-//! planted here is noticed.
+//! injected here is noticed.
 //!
-//! The servers are whole ones; what is planted stands outside of them: a server that keeps nothing,
+//! The servers are whole ones; what is injected is outside of them: a server that keeps nothing,
 //! a log whose tail is gone, a pool as it was some moments ago, a connection that acknowledges a
 //! write and drops it.
 
@@ -50,7 +50,7 @@ fn crew() -> Crew {
     Crew::new(3, fastrand::u64(..), Habits::USUAL)
 }
 
-/// One good round, and one in which something is planted: whether that was noticed.
+/// One good round, and one in which something is injected: whether that was noticed.
 #[track_caller]
 fn check_noticed(launch: Launch, before: impl FnOnce(&Path), plant: impl FnOnce(&Path)) {
     let (mut server, mut crew) = (launch.start(), crew());
@@ -148,7 +148,7 @@ fn forgetful_proxy(server: SocketAddr) -> SocketAddr {
     proxy(server, 10)
 }
 
-/// Stands between clients and a server, and forgets every N SETs. It goes on until the test's
+/// Relays between clients and a server, and forgets every N SETs. It goes on until the test's
 /// process ends.
 fn proxy(server: SocketAddr, drop_every: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

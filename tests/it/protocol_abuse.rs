@@ -49,7 +49,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether the server closes the connection, whatever it says before.
+/// Returns true if the server closes the connection, whatever it says before.
 fn is_closed(mut stream: &TcpStream) -> bool {
     stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
     let mut rest = Vec::new();
@@ -198,7 +198,7 @@ fn silent_clients_are_closed_after_the_timeout() {
             })
             .collect();
         let closed = thread::spawn(move || silent.iter().all(is_closed));
-        // Who says something now and then stays; after a long silence it may be gone as well.
+        // Who says something periodically stays; after a long silence it may be gone as well.
         while !closed.is_finished() {
             thread::sleep(Duration::from_millis(50));
             let sent = Instant::now();

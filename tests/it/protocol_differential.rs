@@ -57,8 +57,8 @@ fn stream(random: &mut fastrand::Rng) -> Vec<u8> {
     out
 }
 
-/// Changes, drops, doubles or inserts a byte behind the first line. Not a NUL: Redis waits for ever
-/// behind one in a line.
+/// Changes, drops, doubles or inserts a byte after the first line. Not a NUL: Redis waits forever
+/// after one in a line.
 fn damage(out: &mut Vec<u8>, random: &mut fastrand::Rng) {
     const BYTES: &[u8] = b"*$\r\n-+:0123 \"'\\xaP\xff";
     let at = random.usize(10..=out.len());

@@ -73,7 +73,7 @@ fn redis_passes_the_smoke_test() {
     pass_smoke_test(Launch::redis().args(["--appendonly", "yes", "--appendfsync", "always"]));
 }
 
-/// What a user must be able to see at a glance: where the data lies, what it survives, what came
+/// What a user must be able to see at a glance: where the data is, what it survives, what came
 /// back.
 #[test]
 fn the_start_says_what_is_durable() {

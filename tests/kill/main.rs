@@ -93,7 +93,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether the server ended as it should, if it was asked.
+/// Returns whether the server ended as it should, if it was asked.
 fn end_server(server: &mut Server, end: End) -> Option<bool> {
     match end {
         End::Kill => {
@@ -128,7 +128,7 @@ fn run(scenario: &Scenario, rounds: u64, seed: u64) -> Result<Option<Figures>, V
     };
     let crew = Crew::new(CLIENTS, seed, scenario.habits());
     let mut run = Run { scenario, random, crew, server, figures: Figures::default() };
-    // Where room is to be short, more rounds follow until it was.
+    // Where space is to be short, more rounds follow until it was.
     let mut number = 0;
     while number < rounds || (run.is_still_roomy() && number < 10 * rounds) {
         number += 1;

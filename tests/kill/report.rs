@@ -11,7 +11,7 @@ pub(crate) struct Figures {
     pub(crate) starts_killed: u64,
     /// Steps acknowledged.
     pub(crate) steps: u64,
-    /// Commands refused for want of room.
+    /// Commands refused for want of space.
     pub(crate) refused: u64,
     /// Clients that were told that nothing more can be written.
     pub(crate) out_of_service: u64,

@@ -1,6 +1,6 @@
 //! What reviewers would otherwise have to look for in every source file and every document.
 //!
-//! Each test reads the tree as it lies and names every place at once, since a list is what one
+//! Each test reads the tree as it is and names every place at once, since a list is what one
 //! wants to work through.
 
 use std::ffi::OsStr;
@@ -44,7 +44,7 @@ impl File {
     }
 }
 
-/// Every text file that belongs to the project: what is built, fetched or generated lies in the
+/// Every text file that belongs to the project: what is built, fetched or generated is in the
 /// folders left out.
 fn files() -> Vec<File> {
     const LEFT_OUT: [&str; 6] = [".git", "target", "data", "corpus", "artifacts", "Cargo.lock"];
@@ -202,7 +202,7 @@ fn every_link_between_documents_leads_somewhere() {
     none("links to nothing", broken);
 }
 
-/// Whether a text has a phrase as whole words; both are in lower case.
+/// Returns true if a text has a phrase as whole words; both are in lower case.
 fn has_phrase(text: &str, phrase: &str) -> bool {
     let is_inside = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     text.match_indices(phrase).any(|(at, _)| {
@@ -228,15 +228,31 @@ fn prose(text: &str) -> Vec<(usize, String)> {
     found
 }
 
+/// The comments of a source file, without their slashes; every other line is empty.
+fn comments(text: &str) -> String {
+    let comment = |line: &str| {
+        let line = line.trim_start();
+        let text = line.strip_prefix("//")?;
+        Some(text.trim_start_matches(['/', '!']).to_owned())
+    };
+    text.lines().map(|line| comment(line).unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
 #[test]
-fn documents_use_the_terms_of_the_field() {
+fn documents_and_comments_use_the_terms_of_the_field() {
     let mut found = Vec::new();
-    let results = |file: &File| file.path.starts_with("docs/results/");
-    for file in files().into_iter().filter(|file| file.is("md") && !results(file)) {
-        for (number, line) in prose(&file.text) {
-            for (word, instead) in
-                NOT_IN_DOCUMENTS.iter().filter(|(word, _)| has_phrase(&line, word))
-            {
+    let is_left_out =
+        |file: &File| file.path.starts_with("docs/results/") || file.path == "tests/tree/terms.rs";
+    for file in files().into_iter().filter(|file| !is_left_out(file)) {
+        let (text, is_source) = match file.path.rsplit_once('.') {
+            Some((_, "md")) => (file.text, false),
+            Some((_, "rs")) => (comments(&file.text), true),
+            _ => continue,
+        };
+        for (number, line) in prose(&text) {
+            // In a comment a value lives, as in any text about Rust.
+            let is_meant = |word: &str| !(is_source && word == "lives") && has_phrase(&line, word);
+            for (word, instead) in NOT_IN_DOCUMENTS.iter().filter(|(word, _)| is_meant(word)) {
                 found.push(format!("{}:{number}: \"{word}\": {instead}", file.path));
             }
         }
@@ -395,7 +411,7 @@ fn item(text: &str) -> &str {
     }
 }
 
-/// Whether a line of a comment is no prose: tables, headings, HTML, targets of links.
+/// Returns true if a line of a comment is no prose: tables, headings, HTML, targets of links.
 fn is_verbatim(text: &str) -> bool {
     let target = text.strip_prefix('[').and_then(|text| text.split_once("]: "));
     let is_target = target.is_some_and(|(_, address)| !address.contains(' '));

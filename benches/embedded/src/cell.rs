@@ -123,7 +123,7 @@ pub fn fill(store: &dyn Store, keys: u64, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// CPU time that the process has used.
+/// Returns CPU time that the process has used.
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)

@@ -7,7 +7,8 @@ use fastrand::Rng;
 /// A key.
 pub type Key = [u8; 16];
 
-/// Key number `n`: different for each number, and in no order that a tree could make use of.
+/// Returns key number `n`: different for each number, and in no order that a tree could make use
+/// of.
 pub fn key(n: u64) -> Key {
     let mut key = [0; 16];
     let mut rest = mix(n);
@@ -18,7 +19,7 @@ pub fn key(n: u64) -> Key {
     key
 }
 
-/// A permutation of the numbers of 64 bits (the last step of splitmix64).
+/// Returns a permutation of the numbers of 64 bits (the last step of splitmix64).
 fn mix(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -45,7 +46,7 @@ impl Values {
         Values { bytes: value(0, len + (1 << 20)), len }
     }
 
-    /// Some value.
+    /// Returns some value.
     pub fn any(&self, rng: &mut Rng) -> &[u8] {
         let at = rng.usize(..1 << 20);
         &self.bytes[at..at + self.len]

@@ -26,7 +26,7 @@ impl Document {
         Ok(Document { path: path.to_owned(), before: before.to_owned(), after: after.to_owned() })
     }
 
-    /// Replaces what stands between the marks.
+    /// Replaces what is between the marks.
     pub fn fill(&self, text: &str) -> Result<()> {
         let Document { path, before, after } = self;
         let text = text.trim();

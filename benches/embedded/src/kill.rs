@@ -38,14 +38,14 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A new one, at zero.
+    /// Returns a new one, at zero.
     pub fn create(path: &Path) -> Result<Progress> {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
         file.set_len(8 * (1 + THREADS))?;
         Ok(Progress { file })
     }
 
-    /// One that another process made.
+    /// Returns one that another process made.
     pub fn open(path: &Path) -> Result<Progress> {
         Ok(Progress { file: File::options().read(true).write(true).open(path)? })
     }
@@ -60,13 +60,13 @@ impl Progress {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Whether the load has begun.
+    /// Returns whether the load has begun.
     pub fn is_filled(&self) -> Result<bool> {
         Ok(self.get(0)? != 0)
     }
 }
 
-/// The number of what thread `t` inserts as its `i`th.
+/// Returns the number of what thread `t` inserts as its `i`th.
 fn number(t: u64, i: u64) -> u64 {
     ((t + 1) << 40) + i
 }
@@ -118,7 +118,7 @@ pub fn reopen(
     Ok(found)
 }
 
-/// Whether value number `n` is there as it was written.
+/// Returns whether value number `n` is there as it was written.
 fn holds(store: &dyn Store, n: u64, len: usize) -> Result<bool> {
     let mut is_right = false;
     store.get(&key(n), &mut |found| is_right = found == value(n, len))?;

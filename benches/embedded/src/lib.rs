@@ -1,5 +1,5 @@
-//! Perdura's library beside other embedded key-value stores: the same keys, values, operations,
-//! threads and file systems for all of them.
+//! Perdura's library compared with other embedded key-value stores: the same keys, values,
+//! operations, threads and file systems for all of them.
 //!
 //! Each measurement runs in a process of its own ([`cell`], [`kill`]), so that no store sees what
 //! another left in memory; the parent ([`plan`]) lets the stores take turns and gathers what the

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// One line each.
+/// Returns one line each.
 pub fn lines(disk: &Path, memory: &Path) -> Vec<String> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
@@ -38,7 +38,8 @@ fn commit() -> String {
     first_line("git", &["-C", root, "rev-parse", "--short", "HEAD"]).unwrap_or_default()
 }
 
-/// The versions that were built, from the lock file, and that of the shared library of RocksDB.
+/// Returns the versions that were built, from the lock file, and that of the shared library of
+/// RocksDB.
 fn versions() -> String {
     let mut versions = Vec::new();
     for package in include_str!("../Cargo.lock").split("[[package]]") {
@@ -56,7 +57,7 @@ fn versions() -> String {
     versions.join(", ")
 }
 
-/// The version of a mapped `librocksdb.so.VERSION`.
+/// Returns the version of a mapped `librocksdb.so.VERSION`.
 fn shared_rocksdb(maps: &str) -> Option<&str> {
     maps.lines().find_map(|line| Some(line.split_once("/librocksdb.so.")?.1.trim()))
 }

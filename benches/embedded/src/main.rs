@@ -1,4 +1,5 @@
-//! `benches/embedded.sh` runs this: Perdura's library beside redb, fjall, sled, LMDB and RocksDB.
+//! `benches/embedded.sh` runs this: Perdura's library compared with redb, fjall, sled, LMDB and
+//! RocksDB.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -16,9 +17,9 @@ use perdura_embedded::store::Result;
 use perdura_embedded::systems::System;
 use perdura_embedded::{child, machine};
 
-/// Perdura's library beside other embedded stores: rates with each write durable and without, on a
-/// disk and in /dev/shm; and kill -9 under load, with the time to the first answer and a look for
-/// every acknowledged write.
+/// Perdura's library compared with other embedded stores: rates with each write durable and
+/// without, on a disk and in /dev/shm; and kill -9 under load, with the time to the first answer
+/// and a look for every acknowledged write.
 ///
 /// Medians of rounds in which the stores take turns. Writes embedded.md, .json, .tsv and
 /// embedded-kill.tsv.

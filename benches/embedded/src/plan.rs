@@ -160,7 +160,7 @@ fn task(kind: Kind, system: &System, folder: &Path, keys: u64, len: usize) -> Ta
     Task { kind, system: system.id(), folder: folder.to_owned(), keys, len }
 }
 
-/// Whether one more round ends in time, after `rounds` that took `elapsed`.
+/// Returns true if one more round ends in time, after `rounds` that took `elapsed`.
 fn has_time(limit: Option<Duration>, elapsed: Duration, rounds: usize) -> bool {
     limit.is_none_or(|limit| elapsed.div_f64(rounds as f64).mul_f64(rounds as f64 + 1.0) <= limit)
 }

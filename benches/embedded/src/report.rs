@@ -1,5 +1,5 @@
-//! The report: one table for each class of promises and size of values, ratios beside Perdura,
-//! kills, and where another store is ahead. As Markdown for people, as JSON for programs.
+//! The report: one table for each class of promises and size of values, ratios compared with
+//! Perdura, kills, and where another store is ahead. As Markdown for people, as JSON for programs.
 
 use std::fmt::Write;
 
@@ -63,7 +63,7 @@ fn cells() -> impl Iterator<Item = (Workload, usize)> {
     Workload::ALL.into_iter().flat_map(|workload| THREADS.map(|threads| (workload, threads)))
 }
 
-/// The samples of one cell by round.
+/// Returns the samples of one cell by round.
 fn samples<'a>(
     results: &'a Results,
     system: &System,

@@ -1,7 +1,7 @@
 //! What is compared: each store with every write durable and without, on a disk and in memory.
 //!
-//! Stores are beside each other that promise the same on the same medium: that is a [`Class`].
-//! Perdura's first variant in a class is what the others' ratios refer to.
+//! Stores are compared that promise the same on the same medium: that is a
+//! [`Class`]. Perdura's first variant in a class is what the others' ratios refer to.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub enum Place {
     Memory,
 }
 
-/// What an acknowledged write survives, where its files lie on a disk.
+/// What an acknowledged write survives, where its files are on a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survives {
     /// A power loss.
@@ -28,7 +28,7 @@ pub enum Survives {
     PowerOnPersistentMemory,
     /// The end of the process.
     Kill,
-    /// Nothing, for some time or for ever.
+    /// Nothing, for some time or forever.
     Nothing,
 }
 
@@ -143,7 +143,7 @@ pub struct Class {
 }
 
 impl Class {
-    /// All of them, in the order of the report.
+    /// Returns all of them, in the order of the report.
     pub fn all() -> [Class; 4] {
         let class = |is_durable, place| Class { is_durable, place };
         [
@@ -181,7 +181,7 @@ pub struct System {
 }
 
 impl System {
-    /// Every combination.
+    /// Returns every combination.
     pub fn all() -> Vec<System> {
         let at = |class: Class| {
             let fits = move |v: &&Variant| {
@@ -198,24 +198,24 @@ impl System {
         Class::all().into_iter().flat_map(at).collect()
     }
 
-    /// A name that no other has: `redb durable disk`.
+    /// Returns a name that no other has: `redb durable disk`.
     pub fn id(&self) -> String {
         let durable = if self.class.is_durable { "durable" } else { "unsynced" };
         let place = if self.class.place == Place::Disk { "disk" } else { "shm" };
         format!("{} {durable} {place}", self.name)
     }
 
-    /// The one with this [`System::id`].
+    /// Returns the one with this [`System::id`].
     pub fn find(id: &str) -> Option<System> {
         System::all().into_iter().find(|system| system.id() == id)
     }
 
-    /// Whether it is the library that the others are held beside.
+    /// Returns true if it is the library that the others are compared with.
     pub fn is_ours(&self) -> bool {
         self.name.starts_with("perdura")
     }
 
-    /// Whether there is anything to find after a kill.
+    /// Returns true if there is anything to find after a kill.
     pub fn has_files(&self) -> bool {
         self.name != "perdura volatile"
     }

@@ -30,7 +30,7 @@ pub(crate) struct Taken {
 }
 
 impl Buffer {
-    /// The offset behind the last byte.
+    /// Returns the offset after the last byte.
     pub(crate) fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
@@ -52,7 +52,7 @@ impl Buffer {
         self.end()
     }
 
-    /// What is appended from now on belongs to the next file.
+    /// Ends the file: what is appended from now on belongs to the next one.
     pub(crate) fn cut(&mut self) -> u64 {
         if FaultPoint::SelectAfterCut.is_enabled() {
             self.db = None;
@@ -67,7 +67,7 @@ impl Buffer {
         self.muted = muted;
     }
 
-    /// Whether what is appended is dropped.
+    /// Returns true if what is appended is dropped.
     pub(crate) fn is_muted(&self) -> bool {
         self.muted
     }
@@ -92,17 +92,17 @@ impl Buffer {
         self.cut = cut.or(self.cut);
     }
 
-    /// What waits.
+    /// Returns what waits.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// How many bytes wait.
+    /// Returns how many bytes wait.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is nothing to do for a writer.
+    /// Returns true if there is nothing to do for a writer.
     pub(crate) fn is_idle(&self) -> bool {
         self.bytes.is_empty() && self.cut.is_none()
     }

@@ -1,10 +1,10 @@
 //! The log's directory: writing the manifest, moving an old-style log into it, deleting history.
 //!
-//! A manifest is written beside the old one and renamed over it; after the directory was synced the
-//! switch is durable. The names of the files that it lists are made durable before: a file system
-//! need not keep the order of names. A failure before the rename changes nothing, one after it
-//! leaves open which of the two a crash finds: both name files that exist, since history is deleted
-//! only later.
+//! A manifest is written next to the old one and renamed over it; after the directory was synced
+//! the switch is durable. The names of the files that it lists are made durable before: a file
+//! system need not keep the order of names. A failure before the rename changes nothing, one after
+//! it leaves open which of the two a crash finds: both name files that exist, since history is
+//! deleted only later.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -38,7 +38,7 @@ impl Options {
         step(&path).map_err(|source| OpenError { path, source })
     }
 
-    /// The manifest; an empty one if there is none.
+    /// Returns the manifest; an empty one if there is none.
     pub(crate) fn read_manifest(&self) -> Result<Manifest, ManifestError> {
         let path = self.path(&self.manifest_name());
         let read = || -> io::Result<Option<Vec<u8>>> {
@@ -56,7 +56,7 @@ impl Options {
         }
     }
 
-    /// Writes the manifest beside the one in force, durably.
+    /// Writes the manifest next to the one in force, durably.
     pub(crate) fn stage_manifest(&self, manifest: &Manifest) -> Result<(), OpenError> {
         self.at(&self.staged_manifest_name(), |path| {
             let file = self.storage.create(path)?;

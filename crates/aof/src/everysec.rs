@@ -1,4 +1,4 @@
-//! The thread behind `everysec`: once a second it writes out what is buffered and syncs, holding no
+//! The thread after `everysec`: once a second it writes out what is buffered and syncs, holding no
 //! lock over the sync.
 //!
 //! It also runs under the other policies, so that changing them needs no thread to be started, and

@@ -25,7 +25,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Whether commands are taken; if not, why.
+    /// Returns whether commands are taken; if not, why.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.state.load(Ordering::Acquire) {
             FINE => Ok(()),
@@ -33,7 +33,7 @@ impl Health {
         }
     }
 
-    /// Whether writing may be tried; if not, why.
+    /// Returns whether writing may be tried; if not, why.
     pub(crate) fn check_alive(&self) -> Result<(), Failure> {
         match self.state.load(Ordering::Acquire) {
             FAILED => self.check(),
@@ -41,12 +41,12 @@ impl Health {
         }
     }
 
-    /// Whether a write waits to be tried again.
+    /// Returns true if a write waits to be tried again.
     pub(crate) fn is_stalled(&self) -> bool {
         self.state.load(Ordering::Acquire) == STALLED
     }
 
-    /// A write failed that will be tried again; whether that is news.
+    /// Returns a write failed that will be tried again; whether that is news.
     pub(crate) fn stall(&self, failure: Failure) -> bool {
         let mut reason = lock(&self.reason);
         if self.state.load(Ordering::Acquire) == FAILED {
@@ -56,7 +56,7 @@ impl Health {
         self.state.swap(STALLED, Ordering::AcqRel) == FINE
     }
 
-    /// The write that had failed succeeded; whether there was one.
+    /// Returns the write that had failed succeeded; whether there was one.
     pub(crate) fn recover(&self) -> bool {
         if !self.is_stalled() {
             return false;
@@ -70,7 +70,7 @@ impl Health {
         true
     }
 
-    /// The log has failed for good; the first reason stays.
+    /// Records that the log has failed for good; the first reason stays.
     pub(crate) fn fail(&self, failure: Failure) -> Failure {
         let mut reason = lock(&self.reason);
         if self.state.swap(FAILED, Ordering::AcqRel) != FAILED {

@@ -70,12 +70,12 @@ impl Aof {
         lock(&self.shared.buffer).append(first, last, commands)
     }
 
-    /// The offset of the last byte appended.
+    /// Returns the offset of the last byte appended.
     pub fn end(&self) -> u64 {
         lock(&self.shared.buffer).end()
     }
 
-    /// Up to where a power loss takes nothing away.
+    /// Returns up to where a power loss takes nothing away.
     pub fn durable(&self) -> u64 {
         self.shared.durable.load(Ordering::Acquire)
     }
@@ -126,9 +126,10 @@ impl Aof {
         self.shared.sync(&writer)
     }
 
-    /// Writes out what is buffered, without a sync; also beside a sync that is running, where Redis
-    /// puts the write off for up to two seconds. The kernel may let it wait some milliseconds, but
-    /// what has been acknowledged is then out of the process and survives its end.
+    /// Writes out what is buffered, without a sync; also next to a sync that is running, where
+    /// Redis puts the write off for up to two seconds. The kernel may let it wait some
+    /// milliseconds, but what has been acknowledged is then out of the process and survives its
+    /// end.
     pub fn flush(&self) -> Result<(), Failure> {
         self.shared.flush()
     }
@@ -149,19 +150,20 @@ impl Aof {
         Some(lock(&self.shared.buffer).bytes().to_vec())
     }
 
-    /// Whether the log takes commands; if not, why. A failed write is tried again about once a
-    /// second, and when it has succeeded the log takes commands again; every other failure stays.
+    /// Returns whether the log takes commands; if not, why. A failed write is tried again about
+    /// once a second, and when it has succeeded the log takes commands again; every other failure
+    /// stays.
     pub fn status(&self) -> Result<(), Failure> {
         self.shared.health.check()
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub fn fsync(&self) -> Fsync {
         self.shared.fsync()
     }
 
     /// Changes the policy; what was appended before is made durable first if it becomes `always`.
-    /// It does not while a failed write waits for room: that is for the other policies to try
+    /// It does not while a failed write waits for space: that is for the other policies to try
     /// again.
     pub fn set_fsync(&self, fsync: Fsync) -> Result<(), Failure> {
         if fsync == Fsync::Always {
@@ -196,13 +198,13 @@ impl Aof {
         Rewrite::begin(Arc::clone(&self.shared), true)
     }
 
-    /// Whether the log is switched off.
+    /// Returns true if the log is switched off.
     pub fn is_off(&self) -> bool {
         lock(&self.shared.buffer).is_muted()
     }
 
-    /// Whether all that is settled would be there after a crash: not while the log is switched off,
-    /// nor before it is whole again.
+    /// Returns true if all that is settled would be there after a crash: not while the log is
+    /// switched off, nor before it is whole again.
     pub fn is_whole(&self) -> bool {
         lock(&self.shared.writer).is_listed && !self.is_off()
     }
@@ -217,7 +219,7 @@ impl Aof {
         lock(&self.shared.history).due(rule, size, (self.shared.options.now)())
     }
 
-    /// Does what the thread behind `everysec` does once a second, for a simulation, which has a
+    /// Does what the thread after `everysec` does once a second, for a simulation, which has a
     /// thread of its own for it.
     #[cfg(feature = "sim")]
     pub fn tick(&self) {

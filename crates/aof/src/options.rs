@@ -1,4 +1,4 @@
-//! Where a log lives and how it is kept; what Redis calls `dir`, `appenddirname`, `appendfilename`,
+//! Where a log is and how it is kept; what Redis calls `dir`, `appenddirname`, `appendfilename`,
 //! `appendfsync` and `aof-load-truncated`.
 
 use std::fmt;
@@ -33,7 +33,7 @@ impl Fsync {
 /// The time since some fixed moment.
 pub type Now = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// Where a log lives and how it is kept.
+/// Where a log is and how it is kept.
 #[derive(Clone)]
 pub struct Options {
     /// The server's working directory (`dir`); an old single-file log is looked for here.
@@ -53,7 +53,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Redis's defaults for a log under `dir`.
+    /// Returns Redis's defaults for a log under `dir`.
     pub fn new(dir: impl Into<PathBuf>) -> Options {
         let start = Instant::now();
         Options {
@@ -67,12 +67,12 @@ impl Options {
         }
     }
 
-    /// The log's directory.
+    /// Returns the log's directory.
     pub(crate) fn folder(&self) -> PathBuf {
         self.dir.join(&self.dirname)
     }
 
-    /// The path of one of its files.
+    /// Returns the path of one of its files.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder().join(name)
     }

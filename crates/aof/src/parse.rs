@@ -21,19 +21,19 @@ pub struct Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// Its words; there is at least one.
+    /// Returns its words; there is at least one.
     pub fn words(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let bytes = self.bytes;
         self.words.iter().map(move |word| &bytes[word.clone()])
     }
 
-    /// Whether it is this word alone.
+    /// Returns true if it is this word alone.
     pub(crate) fn is(&self, name: &[u8]) -> bool {
         self.words.len() == 1 && self.words().all(|word| word.eq_ignore_ascii_case(name))
     }
 }
 
-/// What stands at the beginning of some bytes.
+/// What is at the beginning of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// A command of this many bytes; [`Parser::command`] has its words.
@@ -51,7 +51,7 @@ pub enum Parsed {
     },
 }
 
-/// Finds commands in bytes; keeps room for their words.
+/// Finds commands in bytes; keeps space for their words.
 #[derive(Default)]
 pub struct Parser {
     words: Vec<Range<usize>>,
@@ -63,7 +63,7 @@ enum Stop {
 }
 
 impl Parser {
-    /// Looks at what stands at the beginning of `bytes`.
+    /// Looks at what is at the beginning of `bytes`.
     pub fn parse(&mut self, bytes: &[u8]) -> Parsed {
         self.words.clear();
         let found = match bytes.first() {
@@ -77,7 +77,7 @@ impl Parser {
         }
     }
 
-    /// The command that was found at the beginning of `bytes`.
+    /// Returns the command that was found at the beginning of `bytes`.
     pub fn command<'a>(&'a self, bytes: &'a [u8]) -> Command<'a> {
         Command { bytes, words: &self.words }
     }
@@ -109,7 +109,7 @@ fn annotation(bytes: &[u8]) -> Result<Parsed, Stop> {
     }
 }
 
-/// The number behind `sign` at `at`, and where the next line begins.
+/// Returns the number after `sign` at `at`, and where the next line begins.
 fn number(
     bytes: &[u8],
     at: usize,

@@ -1,8 +1,8 @@
 //! How a command is in the files: a RESP array of bulk strings.
 
-/// What stands before commands that take effect together or not at all.
+/// What is before commands that take effect together or not at all.
 pub const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
-/// What stands after them.
+/// What is after them.
 pub const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 /// Appends one command.

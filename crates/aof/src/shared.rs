@@ -1,11 +1,11 @@
 //! What all threads share of a log, and how it is written out: from the buffer into the last
 //! incremental file, and from one such file into the next.
 //!
-//! A write that fails or is cut short is taken back, so that the file ends with a whole command.
+//! A write that fails or is cut short is undone, so that the file ends with a whole command.
 //! What was not written goes back to the front of the buffer, and the ticker tries again: it was
 //! not acknowledged, and until the write succeeds nothing else is taken (`health`). With `always`,
 //! where a read waits for what it saw, nobody is shown it meanwhile. Three failures end the log's
-//! life: a part of a write that could not be taken back, since the next try would stand after it,
+//! life: a part of a write that could not be undone, since the next try would stand after it,
 //! a write to a file that is not listed, and a failed sync: the kernel may have dropped the pages,
 //! so a second one would prove nothing.
 //!
@@ -26,7 +26,7 @@ use crate::options::{Fsync, Options};
 use crate::storage::LogFile;
 use crate::writer::Writer;
 
-/// Room kept between two writes; what one large value took is given back.
+/// Space kept between two writes; what one large value took is given back.
 const SPARE_AT_MOST: usize = 16 << 20;
 
 /// What appending threads, the ticker and a rewrite share.
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// A log whose base has this many bytes.
+    /// Returns a log whose base has this many bytes.
     pub(crate) fn new(options: Options, writer: Writer, base_len: u64) -> Shared {
         Shared {
             fsync: AtomicU8::new(options.fsync as u8),
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub(crate) fn fsync(&self) -> Fsync {
         Fsync::from_number(self.fsync.load(Ordering::Relaxed))
     }

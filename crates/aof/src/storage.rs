@@ -1,4 +1,4 @@
-//! Files and directories as the log needs them, behind two small traits: tests put media in their
+//! Files and directories as the log needs them, after two small traits: tests put media in their
 //! place that run full, fail, or remember in which order things were written and synced.
 
 use std::fs::{self, File, OpenOptions};
@@ -6,9 +6,9 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file that is appended to. One thread writes at a time; syncs may run beside a write.
+/// A file that is appended to. One thread writes at a time; syncs may run next to a write.
 pub trait LogFile: Send + Sync {
-    /// One write(2) at the end; how much was taken.
+    /// Returns one write(2) at the end; how much was taken.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Makes everything that was appended before durable (fdatasync).
     fn sync(&self) -> io::Result<()>;
@@ -20,9 +20,9 @@ pub trait LogFile: Send + Sync {
 pub trait Storage: Send + Sync {
     /// Makes a directory, unless it is there.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Whether there is such a directory.
+    /// Returns true if there is such a directory.
     fn is_dir(&self, path: &Path) -> bool;
-    /// The file's length; `None` if there is no such file.
+    /// Returns the file's length; `None` if there is no such file.
     fn len(&self, path: &Path) -> io::Result<Option<u64>>;
     /// Opens a file for appending; made empty if it is missing.
     fn append_to(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;

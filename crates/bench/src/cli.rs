@@ -48,7 +48,7 @@ pub enum Command {
 }
 
 impl Arguments {
-    /// From the words of a command line.
+    /// Reads the words of a command line.
     ///
     /// # Errors
     /// A sentence for whoever typed it; help and version come this way too.

@@ -29,7 +29,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty one.
+    /// Returns an empty one.
     #[expect(clippy::missing_panics_doc, reason = "the bounds are constants that fit")]
     pub fn new() -> Histogram {
         let longest = LONGEST.as_nanos() as u64;
@@ -52,34 +52,34 @@ impl Histogram {
         self.0.clear();
     }
 
-    /// How many were counted.
+    /// Returns how many were counted.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The mean in microseconds; 0 when empty.
+    /// Returns the mean in microseconds; 0 when empty.
     pub fn mean(&self) -> f64 {
         self.0.mean() / 1e3
     }
 
-    /// The lowest value in microseconds; 0 when empty.
+    /// Returns the lowest value in microseconds; 0 when empty.
     pub fn lowest(&self) -> f64 {
         self.0.min() as f64 / 1e3
     }
 
-    /// The highest value in microseconds; 0 when empty.
+    /// Returns the highest value in microseconds; 0 when empty.
     pub fn highest(&self) -> f64 {
         self.0.max() as f64 / 1e3
     }
 
-    /// The value in microseconds that this many percent stay at or below; 0 when empty.
+    /// Returns the value in microseconds that this many percent stay at or below; 0 when empty.
     pub fn percentile(&self, percent: f64) -> f64 {
         // 99.9 % of 10,000 are 9,990 and not, as in floating point, a little more.
         let quantile = (percent - 1e-9) / 100.0;
         (self.0.value_at_quantile(quantile) as f64 / 1e3).min(self.highest())
     }
 
-    /// The figures that a report shows.
+    /// Returns the figures that a report shows.
     pub fn summary(&self) -> Latency {
         Latency {
             mean: self.mean(),
@@ -105,7 +105,7 @@ impl Histogram {
         steps.map(point).collect()
     }
 
-    /// The histogram as the library that counts has it, for its own forms of output.
+    /// Returns the histogram as the library that counts has it, for its own forms of output.
     pub fn inner(&self) -> &hdrhistogram::Histogram<u64> {
         &self.0
     }
@@ -118,7 +118,7 @@ impl Histogram {
         bytes
     }
 
-    /// From such bytes; what is none is empty.
+    /// Reads such bytes; what is none is empty.
     pub(crate) fn unpack(mut bytes: &[u8]) -> Histogram {
         let mut histogram = Histogram::new();
         if let Ok(read) = Deserializer::new().deserialize::<u64, _>(&mut bytes) {
@@ -135,7 +135,7 @@ impl Histogram {
         BASE64.encode(bytes)
     }
 
-    /// From such a text, whose values are this many nanoseconds each; `None` where it is none.
+    /// Reads such a text, whose values are this many nanoseconds each; `None` where it is none.
     pub fn decode(text: &str, nanoseconds: u64) -> Option<Histogram> {
         let bytes = BASE64.decode(text).ok()?;
         let read = Deserializer::new().deserialize::<u64, _>(&mut bytes.as_slice()).ok()?;
@@ -186,7 +186,7 @@ pub struct Latency {
 mod tests {
     use super::*;
 
-    /// One sample of each number of microseconds up to `last`.
+    /// Returns one sample of each number of microseconds up to `last`.
     fn up_to(last: u64) -> Histogram {
         let mut histogram = Histogram::new();
         for micros in 1..=last {

@@ -1,5 +1,5 @@
-//! Measuring Perdura beside its peers: the program `perdura-bench`, in parts that tests can use
-//! too.
+//! Measures Perdura and its peers: the program `perdura-bench`, in parts that tests can
+//! use too.
 //!
 //! - [`compare`] puts servers side by side, and reports on them.
 //! - [`measure`] measures single figures of servers, with redis-benchmark as the generator.
@@ -12,7 +12,7 @@
 //! - [`stats`] says what many runs say together: medians, spreads, ratios of paired runs.
 //! - [`interrupt`] listens to Ctrl-C.
 //!
-//! This crate stands last: it starts servers as programs and talks to them over sockets, as any
+//! This crate is last: it starts servers as programs and talks to them over sockets, as any
 //! client does. No other crate uses it.
 #![forbid(unsafe_code)]
 

@@ -38,20 +38,20 @@ pub fn here() -> Machine {
     }
 }
 
-/// How this program was called, by its name alone.
+/// Returns how this program was called, by its name alone.
 fn command_line() -> Vec<String> {
     let name = env!("CARGO_PKG_NAME").to_owned();
     std::iter::once(name).chain(std::env::args().skip(1)).collect()
 }
 
-/// A figure of `/proc/meminfo`, in bytes.
+/// Returns a figure of `/proc/meminfo`, in bytes.
 pub fn memory(name: &str) -> Option<u64> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
     let kib: u64 = field(&info, name)?.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
 
-/// The load average of one minute.
+/// Returns the load average of one minute.
 fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
@@ -61,7 +61,7 @@ fn unknown() -> String {
     "unknown".into()
 }
 
-/// The value of the first line `name : value`.
+/// Returns the value of the first line `name : value`.
 fn field(text: &str, name: &str) -> Option<String> {
     let of = |line: &str| {
         let (found, value) = line.split_once(':')?;
@@ -76,7 +76,7 @@ fn distribution() -> String {
     name.map_or_else(unknown, |name| name.trim_matches('"').to_owned())
 }
 
-/// The commit of the sources that this tool was built from, if they are still there.
+/// Returns the commit of the sources that this tool was built from, if they are still there.
 fn commit() -> Option<String> {
     let describe = ["describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"];
     let mut git = Command::new("git");
@@ -86,7 +86,7 @@ fn commit() -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// What a program says of itself: the first line of `--version`.
+/// Returns what a program says of itself: the first line of `--version`.
 pub fn version(name: &str, program: &Path) -> Version {
     let said = Command::new(program).arg("--version").stdin(Stdio::null()).output();
     let text = match said {
@@ -100,7 +100,7 @@ pub fn version(name: &str, program: &Path) -> Version {
     Version { program: name.to_owned(), text }
 }
 
-/// What a directory lies on. It must exist.
+/// Returns what a directory is on. It must exist.
 pub fn place(id: &str, path: &Path) -> Place {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -141,7 +141,7 @@ fn mount(line: &str) -> Option<Mount> {
     Some(Mount { number, point, kind, device, options: what.next().unwrap_or_default().to_owned() })
 }
 
-/// What a file system keeps its bytes on, in words.
+/// Returns what a file system keeps its bytes on, in words.
 fn medium(kind: &str, device: &str, number: &str) -> String {
     if matches!(kind, "tmpfs" | "ramfs" | "devtmpfs") {
         return "DRAM".into();

@@ -94,7 +94,7 @@ pub struct Place {
     pub path: String,
     /// The kind of file system: `ext4`, `tmpfs`.
     pub file_system: String,
-    /// What the file system lies on: `/dev/vda`.
+    /// What the file system is on: `/dev/vda`.
     pub device: String,
     /// The medium in words: `virtual disk`, `SSD`, `hard disk`, `DRAM`, `persistent memory`.
     pub medium: String,
@@ -188,8 +188,8 @@ pub struct System {
     pub place: String,
     /// The persistence domain that the server reports; `None` for a system without a pool.
     pub domain: Option<String>,
-    /// What about it is emulated, in words that must stand beside every figure of it. `None` when
-    /// nothing is.
+    /// What about it is emulated, in words that must are printed next to every figure of it. `None`
+    /// when nothing is.
     pub emulated: Option<String>,
     /// Its program and arguments; port and directory are `PORT` and `DIR`.
     pub command: Vec<String>,
@@ -250,7 +250,7 @@ pub struct Run {
     pub workload: String,
     /// The [`System`].
     pub system: String,
-    /// From 0. Runs of the same round and workload stood next to each other in time: compare these.
+    /// From 0. Runs of the same round and workload were next to each other in time: compare these.
     pub round: u32,
     /// Seconds that were measured.
     pub seconds: f64,

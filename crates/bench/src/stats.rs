@@ -5,7 +5,7 @@
 //! either figure. This file makes from such runs a median and a spread, and nothing else: no mean,
 //! which one bad run moves, and no error bar, which would claim that runs are independent.
 
-/// A middle and what lies around it.
+/// A middle and what is around it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// The middle sample; of an even number, the mean of the two in the middle.
@@ -19,7 +19,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The median and the range of samples: `None` without any, or where one is not a number.
+    /// Returns the median and the range of samples: `None` without any, or where one is not a
+    /// number.
     pub fn of(samples: &[f64]) -> Option<Summary> {
         if samples.iter().any(|sample| sample.is_nan()) {
             return None;
@@ -32,16 +33,17 @@ impl Summary {
         Some(Summary { median, lowest, highest, count: sorted.len() })
     }
 
-    /// From the lowest to the highest sample, as a part of the median: 0.1 is a spread of ten
-    /// percent. Where the median is zero it is zero for equal samples and infinite for others.
+    /// Returns the distance from the lowest to the highest sample, as a part of the median: 0.1 is
+    /// a spread of ten percent. Where the median is zero it is zero for equal samples and infinite
+    /// for others.
     pub fn spread(&self) -> f64 {
         let range = self.highest - self.lowest;
         if range == 0.0 { 0.0 } else { range / self.median.abs() }
     }
 }
 
-/// How many times the second of each pair the first is. Each pair is two neighbouring runs; `None`
-/// where there are none, where one side has more runs, or where a divisor is zero.
+/// Returns how many times the second of each pair the first is. Each pair is two neighbouring runs;
+/// `None` where there are none, where one side has more runs, or where a divisor is zero.
 pub fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Summary> {
     if ours.len() != theirs.len() || theirs.contains(&0.0) {
         return None;

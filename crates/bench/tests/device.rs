@@ -1,5 +1,5 @@
 //! `perdura-bench device` as people run it: what it prints and writes, what it refuses, and that
-//! nothing of it stays behind, however it ends.
+//! nothing of it stays, however it ends.
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +47,7 @@ fn has_open(child: &Child, dir: &Path) -> bool {
     }
 }
 
-/// Whether a process catches SIGINT by now.
+/// Returns true if a process catches SIGINT by now.
 fn listens(child: &Child) -> bool {
     let status =
         std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();

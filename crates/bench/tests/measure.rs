@@ -1,5 +1,5 @@
 //! `perdura-bench throughput`, `recovery`, `memory`, `types` and `generators`, in small: what they
-//! print, and that nothing is left behind.
+//! print, and that nothing is left.
 
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,7 @@
 //!
 //! The page has no script, and forbids any. So it is in frames of another page, one for each
 //! width, whose script looks at the charts and writes what it found into the document that
-//! `--dump-dom` prints. Frames with planted faults show that the probe can fail. A browser is
+//! `--dump-dom` prints. Frames with injected faults show that the probe can fail. A browser is
 //! installed with `.ci/packages chromium` where that is possible; else this is skipped, and says
 //! so.
 

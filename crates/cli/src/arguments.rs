@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Looks after pools of Perdura. A pool that a server has open is left alone.
+/// Looks after pools of Perdura, and moves keys in and out. A pool that a server has open is left
+/// alone.
 #[derive(Debug, Parser)]
 #[command(name = "perdura", version, arg_required_else_help = true)]
 pub struct Arguments {
@@ -16,12 +17,16 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Verify a pool: every checksum, count and place, and that no room is lost
+    /// Verify a pool: every checksum, count and place, and that no space is lost
     Check(Check),
     /// Copy what is sound in a damaged pool into a new one, and name what is not
     Salvage(SalvageArguments),
     /// Read a dump of Redis or Valkey (dump.rdb), verify it, and say what is in it
     Rdb(Dump),
+    /// Bring the keys of a dump, or of a running Redis or Valkey, into a running server
+    Import(Import),
+    /// Write the keys of a dump, or of a running server, as commands or as JSON
+    Export(Export),
 }
 
 /// Read a dump of Redis or Valkey (dump.rdb), verify it, and say what is in it.
@@ -46,7 +51,7 @@ pub struct Dump {
     pub quiet: bool,
 }
 
-/// Verify a pool: every checksum, count and place, and that no room is lost.
+/// Verify a pool: every checksum, count and place, and that no space is lost.
 #[derive(Debug, Args)]
 #[command(
     long_about = "Verify a pool: headers, logs, span tables, indexes, every key and value, counts and expiry times, \
@@ -110,4 +115,76 @@ pub struct SalvageArguments {
     /// No progress bar (there is none anyway where standard error is not a terminal)
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// Bring the keys of a dump, or of a running Redis or Valkey, into a running server.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Bring every key of a dump (dump.rdb), or of a running Redis, Valkey or Perdura, \
+with its expiry time and in the same database, and every function library, into a running \
+server.\n\nThe server that takes them may be any that knows RESTORE. A key that it has already \
+is left alone, unless --replace is given. A dump of a newer version than the server knows is \
+refused by it: Perdura takes those of Redis up to 8, and of Valkey up to 9.\n\nA running server \
+goes on meanwhile: a key that is written while it is copied has some value of that time, and one \
+that is created may be missing. Stop its writers first if that matters. Values pass through \
+memory one batch at a time.",
+    after_help = "Exit status:\n  0  every key was imported\n  1  some were left alone, since the \
+server had them already\n  2  it failed on the way; what was imported stays, and it can be run \
+again with --replace\n\nExamples:\n  perdura import /var/lib/redis/dump.rdb --to \
+localhost:6379\n  perdura import redis://old-host:6379 --to redis://:password@localhost:6379\n  \
+perdura import redis://old-host:6379/3 --to redis://localhost:6379/0 --replace"
+)]
+pub struct Import {
+    /// A dump's file, or a server: redis://[[user]:password@]host[:port][/database]
+    pub from: String,
+    /// The server that takes the keys; with a database in its address, all keys go there
+    #[arg(long, value_name = "ADDRESS")]
+    pub to: String,
+    /// Overwrite keys and function libraries that the server has already
+    #[arg(long)]
+    pub replace: bool,
+    /// Write the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Write the keys of a dump, or of a running server, as commands or as JSON.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Write every key of a dump (dump.rdb), or of a running Redis, Valkey or Perdura, \
+as text: for other programs, for people, for a backup that needs no server to be read.\n\n\
+resp: the commands that make the same keys, as redis-cli --pipe sends them.\njson: an object on a \
+line for each key: db, key, type, expires (unix ms, or null), value. A list or a set is an array; \
+a sorted set has [member, score] pairs, a hash [field, value] pairs, with the field's own expiry \
+time as a third item where it has one; a stream has entries and groups. Text that is not UTF-8 is \
+{\"base64\": \"...\"}.\n\nTo write a dump.rdb, use BGSAVE.",
+    after_help = "Exit status:\n  0  every key was written\n  2  it failed; with --out there is \
+no file then\n\nExamples:\n  perdura export redis://localhost:6379 > keys.json\n  perdura \
+export dump.rdb --format resp | redis-cli --pipe\n  perdura export dump.rdb | jq -r \
+'select(.type == \"hash\") | .key'"
+)]
+pub struct Export {
+    /// A dump's file, or a server: redis://[[user]:password@]host[:port][/database]
+    pub from: String,
+    /// The form of the text
+    #[arg(long, value_enum, default_value_t = Format::Json)]
+    pub format: Format,
+    /// A file to write to, which must not be there [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// How keys are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// An object on a line for each key
+    Json,
+    /// The commands that make the keys, as clients send them
+    Resp,
 }

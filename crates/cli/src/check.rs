@@ -44,7 +44,7 @@ pub(crate) struct Findings {
     pub(crate) verdict: Verdict,
 }
 
-/// Checks, says what was found, and answers the exit status.
+/// Checks, reports what was found, and returns the exit status.
 pub(crate) fn run(options: &Check) -> Verdict {
     match examine(options) {
         Ok(findings) => {
@@ -97,8 +97,8 @@ fn repair(options: &Check, findings: &mut Findings) {
     }
 }
 
-/// What the medium lost is found out first: it reads as zeros, and its keys are marked before they
-/// are looked at.
+/// Returns what the medium lost is found out first: it reads as zeros, and its keys are marked
+/// before they are looked at.
 fn repair_all(options: &Check, findings: &Findings) -> Result<Repaired, Refusal> {
     let keyspace = &findings.pool.keyspace;
     if findings.stopped.is_none() && findings.outcome.lost.is_empty() {
@@ -132,7 +132,7 @@ fn verify(keyspace: &Keyspace, options: &Check, what: &'static str) -> Outcome {
     Outcome { checked, problems: all, lost, took: begin.elapsed() }
 }
 
-/// One thread's part: shards as they come, until none is left.
+/// Returns one thread's part: shards as they come, until none is left.
 fn shards(
     keyspace: &Keyspace,
     next: &AtomicUsize,

@@ -18,9 +18,9 @@ use crate::arguments::Dump;
 use crate::progress;
 
 /// Bytes that are read at once.
-const BUFFER: usize = 1 << 20;
+pub(crate) const BUFFER: usize = 1 << 20;
 /// The longest string, and the longest packed value, that a dump of Redis can have.
-const LONGEST: u64 = 4 << 30;
+pub(crate) const LONGEST: u64 = 4 << 30;
 
 /// What there is of a type in a database.
 #[derive(Clone, Copy, Default)]
@@ -109,8 +109,8 @@ fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A type's name, as TYPE tells it.
-fn type_name(kind: Kind) -> &'static str {
+/// Returns a type's name, as TYPE tells it.
+pub(crate) fn type_name(kind: Kind) -> &'static str {
     use Kind::*;
     match kind {
         String => "string",
@@ -123,7 +123,7 @@ fn type_name(kind: Kind) -> &'static str {
     }
 }
 
-/// Elements, and bytes of these, that a part of a value is.
+/// Returns elements, and bytes of these, that a part of a value is.
 fn size(part: &Part<'_>) -> (u64, usize) {
     match part {
         Part::String(word) | Part::Element(word) | Part::Member(word) => (1, word.len()),

@@ -6,9 +6,11 @@
 //!
 //! `perdura salvage` copies what is sound in a pool that cannot be opened into a new one.
 //!
-//! `perdura rdb` reads a dump of Redis or Valkey and says what is in it.
+//! `perdura rdb` reads a dump of Redis or Valkey and says what is in it. `perdura import` sends the
+//! keys of a dump, or of a running server, to a running server; `perdura export` writes them as
+//! text.
 //!
-//! This crate must not know the protocol, commands or connections.
+//! This crate must not know the server: it talks to one as any client does.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -19,10 +21,11 @@ mod pool;
 mod progress;
 mod report;
 mod salvage;
+mod transfer;
 
 use std::process::ExitCode;
 
-pub use arguments::{Arguments, Check, Command, Dump, SalvageArguments};
+pub use arguments::{Arguments, Check, Command, Dump, Export, Format, Import, SalvageArguments};
 
 /// How a run ends, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,5 +57,7 @@ pub fn run(arguments: &Arguments) -> Verdict {
         Command::Check(options) => check::run(options),
         Command::Salvage(options) => salvage::run(options),
         Command::Rdb(options) => dump::run(options),
+        Command::Import(options) => transfer::import(options),
+        Command::Export(options) => transfer::export(options),
     }
 }

@@ -7,7 +7,7 @@ use heap::{CheckError, Heap, OpenError, Recovery};
 use keyspace::Keyspace;
 use pmem::{DomainRequest, MapError, MapOptions, Region};
 
-/// Room that a repair may add to the pool.
+/// Space that a repair may add to the pool.
 const SPARE: u64 = 1 << 30;
 
 /// Why a pool was not opened.
@@ -43,7 +43,7 @@ pub(crate) enum PoolError {
 }
 
 impl PoolError {
-    /// Whether the pool was looked at, and found to be damaged.
+    /// Returns true if the pool was looked at, and found to be damaged.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, PoolError::Damaged { .. })
     }
@@ -82,8 +82,8 @@ pub(crate) fn open(path: &Path, write: bool) -> Result<Pool, PoolError> {
     Ok(Pool { keyspace: Keyspace::new(heap, unix_ms()), recovery, headers })
 }
 
-/// By the instructions of persistent memory where that is what the file lies on, else with every
-/// commit synced.
+/// Opens by the instructions of persistent memory where that is what the file is on, else with
+/// every commit synced.
 fn for_writing(path: &Path) -> Result<Region, MapError> {
     let len = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let mut options = MapOptions::new(len.saturating_add(SPARE));

@@ -1,4 +1,5 @@
-//! One execution of one command: what its function is given, and what it says beside its reply.
+//! One execution of one command: what its function is given, and what it says in addition to its
+//! reply.
 
 use keyspace::{Db, Expire, Key, Losses, Pinned, Txn};
 use resp::Writer;
@@ -31,7 +32,7 @@ pub enum Run {
     Script(fn(&mut Call<'_>) -> Done, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
 }
 
-/// What is to happen to the connection beside sending the reply.
+/// What is to happen to the connection in addition to sending the reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next {
     /// Nothing special: the next command.
@@ -114,7 +115,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A call of a command that is given its words by [`crate::execute::Step::enter`].
+    /// Returns a call of a command that is given its words by [`crate::execute::Step::enter`].
     pub(crate) fn new(
         engine: &'a Engine,
         session: &'a mut Session,
@@ -145,7 +146,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A call inside of this one, in the same transaction: its reply is a part of this one's.
+    /// Returns a call inside of this one, in the same transaction: its reply is a part of this
+    /// one's.
     pub(crate) fn inner(&mut self) -> Call<'_> {
         let Call { engine, session, command, out, now_ns, effects, .. } = self;
         Call {
@@ -165,17 +167,17 @@ impl<'a> Call<'a> {
         self.script_keys.is_some()
     }
 
-    /// The selected database.
+    /// Returns the selected database.
     pub fn db(&self) -> Db {
         self.session.db
     }
 
-    /// The time at which it happens, unix milliseconds.
+    /// Returns the time at which it happens, unix milliseconds.
     pub fn now_ms(&self) -> u64 {
         self.now_ns / 1_000_000
     }
 
-    /// Key number `n`, in the order of the key specs.
+    /// Returns key number `n`, in the order of the key specs.
     pub fn key(&self, n: usize) -> Key<'a> {
         self.keys[n]
     }
@@ -205,12 +207,12 @@ impl<'a> Call<'a> {
         self.effects.push(db, args);
     }
 
-    /// An argument as a 64-bit integer.
+    /// Returns an argument as a 64-bit integer.
     pub fn int(&self, at: usize) -> Result<i64, Failure> {
         resp::number::parse_i64(self.arg(at)?).ok_or_else(|| crate::failure::NOT_INTEGER.into())
     }
 
-    /// An argument as a 32-bit integer.
+    /// Returns an argument as a 32-bit integer.
     pub fn int32(&self, at: usize) -> Result<i32, Failure> {
         i32::try_from(self.int(at)?).map_err(|_| {
             let (min, max) = (i32::MIN, i32::MAX);
@@ -218,12 +220,12 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// An argument that a syntax error must answer for when it is missing.
+    /// Returns an argument that a syntax error must answer for when it is missing.
     pub fn arg(&self, at: usize) -> Result<&'a [u8], Failure> {
         self.args.get(at).copied().ok_or_else(|| SYNTAX.into())
     }
 
-    /// Whether an argument is this word, in any case.
+    /// Returns true if an argument is this word, in any case.
     pub fn is(&self, at: usize, word: &str) -> bool {
         self.args.get(at).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
     }

@@ -1,4 +1,4 @@
-//! What other threads may know of a session: the registry behind CLIENT LIST, KILL and maxclients.
+//! What other threads may know of a session: the registry after CLIENT LIST, KILL and maxclients.
 //!
 //! A [`Client`] is the shared face of a session: its owner writes to it with relaxed atomics on
 //! every command, others read it whenever they like. No socket is known here; to close a connection
@@ -72,7 +72,7 @@ pub struct Client {
     pub no_touch: AtomicBool,
     /// Bytes received and not yet executed.
     pub query_buffer: AtomicUsize,
-    /// Spare room of the query buffer.
+    /// Spare space of the query buffer.
     pub query_buffer_free: AtomicUsize,
     /// Bytes of the words of the command that waits, or that shows itself (CLIENT LIST).
     pub argv_mem: AtomicUsize,
@@ -119,7 +119,7 @@ const BASE: usize = size_of::<Client>() + SESSION_BYTES + 1024;
 pub type Waker = Box<dyn Fn() + Send>;
 
 impl Client {
-    /// How to wake whoever serves it.
+    /// Sets how to wake whoever serves it.
     pub fn set_waker(&self, waker: Waker) {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
@@ -131,8 +131,9 @@ impl Client {
         }
     }
 
-    /// Leaves bytes that the connection sends beside its replies (MONITOR), and wakes it. They are
-    /// sent when the log is settled up to the offset `after`, as they may tell of what it holds.
+    /// Leaves bytes that the connection sends in addition to its replies (MONITOR), and wakes it.
+    /// They are sent when the log is settled up to the offset `after`, as they may tell of what it
+    /// holds.
     pub fn post(&self, bytes: &[u8], after: u64) {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         inbox.bytes.extend_from_slice(bytes);
@@ -166,7 +167,7 @@ impl Client {
         BASE + query + arguments + replies + self.push_bytes.load(Relaxed)
     }
 
-    /// Whether it listens to anything.
+    /// Returns true if it listens to anything.
     pub fn is_subscribed(&self) -> bool {
         self.subscriptions.iter().any(|count| count.load(Relaxed) > 0)
     }
@@ -202,7 +203,8 @@ impl Clients {
         client
     }
 
-    /// A number for a client that arrives, so that its place in the list is that of its arrival.
+    /// Returns a number for a client that arrives, so that its place in the list is that of its
+    /// arrival.
     pub fn reserve(&self) -> u64 {
         self.next.fetch_add(1, Relaxed) + 1
     }
@@ -211,12 +213,12 @@ impl Clients {
         self.map().remove(&id);
     }
 
-    /// The client of this id.
+    /// Returns the client of this id.
     pub fn get(&self, id: u64) -> Option<Arc<Client>> {
         self.map().get(&id).cloned()
     }
 
-    /// All clients, by id.
+    /// Returns all clients, by id.
     pub fn list(&self) -> Vec<Arc<Client>> {
         self.map().values().cloned().collect()
     }
@@ -268,12 +270,12 @@ impl Clients {
         evicted
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.map().len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

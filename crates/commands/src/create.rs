@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Engine {
-    /// An engine of these parts.
+    /// Returns an engine of these parts.
     pub fn new(options: EngineOptions) -> Engine {
         let table = Table::new(&[
             strings::COMMANDS,

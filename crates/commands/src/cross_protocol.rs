@@ -13,7 +13,8 @@ use crate::engine::Engine;
 /// Seconds between two lines of the log.
 const SILENCE: u64 = 60;
 
-/// Whether a request with this first word, which for Redis ends at a zero byte, is one of HTTP.
+/// Returns true if a request with this first word, which for Redis ends at a zero byte, is one of
+/// HTTP.
 pub(crate) fn is_http(name: &[u8]) -> bool {
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")

@@ -1,4 +1,4 @@
-//! What a transaction sends to clients beside its reply: after its commit, in order, once.
+//! What a transaction sends to clients in addition to its reply: after its commit, in order, once.
 //!
 //! A transaction may be run again, or fail, after its commands were executed. So a command inside
 //! of one sends nothing by itself: it leaves a [`Delivery`] with the transaction's [`Effects`],

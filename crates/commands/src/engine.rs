@@ -43,7 +43,7 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
-    /// An engine on `keyspace`, without a log, by the machine's clock.
+    /// Returns an engine on `keyspace`, without a log, by the machine's clock.
     pub fn new(keyspace: Arc<Keyspace>) -> EngineOptions {
         EngineOptions { keyspace, log: None, clock: Arc::new(SystemClock), threads: 1, seed: 0 }
     }
@@ -86,7 +86,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine of these parts, with these commands.
+    /// Returns an engine of these parts, with these commands.
     pub(crate) fn of(options: EngineOptions, table: Table) -> Engine {
         let stats = Stats::new(table.len(), options.threads);
         let now_ms = options.clock.unix_ms();
@@ -125,17 +125,17 @@ impl Engine {
         }
     }
 
-    /// The data.
+    /// Returns the data.
     pub fn keyspace(&self) -> &Keyspace {
         &self.keyspace
     }
 
-    /// The data, to be held longer than the engine.
+    /// Returns the data, to be held longer than the engine.
     pub fn keyspace_arc(&self) -> &Arc<Keyspace> {
         &self.keyspace
     }
 
-    /// The command log.
+    /// Returns the command log.
     pub fn log(&self) -> Option<&dyn CommandLog> {
         self.log.get().map(|log| &**log)
     }
@@ -145,7 +145,7 @@ impl Engine {
         self.log.set(log).is_ok()
     }
 
-    /// All commands.
+    /// Returns all commands.
     pub fn table(&self) -> &Table {
         &self.table
     }
@@ -160,42 +160,42 @@ impl Engine {
         &self.stats
     }
 
-    /// All sessions.
+    /// Returns all sessions.
     pub fn clients(&self) -> &Clients {
         &self.clients
     }
 
-    /// The time.
+    /// Returns the time.
     pub fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
 
-    /// The server that it runs in, if any.
+    /// Returns the server that it runs in, if any.
     pub fn host(&self) -> Option<&dyn Host> {
         self.host.get().map(|host| &**host)
     }
 
-    /// What administration keeps: slow log, latency, monitors, pauses.
+    /// Returns what administration keeps: slow log, latency, monitors, pauses.
     pub fn admin(&self) -> &State {
         &self.admin
     }
 
-    /// Blocked clients.
+    /// Returns blocked clients.
     pub(crate) fn waiting(&self) -> &Waiting {
         &self.waiting
     }
 
-    /// Who listens to what.
+    /// Returns who listens to what.
     pub(crate) fn hub(&self) -> &Hub {
         &self.hub
     }
 
-    /// Who is told of which changed keys.
+    /// Returns who is told of which changed keys.
     pub(crate) fn tracker(&self) -> &Tracker {
         &self.tracker
     }
 
-    /// What was refused because the store was full.
+    /// Returns what was refused because the store was full.
     pub(crate) fn full(&self) -> &Full {
         &self.full
     }
@@ -205,12 +205,12 @@ impl Engine {
         self.id
     }
 
-    /// The texts of scripts.
+    /// Returns the texts of scripts.
     pub(crate) fn scripts(&self) -> &ScriptCache {
         &self.scripts
     }
 
-    /// Function libraries.
+    /// Returns function libraries.
     pub(crate) fn libraries(&self) -> &Arc<Libraries> {
         &self.libraries
     }
@@ -221,7 +221,7 @@ impl Engine {
         self.scripts.reruns()
     }
 
-    /// The scripts that run long.
+    /// Returns the scripts that run long.
     pub(crate) fn running_scripts(&self) -> &RunningScripts {
         &self.running_scripts
     }
@@ -258,7 +258,7 @@ impl Engine {
         self.host.set(host).is_ok()
     }
 
-    /// How many connections are in MONITOR mode.
+    /// Returns how many connections are in MONITOR mode.
     pub fn monitors(&self) -> usize {
         self.monitors.load(Relaxed)
     }
@@ -277,7 +277,7 @@ impl Engine {
         session
     }
 
-    /// A session that replays the command log: not registered, not checked, not logged.
+    /// Returns a session that replays the command log: not registered, not checked, not logged.
     pub fn connect_replay(&self) -> Session {
         let mut session = self.connect(Peer::default(), 0);
         self.clients.leave(session.id());

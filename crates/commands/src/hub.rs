@@ -1,6 +1,6 @@
 //! Who listens to what.
 //!
-//! A registry for each kind of subscription, behind a lock that publishers share. The lock is held
+//! A registry for each kind of subscription, after a lock that publishers share. The lock is held
 //! while a message is put into the inboxes, so that who has left the registry gets nothing more. A
 //! transaction captures who listens when it publishes ([`Receivers`]) and sends after its commit:
 //! to those of them that listen still.
@@ -29,17 +29,17 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// How many there are of a kind.
+    /// Returns how many there are of a kind.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.names[kind as usize].len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.names.iter().all(BTreeSet::is_empty)
     }
 
-    /// The names of a kind, in ascending order.
+    /// Returns the names of a kind, in ascending order.
     pub(crate) fn names(&self, kind: Kind) -> Vec<Box<[u8]>> {
         self.names[kind as usize].iter().cloned().collect()
     }
@@ -187,7 +187,7 @@ impl Hub {
         registry.get(words[1]).map_or(0, |listeners| deliver(listeners, words, after))
     }
 
-    /// The names that somebody listens to, if they fit the pattern; in ascending order.
+    /// Returns the names that somebody listens to, if they fit the pattern; in ascending order.
     pub(crate) fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
         let registry = self.read(kind);
         let fits = |name: &[u8]| pattern.is_none_or(|pattern| resp::glob::matches(pattern, name));
@@ -197,18 +197,18 @@ impl Hub {
         names
     }
 
-    /// How many names of a kind somebody listens to.
+    /// Returns how many names of a kind somebody listens to.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.read(kind).len()
     }
 
-    /// How many clients listen to a name.
+    /// Returns how many clients listen to a name.
     pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
         self.read(kind).get(name).map_or(0, BTreeMap::len)
     }
 }
 
-/// How many subscriptions of a kind a client has.
+/// Returns how many subscriptions of a kind a client has.
 fn count(client: &Client, kind: Kind) -> &AtomicUsize {
     &client.subscriptions[kind as usize]
 }

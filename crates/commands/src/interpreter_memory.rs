@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 #[derive(Default)]
 pub(crate) struct InterpreterMemory(Mutex<Vec<Weak<AtomicUsize>>>);
 
-/// The size of one interpreter.
+/// The size of one interpreter, written by its thread.
 pub(crate) struct InterpreterSize(Arc<AtomicUsize>);
 
 impl InterpreterMemory {

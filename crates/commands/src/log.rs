@@ -18,19 +18,20 @@ pub trait CommandLog: Send + Sync {
     /// Appends effects whose first needs `first` selected and whose last leaves `last` selected.
     /// Returns the offset at which they end.
     fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64;
-    /// The offset at which all that was appended ends.
+    /// Returns the offset at which all that was appended ends.
     fn end(&self) -> u64;
-    /// Whether replies, those of reads too, wait until the log is durable (`appendfsync always`).
+    /// Returns true if replies, those of reads too, wait until the log is durable (`appendfsync
+    /// always`).
     fn is_synchronous(&self) -> bool;
-    /// Why no more writes may be taken, if a write or a sync has failed: the operating system's
-    /// words.
+    /// Returns why no more writes may be taken, if a write or a sync has failed: the operating
+    /// system's words.
     fn failure(&self) -> Option<String>;
-    /// Whether a restart finds what it was given: not while it is switched off.
+    /// Returns true if a restart finds what it was given: not while it is switched off.
     fn is_on(&self) -> bool;
-    /// Whether it is durable up to `offset`.
+    /// Returns true if it is durable up to `offset`.
     fn is_durable(&self, offset: u64) -> bool;
-    /// The commands that wait to be written again after a failed write, where all that was written
-    /// is durable.
+    /// Returns the commands that wait to be written again after a failed write, where all that was
+    /// written is durable.
     fn unwritten(&self) -> Option<Vec<u8>> {
         None
     }
@@ -86,7 +87,7 @@ impl Effects {
         Effects { bytes: buffer, enabled, ..Effects::default() }
     }
 
-    /// Whether there is a log, and it pays to rewrite commands.
+    /// Returns true if there is a log, and it pays to rewrite commands.
     pub fn enabled(&self) -> bool {
         self.enabled
     }
@@ -121,7 +122,7 @@ impl Effects {
         }
     }
 
-    /// Takes back what was added since.
+    /// Undoes what was added since.
     pub(crate) fn truncate(&mut self, mark: EffectsMark) {
         self.bytes.truncate(mark.len);
         self.count = mark.count;
@@ -130,7 +131,7 @@ impl Effects {
         self.deliveries.truncate(mark.deliveries);
     }
 
-    /// Takes back the commands that were added since, and not what is sent to clients.
+    /// Undoes the commands that were added since, and not what is sent to clients.
     pub(crate) fn truncate_commands(&mut self, mark: EffectsMark) {
         self.truncate(EffectsMark { deliveries: self.deliveries.len(), ..mark });
     }
@@ -186,7 +187,7 @@ impl Effects {
         debug_assert!(mark.len >= self.group.len, "a step puts what it found gone before it ends");
         let tail = self.bytes.split_off(mark.len);
         let (count, last) = (self.count - mark.count, self.last);
-        // The database that is selected where what stands behind begins.
+        // The database that is selected where what is after begins.
         let begins = if mark.count == 0 { self.first } else { mark.last };
         (self.count, self.last) = (mark.count, mark.last);
         for Change { db, key, field, event } in gone {
@@ -241,7 +242,7 @@ impl Effects {
         self.deliveries.clear();
     }
 
-    /// Gives the room back.
+    /// Gives the space back.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }

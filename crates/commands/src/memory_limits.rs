@@ -12,8 +12,8 @@ use crate::queue;
 use crate::session::Session;
 use crate::table::Command;
 
-/// Bytes that are evicted for the first try of a command that found no block, beside those that it
-/// needs; each further try evicts twice as many, up to the limit.
+/// Bytes that are evicted for the first try of a command that found no block, in addition to those
+/// that it needs; each further try evicts twice as many, up to the limit.
 const EVICTED_FIRST: u64 = 1 << 20;
 const EVICTED_AT_ONCE: u64 = 4 << 20;
 /// How often a command that finds no block is run again.
@@ -49,7 +49,7 @@ impl Engine {
         true
     }
 
-    /// Makes room for a command of this many bytes that found no block for the `tries`-th time:
+    /// Makes space for a command of this many bytes that found no block for the `tries`-th time:
     /// frees what deletes left, lets all shards have what each has to spare, else evicts; true if
     /// that may have helped. No shard may be locked by this thread.
     pub(crate) fn free_memory_for(&self, bytes: usize, tries: usize) -> bool {
@@ -59,8 +59,8 @@ impl Engine {
         }
         let freed = self.free_garbage();
         let shared = self.keyspace().heap().share_free_spans();
-        // What was reserved in vain is among what is shared: after the first try that alone helps
-        // nobody.
+        // What was reserved without effect is among what is shared: after the first try that alone
+        // helps nobody.
         let helped = freed || shared;
         if helped && tries == 0 {
             return true;

@@ -74,18 +74,18 @@ pub(crate) fn take(session: &mut Session) -> Option<Queue> {
     session.multi.take()
 }
 
-/// Whether executing this may change data.
+/// Returns true if executing this may change data.
 pub(crate) fn writes(session: &Session, command: &Command) -> bool {
     command.spec.has(WRITE) || queued(session, command, WRITE)
 }
 
-/// Whether executing this may read or change data, or be propagated as if it did.
+/// Returns true if executing this may read or change data, or be propagated as if it did.
 pub(crate) fn touches_keys(session: &Session, command: &Command) -> bool {
     let flags = WRITE | READONLY | MAY_REPLICATE;
     command.spec.has(flags) || queued(session, command, flags)
 }
 
-/// Whether executing this may be propagated, as writes are.
+/// Returns true if executing this may be propagated, as writes are.
 pub(crate) fn may_replicate(
     engine: &Engine,
     session: &Session,
@@ -96,7 +96,7 @@ pub(crate) fn may_replicate(
     flags(engine, command, args) & propagated != 0 || queued(session, command, propagated)
 }
 
-/// Whether executing or queueing this may take memory.
+/// Returns true if executing or queueing this may take memory.
 pub(crate) fn needs_memory(session: &Session, command: &Command) -> bool {
     command.spec.has(DENYOOM)
         || queued(session, command, DENYOOM)

@@ -2,7 +2,7 @@
 //! follows.
 //!
 //! A server makes the requests of a whole batch first, so that memory can be asked for what their
-//! look-ups will need while the first of them is executed. The keys of a batch lie behind each
+//! lookups will need while the first of them is executed. The keys of a batch lie after each
 //! other, so that a request is a few words.
 
 use keyspace::Key;
@@ -27,7 +27,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Its words, never none.
+    /// Returns its words, never none.
     pub fn args(&self) -> &'a [&'a [u8]] {
         self.args
     }
@@ -66,17 +66,17 @@ impl<'a> Batch<'a> {
         self.looked_up.push(LookedUp { args, lookup, end: self.keys.len() });
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.looked_up.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub fn is_empty(&self) -> bool {
         self.looked_up.is_empty()
     }
 
-    /// Request number `at`.
+    /// Returns request number `at`.
     ///
     /// # Panics
     /// If there is none.
@@ -98,7 +98,7 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Asks memory for what the look-ups of all keys will need in the session's database: first
+    /// Asks memory for what the lookups of all keys will need in the session's database: first
     /// buckets, then entries.
     pub fn prefetch(&mut self, session: &Session) {
         let keyspace = self.engine.keyspace();
@@ -112,14 +112,14 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Whether two names are the same; they are so short that a call of `memcmp` takes longer.
+/// Returns true if two names are the same; they are so short that a call of `memcmp` takes longer.
 #[inline]
 fn is_same(name: &[u8], other: &[u8]) -> bool {
     name.len() == other.len() && name.iter().zip(other).all(|(a, b)| a == b)
 }
 
 impl Engine {
-    /// A batch without requests.
+    /// Returns a batch without requests.
     #[inline]
     pub fn batch(&self) -> Batch<'_> {
         Batch { engine: self, looked_up: SmallVec::new(), keys: SmallVec::new() }

@@ -71,7 +71,7 @@ pub struct Session {
     pub(crate) touched: Arc<AtomicBool>,
     /// Where the last write of it ends in the command log.
     pub(crate) written_to: u64,
-    /// Room for rewritten commands on their way to the command log, reused.
+    /// Space for rewritten commands on their way to the command log, reused.
     pub(crate) effects: Vec<u8>,
     /// Whether its commands may block.
     pub(crate) can_block: bool,
@@ -137,7 +137,7 @@ impl Session {
         self.can_walk && self.can_block && self.reply == ReplyMode::On
     }
 
-    /// A session for a script of this one, on another thread.
+    /// Returns a session for a script of this one, on another thread.
     pub(crate) fn for_script(&self) -> Session {
         Session {
             db: self.db,
@@ -149,7 +149,7 @@ impl Session {
         }
     }
 
-    /// A session for an EXEC of this one, on another thread: it has what this one watches.
+    /// Returns a session for an EXEC of this one, on another thread: it has what this one watches.
     pub(crate) fn for_exec(&mut self, queue: Queue) -> Session {
         Session {
             multi: Some(queue),
@@ -159,7 +159,7 @@ impl Session {
         }
     }
 
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> u64 {
         self.client.id
     }
@@ -182,19 +182,19 @@ impl Session {
         self.effects = Vec::new();
     }
 
-    /// Whether commands are being queued.
+    /// Returns true if commands are being queued.
     pub fn in_multi(&self) -> bool {
         self.multi.is_some()
     }
 
-    /// Whether it listens in a protocol that cannot tell messages from replies: then few commands
-    /// are allowed.
+    /// Returns true if it listens in a protocol that cannot tell messages from replies: then few
+    /// commands are allowed.
     #[inline]
     pub(crate) fn only_listens(&self) -> bool {
         self.protocol == Protocol::Resp2 && !self.subscriptions.is_empty()
     }
 
-    /// Whether a watched key changed.
+    /// Returns true if a watched key changed.
     pub(crate) fn is_touched(&self) -> bool {
         self.touched.load(Relaxed)
     }

@@ -1,7 +1,7 @@
 //! The description of one command: the single source of its name, arity, flags, ACL categories,
 //! key positions and documentation.
 //!
-//! A `CommandSpec` const stands beside the function that executes the command. Dispatch, key
+//! A `CommandSpec` const is next to the function that executes the command. Dispatch, key
 //! locking, COMMAND INFO / DOCS / LIST / GETKEYS and the compatibility page are all derived from
 //! it, so a command is added by writing one const and naming it in its group's list.
 //!
@@ -63,7 +63,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// The name COMMAND DOCS prints.
+    /// Returns the name COMMAND DOCS prints.
     pub fn name(self) -> &'static str {
         match self {
             Group::Generic => "generic",
@@ -113,7 +113,7 @@ pub struct CommandSpec {
     pub arity: i32,
     /// Flags of [`crate::spec`]: `WRITE | DENYOOM` ...
     pub flags: u32,
-    /// What the engine has to know beside: `IMMEDIATE | FOR_LISTENERS` ...
+    /// What else the engine has to know: `IMMEDIATE | FOR_LISTENERS` ...
     pub traits: u32,
     /// ACL categories that do not follow from the flags.
     pub acl: u32,
@@ -133,7 +133,7 @@ pub struct CommandSpec {
     pub args: &'static [Arg],
     /// Subcommands; not empty for a container.
     pub subs: &'static [&'static CommandSpec],
-    /// Where an argument stands that becomes a key's whole value as it is: a large one is written
+    /// Where an argument is that becomes a key's whole value as it is: a large one is written
     /// to the heap before the key's shard is locked.
     pub value: Option<usize>,
     /// How it is executed.
@@ -164,7 +164,7 @@ impl CommandSpec {
         run: Run::Container,
     };
 
-    /// Whether the command has the given flag.
+    /// Returns true if the command has the given flag.
     pub const fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
@@ -174,12 +174,12 @@ impl CommandSpec {
         self.traits & what != 0
     }
 
-    /// Whether it is only a name for its subcommands.
+    /// Returns true if it is only a name for its subcommands.
     pub const fn is_container(&self) -> bool {
         !self.subs.is_empty()
     }
 
-    /// Whether `argc` arguments (the name included) are acceptable.
+    /// Returns true if `argc` arguments (the name included) are acceptable.
     pub const fn accepts(&self, argc: usize) -> bool {
         if self.arity >= 0 {
             argc == self.arity as usize

@@ -116,12 +116,12 @@ impl Stats {
         self.stripes.iter().flat_map(|s| s.iter()).map(|c| c.calls.load(Relaxed)).sum()
     }
 
-    /// Error replies sent.
+    /// Returns error replies sent.
     pub fn error_replies(&self) -> u64 {
         self.error_replies.load(Relaxed)
     }
 
-    /// Error replies by code.
+    /// Returns error replies by code.
     pub fn errors(&self) -> BTreeMap<Vec<u8>, u64> {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -22,7 +22,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// `get`, or `config|get` for a subcommand.
+    /// Returns `get`, or `config|get` for a subcommand.
     pub fn full_name(&self) -> String {
         match self.parent {
             Some(parent) => format!("{}|{}", parent.name, self.spec.name),
@@ -30,7 +30,7 @@ impl Command {
         }
     }
 
-    /// Whether the keys that it reads count as used (CLIENT NO-TOUCH).
+    /// Returns true if the keys that it reads count as used (CLIENT NO-TOUCH).
     pub(crate) fn touches(&self, client: &Client) -> bool {
         !client.no_touch.load(Relaxed) || self.spec.is(TOUCHES)
     }
@@ -57,7 +57,7 @@ pub struct Table {
 const VACANT: u16 = u16::MAX;
 
 impl Table {
-    /// A table of the given lists of top-level commands.
+    /// Returns a table of the given lists of top-level commands.
     pub fn new(groups: &[&[&'static CommandSpec]]) -> Table {
         let tops = groups.iter().flat_map(|group| group.iter().copied());
         let mut commands: Vec<Command> =
@@ -86,17 +86,17 @@ impl Table {
         table
     }
 
-    /// Number of commands and subcommands.
+    /// Returns number of commands and subcommands.
     pub fn len(&self) -> usize {
         self.commands.len()
     }
 
-    /// Whether the table is empty.
+    /// Returns true if the table is empty.
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()
     }
 
-    /// The top-level commands.
+    /// Returns the top-level commands.
     pub fn top(&self) -> &[Command] {
         &self.commands[..self.top]
     }
@@ -106,12 +106,12 @@ impl Table {
         &self.commands
     }
 
-    /// The subcommands of a container.
+    /// Returns the subcommands of a container.
     pub fn subs(&self, of: &Command) -> &[Command] {
         &self.commands[of.first_sub..of.first_sub + of.spec.subs.len()]
     }
 
-    /// The top-level command of this name, in any case.
+    /// Returns the top-level command of this name, in any case.
     pub fn get(&self, name: &[u8]) -> Option<&Command> {
         match self.slots[self.probe(name)] {
             VACANT => None,
@@ -119,12 +119,12 @@ impl Table {
         }
     }
 
-    /// The subcommand of this name, in any case.
+    /// Returns the subcommand of this name, in any case.
     pub fn sub(&self, of: &Command, name: &[u8]) -> Option<&Command> {
         self.subs(of).iter().find(|c| c.spec.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// The command or subcommand of a full name such as `config|get`.
+    /// Returns the command or subcommand of a full name such as `config|get`.
     pub fn by_full_name(&self, name: &[u8]) -> Option<&Command> {
         match name.iter().position(|b| *b == b'|') {
             None => self.get(name),
@@ -132,7 +132,7 @@ impl Table {
         }
     }
 
-    /// What the request names.
+    /// Returns what the request names.
     pub fn find(&self, args: &[&[u8]]) -> Lookup<'_> {
         let Some(command) = args.first().and_then(|name| self.get(name)) else {
             return Lookup::Unknown;

@@ -2,7 +2,7 @@
 //!
 //! A key has a queue for each database and type that is waited for, so that clients which wait for
 //! another type stand in nobody's way. A queue is ordered by tickets: its first client, the next
-//! behind some ticket, and the removal of any are found without looking at others.
+//! after some ticket, and the removal of any are found without looking at others.
 //!
 //! Queues are filled and searched under the lock of the shard, and emptied also without it: a
 //! client that has left is never missed.
@@ -59,13 +59,14 @@ impl Waiting {
         self.tickets.fetch_add(1, Relaxed)
     }
 
-    /// Whether nobody waits for any key. Exact for the keys of shards that the caller has locked.
+    /// Returns true if nobody waits for any key. Exact for the keys of shards that the caller has
+    /// locked.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
 
-    /// Whether nobody waits for a key in order to write to another one.
+    /// Returns true if nobody waits for a key in order to write to another one.
     #[inline]
     pub(crate) fn has_no_targets(&self) -> bool {
         self.movers.load(Relaxed) == 0
@@ -121,19 +122,19 @@ impl Waiting {
         self.count.fetch_sub(1, Relaxed);
     }
 
-    /// Whether anybody waits for the key, in any database.
+    /// Returns true if anybody waits for the key, in any database.
     pub(crate) fn has(&self, key: &Key<'_>) -> bool {
         self.queues(key.shard()).contains_key(key.bytes())
     }
 
-    /// What is waited for at a key.
+    /// Returns what is waited for at a key.
     pub(crate) fn wanted(&self, db: Db, key: &Key<'_>) -> Vec<Type> {
         let table = self.queues(key.shard());
         let queues = table.get(key.bytes()).into_iter().flatten();
         queues.filter(|queue| queue.db == db).map(|queue| queue.what).collect()
     }
 
-    /// The next that waits for a key to hold `what`, behind a ticket.
+    /// Returns the next that waits for a key to hold `what`, after a ticket.
     pub(crate) fn next(
         &self,
         db: Db,
@@ -148,7 +149,7 @@ impl Waiting {
         queue.waiters.range((from, Bound::Unbounded)).next().map(|(_, waiter)| Arc::clone(waiter))
     }
 
-    /// Every key that is waited for.
+    /// Returns every key that is waited for.
     pub(crate) fn keys(&self) -> Vec<(Db, Box<[u8]>)> {
         let mut all = Vec::new();
         for shard in 0..self.shards.len() {
@@ -159,15 +160,15 @@ impl Waiting {
         all
     }
 
-    /// Whether it ends anybody's wait that a key holds nothing of this type any more.
+    /// Returns true if it ends anybody's wait that a key holds nothing of this type any more.
     pub(crate) fn ends_with(&self, db: Db, key: &Key<'_>, what: Type) -> bool {
         let table = self.queues(key.shard());
         let queues = table.get(key.bytes()).into_iter().flatten();
         queues.filter(|queue| (queue.db, queue.what) == (db, what)).any(|queue| queue.losing > 0)
     }
 
-    /// The targets of those that come first among who waits for a key: of `most` clients in each
-    /// database and for each type.
+    /// Returns the targets of those that come first among who waits for a key: of `most` clients in
+    /// each database and for each type.
     pub(crate) fn targets(&self, key: &Key<'_>, most: usize) -> Vec<Box<[u8]>> {
         let table = self.queues(key.shard());
         let queues = table.get(key.bytes()).into_iter().flatten();

@@ -2,7 +2,7 @@
 //!
 //! A program of its own: its allocator counts, and is that of the whole process.
 //!
-//! What grows with the data (tables in DRAM of what is in use) may allocate now and then, so the
+//! What grows with the data (tables in DRAM of what is in use) may allocate periodically, so the
 //! median of many executions is taken.
 
 mod support;

@@ -102,7 +102,7 @@ fn overwrite(shard: &mut Shard<'_>, table: Ptr, slot: u64) {
 
 const PIECE: u64 = 4096;
 
-/// A table of slots in pieces, as an index has them.
+/// Returns a table of slots in pieces, as an index has them.
 fn table(heap: &Heap, shard: usize) -> Ptr {
     let mut shard = heap.lock(shard);
     let block = shard.reserve(1024).expect("free memory");

@@ -59,8 +59,8 @@ pub trait View {
         self.line(at).into_iter().enumerate().fold(0, |bits, (i, word)| bits | bit(i, word))
     }
 
-    /// `len` bytes from `at`. Only for bytes that no transaction logs: they never change once
-    /// published.
+    /// Returns `len` bytes from `at`. Only for bytes that no transaction logs: they never change
+    /// once published.
     fn bytes(&self, at: Ptr, len: usize) -> &[u8];
 
     /// Asks the processor to load the line at `at` soon.

@@ -15,12 +15,12 @@ pub enum Event {
     Expired,
     /// The time of one of its fields had come.
     FieldExpired,
-    /// Room was needed.
+    /// Space was needed.
     Evicted,
     /// Its database was emptied or swapped (listed for watched keys only).
     Flushed,
-    /// Something beside its value was written: the groups of a stream or its last ID, the form of a
-    /// value. As in Redis, no watch is told.
+    /// Something in addition to its value was written: the groups of a stream or its last ID, the
+    /// form of a value. As in Redis, no watch is told.
     MetadataOnly,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Flushed {
     pub(crate) after: After,
 }
 
-/// The changes of one transaction; the keys lie in one buffer.
+/// The changes of one transaction; the keys are in one buffer.
 #[derive(Default)]
 pub(crate) struct Changes {
     bytes: Vec<u8>,
@@ -88,7 +88,7 @@ impl Changes {
         self.recorded.len()
     }
 
-    /// Makes what was written since there were `from` changes something beside the values.
+    /// Makes what was written since there were `from` changes something in addition to the values.
     pub(crate) fn mark_metadata_only(&mut self, from: usize) {
         for recorded in
             self.recorded.iter_mut().skip(from).filter(|recorded| recorded.event == Event::Written)
@@ -109,7 +109,7 @@ impl Changes {
         after.for_each(|recorded| recorded.shard += 1);
     }
 
-    /// The changes with the index of their shard.
+    /// Returns the changes with the index of their shard.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Change<'_>)> {
         let mut begin = 0;
         self.recorded.iter().map(move |recorded| {

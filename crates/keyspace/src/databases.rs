@@ -16,7 +16,7 @@ const RANDOM_TRIES: usize = 100;
 /// Entries per step of a walk over everything.
 const WALK: usize = 64;
 
-/// The shard in which a scan goes on.
+/// Returns the shard in which a scan goes on.
 pub(crate) fn cursor_shard(cursor: u64) -> usize {
     (cursor >> CURSOR_BITS) as usize
 }
@@ -27,12 +27,12 @@ impl Txn<'_> {
         (0..self.shards.len()).map(move |shard| KeyLocation { shard, db })
     }
 
-    /// How many keys there are, expired ones that nobody met yet included.
+    /// Returns how many keys there are, expired ones that nobody met yet included.
     pub fn count(&self, db: Db) -> u64 {
         self.places(db).map(|place| u64::from(self.counts(place).keys)).sum()
     }
 
-    /// How many of them have an expiry time.
+    /// Returns how many of them have an expiry time.
     pub fn count_expiring(&self, db: Db) -> u64 {
         let here = |place| {
             let without_own_ttl = self.field_counts(place).without_own_ttl;
@@ -41,12 +41,12 @@ impl Txn<'_> {
         self.places(db).map(here).sum()
     }
 
-    /// How many are hashes of which a field has a time of its own.
+    /// Returns how many are hashes of which a field has a time of its own.
     pub fn count_with_times(&self, db: Db) -> u64 {
         self.places(db).map(|place| u64::from(self.field_counts(place).hashes)).sum()
     }
 
-    /// Some key that is not expired. `random` gives random numbers.
+    /// Returns some key that is not expired. `random` gives random numbers.
     pub fn random_key(&self, db: Db, random: &mut dyn FnMut() -> u64) -> Option<Vec<u8>> {
         for _ in 0..RANDOM_TRIES {
             let mut nth = random() % self.count(db).max(1);
@@ -81,7 +81,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Every key that is not expired.
+    /// Visits every key that is not expired.
     pub fn for_each(&self, db: Db, visit: &mut dyn FnMut(&[u8], &Entry)) {
         for place in self.places(db) {
             let mut cursor = 0;
@@ -94,9 +94,9 @@ impl Txn<'_> {
         }
     }
 
-    /// About `count` keys from `cursor` on; returns the next cursor, 0 at the end. The shard of the
-    /// cursor ([`crate::Keyspace::scan_shard`]) must be locked; a cursor that no scan gave ends the
-    /// scan.
+    /// Visits about `count` keys from `cursor` on; returns the next cursor, 0 at the end. The shard
+    /// of the cursor ([`crate::Keyspace::scan_shard`]) must be locked; a cursor that no scan gave
+    /// ends the scan.
     pub fn scan(
         &self,
         db: Db,

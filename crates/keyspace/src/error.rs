@@ -8,7 +8,7 @@ use heap::Ptr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The heap has no room for it.
+    /// The heap has no space for it.
     #[error("the heap is full")]
     Full,
     /// The key holds a value of another type.
@@ -40,7 +40,7 @@ impl From<heap::Full> for Error {
     }
 }
 
-/// Why a structure of the entry at a place could not be read or changed.
+/// Returns why a structure of the entry at a place could not be read or changed.
 pub(crate) fn refused(error: structures::Error, entry: Ptr) -> Error {
     match error {
         structures::Error::Full(_) => Error::Full,

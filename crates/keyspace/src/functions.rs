@@ -11,8 +11,8 @@ use crate::txn::KeyLocation;
 use crate::{Error, Expire, Keyspace, Txn, entry, snapshot};
 
 impl Keyspace {
-    /// How many function libraries there are. Takes no lock: what transactions are about to change
-    /// is not in it.
+    /// Returns how many function libraries there are. Takes no lock: what transactions are about to
+    /// change is not in it.
     pub fn libraries(&self) -> u64 {
         (0..self.shards())
             .map(|shard| self.root_word(shard, counts_root(LIBRARIES)))

@@ -42,7 +42,7 @@ pub(crate) struct Head {
     pub(crate) what: Type,
     pub(crate) encoding: Encoding,
     pub(crate) layout: Layout,
-    /// Elements of a packed form; else 0.
+    /// Elements of a listpack encoding; else 0.
     pub(crate) count: u32,
 }
 
@@ -75,7 +75,7 @@ fn named<T: Copy>(number: u64, all: &[T]) -> Option<T> {
 }
 
 impl Head {
-    /// The most elements of a packed form.
+    /// The most elements of a listpack encoding.
     pub(crate) const MOST: u32 = 0xff_ffff;
 
     pub(crate) fn encode(self) -> u64 {

@@ -1,6 +1,6 @@
 //! A key with its shard and hash, computed once.
 //!
-//! The shard follows Redis's hash slot, with hash tags, so that a slot lies in one shard: keys of
+//! The shard follows Redis's hash slot, with hash tags, so that a slot is in one shard: keys of
 //! one tag can be changed together at the price of one. Inside the shard, a keyed hash with the
 //! pool's seed places the key, so that nobody can prepare keys that collide.
 
@@ -21,23 +21,24 @@ const XMODEM: crc::Crc<u16, crc::Table<16>> =
 pub struct Db(u8);
 
 impl Db {
-    /// The database of this number, if there is one.
+    /// Returns the database of this number, if there is one.
     pub fn new(number: usize) -> Option<Db> {
         (number < DATABASES).then_some(Db(number as u8))
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn number(self) -> usize {
         self.0 as usize
     }
 
-    /// All databases.
+    /// Returns all databases.
     pub fn all() -> impl Iterator<Item = Db> {
         (0..DATABASES as u8).map(Db)
     }
 }
 
-/// Redis's hash slot of a key: of what stands between the first braces, where that is not empty.
+/// Returns Redis's hash slot of a key: of what is between the first braces, where that is not
+/// empty.
 pub fn slot(key: &[u8]) -> u16 {
     XMODEM.checksum(tag(key)) % SLOTS
 }
@@ -53,13 +54,13 @@ fn tag(key: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether there may be a `{`; keys are too short for a search that must be prepared.
+/// Returns true if there may be a `{`; keys are too short for a search that must be prepared.
 #[inline]
 fn has_brace(key: &[u8]) -> bool {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const BRACES: u64 = u64::from_ne_bytes([b'{'; 8]);
     let (words, rest) = key.as_chunks::<8>();
-    // The highest bit of a byte that was a brace is set; also of some behind one.
+    // The highest bit of a byte that was a brace is set; also of some after one.
     let braces = words.iter().fold(0, |braces, word| {
         let differ = u64::from_ne_bytes(*word) ^ BRACES;
         braces | (differ.wrapping_sub(ONES) & !differ)
@@ -83,12 +84,12 @@ impl<'a> Key<'a> {
         Key { bytes, hash: hashing.hash(bytes), shard, slot_hint: Slot::default() }
     }
 
-    /// The key itself.
+    /// Returns the key itself.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The shard that it lives in.
+    /// Returns the shard that it is in.
     pub fn shard(&self) -> usize {
         self.shard as usize
     }

@@ -12,7 +12,7 @@ use crate::txn::KeyLocation;
 use crate::{Db, Error, Event, Key, Txn};
 
 impl Txn<'_> {
-    /// Deletes; false if there was none (or an expired one).
+    /// Deletes a key; returns false if there was none (or an expired one).
     pub fn delete(&mut self, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let place = self.place(db, key);
         let Some(slot) = self.slot_mut(place, db, key)? else { return Ok(false) };
@@ -161,7 +161,7 @@ impl Held {
     }
 }
 
-/// Two of the shards at once, the first to read and the second to write.
+/// Returns two of the shards at once, the first to read and the second to write.
 fn pair<'t, 'k>(
     shards: &'t mut [Shard<'k>],
     from: usize,

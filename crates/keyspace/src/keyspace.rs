@@ -2,7 +2,7 @@
 //!
 //! Shards are locked in ascending order, each once; that alone keeps transactions from waiting for
 //! each other in a circle. The map from logical to physical databases is persistent in shard 0 and
-//! cached here: it changes under all locks, so it stands still under any.
+//! cached here: it changes under all locks, so it is still under any.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -82,7 +82,7 @@ impl Keyspace {
         keyspace
     }
 
-    /// The heap under it.
+    /// Returns the heap under it.
     pub fn heap(&self) -> &Heap {
         &self.heap
     }
@@ -92,7 +92,7 @@ impl Keyspace {
         self.heap
     }
 
-    /// How many shards there are.
+    /// Returns how many shards there are.
     pub fn shards(&self) -> usize {
         self.volatile_shards.len()
     }
@@ -106,7 +106,7 @@ impl Keyspace {
         Key::new(bytes, &self.hashing, self.shards())
     }
 
-    /// Asks the processor to load the buckets in which a look-up of the key will search; takes no
+    /// Asks the processor to load the buckets in which a lookup of the key will search; takes no
     /// lock. For a batch of keys: this for each, then [`Keyspace::prefetch_entry`] for each.
     #[inline]
     pub fn prefetch_bucket(&self, db: Db, key: &Key<'_>) -> Option<PrefetchedBucket> {
@@ -116,7 +116,7 @@ impl Keyspace {
         index.prefetch_bucket(&UnlockedView(&self.heap), key.hash).map(PrefetchedBucket)
     }
 
-    /// Asks the processor to load the entry that a look-up of the key will compare, and notes where
+    /// Asks the processor to load the entry that a lookup of the key will compare, and notes where
     /// it is.
     #[inline]
     pub fn prefetch_entry(&self, prefetched: &PrefetchedBucket, key: &mut Key<'_>) {
@@ -129,7 +129,7 @@ impl Keyspace {
         self.roots[shard].add(8 * n as u64)
     }
 
-    /// A root word as it was committed at some moment; no lock is taken.
+    /// Returns a root word as it was committed at some moment; no lock is taken.
     pub(crate) fn root_word(&self, shard: usize, n: usize) -> u64 {
         self.heap.region().load(self.root(shard, n).raw())
     }
@@ -172,12 +172,12 @@ impl Keyspace {
         Txn::new(self, locked, now)
     }
 
-    /// The shard in which a SCAN goes on from this cursor: lock it for [`Txn::scan`].
+    /// Returns the shard in which a SCAN goes on from this cursor: lock it for [`Txn::scan`].
     pub fn scan_shard(&self, cursor: u64) -> usize {
         cursor_shard(cursor).min(self.shards() - 1)
     }
 
-    /// Whether a scan with this cursor has met nothing in its shard yet.
+    /// Returns true if a scan with this cursor has met nothing in its shard yet.
     pub fn begins_shard(cursor: u64) -> bool {
         cursor.is_multiple_of(1 << CURSOR_BITS)
     }
@@ -194,13 +194,13 @@ impl Keyspace {
         self.tracks.store(yes, Relaxed);
     }
 
-    /// One more wants transactions to list all changes in this shard; begun while the shard is
-    /// locked, it misses none.
+    /// Makes transactions list, for one more listener, all changes in this shard; begun while the
+    /// shard is locked, it misses none.
     pub fn follow(&self, shard: usize) {
         self.volatile_shards[shard].followers.fetch_add(1, Relaxed);
     }
 
-    /// One of those who called [`Keyspace::follow`] wants it no longer.
+    /// Ends what one call of [`Keyspace::follow`] began.
     pub fn unfollow(&self, shard: usize) {
         self.volatile_shards[shard].followers.fetch_sub(1, Relaxed);
     }
@@ -209,7 +209,7 @@ impl Keyspace {
         self.tracks.load(Relaxed)
     }
 
-    /// What all shards counted.
+    /// Returns what all shards counted.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
         self.volatile_shards.iter().for_each(|volatile| volatile.counters.add_to(&mut stats));
@@ -244,7 +244,7 @@ impl Keyspace {
             .sum()
     }
 
-    /// Some shard, as likely as it has keys; none when there are no keys.
+    /// Returns some shard, as likely as it has keys; none when there are no keys.
     pub(crate) fn populated_shard(&self, expiring: bool, random: &mut Random) -> Option<usize> {
         let counts: Vec<u64> =
             (0..self.shards()).map(|shard| self.shard_count(shard, expiring)).collect();
@@ -257,19 +257,19 @@ impl Keyspace {
         })
     }
 
-    /// Gives the table of accesses room for the shard's keys. Where no policy decides by it, a
+    /// Gives the table of accesses space for the shard's keys. Where no policy decides by it, a
     /// small one will do: only OBJECT IDLETIME reads it, and every access writes it.
     pub(crate) fn grow_access(&self, shard: usize) {
         let most = if self.eviction().policy.is_by_access() { u64::MAX } else { FEW_KEYS };
         self.volatile_shards[shard].access.grow(self.shard_count(shard, false), most);
     }
 
-    /// How room is made.
+    /// Returns how space is made.
     pub fn eviction(&self) -> Eviction {
         *self.eviction.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes how room is made. `now` is in unix ms.
+    /// Changes how space is made. `now` is in unix ms.
     pub fn set_eviction(&self, eviction: Eviction, now: u64) {
         let is_other_kind = {
             let mut current = self.eviction.write().unwrap_or_else(PoisonError::into_inner);
@@ -289,7 +289,7 @@ impl Keyspace {
         }
     }
 
-    /// Under an LFU policy, how uses are counted.
+    /// Returns how uses are counted under an LFU policy.
     pub(crate) fn lfu(&self) -> Option<Lfu> {
         let settings = self.lfu.load(Relaxed);
         (settings & 1 != 0).then(|| self.lfu_settings())
@@ -301,7 +301,7 @@ impl Keyspace {
     }
 }
 
-/// The order in which shards are locked, each once.
+/// Returns the order in which shards are locked, each once.
 fn ascending(shards: impl Iterator<Item = usize>) -> SmallVec<[usize; 16]> {
     let mut ascending = SmallVec::<[usize; 16]>::new();
     // Of the first 64, those that are listed.
@@ -317,7 +317,7 @@ fn ascending(shards: impl Iterator<Item = usize>) -> SmallVec<[usize; 16]> {
     ascending
 }
 
-/// A look-up that is to come, whose buckets are on their way.
+/// A lookup that is to come, whose buckets are on their way.
 pub struct PrefetchedBucket(Bucket);
 
 /// A view that takes no lock: words of some moment, which decide nothing but what to prefetch and

@@ -95,7 +95,7 @@ impl Lost {
 }
 
 impl Unidentified {
-    /// The first entry that this key may have led to.
+    /// Returns the first entry that this key may have led to.
     pub(crate) fn find(&self, name: &Name) -> Option<Lost> {
         let found = self.entries.iter().copied().find(|lost| lost.fits(name))?;
         (!self.cleared.contains(name)).then_some(found)

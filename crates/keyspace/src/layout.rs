@@ -61,12 +61,12 @@ const _: () = assert!(DATABASES * 4 == u64::BITS as usize);
 /// The integer that no cell holds.
 const NO_INT: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// All physical databases, that of the function libraries last.
+/// Returns all physical databases, that of the function libraries last.
 pub(crate) fn physical_databases() -> impl Iterator<Item = u8> + Clone {
     (0..DATABASES as u8).chain([LIBRARIES])
 }
 
-/// The physical database after this one.
+/// Returns the physical database after this one.
 pub(crate) fn next_database(db: u8) -> Option<u8> {
     match usize::from(db) + 1 {
         next if next < DATABASES => Some(next as u8),
@@ -75,22 +75,22 @@ pub(crate) fn next_database(db: u8) -> Option<u8> {
     }
 }
 
-/// Which root word holds the index of all keys of physical database `db`.
+/// Returns which root word holds the index of all keys of physical database `db`.
 pub(crate) const fn keys_root(db: u8) -> usize {
     db as usize
 }
 
-/// Which root word holds the index of the keys with an expiry time.
+/// Returns which root word holds the index of the keys with an expiry time.
 pub(crate) const fn expiry_root(db: u8) -> usize {
     DATABASES + db as usize
 }
 
-/// Which root word holds the counts.
+/// Returns which root word holds the counts.
 pub(crate) const fn counts_root(db: u8) -> usize {
     2 * DATABASES + db as usize
 }
 
-/// Which root word holds the counts of the hashes of which a field has a time.
+/// Returns which root word holds the counts of the hashes of which a field has a time.
 pub(crate) const fn fields_root(db: u8) -> usize {
     FIELDS_ROOT + db as usize
 }
@@ -129,12 +129,12 @@ pub(crate) const fn key_space(len: usize) -> usize {
     if len > KEY_INLINE { 8 } else { len }
 }
 
-/// Where the bytes of an inline string begin.
+/// Returns where the bytes of an inline string begin.
 pub(crate) const fn body_at(key_len: usize) -> usize {
     HEADER + key_space(key_len)
 }
 
-/// Where the cell of any other value stands.
+/// Returns where the cell of any other value is.
 pub(crate) const fn cell_at(key_len: usize) -> usize {
     body_at(key_len).next_multiple_of(8)
 }
@@ -167,7 +167,7 @@ impl Kind {
         }
     }
 
-    /// None for a word that no version of the format writes.
+    /// Decodes a word; returns none for one that no version of the format writes.
     pub(crate) fn decode(word: u64) -> Option<Kind> {
         let len = (word >> 8 & 0xff_ffff) as usize;
         match word & 15 {
@@ -182,8 +182,8 @@ impl Kind {
     }
 }
 
-/// The cell of an integer; none for the one integer whose cell would be 0, as which a lost cell
-/// reads: it is kept as text.
+/// Returns the cell of an integer; none for the one integer whose cell would be 0, as which a lost
+/// cell reads: it is kept as text.
 pub(crate) const fn int_cell(int: i64) -> Option<u64> {
     match int as u64 ^ NO_INT {
         0 => None,
@@ -191,18 +191,18 @@ pub(crate) const fn int_cell(int: i64) -> Option<u64> {
     }
 }
 
-/// The integer in a cell.
+/// Returns the integer in a cell.
 pub(crate) const fn int_of(cell: u64) -> i64 {
     (cell ^ NO_INT) as i64
 }
 
-/// The length of a key and its checksum, which is inverted: a lost word must not be that of the
-/// empty key.
+/// Returns the length of a key and its checksum, which is inverted: a lost word must not be that of
+/// the empty key.
 pub(crate) fn key_word(key: &[u8]) -> u64 {
     key.len() as u64 | u64::from(!heap::crc32c(key)) << 32
 }
 
-/// The value word of an entry that was found to be damaged.
+/// Returns the value word of an entry that was found to be damaged.
 pub(crate) fn marked(word: u64) -> u64 {
     if is_marked(word) { word } else { word & !0xef | TAG_MARKED | (word & 7) << 5 }
 }
@@ -247,14 +247,14 @@ impl FieldCounts {
         u64::from(self.hashes) | u64::from(self.without_own_ttl) << 32
     }
 
-    /// Those of an entry whose expiry word is this.
+    /// Returns the counts of an entry whose expiry word is this.
     pub(crate) fn of(expiry: u64) -> FieldCounts {
         let (hashes, without_own_ttl) =
             (u32::from(expiry & FIELDS != 0), u32::from(expiry == FIELDS));
         FieldCounts { hashes, without_own_ttl }
     }
 
-    /// With an entry more.
+    /// Adds an entry.
     pub(crate) fn plus(self, other: FieldCounts) -> FieldCounts {
         FieldCounts {
             hashes: self.hashes.wrapping_add(other.hashes),
@@ -262,7 +262,7 @@ impl FieldCounts {
         }
     }
 
-    /// With an entry less; 0 where there was none.
+    /// Takes an entry away; 0 where there was none.
     pub(crate) fn minus(self, other: FieldCounts) -> FieldCounts {
         FieldCounts {
             hashes: self.hashes.saturating_sub(other.hashes),
@@ -271,23 +271,24 @@ impl FieldCounts {
     }
 }
 
-/// The physical database behind a logical one.
+/// Returns the physical database after a logical one.
 pub(crate) fn physical(map: u64, logical: usize) -> u8 {
     (map >> (4 * logical) & 15) as u8
 }
 
-/// The map with two logical databases swapped.
+/// Returns the map with two logical databases swapped.
 pub(crate) fn swapped(map: u64, a: usize, b: usize) -> u64 {
     let differ = u64::from(physical(map, a) ^ physical(map, b));
     map ^ differ << (4 * a) ^ differ << (4 * b)
 }
 
-/// The map that the word in shard 0 stands for, and the other way round. A new pool's word is zero.
+/// Returns the map that the word in shard 0 represents, and the other way round. A new pool's word
+/// is zero.
 pub(crate) fn map_word(map: u64) -> u64 {
     map ^ IDENTITY
 }
 
-/// Where a word of an entry stands.
+/// Returns where a word of an entry is.
 pub(crate) fn word_at(entry: Ptr, at: usize) -> Ptr {
     entry.add(at as u64)
 }

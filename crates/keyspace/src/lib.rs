@@ -1,6 +1,6 @@
 //! Redis's keyspace on a persistent heap: sixteen databases of keys with values and expiry times.
 //!
-//! A key lives in the shard that its hash slot names; a transaction locks the shards of its keys,
+//! A key is in the shard that its hash slot names; a transaction locks the shards of its keys,
 //! reads and changes them by typed operations, and commits with one fence. What is persistent is
 //! described in `docs/format/keyspace.md`: an entry block per key, two indexes per database and
 //! shard (all keys; keys with an expiry time), counters, a queue of what is still to be freed.

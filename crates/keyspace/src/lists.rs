@@ -16,14 +16,14 @@ use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
 
 pub use structures::list::{Limits as NodeLimits, Side};
 
-/// A list, read where it lies.
+/// A list, read where it is.
 pub struct Elements<'t> {
     shard: &'t Shard<'t>,
     list: List,
     at: u64,
 }
 
-/// An element as text; a long one is copied.
+/// Returns an element as text; a long one is copied.
 fn text<'v>(shard: &Shard<'_>, element: Element<'v>) -> Text<'v> {
     match element {
         Element::Item(item) => Text::of(item),
@@ -47,12 +47,12 @@ impl Elements<'_> {
         Error::Damaged(self.at)
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> Result<u64, Error> {
         self.list.len(self.shard).map_err(|_| self.damaged())
     }
 
-    /// Whether there is none: never so for a key that exists.
+    /// Returns true if there is none: never so for a key that exists.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -99,7 +99,7 @@ struct Edit<'e, 'k> {
 }
 
 impl Txn<'_> {
-    /// The list of an entry.
+    /// Returns the list of an entry.
     pub fn list(&self, entry: &Entry) -> Result<Elements<'_>, Error> {
         let shard = &self.shards[entry.shard];
         entry::sound(shard, entry.at)?;
@@ -214,7 +214,7 @@ impl Txn<'_> {
         })
     }
 
-    /// Puts an element before number `index`; behind the last one where there is no such number.
+    /// Puts an element before number `index`; after the last one where there is no such number.
     pub fn insert_element(
         &mut self,
         db: Db,

@@ -16,22 +16,22 @@ const TRIES: usize = 8;
 pub struct Losses(u64);
 
 impl Keyspace {
-    /// Whether bytes were lost and nobody knows yet what they were: what was read in a transaction
-    /// that is still open may be zeros. One load.
+    /// Returns true if bytes were lost and nobody knows yet what they were: what was read in a
+    /// transaction that is still open may be zeros. One load.
     #[inline]
     pub fn has_unresolved_losses(&self) -> bool {
         self.heap().region().has_unresolved_losses()
     }
 
-    /// The losses so far: to be asked before [`Keyspace::has_media_errors`].
+    /// Returns the losses so far: to be asked before [`Keyspace::has_media_errors`].
     #[inline]
     pub fn losses(&self) -> Losses {
         Losses(self.heap().region().resolutions())
     }
 
-    /// Whether what was read and asked since may be untrue: zeros in the place of lost bytes, even
-    /// if the loss was settled by another thread in between, or a key not found whose damage was
-    /// not known yet. Two loads.
+    /// Returns true if what was read and asked since may be untrue: zeros in the place of lost
+    /// bytes, even if the loss was settled by another thread in between, or a key not found whose
+    /// damage was not known yet. Two loads.
     #[inline]
     pub fn has_lost_since(&self, losses: Losses) -> bool {
         self.heap().region().has_lost_since(losses.0)

@@ -97,7 +97,7 @@ pub enum CheckError {
         /// What was found.
         source: Damaged,
     },
-    /// The queue of what is to be freed is: the room of what it leads to is lost.
+    /// The queue of what is to be freed is: the space of what it leads to is lost.
     #[error("shard {shard}, free queue: {source}")]
     Queue {
         /// The shard.

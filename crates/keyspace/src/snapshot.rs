@@ -49,7 +49,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// The same value in an order that does not depend on how it is kept.
+    /// Returns the same value in an order that does not depend on how it is kept.
     pub fn sorted(self) -> Content {
         match self {
             Content::Elements(Type::Set, mut elements) => {
@@ -71,7 +71,7 @@ impl Content {
 }
 
 impl Txn<'_> {
-    /// All that the key holds, whatever its type.
+    /// Returns all that the key holds, whatever its type.
     pub fn content(&self, entry: &Entry) -> Result<Content, Error> {
         let shard = &self.shards[entry.shard];
         let Kind::Collection(head) = entry::kind(shard, entry.at) else {
@@ -229,7 +229,7 @@ impl Snapshot {
         }
     }
 
-    /// How many words have changed since the cut: their old values are held in DRAM.
+    /// Returns how many words have changed since the cut: their old values are held in DRAM.
     pub fn held_words(&self) -> usize {
         self.heap.held_words()
     }
@@ -247,7 +247,7 @@ impl Item {
     }
 }
 
-/// The code of a function library.
+/// Returns the code of a function library.
 pub(crate) fn library<V: View>(view: &V, at: Ptr) -> Result<Vec<u8>, Error> {
     let damaged = || Error::Damaged(at.raw());
     match Kind::decode(view.word(at)) {
@@ -260,8 +260,8 @@ pub(crate) fn library<V: View>(view: &V, at: Ptr) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// An item without its value where that is a blob, of this length; of a large collection, some
-/// elements, and `within` says where to go on (0: the end).
+/// Returns an item without its value where that is a blob, of this length; of a large collection,
+/// some elements, and `within` says where to go on (0: the end).
 pub(crate) fn begin<V: View>(view: &V, db: Db, at: Ptr, within: &mut u64) -> (Item, Option<u64>) {
     let (value, rest) = match entry::kind(view, at) {
         Kind::Int => {

@@ -16,7 +16,7 @@ pub struct Stats {
     pub expired: u64,
     /// Fields of hashes deleted because their time had come.
     pub expired_fields: u64,
-    /// Keys deleted to make room.
+    /// Keys deleted to make space.
     pub evicted: u64,
 }
 

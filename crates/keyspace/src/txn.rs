@@ -62,7 +62,7 @@ pub(crate) struct KeyLocation {
 }
 
 impl KeyLocation {
-    /// Which key it is for the table of accesses.
+    /// Returns which key it is for the table of accesses.
     #[inline]
     pub(crate) fn which(self, hash: u64) -> Which {
         Which::new(hash, self.db)
@@ -97,7 +97,7 @@ pub struct Txn<'k> {
 }
 
 impl<'k> Txn<'k> {
-    /// `shards` in ascending order.
+    /// Begins a transaction over `shards`, in ascending order.
     #[inline]
     pub(crate) fn new(
         keyspace: &'k Keyspace,
@@ -120,7 +120,7 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// The time at which everything in it happens, in unix ms.
+    /// Returns the time at which everything in it happens, in unix ms.
     pub fn now(&self) -> u64 {
         self.now
     }
@@ -137,17 +137,17 @@ impl<'k> Txn<'k> {
         self.keyspace.key(bytes)
     }
 
-    /// Whether the shard of the key is locked.
+    /// Returns true if the shard of the key is locked.
     pub fn covers(&self, key: &Key<'_>) -> bool {
         self.position(key.shard()).is_some()
     }
 
-    /// The shards that are locked, in ascending order.
+    /// Returns the shards that are locked, in ascending order.
     pub fn locked(&self) -> impl Iterator<Item = usize> {
         self.shards.iter().map(Shard::id)
     }
 
-    /// Whether every shard is locked.
+    /// Returns true if every shard is locked.
     pub fn covers_all(&self) -> bool {
         self.shards.len() == self.keyspace.shards()
     }
@@ -184,7 +184,7 @@ impl<'k> Txn<'k> {
         self.place_in(self.physical(db), key)
     }
 
-    /// Where a key of a physical database belongs.
+    /// Returns where a key of a physical database belongs.
     ///
     /// # Panics
     /// If the shard of the key is not locked: whoever opened the transaction declared other keys.
@@ -240,7 +240,7 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// The slot of a key, expired or not.
+    /// Returns the slot of a key, expired or not.
     #[inline]
     pub(crate) fn slot(&self, place: KeyLocation, key: &Key<'_>) -> Option<Slot> {
         let shard = &self.shards[place.shard];
@@ -258,7 +258,7 @@ impl<'k> Txn<'k> {
         self.memo = Some(Memo { place, hash: key.hash, slot });
     }
 
-    /// To be called by whatever changes an index.
+    /// Forgets what was found; to be called by whatever changes an index.
     pub(crate) fn forget(&mut self) {
         self.memo = None;
     }
@@ -267,8 +267,8 @@ impl<'k> Txn<'k> {
         !entry::is_expired(&self.shards[place.shard], at, self.now)
     }
 
-    /// For a command that reads: counts a hit or a miss, notes the access. Expired keys are not
-    /// found.
+    /// Finds a key for a command that reads: counts a hit or a miss, notes the access. Expired keys
+    /// are not found.
     #[inline]
     pub fn find(&mut self, db: Db, key: &Key<'_>) -> Option<Entry> {
         let place = self.place(db, key);
@@ -287,15 +287,15 @@ impl<'k> Txn<'k> {
         Some(Entry { shard: place.shard, at: slot.entry(), which: place.which(key.hash) })
     }
 
-    /// For TTL, OBJECT, TYPE: no access is noted, nothing is counted.
+    /// Finds a key for TTL, OBJECT, TYPE: no access is recorded, nothing is counted.
     pub fn peek(&self, db: Db, key: &Key<'_>) -> Option<Entry> {
         let place = self.place(db, key);
         let slot = self.slot(place, key).filter(|slot| self.live(place, slot.entry()))?;
         Some(Entry { shard: place.shard, at: slot.entry(), which: place.which(key.hash) })
     }
 
-    /// For a command that writes: an expired key is deleted (and listed in `changes`) and not
-    /// found; so are expired fields of a hash, all or some.
+    /// Finds a key for a command that writes: an expired key is deleted (and listed in `changes`)
+    /// and not found; so are expired fields of a hash, all or some.
     pub fn find_mut(&mut self, db: Db, key: &Key<'_>) -> Result<Option<Entry>, Error> {
         let place = self.place(db, key);
         let Some(mut slot) = self.slot_mut(place, db, key)? else { return Ok(None) };
@@ -309,7 +309,7 @@ impl<'k> Txn<'k> {
         Ok(Some(Entry { shard: place.shard, at: slot.entry(), which: place.which(key.hash) }))
     }
 
-    /// The slot of a key; an expired key is deleted.
+    /// Returns the slot of a key; an expired key is deleted.
     #[inline]
     pub(crate) fn slot_mut(
         &mut self,
@@ -325,7 +325,7 @@ impl<'k> Txn<'k> {
         Ok(None)
     }
 
-    /// The type of the value.
+    /// Returns the type of the value.
     pub fn type_of(&self, entry: &Entry) -> Type {
         match entry::kind(&self.shards[entry.shard], entry.at) {
             Kind::Collection(head) => head.what,
@@ -333,17 +333,17 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// How the value is kept.
+    /// Returns how the value is kept.
     pub fn encoding(&self, entry: &Entry) -> Encoding {
         value::encoding(&self.shards[entry.shard], entry.at)
     }
 
-    /// When the key expires, in unix ms.
+    /// Returns when the key expires, in unix ms.
     pub fn expiry(&self, entry: &Entry) -> Option<u64> {
         Some(entry::expiry(&self.shards[entry.shard], entry.at)).filter(|&at| at != 0)
     }
 
-    /// The string that the key holds. A short one is verified; a blob is by the scrub.
+    /// Returns the string that the key holds. A short one is verified; a blob is by the scrub.
     pub fn string<'t>(&'t self, entry: &Entry) -> Result<Str<'t>, Error> {
         let shard = &self.shards[entry.shard];
         match entry::sound(shard, entry.at)? {
@@ -352,7 +352,7 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// The members of a set, or the fields of a hash.
+    /// Returns the members of a set, or the fields of a hash.
     pub fn members<'t>(&'t self, entry: &Entry, what: Type) -> Result<Members<'t>, Error> {
         let shard = &self.shards[entry.shard];
         match entry::sound(shard, entry.at)? {
@@ -406,7 +406,7 @@ impl<'k> Txn<'k> {
         self.changes.get_or_insert_default()
     }
 
-    /// How many changes are listed that no commit has made durable.
+    /// Returns how many changes are listed that no commit has made durable.
     #[inline]
     pub fn pending_changes(&self) -> usize {
         self.changes.as_ref().filter(|_| !self.committed).map_or(0, |changes| changes.len())
@@ -438,8 +438,8 @@ impl<'k> Txn<'k> {
         self.volatile(place.shard).watches.add(db, key.bytes, flag, expired)
     }
 
-    /// Whether the key expired since it is watched: EXEC fails then, though nobody deleted the key
-    /// yet.
+    /// Returns true if the key expired since it is watched: EXEC fails then, though nobody deleted
+    /// the key yet.
     pub fn has_expired(&self, watch: &Watch) -> bool {
         let key = self.key(&watch.key);
         let place = self.place(watch.db, &key);
@@ -455,12 +455,12 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// A point to come back to.
+    /// Returns a point to come back to.
     pub fn savepoint(&mut self) -> Savepoint {
         self.savepoint_at(0..self.shards.len())
     }
 
-    /// A point to come back to, for a command that changes nothing but these keys.
+    /// Returns a point to come back to, for a command that changes nothing but these keys.
     pub fn savepoint_of(&mut self, keys: &[Key<'_>]) -> Savepoint {
         if let [key] = keys
             && let Some(at) = self.position(key.shard())
@@ -500,13 +500,13 @@ impl<'k> Txn<'k> {
         self.forget();
     }
 
-    /// Whether there is anything to commit.
+    /// Returns true if there is anything to commit.
     #[inline]
     pub fn is_dirty(&self) -> bool {
         self.shards.iter().any(Shard::is_dirty)
     }
 
-    /// The locked shards in which there is anything to commit.
+    /// Returns the locked shards in which there is anything to commit.
     pub fn dirty(&self) -> impl Iterator<Item = usize> {
         self.shards.iter().filter(|shard| shard.is_dirty()).map(Shard::id)
     }

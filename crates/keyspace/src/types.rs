@@ -30,7 +30,7 @@ pub enum Encoding {
     Raw,
     /// A small collection.
     Listpack,
-    /// A small hash of which a field has, or had, a time to go.
+    /// A small hash of which a field has, or had, a TTL.
     ListpackEx,
     /// A small set of integers.
     Intset,

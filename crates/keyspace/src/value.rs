@@ -11,7 +11,7 @@ use crate::types::Encoding;
 /// The longest string that Redis calls "embstr".
 const EMBSTR_MAX: usize = 44;
 
-/// A string value, read where it lies.
+/// A string value, read where it is.
 pub struct Str<'t> {
     repr: Repr<'t>,
 }
@@ -27,7 +27,7 @@ impl<'t> Str<'t> {
         Str::read_as(shard, at, entry::kind(shard, at))
     }
 
-    /// The string of an entry whose value word says this.
+    /// Returns the string of an entry whose value word says this.
     #[inline]
     pub(crate) fn read_as(shard: &'t Shard<'t>, at: Ptr, kind: Kind) -> Result<Str<'t>, Error> {
         let repr = match kind {
@@ -49,12 +49,12 @@ impl<'t> Str<'t> {
         Ok(Str { repr })
     }
 
-    /// The string of these bytes.
+    /// Returns the string of these bytes.
     pub(crate) fn of(bytes: &'t [u8]) -> Str<'t> {
         Str { repr: Repr::Inline(bytes) }
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         match &self.repr {
             Repr::Int { value, text } => text.clone().format(*value).len(),
@@ -63,12 +63,12 @@ impl<'t> Str<'t> {
         }
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value, if it is kept as an integer.
+    /// Returns the value, if it is kept as an integer.
     pub fn as_int(&self) -> Option<i64> {
         match &self.repr {
             Repr::Int { value, .. } => Some(*value),
@@ -76,7 +76,7 @@ impl<'t> Str<'t> {
         }
     }
 
-    /// The bytes, where they lie in one piece.
+    /// Returns the bytes, where they are in one piece.
     #[inline]
     pub fn as_slice(&self) -> Option<&[u8]> {
         match &self.repr {
@@ -119,7 +119,7 @@ impl<'t> Str<'t> {
         Ok(())
     }
 
-    /// A copy of it.
+    /// Returns a copy of it.
     pub fn to_vec(&self) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         self.append_to(&mut bytes)?;
@@ -136,7 +136,7 @@ pub(crate) fn encoding(shard: &Shard<'_>, at: Ptr) -> Encoding {
     }
 }
 
-/// The integer that `bytes` spell in the one way in which Redis would print it.
+/// Returns the integer that `bytes` spell in the one way in which Redis would print it.
 pub(crate) fn canonical_int(bytes: &[u8]) -> Option<i64> {
     if bytes.is_empty() || bytes.len() > 20 {
         return None;

@@ -34,7 +34,7 @@ pub(crate) struct Seen<'v> {
 }
 
 impl<'v> Seen<'v> {
-    /// The same, without a hold on what it was seen in.
+    /// Returns the same, without a hold on what it was seen in.
     pub(crate) fn owned(self) -> Seen<'static> {
         Seen {
             key: self.key.map(|key| Cow::Owned(key.into_owned())),
@@ -54,13 +54,13 @@ impl<'v> Seen<'v> {
     }
 }
 
-/// The hash of a sound key, and its shard.
+/// Returns the hash of a sound key, and its shard.
 pub(crate) fn place(key: &[u8], hashing: &Hashing, shards: usize) -> (u64, usize) {
     let key = Key::new(key, hashing, shards);
     (key.hash, key.shard())
 }
 
-/// The shard of a sound key.
+/// Returns the shard of a sound key.
 pub(crate) fn shard(key: &[u8], shards: usize) -> usize {
     usize::from(slot(key)) % shards
 }
@@ -141,7 +141,8 @@ fn value<V: View>(view: &V, at: Ptr, capacity: usize, deep: Option<Deep<'_>>) ->
     }
 }
 
-/// Whether lost bytes `[from, to)` meet any that matter of an entry in a block of `capacity` bytes.
+/// Returns true if lost bytes `[from, to)` meet any that matter of an entry in a block of
+/// `capacity` bytes.
 pub(crate) fn meets<V: View>(view: &V, at: Ptr, capacity: usize, from: u64, to: u64) -> bool {
     let used = entry::size(view, at).clamp(EXPIRY_AT as usize, capacity) as u64;
     // Where the header is lost, it does not say how long the entry was.

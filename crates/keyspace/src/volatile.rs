@@ -1,4 +1,4 @@
-//! What a shard keeps in DRAM beside its persistent words.
+//! What a shard keeps in DRAM in addition to its persistent words.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize};

@@ -2,7 +2,7 @@
 //!
 //! A table per shard, in DRAM, from (database, key) to flags of sessions. It is read and written
 //! only while the shard is locked (unwatching aside, which can only come too early), so a change is
-//! seen by every watch that began before it. The number of watched keys stands beside the table:
+//! seen by every watch that began before it. The number of watched keys is next to the table:
 //! where it is zero, which is nearly always, a commit pays one load.
 //!
 //! As in Redis, a key that had expired when it was watched may be deleted for that without breaking
@@ -23,17 +23,17 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The database of the key.
+    /// Returns the database of the key.
     pub fn db(&self) -> Db {
         self.db
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// Whether the key changed since.
+    /// Returns true if the key changed since.
     pub fn is_broken(&self) -> bool {
         self.flag.load(Ordering::Acquire)
     }
@@ -69,7 +69,7 @@ impl Watches {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nobody watches anything in this shard.
+    /// Returns true if nobody watches anything in this shard.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
@@ -96,7 +96,7 @@ impl Watches {
         self.count.store(table.len(), Ordering::Relaxed);
     }
 
-    /// Whether the key had expired when this watch began.
+    /// Returns true if the key had expired when this watch began.
     pub(crate) fn began_expired(&self, watch: &Watch) -> bool {
         let table = self.table();
         let watchers = table.get(&(watch.db, watch.key.clone()));
@@ -104,12 +104,12 @@ impl Watches {
             .is_some_and(|all| all.iter().any(|w| w.expired && Arc::ptr_eq(&w.flag, &watch.flag)))
     }
 
-    /// The watched keys of a database.
+    /// Returns the watched keys of a database.
     pub(crate) fn keys(&self, db: Db) -> Vec<Box<[u8]>> {
         self.table().keys().filter(|(of, _)| *of == db).map(|(_, key)| key.clone()).collect()
     }
 
-    /// A key changed, by a command, expiry or eviction.
+    /// Records that a key changed, by a command, expiry or eviction.
     pub(crate) fn touch(&self, db: Db, key: &[u8], after: After) {
         if let Some(watchers) = self.table().get_mut(&(db, key.into())) {
             for watcher in watchers {
@@ -122,7 +122,8 @@ impl Watches {
         }
     }
 
-    /// The database of a key was emptied or swapped: the key was there before or is there now.
+    /// Records that the database of a key was emptied or swapped: the key was there before or is
+    /// there now.
     pub(crate) fn touch_flushed(&self, db: Db, key: &[u8], was_there: bool, after: After) {
         if let Some(watchers) = self.table().get_mut(&(db, key.into())) {
             for watcher in watchers {

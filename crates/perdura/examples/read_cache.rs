@@ -4,8 +4,8 @@
 //! `cargo run --release -p perdura --features emulate-media --example read_cache [ROUNDS]`
 //!
 //! All arms take turns in one process, on one thread; what is told is CPU time of the thread for
-//! one GET, waiting for the played medium included: medians of the rounds, and of the ratios of the
-//! arms in one round.
+//! one GET, waiting for the emulated medium included: medians of the rounds, and of the ratios of
+//! the arms in one round.
 
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::{Db, Expire, Keyspace};

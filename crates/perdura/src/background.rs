@@ -1,4 +1,4 @@
-//! The thread that keeps a store tidy: expired keys, what deletes left, room ahead of need, space
+//! The thread that keeps a store tidy: expired keys, what deletes left, space ahead of need, space
 //! that nobody needs.
 //!
 //! It works in the keyspace's bounded steps, so that no call of the program waits long for it, and
@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Pauses after which free space that nobody took since may be given back.
 const REST: u32 = 100;
 
-/// One step in each shard; whether there is more to do at once.
+/// Returns one step in each shard; whether there is more to do at once.
 pub(crate) fn maintain(keyspace: &Keyspace, now: u64) -> bool {
     if keyspace.has_unresolved_losses() {
         keyspace.resolve_losses();

@@ -1,6 +1,6 @@
 //! Bitmaps: strings, bit by bit. Bit 0 is the highest of the first byte.
 //!
-//! A bit behind the end of a string reads as clear, and writing one there makes the string as long
+//! A bit after the end of a string reads as clear, and writing one there makes the string as long
 //! as it takes. A string ends before its 512 MiB: bits have numbers below 2^32.
 
 use keyspace::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bits};
@@ -66,7 +66,7 @@ pub trait Bitmaps: Execute {
     /// Sets or clears a bit; what it was.
     ///
     /// # Errors
-    /// [`Error::TooLong`] if it lies behind the longest string.
+    /// [`Error::TooLong`] if it is after the longest string.
     fn set_bit(&self, key: impl AsRef<[u8]>, bit: u64, on: bool) -> Result<bool, Error> {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -74,7 +74,7 @@ pub trait Bitmaps: Execute {
         })
     }
 
-    /// A bit; clear where there is no key.
+    /// Returns a bit; clear where there is no key.
     fn get_bit(&self, key: impl AsRef<[u8]>, bit: u64) -> Result<bool, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -83,7 +83,7 @@ pub trait Bitmaps: Execute {
         })
     }
 
-    /// How many bits are set in part of a string; 0 where there is no key.
+    /// Returns how many bits are set in part of a string; 0 where there is no key.
     fn bit_count(&self, key: impl AsRef<[u8]>, range: BitRange) -> Result<u64, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -93,10 +93,10 @@ pub trait Bitmaps: Execute {
         })
     }
 
-    /// The number, from the begin of the string, of the first bit in part of it that is set, or
-    /// clear.
+    /// Returns the number, from the begin of the string, of the first bit in part of it that is
+    /// set, or clear.
     ///
-    /// The bit behind the last one is clear: of [`BitRange::All`] there always is a clear one,
+    /// The bit after the last one is clear: of [`BitRange::All`] there always is a clear one,
     /// though there be no key.
     fn bit_position(
         &self,
@@ -141,7 +141,7 @@ pub trait Bitmaps: Execute {
         })
     }
 
-    /// The integer in a string whose highest bit is number `at`; 0 where there is no key.
+    /// Returns the integer in a string whose highest bit is number `at`; 0 where there is no key.
     fn bit_field_get(
         &self,
         key: impl AsRef<[u8]>,
@@ -160,7 +160,7 @@ pub trait Bitmaps: Execute {
     /// value of an unsigned integer is a very large one.
     ///
     /// # Errors
-    /// [`Error::TooLong`] if it lies behind the longest string.
+    /// [`Error::TooLong`] if it is after the longest string.
     fn bit_field_set(
         &self,
         key: impl AsRef<[u8]>,
@@ -178,7 +178,7 @@ pub trait Bitmaps: Execute {
     /// does not fit and `overflow` says [`BitOverflow::Fail`]: then the integer stays.
     ///
     /// # Errors
-    /// [`Error::TooLong`] if it lies behind the longest string.
+    /// [`Error::TooLong`] if it is after the longest string.
     fn bit_field_increment(
         &self,
         key: impl AsRef<[u8]>,

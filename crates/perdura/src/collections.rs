@@ -108,7 +108,7 @@ pub trait Hashes: Execute {
         self.on(&[key.as_ref()], |tx| tx.put(&key, Type::Hash, (field.as_ref(), value.as_ref())))
     }
 
-    /// The value of a field of a hash.
+    /// Returns the value of a field of a hash.
     fn hash_get(
         &self,
         key: impl AsRef<[u8]>,
@@ -141,8 +141,8 @@ pub trait Hashes: Execute {
         self.on(&[key.as_ref()], |tx| tx.set_field_time(&key, field.as_ref(), None))
     }
 
-    /// How long a field of a hash has still to live; `None` if there is no field, or if it does not
-    /// expire.
+    /// Returns how long a field of a hash has still to live; `None` if there is no field, or if it
+    /// does not expire.
     fn hash_ttl(
         &self,
         key: impl AsRef<[u8]>,
@@ -177,12 +177,12 @@ pub trait Hashes: Execute {
         })
     }
 
-    /// How many fields a hash has; 0 where there is no key.
+    /// Returns how many fields a hash has; 0 where there is no key.
     fn hash_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
         self.on(&[key.as_ref()], |tx| tx.count(&key, Type::Hash))
     }
 
-    /// All fields of a hash with their values, in no order that one could rely on.
+    /// Returns all fields of a hash with their values, in no order that one could rely on.
     fn hash_entries(&self, key: impl AsRef<[u8]>) -> Result<Vec<Entry>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let mut all = Vec::new();
@@ -207,17 +207,17 @@ pub trait Sets: Execute {
         self.on(&[key.as_ref()], |tx| tx.take(&key, Type::Set, member.as_ref()))
     }
 
-    /// Whether a set has a member.
+    /// Returns whether a set has a member.
     fn set_contains(&self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) -> Result<bool, Error> {
         self.on(&[key.as_ref()], |tx| Ok(tx.value(&key, Type::Set, member.as_ref())?.is_some()))
     }
 
-    /// How many members a set has; 0 where there is no key.
+    /// Returns how many members a set has; 0 where there is no key.
     fn set_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
         self.on(&[key.as_ref()], |tx| tx.count(&key, Type::Set))
     }
 
-    /// All members of a set, in no order that one could rely on.
+    /// Returns all members of a set, in no order that one could rely on.
     fn set_members(&self, key: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let mut all = Vec::new();

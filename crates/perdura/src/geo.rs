@@ -1,4 +1,4 @@
-//! Places on the Earth: sorted sets whose members have places.
+//! Geospatial items: sorted sets whose members have places.
 //!
 //! A place is kept as the score of its member, to about half a metre, in Redis's own form. Members
 //! are taken out with [`crate::SortedSets::sorted_set_remove`] and counted with
@@ -73,12 +73,12 @@ enum Centre {
 }
 
 impl GeoSearch {
-    /// Around a place.
+    /// Searches around a place.
     pub fn around(centre: Point, shape: Shape) -> GeoSearch {
         GeoSearch::new(Centre::Point(centre), shape)
     }
 
-    /// Around a member, which is found too.
+    /// Searches around a member, which is found too.
     pub fn around_member(member: impl AsRef<[u8]>, shape: Shape) -> GeoSearch {
         GeoSearch::new(Centre::Member(member.as_ref().to_vec()), shape)
     }
@@ -87,21 +87,21 @@ impl GeoSearch {
         GeoSearch { centre, shape, wanted: Wanted { descending: Some(false), ..Wanted::default() } }
     }
 
-    /// The farthest first.
+    /// Returns the farthest first.
     #[must_use]
     pub fn farthest_first(mut self) -> GeoSearch {
         self.wanted.descending = Some(true);
         self
     }
 
-    /// At most this many, of those that come first.
+    /// Limits the search to this many, of those that come first.
     #[must_use]
     pub fn count(mut self, most: usize) -> GeoSearch {
         (self.wanted.count, self.wanted.any) = (Some(most), false);
         self
     }
 
-    /// At most this many, whichever are found soonest.
+    /// Limits the search to this many, whichever are found soonest.
     #[must_use]
     pub fn any(mut self, most: usize) -> GeoSearch {
         (self.wanted.count, self.wanted.any) = (Some(most), true);
@@ -162,7 +162,7 @@ pub trait Geo: Execute {
         self.on(&[key.as_ref()], |tx| Ok(tx.score_by(key.as_ref(), member.as_ref(), |_| score)?.1))
     }
 
-    /// The place of a member, as its score has kept it; `None` where it has none.
+    /// Returns the place of a member, as its score has kept it; `None` where it has none.
     fn geo_position(
         &self,
         key: impl AsRef<[u8]>,
@@ -184,7 +184,7 @@ pub trait Geo: Execute {
         })
     }
 
-    /// The members that a search finds; none where there is no key.
+    /// Returns the members that a search finds; none where there is no key.
     ///
     /// # Errors
     /// [`Error::NoSuchPlace`] if the centre is not valid for [`Geo::geo_add`], or a length

@@ -1,4 +1,4 @@
-//! Groups of consumers of streams: each entry goes to one consumer of a group, and is pending until
+//! Consumer groups of streams: each entry goes to one consumer of a group, and is pending until
 //! that acknowledges it.
 //!
 //! So entries are jobs for several workers: what one was given and did not acknowledge, since it
@@ -53,7 +53,7 @@ fn copied(entry: &Entry<'_>) -> StreamEntry {
 /// Operations on consumer groups of streams: each entry goes to one consumer of a group, and is
 /// pending until that acknowledges it.
 pub trait ConsumerGroups: Execute {
-    /// Makes a group of consumers that reads the entries behind `last`, and the stream where there
+    /// Makes a group of consumers that reads the entries after `last`, and the stream where there
     /// is none; `false` if there is a group of this name.
     fn create_group(
         &self,
@@ -131,7 +131,7 @@ pub trait ConsumerGroups: Execute {
         })
     }
 
-    /// Up to `count` pending entries of a group, the one with the least ID first.
+    /// Returns up to `count` pending entries of a group, the one with the least ID first.
     fn pending(
         &self,
         key: impl AsRef<[u8]>,

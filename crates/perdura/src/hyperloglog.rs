@@ -25,9 +25,9 @@ pub trait HyperLogLogs: Execute {
         })
     }
 
-    /// How many different elements were added to some HyperLogLogs together, about; 0 where there
-    /// are none. One that is counted alone remembers the estimate until something is added: that is
-    /// a write.
+    /// Returns how many different elements were added to some HyperLogLogs together, about; 0 where
+    /// there are none. One that is counted alone remembers the estimate until something is added:
+    /// that is a write.
     ///
     /// # Errors
     /// [`Error::NotHyperLogLog`] if a key holds another string.

@@ -7,7 +7,7 @@ use crate::{Error, Perdura, Transaction};
 
 /// Operations on keys of any type.
 pub trait Keys: Execute {
-    /// Whether a key exists.
+    /// Returns whether a key exists.
     fn exists(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -40,7 +40,8 @@ pub trait Keys: Execute {
         })
     }
 
-    /// How long a key has still to live; `None` if there is no key, or if it does not expire.
+    /// Returns how long a key has still to live; `None` if there is no key, or if it does not
+    /// expire.
     fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Duration>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;

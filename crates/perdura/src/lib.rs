@@ -2,7 +2,7 @@
 //!
 //! [`Perdura`] is Perdura's keyspace without the server: the same pool file, the same sixteen
 //! databases, strings, lists, hashes, sets, sorted sets and streams with expiry times, bitmaps,
-//! HyperLogLogs and places on the Earth, and transactions over several keys. A call that returned
+//! HyperLogLogs and geospatial items, and transactions over several keys. A call that returned
 //! is durable as far as the pool's [`Domain`] reaches; opening takes milliseconds, however many
 //! keys there are.
 //!

@@ -38,7 +38,7 @@ pub trait Lists: Execute {
         self.on(&[key.as_ref()], |tx| tx.push(key.as_ref(), Side::Head, element.as_ref()))
     }
 
-    /// Puts an element behind the last one of a list; how many there are then.
+    /// Puts an element after the last one of a list; how many there are then.
     fn push_back(&self, key: impl AsRef<[u8]>, element: impl AsRef<[u8]>) -> Result<u64, Error> {
         self.on(&[key.as_ref()], |tx| tx.push(key.as_ref(), Side::Tail, element.as_ref()))
     }
@@ -53,7 +53,7 @@ pub trait Lists: Execute {
         self.on(&[key.as_ref()], |tx| tx.pop(key.as_ref(), Side::Tail))
     }
 
-    /// How many elements a list has.
+    /// Returns how many elements a list has.
     fn list_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -64,7 +64,7 @@ pub trait Lists: Execute {
         })
     }
 
-    /// Up to `count` elements of a list, from number `first`, counted from 0, on.
+    /// Returns up to `count` elements of a list, from number `first`, counted from 0, on.
     fn elements(
         &self,
         key: impl AsRef<[u8]>,

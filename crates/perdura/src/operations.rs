@@ -108,7 +108,7 @@ impl<'s> Open<'s> {
         self.txn.lost(self.db, &key).map_or(Ok(key), |at| Err(Error::Damaged(at)))
     }
 
-    /// A key that may have been lost.
+    /// Returns a key that may have been lost.
     pub(crate) fn any_key<'a>(&self, key: &'a impl AsRef<[u8]>) -> Result<Key<'a>, Error> {
         let key = self.txn.key(key.as_ref());
         if self.txn.covers(&key) { Ok(key) } else { Err(Error::Undeclared) }
@@ -123,7 +123,7 @@ impl<'s> Open<'s> {
     }
 }
 
-/// The keys of an operation that makes one key of others.
+/// Returns the keys of an operation that makes one key of others.
 pub(crate) fn all<'a, K: AsRef<[u8]>>(
     target: &'a impl AsRef<[u8]>,
     sources: &'a [K],
@@ -131,7 +131,7 @@ pub(crate) fn all<'a, K: AsRef<[u8]>>(
     std::iter::once(target.as_ref()).chain(sources.iter().map(AsRef::as_ref)).collect()
 }
 
-/// The unix time in milliseconds that lies `ttl` after `now`.
+/// Returns the unix time in milliseconds that is `ttl` after `now`.
 pub(crate) fn later(now: u64, ttl: Duration) -> u64 {
     now.saturating_add(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
 }

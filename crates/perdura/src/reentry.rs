@@ -21,7 +21,7 @@ fn id(store: &Keyspace) -> usize {
     std::ptr::from_ref(store).addr()
 }
 
-/// Whether this thread is in a closure of this store.
+/// Returns true if this thread is in a closure of this store.
 pub(crate) fn is_entered(store: &Keyspace) -> bool {
     ENTERED.with_borrow(|entered| entered.contains(&id(store)))
 }

@@ -88,7 +88,8 @@ impl Open<'_> {
 
 /// Operations that put the elements of a list, a set or a sorted set in order.
 pub trait Sorting: Execute {
-    /// The elements of a list, a set or a sorted set in an order; none where there is no key.
+    /// Returns the elements of a list, a set or a sorted set in an order; none where there is no
+    /// key.
     ///
     /// # Errors
     /// [`Error::NotANumber`] if an element spells no number and they are to be in the order of

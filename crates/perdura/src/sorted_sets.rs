@@ -31,7 +31,7 @@ pub type Scored = (Vec<u8>, f64);
 pub(crate) const LIMITS: Limits = Limits { entries: 128, value: 64 };
 
 impl Open<'_> {
-    /// The score of a member.
+    /// Returns the score of a member.
     pub(crate) fn score(
         &mut self,
         key: &impl AsRef<[u8]>,
@@ -120,7 +120,7 @@ pub trait SortedSets: Execute {
         })
     }
 
-    /// The score of a member of a sorted set.
+    /// Returns the score of a member of a sorted set.
     fn sorted_set_score(
         &self,
         key: impl AsRef<[u8]>,
@@ -129,7 +129,7 @@ pub trait SortedSets: Execute {
         self.on(&[key.as_ref()], |tx| tx.score(&key, &member))
     }
 
-    /// The rank of a member of a sorted set.
+    /// Returns the rank of a member of a sorted set.
     fn sorted_set_rank(
         &self,
         key: impl AsRef<[u8]>,
@@ -143,7 +143,7 @@ pub trait SortedSets: Execute {
         })
     }
 
-    /// How many members a sorted set has; 0 where there is no key.
+    /// Returns how many members a sorted set has; 0 where there is no key.
     fn sorted_set_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -152,7 +152,7 @@ pub trait SortedSets: Execute {
         })
     }
 
-    /// The ranks of the members whose scores are `min` or more and less than `max`.
+    /// Returns the ranks of the members whose scores are `min` or more and less than `max`.
     fn sorted_set_ranks(
         &self,
         key: impl AsRef<[u8]>,
@@ -168,7 +168,7 @@ pub trait SortedSets: Execute {
         })
     }
 
-    /// Up to `count` members of a sorted set with their scores, from a rank on upwards.
+    /// Returns up to `count` members of a sorted set with their scores, from a rank on upwards.
     fn sorted_set_members(
         &self,
         key: impl AsRef<[u8]>,

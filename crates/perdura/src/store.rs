@@ -82,29 +82,29 @@ impl Perdura {
         Ok(Perdura { background: background.transpose()?, keyspace, clock: options.clock })
     }
 
-    /// The persistence domain in force: what an acknowledged write survives.
+    /// Returns the persistence domain in force: what an acknowledged write survives.
     pub fn domain(&self) -> Domain {
         self.keyspace.heap().region().domain()
     }
 
-    /// Whether the domain is emulated: a power loss is not survived.
+    /// Returns true if the domain is emulated: a power loss is not survived.
     pub fn is_emulated(&self) -> bool {
         self.keyspace.heap().region().emulated()
     }
 
-    /// How full it is.
+    /// Returns how full it is.
     pub fn usage(&self) -> Usage {
         let heap = self.keyspace.heap();
         let (used, size, limit) = (heap.used(), heap.size(), heap.limit());
         Usage { used, size, space: heap.space_taken(), limit }
     }
 
-    /// How many keys database 0 has, expired ones that nobody met yet included.
+    /// Returns how many keys database 0 has, expired ones that nobody met yet included.
     pub fn len(&self) -> u64 {
         self.keyspace.count(Db::default()).0
     }
 
-    /// Whether database 0 has no keys.
+    /// Returns true if database 0 has no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -236,7 +236,7 @@ impl Perdura {
             self.cut_lost(key)?;
             let key = self.keyspace.key(key);
             match self.try_set(losses, &key, value, &expire) {
-                // What deletes left may make the room.
+                // What deletes left may make the space.
                 Err(Error::Full) if self.keyspace.reclaim_until(|| false) => {
                     self.try_set(losses, &key, value, &expire)
                 }
@@ -329,7 +329,7 @@ impl Strings for Perdura {
     }
 }
 
-/// A copy of a large value, made after its shard's lock is released.
+/// Returns a copy of a large value, made after its shard's lock is released.
 fn copy_large(txn: Txn<'_>, entry: &Entry) -> Result<Vec<u8>, Error> {
     let pinned = txn.pin_string(entry)?;
     drop(txn);

@@ -51,7 +51,7 @@ impl Open<'_> {
 /// Operations on streams. A stream stays when its last entry went: no ID is given twice.
 pub trait Streams: Execute {
     /// Adds an entry of at least one field to a stream, which is made where there is none. Its ID
-    /// is the time in unix milliseconds, or the one behind the last where that is later; none where
+    /// is the time in unix milliseconds, or the one after the last where that is later; none where
     /// there is no greater ID, or no field.
     fn append_entry<F: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
@@ -75,7 +75,7 @@ pub trait Streams: Execute {
         })
     }
 
-    /// How many entries a stream has.
+    /// Returns how many entries a stream has.
     fn stream_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -86,7 +86,7 @@ pub trait Streams: Execute {
         })
     }
 
-    /// Up to `count` entries of a stream with these IDs, the first one first.
+    /// Returns up to `count` entries of a stream with these IDs, the first one first.
     fn entries(
         &self,
         key: impl AsRef<[u8]>,

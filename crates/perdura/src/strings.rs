@@ -9,7 +9,8 @@ use crate::{Error, Transaction};
 
 /// Operations on strings.
 pub trait Strings: Execute {
-    /// The value of a key. A store copies a large one without keeping others from the key's shard.
+    /// Returns the value of a key. A store copies a large one without keeping others from the key's
+    /// shard.
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;

@@ -75,7 +75,7 @@ mod arch {
         from_cpuid(if highest < 7 { 0 } else { cpuid(7).ebx })
     }
 
-    /// By EBX of CPUID leaf 7.
+    /// Chooses by EBX of CPUID leaf 7.
     pub(super) fn from_cpuid(features: u32) -> WriteBack {
         const CLFLUSHOPT: u32 = 1 << 23;
         const CLWB: u32 = 1 << 24;

@@ -73,7 +73,7 @@ pub enum MapError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// What was attempted.
         step: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -115,7 +115,7 @@ pub enum GrowError {
     Io {
         /// Length asked for.
         wanted: u64,
-        /// What was tried.
+        /// What was attempted.
         step: &'static str,
         /// The kernel's answer.
         source: io::Error,

@@ -1,6 +1,6 @@
 //! Reads of bytes that another thread may be writing.
 //!
-//! A look-up that takes no lock, to tell the processor what to load, follows words of the index of
+//! A lookup that takes no lock, to tell the processor what to load, follows words of the index of
 //! some moment. The blocks that it comes to may have been freed meanwhile, and another thread may
 //! be copying a value into them, with plain stores. In Rust's terms a read of such bytes, atomic or
 //! not, is a race with those stores, and undefined. The language has no copy that may be raced with
@@ -8,7 +8,7 @@
 //! into, as a device's registers are read: what it makes of the code around them can depend on
 //! nothing but that the answer is some number. The processor gives whole aligned words.
 //!
-//! The answer decides nothing but what to prefetch and where a look-up under the lock begins.
+//! The answer decides nothing but what to prefetch and where a lookup under the lock begins.
 
 #[cfg(not(miri))]
 use core::arch::asm;

@@ -52,7 +52,7 @@ impl Region {
         };
         self.record_stored(from, len);
         done.map_err(|error| match error.raw_os_error() {
-            // No kind of file for it, or a file that is not to be changed so (a sealed one).
+            // No kind of file for it, or a file that is not to be changed so (with seals).
             Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::ENODEV | libc::EPERM) => {
                 PunchError::Unsupported
             }

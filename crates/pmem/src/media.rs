@@ -146,7 +146,7 @@ impl Watched {
 
 /// Every watched region. The handler looks through it; a region that found no place is not watched.
 pub(crate) static TABLE: [Watched; REGIONS] = [const { Watched::new() }; REGIONS];
-/// Stands for regions that are not watched: nothing is ever quarantined in it.
+/// Represents regions that are not watched: nothing is ever quarantined in it.
 static UNWATCHED: Watched = Watched::new();
 
 /// A region's place in the table; given back when dropped.
@@ -171,7 +171,7 @@ pub(crate) struct Mapped {
 }
 
 impl Watch {
-    /// Nothing to watch: memory that no medium holds.
+    /// Watches nothing: memory that no medium holds.
     pub(crate) fn none() -> Watch {
         Watch(&UNWATCHED)
     }
@@ -228,7 +228,7 @@ impl Watched {
     }
 
     pub(crate) fn resolutions(&self) -> u64 {
-        // What whoever resolved a loss left behind is seen by who sees the count.
+        // What whoever resolved a loss left  is seen by who sees the count.
         self.resolutions.load(Ordering::Acquire)
     }
 
@@ -304,8 +304,8 @@ impl Watched {
     }
 
     /// Puts a page of zeros in the place of one that cannot be remembered: nothing more is written,
-    /// and what is read is read in vain, since the pages that are remembered stay unresolved until
-    /// the store has stopped.
+    /// and what is read is read without effect, since the pages that are remembered stay unresolved
+    /// until the store has stopped.
     ///
     /// Of a private mapping, which nothing is written from, what can be read of the page is put
     /// there.

@@ -69,7 +69,8 @@ impl Region {
 
 #[cfg(feature = "sim")]
 impl Region {
-    /// `len` zeros whose stores, flushes and fences go to `recorder`, with the rules of its domain.
+    /// Makes a region of `len` zeros whose stores, flushes and fences go to `recorder`, with the
+    /// rules of its domain.
     ///
     /// # Panics
     /// If there is no memory: this is for tests.
@@ -130,7 +131,7 @@ fn watch(file: &File, mapping: &Mapping, domain: Domain, emulated: bool) -> Watc
     })
 }
 
-/// Length and alignment, and whether this is a device.
+/// Returns length and alignment, and whether this is a device.
 fn extent(path: &Path, file: &File, options: &MapOptions) -> Result<(u64, u64, bool), MapError> {
     let failed = |step, source| MapError::Io { path: path.to_owned(), step, source };
     let metadata = file.metadata().map_err(|source| failed("stat", source))?;

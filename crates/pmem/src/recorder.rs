@@ -26,7 +26,7 @@ pub trait Recorder: Send + Sync {
     }
     /// The line at `line` (a multiple of [`crate::LINE`]) was flushed.
     fn flush(&self, line: u64);
-    /// The calling thread fenced.
+    /// Records a fence of the calling thread.
     fn fence(&self);
     /// The pages of `[off, off + len)` are written to the file, whoever stored into them.
     fn sync(&self, off: u64, len: u64) {
@@ -37,7 +37,7 @@ pub trait Recorder: Send + Sync {
     fn grow(&self, len: u64) {
         let _ = len;
     }
-    /// The file's length is durable.
+    /// Records that the file's length is durable.
     fn sync_length(&self) {}
     /// The space of `[off, off + len)` was given back: nobody may store there. That it reads as
     /// zeros was reported as stores.

@@ -41,7 +41,7 @@ fn put(signal: i32, before: &AtomicPtr<Action>) {
     let mut action: Action = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: the handler has the form that the flags name, and lives for ever.
+    // SAFETY: the handler has the form that the flags name, and lives forever.
     unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
 }
 

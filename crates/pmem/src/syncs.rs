@@ -1,7 +1,7 @@
 //! Syncs of a file by several threads: one at a time, for all that wait for it.
 //!
 //! The kernel tells of a page that it could not write once for each open file, to whoever syncs
-//! next. So while a sync runs, another one beside it may succeed though its pages are those that
+//! next. So while a sync runs, another one next to it may succeed though its pages are those that
 //! were lost. Here a sync begins when the one before has ended and its failure is known: who is let
 //! go after a success has none after it.
 //!

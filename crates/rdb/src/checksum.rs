@@ -1,4 +1,4 @@
-//! The checksum behind a dump: Jones's CRC64, reflected, beginning with zero.
+//! The checksum after a dump: Jones's CRC64, reflected, beginning with zero.
 
 use crc::{CRC_64_REDIS, Crc, Digest, Table};
 

@@ -40,7 +40,7 @@ pub enum Error {
     Type {
         /// Its number.
         kind: u8,
-        /// Where it stands.
+        /// Where it is.
         at: u64,
     },
     /// What belongs to a module cannot be read without it.

@@ -1,4 +1,4 @@
-//! Intsets: sorted integers of 2, 4 or 8 bytes each, behind their width and their number, of 32
+//! Intsets: sorted integers of 2, 4 or 8 bytes each, after their width and their number, of 32
 //! bits each.
 
 /// Returns the integers, if the bytes are an intset: ascending, each once.

@@ -8,7 +8,7 @@ pub(crate) enum Item<'b> {
 }
 
 impl Item<'_> {
-    /// Calls `show` with the bytes that the element stands for.
+    /// Calls `show` with the bytes that the element represents.
     pub(crate) fn with<T>(&self, show: impl FnOnce(&[u8]) -> T) -> T {
         match self {
             Item::Bytes(bytes) => show(bytes),

@@ -72,7 +72,7 @@ impl<'b> Iterator for Items<'b> {
     }
 }
 
-/// The first element, and the bytes that it takes without the length after it.
+/// Returns the first element, and the bytes that it takes without the length after it.
 fn decode(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     let first = *bytes.first()?;
     let text = |head: usize, len: usize| {
@@ -102,9 +102,9 @@ fn decode(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     }
 }
 
-/// The length behind an element: seven bits in a byte, the most significant first, the upper bit
-/// set in all but the first. As Redis draws the limits, three numbers take a byte more than they
-/// need.
+/// Returns the length after an element: seven bits in a byte, the most significant first, the upper
+/// bit set in all but the first. As Redis draws the limits, three numbers take a byte more than
+/// they need.
 fn back_length(len: usize, into: &mut [u8; 5]) -> &[u8] {
     let bytes = match len {
         0..=127 => 1,

@@ -14,7 +14,7 @@ const LONGEST_RUN: usize = 32;
 const FARTHEST: usize = 1 << 13;
 const LONGEST_MATCH: usize = 264;
 
-/// Appends the `len` bytes that `packed` stands for; nothing if it stands for others.
+/// Appends the `len` bytes that `packed` represents; nothing if it represents others.
 pub(crate) fn decompress(packed: &[u8], len: usize, into: &mut Vec<u8>) -> Option<()> {
     let begin = into.len();
     let mut rest = packed;
@@ -80,7 +80,7 @@ impl Table {
     }
 }
 
-/// What is being compressed, and where the output stands.
+/// What is being compressed, and where the output is.
 struct Compressor<'b> {
     input: &'b [u8],
     most: usize,
@@ -135,8 +135,8 @@ impl Compressor<'_> {
         std::mem::replace(slot, self.base + at as u32).saturating_sub(self.base) as usize
     }
 
-    /// The length of the match of `at` with `before`, if it is one. The first place of all is never
-    /// referred to.
+    /// Returns the length of the match of `at` with `before`, if it is one. The first place of all
+    /// is never referred to.
     fn matched(&self, before: usize, at: usize) -> Option<usize> {
         let is_near = before > 0 && before < at && at - before - 1 < FARTHEST;
         if !is_near || self.input[before..before + 3] != self.input[at..at + 3] {

@@ -9,7 +9,7 @@ pub struct ListLimit(i32);
 
 /// Bytes up to which a node that is limited by its elements takes further ones.
 const SAFE: usize = 8192;
-/// What an element is taken to need beside its bytes.
+/// What an element is taken to need in addition to its bytes.
 const OVERHEAD: usize = 8;
 
 impl ListLimit {

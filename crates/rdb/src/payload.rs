@@ -4,7 +4,7 @@
 use crate::reader::FUNCTION;
 use crate::{Error, Kind, Source, checksum, is_known_version};
 
-/// Bytes behind the value: the version and the checksum.
+/// Bytes after the value: the version and the checksum.
 pub const FOOTER: usize = 2 + 8;
 
 /// Verifies a payload; its type, and where its value is read from. A string of more than `longest`

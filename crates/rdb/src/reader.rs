@@ -7,7 +7,7 @@ use std::io::Read;
 
 use crate::source::Source;
 use crate::value::module;
-use crate::{Error, Kind, Part, is_known_version, read_value};
+use crate::{Error, Kind, Part, is_known_version, payload, read_value};
 
 /// The numbers of records that are no keys.
 const SLOT: u8 = 244;
@@ -100,12 +100,12 @@ impl<R: Read> Reader<R> {
         Ok(Reader { source, origin, value: None, is_at_end: false })
     }
 
-    /// Whose format it is.
+    /// Returns whose format it is.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// The version of the format.
+    /// Returns the version of the format.
     pub fn version(&self) -> u16 {
         self.source.version()
     }
@@ -169,7 +169,20 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Passes over what a module had written beside the keys; its parts say what they are.
+    /// Reads the value of the key that [`Reader::next`] returned, verifies it, and returns it as
+    /// DUMP answers it: with type, version and checksum. Its encoding stays as it is. `None` where
+    /// the value was read already.
+    pub fn payload(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        let Some(kind) = self.value.take() else { return Ok(None) };
+        self.source.begin_copy(vec![kind.number()]);
+        let read = read_value(&mut self.source, kind, |_| Ok::<_, Error>(()));
+        let mut payload = self.source.end_copy();
+        read?;
+        payload::append_footer(&mut payload, self.source.version());
+        Ok(Some(payload))
+    }
+
+    /// Passes over what a module had written in addition to the keys; its parts say what they are.
     fn skip_module(&mut self) -> Result<(), Error> {
         let refusal = module(&mut self.source)?;
         loop {
@@ -203,7 +216,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// A time, or none where it is before 1970: it has passed, whatever it was.
+/// Returns a time, or none where it is before 1970: it has passed, whatever it was.
 fn time(millis: i64) -> Option<u64> {
     Some(u64::try_from(millis).unwrap_or(0))
 }

@@ -26,6 +26,7 @@ pub struct Source<R> {
     longest: u64,
     version: u16,
     checksum: Option<ChecksumState>,
+    copy: Option<Vec<u8>>,
 }
 
 struct ChecksumState(Checksum);
@@ -40,7 +41,7 @@ impl<R: Read> Source<R> {
     /// Reads from `from` what is of this version of the format; a string of more than `longest`
     /// bytes is refused. It makes many small reads: give it a buffer.
     pub fn new(from: R, version: u16, longest: u64) -> Source<R> {
-        Source { from, at: 0, longest, version, checksum: None }
+        Source { from, at: 0, longest, version, checksum: None, copy: None }
     }
 
     /// Returns how many bytes were read.
@@ -48,7 +49,7 @@ impl<R: Read> Source<R> {
         self.at
     }
 
-    /// The version of the format.
+    /// Returns the version of the format.
     pub fn version(&self) -> u16 {
         self.version
     }
@@ -67,6 +68,16 @@ impl<R: Read> Source<R> {
         self.checksum.take().map_or(0, |checksum| checksum.0.finalize())
     }
 
+    /// Begins to copy what is read, after these bytes.
+    pub(crate) fn begin_copy(&mut self, after: Vec<u8>) {
+        self.copy = Some(after);
+    }
+
+    /// Returns what was copied since it was begun.
+    pub(crate) fn end_copy(&mut self) -> Vec<u8> {
+        self.copy.take().unwrap_or_default()
+    }
+
     pub(crate) fn corrupt(&self, what: &'static str) -> Error {
         Error::Corrupt { what, at: self.at }
     }
@@ -79,6 +90,9 @@ impl<R: Read> Source<R> {
         self.at += into.len() as u64;
         if let Some(checksum) = &mut self.checksum {
             checksum.0.update(into);
+        }
+        if let Some(copy) = &mut self.copy {
+            copy.extend_from_slice(into);
         }
         Ok(())
     }

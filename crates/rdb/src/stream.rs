@@ -39,7 +39,7 @@ impl StreamId {
 
 pub(crate) const DELETED: i64 = 1;
 pub(crate) const SAME_FIELDS: i64 = 2;
-/// What stands for a number of read entries that is not known.
+/// What represents a number of read entries that is not known.
 const UNKNOWN: u64 = u64::MAX;
 
 pub(crate) fn read<R: Read, E: From<Error>>(
@@ -201,7 +201,7 @@ fn group<R: Read, E: From<Error>>(
     if pending.is_empty() { Ok(()) } else { Err(source.corrupt("list of pending entries").into()) }
 }
 
-/// A time that may have been written by a clock before 1970.
+/// Returns a time that may have been written by a clock before 1970.
 fn time<R: Read>(source: &mut Source<R>) -> Result<u64, Error> {
     Ok(u64::try_from(source.millis()?).unwrap_or(0))
 }

@@ -116,8 +116,8 @@ fn each<R: Read, E: From<Error>>(
     Ok(())
 }
 
-/// A score as a length and this many characters, of which three lengths stand for what is no
-/// decimal number.
+/// Returns a score as a length and this many characters, of which three lengths represent what is
+/// no decimal number.
 fn text_score<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
     let len = source.byte()?;
     match len {
@@ -137,7 +137,7 @@ fn number<R: Read>(source: &Source<R>, score: f64) -> Result<f64, Error> {
     if score.is_nan() { Err(source.corrupt("score")) } else { Ok(score) }
 }
 
-/// A hash whose fields have times, told from the earliest of all on.
+/// Returns a hash whose fields have times, told from the earliest of all on.
 fn expiring<R: Read, E: From<Error>>(
     source: &mut Source<R>,
     kind: Kind,
@@ -194,7 +194,7 @@ fn list_nodes<R: Read, E: From<Error>>(
     if is_empty { Err(Error::Empty { at: source.at() }.into()) } else { Ok(()) }
 }
 
-/// A collection in one string.
+/// Returns a collection in one string.
 fn packed<R: Read, E: From<Error>>(
     source: &mut Source<R>,
     kind: Kind,
@@ -234,7 +234,7 @@ fn not_empty<R: Read>(source: &Source<R>, len: usize) -> Result<(), Error> {
     if len == 0 { Err(Error::Empty { at: source.at() }) } else { Ok(()) }
 }
 
-/// The elements of a packed collection, of one, two or three items each.
+/// Returns the elements of a packed collection, of one, two or three items each.
 fn items<'b, R: Read, E: From<Error>>(
     source: &Source<R>,
     kind: Kind,
@@ -270,7 +270,7 @@ fn items<'b, R: Read, E: From<Error>>(
     Ok(())
 }
 
-/// The refusal of a module's data, by the name that its first number stands for.
+/// Returns the refusal of a module's data, by the name that its first number represents.
 pub(crate) fn module<R: Read>(source: &mut Source<R>) -> Result<Error, Error> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let id = source.length()?;

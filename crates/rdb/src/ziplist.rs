@@ -69,7 +69,7 @@ impl<'b> Iterator for Items<'b> {
     }
 }
 
-/// The first element: the length of the one before, itself, and the bytes that it takes.
+/// Returns the first element: the length of the one before, itself, and the bytes that it takes.
 fn decode(bytes: &[u8]) -> Option<(usize, Item<'_>, usize)> {
     let (previous, head) = match *bytes.first()? {
         0xfe => (u32::from_le_bytes(*bytes.get(1..)?.first_chunk()?) as usize, 5),
@@ -110,7 +110,7 @@ fn decode_item(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
 mod tests {
     use super::*;
 
-    /// A ziplist of encoded elements, each without the length of the one before.
+    /// Returns a ziplist of encoded elements, each without the length of the one before.
     fn build(elements: &[&[u8]]) -> Vec<u8> {
         let mut bytes = vec![0; HEAD];
         let (mut before, mut last) = (0, HEAD);

@@ -1,7 +1,7 @@
 //! Zipmaps: what small hashes were stored as before Redis 2.6. They are read, never written.
 //!
 //! A byte with the number of fields (from 254 on: not known), then for each field its length,
-//! itself, its value's length, a byte with the number of unused bytes behind the value, the value;
+//! itself, its value's length, a byte with the number of unused bytes after the value, the value;
 //! a byte FF. A length is one byte, or FE and 32 bits.
 
 const END: u8 = 0xff;

@@ -40,7 +40,7 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// The reply's text behind `-ERR `. Bytes, since it may quote a byte of the request.
+    /// Returns the reply's text after `-ERR `. Bytes, since it may quote a byte of the request.
     pub fn message(&self) -> Cow<'static, [u8]> {
         match self {
             Self::InlineTooLong => Cow::Borrowed(b"Protocol error: too big inline request"),

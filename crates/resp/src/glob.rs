@@ -9,7 +9,7 @@
 //! (pattern x string) steps, whatever a client sends. Redis's needs recursion, and finds nothing
 //! where that would go deeper than a thousand stars: so does this.
 
-/// Whether all of `string` matches `pattern`.
+/// Returns true if all of `string` matches `pattern`.
 pub fn matches(pattern: &[u8], string: &[u8]) -> bool {
     match_bytes(pattern, string, |byte| byte)
 }
@@ -28,7 +28,7 @@ fn match_bytes(pattern: &[u8], string: &[u8], fold: impl Fn(u8) -> u8 + Copy) ->
     }
     let (mut p, mut s) = (0, 0);
     let mut stars = 0;
-    // Behind the last star, and the first byte that it has not been tried to swallow.
+    // After the last star, and the first byte that it has not been tried to swallow.
     let mut star = None;
     loop {
         if pattern.get(p) == Some(&b'*') {
@@ -60,7 +60,7 @@ fn match_bytes(pattern: &[u8], string: &[u8], fold: impl Fn(u8) -> u8 + Copy) ->
     }
 }
 
-/// How many bytes of `pattern` match the one byte, if they do.
+/// Returns how many bytes of `pattern` match the one byte, if they do.
 fn one(pattern: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> Option<usize> {
     let equal = |a: u8| fold(a) == fold(byte);
     match *pattern {
@@ -75,7 +75,8 @@ fn one(pattern: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> Option<usize> {
     }
 }
 
-/// Whether `byte` is in the class that starts behind `[`, and the class's length with its `]`.
+/// Returns whether `byte` is in the class that starts after `[`, and the class's length with its
+/// `]`.
 fn class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, usize) {
     let signed = |b: u8| fold(b) as i8;
     let negated = class.first() == Some(&b'^');

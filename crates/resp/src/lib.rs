@@ -1,6 +1,6 @@
 //! The Redis protocol, both directions: [`Parser`] takes requests out of a connection's read
-//! buffer, [`Writer`] appends replies to its write buffer. Beside them stand the text rules that
-//! the rest of the server shares: [`number`] (which strings are numbers, and how numbers are
+//! buffer, [`Writer`] appends replies to its write buffer. It also has the text rules
+//! that the rest of the server shares: [`number`] (which strings are numbers, and how numbers are
 //! written), [`glob`], and quotes ([`words`], [`quoted`]).
 //!
 //! Requests are arrays of bulk strings, or inline lines, and nothing else; so the parser is a small

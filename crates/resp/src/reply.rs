@@ -3,7 +3,7 @@
 //! A command says what it means (a map, a double, a null) and the writer says it in RESP2 or RESP3;
 //! nobody else knows the difference. Aggregates carry their length in front; where a command learns
 //! it late, it writes the elements first and [`Writer::finish_array`] and its like put the header
-//! before them. A command that fails half way takes back what it wrote with [`Writer::mark`] and
+//! before them. A command that fails half way undoes what it wrote with [`Writer::mark`] and
 //! [`Writer::truncate`].
 
 use crate::ProtocolError;
@@ -36,17 +36,17 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An empty writer in `protocol`.
+    /// Returns an empty writer in `protocol`.
     pub fn new(protocol: Protocol) -> Writer {
         Writer { out: Vec::new(), protocol }
     }
 
-    /// A writer that appends to `out`, to reuse its room.
+    /// Returns a writer that appends to `out`, to reuse its space.
     pub fn append_to(out: Vec<u8>, protocol: Protocol) -> Writer {
         Writer { out, protocol }
     }
 
-    /// The protocol in force.
+    /// Returns the protocol in force.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
@@ -56,27 +56,27 @@ impl Writer {
         self.protocol = protocol;
     }
 
-    /// What was written and not yet taken.
+    /// Returns what was written and not yet taken.
     pub fn as_bytes(&self) -> &[u8] {
         &self.out
     }
 
-    /// How many bytes were written and not yet taken.
+    /// Returns how many bytes were written and not yet taken.
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// Whether there is nothing to send.
+    /// Returns true if there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// How many bytes of memory the buffer takes.
+    /// Returns how many bytes of memory the buffer takes.
     pub fn capacity(&self) -> usize {
         self.out.capacity()
     }
 
-    /// Forgets all bytes, keeps their room.
+    /// Forgets all bytes, keeps their space.
     pub fn clear(&mut self) {
         self.out.clear();
     }
@@ -86,22 +86,23 @@ impl Writer {
         std::mem::take(&mut self.out)
     }
 
-    /// The buffer itself, to drain what was sent or to append a reply that was written elsewhere.
+    /// Returns the buffer itself, to drain what was sent or to append a reply that was written
+    /// elsewhere.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// The place where the next reply starts.
+    /// Returns the place where the next reply starts.
     pub fn mark(&self) -> Mark {
         Mark(self.out.len())
     }
 
-    /// Takes back everything written since `mark`.
+    /// Undoes everything written since `mark`.
     pub fn truncate(&mut self, mark: Mark) {
         self.out.truncate(mark.0);
     }
 
-    /// What was written since `mark`.
+    /// Returns what was written since `mark`.
     pub fn since(&self, mark: Mark) -> &[u8] {
         self.out.get(mark.0..).unwrap_or_default()
     }
@@ -111,13 +112,13 @@ impl Writer {
         self.out.extend_from_slice(b"+OK\r\n");
     }
 
-    /// A status such as `OK` or `PONG`: one line.
+    /// Writes a status such as `OK` or `PONG`: one line.
     pub fn simple(&mut self, text: impl AsRef<[u8]>) {
         self.line(b'+', text.as_ref());
     }
 
-    /// An error, with its code: `ERR no such key`, `WRONGTYPE Operation ...`. Line ends at its ends
-    /// are cut off and others become spaces, so that it may quote what the client sent.
+    /// Writes an error, with its code: `ERR no such key`, `WRONGTYPE Operation ...`. Line ends at
+    /// its ends are cut off and others become spaces, so that it may quote what the client sent.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let is_end = |b: &u8| matches!(b, b'\r' | b'\n');
         let text = text.as_ref();
@@ -128,19 +129,20 @@ impl Writer {
         self.end();
     }
 
-    /// The reply to a request that is not in the protocol, after which the connection is closed.
+    /// Writes the reply to a request that is not in the protocol, after which the connection is
+    /// closed.
     pub fn protocol_error(&mut self, error: &ProtocolError) {
         let mut text = b"ERR ".to_vec();
         text.extend_from_slice(&error.message());
         self.error(text);
     }
 
-    /// An integer.
+    /// Writes an integer.
     pub fn integer(&mut self, value: i64) {
         self.header(b':', value);
     }
 
-    /// A boolean: `1` and `0` in RESP2.
+    /// Writes a boolean: `1` and `0` in RESP2.
     pub fn boolean(&mut self, value: bool) {
         self.out.extend_from_slice(match (self.protocol, value) {
             (Protocol::Resp2, true) => b":1\r\n",
@@ -150,14 +152,14 @@ impl Writer {
         });
     }
 
-    /// A double, with 17 significant digits; a bulk string in RESP2.
+    /// Writes a double, with 17 significant digits; a bulk string in RESP2.
     pub fn double(&mut self, value: f64) {
         let mut text = Vec::with_capacity(32);
         number::write_f64(&mut text, value);
         self.double_text(&text);
     }
 
-    /// A double that is already text, as INCRBYFLOAT's relatives reply.
+    /// Writes a double that is already text, as INCRBYFLOAT's relatives reply.
     pub fn double_text(&mut self, text: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),
@@ -165,7 +167,7 @@ impl Writer {
         }
     }
 
-    /// A number of any size in decimal digits; a bulk string in RESP2.
+    /// Writes a number of any size in decimal digits; a bulk string in RESP2.
     pub fn big_number(&mut self, digits: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(digits),
@@ -173,7 +175,7 @@ impl Writer {
         }
     }
 
-    /// A bulk string.
+    /// Writes a bulk string.
     #[inline]
     pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
@@ -183,13 +185,13 @@ impl Writer {
         self.end();
     }
 
-    /// A bulk string that holds a number.
+    /// Writes a bulk string that holds a number.
     pub fn bulk_integer(&mut self, value: i64) {
         self.bulk(itoa::Buffer::new().format(value));
     }
 
-    /// The header of a bulk string whose `len` bytes follow with [`raw`](Writer::raw), in as many
-    /// pieces as the caller likes, and are closed with [`bulk_end`](Writer::bulk_end).
+    /// Writes the header of a bulk string whose `len` bytes follow with [`raw`](Writer::raw), in as
+    /// many pieces as the caller likes, and are closed with [`bulk_end`](Writer::bulk_end).
     #[inline]
     pub fn bulk_header(&mut self, len: usize) {
         self.aggregate(b'$', len);
@@ -205,7 +207,7 @@ impl Writer {
         self.out.extend_from_slice(bytes);
     }
 
-    /// A text with a format of three letters (`txt`, `mkd`); a bulk string in RESP2.
+    /// Writes a text with a format of three letters (`txt`, `mkd`); a bulk string in RESP2.
     pub fn verbatim(&mut self, format: [u8; 3], text: impl AsRef<[u8]>) {
         let text = text.as_ref();
         match self.protocol {
@@ -220,7 +222,7 @@ impl Writer {
         }
     }
 
-    /// Nothing, where a value was asked for.
+    /// Writes nothing, where a value was asked for.
     pub fn null(&mut self) {
         self.out.extend_from_slice(match self.protocol {
             Protocol::Resp2 => b"$-1\r\n",
@@ -228,7 +230,7 @@ impl Writer {
         });
     }
 
-    /// Nothing, where an array was asked for.
+    /// Writes nothing, where an array was asked for.
     pub fn null_array(&mut self) {
         self.out.extend_from_slice(match self.protocol {
             Protocol::Resp2 => b"*-1\r\n",
@@ -236,7 +238,7 @@ impl Writer {
         });
     }
 
-    /// The value, or a null.
+    /// Writes the value, or a null.
     pub fn bulk_or_null(&mut self, value: Option<&[u8]>) {
         match value {
             Some(bytes) => self.bulk(bytes),
@@ -244,29 +246,29 @@ impl Writer {
         }
     }
 
-    /// The header of an array of `len` elements.
+    /// Writes the header of an array of `len` elements.
     pub fn array(&mut self, len: usize) {
         self.aggregate(b'*', len);
     }
 
-    /// The header of a map of `pairs` keys and values; an array of twice as many in RESP2.
+    /// Writes the header of a map of `pairs` keys and values; an array of twice as many in RESP2.
     pub fn map(&mut self, pairs: usize) {
         let (kind, len) = self.map_header(pairs);
         self.aggregate(kind, len);
     }
 
-    /// The header of a set; an array in RESP2.
+    /// Writes the header of a set; an array in RESP2.
     pub fn set(&mut self, len: usize) {
         self.aggregate(self.or_array(b'~'), len);
     }
 
-    /// The header of a message that answers no command; an array in RESP2.
+    /// Writes the header of a message that answers no command; an array in RESP2.
     pub fn push(&mut self, len: usize) {
         self.aggregate(self.or_array(b'>'), len);
     }
 
-    /// The header of a map of `pairs` that comments the reply after it. RESP3 only, as in Redis: a
-    /// RESP2 client must not be sent one.
+    /// Writes the header of a map of `pairs` that comments the reply after it. RESP3 only, as in
+    /// Redis: a RESP2 client must not be sent one.
     pub fn attribute(&mut self, pairs: usize) {
         debug_assert_eq!(self.protocol, Protocol::Resp3, "RESP2 has no attributes");
         self.aggregate(b'|', pairs);

@@ -2,17 +2,17 @@
 //!
 //! One read is parsed whole, so that a batch of commands can be looked at together before the first
 //! is executed; therefore the parser keeps the ranges of every complete command since the last
-//! [`Parser::release`], behind them those of the command that is still arriving. A read never
+//! [`Parser::release`], after them those of the command that is still arriving. A read never
 //! starts over: the parser remembers its place down to the half-read length line. It owns ranges
-//! only; the bytes are the caller's, who must hand the same bytes (and any that arrived behind
+//! only; the bytes are the caller's, who must hand the same bytes (and any that arrived after
 //! them) to every call until `release` says how many at the front may go.
 //!
 //! Invariants:
-//! - `pos` is where the next unread byte stands, and no complete command reaches beyond `released`;
-//! - a range lies inside the input that was given when it was made;
+//! - `pos` is where the next unread byte is, and no complete command reaches beyond `released`;
+//! - a range is inside the input that was given when it was made;
 //! - an error changes nothing: the same call gives it again.
 //!
-//! Limits and leniencies are Redis 7.0.15's: the two bytes behind a length or an argument are
+//! Limits and leniencies are Redis 7.0.15's: the two bytes after a length or an argument are
 //! skipped unseen, a count below one is no command, and a count may be as large as an `int`.
 
 use crate::ProtocolError;
@@ -56,7 +56,7 @@ pub enum Next {
     /// One more command is complete.
     Command,
     /// The input ends inside a command, or between two. At least `missing` bytes more are needed (1
-    /// where that is not known); from [`BIG_BULK`] on it pays to make room for all of them before
+    /// where that is not known); from [`BIG_BULK`] on it pays to make space for all of them before
     /// the next read.
     Partial {
         /// How many bytes.
@@ -97,7 +97,7 @@ pub struct Command<'a> {
 }
 
 impl Parser {
-    /// A parser at the start of a connection.
+    /// Returns a parser at the start of a connection.
     pub fn new() -> Parser {
         Parser::default()
     }
@@ -133,12 +133,12 @@ impl Parser {
         }
     }
 
-    /// How many complete commands there are since the last [`release`](Parser::release).
+    /// Returns how many complete commands there are since the last [`release`](Parser::release).
     pub fn complete(&self) -> usize {
         self.ends.len()
     }
 
-    /// The `index`th complete command, over the input of the last [`next`](Parser::next).
+    /// Returns the `index`th complete command, over the input of the last [`next`](Parser::next).
     ///
     /// # Panics
     /// If there is no such command, or `input` is shorter than it was.
@@ -147,8 +147,8 @@ impl Parser {
         Command { ranges: &self.ranges[start..self.ends[index]], input, unescaped: &self.unescaped }
     }
 
-    /// The words of the complete commands from the `first`th on, behind each other: a list for a
-    /// whole batch.
+    /// Returns the words of the complete commands from the `first`th on, after each other: a list
+    /// for a whole batch.
     ///
     /// # Panics
     /// If `input` is shorter than it was.
@@ -163,7 +163,7 @@ impl Parser {
         Command { ranges: &self.ranges[start..end], input, unescaped: &self.unescaped }.arguments()
     }
 
-    /// How many words the `index`th complete command has.
+    /// Returns how many words the `index`th complete command has.
     ///
     /// # Panics
     /// If there is no such command.
@@ -173,7 +173,7 @@ impl Parser {
         self.ends[index] - start
     }
 
-    /// Every complete command since the last [`release`](Parser::release), in order.
+    /// Returns every complete command since the last [`release`](Parser::release), in order.
     pub fn commands<'a>(&'a self, input: &'a [u8]) -> impl ExactSizeIterator<Item = Command<'a>> {
         (0..self.complete()).map(move |index| self.command(index, input))
     }
@@ -305,7 +305,7 @@ impl Parser {
         Ok(Some(len))
     }
 
-    /// A length line that is not of the usual short form, or not complete, or wrong.
+    /// Returns a length line that is not of the usual short form, or not complete, or wrong.
     fn long_length(&mut self, input: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
         let Some(end) = self.line(input, ProtocolError::LengthTooLong)? else { return Ok(None) };
         if input[self.pos] != b'$' {
@@ -317,7 +317,7 @@ impl Parser {
         Ok(Some((len, end)))
     }
 
-    /// A count line that is not of the usual short form, or not complete, or wrong.
+    /// Returns a count line that is not of the usual short form, or not complete, or wrong.
     #[cold]
     fn long_count(&mut self, input: &[u8]) -> Result<Option<(i64, usize)>, ProtocolError> {
         let Some(end) = self.line(input, ProtocolError::CountTooLong)? else { return Ok(None) };
@@ -325,7 +325,7 @@ impl Parser {
         Ok(Some((count.ok_or(ProtocolError::InvalidCount)?, end)))
     }
 
-    /// The end of the line that starts at `pos`, behind its `\r` and the byte after.
+    /// Returns the end of the line that starts at `pos`, after its `\r` and the byte after.
     fn line(
         &mut self,
         input: &[u8],
@@ -398,9 +398,9 @@ enum Progress {
     Some,
 }
 
-/// The number in a line such as `*3\r\n` or `$1024\r\n` of one to four digits without a leading
-/// zero, and the line's length. None for every other line, complete or not, right or wrong, and
-/// near the input's end.
+/// Returns the number in a line such as `*3\r\n` or `$1024\r\n` of one to four digits without a
+/// leading zero, and the line's length. None for every other line, complete or not, right or wrong,
+/// and near the input's end.
 #[inline(always)]
 fn short_line(line: &[u8]) -> Option<(usize, usize)> {
     let &[_, a, b, c, d, e, _, _] = line.first_chunk::<8>()?;
@@ -424,19 +424,19 @@ fn short_line(line: &[u8]) -> Option<(usize, usize)> {
 }
 
 impl<'a> Command<'a> {
-    /// How many arguments there are, the command's name among them. Never 0.
+    /// Returns how many arguments there are, the command's name among them. Never 0.
     #[allow(clippy::len_without_is_empty, reason = "a command has a name")]
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// The `index`th argument; 0 is the command's name.
+    /// Returns the `index`th argument; 0 is the command's name.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         Some(self.bytes(self.ranges.get(index)?))
     }
 
-    /// All arguments in order.
+    /// Returns all arguments in order.
     #[inline]
     pub fn arguments(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let command = *self;

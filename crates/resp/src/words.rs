@@ -6,9 +6,10 @@
 //! unescaped into a buffer that the parser keeps.
 //!
 //! One difference from Redis is deliberate: a NUL byte is an ordinary byte. Redis searches the end
-//! of the line as a C string and so waits for ever behind a NUL.
+//! of the line as a C string and so waits forever after a NUL.
 
-/// The words of a line; None if its quotes are not closed, or closed in the middle of a word.
+/// Returns the words of a line; None if its quotes are not closed, or closed in the middle of a
+/// word.
 pub fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut unescaped, mut found) = (Vec::new(), Vec::new());
     split(line, &mut unescaped, |word| found.push(word)).ok()?;
@@ -49,7 +50,7 @@ pub fn quoted(out: &mut Vec<u8>, word: &[u8]) {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unbalanced;
 
-/// Where a word stands.
+/// Where a word is.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Word {
     /// Bytes `start..end` of the line.

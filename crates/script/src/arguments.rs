@@ -8,7 +8,7 @@ use std::fmt;
 pub(crate) enum Raise {
     /// A text, to which the position of the caller is added.
     Text(String),
-    /// A text as Redis's own functions raise it: in a table, behind the code `ERR`.
+    /// A text as Redis's own functions raise it: in a table, after the code `ERR`.
     Reply(String),
     /// What mlua reports, lack of memory for example.
     Lua(mlua::Error),
@@ -132,7 +132,7 @@ impl Arguments<'_> {
     }
 }
 
-/// The name of a type as `type` returns it.
+/// Returns the name of a type as `type` returns it.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Nil => "nil",
@@ -169,8 +169,8 @@ pub(crate) fn native(
     })
 }
 
-/// The position of the script that called the function of Rust that runs, as Lua puts it before
-/// the text of an error.
+/// Returns the position of the script that called the function of Rust that runs, as Lua puts it
+/// before the text of an error.
 fn caller(lua: &Lua) -> String {
     let position = lua.inspect_stack(1, |debug| {
         let line = debug.current_line()?;
@@ -180,7 +180,7 @@ fn caller(lua: &Lua) -> String {
     position.flatten().unwrap_or_default()
 }
 
-/// Makes the table that stands for an error in Redis's scripts.
+/// Makes the table that represents an error in Redis's scripts.
 pub(crate) fn error_table(lua: &Lua, message: &[u8]) -> mlua::Result<Table> {
     let table = lua.create_table_with_capacity(0, 2)?;
     table.raw_set("err", lua.create_string(message)?)?;

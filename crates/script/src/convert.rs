@@ -108,7 +108,8 @@ fn table_to_reply(table: &Table, resp3: bool, depth: usize) -> mlua::Result<Repl
     }
 }
 
-/// The text with ends of lines replaced, since it is sent as one line. It ends at a zero byte.
+/// Returns the text with ends of lines replaced, since it is sent as one line. It ends at a zero
+/// byte.
 fn one_line(text: &[u8]) -> Vec<u8> {
     let blank = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
     text.iter().map(blank).collect()

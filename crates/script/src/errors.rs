@@ -7,7 +7,7 @@ use mlua::{Lua, Value};
 /// The text of a killed script's error.
 pub(crate) const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 
-/// Source and line of the innermost function that belongs to a script, `@user_script:3`.
+/// Returns source and line of the innermost function that belongs to a script, `@user_script:3`.
 pub(crate) fn position(lua: &Lua) -> Option<String> {
     for level in 1..64 {
         let found = lua.inspect_stack(level, |debug| {
@@ -37,14 +37,14 @@ fn with_position(message: &[u8], position: Option<&str>) -> Vec<u8> {
     text
 }
 
-/// The message without a leading `[C]:12: `, or `None` if it has none.
+/// Returns the message without a leading `[C]:12: `, or `None` if it has none.
 pub(crate) fn without_own_position(message: &[u8]) -> Option<&[u8]> {
     let rest = message.strip_prefix(b"[C]:")?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     rest[digits..].strip_prefix(b": ")
 }
 
-/// The text of an error of mlua, without a stack trace.
+/// Returns the text of an error of mlua, without a stack trace.
 pub(crate) fn text_of(error: &mlua::Error) -> String {
     match error {
         mlua::Error::MemoryError(_) => "not enough memory".to_owned(),
@@ -54,7 +54,7 @@ pub(crate) fn text_of(error: &mlua::Error) -> String {
     }
 }
 
-/// Records why a run fails. Called as its message handler, while the stack still stands.
+/// Records why a run fails. Called as its message handler, while the stack still is.
 pub(crate) fn record(lua: &Lua, state: &State, error: &Value) -> mlua::Result<()> {
     let position =
         position(lua).or_else(|| state.last_line.get().map(|line| format!("@user_script:{line}")));
@@ -89,7 +89,8 @@ pub(crate) fn record(lua: &Lua, state: &State, error: &Value) -> mlua::Result<()
     Ok(())
 }
 
-/// What `tostring` shows of a value that is neither a string nor a table, without metamethods.
+/// Returns what `tostring` shows of a value that is neither a string nor a table, without
+/// metamethods.
 fn plain(lua: &Lua, value: &Value) -> mlua::Result<String> {
     Ok(match value {
         Value::Nil => "nil".to_owned(),

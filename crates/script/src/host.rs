@@ -46,7 +46,7 @@ pub trait Host {
         None
     }
 
-    /// Called every few thousand instructions: the time to serve others, and to end the script.
+    /// Serves others and decides whether to end the script: called every few thousand instructions.
     fn poll(&mut self) -> Continue;
 }
 

@@ -222,8 +222,8 @@ impl Interpreter {
         }
     }
 
-    /// The error that a client is sent. `value` counts where Lua could not call the handler: it
-    /// had no memory or no stack left.
+    /// Returns the error that a client is sent. `value` counts where Lua could not call the
+    /// handler: it had no memory or no stack left.
     fn failure(&self, name: &str, value: &Value) -> Reply {
         let Some(failure) = self.state.failure.borrow_mut().take() else {
             let text = match value {

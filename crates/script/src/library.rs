@@ -221,7 +221,7 @@ fn read_flags(lua: &Lua, value: &Value) -> Result<Flags, Raise> {
     Ok(flags)
 }
 
-/// The bytes of a string, or the digits of a number.
+/// Returns the bytes of a string, or the digits of a number.
 fn text(lua: &Lua, value: &Value) -> mlua::Result<Option<Vec<u8>>> {
     match value {
         Value::String(_) | Value::Integer(_) | Value::Number(_) => {

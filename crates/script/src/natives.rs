@@ -94,7 +94,7 @@ fn has_long_bracket(text: &[u8]) -> bool {
     false
 }
 
-/// What a script that catches an error sees of it: text instead of a value of mlua.
+/// Returns what a script that catches an error sees of it: text instead of a value of mlua.
 fn plain_error(lua: &Lua, error: Value) -> mlua::Result<Value> {
     let text = match &error {
         Value::Error(error) => match Raised::of(error) {
@@ -113,8 +113,8 @@ fn plain_error(lua: &Lua, error: Value) -> mlua::Result<Value> {
     lua.create_string(text).map(Value::String)
 }
 
-/// A message with the position of the script instead of one in the sandbox's own code; `None` if it
-/// has no such position.
+/// Returns a message with the position of the script instead of one in the sandbox's own code;
+/// `None` if it has no such position.
 fn at_script(lua: &Lua, message: &[u8]) -> Option<Vec<u8>> {
     let rest = errors::without_own_position(message)?;
     let position = errors::position(lua).unwrap_or_default();
@@ -122,13 +122,13 @@ fn at_script(lua: &Lua, message: &[u8]) -> Option<Vec<u8>> {
     Some([position.as_bytes(), b": ", rest].concat())
 }
 
-/// The generator of a run that has set no seed.
+/// Returns the generator of a run that has set no seed.
 fn unseeded() -> Lrand48 {
     let seed = host::with(|host| host.random_seed()).flatten();
     seed.map_or_else(Lrand48::initial, |seed| Lrand48::new(seed.cast_signed()))
 }
 
-/// `math.random`, with Lua's three forms.
+/// Implements `math.random`, with Lua's three forms.
 fn random(arguments: &Arguments<'_>, state: &State) -> Results {
     if !state.is_running.get() {
         return Err("math.random can only be called inside a script invocation".into());
@@ -153,7 +153,7 @@ fn random(arguments: &Arguments<'_>, state: &State) -> Results {
     Ok(vec![Value::Number(number)])
 }
 
-/// `math.randomseed`.
+/// Implements `math.randomseed`.
 fn seed(arguments: &Arguments<'_>, state: &State) -> Results {
     if !state.is_running.get() {
         return Err("math.randomseed can only be called inside a script invocation".into());

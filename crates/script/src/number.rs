@@ -30,7 +30,7 @@ pub(crate) fn append_general(out: &mut Vec<u8>, value: f64, precision: usize) {
     }
 }
 
-/// The digits without zeros at the end of the fraction.
+/// Returns the digits without zeros at the end of the fraction.
 fn without_zeros(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }

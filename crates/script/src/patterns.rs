@@ -136,7 +136,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
         (self.ask)()
     }
 
-    /// The byte of the pattern at a place, 0 after the end.
+    /// Returns the byte of the pattern at a place, 0 after the end.
     fn item(&self, at: usize) -> u8 {
         self.pattern.get(at).copied().unwrap_or(0)
     }
@@ -220,7 +220,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
         Ok(matched)
     }
 
-    /// `%bxy`, whose two bytes are at `p`.
+    /// Returns `%bxy`, whose two bytes are at `p`.
     fn balance(&mut self, s: usize, p: usize) -> Matched {
         let (open, close) = (self.item(p), self.item(p + 1));
         if open == 0 || close == 0 {
@@ -245,7 +245,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
         Ok(None)
     }
 
-    /// `%f[set]`, whose set is at `p`; returns the end of the set.
+    /// Returns `%f[set]`, whose set is at `p`; returns the end of the set.
     fn frontier(&mut self, s: usize, p: usize) -> Matched {
         if self.item(p) != b'[' {
             return Err("missing '[' after '%f' in pattern".into());
@@ -257,7 +257,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
         Ok(is_frontier.then_some(end))
     }
 
-    /// `%1`: what a capture holds.
+    /// Returns `%1`: what a capture holds.
     fn back_reference(&mut self, s: usize, digit: u8) -> Matched {
         let at = usize::from(digit).wrapping_sub(usize::from(b'1'));
         let capture = self.captures[..self.level].get(at).copied();

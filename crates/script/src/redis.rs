@@ -161,7 +161,8 @@ fn sha1hex(arguments: &Arguments<'_>) -> Results {
     Ok(vec![Value::String(arguments.lua.create_string(hex)?)])
 }
 
-/// The one string of `error_reply` and `status_reply`; with anything else they return an error.
+/// Returns the one string of `error_reply` and `status_reply`; with anything else they return an
+/// error.
 fn only_string(arguments: &Arguments<'_>) -> Result<Vec<u8>, Results> {
     match arguments.get(1) {
         Value::String(text) if arguments.len() == 1 => Ok(text.as_bytes().to_vec()),
@@ -226,7 +227,7 @@ fn log(arguments: &Arguments<'_>) -> Results {
     Ok(Vec::new())
 }
 
-/// The number that is the only argument of a function, 0 if it is none.
+/// Returns the number that is the only argument of a function, 0 if it is none.
 fn only_number(arguments: &Arguments<'_>, problem: &str) -> Result<i64, Raise> {
     if arguments.len() != 1 {
         return Err(Raise::Reply(problem.to_owned()));

@@ -66,8 +66,8 @@ impl fmt::Display for ScriptError {
 
 impl std::error::Error for ScriptError {}
 
-/// The flags of a script, if it declares any, and its code without the first line. The end of
-/// that line stays, so that lines keep their numbers.
+/// Returns the flags of a script, if it declares any, and its code without the first line. The end
+/// of that line stays, so that lines keep their numbers.
 pub(crate) fn of_script(source: &[u8]) -> Result<(Option<Flags>, &[u8]), ScriptError> {
     if !source.starts_with(b"#!") {
         return Ok((None, source));
@@ -99,7 +99,7 @@ pub(crate) fn of_script(source: &[u8]) -> Result<(Option<Flags>, &[u8]), ScriptE
     Ok((Some(flags), &source[end..]))
 }
 
-/// The name of a library and its code without the first line.
+/// Returns the name of a library and its code without the first line.
 pub(crate) fn of_library(source: &[u8]) -> Result<(String, &[u8]), ScriptError> {
     let invalid = || ScriptError::new("Invalid library metadata");
     if !source.starts_with(b"#!") {

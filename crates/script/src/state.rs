@@ -22,7 +22,7 @@ pub(crate) struct State {
     /// The last line of the script. A tail call of Lua code leaves no trace of the line it is in,
     /// and most are in the last.
     pub(crate) last_line: Cell<Option<usize>>,
-    /// Why the run failed, recorded while its stack still stood.
+    /// Why the run failed, recorded while its stack still was.
     pub(crate) failure: RefCell<Option<Failure>>,
     /// The functions of the library that is being loaded, while one is.
     pub(crate) loading: RefCell<Option<Vec<Registered>>>,

@@ -73,19 +73,19 @@ fn captures(
     Ok(())
 }
 
-/// The place where a search begins, of the argument that counts from 1 or from the end.
+/// Returns the place where a search begins, of the argument that counts from 1 or from the end.
 fn start(call: &Arguments<'_>, at: usize, length: usize) -> Result<usize, Raise> {
     let first = if call.is_absent(at) { 1 } else { call.integer(at)? };
     let first = if first < 0 { first.saturating_add_unsigned(length as u64 + 1) } else { first };
     Ok(usize::try_from(first.max(1) - 1).unwrap_or(usize::MAX).min(length))
 }
 
-/// Whether a pattern is anchored, and the pattern without the anchor.
+/// Returns whether a pattern is anchored, and the pattern without the anchor.
 fn anchored(pattern: &[u8]) -> (bool, &[u8]) {
     pattern.strip_prefix(b"^").map_or((false, pattern), |rest| (true, rest))
 }
 
-/// `string.find(s, pattern [, init [, plain]])`
+/// Implements `string.find(s, pattern [, init [, plain]])`
 fn find(call: &Arguments<'_>, state: &State) -> Results {
     let (subject, pattern) = (call.bytes(1)?, call.bytes(2)?);
     let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
@@ -103,7 +103,7 @@ fn find(call: &Arguments<'_>, state: &State) -> Results {
     search(call.lua, state, (&subject, &pattern), from, true)
 }
 
-/// `string.match(s, pattern [, init])`
+/// Implements `string.match(s, pattern [, init])`
 fn first_match(call: &Arguments<'_>, state: &State) -> Results {
     let (subject, pattern) = (call.bytes(1)?, call.bytes(2)?);
     let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
@@ -135,7 +135,7 @@ fn search(
     })
 }
 
-/// `string.gmatch(s, pattern)`
+/// Implements `string.gmatch(s, pattern)`
 fn gmatch(call: &Arguments<'_>, state: &Rc<State>) -> Results {
     let (subject, pattern) = (call.bytes(1)?, call.bytes(2)?);
     let position = Cell::new(0);
@@ -158,8 +158,8 @@ fn gmatch(call: &Arguments<'_>, state: &Rc<State>) -> Results {
     Ok(vec![Value::Function(iterator)])
 }
 
-/// `next_match(s, pattern, place, only_first)`: the first match of `gsub` from a place, counted
-/// from 0: start, end, and captures, or the first of them; nothing if there is none.
+/// Implements `next_match(s, pattern, place, only_first)`: the first match of `gsub` from a place,
+/// counted from 0: start, end, and captures, or the first of them; nothing if there is none.
 fn next_match(call: &Arguments<'_>, state: &State) -> Results {
     let (subject, pattern) = (call.bytes(1)?, call.bytes(2)?);
     let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
@@ -182,7 +182,7 @@ fn next_match(call: &Arguments<'_>, state: &State) -> Results {
     })
 }
 
-/// `string.gsub(s, pattern, replacement [, n])` with a string as replacement.
+/// Implements `string.gsub(s, pattern, replacement [, n])` with a string as replacement.
 fn gsub(call: &Arguments<'_>, state: &State, longest: usize) -> Results {
     let (subject, pattern) = (call.bytes(1)?, call.bytes(2)?);
     let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
@@ -224,7 +224,7 @@ fn gsub(call: &Arguments<'_>, state: &State, longest: usize) -> Results {
     Ok(vec![Value::String(whole), Value::Number(count as f64)])
 }
 
-/// Appends a replacement, in which `%1` stands for a capture.
+/// Appends a replacement, in which `%1` represents a capture.
 fn replace(
     matcher: &Matcher<'_, '_>,
     replacement: &[u8],

@@ -1,4 +1,5 @@
-//! The append-only file in the server: loading it at the start, rewriting it beside the service.
+//! The append-only file in the server: loading it at the start, rewriting it during
+//! service.
 //!
 //! Loading runs on the thread that starts the server, and says how far it is once a second. A
 //! rewrite runs on a thread of its own, one at a time, and gives up when the server stops. The
@@ -34,7 +35,7 @@ pub(crate) enum StartError {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Busy;
 
-/// Where the log lies and how it is kept, by the configuration.
+/// Returns where the log is and how it is kept, by the configuration.
 pub(crate) fn options(values: &Values) -> Options {
     let mut options = Options::new(values.text("dir"));
     options.dirname = values.text("appenddirname");
@@ -44,7 +45,7 @@ pub(crate) fn options(values: &Values) -> Options {
     options
 }
 
-/// When the append-only file is synced.
+/// Returns when the append-only file is synced.
 pub(crate) fn fsync(values: &Values) -> Fsync {
     match values.get("appendfsync") {
         b"always" => Fsync::Always,
@@ -160,7 +161,7 @@ impl AppendOnly {
         Ok(())
     }
 
-    /// Whether a crash takes what is acknowledged now: the log is off, or not whole yet.
+    /// Returns true if a crash takes what is acknowledged now: the log is off, or not whole yet.
     pub(crate) fn is_off(&self) -> bool {
         !self.log.is_whole()
     }
@@ -208,7 +209,7 @@ impl AppendOnly {
         }
     }
 
-    /// To be called now and then: begins a rewrite when the log has grown by so much.
+    /// Runs periodically: begins a rewrite when the log has grown by so much.
     pub(crate) fn tick(self: &Arc<AppendOnly>, growth: Growth) {
         let waits = |ended: Instant| ended.elapsed() < RETRY_AFTER;
         {
@@ -229,7 +230,7 @@ impl AppendOnly {
         }
     }
 
-    /// What INFO says.
+    /// Returns what INFO says.
     pub(crate) fn facts(&self) -> AofFacts {
         let figures = self.log.figures();
         let job = self.job();

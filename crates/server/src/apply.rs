@@ -11,14 +11,14 @@ use crate::shared::Shared;
 use crate::store::Backend;
 use crate::{listen, machine};
 
-/// Files that the server itself keeps open, beside its clients' sockets.
+/// Files that the server itself keeps open, in addition to its clients' sockets.
 const OWN_FILES: u64 = 32;
 
 /// Why `read-cache` is refused or ignored where it could do nothing.
 pub(crate) const NO_READ_CACHE: &str =
     "a read cache is DRAM in front of a pool, and without the pmem backend all data is in DRAM";
 
-/// Everything that is stored where it is used, for the start.
+/// Applies everything that is stored where it is used, at the start.
 pub(crate) fn all(shared: &Shared, values: &Values) {
     shared.limits.load(values);
     engine(&shared.engine, values);
@@ -84,7 +84,7 @@ fn eviction(values: &Values) -> Eviction {
     }
 }
 
-/// Makes room for the sockets of `maxclients`; says how many clients there can be.
+/// Makes space for the sockets of `maxclients`; says how many clients there can be.
 pub(crate) fn files(wanted: u64) -> u64 {
     machine::want_open_files(wanted.saturating_add(OWN_FILES)).saturating_sub(OWN_FILES).min(wanted)
 }
@@ -141,8 +141,8 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
     }
 }
 
-/// Where there is a log, it can be switched off and on; whether there is one is settled at the
-/// start, with where the data lives.
+/// Returns where there is a log, it can be switched off and on; whether there is one is settled at
+/// the start, with where the data is stored.
 fn append_only(shared: &Shared, yes: bool) -> Result<(), String> {
     match (shared.store.backend, yes) {
         (Backend::Aof, _) | (Backend::Volatile | Backend::Pmem, false) => Ok(()),

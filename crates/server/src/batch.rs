@@ -2,7 +2,7 @@
 //! engine.
 //!
 //! The whole batch is parsed before its first command is executed, so that the engine can prefetch
-//! what the look-ups of its keys will need. Before a client has authenticated each command is
+//! what the lookups of its keys will need. Before a client has authenticated each command is
 //! executed before the next is parsed, since the limits of the parser depend on it.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -66,7 +66,7 @@ pub(crate) fn run(connection: &mut Connection) -> Step {
     }
 }
 
-/// Parses up to a batch of commands. Says how many are complete, also beside an error.
+/// Parses up to a batch of commands. Says how many are complete, with an error too.
 fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
     let Connection { parser, input, filled, session, worker, missing, .. } = connection;
     let authenticated = session.authenticated;
@@ -92,7 +92,7 @@ fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
     Ok(parser.complete())
 }
 
-/// No command is complete: whether it may still become one.
+/// Decides, while no command is complete, whether it may still become one.
 fn too_long(connection: &mut Connection) -> Step {
     if is_within_limit(connection) {
         return Step::Done;
@@ -101,7 +101,7 @@ fn too_long(connection: &mut Connection) -> Step {
     Step::Close
 }
 
-/// Whether the client has sent no more ahead than it may.
+/// Returns true if the client has sent no more ahead than it may.
 pub(crate) fn is_within_limit(connection: &Connection) -> bool {
     let limit = connection.worker.shared.limits.query_buffer.load(Relaxed);
     if connection.filled as u64 <= limit {

@@ -1,7 +1,7 @@
 //! Replies that wait for the command log: one write, and one sync, for all connections of a worker.
 //!
 //! A connection whose replies depend on the log up to some offset enters the gate and sleeps. Its
-//! entry wakes the worker's flusher, a task that is in the queue behind all connections that
+//! entry wakes the worker's flusher, a task that is in the queue after all connections that
 //! were ready at the same time; so it runs when they all have executed and entered. It asks the log
 //! to do what its policy demands (`always`: write and sync; else: write), right there on the
 //! worker's thread, since a hop to another thread costs more than it would save, and wakes
@@ -44,7 +44,7 @@ impl CommitBarrier {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the log is known to be settled up to `offset`.
+    /// Returns true if the log is known to be settled up to `offset`.
     pub(crate) fn is_durable(&self, offset: u64) -> bool {
         self.durable.load(Relaxed) >= offset
     }
@@ -90,7 +90,7 @@ impl CommitBarrier {
         }
     }
 
-    /// The flusher: settles for those who wait, for ever, and tells how long it took.
+    /// The flusher: settles for those who wait, forever, and tells how long it took.
     pub(crate) async fn flush(self: Arc<CommitBarrier>, log: Arc<Aof>, took: impl Fn(Duration)) {
         loop {
             poll_fn(|cx| {

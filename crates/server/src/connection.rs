@@ -32,12 +32,12 @@ use crate::output::Output;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
-/// Room for input that a connection keeps between commands, and the least that it reads into. An
+/// Space for input that a connection keeps between commands, and the least that it reads into. An
 /// idle one has none.
 const USUAL_INPUT: usize = 16 * 1024;
-/// Room for input of a client that sends more at once than it is given room for.
+/// Space for input of a client that sends more at once than it is given space for.
 const LARGE_INPUT: usize = 64 * 1024;
-/// Room that a large argument gets at once.
+/// Space that a large argument gets at once.
 const CLAIM: usize = 64 * 1024;
 
 /// A connection that is being served.
@@ -49,7 +49,7 @@ pub(crate) struct Connection {
     pub(crate) parser: Parser,
     pub(crate) input: Vec<u8>,
     pub(crate) filled: usize,
-    /// Whether the last read filled all room.
+    /// Whether the last read filled all space.
     filled_by_read: bool,
     /// Bytes that the command which is arriving still needs, where that is known.
     pub(crate) missing: usize,
@@ -202,7 +202,7 @@ impl Connection {
         waits
     }
 
-    /// Takes what arrives into the room that there is; false at the end of the stream.
+    /// Takes what arrives into the space that there is; false at the end of the stream.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         match self.stream.poll_read(cx, &mut self.input[self.filled..]) {
             Poll::Ready(Ok(0)) => Poll::Ready(false),
@@ -262,7 +262,7 @@ impl Connection {
         true
     }
 
-    /// Whether what waits to be sent is within the limits.
+    /// Returns true if what waits to be sent is within the limits.
     fn check_output(&mut self) -> bool {
         self.output.compact();
         let waiting = self.output.unsent().len() as u64;
@@ -297,8 +297,8 @@ impl Connection {
         }
     }
 
-    /// Whether this client's replies alone are more than all clients may take: it need not be
-    /// looked for.
+    /// Returns true if this client's replies alone are more than all clients may take: it need not
+    /// be looked for.
     fn exceeds_all(&self, waiting: u64) -> bool {
         let limit = self.worker.shared.limits.client_memory.load(Relaxed);
         if limit == 0 || waiting <= limit || self.client.no_evict.load(Relaxed) {
@@ -315,9 +315,9 @@ impl Connection {
         self.worker.shared.engine.clock().unix_ms()
     }
 
-    /// Room for the next read. A large argument gets what it still needs, as far as its client has
-    /// shown to mean it: as much again as was sent. So a length that is only claimed costs nothing,
-    /// and the buffer still grows few times.
+    /// Reserves space for the next read. A large argument gets what it still needs, as far as its
+    /// client has shown to mean it: as much again as was sent. So a length that is only claimed
+    /// costs nothing, and the buffer still grows few times.
     fn grow_input(&mut self) {
         if std::mem::take(&mut self.filled_by_read) && self.input.len() < LARGE_INPUT {
             self.input.resize(LARGE_INPUT, 0);
@@ -461,7 +461,7 @@ impl Connection {
                 Poll::Ready(_) => return Poll::Ready(Woken::Gone),
                 Poll::Pending => return Poll::Pending,
             }
-            // There may be whole commands behind the one that was missing bytes.
+            // There may be whole commands after the one that was missing bytes.
             self.missing = 0;
         }
     }

@@ -222,7 +222,7 @@ impl Server {
         }
     }
 
-    /// Whether the data should have an append-only file.
+    /// Returns true if the data should have an append-only file.
     pub(crate) fn is_logged(&self) -> bool {
         self.shared.store.backend == Backend::Aof
     }

@@ -43,7 +43,7 @@ const GIVE_BACK: Duration = Duration::from_millis(50);
 const POOL_FILE: Duration = Duration::from_secs(1);
 
 /// Runs a step of background work. A panic in it is logged, and the step counts as one that did
-/// nothing: what it held is rolled back or poisoned where it lies, as after the panic of a command.
+/// nothing: what it held is rolled back or poisoned where it is, as after the panic of a command.
 pub(crate) fn contained<R>(what: &str, step: impl FnOnce() -> R) -> Option<R> {
     let done = catch_unwind(AssertUnwindSafe(step));
     if done.is_err() {
@@ -93,7 +93,7 @@ async fn expire(worker: &Worker, shard: usize, until: Instant) {
     }
 }
 
-/// Frees what deletes left behind.
+/// Frees what deletes left .
 async fn reclaim(worker: &Worker, shard: usize) {
     let engine = &worker.shared.engine;
     let keyspace = engine.keyspace();
@@ -114,7 +114,7 @@ fn defragment(worker: &Worker, shard: usize, pass: &mut Defragmentation) {
     *pass = next;
 }
 
-/// The housekeeping thread, until the server ends.
+/// Runs the housekeeping thread, until the server ends.
 pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
     let mut idle_checked = Instant::now();
     let mut pool_checked = Instant::now();

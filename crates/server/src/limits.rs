@@ -46,13 +46,13 @@ impl Limits {
         self.listening.store(listening);
     }
 
-    /// The limit of what waits to be sent to a client.
+    /// Returns the limit of what waits to be sent to a client.
     pub(crate) fn output(&self, is_subscribed: bool) -> OutputLimit {
         if is_subscribed { self.listening.get() } else { self.normal.get() }
     }
 }
 
-/// `maxmemory-clients`: a number of bytes, or a share of `maxmemory` in percent.
+/// Returns `maxmemory-clients`: a number of bytes, or a share of `maxmemory` in percent.
 fn client_memory(values: &Values) -> u64 {
     let text = values.text("maxmemory-clients");
     match text.strip_suffix('%') {

@@ -3,7 +3,7 @@
 //! The main thread accepts. A client is refused with Redis's words if there are too many, or if it
 //! comes from elsewhere while nothing protects the server; else it goes to the worker that serves
 //! the fewest. A change of `bind` or `port` closes the old sockets before it opens the new ones,
-//! which may overlap with them: nobody binds 127.0.0.1 beside a socket that listens on all
+//! which may overlap with them: nobody binds 127.0.0.1 next to a socket that listens on all
 //! addresses. Where the new ones cannot be opened, the configuration takes the change back, and so
 //! opens the old ones again. Connections stay.
 
@@ -52,11 +52,11 @@ pub enum ListenError {
 /// A listening socket, which tells that it is closed.
 struct Listening {
     socket: TcpListener,
-    /// Dropped behind the socket.
+    /// Dropped after the socket.
     _closed: Sender<()>,
 }
 
-/// The addresses of a `bind` value: the word, whether it may be missing, and what it means.
+/// Returns the addresses of a `bind` value: the word, whether it may be missing, and what it means.
 fn addresses(bind: &str, port: u16) -> Vec<(String, bool, io::Result<Vec<SocketAddr>>)> {
     let resolve = |word: &str| match word {
         "*" => Ok(vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)]),
@@ -74,8 +74,8 @@ fn addresses(bind: &str, port: u16) -> Vec<(String, bool, io::Result<Vec<SocketA
         .collect()
 }
 
-/// Why a name has no address, and what works without a name service: in a container, or where a
-/// statically linked program finds no service, there may be none.
+/// Returns why a name has no address, and what works without a name service: in a container, or
+/// where a statically linked program finds no service, there may be none.
 fn unresolved(error: &io::Error) -> io::Error {
     let text = error.to_string();
     let reason = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
@@ -94,7 +94,7 @@ fn listener(address: SocketAddr, backlog: i32) -> io::Result<std::net::TcpListen
     Ok(socket.into())
 }
 
-/// Whether the values say where to listen: asked before anything is opened.
+/// Returns whether the values say where to listen: asked before anything is opened.
 pub(crate) fn is_somewhere(values: &Values) -> Result<(), ListenError> {
     let by_port = values.int("port") != 0 && !values.get("bind").is_empty();
     if by_port || !values.get("unixsocket").is_empty() { Ok(()) } else { Err(ListenError::Nowhere) }
@@ -126,7 +126,7 @@ fn open_ports(values: &Values) -> Result<Vec<std::net::TcpListener>, ListenError
     Ok(open)
 }
 
-/// An address that this machine does not have, or a family that it does not speak.
+/// Returns an address that this machine does not have, or a family that it does not speak.
 fn is_unavailable(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let code = error.raw_os_error();

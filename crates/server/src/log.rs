@@ -2,7 +2,7 @@
 //!
 //! `4711:M 21 Nov 2026 03:09:37.308 * Ready to accept connections`: process, role, time (UTC),
 //! level (`.` debug, `-` verbose, `*` notice, `#` warning), text. Events come from `tracing`, whose
-//! levels TRACE, DEBUG, INFO and WARN stand for Redis's four.
+//! levels TRACE, DEBUG, INFO and WARN represent Redis's four.
 //!
 //! The level changes while the server runs; the file is opened once, for appending.
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// Random bytes of the operating system.
+/// Returns random bytes of the operating system.
 pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
     use std::io::Read;
     let mut bytes = [0; N];
@@ -12,19 +12,19 @@ pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// 40 hexadecimal digits.
+/// Returns 40 hexadecimal digits.
 pub(crate) fn run_id() -> std::io::Result<String> {
     Ok(random::<20>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Name, release and hardware, as `uname` says.
+/// Returns name, release and hardware, as `uname` says.
 pub(crate) fn os() -> String {
     let name = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine()))
 }
 
-/// Resident memory of this process, in bytes.
+/// Returns resident memory of this process, in bytes.
 pub(crate) fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
@@ -36,7 +36,7 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Memory of the machine, in bytes.
+/// Returns memory of the machine, in bytes.
 pub(crate) fn memory() -> u64 {
     field_kb("/proc/meminfo", "MemTotal")
 }
@@ -48,13 +48,13 @@ fn field_kb(file: &str, name: &str) -> u64 {
     kb.unwrap_or(0) * 1024
 }
 
-/// CPU time of this process in the kernel and outside of it. The sum is exact; how it is divided is
-/// known to a hundredth of a second.
+/// Returns CPU time of this process in the kernel and outside of it. The sum is exact; how it is
+/// divided is known to a hundredth of a second.
 pub(crate) fn cpu() -> (Duration, Duration) {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let total = Duration::new(time.tv_sec as u64, time.tv_nsec as u32);
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Behind the name, which may hold blanks, utime and stime are the twelfth and thirteenth field.
+    // After the name, which may hold blanks, utime and stime are the twelfth and thirteenth field.
     let following = text.rsplit(')').next().unwrap_or_default();
     let ticks: Vec<u64> =
         following.split_whitespace().skip(11).take(2).filter_map(|n| n.parse().ok()).collect();

@@ -7,11 +7,11 @@ use pmem::Region;
 
 use crate::config::Values;
 
-/// The medium that is played, for the log and INFO.
+/// The medium that is emulated, for the log and INFO.
 #[derive(Clone, Debug)]
 pub(crate) struct EmulatedMedia {
     pub(crate) name: &'static str,
-    /// What is played and how.
+    /// What is emulated and how.
     pub(crate) summary: String,
 }
 
@@ -26,13 +26,13 @@ pub(crate) fn check(values: &Values) -> Result<(), String> {
     )
 }
 
-/// Any medium can be played.
+/// Accepts any medium that can be emulated.
 #[cfg(feature = "emulate-media")]
 pub(crate) fn check(_values: &Values) -> Result<(), String> {
     Ok(())
 }
 
-/// The region, as it is.
+/// Returns the region, as it is.
 #[cfg(not(feature = "emulate-media"))]
 pub(crate) fn emulate(
     region: Region,
@@ -41,7 +41,7 @@ pub(crate) fn emulate(
     Ok((region, None))
 }
 
-/// The region on the medium that is asked for.
+/// Returns the region on the medium that is asked for.
 #[cfg(feature = "emulate-media")]
 pub(crate) fn emulate(
     region: Region,

@@ -1,4 +1,4 @@
-//! Commands and bytes per second of late: the mean of sixteen samples, taken ten times a second.
+//! Commands and bytes per second recently: the mean of sixteen samples, taken ten times a second.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -36,7 +36,7 @@ impl Rates {
         state.last = Some((now, counters));
     }
 
-    /// The means.
+    /// Returns the means.
     pub(crate) fn per_second(&self) -> [u64; 3] {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mean = |n: usize| state.samples.iter().map(|s| s[n]).sum::<u64>() / SAMPLES as u64;

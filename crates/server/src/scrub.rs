@@ -1,4 +1,4 @@
-//! The scrub: a thread that goes through all keys for ever, slowly, so that damage is found before
+//! The scrub: a thread that goes through all keys forever, slowly, so that damage is found before
 //! a client meets it.
 //!
 //! It verifies as many bytes a second as `scrub-rate` says (0: none), in steps that hold a shard's
@@ -20,7 +20,7 @@ const STRIDE: u64 = 256 << 10;
 /// How often it looks whether there is anything to do.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The thread of the scrub, until the server ends.
+/// Runs the thread of the scrub, until the server ends.
 pub(crate) fn run(shared: &Arc<Shared>) {
     let keyspace = shared.engine.keyspace();
     let mut begun: Option<Instant> = None;

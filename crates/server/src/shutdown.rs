@@ -28,7 +28,7 @@ impl Shutdown {
         self.asked.notify_one();
     }
 
-    /// Whether the end was asked for.
+    /// Returns true if the end was asked for.
     pub(crate) fn is_asked(&self) -> bool {
         self.request.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }

@@ -1,4 +1,4 @@
-//! A client's connection: TCP or unix socket, behind one type.
+//! A client's connection: TCP or unix socket, after one type.
 
 use std::io;
 use std::pin::Pin;

@@ -1,6 +1,6 @@
 //! Small texts that several modules need: the system's error words, dates.
 
-/// What the system says about an error, without Rust's number after it.
+/// Returns what the system says about an error, without Rust's number after it.
 pub(crate) fn os_error(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
@@ -9,7 +9,7 @@ pub(crate) fn os_error(error: &std::io::Error) -> String {
     }
 }
 
-/// A word in double quotes, as redis.conf reads it.
+/// Returns a word in double quotes, as redis.conf reads it.
 pub(crate) fn quote(word: &[u8]) -> String {
     let mut out = Vec::with_capacity(word.len() + 2);
     resp::quoted(&mut out, word);
@@ -19,7 +19,7 @@ pub(crate) fn quote(word: &[u8]) -> String {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// A moment as Redis's log writes it, `21 Nov 2026 03:09:37.308`, in UTC.
+/// Returns a moment as Redis's log writes it, `21 Nov 2026 03:09:37.308`, in UTC.
 pub(crate) fn date(unix_ms: u64) -> String {
     let (days, ms) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
     let (year, month, day) = civil(days);
@@ -29,7 +29,7 @@ pub(crate) fn date(unix_ms: u64) -> String {
     format!("{day:02} {month} {year} {hour:02}:{minute:02}:{second:02}.{milli:03}")
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
+/// Returns year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
 fn civil(days: u64) -> (u64, u64, u64) {
     // Years start in March here, so that the leap day is the last of its year.
     let days = days + 719_468;

@@ -72,7 +72,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// The ways to hand connections over, by worker.
+    /// Returns the ways to hand connections over, by worker.
     pub(crate) fn senders(&self) -> Vec<UnboundedSender<HandOff>> {
         self.senders.clone()
     }

@@ -79,7 +79,7 @@ fn sample(groups: &[(usize, bool)], limit: usize, rng: &mut fastrand::Rng) -> Ve
     choices
 }
 
-/// Up to `count` distinct groups, half of them fresh if there are enough.
+/// Returns up to `count` distinct groups, half of them fresh if there are enough.
 fn some_groups(groups: &[(usize, bool)], count: usize, rng: &mut fastrand::Rng) -> Vec<usize> {
     let mut fresh: Vec<usize> = (0..groups.len()).filter(|at| groups[*at].1).collect();
     let mut old: Vec<usize> = (0..groups.len()).filter(|at| !groups[*at].1).collect();

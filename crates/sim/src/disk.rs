@@ -1,11 +1,11 @@
 //! A file on a disk, as a loss of power leaves it: system calls that fail, and pages that were
 //! never written.
 //!
-//! The file is a real one. Beside it this keeps what is durable of it: the pages of each sync that
-//! went well. A page is dirty from a store until the next sync that covers it, well or not: the
-//! kernel reports a page that it could not write once, and takes it for clean from then on, so that
-//! a later sync does not write it. Its new bytes are in the page cache, where the next process
-//! finds them, until the power goes.
+//! The file is a real one. In addition to it this keeps what is durable of it: the pages of each
+//! sync that went well. A page is dirty from a store until the next sync that covers it, well or
+//! not: the kernel reports a page that it could not write once, and takes it for clean from then
+//! on, so that a later sync does not write it. Its new bytes are in the page cache, where the next
+//! process finds them, until the power goes.
 
 use pmem::{Call, Calls};
 use rustix::io::Errno;

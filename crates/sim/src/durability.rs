@@ -89,7 +89,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// Number of its word in the line.
+    /// Returns number of its word in the line.
     fn word(&self) -> usize {
         (self.off % LINE / 8) as usize
     }

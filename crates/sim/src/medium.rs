@@ -87,17 +87,18 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// One of persistent memory, with an empty trace.
+    /// Returns one of persistent memory, with an empty trace.
     pub fn new() -> Arc<Medium> {
         Medium::of(Domain::Clwb)
     }
 
-    /// One of this domain, with an empty trace.
+    /// Returns one of this domain, with an empty trace.
     pub fn of(domain: Domain) -> Arc<Medium> {
         Medium::with(domain, false)
     }
 
-    /// One of this domain; with `streams`, copies past the cache are what they are on a processor.
+    /// Returns one of this domain; with `streams`, copies past the cache are what they are on a
+    /// processor.
     pub fn with(domain: Domain, streams: bool) -> Arc<Medium> {
         let trace = Mutex::new(Some(Trace::default()));
         Arc::new(Medium { domain, streams, trace, holes: Mutex::default() })

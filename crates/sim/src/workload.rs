@@ -122,7 +122,7 @@ impl<'a> Incarnation<'a> {
     }
 }
 
-/// What an incarnation left behind.
+/// What an incarnation left .
 pub struct Left<'a, S> {
     /// If all that was stored has arrived.
     pub everything: &'a [u8],
@@ -152,8 +152,8 @@ pub trait Workload {
     /// Reads the whole state, and checks what must hold for every store whatever its state.
     fn read(&self, store: &mut Self::Store) -> Result<Self::State, String>;
 
-    /// Whether what was found is what was promised: then the state from which the next incarnation
-    /// goes on.
+    /// Returns whether what was found is what was promised: then the state from which the next
+    /// incarnation goes on.
     fn accept(&self, found: &Self::State, promised: &Self::State) -> Option<Self::State>;
 
     /// Runs an incarnation of a store that holds `state`. Returns what may be found from each mark

@@ -13,12 +13,12 @@ pub struct Damaged {
     pub at: u64,
     /// What the rest of the structure says should stand there.
     pub expected: u64,
-    /// What stands there.
+    /// What is there.
     pub found: u64,
 }
 
 impl Damaged {
-    /// What stands at a place that is not as it should be, said by whoever knows what should.
+    /// Returns what is at a place that is not as it should be, said by whoever knows what should.
     pub fn new(what: &'static str, at: Ptr, expected: u64, found: u64) -> Damaged {
         Damaged { what, at: at.raw(), expected, found }
     }
@@ -40,7 +40,7 @@ impl Damaged {
 /// Why a structure cannot be read or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The heap has no room.
+    /// The heap has no space.
     #[error(transparent)]
     Full(#[from] Full),
     /// The structure is not as it was left.

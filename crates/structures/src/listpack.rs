@@ -1,9 +1,9 @@
-//! The packed form of a small collection: items one behind the other.
+//! The listpack encoding of a small collection: items one after the other.
 //!
-//! Integers take one to nine bytes, short strings one byte beside their own. There is one way to
-//! write an item, so that two items are equal when their bytes are: who looks for one writes it
-//! once and compares. Nothing leads backwards: who goes from the end reads from the start, which is
-//! short.
+//! Integers take one to nine bytes, short strings one byte in addition to their own. There is one
+//! way to write an item, so that two items are equal when their bytes are: who looks for one writes
+//! it once and compares. Nothing leads backwards: who goes from the end reads from the start, which
+//! is short.
 //!
 //! ```text
 //! 0xxxxxxx                      integer 0 to 127
@@ -37,7 +37,7 @@ const INT_32: u8 = 0xf2;
 const INT_64: u8 = 0xf3;
 
 impl<'a> Item<'a> {
-    /// Writes it behind `out`.
+    /// Writes it after `out`.
     pub fn encode(self, out: &mut Vec<u8>) {
         match self {
             Item::Int(int) => encode_int(int, out),
@@ -55,7 +55,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// How many bytes it takes.
+    /// Returns how many bytes it takes.
     pub fn encoded_len(self) -> usize {
         match self {
             Item::Int(0..=127) => 1,
@@ -74,8 +74,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The item that `bytes` begin with, and how many of them it takes; `None` where they are no
-    /// item.
+    /// Returns the item that `bytes` begin with, and how many of them it takes; `None` where they
+    /// are no item.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Option<(Item<'a>, usize)> {
         let (&head, rest) = bytes.split_first()?;
@@ -128,12 +128,12 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// The items of these bytes.
+    /// Returns the items of these bytes.
     pub fn of(bytes: &'a [u8]) -> Items<'a> {
         Items { bytes, at: 0 }
     }
 
-    /// Where the next item begins.
+    /// Returns where the next item begins.
     pub fn offset(&self) -> usize {
         self.at
     }
@@ -151,7 +151,7 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// Whether the bytes are this many items, and nothing else.
+/// Returns true if the bytes are this many items, and nothing else.
 pub fn is_whole(bytes: &[u8], items: usize) -> bool {
     let mut all = Items::of(bytes);
     all.by_ref().count() == items && all.offset() == bytes.len()

@@ -5,7 +5,7 @@
 //! that is part of no record never happened; so nothing is freed twice and nothing leaks.
 //!
 //! The last that came is freed first. A step may add to the queue (an entry of an index owns a
-//! large blob): such a node stands before the one being worked on, which is taken off once it is
+//! large blob): such a node is before the one being worked on, which is taken off once it is
 //! the first again.
 //!
 //! ```text
@@ -18,7 +18,7 @@
 //! A node that is damaged is given up with what it leads to: a cursor that is less than it was
 //! would free blocks again that are others' by now.
 //!
-//! Deletes must work in a full pool: nodes come from the room that the heap keeps for them.
+//! Deletes must work in a full pool: nodes come from the space that the heap keeps for them.
 
 use heap::{Full, Ptr, View};
 
@@ -71,12 +71,12 @@ pub enum Part {
 }
 
 impl Queue {
-    /// The queue whose root word is at `root`.
+    /// Returns the queue whose root word is at `root`.
     pub const fn at(root: Ptr) -> Queue {
         Queue { root }
     }
 
-    /// Whether nothing waits to be freed.
+    /// Returns true if nothing waits to be freed.
     pub fn is_empty<V: View>(&self, view: &V) -> bool {
         view.word(self.root) == 0
     }
@@ -89,14 +89,14 @@ impl Queue {
         self.push(store, BLOB, blob.word())
     }
 
-    /// Takes over everything behind an index's root word, and sets that word to 0.
+    /// Takes over everything below an index's root word, and sets that word to 0.
     ///
     /// `owner` is handed to the callback that frees the entries: it says whose entries they are.
     pub fn push_index<S: Store>(&self, store: &mut S, root: Ptr, owner: u16) -> Result<(), Full> {
         self.push_root(store, INDEX, root, owner)
     }
 
-    /// Takes over everything behind a tree's root word, and sets that word to 0.
+    /// Takes over everything below a tree's root word, and sets that word to 0.
     ///
     /// `owner` is handed to the callback that frees what the items own: it says whose items they
     /// are.
@@ -308,7 +308,7 @@ fn read<V: View>(view: &V, node: Ptr) -> Result<Work, Damaged> {
     }
 }
 
-/// The number in a self-checked word of a node.
+/// Returns the number in a self-checked word of a node.
 fn open<V: View>(view: &V, node: Ptr, at: u64) -> Result<u64, Damaged> {
     let word = view.word(node.add(at));
     self_checksummed::decode(word).ok_or(Damaged::new("node of the free queue", node, 0, word))

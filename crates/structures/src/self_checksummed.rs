@@ -1,24 +1,24 @@
 //! Words of 48 bits that say themselves whether they are damaged.
 //!
-//! A word that the log changes has no checksum beside it. Where it has 16 bits to spare, they hold
+//! A word that the log changes has no checksum next to it. Where it has 16 bits to spare, they hold
 //! a checksum of the others: a flipped bit is noticed when the word is read.
 
-/// The largest number that can be sealed.
+/// The largest number that fits in.
 pub const MAX: u64 = (1 << 48) - 1;
 
-/// The word of a number of up to 48 bits, with its checksum on top.
+/// Returns the word of a number of up to 48 bits, with its checksum on top.
 pub fn encode(number: u64) -> u64 {
     let number = number & MAX;
     number | checksum(number) << 48
 }
 
-/// The number in a sealed word; `None` where the word is damaged.
+/// Returns the number in a self-checksummed word; `None` where the word is damaged.
 pub fn decode(word: u64) -> Option<u64> {
     let number = word & MAX;
     (checksum(number) == word >> 48).then_some(number)
 }
 
-/// Never 0 for 0: a lost word reads as zeros.
+/// Returns the checksum, never 0 for 0: a lost word reads as zeros.
 fn checksum(number: u64) -> u64 {
     u64::from(heap::crc32c(&number.to_le_bytes()[..6]) & 0xffff) ^ 0xa55a
 }

@@ -15,7 +15,7 @@ pub trait Fill {
     /// Reserves a block of at least `len` bytes, whose content is undefined.
     fn reserve(&mut self, len: usize) -> Result<Self::Fresh, Full>;
 
-    /// How many bytes the reserved block holds.
+    /// Returns how many bytes the reserved block holds.
     fn fresh_capacity(&self, fresh: &Self::Fresh) -> usize;
 
     /// Writes `bytes` at offset `at` of a reserved block.
@@ -53,17 +53,17 @@ pub trait Store: View + Fill {
     /// Stages a new value for the word at `at`.
     fn set(&mut self, at: Ptr, value: u64);
 
-    /// Writes bytes behind the published length of a block.
+    /// Writes bytes after the published length of a block.
     fn append(&mut self, block: Ptr, at: usize, bytes: &[u8]);
 
-    /// How many bytes an allocated block holds.
+    /// Returns how many bytes an allocated block holds.
     fn capacity(&self, block: Ptr) -> usize;
 
     /// Frees a block when the transaction commits.
     fn free(&mut self, block: Ptr);
 
-    /// Whether the block's span is mostly empty, so that moving the block away helps to give the
-    /// span back.
+    /// Returns true if the block's span is mostly empty, so that moving the block away helps to
+    /// give the span back.
     fn is_sparse(&self, block: Ptr) -> bool;
 
     /// From here on allows reservations to use the emergency reserve, which is kept for deletes, or

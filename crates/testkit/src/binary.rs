@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The path of an up-to-date `perdura-server`.
+/// Returns the path of an up-to-date `perdura-server`.
 pub fn perdura_server() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("PERDURA_SERVER") {
@@ -20,12 +20,12 @@ pub fn perdura_server() -> &'static Path {
     })
 }
 
-/// The path of an up-to-date example.
+/// Returns the path of an up-to-date example.
 pub fn example(name: &str) -> PathBuf {
     build(&["--package", "perdura-examples", "--example", name]).join("examples").join(name)
 }
 
-/// Builds, and gives the folder of the profile that this test belongs to.
+/// Builds, and returns the folder of the profile that this test belongs to.
 fn build(what: &[&str]) -> PathBuf {
     let test = env::current_exe().expect("a test knows its own executable");
     let folder = test.ancestors().find(|folder| folder.join("deps").is_dir());

@@ -136,7 +136,7 @@ impl Client {
         commands.iter().map(|_| self.receive()).collect()
     }
 
-    /// The fields of an INFO section.
+    /// Returns the fields of an INFO section.
     pub fn info(&mut self, section: &str) -> BTreeMap<String, String> {
         let text = self.call(&["INFO", section]).text();
         let fields = text.lines().filter_map(|line| line.split_once(':'));

@@ -21,7 +21,7 @@ pub fn add(variable: &str, head: &str, row: &str) {
     table.write_all(text.as_bytes()).unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-/// What a program prints, on one line.
+/// Returns what a program prints, on one line.
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());

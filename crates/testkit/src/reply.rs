@@ -39,17 +39,17 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Whether this is `+OK`.
+    /// Returns true if this is `+OK`.
     pub fn is_ok(&self) -> bool {
         matches!(self, Reply::Simple(text) if text == "OK")
     }
 
-    /// Whether this is an error.
+    /// Returns true if this is an error.
     pub fn is_error(&self) -> bool {
         matches!(self, Reply::Error(_))
     }
 
-    /// The bytes of a bulk, simple or verbatim string.
+    /// Returns the bytes of a bulk, simple or verbatim string.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Reply::Bulk(bytes) | Reply::Verbatim(_, bytes) => Some(bytes),
@@ -58,7 +58,7 @@ impl Reply {
         }
     }
 
-    /// The text of any kind of string or error; empty for everything else.
+    /// Returns the text of any kind of string or error; empty for everything else.
     pub fn text(&self) -> String {
         match self {
             Reply::Error(text) => text.clone(),
@@ -66,7 +66,7 @@ impl Reply {
         }
     }
 
-    /// The number of an integer, or of a string that holds one.
+    /// Returns the number of an integer, or of a string that holds one.
     pub fn int(&self) -> Option<i64> {
         match self {
             Reply::Int(n) => Some(*n),
@@ -74,7 +74,7 @@ impl Reply {
         }
     }
 
-    /// The elements of an array, set or push message; empty for everything else.
+    /// Returns the elements of an array, set or push message; empty for everything else.
     pub fn items(&self) -> &[Reply] {
         match self {
             Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => items,

@@ -113,7 +113,7 @@ impl Server {
         }
     }
 
-    /// There is room again: files may become of any length ([`Launch::longest_file`]).
+    /// Gives space again: files may become of any length ([`Launch::longest_file`]).
     #[track_caller]
     pub fn lift_limit(&self) {
         let maximum = getrlimit(Resource::Fsize).maximum;
@@ -143,39 +143,39 @@ impl Server {
         self.start_again();
     }
 
-    /// A new connection.
+    /// Returns a new connection.
     #[track_caller]
     pub fn client(&self) -> Client {
         Client::connect(self.address()).expect("the server accepts connections")
     }
 
-    /// Its address.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    /// Its port.
+    /// Returns its port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The number of its process.
+    /// Returns the number of its process.
     #[track_caller]
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("the server is running").id()
     }
 
-    /// Its directory.
+    /// Returns its directory.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// All that it has printed since it was started last.
+    /// Returns all that it has printed since it was started last.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
-    /// The time from its last start to its first reply.
+    /// Returns the time from its last start to its first reply.
     pub fn time_to_first_reply(&self) -> Duration {
         self.took
     }
@@ -232,8 +232,8 @@ impl Drop for Server {
     }
 }
 
-/// Whether a server serves: one that still loads, or that wants a password first, replies with an
-/// error.
+/// Returns true if a server serves: one that still loads, or that wants a password first, replies
+/// with an error.
 fn answers(address: SocketAddr) -> bool {
     let reply = Client::connect(address).and_then(|mut client| client.try_call(&["PING"]));
     reply.is_ok_and(|reply| !reply.text().starts_with("LOADING"))

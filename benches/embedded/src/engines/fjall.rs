@@ -1,4 +1,4 @@
-//! fjall: a log-structured merge tree behind a journal.
+//! fjall: a log-structured merge tree after a journal.
 
 use std::path::Path;
 

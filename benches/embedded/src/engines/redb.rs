@@ -19,7 +19,8 @@ pub fn durable(folder: &Path) -> Result<Box<dyn Store>> {
     open(folder, Durability::Immediate)
 }
 
-/// A commit reaches the file with the next durable one, of which there is none before the end.
+/// Returns a commit reaches the file with the next durable one, of which there is none before the
+/// end.
 pub fn relaxed(folder: &Path) -> Result<Box<dyn Store>> {
     open(folder, Durability::None)
 }

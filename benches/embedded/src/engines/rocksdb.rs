@@ -1,4 +1,4 @@
-//! RocksDB: a log-structured merge tree behind a write-ahead log.
+//! RocksDB: a log-structured merge tree after a write-ahead log.
 
 use std::path::Path;
 

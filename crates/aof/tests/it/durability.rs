@@ -1,7 +1,7 @@
 //! Nothing that was acknowledged is lost, whatever the medium does and wherever the power goes.
 //!
 //! The state is a sequence of numbers; a load must give back a prefix of it that holds all
-//! acknowledged ones. The scenario appends, syncs, and rewrites. It is cut behind each of its
+//! acknowledged ones. The scenario appends, syncs, and rewrites. It is cut after each of its
 //! operations, and each of its operations is made to fail.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A disk that was full and has room again: the log goes on by itself, and holds everything that
+//! A disk that was full and has space again: the log goes on by itself, and holds everything that
 //! was appended, in its order and once. What cannot be tried again without a doubt is final.
 
 use std::time::{Duration, Instant};

@@ -26,7 +26,7 @@ pub(crate) fn ask<T: FromRedisValue>(connection: &mut Connection, line: &str) ->
     command.query(connection)
 }
 
-/// The fields of a section of INFO.
+/// Returns the fields of a section of INFO.
 pub(crate) fn info(
     connection: &mut Connection,
     section: &str,
@@ -36,7 +36,7 @@ pub(crate) fn info(
     Ok(fields.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect())
 }
 
-/// Those of the commands that the server does not have.
+/// Returns those of the commands that the server does not have.
 pub(super) fn missing(connection: &mut Connection, commands: &[&str]) -> RedisResult<Vec<String>> {
     let mut missing = Vec::new();
     for name in commands {
@@ -52,7 +52,7 @@ pub(super) fn missing(connection: &mut Connection, commands: &[&str]) -> RedisRe
     Ok(missing)
 }
 
-/// Whether a server answered that it is still loading its data.
+/// Returns true if a server answered that it is still loading its data.
 pub(crate) fn is_loading(error: &RedisError) -> bool {
     error.code() == Some("LOADING")
 }

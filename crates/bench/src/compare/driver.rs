@@ -34,7 +34,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// A run of the results.
+    /// Returns a run of the results.
     pub(super) fn run(&self, job: &Job, system: &str, round: u32, server_cpu: Duration) -> Run {
         let cores = job.workload.generator_cores.len().max(1) as f64;
         let busy = self.cpu.as_secs_f64() / (self.seconds * cores).max(f64::MIN_POSITIVE);
@@ -57,7 +57,7 @@ impl Measured {
     }
 }
 
-/// Why a driver cannot do this, if it cannot.
+/// Returns why a driver cannot do this, if it cannot.
 pub(super) fn refuses(driver: Driver, load: &Load) -> Option<String> {
     match (driver, load) {
         (Driver::Memtier, Load::Ycsb(Ycsb::D | Ycsb::E | Ycsb::F)) => {
@@ -128,8 +128,8 @@ fn options(driver: Driver, job: &Job, port: u16, seconds: f64) -> load::Options 
     options
 }
 
-/// The share of writes in the smallest numbers: a generator sends this many of one, then this many
-/// of the other.
+/// Returns the share of writes in the smallest numbers: a generator sends this many of one, then
+/// this many of the other.
 fn ratio(writes_percent: u32) -> Ratio {
     let (writes, reads) = (u64::from(writes_percent), u64::from(100 - writes_percent.min(100)));
     let divides = |by: &u64| writes.is_multiple_of(*by) && reads.is_multiple_of(*by);

@@ -30,8 +30,8 @@ pub(super) fn finish(results: &Results, troubled: bool, out: &Path) -> Verdict {
     verdict
 }
 
-/// What is not there, and why: all of it, since the last lines of a log say more than the line that
-/// announces them.
+/// Returns what is not there, and why: all of it, since the last lines of a log say more than the
+/// line that announces them.
 fn left_out(skipped: &Skipped) -> String {
     let mut lines = skipped.why.lines();
     let mut text = format!("left out: {}: {}", skipped.what, lines.next().unwrap_or_default());
@@ -39,7 +39,7 @@ fn left_out(skipped: &Skipped) -> String {
     text
 }
 
-/// The paper's ratios beside ours, as a table.
+/// Returns the paper's ratios compared with ours, as a table.
 fn ratios(results: &Results) -> Vec<String> {
     let rows: Vec<[String; 4]> = results
         .paper()
@@ -71,7 +71,7 @@ fn ratios(results: &Results) -> Vec<String> {
     lines
 }
 
-/// What did not go as it should.
+/// Returns what did not go as it should.
 fn complaints(results: &Results) -> Vec<String> {
     let mut lines = Vec::new();
     for row in &results.recovery {

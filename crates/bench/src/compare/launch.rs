@@ -86,14 +86,14 @@ fn bind(cores: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// The monotonic clock, which all processes share.
+/// Returns the monotonic clock, which all processes share.
 pub(super) fn now() -> Duration {
     let time = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The moment that a launched program noted.
+/// Returns the moment that a launched program noted.
 pub(super) fn stamped(path: &Path) -> Option<Duration> {
     let text = fs::read_to_string(path).ok()?;
     text.parse().ok().map(Duration::from_nanos)

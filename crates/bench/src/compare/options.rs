@@ -23,7 +23,7 @@ Exit status: 0 all was measured; 1 something was not, or an acknowledged write w
 is kept; 2 the arguments ask for something impossible.")]
 pub struct Options {
     /// Where results.json, report.html and the tables go. Logs of the servers that are compared lie
-    /// below it too: what it lies on is what is measured.
+    /// below it too: what it is on is what is measured.
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub out: PathBuf,
     /// Systems to compare, separated by commas.
@@ -56,7 +56,7 @@ pub struct Options {
     /// Finish within this time, with fewer rounds where it must be: 90s, 30m, 2h.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
-    /// A directory on persistent memory that is mounted with DAX, for pools. Without it they lie in
+    /// A directory on persistent memory that is mounted with DAX, for pools. Without it they are in
     /// /dev/shm, emulated.
     #[arg(long, value_name = "DIR")]
     pub dax: Option<PathBuf>,
@@ -77,7 +77,7 @@ pub struct Options {
     /// Also measure pools with a DRAM read cache of this size.
     #[arg(long, value_name = "SIZE")]
     pub read_cache: Option<String>,
-    /// perdura-server [default: beside this program, or on the PATH].
+    /// perdura-server [default: next to this program, or on the PATH].
     #[arg(long, value_name = "PATH", env = "PERDURA_SERVER")]
     pub perdura: Option<PathBuf>,
     /// Keys of each workload [default: 80 MB of values, at most 1000000].
@@ -95,7 +95,7 @@ pub enum Driver {
 }
 
 impl Options {
-    /// The server to measure.
+    /// Returns the server to measure.
     pub(super) fn perdura_server(&self) -> PathBuf {
         perdura_server(self.perdura.as_deref())
     }
@@ -112,7 +112,7 @@ impl Options {
     }
 }
 
-/// The given server, or the one next to this program, or the one on the PATH.
+/// Returns the given server, or the one next to this program, or the one on the PATH.
 pub(crate) fn perdura_server(given: Option<&Path>) -> PathBuf {
     let sibling = || Some(env::current_exe().ok()?.with_file_name("perdura-server"));
     given
@@ -122,8 +122,8 @@ pub(crate) fn perdura_server(given: Option<&Path>) -> PathBuf {
         .unwrap_or_else(|| "perdura-server".into())
 }
 
-/// A program that a server is started from, in a directory of its own: a path from here would not
-/// lead to it.
+/// Returns a program that a server is started from, in a directory of its own: a path from here
+/// would not lead to it.
 pub(crate) fn absolute(program: &Path) -> PathBuf {
     let is_file = program.is_file().then(|| std::path::absolute(program).ok()).flatten();
     is_file.unwrap_or_else(|| program.to_owned())
@@ -155,7 +155,7 @@ fn peer(text: &str) -> Result<(String, PathBuf), String> {
     Ok((name.into(), path.into()))
 }
 
-/// A size as `100mb` or `1gb`, units of 1024 as redis.conf has them; 0 stands for `none`.
+/// Returns a size as `100mb` or `1gb`, units of 1024 as redis.conf has them; 0 represents `none`.
 fn size(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     if lower == "none" {

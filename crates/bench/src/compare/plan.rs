@@ -8,7 +8,7 @@
 //! A limit of time cuts whole *stages*, never systems: a stage is a round, or the recovery of one
 //! size by all systems. The first round comes first, then recovery and media, once, and further
 //! rounds use the time that is left. Time for [`FEWEST`] rounds is set aside before anything else
-//! may repeat, and where a limit has no room for this many, runs are shorter ([`Shape::fit`]):
+//! may repeat, and where a limit has no space for this many, runs are shorter ([`Shape::fit`]):
 //! three short rounds say more than a long one, which has no spread.
 
 use super::options::Options;
@@ -50,7 +50,7 @@ const SHORTEST: f64 = 0.5;
 const PLANNED: f64 = 0.9;
 
 impl Shape {
-    /// What the options ask for.
+    /// Returns what the options ask for.
     pub(super) fn of(options: &Options) -> Shape {
         let shape = if options.quick {
             Shape::quick()
@@ -141,7 +141,7 @@ impl Shape {
         self.seconds = self.seconds.min(most);
     }
 
-    /// The stages in their order.
+    /// Returns the stages in their order.
     pub(super) fn stages(&self) -> Vec<Stage> {
         let recover = |round| {
             let wanted = round < self.recovery_rounds;
@@ -166,7 +166,7 @@ impl Shape {
         stages
     }
 
-    /// What the results say of it.
+    /// Returns what the results say of it.
     pub(super) fn plan(&self, driver: &str) -> results::Plan {
         results::Plan {
             size: self.size.into(),
@@ -202,7 +202,7 @@ pub(super) struct Turn {
     pub(super) system: usize,
 }
 
-/// The turns of a round.
+/// Returns the turns of a round.
 pub(super) fn turns(round: u32, groups: usize, systems: usize) -> Vec<Turn> {
     let mut turns = Vec::with_capacity(groups * systems);
     for group in 0..groups {
@@ -211,8 +211,8 @@ pub(super) fn turns(round: u32, groups: usize, systems: usize) -> Vec<Turn> {
     turns
 }
 
-/// The systems in the order of a round: each round begins with another one, every second goes
-/// backwards, so that each has each other one before it at some time.
+/// Returns the systems in the order of a round: each round begins with another one, every second
+/// goes backwards, so that each has each other one before it at some time.
 pub(super) fn order(round: u32, systems: usize) -> impl Iterator<Item = usize> {
     let first = round as usize / 2;
     (0..systems).map(move |at| {
@@ -234,17 +234,17 @@ impl Clock {
         Clock { began: Instant::now(), limit }
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     pub(super) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// Time until the limit; `None` without one.
+    /// Returns the time until the limit; `None` without one.
     pub(super) fn left(&self) -> Option<Duration> {
         Some(self.limit?.saturating_sub(self.elapsed()))
     }
 
-    /// Whether something that takes so long still ends within the limit.
+    /// Returns true if something that takes so long still ends within the limit.
     pub(super) fn allows(&self, estimate: Duration) -> bool {
         self.left().is_none_or(|left| left >= estimate)
     }

@@ -1,5 +1,5 @@
 //! Before the first measurement: where data may lie, which systems start, what they can do, and
-//! whether there is room.
+//! whether there is space.
 //!
 //! Whatever would end a comparison after minutes is found out in its first seconds: each system is
 //! started once and asked.
@@ -80,7 +80,8 @@ impl Ready {
                 "memtier_benchmark is not on the PATH: install it, or leave --driver out".into(),
             ));
         }
-        // A wrong name, or too little room, is better told before the servers are tried than after.
+        // A wrong name, or too little space, is better told before the servers are tried than
+        // after.
         let all_types: Vec<_> = workloads::types().into_iter().map(|(kind, _)| kind).collect();
         let most = jobs(&shape, &cores, options, &all_types)?;
         space::check(&shape, &most, &catalogue.candidates, &grounds).map_err(Refusal::Arguments)?;
@@ -118,13 +119,13 @@ impl Ready {
         })
     }
 
-    /// How a candidate is started.
+    /// Returns how a candidate is started.
     pub(super) fn launch(&self, candidate: &Candidate) -> Launch {
         launch(candidate, &self.tool, &self.cores)
     }
 }
 
-/// Shortens runs where the time limit has no room for them.
+/// Shortens runs where the time limit has no space for them.
 fn fit(shape: &mut Shape, jobs: &[Job], systems: u32) {
     let turns = systems * workloads::groups(jobs).len() as u32;
     let load = load_of(shape);
@@ -143,14 +144,14 @@ fn launch(candidate: &Candidate, tool: &Path, cores: &Cores) -> Launch {
     }
 }
 
-/// The cores that this process may use.
+/// Returns the cores that this process may use.
 fn allowed_cores() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
 }
 
-/// The directories that systems may use. Only that of the results is made: a device that is not
-/// mounted would be measured as the one below its mount point.
+/// Returns the directories that systems may use. Only that of the results is made: a device that is
+/// not mounted would be measured as the one below its mount point.
 fn grounds(options: &Options) -> Result<Vec<Ground>, Refusal> {
     let mut grounds = vec![Ground { id: "disk", path: options.out.clone() }];
     if Path::new(MEMORY).is_dir() {
@@ -172,8 +173,8 @@ fn grounds(options: &Options) -> Result<Vec<Ground>, Refusal> {
     Ok(grounds)
 }
 
-/// What the figures must be read with, though nothing is missing: a second device that is the first
-/// one again.
+/// Returns what the figures must be read with, though nothing is missing: a second device that is
+/// the first one again.
 fn warnings(grounds: &[Ground]) -> Vec<String> {
     let of = |id: &str| {
         let ground = grounds.iter().find(|ground| ground.id == id)?;
@@ -189,8 +190,8 @@ fn warnings(grounds: &[Ground]) -> Vec<String> {
     }
 }
 
-/// The systems that were asked for. A size's own choice takes what there is of it, and peers and
-/// variants that were named.
+/// Returns the systems that were asked for. A size's own choice takes what there is of it, and
+/// peers and variants that were named.
 fn systems(shape: &Shape, catalogue: &Catalogue, options: &Options) -> Vec<String> {
     if !options.systems.is_empty() || shape.systems.is_empty() {
         return shape.systems.clone();
@@ -202,7 +203,7 @@ fn systems(shape: &Shape, catalogue: &Catalogue, options: &Options) -> Vec<Strin
     usual.chain(options.peer.iter().map(|(name, _)| name.clone())).collect()
 }
 
-/// The workloads that were asked for, with the types that all servers have.
+/// Returns the workloads that were asked for, with the types that all servers have.
 fn jobs(
     shape: &Shape,
     cores: &Cores,

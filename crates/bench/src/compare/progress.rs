@@ -12,7 +12,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Nothing done of what is estimated to take so long.
+    /// Begins: nothing is done of what is estimated to take this long.
     pub(super) fn new(estimate: Duration) -> Progress {
         let on_terminal = stderr().is_terminal();
         let target =
@@ -26,17 +26,17 @@ impl Progress {
         Progress { bar, on_terminal }
     }
 
-    /// What is being done now.
+    /// Shows what is being done now.
     pub(super) fn doing(&self, what: String) {
         self.bar.set_message(what);
     }
 
-    /// A part is done that was estimated to take so long.
+    /// Counts a part as done that was estimated to take this long.
     pub(super) fn done(&self, estimate: Duration) {
         self.bar.inc(millis(estimate));
     }
 
-    /// Something that belongs beside the bar, or is a line of its own.
+    /// Prints something that belongs next to the bar, or is a line of its own.
     pub(super) fn line(&self, text: &str) {
         if self.on_terminal {
             self.bar.println(text);

@@ -8,7 +8,7 @@
 //!    again.
 //! 5. Every key is compared with the ledger.
 //!
-//! The server keeps to its core, the clients to the others. What was written lies in the page cache
+//! The server keeps to its core, the clients to the others. What was written is in the page cache
 //! when the server comes back: what a cold disk adds is not measured, and kill -9 is no power loss.
 
 mod ledger;
@@ -134,13 +134,13 @@ fn kill_under_load(
     Ok(())
 }
 
-/// There was no answer since then.
+/// Returns the failure of a server that gave no answer since then.
 fn silent(server: &Server, since: Instant) -> Failure {
     Failure::Silent { seconds: since.elapsed().as_secs(), log: server.last_lines() }
 }
 
-/// The time from exec to the first GET that is answered with a value; `None` when the key is not
-/// there.
+/// Returns the time from exec to the first GET that is answered with a value; `None` when the key
+/// is not there.
 fn first_get(
     server: &mut Server,
     patience: Duration,

@@ -189,7 +189,7 @@ impl Server {
         }
     }
 
-    /// Whether what answers is known to be the child, or a child of its own.
+    /// Returns whether what answers is known to be the child, or a child of its own.
     fn answers(&self, connection: &mut Connection) -> redis::RedisResult<bool> {
         client::ask::<String>(connection, "PING")?;
         let fields = client::info(connection, "server").unwrap_or_default();
@@ -208,27 +208,28 @@ impl Server {
         }
     }
 
-    /// A new connection.
+    /// Returns a new connection.
     pub(crate) fn connect(&self) -> redis::RedisResult<Connection> {
         client::connect(self.port)
     }
 
-    /// Its process, while it runs.
+    /// Returns its process, while it runs.
     pub(crate) fn process(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
-    /// Its port.
+    /// Returns its port.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// The time since its exec.
+    /// Returns the time since its exec.
     pub(crate) fn age(&self) -> Option<Duration> {
         Some(now().saturating_sub(stamped(&self.stamp())?))
     }
 
-    /// CPU time that it has used, user and system; the kernel counts in hundredths of a second.
+    /// Returns CPU time that it has used, user and system; the kernel counts in hundredths of a
+    /// second.
     pub(crate) fn cpu(&self) -> Duration {
         let Some(child) = &self.child else { return Duration::ZERO };
         let text = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
@@ -266,7 +267,7 @@ impl Server {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
-    /// What it said last.
+    /// Returns what it said last.
     pub(crate) fn last_lines(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -294,7 +295,8 @@ pub(crate) fn remove_orphans(place: &Path) {
     }
 }
 
-/// A sum of fields of `/proc/PID/stat` that are in ticks, counted from the one after the name.
+/// Returns a sum of fields of `/proc/PID/stat` that are in ticks, counted from the one after the
+/// name.
 pub(crate) fn ticks(stat: &str, fields: std::ops::Range<usize>) -> Duration {
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let all: Vec<&str> = after_name.split_whitespace().collect();
@@ -316,8 +318,8 @@ fn occupied(folder: &Path) -> u64 {
     entries.flatten().map(of).sum()
 }
 
-/// A free port below those that the kernel gives to outgoing connections, so that it is still free
-/// for a restart.
+/// Returns a free port below those that the kernel gives to outgoing connections, so that it is
+/// still free for a restart.
 fn free_port() -> u16 {
     loop {
         let port = fastrand::u16(20_000..32_000);

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What start, filling and end of a server take beside its runs, before it is known.
+/// What start, filling and end of a server take in addition to its runs, before it is known.
 pub(super) const AROUND_A_SESSION: Duration = Duration::from_secs(1);
 
 /// Bytes of a data set that are written, killed, read and checked in a second, before it is known.
@@ -55,7 +55,7 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Begins, and writes down what is known.
+    /// Begins a session, and writes down what is known.
     pub(super) fn new(
         ready: Ready,
         driver: Driver,
@@ -138,9 +138,9 @@ impl<'a> Session<'a> {
         self.skip(what, "the time limit leaves no time for it");
     }
 
-    /// Whether a stage is expected to end in time, and leaves time for the rounds that must not be
-    /// missing. The first round has always time, since without it there is nothing to show; and the
-    /// first restarts need not leave any, since a second round says less than they do.
+    /// Returns true if a stage is expected to end in time, and leaves time for the rounds that must
+    /// not be missing. The first round has always time, since without it there is nothing to show;
+    /// and the first restarts need not leave any, since a second round says less than they do.
     fn has_time(&self, stage: Stage) -> bool {
         match stage {
             Stage::Load(0) | Stage::Media => true,
@@ -155,8 +155,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The time of recovering a size that was not recovered yet: as a smaller one has shown, or an
-    /// estimate.
+    /// Returns the time of recovering a size that was not recovered yet: as a smaller one has
+    /// shown, or an estimate.
     fn recovery_unknown(&self, bytes: u64) -> Duration {
         let usual = recovery_estimate(bytes, self.load) * self.ready.candidates.len() as u32;
         let as_before = |(size, took): &(u64, Duration)| {
@@ -170,13 +170,13 @@ impl<'a> Session<'a> {
         self.ready.shape.recovery.iter().min() == Some(&bytes)
     }
 
-    /// Time for the rounds that must not be missing.
+    /// Returns the time for the rounds that must not be missing.
     fn set_aside(&self) -> Duration {
         let fewest = self.ready.shape.rounds.min(FEWEST);
         self.round * fewest.saturating_sub(self.rounds)
     }
 
-    /// One turn of each system with each group of workloads.
+    /// Returns one turn of each system with each group of workloads.
     fn round(&mut self, round: u32) -> Result<(), Stop> {
         let began = Instant::now();
         let groups = groups(&self.ready.jobs);
@@ -188,7 +188,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// A system does a group of workloads, in one server unless that fails.
+    /// Runs, on one system, a group of workloads, in one server unless that fails.
     fn turn(&mut self, group: &[Job], system: usize, round: u32) -> Result<(), Stop> {
         let mut server = None;
         let around = AROUND_A_SESSION / group.len().max(1) as u32;
@@ -222,7 +222,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// A run in a server, which is started and filled if it is not there.
+    /// Returns a run in a server, which is started and filled if it is not there.
     fn one_run(
         &self,
         server: &mut Option<Server>,
@@ -261,7 +261,7 @@ impl<'a> Session<'a> {
         Ok(measured.run(job, &candidate.system.id, round, cpu))
     }
 
-    /// What the media can do: the one that pools lie on, and that of the logs.
+    /// Returns what the media can do: the one that pools are on, and that of the logs.
     fn devices(&mut self) -> Result<(), Stop> {
         let spare = |left: Duration| (left.saturating_sub(self.set_aside()) / 2).max(left / 8);
         let spare = self.clock.left().map(spare);
@@ -293,7 +293,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Recovery of a size, systems taking turns. What keeps nothing shows that once.
+    /// Measures recovery of a size, systems taking turns. What keeps nothing shows that once.
     fn recovery(&mut self, round: u32, target_bytes: u64) -> Result<(), Stop> {
         let began = Instant::now();
         let expected = recovery_estimate(target_bytes, self.load);
@@ -373,18 +373,18 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Whether a failure names a full disk.
+/// Returns true if a failure names a full disk.
 fn is_full(failure: &Failure) -> bool {
     let text = failure.to_string();
     text.contains("No space left on device") || text.contains("os error 28")
 }
 
-/// What recovering a data set is expected to take.
+/// Returns what recovering a data set is expected to take.
 pub(super) fn recovery_estimate(target_bytes: u64, load: Duration) -> Duration {
     load * 4 + Duration::from_secs_f64(target_bytes as f64 / RECOVERY_PER_SECOND as f64)
 }
 
-/// The time of all of it, as far as it can be told beforehand.
+/// Returns the time of all of it, as far as it can be told beforehand.
 fn estimate(ready: &Ready) -> Duration {
     let shape = &ready.shape;
     let load = load_of(shape);
@@ -398,7 +398,7 @@ fn estimate(ready: &Ready) -> Duration {
     shape.time_limit.map_or(all, |limit| all.min(limit))
 }
 
-/// How long the steady load and the writers run that surround a kill.
+/// Returns how long the steady load and the writers run that surround a kill.
 pub(super) fn load_of(shape: &Shape) -> Duration {
     Duration::from_secs_f64(shape.seconds.clamp(0.2, 2.0))
 }

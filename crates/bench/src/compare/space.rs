@@ -1,5 +1,5 @@
-//! Room for what will be written: looked at before anything is, since a server on a full disk fails
-//! in its own way.
+//! Space for what will be written: looked at before anything is, since a server on a full disk
+//! fails in its own way.
 
 use super::plan::Shape;
 use super::recovery::VALUE_BYTES;
@@ -28,7 +28,7 @@ const EMPTY_POOL: u64 = 64 << 20;
 /// Bytes that a log grows by in a second of the load that surrounds a kill.
 const AROUND_A_KILL: f64 = 80e6;
 
-/// Keys that writers under a kill may have in their hands beside the data.
+/// Keys that writers under a kill may have in their hands next to the data.
 const OTHER_KEYS: u64 = 100_000;
 
 /// Free bytes below which a disk counts as full.
@@ -47,7 +47,7 @@ struct Need {
     what: String,
 }
 
-/// What a place needs: one server at a time writes to it, so the largest step decides.
+/// Returns what a place needs: one server at a time writes to it, so the largest step decides.
 fn needed(shape: &Shape, jobs: &[Job], in_memory: bool) -> Option<Need> {
     let loads = groups(jobs).into_iter().map(|group| of_loads(&group, shape.seconds, in_memory));
     let largest = shape.recovery.iter().max();
@@ -55,7 +55,7 @@ fn needed(shape: &Shape, jobs: &[Job], in_memory: bool) -> Option<Need> {
     loads.chain(recovery).max_by_key(|need| need.bytes)
 }
 
-/// The loads of one server over one data set.
+/// Returns the loads of one server over one data set.
 fn of_loads(group: &[Job], seconds: f64, in_memory: bool) -> Need {
     let keys = group.iter().map(data).max().unwrap_or(0);
     let names: Vec<&str> = group.iter().map(|job| job.workload.id.as_str()).collect();
@@ -105,7 +105,7 @@ fn of_recovery(shape: &Shape, data: u64, in_memory: bool) -> Need {
     Need { bytes: data * 2 + added, what }
 }
 
-/// Fails if a place has too little room.
+/// Fails if a place has too little space.
 pub(super) fn check(
     shape: &Shape,
     jobs: &[Job],

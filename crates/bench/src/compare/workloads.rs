@@ -60,8 +60,8 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Whether it leaves keys and values as it finds them, so that a job of the same group can
-    /// follow in the same server.
+    /// Returns true if it leaves keys and values as it finds them, so that a job of the same group
+    /// can follow in the same server.
     fn continues(&self, other: &Job) -> bool {
         let (a, b) = (&self.workload, &other.workload);
         let same = a.kind == b.kind && (a.keys, a.value_bytes) == (b.keys, b.value_bytes);
@@ -86,7 +86,8 @@ pub(super) struct Cores {
 }
 
 impl Cores {
-    /// The first core for the server, the others for the generator. With one core they share it.
+    /// Returns the first core for the server, the others for the generator. With one core they
+    /// share it.
     pub(super) fn divide(all: &[usize]) -> Cores {
         match all {
             [] => Cores { server: Vec::new(), generator: Vec::new() },
@@ -96,7 +97,7 @@ impl Cores {
     }
 }
 
-/// All workloads, in the order in which they are shown.
+/// Returns all workloads, in the order in which they are shown.
 pub(super) fn all(cores: &Cores, keys: Option<u64>, types: &[&'static str]) -> Vec<Job> {
     let keys = |value: usize| keys.unwrap_or_else(|| (DATA / value as u64).min(MOST_KEYS));
     let many =
@@ -173,7 +174,7 @@ fn is_read(line: &str) -> bool {
     matches!(name, "GET" | "HGET" | "SISMEMBER" | "ZRANGE")
 }
 
-/// The types of the mix, each with the commands that a server must have for it.
+/// Returns the types of the mix, each with the commands that a server must have for it.
 pub(super) fn types() -> Vec<(&'static str, Vec<&'static str>)> {
     let mut types: Vec<(&str, Vec<&str>)> = Vec::new();
     for (kind, line) in TYPES {

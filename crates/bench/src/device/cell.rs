@@ -7,9 +7,9 @@
 //! the time of all threads by the number of operations and so fits the rate. In the two between
 //! them each operation is timed, and percentiles come from there, less what reading the clock
 //! takes. They are those of operations that stand alone: where the processor overlaps them the mean
-//! lies below the median.
+//! is below the median.
 //!
-//! A thread that fails still comes to every barrier, so that none waits for it for ever.
+//! A thread that fails still comes to every barrier, so that none waits for it forever.
 
 use super::pattern::{Generator, Stream};
 use super::target::{Buffer, Target};

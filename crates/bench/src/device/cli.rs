@@ -44,7 +44,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// What is to be measured, for each directory.
+    /// Returns what is to be measured, for each directory.
     pub(crate) fn options(&self) -> Vec<Options> {
         let mut dirs = self.dir.clone();
         if dirs.is_empty() {
@@ -71,7 +71,7 @@ impl Arguments {
     }
 }
 
-/// A number of bytes, with `k`, `m`, `g` or `t` for powers of 1024.
+/// Returns a number of bytes, with `k`, `m`, `g` or `t` for powers of 1024.
 fn bytes(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let number = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());

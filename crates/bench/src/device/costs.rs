@@ -1,7 +1,7 @@
 //! What single steps cost: a fence, a flush, an append to a log.
 //!
 //! A log append is the heap's own way to commit: a record of one line, flushed, and one fence for
-//! as many records as share it. The same record by the other methods stands beside it. Each figure
+//! as many records as share it. The same record by the other methods is next to it. Each figure
 //! is the median of some rounds, with the lowest and the highest.
 
 use super::error::DeviceError;
@@ -33,7 +33,7 @@ const SIZE: u64 = 64 << 20;
 /// Lines stored and flushed before a fence, where the cost of one is sought.
 const LINES: u64 = 64;
 
-/// The costs of steps on a medium; those that were found, if `stop` is set meanwhile.
+/// Returns the costs of steps on a medium; those that were found, if `stop` is set meanwhile.
 pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts, DeviceError> {
     let mut costs = DeviceCosts { clock_ns: Some(clock()), ..DeviceCosts::default() };
     if let Some(partition) = target::map(medium, Method::Clwb, SIZE)?.into_partitions(1).pop() {
@@ -67,8 +67,8 @@ pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts,
     Ok(costs)
 }
 
-/// What reading the clock before and after an operation adds to its time: what it says of nothing,
-/// in nanoseconds.
+/// Returns what reading the clock before and after an operation adds to its time: what it says of
+/// nothing, in nanoseconds.
 fn clock() -> f64 {
     let pair = || {
         let before = Instant::now();
@@ -120,7 +120,7 @@ impl Log {
     }
 }
 
-/// The cost of a record by one method, this many of them at once.
+/// Returns the cost of a record by one method, this many of them at once.
 fn append(target: &mut Target, method: Method, batch: u32) -> std::io::Result<AppendCost> {
     let mut at = 0;
     let record = u64::from(batch) * LINE;

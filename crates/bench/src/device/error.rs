@@ -13,7 +13,7 @@ pub enum DeviceError {
         /// What was named.
         path: PathBuf,
     },
-    /// The file system has less room than the file needs.
+    /// The file system has less space than the file needs.
     #[error("{}: the file of {wanted} bytes does not fit, {free} are free: choose a smaller --size", dir.display())]
     NoSpace {
         /// The directory.
@@ -42,7 +42,7 @@ pub enum DeviceError {
     Io {
         /// The directory.
         dir: PathBuf,
-        /// What was tried.
+        /// What was attempted.
         step: &'static str,
         /// The kernel's answer.
         cause: io::Error,

@@ -1,4 +1,4 @@
-//! What lies under a directory, as far as durability goes.
+//! What is under a directory, as far as durability goes.
 //!
 //! The kernel is asked, as the server asks it: only persistent memory accepts `MAP_SYNC`.
 //! Everything else is DRAM that emulates it as long as instructions write to it, whatever file
@@ -25,7 +25,7 @@ pub(crate) struct Medium {
 }
 
 impl Medium {
-    /// Finds out. Leaves nothing behind.
+    /// Finds out. Leaves nothing.
     pub(crate) fn of(dir: &Path) -> Result<Medium, DeviceError> {
         let failed = |step, cause| DeviceError::Io { dir: dir.to_owned(), step, cause };
         let metadata = std::fs::metadata(dir).map_err(|e| failed("look at the directory", e))?;
@@ -46,7 +46,7 @@ impl Medium {
         Ok(Medium { dir: dir.to_owned(), persistent, in_memory })
     }
 
-    /// The persistence domain that holds here without emulation.
+    /// Returns the persistence domain that holds here without emulation.
     pub(crate) fn domain(&self) -> Domain {
         match (self.persistent, self.in_memory) {
             (Some(domain), _) => domain,
@@ -55,28 +55,28 @@ impl Medium {
         }
     }
 
-    /// Whether a file here is in memory and nowhere else.
+    /// Returns true if a file here is in memory and nowhere else.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.in_memory
     }
 
-    /// Whether the figures of a method are those of DRAM in the place of persistent memory.
+    /// Returns true if the figures of a method are those of DRAM in the place of persistent memory.
     pub(crate) fn emulates(&self, method: Method) -> bool {
         self.persistent.is_none() && (self.in_memory || method.is_instructions())
     }
 
-    /// Whether a method's write is on the medium, for good, when it ends.
+    /// Returns true if a method's write is on the medium, for good, when it ends.
     pub(crate) fn keeps(&self, method: Method) -> bool {
         let caches_count = self.persistent == Some(Domain::Eadr);
         !self.emulates(method) && (method.waits() || (caches_count && method == Method::Memcpy))
     }
 
-    /// Whether every figure is one of DRAM in the place of persistent memory.
+    /// Returns true if every figure is one of DRAM in the place of persistent memory.
     pub(crate) fn is_emulated(&self) -> bool {
         self.persistent.is_none() && self.in_memory
     }
 
-    /// What a write outlives here, in words that stand beside the figures.
+    /// Returns what a write outlives here, in words that are printed next to the figures.
     pub(crate) fn note(&self) -> String {
         let text = match (self.persistent, self.in_memory) {
             (Some(Domain::Eadr), _) => {
@@ -95,7 +95,7 @@ impl Medium {
         text.to_owned()
     }
 
-    /// The file system and what it lies on: `ext4 on /dev/vda (virtual disk)`.
+    /// Returns the file system and what it is on: `ext4 on /dev/vda (virtual disk)`.
     pub(crate) fn name(&self) -> String {
         let place = machine::place("", &self.dir);
         match place.device.starts_with('/') {

@@ -27,7 +27,7 @@ impl Method {
         Method::Direct,
     ];
 
-    /// The name in results.
+    /// Returns the name in results.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Method::Memcpy => "memcpy",
@@ -39,18 +39,19 @@ impl Method {
         }
     }
 
-    /// Whether its lines go to the medium by the processor's instructions, through a mapping.
+    /// Returns true if its lines go to the medium by the processor's instructions, through a
+    /// mapping.
     pub(crate) fn is_instructions(self) -> bool {
         matches!(self, Method::Memcpy | Method::Clwb | Method::Nt)
     }
 
-    /// Whether a pattern without writes says something new: all mappings are read alike.
+    /// Returns true if a pattern without writes says something new: all mappings are read alike.
     pub(crate) fn has_reads_of_its_own(self) -> bool {
         matches!(self, Method::Memcpy | Method::Fdatasync | Method::Direct)
     }
 
-    /// Whether it waits until the medium has the bytes. Without a flush they are in some cache: the
-    /// processor's, or, after a direct write, the device's.
+    /// Returns true if it waits until the medium has the bytes. Without a flush they are in some
+    /// cache: the processor's, or, after a direct write, the device's.
     pub(crate) fn waits(self) -> bool {
         !matches!(self, Method::Memcpy | Method::Direct)
     }

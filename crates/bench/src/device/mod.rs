@@ -4,7 +4,7 @@
 //! blocks of some sizes are read and written, at random and in sequence, alone and mixed, by each
 //! way that there is to get bytes to a medium; and what a fence, a flush and an append to a log
 //! cost, of which every commit of the heap is made. A comparison of servers is read with this
-//! beside it: a system cannot be faster than what it stands on.
+//! next to it: a system cannot be faster than what it is on.
 //!
 //! [`study`] measures one medium (`Medium` knows what durability means there) and gives rows of the
 //! results. Instructions and mappings belong to `pmem`; here is no unsafe code, so each thread has
@@ -89,7 +89,7 @@ pub fn run(arguments: &Arguments) -> Verdict {
     verdict
 }
 
-/// A bar over the rows. It shows on a terminal only.
+/// Returns a bar over the rows. It shows on a terminal only.
 fn bar(rows: u64, what: &str, quiet: bool) -> ProgressBar {
     if quiet {
         return ProgressBar::hidden();

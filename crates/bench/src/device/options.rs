@@ -52,7 +52,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Everything, on a file of 256 MiB, with one thread and with as many as there are cores.
+    /// Measures everything, on a file of 256 MiB, with one thread and with as many as there are
+    /// cores.
     pub fn new(dir: PathBuf) -> Options {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let mut threads = vec![1, cores];
@@ -68,7 +69,8 @@ impl Options {
         }
     }
 
-    /// A look: one thread, the two ends of the block sizes that stores use, reads and writes apart.
+    /// Returns a look: one thread, the two ends of the block sizes that stores use, reads and
+    /// writes apart.
     pub fn quick(dir: PathBuf) -> Options {
         let few = ["randread", "randwrite", "write", "composite"];
         let accesses = ACCESSES.into_iter().filter(|access| few.contains(&access.name));
@@ -93,18 +95,18 @@ impl Options {
         options
     }
 
-    /// The combinations, method by method, so that each method's file is made once.
+    /// Returns the combinations, method by method, so that each method's file is made once.
     pub(crate) fn plan(&self) -> Vec<(Method, Vec<Cell>)> {
         self.methods.iter().map(|method| (*method, self.cells_of(*method))).collect()
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn cells(&self) -> usize {
         self.plan().iter().map(|(_, cells)| cells.len()).sum()
     }
 
     /// Bytes of the smallest file with which a row can be measured: every thread needs a part with
-    /// room for the largest block of the row, and parts begin at pages.
+    /// space for the largest block of the row, and parts begin at pages.
     pub(crate) fn least_size(&self) -> u64 {
         let least = |cell: Cell| {
             let streams = streams(cell.access.pattern, cell.access.reads_percent, cell.block);

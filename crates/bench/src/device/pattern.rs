@@ -31,8 +31,8 @@ const COMPOSITE: [Stream; 6] = [
     Stream { per_mille: 44, random: true, write: true, block: 8 << 10 },
 ];
 
-/// The streams of a pattern; the share of reads and the block mean nothing to the composite, which
-/// has its own.
+/// Returns the streams of a pattern; the share of reads and the block mean nothing to the
+/// composite, which has its own.
 pub(crate) fn streams(pattern: Pattern, reads_percent: u32, block: u64) -> Vec<Stream> {
     let random = match pattern {
         Pattern::Composite => return COMPOSITE.to_vec(),
@@ -58,7 +58,7 @@ pub(crate) struct Operation {
 /// Makes operations: the same ones for the same seed.
 pub(crate) struct Generator {
     rng: Rng,
-    /// Each stream, and where it stands: for a random one its number of blocks, for a sequential
+    /// Each stream, and where it is: for a random one its number of blocks, for a sequential
     /// one the next offset.
     streams: Vec<(Stream, u64)>,
     file: u64,
@@ -79,7 +79,7 @@ impl Generator {
         Generator { rng, streams: placed, file }
     }
 
-    /// The next operation.
+    /// Returns the next operation.
     #[inline]
     pub(crate) fn next(&mut self) -> Operation {
         let at = self.choose();

@@ -109,7 +109,7 @@ pub(crate) fn pattern(row: &DeviceRow) -> String {
     }
 }
 
-/// A number of bytes, with the largest binary unit that leaves no rest.
+/// Returns a number of bytes, with the largest binary unit that leaves no rest.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0 => "-".into(),

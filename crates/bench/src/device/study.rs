@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// what has been measured is given back soon.
 ///
 /// # Errors
-/// The directory is none, has no room, or the medium failed. A method that is not possible is not
+/// The directory is none, has no space, or the medium failed. A method that is not possible is not
 /// an error but a row.
 pub fn study(
     options: &Options,
@@ -110,7 +110,7 @@ fn measure(
     }
 }
 
-/// Whether a device says that it does not take such a block.
+/// Returns true if a device says that it does not take such a block.
 fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
 }

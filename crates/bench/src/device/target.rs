@@ -44,7 +44,7 @@ impl From<DeviceError> for Refusal {
     }
 }
 
-/// A new file of `size` bytes, cut into a part for each thread.
+/// Returns a new file of `size` bytes, cut into a part for each thread.
 pub(crate) fn open(
     medium: &Medium,
     method: Method,
@@ -85,7 +85,7 @@ fn free(medium: &Medium) -> Result<u64, DeviceError> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// A region over a file that has no name any more.
+/// Returns a region over a file that has no name any more.
 pub(crate) fn map(medium: &Medium, method: Method, size: u64) -> Result<Region, DeviceError> {
     let domain = match method {
         Method::Msync => DomainRequest::Msync,
@@ -100,7 +100,7 @@ pub(crate) fn map(medium: &Medium, method: Method, size: u64) -> Result<Region, 
     Ok(region)
 }
 
-/// A file that has no name, filled.
+/// Returns a file that has no name, filled.
 fn create(medium: &Medium, method: Method, size: u64) -> Result<File, Refusal> {
     if method == Method::Direct && medium.is_in_memory() {
         let reason = "the file system is in memory: there is no cache to go past";

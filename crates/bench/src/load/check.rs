@@ -14,7 +14,7 @@ pub(crate) fn check(options: &Options) -> Result<(), Error> {
     }
 }
 
-/// The first thing that is wrong.
+/// Returns the first thing that is wrong.
 fn complaint(options: &Options) -> Option<String> {
     let above_zero = [
         ("--threads", options.threads as u64),

@@ -196,7 +196,7 @@ impl Client {
         self.shared.pending.set(self.shared.pending.get() + 1);
     }
 
-    /// Ready when something has happened: a reply, or the time for a request.
+    /// Polls until something has happened: a reply, or the time for a request.
     fn turn(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         match self.step(context) {
             Ok(true) => Poll::Ready(Ok(())),
@@ -285,8 +285,8 @@ impl Client {
         }
     }
 
-    /// Why the connection ended, with the last error that came over it: a server says there why it
-    /// closes one.
+    /// Returns why the connection ended, with the last error that came over it: a server says there
+    /// why it closes one.
     fn gone(&self, error: Option<&std::io::Error>) -> Error {
         let why = error.map_or("the server closed the connection".into(), ToString::to_string);
         let said = self.last_error.as_ref().map(|text| format!("; its last error was: {text}"));
@@ -345,8 +345,8 @@ impl Client {
     }
 }
 
-/// How many of the keys that were asked for were not there. One key is missing where all that came
-/// is nothing.
+/// Returns how many of the keys that were asked for were not there. One key is missing where all
+/// that came is nothing.
 fn misses(keys: u64, elements: u64, nulls: u64) -> u64 {
     if keys == 1 { u64::from(nulls >= elements) } else { nulls.min(keys) }
 }

@@ -15,27 +15,28 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// That of the calling thread since it began.
+    /// Returns the CPU time of the calling thread since it began.
     pub(crate) fn now() -> Spent {
         let cpu = clock_gettime(ClockId::ThreadCPUTime);
         let cpu = Duration::new(cpu.tv_sec.unsigned_abs(), cpu.tv_nsec as u32);
         Spent { cpu, waited: waited().unwrap_or_default() }
     }
 
-    /// What was used up since then.
+    /// Returns what was used up since then.
     pub(crate) fn since(self, earlier: Spent) -> Spent {
         let waited = self.waited.saturating_sub(earlier.waited);
         Spent { cpu: self.cpu.saturating_sub(earlier.cpu), waited }
     }
 
-    /// The part of the time in which the thread could have run that it did run.
+    /// Returns the part of the time in which the thread could have run that it did run.
     pub(crate) fn busy(self, elapsed: Duration) -> f64 {
         let could = elapsed.saturating_sub(self.waited).max(self.cpu).as_secs_f64();
         if could > 0.0 { self.cpu.as_secs_f64() / could } else { 0.0 }
     }
 }
 
-/// The second number of the thread's `schedstat`, in nanoseconds. A kernel without it has none.
+/// Returns the second number of the thread's `schedstat`, in nanoseconds. A kernel without it has
+/// none.
 fn waited() -> Option<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
@@ -46,7 +47,7 @@ pub(crate) fn seconds_of_day() -> f64 {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64()
 }
 
-/// A number that is another one each time.
+/// Returns a number that is another one each time.
 pub(crate) fn now_as_seed() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos() as u64
 }

@@ -13,7 +13,7 @@ use super::types::Pattern;
 /// A command to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Its words, quoted where needed. `__key__` stands for a key, also inside a word; `__data__`
+    /// Its words, quoted where needed. `__key__` represents a key, also inside a word; `__data__`
     /// for a value.
     pub text: String,
     /// How often it is sent in a row.
@@ -23,7 +23,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// A command that is sent once in a row, with random keys.
+    /// Returns a command that is sent once in a row, with random keys.
     pub fn new(text: impl Into<String>) -> Command {
         Command { text: text.into(), ratio: 1, pattern: Pattern::Random }
     }

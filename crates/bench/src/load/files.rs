@@ -58,7 +58,7 @@ pub(crate) fn write_json(path: &Path, runs: &[Outcome]) -> Result<(), Unwritten>
     })
 }
 
-/// A file that [`write_histograms`] writes whatever is measured.
+/// Returns a file that [`write_histograms`] writes whatever is measured.
 pub(crate) fn first_histogram(prefix: &Path) -> PathBuf {
     named(&whole_run(prefix, 1), LOG)
 }
@@ -83,7 +83,7 @@ pub(crate) fn write_histograms(
     Ok(())
 }
 
-/// The prefix is the beginning of a name, not a folder.
+/// Makes a file's name; the prefix is the beginning of a name, not a folder.
 fn named(prefix: &Path, rest: &str) -> PathBuf {
     let mut name = prefix.as_os_str().to_owned();
     name.push(rest);
@@ -95,7 +95,7 @@ fn write_class(stem: &Path, outcome: &Outcome, class: &Class) -> Result<(), Unwr
     write(&named(stem, TABLE), |table| write_table(table, &class.histogram))
 }
 
-/// HdrHistogram's log, version 1.3 as its tools call it: each second's histogram.
+/// Writes HdrHistogram's log, version 1.3 as its tools call it: each second's histogram.
 fn write_log(out: &mut impl Write, began: f64, class: &Class) -> io::Result<()> {
     let start = SystemTime::UNIX_EPOCH + Duration::from_secs_f64(began.max(0.0));
     let mut serializer = V2DeflateSerializer::new();
@@ -116,7 +116,7 @@ fn write_log(out: &mut impl Write, began: f64, class: &Class) -> io::Result<()> 
     Ok(())
 }
 
-/// HdrHistogram's table of percentiles.
+/// Writes HdrHistogram's table of percentiles.
 fn write_table(out: &mut impl Write, histogram: &Histogram) -> io::Result<()> {
     let inner = histogram.inner();
     writeln!(

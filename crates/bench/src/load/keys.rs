@@ -1,6 +1,6 @@
 //! Which key comes next.
 //!
-//! Keys are numbers behind a prefix. Each kind of request has a choice of its own, so that a
+//! Keys are numbers after a prefix. Each kind of request has a choice of its own, so that a
 //! sequence of SETs is not moved on by GETs. YCSB's choices count keys from the lowest number;
 //! those that insert share one counter between all connections, since the keys of all of them grow
 //! together.
@@ -20,12 +20,12 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// How many keys there are.
+    /// Returns how many keys there are.
     pub(crate) fn len(self) -> u64 {
         (self.high - self.low).saturating_add(1)
     }
 
-    /// The part of one of this many clients. The parts are of one size, give or take a key;
+    /// Returns the part of one of this many clients. The parts are of one size, give or take a key;
     /// together they are the range. Clients beyond the number of keys have none.
     pub(crate) fn part(self, client: u64, of: u64) -> Option<Range> {
         let at = |client: u64| {
@@ -56,14 +56,14 @@ pub(crate) enum Keys {
     Insert { inserted: Arc<AtomicU64> },
 }
 
-/// FNV-1a over the eight bytes of a number, as YCSB scatters its keys.
+/// Computes FNV-1a over the eight bytes of a number, as YCSB scatters its keys.
 fn scatter(number: u64) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     number.to_le_bytes().into_iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 impl Keys {
-    /// The next key.
+    /// Returns the next key.
     pub(crate) fn next(&mut self, random: &mut SmallRng) -> u64 {
         match self {
             Keys::Random(range) => random.random_range(range.low..=range.high),
@@ -86,12 +86,13 @@ impl Keys {
     }
 }
 
-/// A rank from 0.
+/// Returns a rank from 0.
 fn rank(ranks: &Zipf<f64>, random: &mut SmallRng) -> u64 {
     ranks.sample(random) as u64 - 1
 }
 
-/// A sample of the curve that falls into the range: another one is drawn as long as it does not.
+/// Returns a sample of the curve that falls into the range: another one is drawn as long as it does
+/// not.
 fn gaussian(range: Range, curve: &Normal<f64>, random: &mut SmallRng) -> u64 {
     loop {
         let sample = curve.sample(random).round();
@@ -109,7 +110,7 @@ mod tests {
     const SAMPLES: usize = 200_000;
     const RANGE: Range = Range { low: 100, high: 1099 };
 
-    /// How often each key of the range came, and nothing outside of it.
+    /// Returns how often each key of the range came, and nothing outside of it.
     fn counts(mut keys: Keys) -> Vec<usize> {
         let mut random = SmallRng::seed_from_u64(7);
         let mut counts = vec![0; RANGE.len() as usize];
@@ -151,7 +152,7 @@ mod tests {
         assert!((within(200) - 0.954).abs() < 0.01, "{}", within(200));
     }
 
-    /// The curve's middle lies at the end: half of it is cut off, and nothing piles up there.
+    /// The curve's middle is at the end: half of it is cut off, and nothing piles up there.
     #[test]
     fn a_bell_curve_is_cut_off_at_the_ends() {
         let curve = Normal::new(100.0, 100.0).expect("a curve");

@@ -23,7 +23,7 @@ const PROGRAM: &str = "memtier_benchmark";
 /// How soon its end is noticed.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Whether memtier_benchmark is there.
+/// Returns true if memtier_benchmark is there.
 pub fn is_installed() -> bool {
     let mut command = Command::new(PROGRAM);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -85,7 +85,7 @@ fn wait(child: &mut Child, cancel: &AtomicBool) -> std::io::Result<(ExitStatus, 
     Ok((child.wait()?, cpu))
 }
 
-/// The fourteenth and fifteenth field of `/proc/PID/stat`, in ticks.
+/// Returns the fourteenth and fifteenth field of `/proc/PID/stat`, in ticks.
 fn cpu_time(pid: u32) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
@@ -94,7 +94,7 @@ fn cpu_time(pid: u32) -> Option<Duration> {
     Some(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
 }
 
-/// Its command line.
+/// Returns its command line.
 fn arguments(options: &Options, json: &Path) -> Result<Vec<OsString>, Error> {
     if options.ycsb.is_some() {
         return Err(Error::Options(format!("{PROGRAM} has no --ycsb")));

@@ -38,7 +38,8 @@ impl Mix {
         Mix::Rows(Rows { lengths, at: 0, done: 0, waits: None })
     }
 
-    /// The same with WAITs after SETs, which are the first kind. A WAIT is the kind after the last.
+    /// Returns the same with WAITs after SETs, which are the first kind. A WAIT is the kind after
+    /// the last.
     pub(crate) fn with_waits(self, ratio: Ratio) -> Mix {
         match self {
             Mix::Rows(rows) => {
@@ -48,13 +49,13 @@ impl Mix {
         }
     }
 
-    /// Drawn by these weights.
+    /// Makes a mix that is drawn by these weights.
     pub(crate) fn drawn(weights: impl Iterator<Item = u64>) -> Mix {
         let mut sum = 0;
         Mix::Drawn(weights.map(|weight| (sum += weight, sum).1).collect())
     }
 
-    /// The next kind, and how many more of it would follow in a row, itself included.
+    /// Returns the next kind, and how many more of it would follow in a row, itself included.
     pub(crate) fn next(&mut self, random: &mut SmallRng) -> (usize, u64) {
         match self {
             Mix::Rows(rows) => rows.next(),
@@ -65,7 +66,7 @@ impl Mix {
         }
     }
 
-    /// Takes more of the row at once: a request for several keys stands for several of one.
+    /// Takes more of the row at once: a request for several keys represents several of one.
     pub(crate) fn skip(&mut self, more: u64) {
         if let Mix::Rows(rows) = self {
             rows.done += more;

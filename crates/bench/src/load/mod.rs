@@ -96,7 +96,7 @@ pub enum Error {
     Cancelled,
 }
 
-/// What to do about a connection that cannot be made.
+/// Returns what to do about a connection that cannot be made.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => " (is the server running, and is it this port?)",
@@ -155,7 +155,7 @@ fn begin(
     }
     let began = Instant::now() + Duration::from_millis(2);
     for start in starts {
-        // A thread that is gone by now is missed when it is joined.
+        // A thread that is gone by now is noticed when it is joined.
         let _ = start.send(began);
     }
     Ok(began)

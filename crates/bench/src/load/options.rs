@@ -184,7 +184,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// What an empty command line means.
+    /// Returns what an empty command line means.
     fn default() -> Options {
         #[derive(Parser)]
         struct Alone {

@@ -34,7 +34,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// All classes of a kind together, under the kind's name.
+    /// Returns all classes of a kind together, under the kind's name.
     pub fn of_kind(&self, kind: Kind) -> Class {
         let mut whole = Class::new(kind.name(), kind);
         for class in self.classes.iter().filter(|class| class.kind == kind) {
@@ -44,13 +44,13 @@ impl Outcome {
         whole
     }
 
-    /// How many replies were errors.
+    /// Returns how many replies were errors.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()
     }
 
-    /// Whether all was measured that was asked for: the run came to its end, and no reply was an
-    /// error or missing.
+    /// Returns true if all was measured that was asked for: the run came to its end, and no reply
+    /// was an error or missing.
     pub fn is_whole(&self) -> bool {
         self.ended == Ended::Done && self.errors.is_empty() && self.unanswered == 0
     }
@@ -83,7 +83,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Write => "Writes",
@@ -92,8 +92,8 @@ impl Kind {
         }
     }
 
-    /// The kind of a command. What sends a value writes it; what is not known as a reader is taken
-    /// for a writer.
+    /// Returns the kind of a command. What sends a value writes it; what is not known as a reader
+    /// is taken for a writer.
     pub(crate) fn of(name: &str, sends_data: bool) -> Kind {
         const READERS: &str = "GET MGET GETRANGE STRLEN EXISTS TTL PTTL TYPE HGET HMGET HGETALL HLEN HKEYS HVALS HEXISTS \
             HSTRLEN HRANDFIELD LRANGE LLEN LINDEX LPOS SCARD SISMEMBER SMISMEMBER SMEMBERS SRANDMEMBER SINTER SUNION SDIFF \
@@ -177,7 +177,7 @@ impl Class {
     }
 }
 
-/// A rate; none where no time passed, since then nothing was answered.
+/// Returns a rate; none where no time passed, since then nothing was answered.
 pub(crate) fn per_second(number: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { number as f64 / seconds } else { 0.0 }
 }
@@ -199,7 +199,7 @@ pub struct Second {
 }
 
 impl Second {
-    /// Latencies, all of them. Empty after a way through JSON.
+    /// Returns all latencies. Empty after a way through JSON.
     pub fn histogram(&self) -> Histogram {
         Histogram::unpack(&self.packed)
     }

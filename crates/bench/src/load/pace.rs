@@ -32,7 +32,7 @@ impl Schedule {
         Schedule { began, rate, next: 0 }
     }
 
-    /// When the next one is due.
+    /// Returns when the next one is due.
     pub(crate) fn due(&self) -> Instant {
         // In whole numbers, so that nothing adds up over a long run.
         let (seconds, rest) = (self.next / self.rate, self.next % self.rate);
@@ -45,7 +45,7 @@ impl Schedule {
         self.next += 1;
     }
 
-    /// How many are due and not taken.
+    /// Returns how many are due and not taken.
     pub(crate) fn overdue(&self, now: Instant) -> u64 {
         let elapsed = now.saturating_duration_since(self.began).as_nanos();
         let due = elapsed * u128::from(self.rate) / 1_000_000_000 + 1;
@@ -72,7 +72,7 @@ impl Timer {
         Ok(Timer { file: AsyncFd::new(file)?, set_for: None })
     }
 
-    /// Ready when the time has come.
+    /// Polls until the time has come.
     pub(crate) fn poll(
         &mut self,
         due: Instant,

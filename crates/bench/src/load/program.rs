@@ -116,8 +116,8 @@ fn text(options: &Options, runs: &[Outcome]) -> String {
     text
 }
 
-/// What is printed, with memtier_benchmark's titles: of several runs the best, the worst and all
-/// together.
+/// Returns what is printed, with memtier_benchmark's titles: of several runs the best, the worst
+/// and all together.
 fn titled(options: &Options, runs: &[Outcome]) -> Vec<(String, Outcome)> {
     let rate = |outcome: &&Outcome| outcome.totals.per_second;
     let order = |a: &&Outcome, b: &&Outcome| rate(a).total_cmp(&rate(b));
@@ -138,7 +138,7 @@ fn titled(options: &Options, runs: &[Outcome]) -> Vec<(String, Outcome)> {
     titled
 }
 
-/// All runs as one that took as long as all of them.
+/// Returns all runs as one that took as long as all of them.
 fn together(runs: &[Outcome]) -> Outcome {
     let mut whole =
         Outcome { seconds: runs.iter().map(|run| run.seconds).sum(), ..Outcome::default() };

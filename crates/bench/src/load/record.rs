@@ -115,7 +115,7 @@ impl Record {
         *self.errors.entry(text.to_owned()).or_default() += 1;
     }
 
-    /// All classes, with the running second.
+    /// Returns all classes, with the running second.
     pub(crate) fn finish(mut self) -> (Vec<Measured>, BTreeMap<String, u64>) {
         self.classes.iter_mut().for_each(|class| class.roll(1));
         (self.classes.into_iter().map(|class| class.whole).collect(), self.errors)

@@ -31,7 +31,7 @@ pub(crate) enum Reply<'a> {
 /// Arrays in arrays deeper than this are taken as nonsense: no command replies so.
 const DEEPEST: usize = 32;
 
-/// The first reply and its length in bytes; `None` while it is not all there.
+/// Returns the first reply and its length in bytes; `None` while it is not all there.
 ///
 /// # Errors
 /// Bytes that are no reply.
@@ -90,8 +90,8 @@ fn is_nested(sign: Option<&u8>) -> bool {
     matches!(sign, Some(b'*' | b'%' | b'~' | b'>' | b'|'))
 }
 
-/// Whether a reply, as far as it is there, is nested less deep than the limit. What is no reply is
-/// left to the decoder.
+/// Returns true if a reply, as far as it is there, is nested less deep than the limit. What is no
+/// reply is left to the decoder.
 fn is_shallow(bytes: &[u8]) -> bool {
     // How many elements are still to come at each level.
     let mut open: Vec<u64> = Vec::with_capacity(DEEPEST);
@@ -103,7 +103,7 @@ fn is_shallow(bytes: &[u8]) -> bool {
         let length: u64 = number.unwrap_or(0);
         if is_nested(Some(sign)) {
             let pairs = matches!(sign, b'%' | b'|');
-            // An attribute stands before the reply that it speaks of.
+            // An attribute is before the reply that it speaks of.
             let extra = u64::from(*sign == b'|');
             open.push(length.saturating_mul(if pairs { 2 } else { 1 }).saturating_add(extra));
             if open.len() > DEEPEST {

@@ -34,7 +34,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The one that the options name. A name is looked up here, once.
+    /// Returns the one that the options name. A name is looked up here, once.
     pub(crate) fn new(options: &Options) -> Result<Target, Error> {
         let (place, name) = match &options.unix_socket {
             Some(path) => (Place::Unix(path.clone()), path.display().to_string()),
@@ -55,7 +55,7 @@ impl Target {
         Ok(Target { place, name, version, greeting, greetings, timeout })
     }
 
-    /// A new connection, on which requests can be sent.
+    /// Returns a new connection, on which requests can be sent.
     pub(crate) async fn connect(&self) -> Result<Stream, Error> {
         let unable = |source: io::Error| Error::Connect { server: self.name.clone(), source };
         let connecting = self.open();
@@ -113,7 +113,7 @@ impl Target {
         Ok(())
     }
 
-    /// A sentence about the server.
+    /// Returns a sentence about the server.
     pub(crate) fn says(&self, what: &str) -> String {
         format!("{}: {what}", self.name)
     }
@@ -132,7 +132,7 @@ fn look_up(options: &Options, name: &str) -> Result<Vec<SocketAddr>, Error> {
     Ok(addresses)
 }
 
-/// What is sent first, and how many replies it has.
+/// Returns what is sent first, and how many replies it has.
 fn greeting(options: &Options) -> (Vec<u8>, usize) {
     let mut bytes = Vec::new();
     let mut replies = 0;
@@ -189,7 +189,7 @@ impl AsyncWrite for Stream {
         }
     }
 
-    /// Nothing is buffered here.
+    /// Does nothing: nothing is buffered here.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -8,7 +8,7 @@ use super::outcome::{Class, Ended, Kind, Outcome, per_second};
 /// A column's width.
 const WIDTH: usize = 16;
 
-/// What one run, or one of several, measured.
+/// Returns what one run, or one of several, measured.
 pub(crate) fn table(options: &Options, outcome: &Outcome, title: &str) -> String {
     let mut heads = vec!["Ops/sec".to_owned(), "Hits/sec".into(), "Misses/sec".into()];
     heads.push("Avg. Latency".into());
@@ -62,7 +62,7 @@ fn row(options: &Options, outcome: &Outcome, class: &Class, name: usize) -> Stri
     text
 }
 
-/// The distribution of latencies of each class: value and percentage.
+/// Returns the distribution of latencies of each class: value and percentage.
 pub(crate) fn distribution(outcome: &Outcome) -> String {
     let mut text = format!(
         "\n\nRequest Latency Distribution\n{:10}{:>10}{:>14}\n",
@@ -78,8 +78,8 @@ pub(crate) fn distribution(outcome: &Outcome) -> String {
     text
 }
 
-/// What must not be overlooked: errors, what is missing, a generator at its limit. Empty where all
-/// is well.
+/// Returns what must not be overlooked: errors, what is missing, a generator at its limit. Empty
+/// where all is well.
 pub(crate) fn remarks(outcome: &Outcome) -> String {
     let mut text = String::new();
     for (error, count) in &outcome.errors {

@@ -32,7 +32,7 @@ const KEY: &str = "__key__";
 const DATA: &str = "__data__";
 
 impl Template {
-    /// From text such as `SET __key__ "two words"`.
+    /// Parses text such as `SET __key__ "two words"`.
     pub(crate) fn parse(text: &str) -> Result<Template, String> {
         let words = split(text)?;
         Template::from_words(&words)
@@ -62,14 +62,14 @@ impl Template {
         Ok(Template { name, words: words.len(), pieces })
     }
 
-    /// The same request with one more piece; one of `Piece::Keys` counts no word.
+    /// Returns the same request with one more piece; one of `Piece::Keys` counts no word.
     pub(crate) fn with(mut self, piece: Piece) -> Template {
         self.words += usize::from(piece != Piece::Keys);
         self.pieces.push(piece);
         self
     }
 
-    /// Whether a value is sent.
+    /// Returns true if a value is sent.
     pub(crate) fn sends_data(&self) -> bool {
         self.pieces.contains(&Piece::Data)
     }
@@ -120,8 +120,8 @@ pub(crate) fn write_request(out: &mut Vec<u8>, words: &[&str]) {
     }
 }
 
-/// The words of a text. Single quotes keep everything; double quotes know `\n`, `\r`, `\t`, `\xHH`
-/// and a backslash before any other character.
+/// Returns the words of a text. Single quotes keep everything; double quotes know `\n`, `\r`, `\t`,
+/// `\xHH` and a backslash before any other character.
 fn split(text: &str) -> Result<Vec<Vec<u8>>, String> {
     let mut words = Vec::new();
     let mut rest = text.bytes().peekable();
@@ -153,7 +153,7 @@ fn split(text: &str) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// The byte that a backslash stands for.
+/// Returns the byte that a backslash represents.
 fn escaped(rest: &mut impl Iterator<Item = u8>) -> Result<u8, String> {
     match rest.next().ok_or("a quote is not closed")? {
         b'n' => Ok(b'\n'),

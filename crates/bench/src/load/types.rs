@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Two numbers with a sign between, as `1:10`.
+/// Returns two numbers with a sign between, as `1:10`.
 fn two(text: &str, sign: char) -> Option<(u64, u64)> {
     let (left, right) = text.split_once(sign)?;
     Some((left.parse().ok()?, right.parse().ok()?))

@@ -50,7 +50,7 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// What to say about an option that is memtier_benchmark's and not ours.
+/// Returns what to say about an option that is memtier_benchmark's and not ours.
 pub(crate) fn advice(option: &str) -> Option<String> {
     let name = option.split('=').next().unwrap_or(option);
     let (_, advice) = UNSUPPORTED.iter().find(|(names, _)| names.contains(&name))?;

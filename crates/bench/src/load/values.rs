@@ -70,7 +70,7 @@ impl Values {
         }
     }
 
-    /// The value to write to a key.
+    /// Returns the value to write to a key.
     pub(crate) fn next(&mut self, key: u64, random: &mut SmallRng) -> &[u8] {
         let size = self.size.of(key, random).min(self.bytes.len());
         let from = if self.random { random.random_range(0..STRETCHES) } else { 0 };

@@ -154,7 +154,7 @@ impl Run<'_> {
         }
     }
 
-    /// The connections, each ready to begin when the thread next waits.
+    /// Returns the connections, each ready to begin when the thread next waits.
     fn clients(
         &self,
         thread: usize,
@@ -216,8 +216,8 @@ impl Run<'_> {
         }
     }
 
-    /// When a connection's requests are due. Connections begin at different moments of the distance
-    /// between two requests, so that they do not all send at once.
+    /// Returns when a connection's requests are due. Connections begin at different moments of the
+    /// distance between two requests, so that they do not all send at once.
     fn schedule(
         &self,
         connection: u64,

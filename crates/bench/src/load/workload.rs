@@ -47,7 +47,7 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// What the options ask for.
+    /// Returns what the options ask for.
     ///
     /// # Errors
     /// Where they do not fit together.
@@ -103,7 +103,7 @@ impl Workload {
         }
     }
 
-    /// What one of the connections sends.
+    /// Returns what one of the connections sends.
     pub(crate) fn source(&self, connection: u64) -> Source {
         let seed = if self.distinct { self.seed.wrapping_add(connection) } else { self.seed };
         let mut random = SmallRng::seed_from_u64(seed);
@@ -116,7 +116,7 @@ impl Workload {
         Source { requests, mix: self.mix.clone(), values, random, prefix: self.prefix.clone() }
     }
 
-    /// How many requests a connection sends; `None` without an end.
+    /// Returns how many requests a connection sends; `None` without an end.
     pub(crate) fn requests_of(&self, connection: u64) -> Option<u64> {
         self.each.map(|each| match each {
             Requests::Each(number) => number,
@@ -163,7 +163,7 @@ fn size(options: &Options, keys: Range) -> Size {
     Size::Fixed(options.data_size.unwrap_or(32))
 }
 
-/// SET and GET, and what their options make of them.
+/// Makes SET and GET, and what their options make of them.
 fn memtier_requests(options: &Options, range: Range) -> Result<Vec<Request>, Error> {
     let fixed = |text: &str| Template::parse(text).map_err(Error::Options);
     let offset = options.data_offset;
@@ -239,7 +239,7 @@ fn ycsb_requests(options: &Options, ycsb: Ycsb, range: Range) -> Result<Vec<Requ
     ycsb.mix().iter().map(|(action, _)| request(*action)).collect()
 }
 
-/// How keys are chosen under a pattern.
+/// Returns how keys are chosen under a pattern.
 fn choose(options: &Options, pattern: Pattern, range: Range) -> Result<Keys, Error> {
     Ok(match pattern {
         Pattern::Random => Keys::Random(range),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::load::types::Ratio;
 
-/// The first this many requests of a connection, as words.
+/// Returns the first this many requests of a connection, as words.
 fn requests(options: &Options, connection: u64, count: usize) -> Vec<String> {
     let workload = Workload::new(options).expect("a workload");
     let mut source = workload.source(connection);
@@ -16,7 +16,7 @@ fn requests(options: &Options, connection: u64, count: usize) -> Vec<String> {
     texts
 }
 
-/// A request's words, and no byte left over.
+/// Returns a request's words, and no byte left over.
 fn words(bytes: &[u8]) -> String {
     let text = std::str::from_utf8(bytes).expect("text");
     let mut lines = text.split("\r\n");

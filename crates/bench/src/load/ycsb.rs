@@ -45,7 +45,7 @@ pub(crate) enum Action {
 }
 
 impl Ycsb {
-    /// What clients do, with how many percent of it.
+    /// Returns what clients do, with how many percent of it.
     pub(crate) fn mix(self) -> &'static [(Action, u64)] {
         match self {
             Ycsb::A => &[(Action::Read, 50), (Action::Update, 50)],
@@ -57,7 +57,7 @@ impl Ycsb {
         }
     }
 
-    /// Whether the keys that were inserted last are read most often.
+    /// Returns true if the keys that were inserted last are read most often.
     pub(crate) fn reads_latest(self) -> bool {
         self == Ycsb::D
     }

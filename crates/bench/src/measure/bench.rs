@@ -70,7 +70,7 @@ impl Bench<'_> {
         if self.cancel.load(Ordering::Relaxed) { Err(Failure::Cancelled) } else { Ok(()) }
     }
 
-    /// A command that runs a program on one core, and ends with this one.
+    /// Returns a command that runs a program on one core, and ends with this one.
     pub(super) fn on_core(&self, core: usize, program: &str) -> Command {
         let mut command = Command::new(&self.tool);
         command.args(["launch", "--parent", &std::process::id().to_string()]);
@@ -95,7 +95,7 @@ impl Host {
         Ok(client::ask(&mut self.connect()?, line)?)
     }
 
-    /// A number of a section of INFO; 0 where the server does not have it.
+    /// Returns a number of a section of INFO; 0 where the server does not have it.
     pub(super) fn figure(&self, section: &str, name: &str) -> Result<u64, Failure> {
         let fields = client::info(&mut self.connect()?, section)?;
         Ok(fields.get(name).and_then(|text| text.parse().ok()).unwrap_or(0))
@@ -128,7 +128,7 @@ impl Host {
         })
     }
 
-    /// CPU time that its threads have used, to the nanosecond.
+    /// Returns CPU time that its threads have used, to the nanosecond.
     pub(super) fn cpu(&self) -> Duration {
         let Some(process) = self.server.process() else { return Duration::ZERO };
         let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
@@ -139,12 +139,12 @@ impl Host {
         Duration::from_nanos(tasks.filter_map(used).sum())
     }
 
-    /// Memory that holds data, as the server counts it.
+    /// Returns memory that holds data, as the server counts it.
     pub(super) fn used_memory(&self) -> Result<u64, Failure> {
         self.figure("memory", "used_memory")
     }
 
-    /// The same when the server has freed in the background what was deleted.
+    /// Returns the same when the server has freed in the background what was deleted.
     pub(super) fn stable_memory(&self, bench: &Bench<'_>) -> Result<u64, Failure> {
         let mut used = self.used_memory()?;
         loop {
@@ -171,7 +171,7 @@ impl Host {
     }
 }
 
-/// The name of a key: 16 bytes, as redis-benchmark has them.
+/// Returns the name of a key: 16 bytes, as redis-benchmark has them.
 pub(super) fn key(number: u64) -> String {
     format!("key:{number:012}")
 }

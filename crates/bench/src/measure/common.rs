@@ -39,7 +39,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// The systems that were asked for, or those of `default`.
+    /// Returns the systems that were asked for, or those of `default`.
     pub(super) fn chosen(&self, default: &[&str]) -> Result<Vec<&'static System>, String> {
         let default = default.iter().copied().map(str::to_owned).collect();
         let names: Vec<String> =
@@ -82,7 +82,7 @@ impl Common {
         Ok(bench)
     }
 
-    /// The file for the raw figures of a measurement.
+    /// Returns the file for the raw figures of a measurement.
     pub(super) fn raw(&self, name: &str, head: &[&str]) -> Result<Raw, Failure> {
         let default = || self.disk.join(format!("{name}.tsv"));
         Raw::create(self.tsv.clone().unwrap_or_else(default), head)
@@ -103,7 +103,7 @@ pub(super) fn numbers(text: &str) -> Result<Numbers, String> {
     words.map(number).collect::<Result<Vec<_>, _>>().map(Numbers)
 }
 
-/// A factor from the command line.
+/// Returns a factor from the command line.
 pub(super) fn factor(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(factor) if factor > 0.0 && factor <= 1000.0 => Ok(factor),

@@ -72,7 +72,7 @@ impl Generator {
         self == Generator::Ours || on_path(self.name()).is_some()
     }
 
-    /// Its command line.
+    /// Returns its command line.
     fn words(self, port: u16, kind: Kind) -> String {
         let Kind { is_write, size, pipeline, requests } = kind;
         if self == Generator::RedisBenchmark {
@@ -93,7 +93,7 @@ impl Generator {
         )
     }
 
-    /// CPU microseconds of a request: user, system.
+    /// Returns CPU microseconds of a request: user, system.
     fn run(self, bench: &Bench<'_>, host: &Host, kind: Kind) -> Result<(f64, f64), Failure> {
         let program = match self {
             Generator::Ours => bench.tool.display().to_string(),
@@ -115,7 +115,7 @@ impl Generator {
     }
 }
 
-/// CPU seconds of all children that have ended: user, system.
+/// Returns CPU seconds of all children that have ended: user, system.
 fn children() -> (f64, f64) {
     let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     (ticks(&text, 13..14).as_secs_f64(), ticks(&text, 14..15).as_secs_f64())
@@ -146,7 +146,7 @@ fn measure(options: &Options, cancel: &AtomicBool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All generators in turn, round by round, and their table.
+/// Returns all generators in turn, round by round, and their table.
 fn of(
     bench: &Bench<'_>,
     generators: &[Generator],

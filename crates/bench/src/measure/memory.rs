@@ -53,7 +53,7 @@ fn measure(options: &Options, systems: &[&System], cancel: &AtomicBool) -> Resul
     Ok(())
 }
 
-/// One system with growing numbers of keys: its row.
+/// Returns one system with growing numbers of keys: its row.
 fn of(
     bench: &Bench<'_>,
     system: &System,

@@ -26,7 +26,7 @@ pub mod types;
 use crate::Verdict;
 use crate::compare::server::Failure;
 
-/// What became of a measurement.
+/// Returns what became of a measurement.
 fn verdict(result: Result<(), Failure>) -> Verdict {
     match result {
         Ok(()) => Verdict::Done,

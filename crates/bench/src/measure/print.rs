@@ -10,17 +10,17 @@ use std::path::PathBuf;
 /// A pair of systems that are compared.
 pub(super) type Pair = (&'static str, &'static str);
 
-/// The middle of some figures; 0 of none.
+/// Returns the middle of some figures; 0 of none.
 pub(super) fn median(values: &[f64]) -> f64 {
     Summary::of(values).map_or(0.0, |summary| summary.median)
 }
 
-/// From the lowest to the highest, in percent of the median.
+/// Returns the distance from the lowest to the highest, in percent of the median.
 pub(super) fn spread(values: &[f64]) -> f64 {
     Summary::of(values).map_or(0.0, |summary| summary.spread() * 100.0)
 }
 
-/// A Markdown table with aligned columns: the first to the left, all others to the right.
+/// Returns a Markdown table with aligned columns: the first to the left, all others to the right.
 pub(super) fn table(head: Vec<String>, rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..head.len())
         .map(|column| {
@@ -43,7 +43,8 @@ pub(super) fn table(head: Vec<String>, rows: &[Vec<String>]) -> String {
     rows.iter().fold(line(&head) + &rule, |text, row| text + &line(row))
 }
 
-/// The ratio of two systems in figures that are theirs by position: median, lowest, highest.
+/// Returns the ratio of two systems in figures that are theirs by position: median, lowest,
+/// highest.
 pub(super) fn ratio_of(systems: &[&System], values: &[Vec<f64>], pair: Pair) -> Option<Summary> {
     let at = |name| systems.iter().position(|system| system.name == name);
     ratio(&values[at(pair.0)?], &values[at(pair.1)?])
@@ -83,13 +84,13 @@ impl Raw {
         Ok(raw)
     }
 
-    /// One more line.
+    /// Returns one more line.
     pub(super) fn add(&mut self, cells: Vec<String>) -> Result<(), Failure> {
         let line = cells.join("\t") + "\n";
         self.file.write_all(line.as_bytes()).map_err(|cause| failed(&self.path, cause))
     }
 
-    /// The last words of a measurement.
+    /// Prints the end of a measurement.
     pub(super) fn finish(self) {
         println!("\nraw figures: {}", self.path.display());
     }

@@ -40,7 +40,7 @@ enum What {
 }
 
 impl What {
-    /// The command that writes an element.
+    /// Returns the command that writes an element.
     fn write(self, number: u64, value: &[u8]) -> Cmd {
         let key = key(number);
         match self {
@@ -70,7 +70,7 @@ impl What {
         }
     }
 
-    /// The read of an element.
+    /// Returns the read of an element.
     fn read(self, number: u64) -> String {
         match self {
             What::Strings => format!("GET {}", key(number)),
@@ -169,7 +169,7 @@ fn measure(options: &Options, systems: &[&System], cancel: &AtomicBool) -> Resul
     Ok(())
 }
 
-/// All rounds of one system with this many keys: its cell.
+/// Returns all rounds of one system with this many keys: its cell.
 fn of(
     options: &Options,
     bench: &Bench<'_>,
@@ -225,7 +225,7 @@ fn kill(options: &Options, bench: &Bench<'_>, host: &mut Host, keys: u64) -> Res
     Ok(())
 }
 
-/// The time from exec until an answer of this many bytes.
+/// Returns the time from exec until an answer of this many bytes.
 fn first_answer(
     bench: &Bench<'_>,
     host: &mut Host,

@@ -60,7 +60,7 @@ pub(super) fn run(
     Ok((rows, each))
 }
 
-/// The lines below the head, whose columns are found by name.
+/// Returns the lines below the head, whose columns are found by name.
 fn rows(text: &str) -> Vec<Row> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("\"test\""));
     let Some(head) = lines.next().map(cells) else { return Vec::new() };
@@ -78,7 +78,7 @@ fn rows(text: &str) -> Vec<Row> {
     lines.filter_map(row).collect()
 }
 
-/// The quoted cells of a line.
+/// Returns the quoted cells of a line.
 fn cells(line: &str) -> Vec<&str> {
     line.trim().trim_matches('"').split("\",\"").collect()
 }

@@ -64,7 +64,7 @@ pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
     }
 }
 
-/// How many keys are filled, by the size of their values.
+/// Returns how many keys are filled, by the size of their values.
 fn keys(size: u64) -> u64 {
     if size <= 1024 { 100_000 } else { 20_000 }
 }
@@ -156,7 +156,7 @@ impl Run<'_> {
     }
 }
 
-/// SET and GET by fifty clients.
+/// Measures SET and GET by fifty clients.
 fn throughput(
     options: &Options,
     bench: &Bench<'_>,
@@ -203,7 +203,7 @@ fn throughput(
     Ok(())
 }
 
-/// SET by one client, one command at a time, on the server's core.
+/// Measures SET by one client, one command at a time, on the server's core.
 fn latency(
     options: &Options,
     bench: &Bench<'_>,

@@ -126,7 +126,7 @@ impl Samples {
         self.cpu[at][system].push(cpu);
     }
 
-    /// A table of rates and CPU times, and the ratios of both.
+    /// Prints a table of rates and CPU times, and the ratios of both.
     pub(super) fn print(&self, title: &str, systems: &[&System]) {
         println!("\n## {title}\n");
         let is_there = |name: &str| systems.iter().any(|system| system.name == name);
@@ -159,7 +159,7 @@ impl Samples {
     }
 }
 
-/// What is filled before a test that pops, so that it finds as much as it takes.
+/// Returns what is filled before a test that pops, so that it finds as much as it takes.
 fn filling(test: &str) -> Option<fn(u64) -> Cmd> {
     fn element(command: &str, key: &str, n: u64) -> Cmd {
         let mut made = redis::cmd(command);
@@ -178,7 +178,7 @@ fn filling(test: &str) -> Option<fn(u64) -> Cmd> {
     }
 }
 
-/// redis-benchmark's own tests.
+/// Runs redis-benchmark's own tests.
 fn small(
     options: &Options,
     bench: &Bench<'_>,
@@ -205,7 +205,7 @@ fn small(
     Ok(())
 }
 
-/// One of redis-benchmark's tests: label, rate and CPU time of each of its lines.
+/// Returns one of redis-benchmark's tests: label, rate and CPU time of each of its lines.
 fn one(
     bench: &Bench<'_>,
     host: &Host,

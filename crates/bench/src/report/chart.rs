@@ -1,6 +1,6 @@
 //! What a chart shows, apart from how: series of points with their spreads, over an ordered axis.
 //!
-//! The same data make the picture ([`lines`](super::lines)) and the table beside it, so that
+//! The same data make the picture ([`lines`](super::lines)) and the table next to it, so that
 //! neither says what the other does not.
 
 use super::scale::Unit;
@@ -39,7 +39,7 @@ pub(crate) struct Series {
     pub(crate) name: String,
     /// Its colour and its shape, the same in all charts.
     pub(crate) style: usize,
-    /// Whether its figures come from DRAM in the place of persistent memory: hollow marks.
+    /// Whether its figures come from DRAM in the place of persistent memory: hollow markers.
     pub(crate) emulated: bool,
     pub(crate) points: Vec<Point>,
 }
@@ -56,13 +56,13 @@ pub(crate) struct Point {
 }
 
 impl Series {
-    /// The name, with a word on what it is not.
+    /// Returns the name, with a word on what it is not.
     pub(crate) fn label(&self) -> String {
         label(&self.name, self.emulated)
     }
 }
 
-/// A name, with a word on what it is not.
+/// Returns a name, with a word on what it is not.
 pub(crate) fn label(name: &str, emulated: bool) -> String {
     if emulated { format!("{name} (emulated)") } else { name.to_owned() }
 }
@@ -79,12 +79,12 @@ impl Chart {
         self
     }
 
-    /// Whether there is nothing to draw.
+    /// Returns true if there is nothing to draw.
     pub(crate) fn is_empty(&self) -> bool {
         self.series.is_empty()
     }
 
-    /// The figure of a point, with its range and the number of its rounds.
+    /// Returns the figure of a point, with its range and the number of its rounds.
     pub(crate) fn figure(&self, point: &Point) -> String {
         let middle = self.unit.show(point.y);
         let range = format!("{} to {}", self.unit.show(point.low), self.unit.show(point.high));
@@ -95,8 +95,8 @@ impl Chart {
         }
     }
 
-    /// The names of the series with their colours, for a screen too narrow for the names in the
-    /// picture.
+    /// Returns the names of the series with their colours, for a screen too narrow for the names in
+    /// the picture.
     pub(crate) fn legend(&self) -> String {
         let entry = |series: &Series| {
             let (style, name) = (series.style % 10, escape(&series.label()));
@@ -106,7 +106,7 @@ impl Chart {
         format!("<ul class=\"legend\">{entries}</ul>")
     }
 
-    /// The table beside the picture.
+    /// Returns the table next to the picture.
     pub(crate) fn table(&self) -> String {
         let mut html = String::from("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">");
         html.push_str(&escape(&self.x.title));

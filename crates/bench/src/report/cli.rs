@@ -14,8 +14,8 @@ pub struct Arguments {
     /// of the measurement
     #[arg(long, value_name = "DIR")]
     pub(crate) docs: Option<PathBuf>,
-    /// Renew the marked section of a document: a table of all systems beside the first, and with a
-    /// read cache beside without
+    /// Renew the marked section of a document: a table of all systems compared with the first, and
+    /// with a read cache in addition to without
     #[arg(long, value_name = "FILE")]
     pub(crate) variants: Option<PathBuf>,
 }

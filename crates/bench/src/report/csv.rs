@@ -5,7 +5,8 @@ use super::findings::{Finding, Verdict};
 use crate::results::{Latency, Results};
 use std::fmt::Display;
 
-/// A field: quoted where it has to be. What a spreadsheet would take for a formula is made text.
+/// Returns a field: quoted where it has to be. What a spreadsheet would take for a formula is made
+/// text.
 pub(crate) fn field(value: &dyn Display) -> String {
     let mut text = value.to_string();
     let is_number = text.parse::<f64>().is_ok();
@@ -23,12 +24,12 @@ fn line(fields: &[&dyn Display]) -> String {
     fields.join(",") + "\n"
 }
 
-/// A number, or nothing.
+/// Returns a number, or nothing.
 fn maybe(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// File names with their contents.
+/// Returns file names with their contents.
 pub(crate) fn files(results: &Results, findings: &[Finding]) -> Vec<(&'static str, String)> {
     vec![
         ("runs.csv", runs(results)),

@@ -5,7 +5,7 @@ use super::chart::{Chart, Point, Series, Steps};
 use super::scale::Unit;
 use crate::results::{DeviceRow, DeviceStudy, Pattern};
 
-/// The charts of one medium; `n` tells media apart.
+/// Returns the charts of one medium; `n` tells media apart.
 pub(crate) fn charts(study: &DeviceStudy, n: usize) -> Vec<Chart> {
     let kinds = [
         ("randwrite", "random writes", Pattern::Random, 0),

@@ -33,7 +33,7 @@ pub(crate) fn public(results: &Results) -> Results {
     results
 }
 
-/// A text whose words are names where they were paths.
+/// Returns a text whose words are names where they were paths.
 fn without_paths(text: &str) -> String {
     let name = |word: &str| {
         let (option, path) = match word.split_once("=/") {
@@ -73,13 +73,14 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// The day of a measurement: the name of its folder.
+/// Returns the day of a measurement: the name of its folder.
 fn date(results: &Results) -> &str {
     let began = results.machine.began.as_str();
     began.split_once('T').map_or("undated", |(day, _)| day)
 }
 
-/// A document with another text between two marks; none if they are not there, or more than once.
+/// Returns a document with another text between two marks; none if they are not there, or more than
+/// once.
 pub(crate) fn replace_between(
     document: &str,
     (begin, end): (&str, &str),
@@ -118,14 +119,14 @@ fn pictures(results: &Results) -> Vec<(String, String)> {
     all
 }
 
-/// An SVG file: the looks go into it, and a ground, since the page's is not known.
+/// Returns an SVG file: the looks go into it, and a ground, since the page's is not known.
 fn alone(svg: &str) -> String {
     let Some((head, body)) = svg.split_once('\n') else { return svg.to_owned() };
     let ground = "<rect width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>";
     format!("{head}\n<style>\n{}</style>\n{ground}\n{body}\n", page::CHART_STYLE)
 }
 
-/// A cell of a table in Markdown.
+/// Returns a cell of a table in Markdown.
 pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
 }
@@ -139,7 +140,7 @@ fn picture(chart: &Chart) -> String {
     format!("![{}](pictures/{}.svg)\n\n", cell(&chart.title).replace(['[', ']'], ""), chart.id)
 }
 
-/// The text: ratios first, then pictures, then every figure against others.
+/// Returns the text: ratios first, then pictures, then every figure against others.
 fn section(results: &Results, findings: &[Finding]) -> String {
     let m = &results.machine;
     let kind = if m.virtual_machine { "virtual, " } else { "" };
@@ -189,14 +190,14 @@ fn section(results: &Results, findings: &[Finding]) -> String {
     text
 }
 
-/// A command line with the program's name in the place of its path.
+/// Returns a command line with the program's name in the place of its path.
 pub(crate) fn short(words: &[String]) -> String {
     let name = words.first().and_then(|path| path.rsplit('/').next());
     let rest = words.iter().skip(1).map(String::as_str);
     cell(&name.into_iter().chain(rest).collect::<Vec<_>>().join(" "))
 }
 
-/// What is compared with somebody else's server; the page has what stands between Perdura's own
+/// Returns what is compared with somebody else's server; the page has what is between Perdura's own
 /// systems too.
 fn with_others<'a>(
     results: &'a Results,
@@ -227,7 +228,7 @@ fn slower(results: &Results, findings: &[Finding]) -> String {
     text + "\n"
 }
 
-/// Every ratio to others, won, lost or neither: a table for each system of ours.
+/// Returns every ratio to others, won, lost or neither: a table for each system of ours.
 fn all_ratios(results: &Results, findings: &[Finding]) -> String {
     let found: Vec<&Finding> = with_others(results, findings).collect();
     let mut text = String::new();

@@ -20,7 +20,7 @@ const PERCENTILES: [Percentile; 6] = [
     ("p99.999", |l| l.p99999),
 ];
 
-/// All charts of servers that there are figures for.
+/// Returns all charts of servers that there are figures for.
 pub(crate) fn charts(results: &Results) -> Vec<Chart> {
     let mut charts = vec![throughput(results), cpu(results), latency(results)];
     let mut of_one_client = of_kind(results, WorkloadKind::Latency);
@@ -41,7 +41,7 @@ fn of_kind(results: &Results, kind: WorkloadKind) -> Vec<&Workload> {
     results.workloads.iter().filter(|workload| workload.kind == kind).collect()
 }
 
-/// A series for each system, of whatever it has at each place.
+/// Returns a series for each system, of whatever it has at each place.
 fn by_system(
     results: &Results,
     places: &[(f64, String)],
@@ -72,7 +72,7 @@ fn scale(summary: Summary, factor: f64) -> Summary {
     }
 }
 
-/// A figure over the share of writes.
+/// Returns a figure over the share of writes.
 fn by_writes(
     results: &Results,
     kind: WorkloadKind,
@@ -90,7 +90,7 @@ fn by_writes(
     (Steps { title: "share of writes".into(), places, log: false, ordered: true }, series)
 }
 
-/// The parameters of a kind of load, for a caption.
+/// Returns the parameters of a kind of load, for a caption.
 fn parameters(results: &Results, kind: WorkloadKind) -> String {
     of_kind(results, kind).first().map_or_else(String::new, |w| {
         format!(
@@ -178,7 +178,7 @@ fn percentiles(results: &Results, workload: &Workload) -> Chart {
     }
 }
 
-/// A figure over the size of the data.
+/// Returns a figure over the size of the data.
 fn by_size(
     results: &Results,
     figure: impl Fn(&crate::results::Recovery) -> Option<f64>,

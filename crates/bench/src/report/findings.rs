@@ -3,7 +3,7 @@
 //!
 //! Nothing is chosen here. A pool is compared with every other system; a log, or plain memory, with
 //! the peers that promise the same on the same medium. What was lost comes from the same list as
-//! what was won, and a ratio whose range lies on both sides of 1 is neither.
+//! what was won, and a ratio whose range is on both sides of 1 is neither.
 
 use crate::results::summary::Metric;
 use crate::results::{Family, Results, System, WorkloadKind};
@@ -58,7 +58,7 @@ impl Finding {
     }
 }
 
-/// All comparisons, in the order of systems and loads.
+/// Returns all comparisons, in the order of systems and loads.
 pub(crate) fn findings(results: &Results) -> Vec<Finding> {
     let mut found = Vec::new();
     for (ours, theirs) in pairs(&results.systems) {

@@ -1,7 +1,7 @@
 //! A chart as a picture: lines over an ordered axis, with whiskers for the spread and names at the
 //! ends of the lines.
 //!
-//! A name stands where its line ends, so that no eye has to travel to a legend; names that would
+//! A name is where its line ends, so that no eye has to travel to a legend; names that would
 //! cover each other move apart, and a thin line leads back. Colour is never the only sign: each
 //! style has a shape too.
 
@@ -14,7 +14,7 @@ use std::fmt::Write;
 const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 380.0;
 
-/// Where the plot lies in it; its right end leaves room for names.
+/// Where the plot is in it; its right end leaves space for names.
 const LEFT: f64 = 66.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = HEIGHT - 48.0;
@@ -50,13 +50,13 @@ pub(crate) fn draw(chart: &Chart) -> String {
         marks(&mut canvas, chart, series, places, &y);
     }
     names(&mut canvas, chart, &places);
-    // On a narrow screen the plot has all of the width, and the names beside it are those of a
+    // On a narrow screen the plot has all of the width, and the names next to it are those of a
     // legend.
     let plot = format!(" style=\"--plot:{:.3}\"", (right(chart) + 6.0) / WIDTH);
     wrap((&chart.id, &plot), &chart.title, &chart.description, (WIDTH, HEIGHT), &canvas.0)
 }
 
-/// An SVG element that says what it shows, with further attributes of it.
+/// Returns an SVG element that says what it shows, with further attributes of it.
 pub(crate) fn wrap(
     (id, attributes): (&str, &str),
     title: &str,
@@ -79,13 +79,13 @@ pub(crate) fn wrap(
     svg
 }
 
-/// The right end of the plot.
+/// Returns the right end of the plot.
 fn right(chart: &Chart) -> f64 {
     let letters = chart.series.iter().map(|series| series.label().chars().count()).max();
     WIDTH - 26.0 - letters.unwrap_or(0).clamp(16, LONGEST) as f64 * LETTER
 }
 
-/// A name that fits.
+/// Returns a name that fits.
 fn short(name: &str) -> String {
     match name.chars().count() {
         0..=LONGEST => name.to_owned(),
@@ -97,7 +97,7 @@ fn horizontal(chart: &Chart) -> Axis {
     let places: Vec<f64> = chart.x.places.iter().map(|(place, _)| *place).collect();
     let low = places.iter().copied().fold(f64::INFINITY, f64::min);
     let high = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    // A place that stands alone is in the middle.
+    // A place that is alone is in the middle.
     let (low, high) = match (low == high, chart.x.log) {
         (true, true) => (low / 2.0, high * 2.0),
         (true, false) => (low - 1.0, high + 1.0),
@@ -130,7 +130,7 @@ fn axes(canvas: &mut Canvas, chart: &Chart, x: &Axis, y: &Axis) {
     canvas.text("name", (f64::midpoint(LEFT, right), HEIGHT - 8.0), Anchor::Middle, &chart.x.title);
 }
 
-/// The pixels of a series, point by point.
+/// Returns the pixels of a series, point by point.
 fn place(chart: &Chart, n: usize, x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
     let shift = match chart.x.ordered {
         true => 0.0,
@@ -163,7 +163,7 @@ fn marks(canvas: &mut Canvas, chart: &Chart, series: &Series, places: &[(f64, f6
     }
 }
 
-/// Names beside the last points, from top to bottom, moved apart.
+/// Names next to the last points, from top to bottom, moved apart.
 fn names(canvas: &mut Canvas, chart: &Chart, places: &[Vec<(f64, f64)>]) {
     let mut ends: Vec<(&Series, (f64, f64))> =
         chart.series.iter().zip(places).filter_map(|(s, p)| Some((s, *p.last()?))).collect();

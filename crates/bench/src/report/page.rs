@@ -20,7 +20,7 @@ const PAGE_STYLE: &str = include_str!("page.css");
 /// Nothing may be loaded, nothing may run.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The whole page.
+/// Returns the whole page.
 pub(crate) fn page(results: &Results, findings: &[Finding]) -> String {
     let mut html = String::new();
     let _ = write!(
@@ -78,7 +78,7 @@ fn notice(html: &mut String, title: &str, text: &str) {
     let _ = writeln!(html, "<p class=\"notice\"><b>{}:</b> {}</p>", escape(title), escape(text));
 }
 
-/// Everything that is emulated, with what that means; the same words once.
+/// Returns everything that is emulated, with what that means; the same words once.
 pub(crate) fn emulations(results: &Results) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     for system in &results.systems {
@@ -98,7 +98,7 @@ pub(crate) fn emulations(results: &Results) -> Vec<(String, String)> {
     found
 }
 
-/// A picture with its caption and its figures.
+/// Writes a picture with its caption and its figures.
 fn figure(html: &mut String, chart: &Chart) {
     let (title, text) = (escape(&chart.title), escape(&chart.description));
     let hollow = match chart.series.iter().any(|series| series.emulated) {
@@ -116,7 +116,7 @@ fn figure(html: &mut String, chart: &Chart) {
     );
 }
 
-/// A picture of ratios.
+/// Writes a picture of ratios.
 fn ratio_figure(html: &mut String, id: &str, title: &str, text: &str, rows: &[Row]) {
     if let Some(svg) = ranges::draw(id, title, text, rows) {
         let (title, text) = (escape(title), escape(text));
@@ -130,7 +130,7 @@ fn ratio_figure(html: &mut String, id: &str, title: &str, text: &str, rows: &[Ro
     }
 }
 
-/// Our ratios with the paper's, as rows of a picture.
+/// Returns our ratios with the paper's, as rows of a picture.
 pub(crate) fn paper_rows(results: &Results) -> Vec<Row> {
     let pool = results.systems.iter().find(|system| system.family == Family::PerduraPmem);
     let emulated = pool.is_some_and(|system| system.emulated.is_some());
@@ -141,7 +141,7 @@ pub(crate) fn paper_rows(results: &Results) -> Vec<Row> {
     results.paper().into_iter().filter_map(row).collect()
 }
 
-/// The pool against every other system at its heaviest load of writes.
+/// Returns the pool against every other system at its heaviest load of writes.
 fn heaviest(results: &Results, findings: &[Finding]) -> Vec<Row> {
     let most = |kind: WorkloadKind| {
         let of = results.workloads.iter().filter(|workload| workload.kind == kind);
@@ -258,7 +258,7 @@ fn media(html: &mut String, results: &Results) {
     }
 }
 
-/// How the times of a study's rows were found.
+/// Returns how the times of a study's rows were found.
 fn timing(clock_ns: Option<f64>) -> String {
     match clock_ns {
         Some(clock) => format!(
@@ -281,7 +281,7 @@ fn medium_charts(html: &mut String, study: &DeviceStudy, n: usize) {
     );
 }
 
-/// How many rounds the systems had with a workload, or with any: the fewest and the most.
+/// Returns how many rounds the systems had with a workload, or with any: the fewest and the most.
 pub(crate) fn rounds(results: &Results, workload: Option<&str>) -> String {
     let loads = results.workloads.iter().map(|load| load.id.as_str());
     let loads = loads.filter(|id| workload.is_none_or(|wanted| wanted == *id));

@@ -62,7 +62,7 @@ pub(crate) fn draw(id: &str, title: &str, description: &str, rows: &[Row]) -> Op
 
 fn show(canvas: &mut Canvas, row: &Row, x: &Axis, y: f64) {
     let style = row.style % 10;
-    // What is divided stands above by what.
+    // What is divided is above by what.
     match row.name.split_once(", ") {
         Some((what, sides)) => {
             canvas.text("row", (LEFT - 20.0, y - 3.0), Anchor::End, what);
@@ -93,7 +93,7 @@ fn show(canvas: &mut Canvas, row: &Row, x: &Axis, y: f64) {
     canvas.mark(&format!("s{style} f{style}{hollow}"), 0, (at, y), &says);
 }
 
-/// A ratio with its range and the number of its rounds: `2.1× (1.9× to 2.4×; 5)`.
+/// Returns a ratio with its range and the number of its rounds: `2.1× (1.9× to 2.4×; 5)`.
 pub(crate) fn written(ratio: &Summary) -> String {
     let show = |value| Unit::Ratio.show(value);
     let median = show(ratio.median);

@@ -1,9 +1,9 @@
-//! Where a value lies on an axis, which values deserve a tick, and how a value is written.
+//! Where a value is on an axis, which values deserve a tick, and how a value is written.
 //!
 //! Nothing here trusts its input: what is not finite, or not positive on a logarithmic axis, has no
 //! place, and an axis without a single value is still an axis.
 
-/// A length of pixels that stands for a range of values.
+/// A length of pixels that represents a range of values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
     low: f64,
@@ -16,7 +16,7 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// From zero to a round number above the values, between two pixels.
+    /// Makes an axis from zero to a round number above the values, between two pixels.
     pub(crate) fn linear(values: &[f64], pixels: (f64, f64)) -> Axis {
         let highest = values.iter().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);
         let highest = if highest > 0.0 { highest } else { 1.0 };
@@ -26,7 +26,7 @@ impl Axis {
         Axis { low: 0.0, high: count * step, log: false, from: pixels.0, to: pixels.1, ticks }
     }
 
-    /// Over whole decades around the values, or over less where they lie within one.
+    /// Makes an axis over whole decades around the values, or over less where they lie within one.
     pub(crate) fn log(values: &[f64], pixels: (f64, f64)) -> Axis {
         let good = || values.iter().copied().filter(|v| v.is_finite() && *v > 0.0);
         let lowest = good().fold(f64::INFINITY, f64::min);
@@ -45,7 +45,7 @@ impl Axis {
         Axis { low, high, log: true, from: pixels.0, to: pixels.1, ticks }
     }
 
-    /// Exactly from one value to another, with ticks at given values.
+    /// Makes an axis exactly from one value to another, with ticks at given values.
     pub(crate) fn fixed(range: (f64, f64), log: bool, ticks: Vec<f64>, pixels: (f64, f64)) -> Axis {
         let (low, high) = range;
         let high = if high > low {
@@ -58,7 +58,7 @@ impl Axis {
         Axis { low, high, log, from: pixels.0, to: pixels.1, ticks }
     }
 
-    /// The pixel of a value; none for what has no place here.
+    /// Returns the pixel of a value; none for what has no place here.
     pub(crate) fn at(&self, value: f64) -> Option<f64> {
         let share = match self.log {
             true if value > 0.0 => (value / self.low).ln() / (self.high / self.low).ln(),
@@ -70,7 +70,7 @@ impl Axis {
     }
 }
 
-/// 1, 2, 2.5 or 5 times a power of ten: the next above.
+/// Returns the next above of 1, 2, 2.5 or 5 times a power of ten.
 fn round_step(at_least: f64) -> f64 {
     let power = 10f64.powf(at_least.log10().floor());
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|step| step * power);
@@ -84,7 +84,7 @@ fn marks(low: f64, high: f64, multiples: &[f64]) -> Vec<f64> {
     let all: Vec<f64> = (first..=last).flat_map(of).collect();
     let from = all.iter().rposition(|v| *v <= low * (1.0 + 1e-9)).unwrap_or(0);
     let to = all.iter().position(|v| *v >= high * (1.0 - 1e-9)).unwrap_or(all.len() - 1);
-    // A single value gets room on both sides.
+    // A single value gets space on both sides.
     let (from, to) = if from >= to { (from.saturating_sub(1), to + 1) } else { (from, to) };
     all[from..=to.min(all.len() - 1)].to_vec()
 }
@@ -107,7 +107,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// A value with its unit, to three digits.
+    /// Returns a value with its unit, to three digits.
     pub(crate) fn show(self, value: f64) -> String {
         if !value.is_finite() {
             return "–".into();
@@ -128,8 +128,8 @@ impl Unit {
     }
 }
 
-/// The first unit that a value reaches; its own size follows from its threshold, and that of the
-/// last from the one before.
+/// Returns the first unit that a value reaches; its own size follows from its threshold, and that
+/// of the last from the one before.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     // A value that rounds up to the next unit is written in it.
     let reaches = |threshold: f64| value.abs() >= threshold * 0.9995;
@@ -153,7 +153,7 @@ fn bytes(value: f64) -> String {
     format!("{} {}", digits(value), names[at])
 }
 
-/// Three digits that mean something, without zeros behind the point.
+/// Returns three digits that mean something, without zeros after the point.
 pub(crate) fn digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".into();

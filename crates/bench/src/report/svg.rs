@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Text that may stand in an element or in a quoted attribute.
+/// Returns text that may stand in an element or in a quoted attribute.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -52,7 +52,7 @@ impl Canvas {
         ));
     }
 
-    /// A line through points; nothing for fewer than two.
+    /// Draws a line through points; nothing for fewer than two.
     pub(crate) fn path(&mut self, class: &str, points: &[(f64, f64)]) {
         if points.len() < 2 {
             return;
@@ -64,7 +64,7 @@ impl Canvas {
         self.put(format_args!(r#"<path class="{class}" d="{d}"/>"#));
     }
 
-    /// A mark of one of several shapes, with what it says when somebody points at it.
+    /// Draws a mark of one of several shapes, with what it says when somebody points at it.
     pub(crate) fn mark(&mut self, class: &str, shape: usize, at: (f64, f64), says: &str) {
         const R: f64 = 4.2;
         let ((x, y), says) = (at, escape(says));

@@ -8,7 +8,7 @@ use super::scale::{Unit, digits};
 use super::svg::escape;
 use crate::results::{DeviceStudy, Results};
 
-/// A table of cells that are HTML already.
+/// Returns a table of cells that are HTML already.
 pub(crate) fn table(class: &str, head: &[&str], rows: &[Vec<String>]) -> String {
     let head: String = head.iter().map(|cell| format!("<th scope=\"col\">{cell}</th>")).collect();
     let mut html = format!(
@@ -21,7 +21,7 @@ pub(crate) fn table(class: &str, head: &[&str], rows: &[Vec<String>]) -> String 
     html + "</tbody></table></div>"
 }
 
-/// What the paper found beside what was found here.
+/// Returns what the paper found compared with what was found here.
 pub(crate) fn paper(results: &Results) -> String {
     let row = |row: crate::results::summary::PaperRow| {
         let found = row.found.map_or("not measured".to_owned(), |found| written(&found));
@@ -41,7 +41,7 @@ pub(crate) fn ratios(rows: &[Row]) -> String {
     table("left", &["ratio", "here", "the paper"], &rows)
 }
 
-/// The name of a system with what it is not.
+/// Returns the name of a system with what it is not.
 pub(crate) fn name(results: &Results, system: usize) -> String {
     results.systems.get(system).map_or_else(String::new, |s| label(&s.title, s.emulated.is_some()))
 }
@@ -74,7 +74,7 @@ fn code(words: &[String]) -> String {
     format!("<code>{}</code>", escape(&words.join(" ")))
 }
 
-/// Where it was measured and with what.
+/// Returns where it was measured and with what.
 pub(crate) fn machine(results: &Results) -> String {
     let m = &results.machine;
     let kind = if m.virtual_machine { "virtual machine" } else { "machine" };
@@ -102,7 +102,7 @@ pub(crate) fn machine(results: &Results) -> String {
     table("left wrap", &["", ""], &rows)
 }
 
-/// The systems with their promises and command lines.
+/// Returns the systems with their promises and command lines.
 pub(crate) fn systems(results: &Results) -> String {
     let row = |system: &crate::results::System| {
         let domain = system.domain.as_deref().unwrap_or("–");
@@ -123,7 +123,7 @@ pub(crate) fn systems(results: &Results) -> String {
     table("left wrap", &head, &rows)
 }
 
-/// The loads.
+/// Returns the loads.
 pub(crate) fn workloads(results: &Results) -> String {
     let row = |w: &crate::results::Workload| {
         vec![
@@ -153,7 +153,7 @@ pub(crate) fn workloads(results: &Results) -> String {
     table("", &head, &rows)
 }
 
-/// What came back after each kill.
+/// Returns what came back after each kill.
 pub(crate) fn recovery(results: &Results) -> String {
     let title = |id: &str| {
         let at = results.systems.iter().position(|system| system.id == id);
@@ -189,12 +189,12 @@ pub(crate) fn recovery(results: &Results) -> String {
     table("", &head, &rows)
 }
 
-/// A text of several lines as such: the last lines of a log run into each other otherwise.
+/// Returns a text of several lines as such: the last lines of a log run into each other otherwise.
 fn in_lines(text: &str) -> String {
     escape(text).lines().map(str::trim).collect::<Vec<_>>().join("<br>")
 }
 
-/// What is not there, and why.
+/// Returns what is not there, and why.
 pub(crate) fn skipped(results: &Results) -> String {
     let mut rows: Vec<_> =
         results.skipped.iter().map(|s| vec![escape(&s.what), in_lines(&s.why)]).collect();
@@ -221,7 +221,7 @@ pub(crate) fn skipped(results: &Results) -> String {
     }
 }
 
-/// Every row of a medium.
+/// Returns every row of a medium.
 pub(crate) fn device(study: &DeviceStudy) -> String {
     let us = |ns: f64| Unit::Seconds.show(ns * 1e-9);
     let row = |r: &crate::results::DeviceRow| {

@@ -1,7 +1,7 @@
-//! A table of variants for a document: each system beside the first, and, where there are read
-//! caches, beside itself without.
+//! A table of variants for a document: each system compared with the first, and, where there are
+//! read caches, compared with itself without.
 //!
-//! It stands between marks of its own, so that a page that is about one option can have the figures
+//! It is between marks of its own, so that a page that is about one option can have the figures
 //! of that option.
 
 use super::docs::{cell, replace_between, row, short};
@@ -20,7 +20,7 @@ pub(crate) const END: &str = "<!-- perdura-bench variants: end -->";
 /// What the name of a system with a read cache ends with.
 const CACHED: &str = "-cache";
 
-/// Renews what stands between the marks of a document.
+/// Renews what is between the marks of a document.
 pub(crate) fn write(results: &Results, document: &Path) -> Result<(), ReportError> {
     let results = &docs::public(results);
     let failed = |cause| ReportError::Io { path: document.to_owned(), cause };
@@ -67,7 +67,7 @@ fn section(results: &Results) -> String {
     text
 }
 
-/// A row; none for a system that did not run.
+/// Returns a row; none for a system that did not run.
 fn line(
     results: &Results,
     workload: &Workload,

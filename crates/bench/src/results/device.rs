@@ -14,7 +14,7 @@ pub struct DeviceStudy {
     pub domain: String,
     /// Whether persistent memory is emulated there.
     pub emulated: bool,
-    /// What survives what, in words that stand beside the figures.
+    /// What survives what, in words that are printed next to the figures.
     pub note: String,
     /// The instruction that writes a cache line back: `clwb`, `clflushopt`.
     pub write_back: String,
@@ -63,7 +63,7 @@ pub struct AppendCost {
     pub high: f64,
 }
 
-/// Where the next block lies.
+/// Where the next block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
@@ -84,7 +84,7 @@ pub struct DeviceRow {
     pub method: String,
     /// Bytes of a block; 0 for the composite, whose streams have their own.
     pub block: u64,
-    /// Where the next block lies.
+    /// Where the next block is.
     pub pattern: Pattern,
     /// The share of reads in percent: 0, 50, 65, 100.
     pub reads_percent: u32,
@@ -111,7 +111,7 @@ pub struct DeviceRow {
     /// Mean time of a thread for an operation in nanoseconds, of those that were not timed one by
     /// one: it fits [`iops`](DeviceRow::iops).
     pub mean_ns: f64,
-    /// Median time of an operation that stands alone, in nanoseconds, as are the following: of
+    /// Median time of an operation that is alone, in nanoseconds, as are the following: of
     /// those that were timed.
     pub p50_ns: u64,
     /// 99 % are faster; nanoseconds.

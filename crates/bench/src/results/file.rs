@@ -56,7 +56,8 @@ struct Head {
 }
 
 impl Results {
-    /// Whether [`Results::save`] can write there: found out before a measurement, not after it.
+    /// Returns whether [`Results::save`] can write there: found out before a measurement, not after
+    /// it.
     ///
     /// # Errors
     /// It cannot: its folder is not there or takes no files, or it is a folder itself.

@@ -1,6 +1,6 @@
 //! What follows from the runs: medians, spreads, ratios.
 //!
-//! A ratio is taken round by round, between two runs that stood next to each other in time, and its
+//! A ratio is taken round by round, between two runs that were next to each other in time, and its
 //! median is shown: what slows the machine down for a minute slows both, and a ratio of two medians
 //! from different minutes would show that minute. Nothing is computed from fewer figures than there
 //! are.
@@ -38,7 +38,7 @@ impl Run {
         self.server_cpu_seconds / self.operations as f64 * 1e6
     }
 
-    /// A figure of it.
+    /// Returns a figure of it.
     pub fn metric(&self, metric: Metric) -> f64 {
         match metric {
             Metric::Rate => self.rate(),
@@ -53,21 +53,21 @@ impl Run {
 }
 
 impl Results {
-    /// The runs of a system with a workload, in order.
+    /// Returns the runs of a system with a workload, in order.
     pub fn runs_of(&self, workload: &str, system: &str) -> impl Iterator<Item = &Run> {
         let of = move |run: &&Run| run.workload == workload && run.system == system;
         self.runs.iter().filter(of)
     }
 
-    /// A figure of a system with a workload over all rounds; `None` when it did not run.
+    /// Returns a figure of a system with a workload over all rounds; `None` when it did not run.
     pub fn summary(&self, workload: &str, system: &str, metric: Metric) -> Option<Summary> {
         let figures: Vec<f64> =
             self.runs_of(workload, system).map(|run| run.metric(metric)).collect();
         Summary::of(&figures)
     }
 
-    /// A figure of one system divided by that of another, round by round; `None` when no round has
-    /// both.
+    /// Returns a figure of one system divided by that of another, round by round; `None` when no
+    /// round has both.
     pub fn ratio(
         &self,
         workload: &str,
@@ -83,7 +83,7 @@ impl Results {
         ratio(&over, &under)
     }
 
-    /// Whether the generator set the rate in any run of a system with a workload.
+    /// Returns true if the generator set the rate in any run of a system with a workload.
     pub fn is_saturated(&self, workload: &str, system: &str) -> bool {
         self.runs_of(workload, system).any(|run| run.saturated)
     }
@@ -97,7 +97,7 @@ impl Results {
         Summary::of(&seconds)
     }
 
-    /// What the paper says, beside what was found here.
+    /// Returns what the paper says, compared with what was found here.
     pub fn paper(&self) -> Vec<PaperRow> {
         let mut rows = Vec::new();
         for (under, title) in
@@ -126,8 +126,8 @@ impl Results {
         rows
     }
 
-    /// The paper compares a start at once with 12 minutes for 360 GB: here the largest data set
-    /// that both came back with.
+    /// Returns the paper compares a start at once with 12 minutes for 360 GB: here the largest data
+    /// set that both came back with.
     fn paper_recovery(&self) -> Option<PaperRow> {
         const SLOW: &str = "perdura-aof-everysec";
         let found = |bytes: u64| {
@@ -161,7 +161,7 @@ pub(crate) fn amount(bytes: u64) -> String {
     }
 }
 
-/// A ratio of the paper beside ours.
+/// A ratio of the paper compared with ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PaperRow {
     /// What is divided by what.

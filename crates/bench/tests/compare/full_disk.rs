@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use testkit::perdura_server;
 
-/// Room for what a recovery of 1 MiB is said to need, and a little more.
+/// Space for what a recovery of 1 MiB is said to need, and a little more.
 const SIZE: &str = "size=200m";
 
 /// Starts the rest of its arguments where the first is a mount point of a small file system that
@@ -65,7 +65,7 @@ fn a_disk_that_becomes_full_ends_the_comparison_with_what_was_measured() {
     assert!(left.is_empty(), "directories of servers were left: {left:?}");
 }
 
-/// Writes until there is no room.
+/// Writes until there is no space.
 fn fill(path: &Path) {
     let mut file = fs::File::create(path).expect("a file");
     let block = vec![1; 1 << 16];

@@ -90,7 +90,7 @@ pub(crate) fn children(of: u32) -> Vec<u32> {
     fs::read_dir("/proc").expect("processes").flatten().filter_map(children).collect()
 }
 
-/// Whether a process is there that is not only waiting to be noticed.
+/// Returns true if a process is there that is not only waiting to be noticed.
 pub(crate) fn lives(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))

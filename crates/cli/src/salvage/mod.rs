@@ -1,8 +1,8 @@
 //! `perdura salvage`: copies what is sound in a damaged pool into a new one, and names what is not.
 //!
 //! The pool is read in a private copy of its pages; its file keeps every byte. The new pool is made
-//! under another name beside its own and gets that when it is complete and synced, so that what has
-//! the name is never half of a pool.
+//! under another name next to its own and gets that when it is complete and synced, so that what
+//! has the name is never half of a pool.
 
 mod report;
 mod target;
@@ -67,7 +67,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Whether something is lost, or may be.
+    /// Returns true if something is lost, or may be.
     pub(crate) fn costs(&self) -> bool {
         self.copied.lost > 0
             || self.findings.iter().any(SalvageFinding::costs)
@@ -79,7 +79,7 @@ impl Outcome {
     }
 }
 
-/// Copies, says what was found, and answers the exit status.
+/// Copies, reports what was found, and returns the exit status.
 pub(crate) fn run(options: &SalvageArguments) -> Verdict {
     let done = salvage(options);
     report::print(options, &done);

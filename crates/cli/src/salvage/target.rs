@@ -1,4 +1,4 @@
-//! The new pool of a salvage: made beside its name, and given that when it is complete.
+//! The new pool of a salvage: made next to its name, and given that when it is complete.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -7,3 +7,4 @@ mod common;
 mod dump;
 mod salvage;
 mod server;
+mod transfer;

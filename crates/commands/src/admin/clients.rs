@@ -10,7 +10,7 @@ use crate::engine::Engine;
 /// Redis's PROTO_REPLY_CHUNK_BYTES.
 const REPLY_CHUNK: usize = 16 * 1024;
 
-/// One line of CLIENT LIST, without its end.
+/// Returns one line of CLIENT LIST, without its end.
 pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
     let text = |bytes: &std::sync::Mutex<Vec<u8>>| {
         let bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ const COLUMNS: usize = 80;
 const ROWS: usize = 4;
 const FILL: [u8; 3] = *b"_o#";
 
-/// A picture of the samples, each column labelled with its age.
+/// Returns a picture of the samples, each column labelled with its age.
 pub(super) fn graph(event: &str, series: &Series, now_s: u64) -> String {
     let of = |pick: fn(u64, u64) -> u64| series.samples.iter().map(|s| s.ms).reduce(pick);
     let (high, low) = (of(u64::max).unwrap_or(0), of(u64::min).unwrap_or(0));
@@ -60,7 +60,7 @@ fn picture(out: &mut String, columns: &[(u64, String)], range: u64) {
     }
 }
 
-/// What the samples mean, and what to do about it.
+/// Returns what the samples mean, and what to do about it.
 pub(super) fn diagnosis(
     events: &BTreeMap<String, Series>,
     threshold_ms: u64,

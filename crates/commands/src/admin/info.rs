@@ -67,7 +67,7 @@ impl Page<'_, '_> {
         self.line(name, u8::from(value));
     }
 
-    /// A number of bytes, and the same for people.
+    /// Writes a number of bytes, and the same for people.
     fn bytes(&mut self, name: &str, bytes: u64) {
         self.line(name, bytes);
         self.line(&format!("{name}_human"), human(bytes));
@@ -97,7 +97,7 @@ fn info(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// A number of bytes as people read it.
+/// Returns a number of bytes as people read it.
 fn human(bytes: u64) -> String {
     let (mut value, mut units) = (bytes as f64, ["K", "M", "G", "T", "P"].iter());
     if bytes < 1024 {

@@ -71,7 +71,7 @@ pub(super) enum Type {
 }
 
 impl Type {
-    /// What a client is: nobody replicates.
+    /// Returns what a client is: nobody replicates.
     pub(super) fn of(client: &Client) -> Type {
         if client.is_subscribed() { Type::Pubsub } else { Type::Normal }
     }
@@ -110,7 +110,7 @@ impl Filter {
             && self.user.as_ref().is_none_or(|name| name == user)
     }
 
-    /// The clients that the filter lets through.
+    /// Returns the clients that the filter lets through.
     pub(super) fn find(&self, engine: &Engine) -> Vec<Arc<Client>> {
         let mut found = engine.clients().list();
         found.retain(|client| self.admits(client));

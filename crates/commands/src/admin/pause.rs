@@ -8,8 +8,8 @@ use crate::session::Session;
 use crate::table::Lookup;
 
 impl Engine {
-    /// Whether the request must wait because clients are paused (CLIENT PAUSE). Asked before each
-    /// request of a batch.
+    /// Returns true if the request must wait because clients are paused (CLIENT PAUSE). Asked
+    /// before each request of a batch.
     pub(crate) fn must_wait(&self, session: &Session, args: &[&[u8]]) -> bool {
         let state = self.admin();
         let until = state.paused_until_ms();

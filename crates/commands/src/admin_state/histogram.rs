@@ -29,7 +29,7 @@ fn bucket(nanos: u64) -> usize {
     ((power - 5) * STEPS as usize + step).min(BUCKETS - 1)
 }
 
-/// The largest value that falls into a bucket.
+/// Returns the largest value that falls into a bucket.
 fn upper_end(bucket: usize) -> u64 {
     let (power, step) = (bucket / STEPS as usize, bucket as u64 % STEPS);
     if power == 0 {
@@ -54,7 +54,7 @@ impl Histograms {
         count.store(count.load(Relaxed) + calls, Relaxed);
     }
 
-    /// The counts of one command over all threads; `None` if it never ran.
+    /// Returns the counts of one command over all threads; `None` if it never ran.
     pub(crate) fn of(&self, command: usize) -> Option<Counts> {
         let mut counts = vec![0u64; BUCKETS];
         let cells = self.stripes.iter().filter_map(|s| s.get(command)?.get());
@@ -82,7 +82,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// The time within which `percent` of the executions ended, in nanoseconds.
+    /// Returns the time within which `percent` of the executions ended, in nanoseconds.
     pub(crate) fn percentile(&self, percent: f64) -> u64 {
         let wanted = ((percent / 100.0 * self.total as f64).ceil() as u64).clamp(1, self.total);
         let mut seen = 0;
@@ -95,7 +95,7 @@ impl Counts {
         upper_end(BUCKETS - 1)
     }
 
-    /// Microseconds, doubling from 1 on, and how many executions ended within; only where that
+    /// Returns microseconds, doubling from 1 on, and how many executions ended within; where that
     /// grows.
     pub(crate) fn cumulative(&self) -> Vec<(u64, u64)> {
         let mut rows = Vec::new();

@@ -34,12 +34,12 @@ impl Latency {
         self.threshold_ms.store(ms, Relaxed);
     }
 
-    /// `latency-monitor-threshold`.
+    /// Returns `latency-monitor-threshold`.
     pub(crate) fn threshold_ms(&self) -> u64 {
         self.threshold_ms.load(Relaxed)
     }
 
-    /// Whether anything is noted at all.
+    /// Returns true if anything is noted at all.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.threshold_ms.load(Relaxed) > 0

@@ -38,7 +38,7 @@ pub struct State {
 }
 
 impl State {
-    /// State for this many commands and threads.
+    /// Makes the state for this many commands and threads.
     pub fn new(commands: usize, threads: usize, now_ms: u64, seed: u64) -> State {
         State {
             slow_log: SlowLog::default(),
@@ -53,7 +53,7 @@ impl State {
         }
     }
 
-    /// 40 hexadecimal digits that name the history of this data set.
+    /// Returns 40 hexadecimal digits that name the history of this data set.
     pub(crate) fn replication_id(&self) -> String {
         self.replication_id.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -63,7 +63,7 @@ impl State {
         *self.replication_id.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }
 
-    /// Until when clients are paused, unix ms; 0 for not at all.
+    /// Returns until when clients are paused, unix ms; 0 for not at all.
     pub fn paused_until_ms(&self) -> u64 {
         self.pause_until_ms.load(Relaxed)
     }

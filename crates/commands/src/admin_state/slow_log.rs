@@ -49,7 +49,7 @@ impl SlowLog {
         self.slower_than.store(micros, Relaxed);
     }
 
-    /// `slowlog-log-slower-than`.
+    /// Returns `slowlog-log-slower-than`.
     pub(crate) fn slower_than(&self) -> i64 {
         self.slower_than.load(Relaxed)
     }
@@ -59,7 +59,7 @@ impl SlowLog {
         self.max_len.store(entries, Relaxed);
     }
 
-    /// Whether an execution that took so long is logged.
+    /// Returns true if an execution that took so long is logged.
     #[inline]
     pub(crate) fn is_slow(&self, nanos: u64) -> bool {
         u64::try_from(self.slower_than()).is_ok_and(|limit| nanos / 1000 >= limit)

@@ -60,7 +60,8 @@ pub(crate) const BITFIELD: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// It reads only, unless there is a subcommand that writes or cannot be told.
+/// Returns the flags of a key that is only read, unless there is a subcommand that writes or cannot
+/// be told.
 fn bitfield_key_flags(args: &[&[u8]]) -> u16 {
     let mut at = 2;
     while at < args.len() {
@@ -164,7 +165,7 @@ fn parse_overflow(call: &Call<'_>, at: usize) -> Result<BitOverflow, Failure> {
     found.map(|(_, overflow)| *overflow).ok_or_else(|| "ERR Invalid OVERFLOW type specified".into())
 }
 
-/// `i16`, `u8` and the like.
+/// Returns `i16`, `u8` and the like.
 fn parse_integer(text: &[u8]) -> Option<BitInteger> {
     let (&sign, digits) = text.split_first()?;
     let bits = u32::try_from(resp::number::parse_i64(digits)?).ok()?;

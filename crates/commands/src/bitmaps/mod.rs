@@ -24,7 +24,8 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
 
 const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 
-/// The argument as the number of a bit; with `width`, `#n` means the nth integer of this many bits.
+/// Returns the argument as the number of a bit; with `width`, `#n` means the nth integer of this
+/// many bits.
 fn bit_offset(call: &Call<'_>, at: usize, width: Option<u32>) -> Result<u64, Failure> {
     let text = call.arg(at)?;
     let (text, scale) = match (text.strip_prefix(b"#"), width) {
@@ -41,7 +42,7 @@ fn bit_offset(call: &Call<'_>, at: usize, width: Option<u32>) -> Result<u64, Fai
     Ok(offset)
 }
 
-/// Whether the argument says BIT, and not BYTE.
+/// Returns whether the argument says BIT, and not BYTE.
 fn in_bits(call: &Call<'_>, at: usize) -> Result<bool, Failure> {
     if call.is(at, "BIT") {
         return Ok(true);

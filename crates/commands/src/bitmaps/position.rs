@@ -1,4 +1,4 @@
-//! BITPOS: where the first set or clear bit stands.
+//! BITPOS: where the first set or clear bit is.
 
 use keyspace::{Bits, Txn};
 
@@ -66,7 +66,7 @@ fn bitpos(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         _ => return Err(SYNTAX.into()),
     };
     let found = bits.map_or(Ok(None), |bits| value.find_bit(bits, set))?;
-    // Behind a string's end there are zeros, unless an end was named.
+    // After a string's end there are zeros, unless an end was named.
     let zero_after = !set && bits.is_some() && call.args.len() < 5;
     call.out.integer(match found {
         Some(at) => at as i64,

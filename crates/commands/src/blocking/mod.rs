@@ -9,11 +9,11 @@
 //! **Who serves.** The thread that executed the filling command or EXEC, after its commit and
 //! before it gives up the locks of its shards ([`serve`]). So nobody takes an element between, the
 //! filling client's next command finds what the waiting clients left, and a client that is served
-//! is served by a transaction which is durable, and in the command log right behind the one that
+//! is served by a transaction which is durable, and in the command log right after the one that
 //! filled, before its reply exists. Keys are looked at in the order in which they were changed, the
 //! clients of a key in the order in which they came; a move fills another key, which goes to the
 //! end of the queue. Serving goes on while the key holds something of the type that is waited for:
-//! each client costs its own service, and those behind cost nothing.
+//! each client costs its own service, and those after cost nothing.
 //!
 //! **Why no wake-up is lost.** A waiter is left at its keys under the locks of their shards, in the
 //! transaction that found them empty. Whoever fills a key holds the lock of its shard from before
@@ -23,10 +23,10 @@
 //! target too: whoever changes a key locks the targets of those that wait for it, and theirs,
 //! before it begins (`Engine::extend_lock_set`): of those who come first, as many as the command
 //! may bring elements, and few. So a thousand clients on a key cost a push no more than one. Where
-//! more are to be served, the same thread does so in further rounds, behind its command's locks;
+//! more are to be served, the same thread does so in further rounds, after its command's locks;
 //! others may take elements between.
 //!
-//! **Why nothing is taken for a client that is gone.** A waiter is in one of three states, behind a
+//! **Why nothing is taken for a client that is gone.** A waiter is in one of three states, after a
 //! lock of its own: waiting, claimed by the thread that serves it, ended. Its connection ends it
 //! when it is closed or times out, and others end it by CLIENT UNBLOCK; each only from *waiting*,
 //! and where it is claimed they wait for the little time that serving takes. So a client is served

@@ -141,7 +141,7 @@ impl<'e> Round<'e> {
         }
     }
 
-    /// Puts a key behind the others, if anybody waits for it.
+    /// Puts a key after the others, if anybody waits for it.
     fn list(&mut self, db: Db, bytes: &[u8]) {
         let key = self.engine.keyspace().key(bytes);
         if self.engine.waiting().has(&key) && self.listed.insert((db, bytes.into())) {

@@ -59,15 +59,15 @@ impl Session {
         self.can_block = true;
     }
 
-    /// When the wait of a blocked session ends by itself, unix ms; none for never.
+    /// Returns when the wait of a blocked session ends by itself, unix ms; none for never.
     pub fn blocked_until(&self) -> Option<u64> {
         self.waiter.as_ref().and_then(|waiter| waiter.until)
     }
 }
 
 impl Engine {
-    /// Whether the wait of a blocked session has ended; its reply is in `out` then. Whoever ends it
-    /// wakes the client.
+    /// Returns whether the wait of a blocked session has ended; its reply is in `out` then. Whoever
+    /// ends it wakes the client.
     pub fn unblocked(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
         if session.late_reply.is_some() {
             return self.take_late_reply(session, out);
@@ -142,7 +142,8 @@ impl Engine {
         true
     }
 
-    /// How far the log must be durable before a client may learn that its keys held nothing for it.
+    /// Returns how far the log must be durable before a client may learn that its keys held nothing
+    /// for it.
     fn seen_by(&self, waiter: &Waiter) -> u64 {
         let keys: Vec<Key<'_>> = waiter.keys.iter().map(|key| self.keyspace().key(key)).collect();
         if keys.is_empty() {

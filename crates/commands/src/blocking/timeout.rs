@@ -1,6 +1,6 @@
 //! How long a blocking command waits.
 //!
-//! The words are Redis's: 0 is for ever; what does not fit 63 bits of milliseconds wraps there to a
+//! The words are Redis's: 0 is forever; what does not fit 63 bits of milliseconds wraps there to a
 //! negative time, and is refused as one.
 
 use crate::call::Call;
@@ -9,7 +9,8 @@ use resp::number::{LongDouble, parse_i64};
 
 const NEGATIVE: &str = "ERR timeout is negative";
 
-/// When a time in seconds, with a fraction, that begins now is over: unix ms, none for never.
+/// Returns when a time in seconds, with a fraction, that begins now is over: unix ms, none for
+/// never.
 pub(crate) fn seconds(call: &Call<'_>, at: usize) -> Result<Option<u64>, Failure> {
     let text = call.arg(at)?;
     let not_float = "ERR timeout is not a float or out of range";
@@ -17,7 +18,7 @@ pub(crate) fn seconds(call: &Call<'_>, at: usize) -> Result<Option<u64>, Failure
     after(call, seconds.ceil_thousandfold().ok_or(NEGATIVE)?)
 }
 
-/// When a time in milliseconds that begins now is over: unix ms, none for never.
+/// Returns when a time in milliseconds that begins now is over: unix ms, none for never.
 pub(crate) fn milliseconds(call: &Call<'_>, at: usize) -> Result<Option<u64>, Failure> {
     let not_integer = "ERR timeout is not an integer or out of range";
     after(call, parse_i64(call.arg(at)?).ok_or(not_integer)?)

@@ -23,7 +23,7 @@ pub(crate) struct Serving<'a> {
 }
 
 impl Serving<'_> {
-    /// Whether there is a log, and it pays to tell it what was done.
+    /// Returns true if there is a log, and it pays to tell it what was done.
     pub(crate) fn has_log(&self) -> bool {
         self.effects.enabled()
     }
@@ -43,7 +43,7 @@ pub(crate) trait BlockedOperation: Send + Sync {
     /// Serves the client from a key that holds a value of the type it waits for: takes, replies,
     /// logs. `false` if this value has nothing for it (a stream without newer entries); then
     /// nothing was changed and nothing written. An error is the client's reply, and what was
-    /// changed is taken back.
+    /// changed is undone.
     fn serve(
         &self,
         serving: &mut Serving<'_>,
@@ -51,23 +51,23 @@ pub(crate) trait BlockedOperation: Send + Sync {
         key: &Key<'_>,
     ) -> Result<bool, Failure>;
 
-    /// A key that serving writes to, beside the one that it takes from.
+    /// Returns a key that serving writes to, in addition to the one that it takes from.
     fn target(&self) -> Option<&[u8]> {
         None
     }
 
-    /// The error that ends the wait when a key of it is deleted or gets a value of another type;
-    /// none to go on waiting.
+    /// Returns the error that ends the wait when a key of it is deleted or gets a value of another
+    /// type; none to go on waiting.
     fn lost(&self) -> Option<Failure> {
         None
     }
 
-    /// The reply when the time is over.
+    /// Writes the reply when the time is over.
     fn time_out(&self, out: &mut Writer) {
         out.null_array();
     }
 
-    /// The reply where nobody may block: inside EXEC.
+    /// Writes the reply where nobody may block: inside EXEC.
     fn refuse(&self, out: &mut Writer) {
         self.time_out(out);
     }

@@ -14,9 +14,9 @@ const BROKEN: u8 = 32;
 pub(crate) struct TrackingOptions {
     /// BCAST: by prefix, not by key.
     pub(crate) broadcast: bool,
-    /// OPTIN: only reads behind CLIENT CACHING YES are remembered.
+    /// OPTIN: only reads after CLIENT CACHING YES are remembered.
     pub(crate) opt_in: bool,
-    /// OPTOUT: all but those behind CLIENT CACHING NO.
+    /// OPTOUT: all but those after CLIENT CACHING NO.
     pub(crate) opt_out: bool,
     /// NOLOOP: the client is not told of its own changes.
     pub(crate) no_loop: bool,
@@ -48,7 +48,7 @@ impl Tracking {
         self.redirect.store(0, Relaxed);
     }
 
-    /// The options; none of them while it is off.
+    /// Returns the options; none of them while it is off.
     pub(crate) fn options(&self) -> TrackingOptions {
         let bits = self.bits.load(Relaxed);
         TrackingOptions {
@@ -60,35 +60,35 @@ impl Tracking {
         }
     }
 
-    /// Whether the client is told of anything.
+    /// Returns true if the client is told of anything.
     pub(crate) fn is_on(&self) -> bool {
         self.bits.load(Relaxed) & ON != 0
     }
 
-    /// Whether it is told of keys that it read.
+    /// Returns true if it is told of keys that it read.
     #[inline]
     pub(crate) fn is_by_key(&self) -> bool {
         self.bits.load(Relaxed) & (ON | BROADCAST) == ON
     }
 
-    /// Whether the keys of a read are remembered; `caching` says that CLIENT CACHING came before
-    /// it.
+    /// Returns true if the keys of a read are remembered; `caching` says that CLIENT CACHING came
+    /// before it.
     pub(crate) fn remembers(&self, caching: bool) -> bool {
         let TrackingOptions { opt_in, opt_out, .. } = self.options();
         if opt_in { caching } else { !(opt_out && caching) }
     }
 
-    /// The client that is told in its place, if it is on: 0 for none.
+    /// Returns the client that is told in its place, if it is on: 0 for none.
     pub(crate) fn redirect(&self) -> Option<u64> {
         self.is_on().then(|| self.redirect.load(Relaxed))
     }
 
-    /// The client that was to be told is gone.
+    /// Records that the client to notify is gone.
     pub(crate) fn set_broken(&self) {
         self.bits.fetch_or(BROKEN, Relaxed);
     }
 
-    /// Whether the client that is to be told was found to be gone.
+    /// Returns true if the client that is to be told was found to be gone.
     pub(crate) fn is_broken(&self) -> bool {
         self.bits.load(Relaxed) & BROKEN != 0
     }

@@ -76,7 +76,7 @@ impl Waiter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, when nobody serves it.
+    /// Returns the state, when nobody serves it.
     fn unclaimed(&self) -> MutexGuard<'_, State> {
         let state = self.state();
         let claimed = |state: &mut State| matches!(state, State::Claimed);
@@ -87,7 +87,7 @@ impl Waiter {
         matches!(state, State::Waiting) && !self.client.killed.load(Relaxed)
     }
 
-    /// Whether nothing speaks against it just now.
+    /// Returns true if nothing speaks against it just now.
     pub(crate) fn can_be_served(&self) -> bool {
         self.is_free(&self.state())
     }
@@ -114,7 +114,7 @@ impl Waiter {
         free
     }
 
-    /// It was claimed and could not be served: it waits on.
+    /// Makes a claimed waiter that could not be served wait on.
     pub(crate) fn release(&self) {
         *self.state() = State::Waiting;
         self.unclaimed.notify_all();
@@ -143,7 +143,7 @@ impl Waiter {
         waits
     }
 
-    /// What it ended with, once.
+    /// Returns what it ended with, once.
     pub(crate) fn take_ending(&self) -> Option<Ending> {
         match &mut *self.state() {
             State::Ended(ending) => ending.take(),
@@ -151,14 +151,14 @@ impl Waiter {
         }
     }
 
-    /// An error reply for it.
+    /// Returns an error reply for it.
     pub(crate) fn error(&self, text: &[u8]) -> Vec<u8> {
         let mut out = Writer::new(self.protocol);
         out.error(text);
         out.take()
     }
 
-    /// The reply when the time is over.
+    /// Returns the reply when the time is over.
     pub(crate) fn time_out(&self) -> Vec<u8> {
         let mut out = Writer::new(self.protocol);
         self.operation.time_out(&mut out);

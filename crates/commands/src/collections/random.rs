@@ -20,7 +20,7 @@ pub(crate) const SHARE: u64 = 3;
 /// The most picks with repetition that a reply may hold.
 pub(crate) const MOST_PICKS: u64 = 1 << 26;
 
-/// The count of a request, in Redis's range.
+/// Returns the count of a request, in Redis's range.
 pub(crate) fn count(call: &Call<'_>, at: usize) -> Result<i64, Failure> {
     let count = call.int(at)?;
     if count < -i64::MAX {

@@ -67,7 +67,7 @@ fn hex(digest: &Digest) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The signature of all databases: the sum (exclusive or) of those of the keys.
+/// Returns the signature of all databases: the sum (exclusive or) of those of the keys.
 pub(super) fn digest_of_all(txn: &Txn<'_>) -> String {
     let mut all = Digest::default();
     for db in Db::all() {
@@ -83,7 +83,7 @@ pub(super) fn digest_of_all(txn: &Txn<'_>) -> String {
     hex(&all)
 }
 
-/// The signature of one value; zeros where there is none.
+/// Returns the signature of one value; zeros where there is none.
 pub(super) fn digest_of_value(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> String {
     let value = txn.peek(db, key).and_then(|entry| txn.content(&entry).ok().map(parts));
     hex(&value.map_or(Digest::default(), |value| {
@@ -91,7 +91,7 @@ pub(super) fn digest_of_value(txn: &Txn<'_>, db: Db, key: &Key<'_>) -> String {
     }))
 }
 
-/// What a value is made of, in an order that does not depend on how it is kept.
+/// Returns what a value is made of, in an order that does not depend on how it is kept.
 fn parts(value: Content) -> Vec<Vec<u8>> {
     match value.sorted() {
         Content::String(value) => vec![value],

@@ -19,7 +19,7 @@ const MAX_REPLY: usize = 256 * 1024;
 const MAX_NS: u64 = 2_000_000;
 /// Commands between two looks at the time.
 const LOOK_EVERY: usize = 16;
-/// From this many requests on it pays to prefetch what the look-ups of their keys will need.
+/// From this many requests on it pays to prefetch what the lookups of their keys will need.
 const PREFETCH_FROM: usize = 2;
 
 /// What came of a batch.

@@ -62,7 +62,8 @@ impl Engine {
     }
 }
 
-/// Whether a command puts a new value in the place of whatever a key held, and tells nothing of it.
+/// Returns true if a command puts a new value in the place of whatever a key held, and tells
+/// nothing of it.
 fn replaces(command: &Command, args: &[&[u8]]) -> bool {
     let looks_back = |arg: &&[u8]| {
         [&b"get"[..], b"keepttl", b"nx", b"xx"].iter().any(|word| arg.eq_ignore_ascii_case(word))

@@ -1,7 +1,7 @@
 //! Which shards are locked for a unit of work. No other part of the crate opens a transaction.
 //!
-//! Beside the shards of its keys, a command that may fill a key locks those that serving the
-//! clients which wait for it will need: the targets of their moves, and of those who wait for
+//! In addition to the shards of its keys, a command that may fill a key locks those that serving
+//! the clients which wait for it will need: the targets of their moves, and of those who wait for
 //! these.
 
 use std::collections::HashSet;

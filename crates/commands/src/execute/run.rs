@@ -7,7 +7,7 @@
 //! The shards of the run are locked at once; where another thread has one of them, the commands are
 //! executed one by one instead, so that a run never makes anybody wait for long.
 //!
-//! In the command log each command of a run stands as if it had been executed by itself, without
+//! In the command log each command of a run is as if it had been executed by itself, without
 //! MULTI and EXEC around the run; all are appended at once, and all replies wait for the end of
 //! what was appended. A crash may leave the first of them.
 
@@ -155,7 +155,7 @@ impl Engine {
         Some(Executed { requests: executed, next: Next::Reply, durable_at: call.durable_at })
     }
 
-    /// The keys that steps show, where replies to reads wait for the log.
+    /// Returns the keys that steps show, where replies to reads wait for the log.
     #[inline]
     fn shown_by<'a>(&self, steps: &[Step<'a>]) -> SmallVec<[Key<'a>; LONGEST]> {
         if !self.log().is_some_and(|log| log.is_synchronous()) {
@@ -165,14 +165,14 @@ impl Engine {
     }
 }
 
-/// The longest run of plain commands at the front.
+/// Returns the longest run of plain commands at the front.
 fn run_of<'a>(batch: &'a Batch<'_>, from: usize) -> Steps<'a> {
     let plain = |request| Step::of(request).filter(is_plain);
     batch.from(from).take(LONGEST).map_while(plain).collect()
 }
 
-/// Whether a command may be one of a run. One that reads for long would do so under the locks of
-/// all.
+/// Returns true if a command may be one of a run. One that reads for long would do so under the
+/// locks of all.
 #[inline]
 fn is_plain(step: &Step<'_>) -> bool {
     let spec = step.command.spec;
@@ -183,8 +183,8 @@ fn is_plain(step: &Step<'_>) -> bool {
         && step.args.iter().map(|arg| arg.len()).sum::<usize>() <= MOST_BYTES
 }
 
-/// Whether a command takes so little that it shares the time of others. (Redis does not call SET
-/// fast.)
+/// Returns true if a command takes so little that it shares the time of others. (Redis does not
+/// call SET fast.)
 #[inline]
 fn is_quick(step: &Step<'_>) -> bool {
     step.command.spec.has(FAST) || step.command.spec.value.is_some()

@@ -110,7 +110,7 @@ impl Engine {
         outcome
     }
 
-    /// When a command of the session that is executed now begins.
+    /// Returns when a command of the session that is executed now begins.
     pub(crate) fn begin_ns(&self, session: &Session) -> u64 {
         session.ended_ns.unwrap_or_else(|| self.clock.unix_ns())
     }
@@ -153,7 +153,7 @@ impl Engine {
         })
     }
 
-    /// Takes back what a command that failed has said.
+    /// Undoes what a command that failed has said.
     #[cold]
     fn undo(&self, call: &mut Call<'_>, mark: Mark) {
         self.stop_waiting(call.session);

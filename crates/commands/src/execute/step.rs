@@ -25,14 +25,14 @@ pub(crate) struct Failed {
 }
 
 impl<'a> Step<'a> {
-    /// The step of a request, if that names a command.
+    /// Returns the step of a request, if that names a command.
     #[inline]
     pub(crate) fn of(request: Request<'a>) -> Option<Step<'a>> {
         let Lookup::Found(command) = request.lookup else { return None };
         Some(Step { command, args: request.args, keys: request.keys })
     }
 
-    /// Whether it goes to shards that its keys do not name.
+    /// Returns true if it goes to shards that its keys do not name.
     pub(crate) fn needs_all(&self) -> bool {
         match self.command.spec.run {
             Run::All(_) | Run::Walk(..) | Run::Script(..) => true,
@@ -48,7 +48,7 @@ impl<'a> Step<'a> {
         call.next = Next::Reply;
     }
 
-    /// Runs the command in the transaction. Where it fails, its own changes are taken back.
+    /// Runs the command in the transaction. Where it fails, its own changes are undone.
     #[inline]
     pub(crate) fn run(&self, call: &mut Call<'a>, txn: &mut Txn<'_>) -> Result<(), Failed> {
         self.enter(call);

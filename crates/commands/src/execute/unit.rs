@@ -99,7 +99,7 @@ impl Unit<'_> {
         self.follow(txn, true, &shards)
     }
 
-    /// The shards of which readers may see something that this changes: where databases are
+    /// Returns the shards of which readers may see something that this changes: where databases are
     /// swapped, that is more than what is to be committed there. A part may log an earlier swap.
     #[inline]
     fn changed_shards(&self, txn: &Txn<'_>) -> Shards {

@@ -68,7 +68,7 @@ fn execute(call: &mut Call<'_>, txn: Option<&mut Txn<'_>>) -> Done {
     })
 }
 
-/// A library that registers other functions each time that it is loaded.
+/// Returns a library that registers other functions each time that it is loaded.
 fn not_found() -> Outcome {
     Outcome { reply: Reply::error(NOT_FOUND), has_failed: true, was_killed: false }
 }

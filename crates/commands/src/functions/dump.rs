@@ -50,7 +50,7 @@ pub(super) const RESTORE: CommandSpec = CommandSpec {
     ..DUMP
 };
 
-/// A payload that no version of Redis that is known has sealed.
+/// A payload that no version of Redis that is known has made.
 const BAD_FOOTER: &str = "ERR DUMP payload version or checksum are wrong";
 /// The number of the libraries of release candidates of Redis 7.0.
 const OLD_LIBRARY: u8 = 246;

@@ -14,12 +14,12 @@ pub(super) struct LoadHost<'e> {
 }
 
 impl<'e> LoadHost<'e> {
-    /// For a library that a client loads.
+    /// Makes a host for a library that a client loads.
     pub(super) fn new(engine: &'e Engine) -> LoadHost<'e> {
         LoadHost { engine, deadline_ns: Some(engine.clock().unix_ns() + LOAD_TIMEOUT_NS) }
     }
 
-    /// For a library that was loaded before: it takes what time it takes.
+    /// Makes a host for a library that was loaded before: it takes what time it takes.
     pub(super) fn again(engine: &'e Engine) -> LoadHost<'e> {
         LoadHost { engine, deadline_ns: None }
     }

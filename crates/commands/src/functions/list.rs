@@ -76,7 +76,7 @@ fn alone(call: &mut Call<'_>) -> Done {
     show_durable(call)
 }
 
-/// What is shown was logged before: the reply waits for the log as that of a read does.
+/// Makes the reply wait for the log as that of a read does.
 pub(super) fn show_durable(call: &mut Call<'_>) -> Done {
     call.durable_at = call.engine.check_read(&[], call.engine.logged_until(&[]))?;
     Ok(())
@@ -167,7 +167,7 @@ fn stats(call: &mut Call<'_>, txn: Option<&Txn<'_>>) -> Done {
     Ok(())
 }
 
-/// What FUNCTION STATS says of a function that runs long.
+/// Shows a function that runs long, for FUNCTION STATS.
 fn show_running(out: &mut Writer, function: &RunningScript, now_ns: u64) {
     let Program { name, command } = function.program();
     out.map(3);

@@ -46,7 +46,7 @@ fn within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     })
 }
 
-/// The code, and whether a library of the same name is replaced.
+/// Returns the code, and whether a library of the same name is replaced.
 fn parse<'a>(call: &Call<'a>) -> Result<(&'a [u8], bool), Failure> {
     let last = call.args.len() - 1;
     for at in 2..last {

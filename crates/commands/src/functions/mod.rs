@@ -2,8 +2,8 @@
 //!
 //! - [`load`], [`delete`], [`list`], [`dump`]: the subcommands of FUNCTION.
 //! - [`call`]: FCALL and FCALL_RO.
-//! - [`interpreter`]: the thread's Lua interpreter for libraries. Redis has one beside that of
-//!   scripts, too.
+//! - [`interpreter`]: the thread's Lua interpreter for libraries. Redis has one in addition to that
+//!   of scripts, too.
 //! - [`host`]: what a library may do while it is loaded.
 //!
 //! The code of libraries is in the heap, each change of it is a transaction over all shards. What
@@ -81,7 +81,7 @@ fn kill(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Too many arguments for a subcommand.
+/// Returns the failure of too many arguments for a subcommand.
 fn wrong_arguments(call: &Call<'_>) -> Failure {
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
     text.extend_from_slice(call.args[1]);
@@ -89,7 +89,7 @@ fn wrong_arguments(call: &Call<'_>) -> Failure {
     Failure::text(text)
 }
 
-/// The code of a library is not what was written.
+/// Returns the code of a library is not what was written.
 fn damaged(name: &[u8], error: &keyspace::Error) -> Failure {
     let name = name.escape_ascii();
     let place = match error {

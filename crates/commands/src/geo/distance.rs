@@ -49,7 +49,7 @@ fn geodist(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// A distance, with four digits behind the point.
+/// Writes a distance, with four digits after the point.
 pub(super) fn reply_distance(call: &mut Call<'_>, distance: f64) {
     call.out.bulk(format!("{distance:.4}"));
 }

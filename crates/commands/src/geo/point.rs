@@ -5,7 +5,7 @@ use keyspace::geo::Point;
 use crate::call::Call;
 use crate::failure::{Failure, NOT_FLOAT};
 
-/// The point that two arguments name.
+/// Returns the point that two arguments name.
 pub(super) fn point(call: &Call<'_>, at: usize) -> Result<Point, Failure> {
     let number = |at| resp::number::parse_f64(call.arg(at)?).ok_or(Failure::from(NOT_FLOAT));
     let point = Point { longitude: number(at)?, latitude: number(at + 1)? };
@@ -16,7 +16,7 @@ pub(super) fn point(call: &Call<'_>, at: usize) -> Result<Point, Failure> {
     Ok(point)
 }
 
-/// How many metres the unit that an argument names has.
+/// Returns how many metres the unit that an argument names has.
 pub(super) fn unit(word: &[u8]) -> Result<f64, Failure> {
     match word.to_ascii_lowercase().as_slice() {
         b"m" => Ok(1.0),

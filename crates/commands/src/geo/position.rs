@@ -62,7 +62,7 @@ fn geopos(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// The scores of the members that the request names.
+/// Returns the scores of the members that the request names.
 fn scores(call: &Call<'_>, txn: &mut Txn<'_>) -> Result<Vec<Option<f64>>, Failure> {
     let found = sorted_set(call, txn)?;
     let score = |member: &&[u8]| match &found {

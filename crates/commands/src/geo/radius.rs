@@ -208,7 +208,7 @@ fn around_member(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     search(call, txn, source, area, 5)
 }
 
-/// The sorted set at the first key.
+/// Returns the sorted set at the first key.
 fn source(call: &Call<'_>, txn: &mut Txn<'_>) -> Result<Option<Entry>, Failure> {
     // What stores deletes one that has expired first, so that a replay, for which nothing expires,
     // reads the same.
@@ -253,7 +253,7 @@ fn search(
     answer(call, txn, source, area, &options)
 }
 
-/// Where the member of an entry is.
+/// Returns where the member of an entry is.
 pub(super) fn point_of_member(
     txn: &Txn<'_>,
     entry: &Entry,
@@ -263,7 +263,7 @@ pub(super) fn point_of_member(
     score.map(point_of).ok_or_else(|| "ERR could not decode requested zset member".into())
 }
 
-/// A radius and its unit, in metres.
+/// Returns a radius and its unit, in metres.
 pub(super) fn circle(call: &Call<'_>, at: usize) -> Result<(Shape, f64), Failure> {
     let radius = length(call, at, "ERR need numeric radius")?;
     if radius < 0.0 {

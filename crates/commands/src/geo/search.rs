@@ -248,7 +248,7 @@ impl Place {
     }
 }
 
-/// A width, a height and their unit, in metres.
+/// Returns a width, a height and their unit, in metres.
 fn rectangle(call: &Call<'_>, at: usize) -> Result<(Shape, f64), Failure> {
     let width = length(call, at, "ERR need numeric width")?;
     let height = length(call, at + 1, "ERR need numeric height")?;

@@ -10,7 +10,7 @@ use crate::failure::{Done, Failure};
 use crate::sorted_sets::Scored;
 use crate::sorted_sets::store::store;
 
-/// What a request says beside the area.
+/// What a request says in addition to the area.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Options {
     pub(super) with_distance: bool,

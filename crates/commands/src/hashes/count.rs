@@ -77,7 +77,7 @@ fn hincrbyfloat(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// The number in the field of the request, if there is one.
+/// Returns the number in the field of the request, if there is one.
 fn read<T>(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
@@ -91,7 +91,7 @@ fn read<T>(
     }
 }
 
-/// Whether the field has a time, which it keeps.
+/// Returns whether the field has a time, which it keeps.
 fn store(call: &Call<'_>, txn: &mut Txn<'_>, text: &[u8]) -> Result<bool, Failure> {
     let limits = call.engine.config().hash_limits();
     let pair = [(call.args[2], text)];

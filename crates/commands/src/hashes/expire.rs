@@ -1,4 +1,4 @@
-//! HEXPIRE, HPEXPIRE, HEXPIREAT, HPEXPIREAT: give fields of a hash a time to go.
+//! HEXPIRE, HPEXPIRE, HEXPIREAT, HPEXPIREAT: give fields of a hash a TTL.
 //!
 //! A time that has passed deletes a field. What is logged is an HPEXPIREAT or an HDEL of the fields
 //! that changed.
@@ -83,7 +83,7 @@ impl Condition {
         }
     }
 
-    /// Whether `new` may replace `old`; no time counts as never.
+    /// Returns true if `new` may replace `old`; no time counts as never.
     fn holds(self, old: Option<u64>, new: u64) -> bool {
         match self {
             Condition::Always => true,

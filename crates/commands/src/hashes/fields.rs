@@ -1,4 +1,4 @@
-//! What the commands on times of fields share: `FIELDS numfields field ...`, and times.
+//! What the commands on field expiration share: `FIELDS numfields field ...`, and times.
 //!
 //! The texts are those of Redis 7.4 and 8.0.
 
@@ -14,8 +14,8 @@ pub(super) const FIELDS: Arg =
 /// The latest time that a field can be given: 2^46 - 1 ms, some 2200 years from 1970.
 const LATEST: i64 = (1 << 46) - 1;
 
-/// The fields of `FIELDS numfields field ...`, which begins at argument `at`; `positive` is the
-/// error where there are none.
+/// Returns the fields of `FIELDS numfields field ...`, which begins at argument `at`; `positive` is
+/// the error where there are none.
 pub(super) fn fields<'a>(
     call: &Call<'a>,
     at: usize,
@@ -35,7 +35,7 @@ pub(super) fn fields<'a>(
 
 pub(super) const POSITIVE: &str = "ERR Number of fields must be a positive integer";
 
-/// A positive number.
+/// Returns a positive number.
 pub(super) fn count(text: &[u8]) -> Option<u64> {
     resp::number::parse_i64(text).and_then(|n| u64::try_from(n).ok()).filter(|&n| n > 0)
 }
@@ -45,7 +45,7 @@ pub(super) fn wrong_number(call: &Call<'_>) -> Failure {
     Failure::text(format!("ERR wrong number of arguments for '{name}' command"))
 }
 
-/// The unix time in milliseconds that a word names.
+/// Returns the unix time in milliseconds that a word names.
 pub(super) fn time(call: &Call<'_>, text: &[u8], unit: Unit) -> Result<u64, Failure> {
     let invalid = || {
         let name = call.command.spec.name;

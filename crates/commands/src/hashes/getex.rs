@@ -67,7 +67,8 @@ enum Change {
     Delete,
 }
 
-/// The values of the fields of a hash, or nulls. One that is deleted when it is read is there once.
+/// Writes the values of the fields of a hash, or nulls. One that is deleted when it is read is
+/// there once.
 fn reply(call: &mut Call<'_>, txn: &mut Txn<'_>, fields: &[&[u8]], deletes: bool) -> Done {
     let entry = txn.find_mut(call.db(), &call.key(0))?;
     let hash = match &entry {
@@ -112,7 +113,7 @@ fn hgetdel(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     apply(call, txn, fields, Change::Delete)
 }
 
-/// What HGETEX is to do, and where its FIELDS stand.
+/// Returns what HGETEX is to do, and where its FIELDS stand.
 fn parse(call: &Call<'_>) -> Result<(Change, usize), Failure> {
     if call.is(2, "PERSIST") {
         return Ok((Change::Persist, 3));

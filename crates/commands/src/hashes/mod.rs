@@ -1,4 +1,4 @@
-//! Hashes: fields with values, which may have a time to go.
+//! Hashes: fields with values, which may have a TTL.
 
 mod count;
 mod expire;
@@ -49,7 +49,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &write::HSETNX,
 ];
 
-/// The hash at the command's key, for a command that reads.
+/// Returns the hash at the command's key, for a command that reads.
 fn hash<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<Members<'t>>, Failure> {
     match txn.find(call.db(), &call.key(0)) {
         Some(entry) => Ok(Some(txn.members(&entry, Type::Hash)?)),

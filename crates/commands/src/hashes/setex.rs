@@ -99,7 +99,7 @@ fn log_setting(call: &mut Call<'_>, time: FieldTime, pairs: &[&[u8]]) {
     call.wrote_as(&words);
 }
 
-/// Whether the fields that are there are those that the condition asks for.
+/// Returns whether the fields that are there are those that the condition asks for.
 fn holds(call: &Call<'_>, txn: &mut Txn<'_>, given: &Given<'_>) -> Result<bool, Failure> {
     let entry = txn.find_mut(call.db(), &call.key(0))?;
     let hash = match &entry {
@@ -156,8 +156,8 @@ fn parse<'a>(call: &Call<'a>) -> Result<Given<'a>, Failure> {
     Err(wrong_number(call))
 }
 
-/// The fields with their values of `FIELDS numfields field value ...`, which begins at argument
-/// `at`.
+/// Returns the fields with their values of `FIELDS numfields field value ...`, which begins at
+/// argument `at`.
 fn pairs<'a>(call: &Call<'a>, at: usize) -> Result<&'a [&'a [u8]], Failure> {
     if at + 3 >= call.args.len() {
         return Err(wrong_number(call));

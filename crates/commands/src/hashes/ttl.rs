@@ -1,4 +1,4 @@
-//! HTTL, HPTTL, HEXPIRETIME, HPEXPIRETIME, HPERSIST: the times of fields of a hash.
+//! HTTL, HPTTL, HEXPIRETIME, HPEXPIRETIME, HPERSIST: the field expiration of a hash.
 
 use keyspace::{FieldChange, Txn, Type};
 

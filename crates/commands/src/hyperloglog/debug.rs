@@ -123,7 +123,7 @@ fn pfselftest(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// The estimate may be off by four standard errors.
+/// Checks that the estimate is within four standard errors.
 fn check_count(registers: &Registers, elements: u32) -> Done {
     let estimated = estimate(registers);
     let allowed = (f64::from(elements) * 4.0 * 1.04 / (COUNT as f64).sqrt()).max(1.0);

@@ -1,4 +1,5 @@
-//! COMMAND and the descriptions of its subcommands; what they do is in the files beside.
+//! COMMAND and the descriptions of its subcommands; what they do is in the other files of this
+//! folder.
 
 use super::docs::command_docs;
 use super::getkeys::{command_getkeys, command_getkeysandflags};

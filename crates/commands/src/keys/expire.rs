@@ -1,4 +1,4 @@
-//! EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT: give a key a time to go.
+//! EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT: give a key a TTL.
 //!
 //! A time that has passed deletes the key. What is logged is a PEXPIREAT or a DEL.
 
@@ -162,7 +162,7 @@ impl Conditions {
         Ok(given)
     }
 
-    /// Whether `new` may replace `old`; no time counts as never.
+    /// Returns true if `new` may replace `old`; no time counts as never.
     fn hold(self, old: Option<u64>, new: i64) -> bool {
         let old = old.map(|at| at as i64);
         !(self.none_yet && old.is_some()
@@ -196,7 +196,7 @@ fn expire_generic(call: &mut Call<'_>, txn: &mut Txn<'_>, unit: Unit) -> Done {
     Ok(())
 }
 
-/// The unix time in milliseconds that is asked for; it may lie before 1970.
+/// Returns the unix time in milliseconds that is asked for; it may lie before 1970.
 fn expire_at(call: &Call<'_>, unit: Unit) -> Result<i64, Failure> {
     let invalid = || {
         let name = call.command.spec.name;

@@ -58,7 +58,7 @@ fn renamenx(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Whether it was renamed.
+/// Returns whether it was renamed.
 fn rename_generic(call: &mut Call<'_>, txn: &mut Txn<'_>, only_new: bool) -> Result<bool, Failure> {
     let (db, from, to) = (call.db(), call.key(0), call.key(1));
     if txn.find_mut(db, &from)?.is_none() {

@@ -86,7 +86,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// SCAN by itself. No more than one shard is locked at any time.
+/// Executes SCAN by itself. No more than one shard is locked at any time.
 fn alone(call: &mut Call<'_>) -> Done {
     let (engine, db) = (call.engine, call.db());
     let keyspace = engine.keyspace();
@@ -105,7 +105,7 @@ fn alone(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// SCAN as a part of a transaction that has locked all shards.
+/// Executes SCAN as a part of a transaction that has locked all shards.
 fn within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let mut walk = Walk::of(call)?;
     while walk.step(call.db(), txn) {}
@@ -113,7 +113,7 @@ fn within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Where a scan goes on, as a client says it.
+/// Returns where a scan goes on, as a client says it.
 pub(crate) fn cursor(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     match text.strip_prefix('-') {
@@ -122,7 +122,7 @@ pub(crate) fn cursor(text: &[u8]) -> Option<u64> {
     }
 }
 
-/// The options from this argument on. Only SCAN itself knows TYPE.
+/// Returns the options from this argument on. Only SCAN itself knows TYPE.
 pub(crate) fn parse<'a>(call: &Call<'a>, from: usize) -> Result<Options<'a>, Failure> {
     const COUNT: usize = 10;
     let mut options = Options { pattern: None, count: COUNT, kind: None };

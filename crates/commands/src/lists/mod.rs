@@ -41,7 +41,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &relay::RPOPLPUSH,
 ];
 
-/// The list at the command's key, for a command that reads.
+/// Returns the list at the command's key, for a command that reads.
 fn list<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<Elements<'t>>, Failure> {
     match txn.find(call.db(), &call.key(0)) {
         Some(entry) => Ok(Some(txn.list(&entry)?)),
@@ -49,7 +49,7 @@ fn list<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<Elements<'t>
     }
 }
 
-/// LEFT or RIGHT.
+/// Parses LEFT or RIGHT.
 fn side(word: &[u8]) -> Result<Side, Failure> {
     match word {
         word if word.eq_ignore_ascii_case(b"LEFT") => Ok(Side::Head),
@@ -58,13 +58,13 @@ fn side(word: &[u8]) -> Result<Side, Failure> {
     }
 }
 
-/// The element that an index names, which counts from the end if it is negative.
+/// Returns the element that an index names, which counts from the end if it is negative.
 fn index(index: i64, len: u64) -> Option<u64> {
     let at = if index < 0 { index.checked_add_unsigned(len)? } else { index };
     u64::try_from(at).ok().filter(|&at| at < len)
 }
 
-/// The elements from one index to another, both included.
+/// Returns the elements from one index to another, both included.
 fn span(start: i64, stop: i64, len: u64) -> Range<u64> {
     let place =
         |index: i64| -> i64 { if index < 0 { index.saturating_add_unsigned(len) } else { index } };

@@ -234,7 +234,7 @@ fn blmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     serve_or_block(call, txn, Type::List, call.keys, operation, until)
 }
 
-/// What stands from the number of keys on: which side, and how many.
+/// Returns what is from the number of keys on: which side, and how many.
 fn parse_many(call: &Call<'_>, at: usize) -> Result<(Side, u64), Failure> {
     let keys = parse_i64(call.args[at]).filter(|&keys| keys > 0);
     let keys = keys.ok_or("ERR numkeys should be greater than 0")?;

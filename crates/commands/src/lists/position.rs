@@ -94,7 +94,7 @@ fn parse(call: &Call<'_>) -> Result<Wanted, Failure> {
     Ok(wanted)
 }
 
-/// The numbers of the matches, counted from the head.
+/// Returns the numbers of the matches, counted from the head.
 fn search(list: &Elements<'_>, element: &[u8], wanted: &Wanted) -> Result<Vec<u64>, Failure> {
     let len = list.len()?;
     let (mut found, mut seen, mut matches) = (Vec::new(), 0, 0);

@@ -10,16 +10,16 @@
 //!
 //! **The way of a message.** The publishing thread puts it, encoded, into the inbox of each
 //! subscriber and wakes the task of its connection, on whatever thread that runs; the task puts the
-//! inbox behind the replies that it has to send. One thread publishes the messages of a client, one
+//! inbox after the replies that it has to send. One thread publishes the messages of a client, one
 //! after the other, so they arrive in their order. A client that does not read is closed by its
 //! connection when it exceeds its limit; the publisher never waits for anybody. A message that a
 //! transaction publishes goes to those who listened at that command, after the commit
 //! ([`crate::delivery`]).
 //!
 //! **Order within a connection.** A subscription is in the registry before its confirmation is
-//! written, and messages are put behind replies, so no message comes before the confirmation. To
+//! written, and messages are put after replies, so no message comes before the confirmation. To
 //! end one, a session leaves the registry first, then takes what its inbox holds, then writes the
-//! confirmation: no message comes behind that. Its own messages come before the reply of the
+//! confirmation: no message comes after that. Its own messages come before the reply of the
 //! PUBLISH that sent them.
 
 mod inspect;

@@ -98,7 +98,7 @@ fn evalsha_within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     execute(call, by_sha, |call, program| run::within(call, txn, program))
 }
 
-/// What can be no SHA-1 is refused before the other arguments are looked at, as in Redis.
+/// Refuses what can be no SHA-1 before the other arguments are looked at, as in Redis.
 fn check_sha(call: &Call<'_>) -> Done {
     if call.args[1].len() == 40 { Ok(()) } else { Err(NO_SCRIPT.into()) }
 }

@@ -99,7 +99,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         }
     }
 
-    /// What must hold before a command is executed.
+    /// Checks what must hold before a command is executed.
     fn admit(&self, command: &Command, argc: usize) -> Done {
         let spec = command.spec;
         if !spec.accepts(argc) {
@@ -204,8 +204,8 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
     }
 }
 
-/// What DEBUG SET-DISABLE-DENY-SCRIPTS lets a script call: what can be a part of an EXEC, but for
-/// other scripts.
+/// Returns true if DEBUG SET-DISABLE-DENY-SCRIPTS lets a script call it: if it can be a part of an
+/// EXEC, and is no script.
 fn may_be_allowed(spec: &CommandSpec) -> bool {
     !spec.has(NO_MULTI) && !spec.is(IMMEDIATE) && !matches!(spec.run, Run::Script(..))
 }

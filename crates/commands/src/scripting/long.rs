@@ -95,7 +95,7 @@ impl Engine {
         is_moved
     }
 
-    /// The text of the script that a call names by its SHA-1.
+    /// Returns the text of the script that a call names by its SHA-1.
     fn text_of(&self, call: &Call<'_>) -> Option<Arc<[u8]>> {
         let sha = str::from_utf8(call.args.get(1)?).ok()?;
         self.scripts().text(&sha.to_ascii_lowercase())

@@ -37,7 +37,7 @@ pub(super) fn write(reply: &Reply, out: &mut Writer) {
     }
 }
 
-/// A script may put line ends where the protocol has none.
+/// Returns a script may put line ends where the protocol has none.
 fn one_line(text: &[u8]) -> Vec<u8> {
     text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }

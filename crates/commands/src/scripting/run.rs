@@ -174,7 +174,7 @@ fn execute(
     Ok(())
 }
 
-/// The error of a script that was ended, for whoever does not run it again.
+/// Returns the error of a script that was ended, for whoever does not run it again.
 fn failure_of(halt: Halt, reply: &Reply) -> Failure {
     match (halt, reply) {
         (Halt::Full, _) => keyspace::Error::Full.into(),

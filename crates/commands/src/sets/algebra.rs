@@ -87,7 +87,7 @@ fn sintercard(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// The limit of a SINTERCARD whose words make sense.
+/// Returns the limit of a SINTERCARD whose words make sense.
 fn parse_card(call: &Call<'_>) -> Result<usize, Failure> {
     let keys = resp::number::parse_i64(call.args[1]).filter(|keys| *keys >= 1);
     let keys = keys.ok_or("ERR numkeys should be greater than 0")? as usize;
@@ -188,7 +188,7 @@ fn sdiffstore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     store(call, txn, &members)
 }
 
-/// The sets at these keys, in their order; `None` where there is no key.
+/// Returns the sets at these keys, in their order; `None` where there is no key.
 fn sets<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,

@@ -35,7 +35,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &write::SREM,
 ];
 
-/// The set at the command's key, for a command that reads.
+/// Returns the set at the command's key, for a command that reads.
 fn set<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<Members<'t>>, Failure> {
     match txn.find(call.db(), &call.key(0)) {
         Some(entry) => Ok(Some(txn.members(&entry, Type::Set)?)),

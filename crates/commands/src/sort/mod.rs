@@ -1,10 +1,10 @@
 //! SORT and SORT_RO: the elements of a list, a set or a sorted set, in another order, with what
 //! other keys say of them.
 //!
-//! **Locks.** The names behind BY and GET patterns come from the elements, so that nobody can tell
+//! **Locks.** The names after BY and GET patterns come from the elements, so that nobody can tell
 //! beforehand in which shards they lie: a request with such a pattern holds all shards, as KEYS
 //! does, and its answer is that of one moment. One without holds the shards of its key and of the
-//! key behind STORE ([`reaches_beyond`]).
+//! key after STORE ([`reaches_beyond`]).
 //!
 //! **Order.** ALPHA compares bytes, whatever the machine's locale: the same data is sorted in the
 //! same way wherever a pool or a log is opened. (Redis compares so for STORE, and by `LC_COLLATE`
@@ -91,7 +91,8 @@ pub(crate) const SORT_RO: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// Whether a request looks up keys that it does not name. One that is malformed looks up nothing.
+/// Returns true if a request looks up keys that it does not name. One that is malformed looks up
+/// nothing.
 fn reaches_beyond(args: &[&[u8]]) -> bool {
     Options::parse(args, true).is_ok_and(|options| options.looks_up())
 }
@@ -121,7 +122,7 @@ fn answer(call: &mut Call<'_>, txn: &mut Txn<'_>, mut options: Options<'_>) -> D
     reply(call, reader, &options, &elements)
 }
 
-/// The type of a value that can be sorted.
+/// Returns the type of a value that can be sorted.
 fn kind(txn: &Txn<'_>, entry: &Entry) -> Result<Type, Failure> {
     match txn.type_of(entry) {
         kind @ (Type::List | Type::Set | Type::SortedSet) => Ok(kind),
@@ -148,7 +149,7 @@ fn reply(
     Ok(())
 }
 
-/// Makes the key behind STORE a list of these, whatever it held; where there is none it goes.
+/// Makes the key after STORE a list of these, whatever it held; where there is none it goes.
 fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, values: &[Bytes]) -> Done {
     let (db, target, limits) = (call.db(), call.key(1), call.engine.config().list_limits());
     let was_there = txn.delete(db, &target)?;

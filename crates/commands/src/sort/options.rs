@@ -1,4 +1,4 @@
-//! The words of SORT behind its key.
+//! The words of SORT after its key.
 
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Takes an option; what is left of the words behind its name.
+    /// Takes an option; what is left of the words after its name.
     fn take<'w>(
         &mut self,
         word: &[u8],
@@ -80,20 +80,19 @@ impl<'a> Options<'a> {
         Ok(rest)
     }
 
-    /// Whether other keys are looked up.
+    /// Returns true if other keys are looked up.
     pub(super) fn looks_up(&self) -> bool {
         !self.as_they_are && self.by.is_some() || self.gets.iter().any(Pattern::looks_up)
     }
 
-    /// A set has no order that could be stored, or be the same for each run of a script
-    /// (`needs_order`): it is sorted after all.
+    /// Sorts a set after all where an order is needed, to be stored or in a script: it has none.
     pub(super) fn fit(&mut self, kind: Type, needs_order: bool) {
         if kind == Type::Set && self.as_they_are && needs_order {
             (self.as_they_are, self.alpha, self.by) = (false, true, None);
         }
     }
 
-    /// Which of this many are wanted.
+    /// Returns which of this many are wanted.
     pub(super) fn range(&self, len: u64) -> Range<u64> {
         let first = u64::try_from(self.offset).unwrap_or(0).min(len);
         match u64::try_from(self.count) {
@@ -103,7 +102,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Where a request has the key behind its last STORE.
+/// Returns where a request has the key after its last STORE.
 pub(super) fn target(args: &[&[u8]]) -> Option<usize> {
     let (mut at, mut found) = (2, None);
     while let Some(word) = args.get(at) {

@@ -13,7 +13,7 @@ pub(super) enum Pattern<'a> {
 }
 
 impl<'a> Pattern<'a> {
-    /// Reads a pattern. As in Redis, what stands behind a zero byte is a part of names and no
+    /// Reads a pattern. As in Redis, what is after a zero byte is a part of names and no
     /// place, arrow or `#`.
     pub(super) fn of(text: &'a [u8]) -> Pattern<'a> {
         let seen = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
@@ -32,7 +32,7 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Whether it has a place for an element, and so leads to keys.
+    /// Returns true if it has a place for an element, and so leads to keys.
     pub(super) fn looks_up(&self) -> bool {
         matches!(self, Pattern::Key { .. })
     }

@@ -30,7 +30,7 @@ impl<'t, 'k> Reader<'t, 'k> {
         Reader { txn, db: call.db(), stores, name: Vec::new(), value: Vec::new() }
     }
 
-    /// A key, for one who reads it.
+    /// Returns a key, for one who reads it.
     pub(super) fn find(&mut self, key: &Key<'_>) -> Result<Option<Entry>, Failure> {
         let mut found = match self.stores {
             true => self.txn.find_mut(self.db, key)?,
@@ -48,7 +48,7 @@ impl<'t, 'k> Reader<'t, 'k> {
         Ok(found)
     }
 
-    /// What a pattern says of an element, if anything.
+    /// Returns what a pattern says of an element, if anything.
     pub(super) fn look_up<'s>(
         &'s mut self,
         pattern: &Pattern<'_>,
@@ -78,7 +78,7 @@ impl<'t, 'k> Reader<'t, 'k> {
         Ok(Some(&self.value))
     }
 
-    /// The weight of an element.
+    /// Returns the weight of an element.
     fn weigh(&mut self, options: &Options<'_>, element: &[u8]) -> Result<Weight, Failure> {
         let Some(by) = &options.by else {
             return if options.alpha { Ok(Weight::Itself) } else { number(element) };
@@ -95,7 +95,7 @@ fn number(text: &[u8]) -> Result<Weight, Failure> {
     resp::number::parse_f64_loosely(text).map(Weight::Number).ok_or_else(|| NO_NUMBER.into())
 }
 
-/// The elements of a value that are wanted, in the order that is wanted.
+/// Returns the elements of a value that are wanted, in the order that is wanted.
 pub(super) fn elements(
     reader: &mut Reader<'_, '_>,
     source: &Key<'_>,
@@ -131,7 +131,7 @@ pub(super) fn elements(
     }
 }
 
-/// The elements that are wanted where nothing is to be sorted.
+/// Returns the elements that are wanted where nothing is to be sorted.
 fn as_they_are(
     reader: &Reader<'_, '_>,
     entry: &Entry,
@@ -161,8 +161,8 @@ fn as_they_are(
     Ok(elements)
 }
 
-/// What is to be stored: elements, or in the place of each what the GET patterns say of it, empty
-/// where they say nothing.
+/// Returns what is to be stored: elements, or in the place of each what the GET patterns say of it,
+/// empty where they say nothing.
 pub(super) fn values(
     reader: &mut Reader<'_, '_>,
     options: &Options<'_>,

@@ -18,12 +18,12 @@ pub(super) enum Weight {
 pub(super) struct Row {
     pub(super) element: Bytes,
     pub(super) weight: Weight,
-    /// Where it stood, if that counts: equal texts keep their order.
+    /// Where it was, if that counts: equal texts keep their order.
     pub(super) place: u64,
 }
 
 impl Row {
-    /// The order of two rows of the same kind of weight. Rows that are equal hold the same.
+    /// Returns the order of two rows of the same kind of weight. Rows that are equal hold the same.
     fn order(&self, other: &Row, descending: bool) -> Ordering {
         let order = match (&self.weight, &other.weight) {
             (Weight::Number(number), Weight::Number(others)) => number
@@ -76,7 +76,7 @@ impl Rows {
         }
     }
 
-    /// The elements, in order, from number `first` on.
+    /// Returns the elements, in order, from number `first` on.
     pub(super) fn finish(mut self, first: u64) -> Vec<Bytes> {
         self.cut();
         let descending = self.descending;
@@ -96,7 +96,7 @@ mod tests {
         Row { element: element.as_bytes().into(), weight: Weight::Number(number), place }
     }
 
-    /// Sorted as a whole.
+    /// Sorts as a whole.
     fn all(mut rows: Vec<Row>, descending: bool) -> Vec<Vec<u8>> {
         rows.sort_by(|a, b| a.order(b, descending));
         rows.into_iter().map(|row| row.element.to_vec()).collect()

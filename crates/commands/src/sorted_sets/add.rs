@@ -85,14 +85,14 @@ fn zincrby(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     add(call, txn, Options { increment: true, ..Options::default() }, &pairs)
 }
 
-/// The scores and members from this argument on.
+/// Returns the scores and members from this argument on.
 fn pairs<'a>(call: &Call<'a>, first: usize) -> Result<Vec<(f64, &'a [u8])>, Failure> {
     let pair =
         |pair: &[&'a [u8]]| Ok((resp::number::parse_f64(pair[0]).ok_or(NOT_FLOAT)?, pair[1]));
     call.args[first..].chunks_exact(2).map(pair).collect()
 }
 
-/// The options, and where the first score stands.
+/// Returns the options, and where the first score is.
 fn parse(call: &Call<'_>) -> Result<(Options, usize), Failure> {
     let (mut options, mut at) = (Options::default(), 2);
     while at < call.args.len() {
@@ -157,7 +157,7 @@ pub(crate) fn add(
 }
 
 impl Tally {
-    /// The score that a member gets, if it gets any.
+    /// Returns the score that a member gets, if it gets any.
     fn decide(&mut self, options: Options, old: Option<f64>, given: f64) -> Option<f64> {
         self.score = None;
         let Some(old) = old else {

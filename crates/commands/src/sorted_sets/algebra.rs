@@ -171,7 +171,7 @@ enum Operation {
     Cardinality,
 }
 
-/// What a request says beside its keys.
+/// What a request says in addition to its keys.
 struct Options {
     weights: Vec<f64>,
     aggregate: Aggregate,
@@ -197,8 +197,8 @@ fn keep(call: &mut Call<'_>, txn: &mut Txn<'_>, operation: Operation) -> Done {
     Ok(())
 }
 
-/// The members that a request makes of its keys, in their order, and whether it asks for the
-/// scores.
+/// Returns the members that a request makes of its keys, in their order, and whether it asks for
+/// the scores.
 fn combine(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
@@ -246,7 +246,7 @@ fn combine(
     Ok((members, options.with_scores))
 }
 
-/// The options from this argument on, for this many keys.
+/// Returns the options from this argument on, for this many keys.
 fn parse(
     call: &Call<'_>,
     from: usize,

@@ -26,7 +26,7 @@ impl ScoreRange {
         Ok(ScoreRange { min, max })
     }
 
-    /// The ranks of the members in it.
+    /// Returns the ranks of the members in it.
     pub(super) fn ranks(&self, sorted_set: &SortedSetRef<'_>) -> Result<Range<u64>, Error> {
         let start = sorted_set.count_below(self.min.score, self.min.excluded)?;
         let end = sorted_set.count_below(self.max.score, !self.max.excluded)?;
@@ -43,8 +43,8 @@ impl ScoreBound {
     }
 }
 
-/// What C's `strtod` makes of a text that it reads to the end: more than a score may be. No text at
-/// all is 0, white space may stand before, and what is too large is infinite.
+/// Returns what C's `strtod` makes of a text that it reads to the end: more than a score may be. No
+/// text at all is 0, white space may stand before, and what is too large is infinite.
 fn number(text: &[u8]) -> Option<f64> {
     if text.is_empty() {
         return Some(0.0);
@@ -81,7 +81,8 @@ impl<'a> LexRange<'a> {
         Ok(LexRange { min, max })
     }
 
-    /// The ranks of the members in it, as they are found from the side that one begins with.
+    /// Returns the ranks of the members in it, as they are found from the side that one begins
+    /// with.
     pub(super) fn ranks(
         &self,
         sorted_set: &SortedSetRef<'_>,

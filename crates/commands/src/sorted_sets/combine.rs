@@ -62,7 +62,7 @@ enum Source<'t> {
 }
 
 impl<'t> Input<'t> {
-    /// The set or sorted set of an entry; a key that is not there has no members.
+    /// Returns the set or sorted set of an entry; a key that is not there has no members.
     pub(super) fn read(txn: &'t Txn<'_>, entry: Option<&Entry>) -> Result<Input<'t>, Failure> {
         let source = match entry {
             None => Source::Absent,
@@ -102,7 +102,7 @@ impl<'t> Input<'t> {
         Ok(())
     }
 
-    /// A first score, weighed.
+    /// Returns a first score, weighed.
     fn weighed(&self, score: f64) -> f64 {
         let weighed = self.weight * score;
         if weighed.is_nan() { 0.0 } else { weighed }

@@ -64,7 +64,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
 /// Members with their scores.
 pub(crate) type Scored = Vec<(Vec<u8>, f64)>;
 
-/// The sorted set at a key, for a command that reads.
+/// Returns the sorted set at a key, for a command that reads.
 fn sorted_set_at<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,
@@ -76,7 +76,7 @@ fn sorted_set_at<'t>(
     }
 }
 
-/// The sorted set at the command's key, for a command that reads.
+/// Returns the sorted set at the command's key, for a command that reads.
 pub(crate) fn sorted_set<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,
@@ -84,13 +84,13 @@ pub(crate) fn sorted_set<'t>(
     sorted_set_at(call, txn, &call.key(0))
 }
 
-/// The header of a reply of this many members, each to be written by [`reply_member`].
+/// Writes the header of a reply of this many members, each to be written by [`reply_member`].
 fn reply_header(call: &mut Call<'_>, count: usize, with_scores: bool) {
     let flat = with_scores && call.out.protocol() == resp::Protocol::Resp2;
     call.out.array(if flat { 2 * count } else { count });
 }
 
-/// A member, with its score if asked for: a pair of its own in RESP3.
+/// Writes a member, with its score if asked for: a pair of its own in RESP3.
 fn reply_member(call: &mut Call<'_>, member: &[u8], score: f64, with_scores: bool) {
     if with_scores && call.out.protocol() == resp::Protocol::Resp3 {
         call.out.array(2);

@@ -21,7 +21,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// The command that takes from there.
+    /// Returns the command that takes from there.
     pub(crate) fn command(self) -> &'static [u8] {
         match self {
             End::Min => b"ZPOPMIN",
@@ -154,7 +154,7 @@ pub(crate) fn take(
     Ok(Some(taken))
 }
 
-/// The reply of ZMPOP and its blocking form: the key, and what was taken off it.
+/// Writes the reply of ZMPOP and its blocking form: the key, and what was taken off it.
 pub(crate) fn reply_from(out: &mut Writer, key: &Key<'_>, taken: &Scored) {
     out.array(2);
     out.bulk(key.bytes());
@@ -172,7 +172,7 @@ fn reply_pairs(out: &mut Writer, taken: &Scored, nested: bool) {
     }
 }
 
-/// What stands from the number of keys on: which end, and how many.
+/// Returns what is from the number of keys on: which end, and how many.
 pub(crate) fn parse_many(call: &Call<'_>, at: usize) -> Result<(End, u64), Failure> {
     let keys = parse_i64(call.args[at]).filter(|&keys| keys > 0);
     let keys = keys.ok_or("ERR numkeys should be greater than 0")?;

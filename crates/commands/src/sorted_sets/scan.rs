@@ -57,7 +57,7 @@ fn zscan(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// The integer that a score is, where Redis takes it for one: up to 2^62.
+/// Returns the integer that a score is, where Redis takes it for one: up to 2^62.
 fn whole(score: f64) -> Option<i64> {
     const MOST: f64 = (1_u64 << 62) as f64;
     ((-MOST..=MOST).contains(&score) && score.fract() == 0.0).then_some(score as i64)

@@ -20,7 +20,7 @@ pub(super) enum By {
 /// What a command's name leaves open.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
-    /// Where the key of the sorted set stands.
+    /// Where the key of the sorted set is.
     pub(super) key: usize,
     /// `None`: the request may say so.
     pub(super) by: Option<By>,
@@ -46,7 +46,7 @@ pub(super) struct Selection<'a> {
     count: i64,
 }
 
-/// The options behind the ends.
+/// The options after the ends.
 struct Options {
     by: Option<By>,
     backwards: Option<bool>,
@@ -80,7 +80,7 @@ impl<'a> Selection<'a> {
         Ok(Selection { ends, backwards, with_scores, offset, count })
     }
 
-    /// The first rank to show, and how many.
+    /// Returns the first rank to show, and how many.
     pub(super) fn ranks(&self, sorted_set: &SortedSetRef<'_>) -> Result<(u64, u64), Error> {
         let len = sorted_set.len();
         let range = match &self.ends {
@@ -91,7 +91,7 @@ impl<'a> Selection<'a> {
             Ends::Score(range) => range.ranks(sorted_set)?,
             Ends::Lex(range) => range.ranks(sorted_set, self.backwards)?,
         };
-        // A negative offset is behind any end, as it is in Redis.
+        // A negative offset is after any end, as it is in Redis.
         let skipped = u64::try_from(self.offset).unwrap_or(u64::MAX).min(range.end - range.start);
         let most = u64::try_from(self.count).unwrap_or(u64::MAX);
         let count = most.min(range.end - range.start - skipped);
@@ -131,7 +131,8 @@ impl Options {
     }
 }
 
-/// The ranks from one index to another, both included, of which a negative one counts from the end.
+/// Returns the ranks from one index to another, both included, of which a negative one counts from
+/// the end.
 pub(super) fn span(start: i64, stop: i64, len: u64) -> Range<u64> {
     let place =
         |index: i64| -> i64 { if index < 0 { index.saturating_add_unsigned(len) } else { index } };

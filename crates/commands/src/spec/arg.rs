@@ -4,7 +4,7 @@
 /// What an argument is.
 #[derive(Clone, Copy, Debug)]
 pub enum ArgKind {
-    /// Any bytes.
+    /// Describes an argument of any bytes.
     String,
     /// A signed integer.
     Integer,
@@ -63,74 +63,74 @@ const fn arg(name: &'static str, kind: ArgKind) -> Arg {
     }
 }
 
-/// A key, found by key spec number `spec`.
+/// Returns a key, found by key spec number `spec`.
 pub const fn key(name: &'static str, spec: i32) -> Arg {
     arg(name, ArgKind::Key(spec))
 }
-/// Any bytes.
+/// Describes an argument of any bytes.
 pub const fn string(name: &'static str) -> Arg {
     arg(name, ArgKind::String)
 }
-/// An integer.
+/// Returns an integer.
 pub const fn integer(name: &'static str) -> Arg {
     arg(name, ArgKind::Integer)
 }
-/// A floating point number.
+/// Returns a floating point number.
 pub const fn double(name: &'static str) -> Arg {
     arg(name, ArgKind::Double)
 }
-/// A glob pattern.
+/// Returns a glob pattern.
 pub const fn pattern(name: &'static str) -> Arg {
     arg(name, ArgKind::Pattern)
 }
-/// A pattern of names of keys, which key spec number `spec` speaks of.
+/// Returns a pattern of names of keys, which key spec number `spec` speaks of.
 pub const fn key_pattern(name: &'static str, spec: i32) -> Arg {
     arg(name, ArgKind::KeyPattern(spec))
 }
-/// A point in time.
+/// Returns a point in time.
 pub const fn unix_time(name: &'static str) -> Arg {
     arg(name, ArgKind::UnixTime)
 }
-/// A word by itself.
+/// Returns a word by itself.
 pub const fn token(name: &'static str, token: &'static str) -> Arg {
     arg(name, ArgKind::PureToken).token(token)
 }
-/// One of several.
+/// Returns one of several.
 pub const fn oneof(name: &'static str, of: &'static [Arg]) -> Arg {
     arg(name, ArgKind::OneOf(of))
 }
-/// Several that belong together.
+/// Describes several that belong together.
 pub const fn block(name: &'static str, of: &'static [Arg]) -> Arg {
     arg(name, ArgKind::Block(of))
 }
 
 impl Arg {
-    /// Preceded by this word.
+    /// Says that this word precedes it.
     pub const fn token(mut self, token: &'static str) -> Arg {
         self.token = token;
         self
     }
-    /// Known since this version.
+    /// Says since which version it is known.
     pub const fn since(mut self, version: &'static str) -> Arg {
         self.since = version;
         self
     }
-    /// Deprecated since this version.
+    /// Says since which version it is deprecated.
     pub const fn deprecated(mut self, version: &'static str) -> Arg {
         self.deprecated = version;
         self
     }
-    /// Described by this sentence.
+    /// Adds a sentence that describes it.
     pub const fn summary(mut self, summary: &'static str) -> Arg {
         self.summary = summary;
         self
     }
-    /// May be left out.
+    /// Says that it may be left out.
     pub const fn optional(mut self) -> Arg {
         self.is_optional = true;
         self
     }
-    /// May be repeated.
+    /// Says that it may be repeated.
     pub const fn multiple(mut self) -> Arg {
         self.is_multiple = true;
         self

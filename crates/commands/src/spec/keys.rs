@@ -1,7 +1,7 @@
 //! Where a command's keys stand among its arguments, and what it does with them.
 //!
 //! The positions serve twice: to lock the shards of a command's keys before it runs, and for
-//! COMMAND GETKEYS and INFO. A spec is a beginning (a fixed index, or behind a keyword) and a way
+//! COMMAND GETKEYS and INFO. A spec is a beginning (a fixed index, or after a keyword) and a way
 //! on from there (a range with a step, or a count given as an argument), as in Redis 7.
 
 /// The value is read, and the key stays.
@@ -53,7 +53,7 @@ pub type KeyPlace = fn(&[&[u8]]) -> Option<usize>;
 pub enum Begin {
     /// At this argument (the command's name is 0).
     Index(usize),
-    /// Behind this word, searched from the given argument on (from the end when negative).
+    /// After this word, searched from the given argument on (from the end when negative).
     Keyword(&'static str, i32),
     /// Not known from the description.
     Unknown,
@@ -102,7 +102,7 @@ pub struct KeySpec {
 }
 
 impl KeySpec {
-    /// A spec from its parts.
+    /// Returns a spec from its parts.
     pub const fn new(begin: Begin, find: Find, flags: u16) -> KeySpec {
         KeySpec { begin, find, flags, notes: "", locate: None }
     }
@@ -110,24 +110,24 @@ impl KeySpec {
     pub const fn unknown(flags: u16) -> KeySpec {
         KeySpec::new(Begin::Unknown, Find::Unknown, flags)
     }
-    /// One key at `index`.
+    /// Returns one key at `index`.
     pub const fn one(index: usize, flags: u16) -> KeySpec {
         KeySpec::range(index, 0, 1, flags)
     }
-    /// Every `step`th argument from `index` to the end.
+    /// Returns every `step`th argument from `index` to the end.
     pub const fn rest(index: usize, step: usize, flags: u16) -> KeySpec {
         KeySpec::range(index, -1, step, flags)
     }
-    /// From `index` to `index + last`, or to the end and back when `last` is negative.
+    /// Describes keys from `index` to `index + last`, or from the end when `last` is negative.
     pub const fn range(index: usize, last: i32, step: usize, flags: u16) -> KeySpec {
         KeySpec::new(Begin::Index(index), Find::Range { last, step, limit: 0 }, flags)
     }
-    /// With a remark.
+    /// Adds a remark.
     pub const fn notes(mut self, notes: &'static str) -> KeySpec {
         self.notes = notes;
         self
     }
-    /// With a function that tells where the key is.
+    /// Adds a function that finds where the key is.
     pub const fn located_by(mut self, place: KeyPlace) -> KeySpec {
         self.locate = Some(place);
         self
@@ -207,7 +207,7 @@ fn count(arg: &[u8]) -> Option<usize> {
     text.parse::<u32>().ok().filter(|n| *n > 0).map(|n| n as usize)
 }
 
-/// The first key, last key and step of COMMAND INFO's old form; zeros when it cannot say.
+/// Returns the first key, last key and step of COMMAND INFO's old form; zeros when it cannot say.
 pub fn legacy_range(keys: &[KeySpec]) -> (i32, i32, i32) {
     if let [KeySpec { begin: Begin::Index(first), find: Find::Range { last, step, .. }, .. }] = keys
     {
@@ -233,7 +233,7 @@ fn absolute(first: i32, last: i32, step: i32) -> (i32, i32, i32) {
     (first, if last >= 0 { last + first } else { last }, step)
 }
 
-/// Whether the positions cannot be told by a fixed range alone.
+/// Returns true if the positions cannot be told by a fixed range alone.
 pub fn movable(keys: &[KeySpec]) -> bool {
     keys.iter().any(|k| {
         !matches!((k.begin, k.find), (Begin::Index(_), Find::Range { .. }))

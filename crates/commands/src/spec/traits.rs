@@ -1,4 +1,5 @@
-//! What the engine has to know of a command beside its flags. COMMAND INFO does not print these.
+//! What the engine has to know of a command in addition to its flags. COMMAND INFO does not print
+//! these.
 
 /// A client of RESP2 may use it while it listens to channels.
 pub const FOR_LISTENERS: u32 = 1 << 0;

@@ -91,7 +91,7 @@ fn xadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// The ID of the next entry.
+/// Returns the ID of the next entry.
 fn next(call: &Call<'_>, wanted: Wanted, head: &StreamHead) -> Result<StreamId, Failure> {
     const SMALL: &str =
         "ERR The ID specified in XADD is equal or smaller than the target stream top item";

@@ -8,7 +8,7 @@ const INVALID: &str = "ERR Invalid stream ID specified as stream command argumen
 /// Redis reads no more of an ID.
 const LONGEST: usize = 127;
 
-/// What stands for an ID in XADD: `<ms>-<seq>`, or `<ms>-*`.
+/// What represents an ID in XADD: `<ms>-<seq>`, or `<ms>-*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// The time, and a sequence number as it comes.
@@ -19,7 +19,7 @@ pub(super) enum Wanted {
     Exactly(StreamId),
 }
 
-/// An ID; where there is no sequence number, it is `missing`.
+/// Returns an ID; where there is no sequence number, it is `missing`.
 pub(super) fn strict(word: &[u8], missing: u64) -> Result<StreamId, Failure> {
     let number = |text| number(text).ok_or(Failure::from(INVALID));
     if word.len() > LONGEST {
@@ -33,7 +33,7 @@ pub(super) fn strict(word: &[u8], missing: u64) -> Result<StreamId, Failure> {
     }
 }
 
-/// An ID, or `-` and `+` for the least and the greatest.
+/// Returns an ID, or `-` and `+` for the least and the greatest.
 pub(super) fn any(word: &[u8], missing: u64) -> Result<StreamId, Failure> {
     match word {
         b"-" => Ok(StreamId::MIN),
@@ -42,7 +42,7 @@ pub(super) fn any(word: &[u8], missing: u64) -> Result<StreamId, Failure> {
     }
 }
 
-/// An ID that XADD is given.
+/// Returns an ID that XADD is given.
 pub(super) fn wanted(word: &[u8]) -> Result<Wanted, Failure> {
     match word.strip_suffix(b"-*") {
         _ if word == b"*" => Ok(Wanted::Any),
@@ -54,7 +54,7 @@ pub(super) fn wanted(word: &[u8]) -> Result<Wanted, Failure> {
     }
 }
 
-/// One end of an interval, and whether it is left out.
+/// Returns one end of an interval, and whether it is left out.
 pub(super) fn bound(word: &[u8], missing: u64) -> Result<(StreamId, bool), Failure> {
     match word.strip_prefix(b"(") {
         Some(id) if !id.is_empty() => Ok((strict(id, missing)?, true)),
@@ -62,7 +62,7 @@ pub(super) fn bound(word: &[u8], missing: u64) -> Result<(StreamId, bool), Failu
     }
 }
 
-/// A number as C reads it: with spaces and a sign in front, and zeros.
+/// Returns a number as C reads it: with spaces and a sign in front, and zeros.
 fn number(text: &[u8]) -> Option<u64> {
     if let Some(int) = resp::number::parse_i64(text) {
         return u64::try_from(int).ok();

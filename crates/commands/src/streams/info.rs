@@ -112,7 +112,7 @@ fn xinfo_stream(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// What COUNT says.
+/// Returns what COUNT says.
 fn shown(call: &Call<'_>) -> Result<u64, Failure> {
     match call.args.len() {
         4 => Ok(SHOWN),
@@ -121,7 +121,7 @@ fn shown(call: &Call<'_>) -> Result<u64, Failure> {
     }
 }
 
-/// Redis's tree of nodes has one more than keys.
+/// Writes what both forms begin with. Redis's tree of nodes has one node more than keys.
 fn head(call: &mut Call<'_>, stream: &StreamRef<'_>) -> Done {
     let (head, nodes) = (stream.head(), stream.nodes());
     let first = stream.first_id()?.unwrap_or(StreamId::MIN);

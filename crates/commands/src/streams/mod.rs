@@ -1,4 +1,4 @@
-//! Streams: entries in the order of their IDs, and groups of consumers.
+//! Streams: entries in the order of their IDs, and consumer groups.
 
 mod add;
 mod groups;
@@ -35,7 +35,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &trim::XTRIM,
 ];
 
-/// The stream at the command's key number `n`, for a command that reads.
+/// Returns the stream at the command's key number `n`, for a command that reads.
 fn stream<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,
@@ -47,7 +47,7 @@ fn stream<'t>(
     }
 }
 
-/// The stream at the command's key, for a command that writes: an expired key is deleted.
+/// Returns the stream at the command's key, for a command that writes: an expired key is deleted.
 fn stream_mut<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<StreamRef<'t>>, Failure> {
     match txn.find_mut(call.db(), &call.key(0))? {
         Some(entry) => Ok(Some(txn.stream(&entry)?)),
@@ -55,7 +55,7 @@ fn stream_mut<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<Stream
     }
 }
 
-/// A subcommand was not given what it needs.
+/// Returns the failure of a subcommand that was not given what it needs.
 fn unknown(call: &Call<'_>) -> Failure {
     let container = call.args[0].to_ascii_uppercase();
     let parts: [&[u8]; 5] = [

@@ -78,7 +78,7 @@ fn xrevrange(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     range(call, txn, true)
 }
 
-/// The IDs from one word to another.
+/// Returns the IDs from one word to another.
 pub(super) fn interval(
     start: &[u8],
     end: &[u8],

@@ -67,7 +67,7 @@ fn xread(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Replies with the name of a stream and its entries behind an ID; `false` where there are none.
+/// Replies with the name of a stream and its entries after an ID; `false` where there are none.
 fn newer(
     out: &mut Writer,
     name: &[u8],
@@ -91,7 +91,7 @@ fn newer(
     Ok(any)
 }
 
-/// What a client waits for: entries behind an ID, of the first stream that gets any.
+/// What a client waits for: entries after an ID, of the first stream that gets any.
 struct Newer {
     after: Vec<(Box<[u8]>, StreamId)>,
     most: u64,
@@ -120,7 +120,7 @@ impl BlockedOperation for Newer {
     }
 }
 
-/// XREAD and XREADGROUP are allowed from scripts, which cannot wait.
+/// Returns the error of a script that wants to wait: XREAD itself is allowed.
 fn blocks_in_script(call: &Call<'_>) -> Failure {
     let name = call.args[0];
     let rest = b" command is not allowed with BLOCK option from scripts";
@@ -130,7 +130,7 @@ fn blocks_in_script(call: &Call<'_>) -> Failure {
 /// The most entries for a client that waited and did not say how many it wants.
 pub(super) const BLOCKED: u64 = 1000;
 
-/// What stands before the IDs.
+/// What is before the IDs.
 pub(super) struct Options<'a> {
     /// The most entries of each stream; 0 for all.
     pub(super) most: u64,
@@ -140,7 +140,7 @@ pub(super) struct Options<'a> {
     pub(super) group: Option<(&'a [u8], &'a [u8])>,
     /// Whether nothing becomes pending.
     pub(super) no_ack: bool,
-    /// Where the first key stands.
+    /// Where the first key is.
     pub(super) first: usize,
     pub(super) streams: usize,
 }

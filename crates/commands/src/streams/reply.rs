@@ -5,7 +5,7 @@ use resp::Writer;
 
 use crate::failure::Failure;
 
-/// An ID as clients read it.
+/// Returns an ID as clients read it.
 pub(super) fn text(id: StreamId) -> String {
     format!("{}-{}", id.ms, id.seq)
 }
@@ -14,7 +14,7 @@ pub(super) fn id(out: &mut Writer, id: StreamId) {
     out.bulk(text(id));
 }
 
-/// An ID with the fields and values of its entry.
+/// Writes an ID with the fields and values of its entry.
 pub(super) fn entry(out: &mut Writer, entry: &StreamEntry<'_>) {
     out.array(2);
     id(out, entry.id());
@@ -25,7 +25,7 @@ pub(super) fn entry(out: &mut Writer, entry: &StreamEntry<'_>) {
     }
 }
 
-/// The entry of an ID; `false`, and no reply, where there is none.
+/// Returns the entry of an ID; `false`, and no reply, where there is none.
 pub(super) fn entry_of(
     out: &mut Writer,
     stream: &StreamRef<'_>,
@@ -40,7 +40,7 @@ pub(super) fn entry_of(
     Ok(any)
 }
 
-/// Up to `most` entries of some IDs; 0 for all.
+/// Returns up to `most` entries of some IDs; 0 for all.
 pub(super) fn entries(
     out: &mut Writer,
     stream: &StreamRef<'_>,

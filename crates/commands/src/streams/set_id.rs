@@ -59,7 +59,7 @@ fn xsetid(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// The number of entries ever added, and the greatest ID ever taken out.
+/// Returns the number of entries ever added, and the greatest ID ever taken out.
 fn options(call: &Call<'_>, last: StreamId) -> Result<(Option<u64>, Option<StreamId>), Failure> {
     let (mut added, mut deleted, mut at) = (None, None, 3);
     while at < call.args.len() {

@@ -61,7 +61,8 @@ fn xtrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// The trim that has the same effect at any time: its result in the place of what is done about.
+/// Returns the trim that has the same effect at any time: its result in the place of what is done
+/// about.
 pub(super) fn exact(trim: StreamTrim, stream: &StreamRef<'_>) -> Result<Vec<Vec<u8>>, Failure> {
     let (word, bound) = match trim.bound {
         StreamBound::Len(most) => {
@@ -76,13 +77,13 @@ pub(super) fn exact(trim: StreamTrim, stream: &StreamRef<'_>) -> Result<Vec<Vec<
     Ok(vec![word.into(), b"=".to_vec(), bound.into_bytes()])
 }
 
-/// What stands between the key and the entry of XADD, or behind the key of XTRIM.
+/// What is between the key and the entry of XADD, or after the key of XTRIM.
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) trim: Option<StreamTrim>,
     pub(super) make: bool,
     pub(super) id: Wanted,
-    /// Where the ID stands, or the end.
+    /// Where the ID is, or the end.
     pub(super) id_at: usize,
 }
 
@@ -137,7 +138,7 @@ fn length(call: &Call<'_>, at: usize) -> Result<StreamBound, Failure> {
     }
 }
 
-/// How many entries may go.
+/// Returns how many entries may go.
 fn most(
     call: &Call<'_>,
     trims: bool,

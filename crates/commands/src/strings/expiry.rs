@@ -17,7 +17,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// The option of this name.
+    /// Returns the option of this name.
     pub(crate) fn named(word: &[u8]) -> Option<Unit> {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         match () {
@@ -29,13 +29,13 @@ impl Unit {
         }
     }
 
-    /// Whether it counts from 1970 and not from now.
+    /// Returns true if it counts from 1970 and not from now.
     pub(crate) fn is_absolute(self) -> bool {
         matches!(self, Unit::UnixSeconds | Unit::UnixMillis)
     }
 }
 
-/// The unix time in milliseconds that an expiry option names.
+/// Returns the unix time in milliseconds that an expiry option names.
 pub(super) fn expire_at(call: &Call<'_>, text: &[u8], unit: Unit) -> Result<u64, Failure> {
     let invalid = || {
         let name = call.command.spec.name;

@@ -48,7 +48,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &set::SETNX,
 ];
 
-/// Replies with bytes `from..to` of a string. Whoever is told of a failure takes back what was
+/// Replies with bytes `from..to` of a string. Whoever is told of a failure undoes what was
 /// written.
 fn reply_part(out: &mut Writer, value: &Str<'_>, from: usize, to: usize) -> Done {
     out.bulk_header(to - from);

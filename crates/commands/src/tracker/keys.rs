@@ -36,17 +36,17 @@ impl CachedKeys {
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many keys some client has.
+    /// Returns how many keys some client has.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Relaxed)
     }
 
-    /// How many copies clients have, each of one key.
+    /// Returns how many copies clients have, each of one key.
     pub(crate) fn copies(&self) -> usize {
         (0..self.shards.len()).map(|shard| self.readers(shard).copies).sum()
     }
 
-    /// Client `id` has the key.
+    /// Records that client `id` has the key.
     pub(crate) fn add(&self, shard: usize, key: &[u8], id: u64) {
         let mut readers = self.readers(shard);
         let Readers { ids: all, copies } = &mut *readers;

@@ -21,13 +21,13 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    /// Nobody, for a keyspace of this many shards.
+    /// Makes a tracker of nobody, for a keyspace of this many shards.
     pub(crate) fn new(shards: usize) -> Tracker {
         let (clients, prefixes) = (AtomicUsize::new(0), Prefixes::default());
         Tracker { clients, keys: CachedKeys::new(shards), prefixes }
     }
 
-    /// How many clients want to be told.
+    /// Returns how many clients want to be told.
     pub(crate) fn clients(&self) -> usize {
         self.clients.load(Relaxed)
     }

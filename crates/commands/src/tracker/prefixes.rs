@@ -16,7 +16,7 @@ pub(crate) struct Prefixes {
 }
 
 impl Prefixes {
-    /// How many there are.
+    /// Returns how many there are.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Relaxed)
     }

@@ -98,7 +98,7 @@ fn check(session: &Session, options: TrackingOptions, prefixes: &[&[u8]]) -> Don
     if options.broadcast { check_overlap(session, prefixes) } else { Ok(()) }
 }
 
-/// A key must not begin in two of a client's ways.
+/// Refuses prefixes of which one begins with another: a key must not begin with two.
 fn check_overlap(session: &Session, prefixes: &[&[u8]]) -> Done {
     let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
     for (at, prefix) in prefixes.iter().enumerate() {

@@ -30,7 +30,8 @@ pub(crate) const CLIENT_TRACKINGINFO: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
-/// The client that is told in its place, as replies give it: 0 for none, -1 while tracking is off.
+/// Returns the client that is told in its place, as replies give it: 0 for none, -1 while tracking
+/// is off.
 fn redirect(call: &Call<'_>) -> i64 {
     call.session.client.tracking.redirect().map_or(-1, |id| id as i64)
 }

@@ -12,16 +12,16 @@
 //! **By prefix.** In broadcasting mode nothing is remembered: the client is told of all changes of
 //! keys that begin as it said ([`crate::tracker`]), those of one transaction in one message.
 //!
-//! **Why no change is missed.** A read is remembered under the lock of its key's shard, by the
+//! **Why no change escapes.** A read is remembered under the lock of its key's shard, by the
 //! transaction that reads. Whoever changes the key holds that lock from before the change until its
 //! clients were told: it comes before, and the client has read what it left, or after, and finds
 //! the client in the table. The list of changes that it goes by is kept from when a client begins
 //! to track ([`keyspace::Keyspace::follow`]), which is before it reads.
 //!
-//! **Order within a connection.** A message goes through the client's inbox, behind the replies of
+//! **Order within a connection.** A message goes through the client's inbox, after the replies of
 //! commands that were executed before: a client is told of its own change, and of a change of what
 //! it read, after the reply. Of a transaction's commands each is taken by itself: what was read
-//! behind a change is good.
+//! after a change is good.
 
 mod caching;
 mod command;
@@ -59,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// The client is told of nothing more. The keys that it has are forgotten when they change.
+    /// Notifies the client of nothing more. The keys that it has are forgotten when they change.
     pub(crate) fn end_tracking(&self, session: &mut Session) {
         session.caching = false;
         if !session.client.tracking.is_on() {

@@ -86,13 +86,13 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     engine.unlocked(call)
 }
 
-/// The database that a step selects.
+/// Returns the database that a step selects.
 fn selected(engine: &Engine, step: &Step<'_>) -> Option<Db> {
     let number = step.args.get(1).filter(|_| step.command.spec.is(SELECTS))?;
     engine.config().database(resp::number::parse_i64(number)?.try_into().ok()?)
 }
 
-/// Whether a key changed that the session watches.
+/// Returns true if a key changed that the session watches.
 fn is_broken(call: &Call<'_>, txn: &Txn<'_>) -> bool {
     call.session.is_touched() || call.session.watches.iter().any(|watch| txn.has_expired(watch))
 }

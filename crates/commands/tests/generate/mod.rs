@@ -58,12 +58,12 @@ const STREAMS: &[&str] = &["x1", "x2", "{a}x"];
 /// IDs that an entry is given: no time of day, which two servers tell differently.
 const NEW_IDS: &[&str] =
     &["5-*", "5-*", "5-*", "5-*", "5-1", "5-3", "5-9", "5", "6-*", "1-1", "0-*", "0-0", "+", "7-"];
-/// IDs that are there, more often than not, and what may stand for one.
+/// IDs that are there, more often than not, and what may represent one.
 const IDS: &[&str] = &[
     "5-1", "5-2", "5-3", "5-4", "5", "(5-1", "(5-3", "-", "+", "0", "0-0", "6", "$", ">", "5-9",
     "x", ">", ">",
 ];
-/// The command that makes room for as many as it is asked for at once.
+/// The command that makes space for as many as it is asked for at once.
 const COUNTED: &str = "xautoclaim";
 /// Of groups and of their consumers.
 const GROUPS: &[&str] = &["g", "g", "g", "group", ""];
@@ -140,7 +140,7 @@ const TIMES: &[&str] = &[
     "1.5",
     "",
 ];
-/// Of blocking commands, in seconds; never for ever.
+/// Of blocking commands, in seconds; never forever.
 const TIMEOUTS: &[&str] =
     &["0.001", "0.001", "0.001", "1e-3", "0.0011", "-1", "-0.5", "abc", "", "nan", "-inf", "1e300"];
 const UNIX_TIMES: &[&str] =

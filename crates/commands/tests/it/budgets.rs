@@ -2,7 +2,7 @@
 //!
 //! Every write command of the table must have a row here; one without fails the test. A command
 //! runs several times on new keys and the median is taken, since retiring a section of the log
-//! falls on some command now and then and has a budget of its own. Reads must cost nothing.
+//! falls on some command periodically and has a budget of its own. Reads must cost nothing.
 
 use crate::generate;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use commands::{Engine, EngineOptions, Run};
 use fastrand::Rng;
 use pmem::{Counters, counters};
 
-/// What one execution may cost at most. `#` stands for the number of the round, `$` for 32 bytes,
+/// What one execution may cost at most. `#` represents the number of the round, `$` for 32 bytes,
 /// `^` before a key for what DUMP answers for it (before FUNCTION: what FUNCTION DUMP answers), `&`
 /// before a name for the code of a library.
 struct Budget {
@@ -35,7 +35,7 @@ const fn row(
     Budget { name, before, run, lines }
 }
 
-/// Lines of a record beside new bytes, as the design bounds them.
+/// Lines of a record in addition to new bytes, as the design bounds them.
 const RECORD: u64 = 2;
 /// Lines of an entry with a short key and 32 bytes of value, wherever it starts.
 const ENTRY: u64 = 3;
@@ -44,14 +44,14 @@ const V: &str = "0123456789abcdef0123456789abcdef";
 
 /// Lines of the block of a small collection with one element of 32 bytes.
 const BLOCK: u64 = 2;
-/// A hash that is kept as a table: `%` stands for 2000 bytes.
+/// A hash that is kept as a table: `%` represents 2000 bytes.
 const LARGE_HASH: &str = "HSET key:# f %";
 /// One of which a field has a time.
 const TIMED_HASH: &str = "HSETEX key:# EX 100 FIELDS 2 f % g $";
 /// Lines of the first time in a table: the leaf of a tree, and the place in the index of expiry
 /// times.
 const TIMED: u64 = NEW + 8 + 2;
-/// Lines of the code of a library, beside those of a short value.
+/// Lines of the code of a library, in addition to those of a short value.
 const LIBRARY: u64 = 2;
 /// Lines of a segment of an index: few libraries are in one, and the first of a shard makes it.
 const SEGMENT: u64 = 32;
@@ -68,12 +68,12 @@ const PLACES: &[&str] = &["GEOADD {#}a 13.36 38.11 $"];
 
 /// A list of three elements in one node.
 const LIST: &[&str] = &["RPUSH key:# $ b c"];
-/// One of several nodes, with long elements between: `%` stands for 2000 bytes.
+/// One of several nodes, with long elements between: `%` represents 2000 bytes.
 const LONG_LIST: &[&str] = &["RPUSH key:# a % % % % % % % % % % % % b", "LPUSH key:# a"];
 
 /// A stream of three entries in one node.
 const STREAM: &[&str] = &["XADD key:# 1-1 f $", "XADD key:# 1-2 f b", "XADD key:# 1-3 f c"];
-/// One of many nodes, with long entries: `%` stands for 2000 bytes.
+/// One of many nodes, with long entries: `%` represents 2000 bytes.
 const LONG_STREAM: &[&str] = &[
     "XADD key:# 1-1 f %",
     "XADD key:# 1-2 f %",
@@ -97,7 +97,7 @@ const PENDING: u64 = 1;
 const LEAF: u64 = 9;
 /// Lines of a record that changes two trees.
 const TREES: u64 = 6;
-/// Lines of a record of a stream: its head beside the node.
+/// Lines of a record of a stream: its head next to the node.
 const STREAM_RECORD: u64 = 4;
 /// Lines of a stream's head with those of its first node.
 const STREAM_BLOCKS: u64 = 4;

@@ -48,7 +48,7 @@ const EXTENDED: &[&str] = &["zrank", "zrevrank"];
 /// Commands whose reply has no order in a table.
 const UNORDERED: &[&str] =
     &["keys", "hgetall", "hkeys", "hvals", "smembers", "sinter", "sunion", "sdiff"];
-/// Commands that would leave little data behind, were they as frequent as the others.
+/// Commands that would leave little data, were they as frequent as the others.
 const RARE: &[&str] = &["flushall", "flushdb", "swapdb", "reset", "select"];
 /// Commands of the group `server` that are about data.
 const DATA: &[&str] = &["flushall", "flushdb", "swapdb"];
@@ -172,7 +172,7 @@ fn close(ours: &Reply, theirs: &Reply) -> bool {
     }
 }
 
-/// Whether Redis has had the command since a later version than the server's.
+/// Returns true if Redis has had the command since a later version than the server's.
 fn is_later(spec: &CommandSpec) -> bool {
     ["7.2.0", "7.4.0", "8.0.0"].contains(&spec.since)
 }
@@ -225,7 +225,7 @@ fn sequence(protocol: &str, seed: u64) {
             None => request(spec, &mut random),
         };
         if spec.name.starts_with("sort") {
-            // There a SORT takes the error that an earlier number out of range left behind for its
+            // There a SORT takes the error that an earlier number out of range left  for its
             // own.
             both.text("ZADD nothing XX 0.5 m");
         }

@@ -1,5 +1,5 @@
-//! DUMP and RESTORE beside redis-server: what one of them dumps the other restores, and it is the
-//! same value.
+//! DUMP and RESTORE compared with redis-server: what one of them dumps the other restores, and it
+//! is the same value.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use testkit::{Launch, Reply};
 
 const NOW: u64 = 1_700_000_000_000;
 
-/// Lines that make values of every type and encoding, at the limits of each: `%` stands for 65
+/// Lines that make values of every type and encoding, at the limits of each: `%` represents 65
 /// bytes, `@` for 20000.
 const VALUES: &[&str] = &[
     "SET string hello",

@@ -276,7 +276,7 @@ fn the_encoding_is_listpackex_or_hashtable() {
     client.check("OBJECT ENCODING h", "\"hashtable\"");
 }
 
-/// After these lines, separated by `;`, the log holds these (behind the first SELECT).
+/// After these lines, separated by `;`, the log holds these (after the first SELECT).
 #[track_caller]
 fn logs(lines: &str, expected: &str) {
     let mut server = server();

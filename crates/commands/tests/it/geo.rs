@@ -1,11 +1,12 @@
-//! Places and searches beside those of a real server: everywhere on the Earth, the limits included.
+//! Places and searches compared with those of a real server: everywhere on the Earth, the limits
+//! included.
 
 use crate::support::wire::{Remote, describe, parse};
 use crate::support::{Client, engine};
 use fastrand::Rng;
 use testkit::Launch;
 
-/// A coordinate, on its limit now and then.
+/// A coordinate, on its limit periodically.
 fn coordinate(random: &mut Rng, limit: f64) -> f64 {
     match random.u8(..12) {
         0 => limit,

@@ -29,7 +29,7 @@ fn logged() -> Logged {
     Logged { engine: Arc::new(Engine::new(options)), log, clock }
 }
 
-/// After these lines, separated by `;`, the log holds these (behind the first SELECT).
+/// After these lines, separated by `;`, the log holds these (after the first SELECT).
 #[track_caller]
 fn check(lines: &str, expected: &str) {
     let logged = logged();

@@ -49,14 +49,14 @@ impl Pool {
         fs::read(&self.path).expect("the pool")
     }
 
-    /// Where the name of a key lies.
+    /// Where the name of a key is.
     fn place(&self, i: usize) -> usize {
         let name = name(i);
         let at = self.bytes().windows(name.len()).position(|text| text == name.as_bytes());
         at.expect("the key")
     }
 
-    /// Where the slot lies that leads to a key: its low bits are the entry's place.
+    /// Where the slot is that leads to a key: its low bits are the entry's place.
     fn slot(&self, i: usize) -> usize {
         let entry = (self.place(i) - 24) as u64;
         let leads = |word: &[u8]| {

@@ -48,7 +48,7 @@ const WAYS: [Way; 9] = [
 ];
 
 impl Way {
-    /// Whether it takes the key away; the others add to it.
+    /// Returns true if it takes the key away; the others add to it.
     fn deletes(self) -> bool {
         matches!(self, Way::Reader | Way::Expiry | Way::Eviction)
     }

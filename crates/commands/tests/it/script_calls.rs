@@ -1,5 +1,5 @@
-//! Scripts beside what they return: what they may call, what is counted, and what other clients
-//! see of them.
+//! What scripts do in addition to their results: what they may call, what is counted, and what
+//! other clients see of them.
 
 use std::sync::Arc;
 

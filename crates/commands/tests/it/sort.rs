@@ -160,7 +160,7 @@ fn numbers_are_what_strtod_reads_all_of() {
             let (ours, theirs) = (parse(&ours.raw(&words)), theirs.call(&words));
             assert_eq!(describe(&ours), describe(&theirs), "{}", text.escape_ascii());
         }
-        // It leaves no error number behind.
+        // It sets no error number.
         theirs.call(&[b"INCRBYFLOAT".to_vec(), b"n".to_vec(), b"1".to_vec()]);
     }
 }

@@ -1,5 +1,5 @@
-//! Large sorted sets beside those of a real server, and what a comparison cannot show: what is
-//! picked by chance, what a scan finds, what later versions of Redis added.
+//! Large sorted sets compared with those of a real server, and what a comparison cannot show: what
+//! is picked by chance, what a scan finds, what later versions of Redis added.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Groups of consumers: their requests and replies, and what a command log says of them.
+//! Consumer groups: their requests and replies, and what a command log says of them.
 
 use std::sync::Arc;
 

@@ -89,7 +89,7 @@ struct Case {
     after: Vec<Vec<Vec<u8>>>,
 }
 
-/// Whether the reply showed the write; it waits for it then.
+/// Returns true if the reply showed the write; it waits for it then.
 fn check(case: &Case) -> bool {
     let (mut with, mut without) = (Side::new(), Side::new());
     for side in [&mut with, &mut without] {
@@ -321,7 +321,7 @@ fn what_another_thread_writes_is_waited_for_as_soon_as_it_is_seen() {
     }
 }
 
-/// What is sent to a client beside its replies: how the client listens, and what tells it
+/// What is sent to a client in addition to its replies: how the client listens, and what tells it
 /// something.
 const SENT: &[(&str, &[&str])] = &[
     ("SUBSCRIBE c", &["SET a 2", "PUBLISH c it"]),

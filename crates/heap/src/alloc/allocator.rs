@@ -38,7 +38,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Block number `index`, which is at `at`. This span is number `span` of the list.
+    /// Returns block number `index`, which is at `at`. This span is number `span` of the list.
     #[inline(always)]
     fn place(&self, span: u32, at: u64, index: u32) -> BlockPlace {
         BlockPlace {

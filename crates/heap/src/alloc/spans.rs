@@ -83,7 +83,7 @@ impl FreeSpans {
         span.or_else(|| self.idle.pop_first())
     }
 
-    /// Free spans at hand.
+    /// Returns the number of free spans at hand.
     pub(crate) fn ready(&self) -> usize {
         self.free.len() + self.idle.len()
     }
@@ -99,8 +99,8 @@ impl FreeSpans {
         self.ready() + self.total.saturating_sub(self.cursor.max(self.suspect)) as usize
     }
 
-    /// Free spans that have their space, as far as is known: what the cursor has not met may be in
-    /// use, or a hole.
+    /// Returns how many free spans have their space, as far as is known: what the cursor has not
+    /// met may be in use, or a hole.
     fn with_space(&self) -> usize {
         self.ready() + (self.total - self.cursor) as usize
     }
@@ -414,7 +414,7 @@ impl SpanAllocator {
             && region.load(self.geometry.span_word(span)) == 0
     }
 
-    /// More free spans with space: of a hole, or of a new zone.
+    /// Adds free spans with space: of a hole, or of a new zone.
     fn refill(&self, region: &Region, inner: &mut FreeSpans) -> bool {
         match self.refill_hole(region, inner) {
             Refilled::Yes => true,

@@ -287,7 +287,7 @@ impl<'h> Ledger<'h> {
     }
 }
 
-/// Returns the bits of a word of a bitmap that stand for a block.
+/// Returns the bits of a word of a bitmap that represent a block.
 fn within(shape: &Class, word: usize) -> u64 {
     match shape.count as usize - 64 * word {
         64.. => u64::MAX,

@@ -3,8 +3,8 @@
 //! Entries and records are a few dozen bytes each. A crate for checksums is made for long input: it
 //! chooses an implementation in every call. The processor's own instruction needs one for eight
 //! bytes, each waiting three cycles for the one before. From [`LONG`] bytes on `crc-fast` is
-//! faster, since it multiplies polynomials in wide registers beside that: 4 KiB take 89 ns with it
-//! on a Zen 4, 184 ns in three interleaved checksums, 420 ns in one.
+//! faster, since it multiplies polynomials in wide registers in addition to that: 4 KiB take 89 ns
+//! with it on a Zen 4, 184 ns in three interleaved checksums, 420 ns in one.
 
 #![allow(unsafe_code, reason = "the processor's instruction is called where it was found")]
 

@@ -63,7 +63,8 @@ impl Default for Geometry {
 }
 
 impl Geometry {
-    /// For a machine with this many cores, and a pool that may grow to `limit` bytes.
+    /// Returns the geometry for a machine with this many cores, and a pool that may grow to `limit`
+    /// bytes.
     ///
     /// Two shards for each core, so that threads seldom want the same one, and no more: a
     /// transaction over many keys writes a record for each shard that it meets. From 4 to 64, and

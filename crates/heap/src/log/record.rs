@@ -145,7 +145,7 @@ pub(crate) fn checksum(record: &[u64]) -> u32 {
     crc32c(&bytes_of(record)[4..])
 }
 
-/// CRC-32C of words in little-endian order, continued from `crc`.
+/// Returns the CRC-32C of words in little-endian order, continued from `crc`.
 pub(crate) fn checksum_words(crc: u32, words: &[u64]) -> u32 {
     crc32c_append(crc, bytes_of(words))
 }

@@ -203,7 +203,7 @@ impl Ring {
         self.sections.iter().any(|section| !section.long.is_empty())
     }
 
-    /// Takes back the spans of a record that is not going to be placed.
+    /// Reclaims the spans of a record that is not going to be placed.
     pub(crate) fn take_next_long(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.next_long)
     }
@@ -268,7 +268,7 @@ pub(crate) fn read_header(region: &Region, at: u64, part_words: usize) -> Option
     RecordHeader::parse(&words, part_words)
 }
 
-/// All words of the record at `at`.
+/// Reads all words of the record at `at`.
 pub(crate) fn read_words(region: &Region, at: u64, words: usize, out: &mut Vec<u64>) {
     out.clear();
     out.extend((0..words as u64).map(|i| region.load(at + i * 8)));

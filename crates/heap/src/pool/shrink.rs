@@ -122,7 +122,7 @@ impl Heap {
 
     fn sweep_step(&self) -> bool {
         // Before the store is looked at: a loss that is resolved by then may have stopped it, and
-        // zeros stand for what was lost.
+        // zeros represent what was lost.
         let resolutions = self.region.resolutions();
         self.may_give_back() && self.went_on(self.spans.sweep(&self.region, resolutions))
     }

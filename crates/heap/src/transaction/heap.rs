@@ -179,7 +179,7 @@ impl Heap {
         self.next_lsn.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether writes are taken.
+    /// Returns whether writes are taken.
     pub(crate) fn check_open(&self) -> Result<(), CommitError> {
         if self.is_poisoned() {
             return Err(CommitError::Poisoned);

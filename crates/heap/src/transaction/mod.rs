@@ -6,9 +6,9 @@
 //! commit (`commit`, `commit_many`) works out what it will do (`plan`), writes one record
 //! (`write_record`), fences, and stores the words. `docs/commit-protocol.md` argues for this order.
 //!
-//! Beside that: blocks that are filled without the lock (`detached`), readers without the lock
-//! (`pins`, `pinned`), a view of the heap as it was (`snapshot`), copies in DRAM of what is read
-//! often (`read_cache`, `cached_reads`), and free spans that move from one shard to another
+//! In addition to that: blocks that are filled without the lock (`detached`), readers without the
+//! lock (`pins`, `pinned`), a view of the heap as it was (`snapshot`), copies in DRAM of what is
+//! read often (`read_cache`, `cached_reads`), and free spans that move from one shard to another
 //! (`span_transfer`).
 
 mod cached_reads;

@@ -41,7 +41,7 @@ pub(crate) fn make(heap: &Heap, shard: usize, state: &mut ShardState, kind: Reco
     }
 }
 
-/// A block that this transaction reserved and freed is not published.
+/// Leaves out blocks that this transaction reserved and freed.
 fn drop_own_frees(tx: &mut Tx) {
     if !tx.freed.iter().any(|freed| freed.own) {
         return;

@@ -1,6 +1,6 @@
 //! Copies in DRAM of bytes that are read often from a medium that is slower: the read cache.
 //!
-//! Each shard has one of its own, behind its lock: who reads, keeps or forgets a copy holds the
+//! Each shard has one of its own, after its lock: who reads, keeps or forgets a copy holds the
 //! lock, so that a commit and the end of the copies that it makes stale are one step for everybody
 //! else. It is off unless somebody asks for it; then it costs one branch a read and one a commit.
 //!
@@ -27,8 +27,8 @@ const LONGEST: usize = 32 << 10;
 /// A copy is at most this part of a shard's budget; the cache refuses what does not fit into its
 /// hot part.
 const PART: u64 = 8;
-/// DRAM that a copy takes beside its bytes: its place in the table and in the queue, and the
-/// allocator's.
+/// DRAM that a copy takes in addition to its bytes: its place in the table and in the queue, and
+/// the allocator's.
 const OVERHEAD: u64 = 96;
 /// What a copy is expected to take when the tables are made; they grow.
 const EXPECTED: u64 = 4 << 10;

@@ -1,6 +1,6 @@
 //! The words that an open transaction will change, readable before they are stored.
 //!
-//! Behind a savepoint staging only appends, so that going back is a truncation; the newest of
+//! After a savepoint staging only appends, so that going back is a truncation; the newest of
 //! several values of a word counts, and is the only one that a commit sees: a run of commands that
 //! changes the same word each time logs it once. Few words are searched from the end; many through
 //! a table of their places.

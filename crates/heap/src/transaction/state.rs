@@ -1,4 +1,4 @@
-//! What a shard keeps in DRAM behind its lock: the open transaction, the log's state, the free
+//! What a shard keeps in DRAM after its lock: the open transaction, the log's state, the free
 //! blocks.
 
 use super::read_cache::ReadCache;
@@ -181,7 +181,7 @@ impl Tx {
 /// where its word is stored: to read the record again would cost more than to write both.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Header and link, blank until the record is sealed; the entries.
+    /// Header and link, blank until the record has its checksum; the entries.
     pub(crate) record: Vec<u64>,
     pub(crate) kind: RecordKind,
     /// What is in the ring in place of `record` when that is too long for it.

@@ -1,4 +1,5 @@
-//! The record of a planned transaction: made to fit, sealed, written into the ring and flushed.
+//! The record of a planned transaction: made to fit, checksummed, written into the ring and
+//! flushed.
 //!
 //! Drafting is the only step of a commit that can find no space: a record too long for the ring
 //! takes spans. So, of several shards, all are drafted before any is written.

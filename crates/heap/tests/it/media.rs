@@ -1,7 +1,7 @@
 //! Bytes of a pool's own that the medium lost are made again, or the layer above is told, or
 //! nothing is written any more.
 //!
-//! The bytes are set to zero behind the heap's back, as they read after a loss.
+//! The bytes are set to zero after the heap's back, as they read after a loss.
 
 use heap::{CreateOptions, Geometry, Heap, LostPart, Ptr, View};
 use pmem::{DomainRequest, Lost, MapOptions, Region};
@@ -54,7 +54,7 @@ impl Pool {
     }
 }
 
-/// Puts a block with these bytes behind a root of the shard.
+/// Puts a block with these bytes after a root of the shard.
 fn put(heap: &Heap, shard: usize, root: usize, text: &[u8]) -> Ptr {
     let mut shard = heap.lock(shard);
     let fresh = shard.reserve(text.len()).expect("free memory");

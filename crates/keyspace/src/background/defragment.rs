@@ -1,7 +1,7 @@
 //! Giving memory back online: entries and their blobs move out of spans that are mostly empty.
 //!
 //! A step goes through some entries of one index in one shard, in the order of a scan, and moves
-//! those that lie in sparse spans: the entry is copied, the slots that lead to it are swung, the
+//! those that are in sparse spans: the entry is copied, the slots that lead to it are swung, the
 //! old block is freed, all in one record. The index's own blocks move likewise. A scan of a client
 //! that is under way keeps its guarantee.
 
@@ -34,7 +34,7 @@ pub struct Defragmentation {
 }
 
 impl Defragmentation {
-    /// Goes on behind what is done: in the same index, in the next, or nowhere.
+    /// Goes on after what is done: in the same index, in the next, or nowhere.
     fn go_on(self) -> Option<Defragmentation> {
         if self.cursor != 0 || self.within.is_some() {
             return Some(self);
@@ -47,14 +47,14 @@ impl Defragmentation {
         Some(Defragmentation { index, ..self })
     }
 
-    /// The physical database that the index is of.
+    /// Returns the physical database that the index is of.
     fn db(self) -> u8 {
         if self.index == LIBRARIES_INDEX { LIBRARIES } else { self.index % DATABASES as u8 }
     }
 }
 
 impl Keyspace {
-    /// Looks at about `budget` entries of the shard, and moves those that lie in sparse spans. None
+    /// Looks at about `budget` entries of the shard, and moves those that are in sparse spans. None
     /// when it has been through the whole shard.
     pub fn defragment_step(
         &self,
@@ -80,7 +80,7 @@ impl Keyspace {
             moved += u64::from(new.is_some());
             Ok(new)
         });
-        // No room to move anything: what is staged is dropped with the lock.
+        // No space to move anything: what is staged is dropped with the lock.
         let Ok(cursor) = next else { return Ok(None) };
         locked.commit()?;
         let within = match usize::from(from.index) == keys_root(db) {
@@ -92,8 +92,8 @@ impl Keyspace {
         Ok(Defragmentation { cursor, within, moved: from.moved + moved, ..from }.go_on())
     }
 
-    /// The same for members of a large set, hash or sorted set, a leaf of the latter, or a node of
-    /// a long list or stream.
+    /// Returns the same for members of a large set, hash or sorted set, a leaf of the latter, or a
+    /// node of a long list or stream.
     fn defragment_table(
         &self,
         shard: usize,
@@ -133,7 +133,7 @@ impl Keyspace {
         old: Ptr,
     ) -> Result<Option<Ptr>, Full> {
         if Kind::decode(shard.word(old)).is_none() {
-            // Damaged: where it lies is all that is known of some.
+            // Damaged: where it is is all that is known of some.
             return Ok(None);
         }
         let cell = entry::cell(shard, old);
@@ -158,7 +158,7 @@ impl Keyspace {
         let mut bytes: Vec<u8> = (0..size.div_ceil(8) as u64)
             .flat_map(|word| shard.word(old.add(8 * word)).to_le_bytes())
             .collect();
-        // Not the room after it: the next append would falsify what is published here.
+        // Not the space after it: the next append would falsify what is published here.
         if FaultPoint::MoveWithoutSpace.is_enabled() {
             bytes.truncate(size);
         }

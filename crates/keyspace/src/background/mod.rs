@@ -22,7 +22,7 @@ use structures::stream::Stream;
 use crate::layout::{OWNER_EXPIRY, OWNER_LIST, OWNER_MEMBERS, QUEUE_ROOT, STREAM_OWNERS};
 use crate::{CommitError, Keyspace, Progress, Txn, entry};
 
-/// Blocks that a step frees for somebody who waits for room.
+/// Blocks that a step frees for somebody who waits for space.
 const BLOCKS: usize = 256;
 
 /// Measures how long a step holds a lock.
@@ -50,13 +50,13 @@ impl Keyspace {
         LockHold { keyspace: self, begin: cpu_ns() }
     }
 
-    /// Longest time that a background step, or a command over all keys, held a lock, in nanoseconds
-    /// of its thread's CPU time.
+    /// Returns the longest time that a background step, or a command over all keys, held a lock, in
+    /// nanoseconds of its thread's CPU time.
     pub fn longest_lock_hold_ns(&self) -> u64 {
         self.longest_lock_hold.load(Relaxed)
     }
 
-    /// Frees some of what deletes left behind, at most about `budget` blocks.
+    /// Frees some of what deletes left , at most about `budget` blocks.
     pub fn reclaim_step(&self, shard: usize, budget: usize) -> Result<Progress, CommitError> {
         let held = self.time_lock_hold();
         let mut txn = self.begin_one(shard, 0);
@@ -68,7 +68,7 @@ impl Keyspace {
         shard.allow_reserve(true);
         let done =
             queue.step(shard, budget, |shard, owner, owned| free_owned(shard, queue, owner, owned));
-        // No room even in the reserve: what is staged is dropped with the transaction.
+        // No space even in the reserve: what is staged is dropped with the transaction.
         let Ok(done) = done else { return Ok(Progress::default()) };
         let more = !queue.is_empty(shard);
         shard.allow_reserve(false);
@@ -77,8 +77,8 @@ impl Keyspace {
         Ok(Progress { looked_at: done, done, more: more && done > 0 })
     }
 
-    /// Frees what deletes left behind in all shards, in steps, until nothing waits or `enough` says
-    /// so; whether anything was freed. For a writer that found no room: it holds no shard.
+    /// Frees what deletes left  in all shards, in steps, until nothing waits or `enough` says
+    /// so; whether anything was freed. For a writer that found no space: it holds no shard.
     pub fn reclaim_until(&self, mut enough: impl FnMut() -> bool) -> bool {
         let mut freed = false;
         for shard in 0..self.shards() {
@@ -92,7 +92,7 @@ impl Keyspace {
         freed
     }
 
-    /// Frees what deletes left behind and gives the space of all that is free back to the medium,
+    /// Frees what deletes left  and gives the space of all that is free back to the medium,
     /// now; the bytes that were given back. The caller holds no shard. May take long where much is
     /// to be freed.
     pub fn purge(&self) -> u64 {
@@ -100,8 +100,8 @@ impl Keyspace {
         self.heap.purge()
     }
 
-    /// A bounded step of giving space back that nobody needed for a while ([`heap::Heap::rest`]),
-    /// or a purge that was asked for; true if there is more to do.
+    /// Returns a bounded step of giving space back that nobody needed for a while
+    /// ([`heap::Heap::rest`]), or a purge that was asked for; true if there is more to do.
     pub fn give_back_step(&self) -> bool {
         if self.heap.is_purge_asked() {
             let mut steps = 0;
@@ -116,7 +116,7 @@ impl Keyspace {
         self.heap.purge_step() || self.heap.give_back()
     }
 
-    /// Whether there is something for `reclaim_step` in the shard. Takes no lock.
+    /// Returns true if there is something for `reclaim_step` in the shard. Takes no lock.
     pub fn has_garbage(&self, shard: usize) -> bool {
         self.root_word(shard, QUEUE_ROOT) != 0
     }

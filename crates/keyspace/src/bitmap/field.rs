@@ -25,12 +25,12 @@ pub enum BitChange {
 }
 
 impl BitField {
-    /// The number of its lowest bit.
+    /// Returns the number of its lowest bit.
     fn last(&self) -> u64 {
         self.at.saturating_add(u64::from(self.integer.bits()) - 1)
     }
 
-    /// What it becomes, `None` if nothing may be written, and the answer.
+    /// Returns what it becomes, `None` if nothing may be written, and the answer.
     fn changed(&self, old: i64) -> (Option<i64>, i64) {
         match self.change {
             None => (Some(old), old),
@@ -46,7 +46,7 @@ impl BitField {
 }
 
 impl Str<'_> {
-    /// The integer whose highest bit is number `at`; the bits behind the end are clear.
+    /// Returns the integer whose highest bit is number `at`; the bits after the end are clear.
     pub fn integer(&self, integer: BitInteger, at: u64) -> Result<i64, Error> {
         Ok(integer.read(self.window::<SPAN>(byte(at))?, bit(at)))
     }
@@ -97,7 +97,7 @@ impl Txn<'_> {
         Ok((answers, changed))
     }
 
-    /// A key that is not there reads as zeros and is not made.
+    /// Returns a key that is not there reads as zeros and is not made.
     fn read_bit_fields(
         &mut self,
         db: Db,
@@ -114,7 +114,7 @@ impl Txn<'_> {
     }
 }
 
-/// The bit within its byte.
+/// Returns the bit within its byte.
 fn bit(at: u64) -> u32 {
     (at & 7) as u32
 }

@@ -18,33 +18,33 @@ pub enum BitOverflow {
     Fail,
 }
 
-/// Bytes in which an integer of 64 bits lies, wherever it starts.
+/// Bytes in which an integer of 64 bits is, wherever it starts.
 pub(super) const SPAN: usize = 9;
 
 impl BitInteger {
-    /// A signed one of this many bits; `None` unless they are 1 to 64.
+    /// Returns a signed one of this many bits; `None` unless they are 1 to 64.
     pub fn signed(bits: u32) -> Option<BitInteger> {
         (1..=64).contains(&bits).then_some(BitInteger { signed: true, bits })
     }
 
-    /// An unsigned one of this many bits; `None` unless they are 1 to 63.
+    /// Returns an unsigned one of this many bits; `None` unless they are 1 to 63.
     pub fn unsigned(bits: u32) -> Option<BitInteger> {
         (1..=63).contains(&bits).then_some(BitInteger { signed: false, bits })
     }
 
-    /// How many bits it has.
+    /// Returns how many bits it has.
     pub fn bits(self) -> u32 {
         self.bits
     }
 
-    /// The integer at bit `offset`, below 8, of these bytes.
+    /// Returns the integer at bit `offset`, below 8, of these bytes.
     pub(super) fn read(self, bytes: [u8; SPAN], offset: u32) -> i64 {
         let raw = (wide(bytes) >> self.shift(offset)) as u64 & self.mask();
         let unused = 64 - self.bits;
         if self.signed { (raw << unused) as i64 >> unused } else { raw as i64 }
     }
 
-    /// The bytes with the integer at bit `offset` replaced.
+    /// Returns the bytes with the integer at bit `offset` replaced.
     pub(super) fn write(self, bytes: [u8; SPAN], offset: u32, value: i64) -> [u8; SPAN] {
         let shift = self.shift(offset);
         let hole = u128::from(self.mask()) << shift;
@@ -53,7 +53,7 @@ impl BitInteger {
         std::array::from_fn(|at| all[16 - SPAN + at])
     }
 
-    /// What `value`, as wide as it is, becomes; `None` where it may not be written.
+    /// Returns what `value`, as wide as it is, becomes; `None` where it may not be written.
     pub(super) fn fit(self, value: i128, overflow: BitOverflow) -> Option<i64> {
         let (least, most) = if self.signed {
             (-(1i128 << (self.bits - 1)), (1i128 << (self.bits - 1)) - 1)
@@ -74,7 +74,8 @@ impl BitInteger {
         }
     }
 
-    /// A new value as it is given for a store: without a sign, a negative one is a very large one.
+    /// Returns a new value as it is given for a store: without a sign, a negative one is a very
+    /// large one.
     pub(super) fn given(self, value: i64) -> i128 {
         if self.signed { i128::from(value) } else { i128::from(value as u64) }
     }

@@ -1,7 +1,7 @@
 //! Bitmaps: strings, bit by bit. Bit 0 is the highest of the first byte.
 //!
-//! A bit behind the end of a string reads as 0, and writing one there makes the string as long as
-//! it takes. Commands and the library both come here: what a bit means stands nowhere else.
+//! A bit after the end of a string reads as 0, and writing one there makes the string as long as
+//! it takes. Commands and the library both come here: what a bit means is nowhere else.
 
 mod field;
 mod integer;
@@ -16,12 +16,12 @@ pub use operate::BitOperation;
 pub use range::Bits;
 
 impl Str<'_> {
-    /// The bit with this number; a clear one behind the end.
+    /// Returns the bit with this number; a clear one after the end.
     pub fn bit(&self, number: u64) -> Result<bool, Error> {
         Ok(self.window::<1>(byte(number))?[0] & mask(number) != 0)
     }
 
-    /// How many of these bits are set.
+    /// Returns how many of these bits are set.
     pub fn count_ones(&self, bits: Bits) -> Result<u64, Error> {
         let (from, to) = bits.bytes();
         let mut count = 0;
@@ -37,7 +37,7 @@ impl Str<'_> {
         })
     }
 
-    /// The number of the first of these bits that is set (or clear).
+    /// Returns the number of the first of these bits that is set (or clear).
     pub fn find_bit(&self, bits: Bits, set: bool) -> Result<Option<u64>, Error> {
         let (from, to) = bits.bytes();
         let flip = if set { 0 } else { 0xff };
@@ -55,7 +55,7 @@ impl Str<'_> {
         Ok(found)
     }
 
-    /// Bytes `at..at + N`; zeros behind the end.
+    /// Bytes `at..at + N`; zeros after the end.
     fn window<const N: usize>(&self, at: usize) -> Result<[u8; N], Error> {
         let mut bytes = [0; N];
         let mut filled = 0;
@@ -127,12 +127,12 @@ impl Txn<'_> {
     }
 }
 
-/// The byte in which a bit stands.
+/// Returns the byte in which a bit is.
 fn byte(number: u64) -> usize {
     (number >> 3) as usize
 }
 
-/// The bit within its byte.
+/// Returns the bit within its byte.
 fn mask(number: u64) -> u8 {
     0x80 >> (number & 7)
 }

@@ -8,13 +8,13 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// All bits of a string of `len` bytes.
+    /// Returns all bits of a string of `len` bytes.
     pub fn all(len: usize) -> Bits {
         Bits { from: 0, to: len as u64 * 8 }
     }
 
-    /// From `start` to `end`, both included and negative from the end, counted in bits or bytes;
-    /// `None` for none.
+    /// Returns the range from `start` to `end`, both included and negative from the end, counted in
+    /// bits or bytes; `None` for none.
     pub fn within(len: usize, start: i64, end: i64, in_bits: bool) -> Option<Bits> {
         let unit = if in_bits { 1 } else { 8 };
         let total = (len as u64 * 8 / unit) as i64;
@@ -23,12 +23,12 @@ impl Bits {
         (start <= end).then(|| Bits { from: start as u64 * unit, to: (end as u64 + 1) * unit })
     }
 
-    /// The byte at which the first of the bits stands, and the one behind the last.
+    /// Returns the byte at which the first of the bits is, and the one after the last.
     pub(super) fn bytes(self) -> (usize, usize) {
         ((self.from >> 3) as usize, self.to.div_ceil(8) as usize)
     }
 
-    /// Which bits of byte `at` are meant.
+    /// Returns which bits of byte `at` are meant.
     pub(super) fn mask(self, at: usize) -> u8 {
         let begin = at as u64 * 8;
         let first = self.from.saturating_sub(begin).min(8);

@@ -59,7 +59,8 @@ impl Keyspace {
         }
     }
 
-    /// A lost line of an index reads as free slots: the entries behind them were not reached.
+    /// Returns a lost line of an index reads as free slots: the entries after them were not
+    /// reached.
     fn refuse_lost_indexes(
         &self,
         shards: &BTreeSet<usize>,

@@ -2,7 +2,7 @@
 //! allocated.
 //!
 //! For `perdura check` and for tests: it takes as long as the pool is large, a shard at a time, and
-//! goes on behind whatever is wrong, so that one pass names it all. Entries are read in the order
+//! goes on after whatever is wrong, so that one pass names it all. Entries are read in the order
 //! of their places, as the medium likes it best, not in that of the index.
 
 mod bitmaps;

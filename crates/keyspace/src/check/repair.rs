@@ -1,7 +1,7 @@
 //! Putting right what a check found: by ordinary transactions, each whole or not at all.
 //!
 //! What is damaged is cut out and named; what can be made again from the rest (indexes, counts, the
-//! room of blocks that nothing leads to) is. Where the heap's own tables are damaged nothing is
+//! space of blocks that nothing leads to) is. Where the heap's own tables are damaged nothing is
 //! touched.
 
 use std::collections::BTreeSet;
@@ -52,7 +52,7 @@ pub enum Refusal {
          pool"
     )]
     Metadata(String),
-    /// There is no room for what must be rebuilt.
+    /// There is no space for what must be rebuilt.
     #[error(
         "the pool has no free space for the repair: let it grow (--pool-size), or delete keys first"
     )]
@@ -95,7 +95,7 @@ impl Keyspace {
         Ok(done)
     }
 
-    /// Before anything else, since everything else reserves blocks.
+    /// Repairs bitmaps before anything else, since everything else reserves blocks.
     fn repair_bitmaps(&self, problems: &[CheckError], done: &mut Repaired) -> Result<(), Refusal> {
         let shards: BTreeSet<usize> = problems
             .iter()
@@ -142,7 +142,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// The physical database behind a logical one.
+    /// Returns the physical database after a logical one.
     pub(crate) fn physical_of(&self, db: usize) -> u8 {
         if db == usize::from(LIBRARIES) {
             return LIBRARIES;
@@ -150,7 +150,7 @@ impl Keyspace {
         layout::physical(self.map.load(std::sync::atomic::Ordering::Relaxed), db)
     }
 
-    /// The logical database before a physical one.
+    /// Returns the logical database before a physical one.
     pub(crate) fn logical_of(&self, db: u8) -> usize {
         (0..DATABASES).find(|&n| self.physical_of(n) == db).unwrap_or(usize::from(db))
     }
@@ -232,8 +232,8 @@ fn is_known(db: usize) -> bool {
     db < DATABASES || db == usize::from(LIBRARIES)
 }
 
-/// The slot of an entry that may have lost its name, and a hash that leads there: a split puts it
-/// where zeros belong, and not where the hash says.
+/// Returns the slot of an entry that may have lost its name, and a hash that leads there: a split
+/// puts it where zeros belong, and not where the hash says.
 pub(crate) fn slot_of(shard: &Shard<'_>, index: Index, hash: u64, at: Ptr) -> Option<(Slot, u64)> {
     let mut slot = index.find(shard, hash, |entry| entry == at).map(|slot| (slot, hash));
     if slot.is_none() {

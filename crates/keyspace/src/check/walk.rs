@@ -55,7 +55,7 @@ impl<'w, 'h> Walk<'w, 'h> {
         Walk { read, ..Walk::over(keyspace, shard, ledger, problem) }
     }
 
-    /// A walk that takes for allocated what `ledger` says.
+    /// Returns a walk that takes for allocated what `ledger` says.
     pub(super) fn over(
         keyspace: &'w Keyspace,
         shard: &'w Shard<'h>,
@@ -75,14 +75,14 @@ impl<'w, 'h> Walk<'w, 'h> {
         self.checked
     }
 
-    /// The sound entries, and the blocks to which nothing led.
+    /// Returns the sound entries, and the blocks to which nothing led.
     pub(super) fn collect(mut self) -> (Vec<Sound>, Vec<Block>) {
         self.sound = Some(Vec::new());
         self.reach_all();
         (self.sound.unwrap_or_default(), self.ledger.unreached().collect())
     }
 
-    /// Every block that is reached.
+    /// Returns every block that is reached.
     pub(super) fn reached(mut self) -> Ledger<'h> {
         self.reach_all();
         self.ledger
@@ -142,7 +142,7 @@ impl<'w, 'h> Walk<'w, 'h> {
         self.checked.expiring += expiring.len() as u64;
     }
 
-    /// The slots of an index; its blocks are reached.
+    /// Returns the slots of an index; its blocks are reached.
     fn index(&mut self, db: u8, expiry: bool) -> Entries {
         let root = if expiry { expiry_root(db) } else { keys_root(db) };
         let (id, logical) = (self.shard.id(), self.logical(db));
@@ -211,7 +211,7 @@ impl<'w, 'h> Walk<'w, 'h> {
         verify::entry(self.shard, at, capacity, Some(deep))
     }
 
-    /// A damaged entry that still says its name keeps its place.
+    /// Keeps the place of a damaged entry that still says its name.
     fn keep_named(&mut self, db: u8, at: Ptr, near: Near, seen: &Seen<'_>) {
         let (Some(sound), Some(key)) = (&mut self.sound, &seen.key) else { return };
         let hash = self.keyspace.hashing.hash(key);
@@ -226,7 +226,7 @@ impl<'w, 'h> Walk<'w, 'h> {
         (self.problem)(CheckError::Index { shard, db, expiry: false, source });
     }
 
-    /// A slot leads where no block is allocated: either it is wrong, or the bitmap is.
+    /// Reports a slot that leads where no block is allocated: either it is wrong, or the bitmap is.
     fn nowhere(&mut self, db: u8, at: Ptr, near: Near) {
         let block_capacity =
             self.ledger.block_size(at).filter(|&block_capacity| block_capacity >= layout::HEADER);

@@ -32,7 +32,7 @@ impl<'k> Pair<'_, 'k> {
         &self.shards[self.from]
     }
 
-    /// Whether bytes may be others than were written.
+    /// Returns true if bytes may be others than were written.
     fn verify(&self) -> bool {
         self.from().heap().is_durable()
     }

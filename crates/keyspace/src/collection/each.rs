@@ -4,7 +4,7 @@ use crate::lists::Side;
 use crate::{Entry, Error, Txn, Type};
 
 impl Txn<'_> {
-    /// How many elements a list, a set or a sorted set has.
+    /// Returns how many elements a list, a set or a sorted set has.
     pub fn element_count(&self, entry: &Entry) -> Result<u64, Error> {
         match self.type_of(entry) {
             Type::List => self.list(entry)?.len(),

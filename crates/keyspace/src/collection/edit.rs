@@ -43,8 +43,8 @@ impl Limits {
 const LISTPACK_MAX_BYTES: usize = 1024;
 const LISTPACK_MAX_COUNT: u32 = 64;
 
-/// Whether this many bytes and elements are packed. What Redis calls small always is, while it can
-/// be.
+/// Returns true if this many bytes and elements are packed. What Redis calls small always is, while
+/// it can be.
 pub(super) fn is_listpack(bytes: usize, count: u32, is_small: bool) -> bool {
     let (most_bytes, most) = if is_small {
         (MAX_BLOCK_LEN as usize, Head::MOST)
@@ -67,7 +67,7 @@ pub(crate) struct Edit {
     pub(super) now: u64,
     pub(super) state: State,
     pub(super) changed: bool,
-    /// Whether it is smaller than it was: then it may use the room that is kept for deletes.
+    /// Whether it is smaller than it was: then it may use the space that is kept for deletes.
     pub(super) shrunk: bool,
     /// Fields that were deleted because their time had come.
     pub(super) expired: Vec<Vec<u8>>,
@@ -77,7 +77,7 @@ pub(super) enum State {
     Listpack {
         bytes: Vec<u8>,
         count: u32,
-        /// This many bytes are as they lie in the heap, if that is all of them that lie there.
+        /// This many bytes are as they are in the heap, if that is all of them that lie there.
         unchanged_prefix: Option<usize>,
         /// Whether each element of a hash has a time.
         timed: bool,
@@ -194,7 +194,7 @@ impl Edit {
         }
     }
 
-    /// How many elements it has now.
+    /// Returns how many elements it has now.
     pub(crate) fn len(&self, txn: &Txn<'_>) -> u64 {
         match &self.state {
             State::Listpack { count, .. } => u64::from(*count),
@@ -338,7 +338,7 @@ impl Edit {
         Ok(true)
     }
 
-    /// What OBJECT ENCODING says once this element is there.
+    /// Updates what OBJECT ENCODING says once this element is there.
     fn rename_encoding(&mut self, field: &[u8], value: &[u8]) {
         let State::Listpack { count, .. } = &self.state else { return };
         let long = match self.what {
@@ -350,7 +350,7 @@ impl Edit {
         }
     }
 
-    /// Whether it can stay packed.
+    /// Returns true if it can stay packed.
     pub(super) fn fits(&self) -> bool {
         let State::Listpack { bytes, count, .. } = &self.state else { return true };
         is_listpack(bytes.len(), *count, self.encoding != Encoding::Hashtable)
@@ -420,14 +420,14 @@ pub(super) struct EncodedCollection<'w> {
 }
 
 pub(super) enum Content<'w> {
-    /// Packed bytes, of which this many are all that lie in the heap.
+    /// Packed bytes, of which this many are all that are in the heap.
     Listpack { bytes: &'w [u8], unchanged_prefix: Option<usize> },
     /// The header of a table or of its like.
     At(Ptr),
 }
 
 impl EncodedCollection<'_> {
-    /// The key is made, changed, or goes when no element is left; whether it is there.
+    /// Returns the key is made, changed, or goes when no element is left; whether it is there.
     pub(super) fn finish(
         self,
         txn: &mut Txn<'_>,
@@ -490,8 +490,8 @@ impl EncodedCollection<'_> {
     }
 }
 
-/// Packed bytes in the place of those behind `before`, of which the first `unchanged_prefix` are
-/// all that lie there.
+/// Writes packed bytes in the place of those after `before`, of which the first `unchanged_prefix`
+/// are all that lie there.
 fn write_listpack(
     shard: &mut Shard<'_>,
     before: Option<u64>,

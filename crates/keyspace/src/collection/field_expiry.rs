@@ -69,7 +69,7 @@ pub enum FieldChange {
     Delete,
 }
 
-/// The time in an item; 0, or what is no time, is none.
+/// Returns the time in an item; 0, or what is no time, is none.
 fn time_in(item: Item<'_>) -> Option<u64> {
     match item {
         Item::Int(time) => u64::try_from(time).ok().filter(|&time| time != 0),
@@ -81,13 +81,13 @@ pub(super) fn time_item(time: Option<u64>) -> Item<'static> {
     Item::Int(time.map_or(0, |time| time as i64))
 }
 
-/// The time of the element that begins at `at` of packed bytes of three items each.
+/// Returns the time of the element that begins at `at` of packed bytes of three items each.
 pub(super) fn time_at(bytes: &[u8], at: usize) -> Option<u64> {
     Items::of(&bytes[at..]).nth(2).and_then(|(_, item)| time_in(item))
 }
 
-/// The elements of packed bytes of three items each: where each begins and ends, field, value,
-/// time.
+/// Returns the elements of packed bytes of three items each: where each begins and ends, field,
+/// value, time.
 pub(super) fn elements(bytes: &[u8]) -> impl Iterator<Item = Element<'_>> {
     let mut all = Items::of(bytes);
     std::iter::from_fn(move || {
@@ -121,14 +121,14 @@ fn dict(word: u64) -> Dict {
     Dict::at(Ptr::from_raw(word))
 }
 
-/// Whether it is of a kind that can have times: the expiry word, which says that it has, has no
-/// checksum.
+/// Returns true if it is of a kind that can have times: the expiry word, which says that it has,
+/// has no checksum.
 pub(crate) fn can_have_ttls(head: Head) -> bool {
     head.layout == Layout::ListpackWithTtls
         || head.layout == Layout::HashTable && head.what == Type::Hash
 }
 
-/// Whether any field has a time.
+/// Returns true if any field has a time.
 pub(crate) fn has_ttls<V: View>(view: &V, head: Head, word: u64) -> bool {
     match head.layout {
         Layout::ListpackWithTtls => {
@@ -140,8 +140,8 @@ pub(crate) fn has_ttls<V: View>(view: &V, head: Head, word: u64) -> bool {
     }
 }
 
-/// Whether the time of every field has come. What is damaged has not: it is refused when it is
-/// read.
+/// Returns true if the time of every field has come. What is damaged has not: it is refused when it
+/// is read.
 pub(crate) fn all_fields_expired<V: View>(view: &V, head: Head, word: u64, now: u64) -> bool {
     match head.layout {
         Layout::ListpackWithTtls => {
@@ -156,7 +156,7 @@ pub(crate) fn all_fields_expired<V: View>(view: &V, head: Head, word: u64, now: 
     }
 }
 
-/// Whether the time of any field has come.
+/// Returns true if the time of any field has come.
 pub(crate) fn has_expired_fields<V: View>(view: &V, head: Head, word: u64, now: u64) -> bool {
     match head.layout {
         Layout::ListpackWithTtls => {
@@ -263,7 +263,7 @@ impl Edit {
         }
     }
 
-    /// The time of a field, if the field is there.
+    /// Returns the time of a field, if the field is there.
     pub(super) fn time(&self, txn: &Txn<'_>, field: &[u8]) -> Result<Option<Option<u64>>, Error> {
         let found = match &self.state {
             State::Listpack { bytes, timed, .. } => {
@@ -322,7 +322,7 @@ impl Edit {
         Ok(())
     }
 
-    /// Whether any field has a time.
+    /// Returns true if any field has a time.
     pub(super) fn has_ttls(&self, txn: &Txn<'_>) -> bool {
         match &self.state {
             State::Listpack { bytes, timed, .. } => {
@@ -381,7 +381,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Whether it is a hash of which any field has a time of its own.
+    /// Returns true if it is a hash of which any field has a time of its own.
     pub fn has_field_ttls(&self, entry: &Entry) -> bool {
         entry::expiry_word(&self.shards[entry.shard], entry.at) & FIELDS != 0
     }
@@ -406,7 +406,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Whether an entry is a hash of which fields are to be deleted.
+    /// Returns true if an entry is a hash of which fields are to be deleted.
     pub(crate) fn has_expired_fields(&self, place: KeyLocation, at: Ptr) -> bool {
         let shard = &self.shards[place.shard];
         if entry::expiry_word(shard, at) & FIELDS == 0 {

@@ -29,7 +29,7 @@ pub(crate) struct Deep<'a> {
 }
 
 impl<'a> Deep<'a> {
-    /// The hash of a member of a table: as the table itself says, where nothing else does.
+    /// Returns the hash of a member of a table: as the table itself says, where nothing else does.
     fn hash<V: View>(self, view: &V, table: Dict) -> impl Fn(&[u8]) -> u64 + use<'a, V> {
         let hashes = match self.hashing {
             Some(_) => HashMap::new(),
@@ -176,8 +176,9 @@ fn dict_memory(shard: &Shard<'_>, dict: Dict) -> u64 {
     shard.capacity(dict.ptr()) as u64 + members + all * INDEX_COST
 }
 
-/// Visits about `count` elements from `cursor` on, all of a packed form, item by item; where to go
-/// on (0: the end). A score comes before its member, as ZADD has it, and lower scores come first.
+/// Visits about `count` elements from `cursor` on, all of a listpack encoding, item by item; where
+/// to go on (0: the end). A score comes before its member, as ZADD has it, and lower scores come
+/// first.
 pub(crate) fn pieces<V: View>(
     view: &V,
     head: Head,
@@ -222,8 +223,8 @@ pub(crate) fn pieces<V: View>(
     }
 }
 
-/// A step through a list, for the defragmenter: the list if its word changes, and the element to go
-/// on with (0: the end). Of a damaged one nothing moves.
+/// Returns a step through a list, for the defragmenter: the list if its word changes, and the
+/// element to go on with (0: the end). Of a damaged one nothing moves.
 pub(crate) fn relocate_list<S: Store>(
     store: &mut S,
     list: List,

@@ -1,4 +1,4 @@
-//! Reading a set or a hash where it lies.
+//! Reading a set or a hash where it is.
 //!
 //! A set is read as a hash whose values are empty. In a durable heap the packed bytes are verified
 //! when a reader begins, and each member of a table when it is read: what is damaged is refused,
@@ -37,7 +37,7 @@ enum Repr<'t> {
     Table(Dict),
 }
 
-/// The bytes of a packed collection, verified where they may be damaged.
+/// Returns the bytes of a packed collection, verified where they may be damaged.
 pub(super) fn listpack_bytes<'t>(
     shard: &'t Shard<'_>,
     at: Ptr,
@@ -54,8 +54,8 @@ pub(super) fn listpack_bytes<'t>(
     if bytes.is_empty() != (head.count == 0) { Err(damaged) } else { Ok(bytes) }
 }
 
-/// The table at `word`, of the entry `at`. One whose number of members cannot be read is not to be
-/// relied on: it would pass for empty, and its key would go with the next member.
+/// Returns the table at `word`, of the entry `at`. One whose number of members cannot be read is
+/// not to be relied on: it would pass for empty, and its key would go with the next member.
 pub(super) fn sound_table(shard: &Shard<'_>, at: Ptr, word: u64) -> Result<Dict, Error> {
     let dict = Dict::at(Ptr::from_raw(word));
     if dict.has_sound_len(shard) { Ok(dict) } else { Err(Error::Damaged(at.raw())) }
@@ -80,7 +80,7 @@ impl<'t> Members<'t> {
         Ok(Members { shard, hashing, at, head, now, repr })
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> u64 {
         match &self.repr {
             Repr::Listpack(bytes) if self.is_timed() => {
@@ -95,22 +95,22 @@ impl<'t> Members<'t> {
         }
     }
 
-    /// Whether each packed element has a time.
+    /// Returns true if each packed element has a time.
     fn is_timed(&self) -> bool {
         self.head.layout == Layout::ListpackWithTtls
     }
 
-    /// Whether there is none: never so for a key that exists.
+    /// Returns true if there is none: never so for a key that exists.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether it is small and lies in one piece.
+    /// Returns true if it is small and is in one piece.
     pub fn is_listpack(&self) -> bool {
         matches!(self.repr, Repr::Listpack(_))
     }
 
-    /// Whether all are integers, in ascending order.
+    /// Returns true if all are integers, in ascending order.
     pub fn is_intset(&self) -> bool {
         self.head.encoding == Encoding::Intset
     }
@@ -123,7 +123,7 @@ impl<'t> Members<'t> {
         self.head.what != Type::Set
     }
 
-    /// The value of a field; for a set, an empty one if it has the member.
+    /// Returns the value of a field; for a set, an empty one if it has the member.
     pub fn get(&self, field: &[u8]) -> Result<Option<Text<'t>>, Error> {
         match &self.repr {
             Repr::Listpack(bytes) => {
@@ -146,12 +146,13 @@ impl<'t> Members<'t> {
         }
     }
 
-    /// Whether the time of a member has not come.
+    /// Returns true if the time of a member has not come.
     fn lives(&self, member: Member) -> bool {
         !is_expired(member.time(self.shard), self.now)
     }
 
-    /// When a field expires, in unix ms, if it has a time; `None` where there is no such field.
+    /// Returns when a field expires, in unix ms, if it has a time; `None` where there is no such
+    /// field.
     pub fn time(&self, field: &[u8]) -> Result<Option<Option<u64>>, Error> {
         let time = match &self.repr {
             Repr::Listpack(bytes) => {
@@ -168,7 +169,7 @@ impl<'t> Members<'t> {
         Ok(time.filter(|&time| !is_expired(time, self.now)))
     }
 
-    /// Whether it has the member or field.
+    /// Returns whether it has the member or field.
     pub fn contains(&self, field: &[u8]) -> Result<bool, Error> {
         self.get(field).map(|value| value.is_some())
     }
@@ -220,7 +221,7 @@ impl<'t> Members<'t> {
         member.check(self.shard).map_err(|damaged| self.damaged(damaged))
     }
 
-    /// The elements of a packed form, in the order in which clients see them.
+    /// Returns the elements of a listpack encoding, in the order in which clients see them.
     fn listpack(&self) -> Vec<(Item<'t>, Item<'t>)> {
         let Repr::Listpack(bytes) = self.repr else { return Vec::new() };
         if self.is_timed() {
@@ -242,7 +243,7 @@ impl<'t> Members<'t> {
         all
     }
 
-    /// A sound member whose time has not come.
+    /// Returns a sound member whose time has not come.
     fn random_member(
         &self,
         dict: Dict,
@@ -272,7 +273,7 @@ impl<'t> Members<'t> {
         }
     }
 
-    /// One picked nearly uniformly by the random numbers given, with its value.
+    /// Returns one picked nearly uniformly by the random numbers given, with its value.
     pub fn random(
         &self,
         mut random: impl FnMut() -> u64,
@@ -301,8 +302,8 @@ impl<'t> Members<'t> {
     }
 }
 
-/// Where an element begins in packed bytes, and its value if elements have one; a time after it is
-/// passed over.
+/// Returns where an element begins in packed bytes, and its value if elements have one; a time
+/// after it is passed over.
 pub(super) fn find<'b>(
     bytes: &'b [u8],
     items: usize,

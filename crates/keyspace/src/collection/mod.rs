@@ -1,10 +1,10 @@
 //! Values that hold many: sets and hashes, in one small and one large form.
 //!
 //! A collection hangs from its entry's cell; the value word says what it is ([`Head`]). *Packed*,
-//! it is a blob of items, one behind the other: what comes last is appended in place, any other
+//! it is a blob of items, one after the other: what comes last is appended in place, any other
 //! change copies the block. As a *table* it is a [`Dict`], of a sorted set with a tree of the
-//! members beside it; a list is a structure of its own. Which form it has follows from its size.
-//! What OBJECT ENCODING says follows from Redis's thresholds and is kept beside: a set of three
+//! members next to it; a list is a structure of its own. Which form it has follows from its size.
+//! What OBJECT ENCODING says follows from Redis's thresholds and is kept next to it: a set of three
 //! words says "hashtable" and is packed.
 //!
 //! What is done with a value of any type (freeing, moving, verifying, copying, measuring) is done

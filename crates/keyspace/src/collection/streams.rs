@@ -7,8 +7,8 @@ use heap::{Full, Ptr, Shard, View};
 use structures::stream::{self, Consumer, Group, Id, Pending, Stream};
 use structures::{Damaged, Store};
 
-/// A step through a stream, for the defragmenter: its word if that changes, and the place to go on
-/// with (0: the end). Of a damaged one nothing moves.
+/// Returns a step through a stream, for the defragmenter: its word if that changes, and the place
+/// to go on with (0: the end). Of a damaged one nothing moves.
 pub(crate) fn relocate<S: Store>(
     store: &mut S,
     word: u64,
@@ -98,7 +98,7 @@ fn copy_groups(
     Ok(())
 }
 
-/// The copy of each consumer, by its own place.
+/// Returns the copy of each consumer, by its own place.
 fn copy_consumers(
     shards: &mut [Shard<'_>],
     (from, to): (usize, usize),
@@ -119,8 +119,8 @@ fn copy_consumers(
     Ok(copies)
 }
 
-/// Each is found by its ID, which is greater than that of the one before; and in the end all of
-/// them are there.
+/// Copies pending entries. Each is found by its ID, which is greater than that of the one before;
+/// and in the end all of them are there.
 fn copy_pending(
     shards: &mut [Shard<'_>],
     (from, to): (usize, usize),

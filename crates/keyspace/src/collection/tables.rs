@@ -1,7 +1,7 @@
-//! Going through large tables, and long lists, in steps, beside a walk through the keys.
+//! Going through large tables, and long lists, in steps, during a walk through the keys.
 //!
 //! A walk takes some keys at a time, from a cursor of the index of keys. Where there are tables
-//! among them, the walk stops behind these keys and goes through their tables, one after the other
+//! among them, the walk stops after these keys and goes through their tables, one after the other
 //! in the order of their keys' hashes; each by a cursor of its own. Between two steps keys may
 //! come, go and move: a table that is not there any more is left out.
 
@@ -17,7 +17,7 @@ use crate::entry;
 use crate::key::Hashing;
 use crate::layout::Kind;
 
-/// A walk stands within a table.
+/// A walk is within a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Within {
     /// Where the walk was when it took the keys that the table's is among.
@@ -56,7 +56,7 @@ fn table(shard: &Shard<'_>, at: Ptr) -> Option<Large> {
 }
 
 impl Within {
-    /// The first table of some keys: `count` from `from` on.
+    /// Returns the first table of some keys: `count` from `from` on.
     pub(crate) fn first(
         shard: &Shard<'_>,
         (index, hashing): (Index, &Hashing),
@@ -85,7 +85,7 @@ impl Within {
         next.map(|hash| Within { from, hash, cursor: 0 })
     }
 
-    /// The entry and the table, if they are still there.
+    /// Returns the entry and the table, if they are still there.
     pub(crate) fn find(
         &self,
         shard: &Shard<'_>,
@@ -96,7 +96,8 @@ impl Within {
         table(shard, at).map(|large| (at, large))
     }
 
-    /// Where to go on: in this table if its cursor says so, else in the next one of the same keys.
+    /// Returns where to go on: in this table if its cursor says so, else in the next one of the
+    /// same keys.
     pub(crate) fn next(
         self,
         cursor: u64,

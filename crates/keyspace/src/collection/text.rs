@@ -46,7 +46,7 @@ impl AsRef<[u8]> for Text<'_> {
     }
 }
 
-/// The item that some bytes are kept as: an integer where they spell one in its one way.
+/// Returns the item that some bytes are kept as: an integer where they spell one in its one way.
 pub(crate) fn item(bytes: &[u8]) -> Item<'_> {
     canonical_int(bytes).map_or(Item::Bytes(bytes), Item::Int)
 }

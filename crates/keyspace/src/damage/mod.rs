@@ -1,7 +1,7 @@
 //! What is known of damage while the keyspace is in use, and finding out what lost bytes meant.
 //!
 //! When the medium loses bytes, an access goes on with zeros in their place ([`pmem`]'s business),
-//! and the loss is *unsettled*: nothing commits, and whoever read meanwhile reads again.
+//! and the loss is *unresolved*: nothing commits, and whoever read meanwhile reads again.
 //! [`Keyspace::resolve_losses`] finds the owner of each lost byte. The entry that it hit is marked,
 //! in its value word, by an ordinary transaction, so that the mark outlives a restart; an index is
 //! rebuilt from the entries; what the heap knows it makes again. What nothing tells any more stops
@@ -39,33 +39,33 @@ pub enum KeyDamage {
 }
 
 impl Keyspace {
-    /// Whether [`Keyspace::key_damage`] is to be asked before a command. One load.
+    /// Returns true if [`Keyspace::key_damage`] is to be asked before a command. One load.
     #[inline]
     pub fn has_media_errors(&self) -> bool {
         self.damage.has_media_errors.load(Relaxed)
     }
 
-    /// Damaged keys found since the keyspace was opened.
+    /// Returns the number of damaged keys found since the keyspace was opened.
     pub fn damaged_keys(&self) -> u64 {
         self.damage.found.load(Relaxed)
     }
 
-    /// Why the store was stopped, if it was.
+    /// Returns why the store was stopped, if it was.
     pub fn stopped(&self) -> Option<&str> {
         self.damage.stopped.get().map(String::as_str)
     }
 
-    /// Whether the store was stopped by a loss that hides keys: then reads are refused too.
+    /// Returns true if the store was stopped by a loss that hides keys: then reads are refused too.
     pub fn hides_keys(&self) -> bool {
         self.damage.hides_keys.load(Relaxed)
     }
 
-    /// What was found and done since this was asked last, for the log.
+    /// Returns what was found and done since this was asked last, for the log.
     pub fn damage_news(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.damage.events))
     }
 
-    /// Finds out what lost bytes meant, until nothing is unsettled. The caller holds no shard.
+    /// Finds out what lost bytes meant, until nothing is unresolved. The caller holds no shard.
     pub fn resolve_losses(&self) {
         let _one_at_a_time = lock(&self.damage.in_resolution);
         let region = self.heap().region();
@@ -182,13 +182,13 @@ impl Keyspace {
                 self.stop(refusal.to_string(), true);
             }
         }
-        // Behind the entries: this rebuilds indexes, which leaves out what was not found to be
+        // After the entries: this rebuilds indexes, which leaves out what was not found to be
         // lost.
         roots.into_iter().for_each(|(shard, from, to)| self.resolve_roots(shard, from, to));
     }
 
-    /// Lost root words read as zero. Counts and the index of expiry times follow from the keys;
-    /// what the free queue led to is lost room; the map of databases is known.
+    /// Resolves lost root words, which read as zero. Counts and the index of expiry times follow
+    /// from the keys; what the free queue led to is lost space; the map of databases is known.
     fn resolve_roots(&self, shard: usize, from: usize, to: usize) {
         if from < expiry_root(0) {
             let what = format!("the medium lost where shard {shard} keeps the indexes of its keys");
@@ -249,7 +249,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// The databases whose index of keys was hit, and those of which any index was.
+    /// Returns the databases whose index of keys was hit, and those of which any index was.
     pub(crate) fn hit_indexes(&self, shard: &Shard<'_>, hits: &Hits) -> (Vec<u8>, Vec<u8>) {
         let (mut keys, mut all) = (Vec::new(), Vec::new());
         let mut ledger = Ledger::of(shard, &mut |_| {});
@@ -274,7 +274,8 @@ impl Keyspace {
         (keys, all)
     }
 
-    /// The entries of a database that were hit, in their own block or in those of their blobs.
+    /// Returns the entries of a database that were hit, in their own block or in those of their
+    /// blobs.
     fn hit_entries(&self, shard: &Shard<'_>, db: u8, hits: &Hits) -> Vec<(Ptr, Near)> {
         let mut found = Vec::new();
         let mut ledger = Ledger::of(shard, &mut |_| {});
@@ -318,7 +319,7 @@ impl Keyspace {
             own.iter().any(|&(from, to)| verify::meets(shard, at, capacity, from, to))
         });
         if seen.fault.is_none() && !(words_hit && used) {
-            // Lost bytes that were zeros, or room behind the value.
+            // Lost bytes that were zeros, or space after the value.
             return Ok(());
         }
         let fault = seen.fault.unwrap_or(Fault { what: "value", at: at.raw() });

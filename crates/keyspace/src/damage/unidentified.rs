@@ -19,7 +19,7 @@ use crate::txn::KeyLocation;
 use crate::{CommitError, DamagedKey, Db, Key, Keyspace, Txn, entry, verify};
 
 impl Keyspace {
-    /// Why a command on this key cannot be tried. The caller holds no shard.
+    /// Returns why a command on this key cannot be tried. The caller holds no shard.
     pub fn key_damage(&self, db: Db, key: &Key<'_>) -> Option<KeyDamage> {
         if let Some(why) = self.stopped().filter(|_| self.hides_keys()) {
             return Some(KeyDamage::Stopped(why.to_owned()));
@@ -38,8 +38,8 @@ impl Keyspace {
         }
     }
 
-    /// Where an entry lies that lost its name and may have been this key's: for a key that was not
-    /// found, while its shard is held.
+    /// Returns where an entry is that lost its name and may have been this key's: for a key that
+    /// was not found, while its shard is held.
     pub(crate) fn may_have_lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
         let name = self.name(db, key);
         lock(&self.damage.unidentified).find(&name).map(|lost| lost.at.raw())
@@ -81,8 +81,8 @@ impl Keyspace {
         }
     }
 
-    /// The entries of a database in a shard that are remembered without a name, and what is known
-    /// of their hashes.
+    /// Returns the entries of a database in a shard that are remembered without a name, and what is
+    /// known of their hashes.
     pub(crate) fn unidentified_of(&self, shard: &Shard<'_>, db: u8) -> Vec<(Ptr, u64)> {
         let unidentified = lock(&self.damage.unidentified);
         let here =
@@ -199,7 +199,8 @@ impl Keyspace {
 }
 
 impl Txn<'_> {
-    /// Whether whoever walks over all keys sees this one: it is live, and still has its name.
+    /// Returns true if whoever walks over all keys sees this one: it is live, and still has its
+    /// name.
     pub(crate) fn shows(&self, place: KeyLocation, at: Ptr) -> bool {
         let shard = &self.shards[place.shard];
         let named = || {
@@ -209,7 +210,7 @@ impl Txn<'_> {
         self.live(place, at) && (Kind::decode(shard.word(at)).is_some() || named())
     }
 
-    /// Where an entry lies that lost its name and may have been this key's, if the key is not
+    /// Returns where an entry is that lost its name and may have been this key's, if the key is not
     /// there.
     pub fn lost(&self, db: Db, key: &Key<'_>) -> Option<u64> {
         if !self.keyspace.has_media_errors() || self.slot(self.place(db, key), key).is_some() {

@@ -61,14 +61,14 @@ pub(crate) fn sound(shard: &Shard<'_>, entry: Ptr) -> Result<Kind, crate::Error>
     kind.ok_or(crate::Error::Damaged(entry.raw()))
 }
 
-/// When the key expires: unix ms, or 0.
+/// Returns when the key expires: unix ms, or 0.
 #[inline]
 pub(crate) fn expiry<V: View>(view: &V, entry: Ptr) -> u64 {
     expiry_word(view, entry) & !FIELDS
 }
 
-/// The expiry time, and whether fields have times of their own. An entry is in the index of expiry
-/// times if it is not 0.
+/// Returns the expiry time, and whether fields have times of their own. An entry is in the index of
+/// expiry times if it is not 0.
 #[inline]
 pub(crate) fn expiry_word<V: View>(view: &V, entry: Ptr) -> u64 {
     view.word(entry.add(EXPIRY_AT))
@@ -80,8 +80,8 @@ pub(crate) fn is_expired<V: View>(view: &V, entry: Ptr, now: u64) -> bool {
     at != 0 && (at <= now || at & FIELDS != 0 && has_ended(view, entry, at & !FIELDS, now))
 }
 
-/// Whether a hash with times has expired: by its own time, or because the time of all its fields
-/// has come.
+/// Returns true if a hash with times has expired: by its own time, or because the time of all its
+/// fields has come.
 #[cold]
 fn has_ended<V: View>(view: &V, entry: Ptr, own: u64, now: u64) -> bool {
     let Kind::Collection(head) = kind(view, entry) else { return false };
@@ -126,13 +126,13 @@ pub(crate) fn hash<V: View>(view: &V, entry: Ptr, hashing: &Hashing) -> u64 {
     hashing.hash(&key(view, entry))
 }
 
-/// The bytes of an inline string.
+/// Returns the bytes of an inline string.
 #[inline]
 pub(crate) fn body<V: View>(view: &V, entry: Ptr, len: usize) -> &[u8] {
     view.bytes(word_at(entry, body_at(key_len(view, entry))), len)
 }
 
-/// Where the cell of a value that is no inline string stands.
+/// Returns where the cell of a value that is no inline string is.
 #[inline]
 pub(crate) fn cell<V: View>(view: &V, entry: Ptr) -> Ptr {
     word_at(entry, cell_at(key_len(view, entry)))
@@ -142,7 +142,7 @@ pub(crate) fn blob<V: View>(view: &V, entry: Ptr) -> Blob {
     Blob::from_word(view.word(cell(view, entry)))
 }
 
-/// Makes an entry, with room for `spare` more bytes of an inline string.
+/// Makes an entry, with space for `spare` more bytes of an inline string.
 pub(crate) fn create<S: Store>(
     store: &mut S,
     key: &[u8],
@@ -208,7 +208,7 @@ pub(crate) fn release_blob<S: Store>(store: &mut S, queue: Queue, blob: Blob) ->
     queue.release_blob(store, blob).map(|_| ())
 }
 
-/// Gives up an entry but not its value, which lives on elsewhere.
+/// Gives up an entry but not its value, which goes on elsewhere.
 #[inline]
 pub(crate) fn release_shell<S: Store>(store: &mut S, queue: Queue, entry: Ptr) -> Result<(), Full> {
     if let Some(blob) = key_blob(store, entry) {

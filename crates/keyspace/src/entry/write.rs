@@ -34,7 +34,7 @@ impl Txn<'_> {
         Ok((place, old))
     }
 
-    /// Where a key belongs, and its entry; one that has expired is deleted.
+    /// Returns where a key belongs, and its entry; one that has expired is deleted.
     #[inline]
     pub(crate) fn open(
         &mut self,
@@ -141,7 +141,7 @@ impl Txn<'_> {
         self.forget();
         self.volatile(place.shard).access.end(place.which(hash));
         let at = slot.entry();
-        // Room for deletes is kept, so that a full heap can be emptied.
+        // Space for deletes is kept, so that a full heap can be emptied.
         self.shards[place.shard].allow_reserve(true);
         let done = self.unlink_staged(place, hash, slot, at, release);
         self.shards[place.shard].allow_reserve(false);

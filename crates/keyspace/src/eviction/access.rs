@@ -72,13 +72,13 @@ const TAG: u64 = !0 << 32;
 struct Bucket([AtomicU64; CELLS]);
 
 impl Bucket {
-    /// The cell of a key, if it has one.
+    /// Returns the cell of a key, if it has one.
     fn find(&self, which: Which) -> Option<&AtomicU64> {
         let at = |n: usize| &self.0[(which.home() + n) % CELLS];
         (0..CELLS).map(at).find(|cell| cell.load(Relaxed) & TAG == which.tag())
     }
 
-    /// The cell that a key gets: a free one, or the one of which `worth` is the least.
+    /// Returns the cell that a key gets: a free one, or the one of which `worth` is the least.
     fn free_cell(&self, which: Which, worth: impl Fn(u32) -> u32) -> &AtomicU64 {
         let at = |n: usize| &self.0[(which.home() + n) % CELLS];
         let worth_of = |cell: &&AtomicU64| match cell.load(Relaxed) {
@@ -88,7 +88,7 @@ impl Bucket {
         (0..CELLS).map(at).min_by_key(worth_of).expect("a bucket has cells")
     }
 
-    /// What its cells say, if none is free.
+    /// Returns what its cells say, if none is free.
     fn if_full(&self) -> Option<[u32; CELLS]> {
         let cells = self.0.each_ref().map(|cell| cell.load(Relaxed));
         cells.iter().all(|cell| *cell != 0).then(|| cells.map(|cell| cell as u32))
@@ -139,12 +139,12 @@ impl AccessTable {
         }
     }
 
-    /// What is known of a key.
+    /// Returns what is known of a key.
     fn read(&self, which: Which) -> Option<u32> {
         self.bucket(which)?.find(which).map(|cell| cell.load(Relaxed) as u32)
     }
 
-    /// Makes room for `keys` keys, but for no more than `most`, by one segment a call. No lock is
+    /// Makes space for `keys` keys, but for no more than `most`, by one segment a call. No lock is
     /// needed.
     pub(crate) fn grow(&self, keys: u64, most: u64) {
         let is_over_capacity = keys > most;
@@ -193,7 +193,7 @@ impl AccessTable {
         }
     }
 
-    /// A key was used.
+    /// Records that a key was used.
     #[inline]
     pub(crate) fn touch(&self, which: Which, now: u64, lfu: Option<Lfu>) {
         let Some(bucket) = self.bucket(which) else { return };
@@ -223,12 +223,12 @@ impl AccessTable {
         cell.store(which.tag() | u64::from(said), Relaxed);
     }
 
-    /// A key was made.
+    /// Records that a key was made.
     pub(crate) fn begin(&self, which: Which, now: u64, lfu: Option<Lfu>) {
         self.say(which, now, lfu, if lfu.is_some() { new_counter(now) } else { tenths(now) });
     }
 
-    /// A key is no more. Where it is crowded its cell is left to whoever takes it.
+    /// Records that a key is no more. Where cells are scarce its cell is left to whoever takes it.
     pub(crate) fn end(&self, which: Which) {
         if self.over_capacity.load(Relaxed) {
             return;
@@ -266,7 +266,7 @@ impl AccessTable {
         known.unwrap_or_else(|| now.saturating_sub(self.start))
     }
 
-    /// Redis's logarithmic use counter, decayed.
+    /// Returns Redis's logarithmic use counter, decayed.
     pub(crate) fn frequency(&self, which: Which, now: u64, lfu: Lfu) -> u8 {
         let of = |said: u32| decayed(said, now, lfu);
         let others = || self.bucket(which)?.if_full()?.into_iter().map(of).min();
@@ -292,7 +292,7 @@ impl AccessTable {
     }
 }
 
-/// The cell for a key that has none: a free one, or that of the key that was used least.
+/// Returns the cell for a key that has none: a free one, or that of the key that was used least.
 fn free_cell(bucket: &Bucket, which: Which, now: u64, lfu: Option<Lfu>) -> &AtomicU64 {
     match lfu {
         None => bucket.free_cell(which, |said| said),
@@ -300,7 +300,7 @@ fn free_cell(bucket: &Bucket, which: Which, now: u64, lfu: Option<Lfu>) -> &Atom
     }
 }
 
-/// What an LFU cell says of a key that is new, or was not used since the start.
+/// Returns what an LFU cell says of a key that is new, or was not used since the start.
 fn new_counter(now: u64) -> u32 {
     u32::from(LFU_INIT) | minutes(now) << 8
 }
@@ -314,7 +314,7 @@ fn minutes(now: u64) -> u32 {
     (now / 60_000) as u32 & 0xffff
 }
 
-/// The time that an LRU cell says.
+/// Returns the time that an LRU cell says.
 fn time(said: u32, now: u64) -> u64 {
     now.saturating_sub(u64::from(tenths(now).wrapping_sub(said).min(u32::MAX / 2)) * 100)
 }
@@ -337,7 +337,7 @@ mod tests {
         Which::new(random.u64(..), random.u8(..2))
     }
 
-    /// A table for many keys, all of which were used at once.
+    /// Returns a table for many keys, all of which were used at once.
     fn filled(keys: u64) -> (AccessTable, Vec<Which>) {
         let (table, mut random) = (AccessTable::new(START, 1), Rng::with_seed(5));
         (0..30).for_each(|_| table.grow(keys, u64::MAX));

@@ -1,4 +1,4 @@
-//! Making room: Redis's eviction policies over a sampled pool of candidates.
+//! Making space: Redis's eviction policies over a sampled pool of candidates.
 //!
 //! Redis samples some keys, keeps the sixteen best candidates it has met, and evicts the best. Here
 //! each shard has such a pool, and a step takes a shard at random, by its number of keys: the hash
@@ -37,17 +37,17 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Whether frequencies are kept in place of access times.
+    /// Returns true if frequencies are kept in place of access times.
     pub fn is_lfu(self) -> bool {
         matches!(self, Policy::AllkeysLfu | Policy::VolatileLfu)
     }
 
-    /// Whether it decides by access times or frequencies.
+    /// Returns true if it decides by access times or frequencies.
     pub fn is_by_access(self) -> bool {
         self.is_lfu() || matches!(self, Policy::AllkeysLru | Policy::VolatileLru)
     }
 
-    /// Whether only keys with an expiry time may go.
+    /// Returns true if only keys with an expiry time may go.
     pub fn is_volatile(self) -> bool {
         matches!(
             self,
@@ -59,7 +59,7 @@ impl Policy {
     }
 }
 
-/// How room is made; Redis's directives of the same names.
+/// How space is made; Redis's directives of the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eviction {
     /// Bytes that the heap's blocks may take; 0 for no limit but the heap's own.
@@ -89,7 +89,7 @@ impl Default for Eviction {
 impl Eviction {
     /// Bytes that blocks may take in a heap of this limit.
     pub(crate) fn eviction_limit(&self, heap_limit: u64) -> u64 {
-        // Blocks of one size do not serve another: leave the allocator some room to move.
+        // Blocks of one size do not serve another: leave the allocator some space to move.
         let evict_from = heap_limit - heap_limit / 16;
         match (self.maxmemory, self.policy) {
             (0, Policy::NoEviction) => u64::MAX,

@@ -13,7 +13,7 @@ impl Keyspace {
     /// go into a command log before it is dropped.
     ///
     /// `more` when more than a tenth of the keys it looked at had expired: Redis's measure of being
-    /// behind.
+    /// after.
     pub fn expire_step(
         &self,
         shard: usize,
@@ -88,7 +88,7 @@ impl Txn<'_> {
         let key = self.key(&bytes);
         let savepoint = self.savepoint();
         self.expire_fields(db, &key).unwrap_or_else(|_| {
-            // No room even for that, or damaged: the fields stay, as expired as before.
+            // No space even for that, or damaged: the fields stay, as expired as before.
             self.rollback_to(savepoint);
             0
         })
@@ -101,7 +101,7 @@ impl Txn<'_> {
         match self.slot_mut(place, db, &key) {
             Ok(_) => true,
             Err(_) => {
-                // No room even for a delete: the key stays, as expired as before.
+                // No space even for a delete: the key stays, as expired as before.
                 self.rollback_to(savepoint);
                 false
             }

@@ -22,13 +22,13 @@ impl Txn<'_> {
         }
     }
 
-    /// Whether a reader met an expired key.
+    /// Returns true if a reader met an expired key.
     #[inline]
     pub fn has_lazily_expired(&self) -> bool {
         self.lazily_expired.is_some()
     }
 
-    /// Deletes the expired keys that readers met, as far as there is room for that; it is for the
+    /// Deletes the expired keys that readers met, as far as there is space for that; it is for the
     /// caller to commit. What was done before is committed. Whether there is anything to commit.
     pub fn delete_lazily_expired(&mut self) -> bool {
         for (db, bytes) in

@@ -8,7 +8,7 @@ use super::point::Point;
 pub struct Area {
     /// Its centre.
     pub centre: Point,
-    /// What lies around the centre.
+    /// What is around the centre.
     pub shape: Shape,
 }
 
@@ -85,8 +85,8 @@ impl Area {
         (step - 2 - narrow).clamp(1, STEPS as i32) as u32
     }
 
-    /// The cells that cover it, some of them twice where they are so large that they meet behind
-    /// the Earth.
+    /// Returns the cells that cover it, some of them twice where they are so large that they meet
+    /// after the Earth.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let (low, high) = self.corners();
         let mut cell = Cell::of(self.centre, self.steps());

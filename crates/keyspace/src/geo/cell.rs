@@ -28,23 +28,23 @@ fn number(value: f64, (min, max): Limits, step: u32) -> u64 {
     ((value - min) / (max - min) * (1u64 << step) as f64) as u64
 }
 
-/// Where number `number` of this many parts begins.
+/// Returns where number `number` of this many parts begins.
 fn edge(number: u64, (min, max): Limits, step: u32) -> f64 {
     min + (number as f64 / (1u64 << step) as f64) * (max - min)
 }
 
-/// The bits of a number, each with a zero above it.
+/// Returns the bits of a number, each with a zero above it.
 fn spread(number: u64) -> u64 {
     (0..32).fold(0, |bits, bit| bits | (number >> bit & 1) << (2 * bit))
 }
 
-/// Every second bit.
+/// Returns every second bit.
 fn gather(bits: u64) -> u64 {
     (0..32).fold(0, |number, bit| number | (bits >> (2 * bit) & 1) << bit)
 }
 
 impl Cell {
-    /// The cell in which a point lies.
+    /// Returns the cell in which a point is.
     pub(super) fn of(point: Point, step: u32) -> Cell {
         let column = number(point.longitude, LONGITUDES, step);
         Cell { step, column, row: number(point.latitude, LATITUDES, step) }
@@ -59,15 +59,15 @@ impl Cell {
         spread(self.column) << 1 | spread(self.row)
     }
 
-    /// The scores of the points in it, from one up to, but without, another.
+    /// Returns the scores of the points in it, from one up to, but without, another.
     pub(super) fn scores(self) -> (f64, f64) {
         let shift = SCORE_BITS - 2 * self.step;
         ((self.bits() << shift) as f64, ((self.bits() + 1) << shift) as f64)
     }
 
-    /// The cell this many to the east and to the north, around the Earth.
+    /// Returns the cell this many to the east and to the north, around the Earth.
     ///
-    /// A point on the eastern or northern limit lies in a cell behind the last one, as in Redis,
+    /// A point on the eastern or northern limit is in a cell after the last one, as in Redis,
     /// which only a step in its direction leads back from.
     pub(super) fn neighbour(self, east: i64, north: i64) -> Cell {
         let mask = (1u64 << self.step) - 1;
@@ -78,7 +78,7 @@ impl Cell {
         Cell { column: moved(self.column, east), row: moved(self.row, north), ..self }
     }
 
-    /// Its corners, south-west and north-east.
+    /// Returns its corners, south-west and north-east.
     pub(super) fn corners(self) -> (Point, Point) {
         let corner = |column, row| Point {
             longitude: edge(column, LONGITUDES, self.step),
@@ -88,12 +88,12 @@ impl Cell {
     }
 }
 
-/// The score of a point.
+/// Returns the score of a point.
 pub fn score_of(point: Point) -> u64 {
     Cell::of(point, STEPS).bits()
 }
 
-/// The point that a score stands for: the middle of its cell.
+/// Returns the point that a score represents: the middle of its cell.
 pub fn point_of(score: f64) -> Point {
     let (low, high) = Cell::of_score(score).corners();
     let middle = |low: f64, high: f64, max: f64| ((low + high) / 2.0).clamp(-max, max);
@@ -103,8 +103,8 @@ pub fn point_of(score: f64) -> Point {
     }
 }
 
-/// The geohash of a score as others write it: eleven digits, of which the last is always 0, since
-/// 52 bits are ten and a bit.
+/// Returns the geohash of a score as others write it: eleven digits, of which the last is always 0,
+/// since 52 bits are ten and a bit.
 pub fn geohash(score: f64) -> [u8; 11] {
     const DIGITS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
     let Point { longitude, latitude } = point_of(score);

@@ -1,4 +1,4 @@
-//! Places on the Earth: sorted sets whose scores are interleaved coordinates.
+//! Geospatial items: sorted sets whose scores are interleaved coordinates.
 //!
 //! A score is a whole number of 52 bits, 26 of the longitude and 26 of the latitude by turns, so
 //! that places that are near each other have near scores more often than not: a search looks at the
@@ -37,7 +37,7 @@ pub struct FoundItem {
     pub distance: f64,
 }
 
-/// The members of a sorted set that lie in an area.
+/// Returns the members of a sorted set that are in an area.
 pub fn search(
     sorted_set: &SortedSetRef<'_>,
     area: &Area,

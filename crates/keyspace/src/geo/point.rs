@@ -15,13 +15,13 @@ pub struct Point {
     pub latitude: f64,
 }
 
-/// Radians, as the product that Redis computes.
+/// Returns radians, as the product that Redis computes.
 fn radians(degrees: f64) -> f64 {
     degrees * (std::f64::consts::PI / 180.0)
 }
 
 impl Point {
-    /// Whether it has a score.
+    /// Returns true if it has a score.
     pub fn is_valid(self) -> bool {
         self.longitude.abs() <= MAX_LONGITUDE && self.latitude.abs() <= MAX_LATITUDE
     }
@@ -43,7 +43,8 @@ impl Point {
         EARTH_RADIUS * (radians(other.latitude) - radians(self.latitude)).abs()
     }
 
-    /// The corners, south-west and north-east, of what is within this many metres to each side.
+    /// Returns the corners, south-west and north-east, of what is within this many metres to each
+    /// side.
     pub(super) fn surroundings(self, width: f64, height: f64) -> (Point, Point) {
         let latitudes = (height / EARTH_RADIUS).to_degrees();
         // The side that is nearer to a pole is the wider one.

@@ -7,11 +7,12 @@ const SEED: u64 = 0xadc8_3b19;
 const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
 const SHIFT: u32 = 47;
 
-/// The register of an element, and the length of the run of zeros that it shows there, from 1.
+/// Returns the register of an element, and the length of the run of zeros that it shows there, from
+/// 1.
 pub fn place(element: &[u8]) -> (usize, u8) {
     let hash = murmur64a(element);
     let index = hash as usize & (COUNT - 1);
-    // A bit behind the last one ends the run.
+    // A bit after the last one ends the run.
     let rest = hash >> INDEX_BITS | 1 << (u64::BITS - INDEX_BITS);
     (index, rest.trailing_zeros() as u8 + 1)
 }

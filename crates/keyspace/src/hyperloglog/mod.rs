@@ -22,14 +22,14 @@ impl From<sparse::Corrupted> for Error {
 }
 
 impl Txn<'_> {
-    /// The HyperLogLog at a key, for an operation that reads.
+    /// Returns the HyperLogLog at a key, for an operation that reads.
     pub fn hyperloglog(&mut self, db: Db, key: &Key<'_>) -> Result<Option<HyperLogLog>, Error> {
         let Some(entry) = self.find(db, key) else { return Ok(None) };
         HyperLogLog::read(self.string(&entry)?.to_vec()?).map(Some)
     }
 
-    /// The HyperLogLog at a key, for an operation that changes it: one that has expired is deleted
-    /// first.
+    /// Returns the HyperLogLog at a key, for an operation that changes it: one that has expired is
+    /// deleted first.
     pub fn hyperloglog_mut(&mut self, db: Db, key: &Key<'_>) -> Result<Option<HyperLogLog>, Error> {
         let Some(entry) = self.find_mut(db, key)? else { return Ok(None) };
         HyperLogLog::read(self.string(&entry)?.to_vec()?).map(Some)
@@ -69,8 +69,8 @@ impl Txn<'_> {
         Ok(changed)
     }
 
-    /// How many different elements were added to the HyperLogLogs at some keys together, about, and
-    /// whether anything was written: a single one remembers the estimate.
+    /// Returns how many different elements were added to the HyperLogLogs at some keys together,
+    /// about, and whether anything was written: a single one remembers the estimate.
     pub fn count_hyperloglogs(&mut self, db: Db, keys: &[Key<'_>]) -> Result<(u64, bool), Error> {
         let [key] = keys else {
             let mut registers = [0; COUNT];

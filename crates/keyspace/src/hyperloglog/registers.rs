@@ -16,7 +16,7 @@ const ALPHA: f64 = 0.721_347_520_444_481_7;
 /// All registers, a byte each.
 pub type Registers = [u8; COUNT];
 
-/// How many different elements were added, about.
+/// Returns how many different elements were added, about.
 pub fn estimate(registers: &Registers) -> u64 {
     let mut histogram = [0u32; 64];
     registers.iter().for_each(|value| histogram[usize::from(value & 63)] += 1);

@@ -28,7 +28,7 @@ pub struct HyperLogLog {
 }
 
 impl HyperLogLog {
-    /// One to which nothing was added.
+    /// Returns one to which nothing was added.
     pub fn empty() -> HyperLogLog {
         let mut bytes = vec![0; HEADER];
         bytes[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -37,7 +37,7 @@ impl HyperLogLog {
         HyperLogLog { bytes }
     }
 
-    /// The one that a string holds.
+    /// Returns the one that a string holds.
     ///
     /// # Errors
     /// [`Error::NotHyperLogLog`] where it holds something else.
@@ -51,17 +51,17 @@ impl HyperLogLog {
         if sound { Ok(HyperLogLog { bytes }) } else { Err(Error::NotHyperLogLog) }
     }
 
-    /// The string.
+    /// Returns the string.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether it is kept as runs of registers.
+    /// Returns true if it is kept as runs of registers.
     pub fn is_sparse(&self) -> bool {
         self.bytes[ENCODING] == SPARSE
     }
 
-    /// The runs of a sparse one.
+    /// Returns the runs of a sparse one.
     pub fn runs(&self) -> impl Iterator<Item = sparse::Run> {
         sparse::runs(&self.bytes[HEADER..])
     }
@@ -110,13 +110,13 @@ impl HyperLogLog {
         Ok(())
     }
 
-    /// The estimate that it remembers, if nothing was added since.
+    /// Returns the estimate that it remembers, if nothing was added since.
     pub fn remembered(&self) -> Option<u64> {
         let bytes: [u8; 8] = self.bytes[ESTIMATE].try_into().ok()?;
         (bytes[7] & STALE == 0).then(|| u64::from_le_bytes(bytes))
     }
 
-    /// Estimates, and remembers that.
+    /// Estimates the cardinality, and keeps the estimate.
     pub fn count(&mut self) -> Result<u64, Error> {
         let mut registers = [0; COUNT];
         self.raise_all(&mut registers)?;

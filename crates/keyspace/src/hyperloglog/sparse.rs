@@ -47,7 +47,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The run at the begin of `bytes`.
+    /// Returns the run at the begin of `bytes`.
     fn read(bytes: &[u8]) -> Option<Run> {
         let first = *bytes.first()?;
         let low = usize::from(first & 0x3f);
@@ -67,20 +67,20 @@ impl Run {
         }
     }
 
-    /// Whether it is written in the long form of zeros.
+    /// Returns true if it is written in the long form of zeros.
     pub fn is_long(self) -> bool {
         self.size == 2
     }
 }
 
-/// The runs of an empty HyperLogLog.
+/// Returns the runs of an empty HyperLogLog.
 pub(super) fn empty() -> Vec<u8> {
     let mut bytes = Vec::new();
     Run::write(0, COUNT, &mut bytes);
     bytes
 }
 
-/// The runs in order.
+/// Returns the runs in order.
 pub(super) fn runs(bytes: &[u8]) -> impl Iterator<Item = Run> {
     let mut rest = bytes;
     std::iter::from_fn(move || {

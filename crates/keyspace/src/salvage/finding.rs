@@ -141,7 +141,7 @@ pub enum SalvageFinding {
 }
 
 impl SalvageFinding {
-    /// Whether something is lost, or in doubt.
+    /// Returns true if something is lost, or in doubt.
     pub fn costs(&self) -> bool {
         match self {
             SalvageFinding::Key(_)

@@ -41,7 +41,8 @@ impl Salvager<'_> {
         Ok(())
     }
 
-    /// The sound entries that nothing led to, by their shard. What belongs to one of them is none.
+    /// Returns the sound entries that nothing led to, by their shard. What belongs to one of them
+    /// is none.
     fn unreached(&mut self) -> Vec<Vec<Ptr>> {
         let mut found = vec![Vec::new(); self.pool.shards()];
         let mut owned = HashSet::new();
@@ -81,7 +82,7 @@ impl Salvager<'_> {
         }
     }
 
-    /// The database of entries that were found in a shard, if it can only be one.
+    /// Returns the database of entries that were found in a shard, if it can only be one.
     fn place(&self, shard: usize, found: &[Ptr]) -> Option<KeyLocation> {
         match self.short[shard].as_slice() {
             &[(db, missing)] if found.len() as u64 <= missing && !self.lost_queues[shard] => {

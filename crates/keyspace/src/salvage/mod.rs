@@ -94,23 +94,23 @@ impl Keyspace {
     }
 }
 
-/// Which physical database stands behind each logical one.
+/// Which physical database is after each logical one.
 #[derive(Clone, Copy, Debug)]
 struct Map(u64);
 
 impl Map {
-    /// Whether each physical database stands behind one logical one.
+    /// Returns true if each physical database is after one logical one.
     fn is_sound(self) -> bool {
         (0..DATABASES as u8).all(|db| self.logical(db).is_some())
     }
 
-    /// The logical database before a physical one, if there is one and no more.
+    /// Returns the logical database before a physical one, if there is one and no more.
     fn logical(self, db: u8) -> Option<Db> {
         let mut all = Db::all().filter(|logical| physical(self.0, logical.number()) == db);
         all.next().filter(|_| all.next().is_none())
     }
 
-    /// A number for messages.
+    /// Returns a number for messages.
     fn number(self, db: u8) -> usize {
         self.logical(db).map_or(usize::from(db), Db::number)
     }

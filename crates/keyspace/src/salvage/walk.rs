@@ -88,7 +88,7 @@ impl Salvager<'_> {
         Counts::decode(self.pool.word(self.pool.root(shard, counts_root(db))))
     }
 
-    /// What the index of expiry times leads to, if it is whole.
+    /// Returns what the index of expiry times leads to, if it is whole.
     fn listed(&mut self, shard: usize, db: u8) -> Option<Vec<Ptr>> {
         let walked = self.index(self.pool.root(shard, expiry_root(db)));
         let is_whole = walked.damage.is_none()
@@ -96,7 +96,7 @@ impl Salvager<'_> {
         is_whole.then(|| walked.entries.into_iter().map(|(at, _)| at).collect())
     }
 
-    /// The slots of an index; its blocks are marked.
+    /// Returns the slots of an index; its blocks are marked.
     fn index(&mut self, root: Ptr) -> Walked {
         let mut walked = Walked::default();
         let (pool, marks, read) = (self.pool, &mut self.marks, self.read);
@@ -174,7 +174,8 @@ impl Salvager<'_> {
         }
     }
 
-    /// When an entry expires. A time that the index of expiry times knows nothing of is none.
+    /// Returns when an entry expires. A time that the index of expiry times knows nothing of is
+    /// none.
     fn time(&mut self, shard: usize, db: Db, at: Ptr, walked: &Walked) -> u64 {
         let word = entry::expiry_word(self.pool, at);
         let listed = walked.listed.as_ref().map(|listed| listed.binary_search(&at).is_ok());
@@ -219,8 +220,8 @@ impl Salvager<'_> {
     }
 }
 
-/// Whether a hash is the one that placed the entries of a pool: most of some sound ones are where
-/// it says.
+/// Returns true if a hash is the one that placed the entries of a pool: most of some sound ones are
+/// where it says.
 pub(super) fn leads_to_keys(pool: &Salvage, hashing: &Hashing) -> bool {
     let (mut fit, mut differ) = (0, 0);
     let mut marks = Marks::default();

@@ -1,4 +1,4 @@
-//! Groups of consumers of a stream: what was delivered to whom, and not acknowledged yet.
+//! Consumer groups of a stream: what was delivered to whom, and not acknowledged yet.
 
 use std::ops::ControlFlow;
 
@@ -21,17 +21,17 @@ pub struct GroupRead {
 }
 
 impl StreamRef<'_> {
-    /// The group of a name.
+    /// Returns the group of a name.
     pub fn group(&self, name: &[u8]) -> Result<Option<StreamGroup>, Error> {
         self.stream.group(self.shard, name).map_err(|_| self.damaged())
     }
 
-    /// How many groups there are.
+    /// Returns how many groups there are.
     pub fn group_count(&self) -> u64 {
         self.stream.group_count(self.shard)
     }
 
-    /// All groups with their names, in the order of these.
+    /// Returns all groups with their names, in the order of these.
     pub fn groups(&self) -> Result<Vec<(Vec<u8>, StreamGroup)>, Error> {
         let mut all = Vec::new();
         let done = self.stream.groups(self.shard, |group| {
@@ -44,7 +44,7 @@ impl StreamRef<'_> {
         all.map_err(|_| self.damaged())
     }
 
-    /// The consumer of a name.
+    /// Returns the consumer of a name.
     pub fn consumer(
         &self,
         group: &StreamGroup,
@@ -53,12 +53,12 @@ impl StreamRef<'_> {
         group.consumer(self.shard, name).map_err(|_| self.damaged())
     }
 
-    /// How many consumers a group has.
+    /// Returns how many consumers a group has.
     pub fn consumer_count(&self, group: &StreamGroup) -> u64 {
         group.consumer_count(self.shard)
     }
 
-    /// All consumers of a group with their names, in the order of these.
+    /// Returns all consumers of a group with their names, in the order of these.
     pub fn consumers(&self, group: &StreamGroup) -> Result<Vec<(Vec<u8>, StreamConsumer)>, Error> {
         let mut all = Vec::new();
         let done = group.consumers(self.shard, |consumer| {
@@ -71,17 +71,17 @@ impl StreamRef<'_> {
         all.map_err(|_| self.damaged())
     }
 
-    /// How many entries are pending of a group.
+    /// Returns how many entries are pending of a group.
     pub fn pending_count(&self, group: &StreamGroup) -> u64 {
         group.pending_count(self.shard)
     }
 
-    /// How many entries are pending of a consumer.
+    /// Returns how many entries are pending of a consumer.
     pub fn pending_count_of(&self, consumer: &StreamConsumer) -> u64 {
         consumer.pending_count(self.shard)
     }
 
-    /// What is pending of an ID.
+    /// Returns what is pending of an ID.
     pub fn pending(
         &self,
         group: &StreamGroup,
@@ -90,7 +90,7 @@ impl StreamRef<'_> {
         group.pending(self.shard, id).map_err(|_| self.damaged())
     }
 
-    /// The first and the last pending ID of a group.
+    /// Returns the first and the last pending ID of a group.
     pub fn pending_ends(&self, group: &StreamGroup) -> Result<Option<(StreamId, StreamId)>, Error> {
         let mut first = None;
         self.visit_pending(group, None, StreamId::MIN, |pending| {
@@ -117,7 +117,7 @@ impl StreamRef<'_> {
         done.map_err(|_| self.damaged())
     }
 
-    /// The name of the consumer that has a pending entry.
+    /// Returns the name of the consumer that has a pending entry.
     pub fn owner_name(
         &self,
         group: &StreamGroup,
@@ -127,7 +127,7 @@ impl StreamRef<'_> {
         owner.and_then(|owner| owner.name(self.shard)).map_err(|_| self.damaged())
     }
 
-    /// Whether there is an entry of this ID.
+    /// Returns whether there is an entry of this ID.
     pub fn contains(&self, id: StreamId) -> Result<bool, Error> {
         let verify = self.shard.heap().is_durable();
         self.stream.contains(self.shard, id, verify).map_err(|_| self.damaged())
@@ -135,7 +135,7 @@ impl StreamRef<'_> {
 }
 
 impl StreamEdit<'_, '_> {
-    /// A change of groups that was tried: an error as the caller knows it.
+    /// Returns a change of groups that was tried: an error as the caller knows it.
     fn tried<T>(&mut self, done: Result<T, stream::Error>) -> Result<T, Error> {
         self.changed_metadata = true;
         done.map_err(|error| self.error(error))
@@ -183,8 +183,8 @@ impl StreamEdit<'_, '_> {
         self.tried(done).map(Some)
     }
 
-    /// The consumer of a name, seen now (unix ms); it is made where there is none, and then the
-    /// second answer is `true`.
+    /// Returns the consumer of a name, seen now (unix ms); it is made where there is none, and then
+    /// the second answer is `true`.
     pub fn see_consumer(
         &mut self,
         group: &StreamGroup,
@@ -217,7 +217,7 @@ impl StreamEdit<'_, '_> {
         self.tried(done).map(Some)
     }
 
-    /// Delivers up to `most` entries (0: all) behind a group's last ID to a consumer, which is made
+    /// Delivers up to `most` entries (0: all) after a group's last ID to a consumer, which is made
     /// where there is none, and shows each. They are pending from now (unix ms) on, if `keeps` says
     /// so.
     pub fn read_group(

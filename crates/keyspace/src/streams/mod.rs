@@ -28,7 +28,7 @@ pub use structures::stream::{
     Id as StreamId, Limits as StreamLimits, Pending as StreamPending, Trim as StreamTrim,
 };
 
-/// A stream, read where it lies.
+/// A stream, read where it is.
 #[derive(Clone, Copy)]
 pub struct StreamRef<'t> {
     pub(crate) shard: &'t Shard<'t>,
@@ -36,26 +36,26 @@ pub struct StreamRef<'t> {
     at: u64,
 }
 
-/// An entry, read where it lies.
+/// An entry, read where it is.
 pub struct StreamEntry<'v>(stream::Entry<'v>);
 
 impl<'v> StreamEntry<'v> {
-    /// Its ID.
+    /// Returns its ID.
     pub fn id(&self) -> StreamId {
         self.0.id
     }
 
-    /// How many fields it has.
+    /// Returns how many fields it has.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it has none: never so.
+    /// Returns true if it has none: never so.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Its fields with their values, in the order in which they were given.
+    /// Returns its fields with their values, in the order in which they were given.
     pub fn pairs(&self) -> impl Iterator<Item = (Text<'v>, Text<'v>)> + use<'v> {
         texts(self.0.pairs())
     }
@@ -70,7 +70,7 @@ fn texts(pairs: Pairs<'_>) -> impl Iterator<Item = (Text<'_>, Text<'_>)> {
 pub enum StreamPart {
     /// An entry: fields before their values.
     Entry(StreamId, Vec<Vec<u8>>),
-    /// What the stream says of itself, behind all entries.
+    /// What the stream says of itself, after all entries.
     Head {
         /// How many entries it has.
         len: u64,
@@ -132,7 +132,7 @@ impl StreamPart {
 /// Consumers or pending entries that are told at a time.
 const AT_ONCE: u64 = 64;
 
-/// Some parts of a stream, from a place on, one node or so; where to go on (0: the end).
+/// Returns some parts of a stream, from a place on, one node or so; where to go on (0: the end).
 pub(crate) fn parts<V: View>(view: &V, word: u64, place: u64) -> (Vec<StreamPart>, u64) {
     let mut parts = Vec::new();
     // A damaged stream ends where the damage is: who verifies says so.
@@ -143,7 +143,7 @@ pub(crate) fn parts<V: View>(view: &V, word: u64, place: u64) -> (Vec<StreamPart
     (parts, next.unwrap_or(0))
 }
 
-/// Adds what stands at a place; how many of its kind.
+/// Adds what is at a place; how many of its kind.
 fn add_parts<V: View>(
     view: &V,
     stream: &Stream,
@@ -196,7 +196,7 @@ fn add_parts<V: View>(
     Ok(1)
 }
 
-/// All parts of a stream.
+/// Returns all parts of a stream.
 pub(crate) fn all_parts<V: View>(view: &V, word: u64) -> Vec<StreamPart> {
     let (mut all, mut next) = parts(view, word, 0);
     while next != 0 {
@@ -212,17 +212,17 @@ impl StreamRef<'_> {
         Error::Damaged(self.at)
     }
 
-    /// What it says of itself.
+    /// Returns what it says of itself.
     pub fn head(&self) -> StreamHead {
         self.stream.head
     }
 
-    /// How many nodes its entries are in.
+    /// Returns how many nodes its entries are in.
     pub fn nodes(&self) -> u64 {
         self.stream.node_count(self.shard)
     }
 
-    /// The ID of the first entry.
+    /// Returns the ID of the first entry.
     pub fn first_id(&self) -> Result<Option<StreamId>, Error> {
         self.stream.first_id(self.shard).map_err(|_| self.damaged())
     }
@@ -261,7 +261,7 @@ pub struct StreamEdit<'e, 'k> {
 }
 
 impl StreamEdit<'_, '_> {
-    /// The stream as it is now, to be read.
+    /// Returns the stream as it is now, to be read.
     pub fn read(&self) -> StreamRef<'_> {
         StreamRef { shard: &*self.shard, stream: self.stream, at: self.at }
     }
@@ -273,7 +273,7 @@ impl StreamEdit<'_, '_> {
         }
     }
 
-    /// What it says of itself.
+    /// Returns what it says of itself.
     pub fn head(&self) -> StreamHead {
         self.stream.head
     }
@@ -328,7 +328,7 @@ impl StreamEdit<'_, '_> {
 }
 
 impl Txn<'_> {
-    /// The stream of an entry.
+    /// Returns the stream of an entry.
     pub fn stream(&self, entry: &Entry) -> Result<StreamRef<'_>, Error> {
         let shard = &self.shards[entry.shard];
         entry::sound(shard, entry.at)?;

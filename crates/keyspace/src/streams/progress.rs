@@ -12,19 +12,19 @@ pub struct StreamProgress {
 }
 
 impl StreamProgress {
-    /// Of a stream as it is now.
+    /// Returns the progress of a stream as it is now.
     pub fn of(stream: &StreamRef<'_>) -> Result<StreamProgress, Error> {
         let first = stream.first_id()?.unwrap_or(StreamId::MIN);
         Ok(StreamProgress { head: stream.head(), first })
     }
 
-    /// Whether an entry from an ID on was taken out by its name.
+    /// Returns true if an entry from an ID on was taken out by its name.
     fn has_hole_from(&self, id: StreamId) -> bool {
         let deleted = self.head.deleted;
         self.head.len > 0 && deleted != StreamId::MIN && self.first <= deleted && id <= deleted
     }
 
-    /// How many entries were added up to an ID, if that is certain.
+    /// Returns how many entries were added up to an ID, if that is certain.
     fn number_of(&self, id: StreamId) -> Option<u64> {
         let StreamHead { len, added, last, deleted, .. } = self.head;
         if added == 0 {
@@ -40,7 +40,7 @@ impl StreamProgress {
         Some(added.wrapping_sub(len) + u64::from(id == self.first))
     }
 
-    /// Notes that a group has read an entry behind its last one.
+    /// Notes that a group has read an entry after its last one.
     pub(crate) fn read(&self, group: &mut StreamGroup, id: StreamId) {
         match group.read {
             Some(read) if !self.has_hole_from(id) => group.read = Some(read + 1),
@@ -50,7 +50,7 @@ impl StreamProgress {
         group.last = id;
     }
 
-    /// How many entries a group has still to read, if that is known.
+    /// Returns how many entries a group has still to read, if that is known.
     pub fn lag(&self, group: &StreamGroup) -> Option<i64> {
         let added = self.head.added;
         if added == 0 {

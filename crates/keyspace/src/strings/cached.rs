@@ -15,13 +15,13 @@ use crate::layout::{Kind, body_at};
 use crate::txn::Entry;
 use crate::{Error, Keyspace, Str, Txn};
 
-/// Bytes from which a string is worth a copy. A shorter one lies beside the words that a look-up
+/// Bytes from which a string is worth a copy. A shorter one is next to the words that a lookup
 /// reads anyway: in the same lines, or in the same 256 bytes that the known media read at a time.
 const FROM: usize = 256;
 
 impl Txn<'_> {
-    /// The string that the key holds, as [`Txn::string`], for a command that replies with all of
-    /// it: through the read cache, where there is one.
+    /// Returns the string that the key holds, as [`Txn::string`], for a command that replies with
+    /// all of it: through the read cache, where there is one.
     #[inline]
     pub fn read_string<'t>(&'t mut self, entry: &Entry) -> Result<Str<'t>, Error> {
         if !self.shards[entry.shard].has_read_cache() {

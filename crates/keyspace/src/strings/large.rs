@@ -17,7 +17,7 @@ use crate::{Entry, Error, Key, Keyspace, Txn};
 /// Blocks reserved under one hold of the lock.
 const BLOCKS_AT_ONCE: usize = 64;
 
-/// A string that lies in the heap and belongs to no key yet. Dropped, it was never there.
+/// A string that is in the heap and belongs to no key yet. Dropped, it was never there.
 #[derive(Debug)]
 pub struct Prepared<'k> {
     reservation: Reservation<'k>,
@@ -81,7 +81,7 @@ impl<'k> Txn<'k> {
         self.attached.take()
     }
 
-    /// Notes where a string lies, to be read after the transaction was dropped.
+    /// Notes where a string is, to be read after the transaction was dropped.
     pub fn pin_string(&self, entry: &Entry) -> Result<Pinned, Error> {
         let value = self.string(entry)?;
         let shard = &self.shards[entry.shard];
@@ -98,12 +98,12 @@ impl<'k> Txn<'k> {
 }
 
 impl Pinned {
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -308,7 +308,7 @@ fn a_table_whose_number_of_members_cannot_be_read_is_not_changed() {
             put(&ks, "big", what, &[(field, "")]).expect("free memory");
         }
         let count = structures::self_checksummed::encode(4321).to_le_bytes();
-        // The log, which lies before the blocks, may hold the word too.
+        // The log, which is before the blocks, may hold the word too.
         let ks = flip(ks, &path, &count, 1);
         let removed = remove(&ks, "big", what, &["field 7"]);
         assert!(matches!(removed, Err(Error::Damaged(_))), "{removed:?}");

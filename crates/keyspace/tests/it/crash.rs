@@ -15,7 +15,7 @@ const ZONES: usize = 1;
 /// Bytes of a string that is prepared.
 const LARGE: usize = 40_000;
 
-/// Rings that wrap often, and little room: spans change hands, and some transactions are refused.
+/// Rings that wrap often, and little space: spans change hands, and some transactions are refused.
 fn geometry() -> Geometry {
     Geometry { shards: SHARDS, ring_parts: 3, ring_part: 512, zone_spans: 20 }
 }

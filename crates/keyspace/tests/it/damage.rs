@@ -40,7 +40,7 @@ impl Pool {
         emulated(&self.path, 1)
     }
 
-    /// Flips a bit of the byte `skip` behind the only place where `text` stands.
+    /// Flips a bit of the byte `skip` after the only place where `text` is.
     fn flip_at(&self, text: &str, skip: usize) {
         let mut bytes = fs::read(&self.path).expect("the pool");
         let found: Vec<usize> = memchr::memmem::find_iter(&bytes, text.as_bytes()).collect();
@@ -210,7 +210,7 @@ fn the_blocks_of_a_key_that_was_cut_are_free_again() {
     check(&ks, "chunks", None);
 }
 
-/// Behind the headers, one shard's area and its log.
+/// After the headers, one shard's area and its log.
 const ZONES: u64 = (12288u64 + 2048 + 8 * 32768).next_multiple_of(65536);
 
 /// The place of a key's slot: the only word of the pool that leads to its entry.
@@ -259,7 +259,7 @@ fn a_damaged_segment_is_rebuilt_from_its_entries() {
     let pool = Pool::new();
     let slot = slot_of(&pool, "key:82the value");
     let bytes = fs::read(&pool.path).expect("the pool");
-    // The segment's header stands before the slot: its first word is "segment" with the depth.
+    // The segment's header is before the slot: its first word is "segment" with the depth.
     let header = (0..slot / 8)
         .rev()
         .map(|word| word * 8)
@@ -282,7 +282,7 @@ fn a_damaged_segment_is_rebuilt_from_its_entries() {
     }
 }
 
-/// The shard's root words and counters stand in its area, behind the header.
+/// The shard's root words and counters stand in its area, after the header.
 const AREA: u64 = 12288;
 const ROOTS: u64 = AREA + 1024;
 
@@ -360,7 +360,7 @@ fn what_nothing_else_reports_is_not_repaired() {
         let data = ZONES as usize;
         assert!(before[data..] == after[data..], "nothing behind the logs was touched");
     };
-    // The first span's word, its header, and a bit behind its last block.
+    // The first span's word, its header, and a bit after its last block.
     check(ZONES + 8, |_| 0xfff_ffff);
     check(ZONES + 65536, |word| word ^ 1 << 8);
 }

@@ -41,12 +41,13 @@ fn fields(i: usize) -> Option<Vec<(String, String)>> {
     Some((0..count).map(|n| (format!("field {n} of {i}"), format!("value {n} of {i}"))).collect())
 }
 
-/// Whether the fields of a key are the members of a sorted set, whose scores are their numbers.
+/// Returns true if the fields of a key are the members of a sorted set, whose scores are their
+/// numbers.
 fn is_sorted(i: usize) -> bool {
     matches!(i % 50, 8 | 9)
 }
 
-/// Whether all but the first field of a hash have a time.
+/// Returns true if all but the first field of a hash have a time.
 fn is_timed(i: usize) -> bool {
     matches!(i % 50, 11 | 12)
 }
@@ -89,7 +90,7 @@ fn put(ks: &Keyspace, key: &str, fields: &[(String, String)]) {
     });
 }
 
-/// Whether a key holds a stream with a group.
+/// Returns true if a key holds a stream with a group.
 fn is_stream(i: usize) -> bool {
     i % 50 == 10
 }
@@ -139,7 +140,7 @@ fn holds_stream(ks: &Keyspace, now: u64, i: usize) -> bool {
     visited.is_ok() && (entries, pending) == (59, 59)
 }
 
-/// Whether a key holds what it was given.
+/// Returns true if a key holds what it was given.
 fn holds(ks: &Keyspace, now: u64, i: usize) -> bool {
     if is_stream(i) {
         return holds_stream(ks, now, i);

@@ -26,7 +26,7 @@ fn stream_limits(rng: &mut Rng) -> StreamLimits {
     StreamLimits::new(bytes, [0, 1, 100, 32_767, 32_768, usize::MAX][rng.usize(..6)])
 }
 
-/// Short for the most part; now and then about as long as what is kept in one block, or in one
+/// Short for the most part; periodically about as long as what is kept in one block, or in one
 /// node.
 fn value(rng: &mut Rng) -> Vec<u8> {
     let len = match rng.u8(..40) {

@@ -51,7 +51,7 @@ fn lost_bytes_cost_the_keys_that_they_were_and_no_other() {
     let ks = emulated(&path, 1);
     let mut found = Vec::new();
     ks.inspect(0, &|_| {}, &mut |problem| found.push(problem));
-    // The room of entries whose slot was cut is lost until a repair.
+    // The space of entries whose slot was cut is lost until a repair.
     assert!(found.iter().all(|p| matches!(p, CheckError::Lost { .. })), "{found:?}");
     ks.repair(&found).expect("a repair");
     ks.check().expect("a keyspace without damage");
@@ -62,7 +62,7 @@ fn lost_bytes_cost_the_keys_that_they_were_and_no_other() {
 fn a_damaged_key_stays_one_after_a_restart_and_is_listed_by_a_check() {
     let pool = Pool::new(KEYS);
     let last = KEYS - 1;
-    // The name of this key lies before the page that is lost, its value in it.
+    // The name of this key is before the page that is lost, its value in it.
     let pages = (1..8)
         .map(|back| pool.last_page() - back * PAGE)
         .filter(|page| !page.is_multiple_of(65536));
@@ -115,7 +115,7 @@ fn a_lost_part_of_an_index_is_rebuilt_from_the_entries() {
     assert!(found.iter().all(|p| matches!(p, CheckError::Lost { .. })), "{found:?}");
 }
 
-/// Loses the page with the bitmap of the last span in use; a key whose entry lies before it.
+/// Loses the page with the bitmap of the last span in use; a key whose entry is before it.
 fn lose_bitmap(pool: &Pool) {
     pool.lose_one(pool.last_page() & !65535);
     pool.ks.resolve_losses();
@@ -332,7 +332,7 @@ fn twin(pool: &Pool, lost: &HashMap<u64, String>) -> (String, String) {
     (name, lost)
 }
 
-/// Puts another key in the place of one that lies in the last page.
+/// Puts another key in the place of one that is in the last page.
 fn replace(pool: &Pool, old: &str, new: &str) {
     let last = pool.last_page();
     write(&pool.ks, &[old], |txn| {

@@ -70,7 +70,7 @@ fn each_change_of_a_value_ends_its_copy() {
     check(appended, "k", Some(&format!("{a}tail")));
     check(
         |ks| {
-            // The first makes room behind the value, the second writes there.
+            // The first makes space after the value, the second writes there.
             appended(ks);
             drop(get(ks, "k"));
             appended(ks);
@@ -128,7 +128,7 @@ fn a_longer_value_in_a_block_of_its_own_ends_with_each_change_too() {
     };
     append("1");
     hit(&format!("{long}1"));
-    // In the room that the first append made.
+    // In the space that the first append made.
     append("2");
     hit(&format!("{long}12"));
     write(&ks, &["k"], |txn| {

@@ -465,7 +465,8 @@ fn fuzz(rounds: usize, seed: u64) {
     assert!(whole > rounds / 8 && costly > rounds / 8 && refused > 0, "{whole} {costly} {refused}");
 }
 
-/// Whether one key differs in its expiry time or is another integer: nothing guards a bit of those.
+/// Returns true if one key differs in its expiry time or is another integer: nothing guards a bit
+/// of those.
 fn hits_unguarded(pools: &Pools, found: &Outcome) -> bool {
     let differ: Vec<_> =
         pools.sound.iter().filter(|(key, value)| found.model.get(*key) != Some(*value)).collect();

@@ -298,7 +298,7 @@ fn taking_nearly_all_members_is_a_small_transaction() {
         let before = read(&ks, 0, "a").expect("a key");
         let used = ks.heap().used();
         let taken = take_range(&ks, "a", rank, 60_000 - kept);
-        // What is freed by and by is still there.
+        // What is freed incrementally is still there.
         assert!(used.abs_diff(ks.heap().used()) < kept * 300 + 20_000, "{rank} {kept}");
         let end = (rank + 60_000 - kept) as usize;
         assert!(taken == before[rank as usize..end]);

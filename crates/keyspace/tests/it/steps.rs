@@ -100,7 +100,7 @@ fn aged(policy: Policy) -> Keyspace {
     ks
 }
 
-/// Evicts a quarter by the policy, and says how far down the order by age those that went stood on
+/// Evicts a quarter by the policy, and says how far down the order by age those that went was on
 /// average, 0 to 1.
 fn check_policy(policy: Policy) -> f64 {
     let ks = aged(policy);

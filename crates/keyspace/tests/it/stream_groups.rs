@@ -1,4 +1,4 @@
-//! Groups of consumers go where their streams go: into copies, snapshots, other shards and spans;
+//! Consumer groups go where their streams go: into copies, snapshots, other shards and spans;
 //! and with them to the free queue.
 
 use std::collections::BTreeMap;

@@ -101,7 +101,7 @@ fn integers_in_a_string_wrap_saturate_or_stay() {
         assert_eq!(store.get("f"), Ok(Some(vec![0x0f])));
         assert_eq!(store.bit_field_get("f", nibble, 4), Ok(15));
         let signed = BitInteger::signed(8).expect("8 bits");
-        // Half of it lies behind the string.
+        // Half of it is after the string.
         assert_eq!(store.bit_field_get("f", signed, 4), Ok(-16));
         assert_eq!(store.bit_field_get("absent", signed, 4), Ok(0));
         assert_eq!(store.exists("absent"), Ok(false));

@@ -12,7 +12,7 @@ fn value(i: usize) -> Vec<u8> {
     format!("the value of key {i:05}, which is a bit longer than that").into_bytes()
 }
 
-/// Where a text stands.
+/// Where a text is.
 fn places<'b>(bytes: &'b [u8], text: &'b [u8]) -> impl Iterator<Item = usize> + 'b {
     bytes.windows(text.len()).enumerate().filter(move |(_, part)| *part == text).map(|(at, _)| at)
 }

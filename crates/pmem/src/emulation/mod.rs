@@ -102,7 +102,7 @@ const FEW_LINES: usize = 256;
 const BUFFER: u64 = 16 << 10;
 
 impl Emulation {
-    /// Emulates `model` behind a cache of `cache` bytes; 0: as large as the machine's own.
+    /// Emulates `model` after a cache of `cache` bytes; 0: as large as the machine's own.
     pub fn new(model: Model, cache: u64) -> Emulation {
         let cache = if cache > 0 { cache } else { tags::machine() };
         Emulation { model, flushes: false, tags: Tags::new(cache), drained: AtomicU64::new(0) }

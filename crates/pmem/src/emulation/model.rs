@@ -7,23 +7,23 @@ use crate::lines::LINE;
 /// A medium that can be emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
-    /// One Intel Optane DC module (100 series), App Direct, behind ADR.
+    /// One Intel Optane DC module (100 series), App Direct, after ADR.
     Optane,
     /// An NVDIMM-N: DRAM that saves itself to flash when the power fails.
     NvdimmN,
-    /// DRAM behind a CXL link, taken for persistent.
+    /// DRAM after a CXL link, taken for persistent.
     Cxl,
 }
 
 impl Media {
-    /// By its name: `optane`, `nvdimm-n`, `cxl`.
+    /// Finds a model by its name: `optane`, `nvdimm-n`, `cxl`.
     pub fn named(name: &[u8]) -> Option<Media> {
         [Media::Optane, Media::NvdimmN, Media::Cxl]
             .into_iter()
             .find(|media| media.model().name.as_bytes() == name)
     }
 
-    /// Its numbers.
+    /// Returns its numbers.
     pub const fn model(self) -> Model {
         match self {
             // Izraelevitz, Yang et al., "Basic Performance Measurements of the Intel Optane DC
@@ -78,7 +78,7 @@ const DRAM_WRITE_NS: u64 = 86;
 /// parameter: ten to sixteen in the processors of these years.
 const AT_ONCE: u64 = 10;
 
-/// A medium as numbers. Zero stands for "as DRAM".
+/// A medium as numbers. Zero represents "as DRAM".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     /// Its name.
@@ -125,7 +125,7 @@ impl Model {
         self.sequential_ns.saturating_sub(DRAM_SEQUENTIAL_NS) * 1000 / AT_ONCE
     }
 
-    /// `flushes`: whether the memory that emulates it has to write a line back, too.
+    /// Returns `flushes`: whether the memory that emulates it has to write a line back, too.
     pub(super) fn write_ps(&self, flushes: bool) -> u64 {
         self.write_ns.saturating_sub(if flushes { DRAM_WRITE_NS } else { 0 }) * 1000
     }

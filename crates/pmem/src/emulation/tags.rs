@@ -5,7 +5,7 @@
 //! precision only. Other memory of the process, which would compete for the real cache, is not in
 //! it.
 //!
-//! A look-up has to be much shorter than what it decides about. So a set is two words of four tags
+//! A lookup has to be much shorter than what it decides about. So a set is two words of four tags
 //! each, newest first, and is searched and shifted as words: a few instructions, and four
 //! neighbouring sets on a line of the host.
 
@@ -35,7 +35,7 @@ fn way_of(word: u64, tag: u64) -> Option<u32> {
     (equal != 0).then(|| equal.trailing_zeros() / 16)
 }
 
-/// Returns the word with `tag` in front, and what stood in front of `way` one further.
+/// Returns the word with `tag` in front, and what was in front of `way` one further.
 fn in_front(word: u64, tag: u64, way: u32) -> u64 {
     let moved = u64::MAX >> (48 - 16 * way);
     word & !moved | (word << 16) & moved | tag
@@ -76,7 +76,7 @@ impl Tags {
         found.is_some()
     }
 
-    /// A line left the cache.
+    /// Records that a line left the cache.
     pub(super) fn drop_line(&self, line: u64) {
         let (words, tag) = self.set(line);
         for word in words {
@@ -130,7 +130,7 @@ mod tests {
             }
             if random >> 60 == 0 {
                 tags.drop_line(line);
-                // An empty way is left behind.
+                // An empty way is left .
                 if let Some(at) = at {
                     queue.insert(at, u64::MAX);
                 }

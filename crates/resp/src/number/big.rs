@@ -10,7 +10,7 @@ const CHUNK: u32 = 1_000_000_000;
 const CHUNK_DIGITS: usize = 9;
 
 impl Big {
-    /// The value of decimal digits.
+    /// Returns the value of decimal digits.
     pub(super) fn from_digits(digits: impl Iterator<Item = u8>) -> Big {
         let mut big = Big::default();
         let (mut chunk, mut scale) = (0, 1);
@@ -36,7 +36,7 @@ impl Big {
         self.0.is_empty()
     }
 
-    /// The number of bits, without leading zeros.
+    /// Returns the number of bits, without leading zeros.
     pub(super) fn bits(&self) -> u32 {
         let high = self.0.last().map_or(0, |limb| u32::BITS - limb.leading_zeros());
         (self.0.len().saturating_sub(1) as u32) * u32::BITS + high
@@ -77,8 +77,8 @@ impl Big {
         self.trim();
     }
 
-    /// The highest 128 bits (all, if there are fewer), how many lower ones there are, and whether
-    /// any of those is set.
+    /// Returns the highest 128 bits (all, if there are fewer), how many lower ones there are, and
+    /// whether any of those is set.
     pub(super) fn top(&self) -> (u128, u32, bool) {
         let below = self.bits().saturating_sub(128);
         let mut top = 0u128;
@@ -88,8 +88,8 @@ impl Big {
         (top, below, (0..below).any(|at| self.bit(at)))
     }
 
-    /// The quotient by `divisor`, and whether there is a remainder. The quotient must have at most
-    /// 128 bits.
+    /// Returns the quotient by `divisor`, and whether there is a remainder. The quotient must have
+    /// at most 128 bits.
     pub(super) fn divide(&self, divisor: &Big) -> (u128, bool) {
         let whole = divisor.bits().saturating_sub(1).min(self.bits());
         let mut rest = self.high_bits(whole);
@@ -105,7 +105,7 @@ impl Big {
         (quotient, !rest.is_zero())
     }
 
-    /// Decimal digits.
+    /// Returns decimal digits.
     pub(super) fn digits(mut self) -> String {
         let mut chunks = Vec::new();
         while !self.is_zero() {
@@ -129,7 +129,7 @@ impl Big {
         self.0.get((at / 32) as usize).is_some_and(|limb| limb >> (at % 32) & 1 == 1)
     }
 
-    /// The number that the highest `count` bits make.
+    /// Returns the number that the highest `count` bits make.
     fn high_bits(&self, count: u32) -> Big {
         let drop = self.bits() - count;
         let limbs = &self.0[((drop / 32) as usize).min(self.0.len())..];

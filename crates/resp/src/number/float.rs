@@ -25,7 +25,7 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
 }
 
 /// Reads a double as SORT does, which leaves all to C's `strtod`: white space before it does not
-/// matter, nor what stands behind a zero byte, and no text is 0. No NaN, nothing that is too large
+/// matter, nor what is after a zero byte, and no text is 0. No NaN, nothing that is too large
 /// for a double, or so small that digits are lost.
 pub fn parse_f64_loosely(text: &[u8]) -> Option<f64> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();

@@ -57,12 +57,12 @@ impl LongDouble {
         (is_zero || mantissa != 0 && number.is_finite()).then_some(number)
     }
 
-    /// False for infinity.
+    /// Returns false for infinity.
     pub fn is_finite(&self) -> bool {
         self.magnitude != Infinite
     }
 
-    /// The sum, or None if it is no finite number.
+    /// Returns the sum, or None if it is no finite number.
     pub fn checked_add(self, other: LongDouble) -> Option<LongDouble> {
         let (Finite { mantissa: a, exponent: i }, Finite { mantissa: b, exponent: j }) =
             (self.magnitude, other.magnitude)
@@ -75,7 +75,7 @@ impl LongDouble {
         self.add_smaller(other)
     }
 
-    /// The sum with a number whose exponent is not above this one's, or which is zero.
+    /// Returns the sum with a number whose exponent is not above this one's, or which is zero.
     fn add_smaller(self, other: LongDouble) -> Option<LongDouble> {
         // Below the 64 bits of the larger number stand 63 more of the smaller, and beyond them the
         // fact that there were some.
@@ -103,8 +103,8 @@ impl LongDouble {
         Some(LongDouble::finite(self.negative, mantissa, exponent)).filter(LongDouble::is_finite)
     }
 
-    /// The number times a thousand, without a fraction: the next integer that is not below it. None
-    /// where it does not fit.
+    /// Returns the number times a thousand, without a fraction: the next integer that is not below
+    /// it. None where it does not fit.
     pub fn ceil_thousandfold(&self) -> Option<i64> {
         let Finite { mantissa, exponent } = self.magnitude else { return None };
         let product = u128::from(mantissa) * 1000;
@@ -161,8 +161,8 @@ impl From<i64> for LongDouble {
     }
 }
 
-/// The rounded number of decimal digits with or without a point and a power of ten, and whether the
-/// digits are all zero.
+/// Returns the rounded number of decimal digits with or without a point and a power of ten, and
+/// whether the digits are all zero.
 fn from_decimal(unsigned: &[u8]) -> Option<(bool, (u64, i64))> {
     let at = unsigned.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let (digits, power) = match at {
@@ -182,7 +182,7 @@ fn from_decimal(unsigned: &[u8]) -> Option<(bool, (u64, i64))> {
     Some((false, scaled(significand, power - decimals as i64)))
 }
 
-/// `significand * 10^power`, rounded.
+/// Returns `significand * 10^power`, rounded.
 fn scaled(mut significand: Big, power: i64) -> (u64, i64) {
     // Far beyond the format's range on either side, whatever the significand: it has at most
     // MAX_TEXT digits.

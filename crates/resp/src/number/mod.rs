@@ -44,8 +44,8 @@ fn is_infinity(unsigned: &[u8]) -> bool {
     unsigned.eq_ignore_ascii_case(b"inf") || unsigned.eq_ignore_ascii_case(b"infinity")
 }
 
-/// A number of bytes with an optional unit, at most what 64 bits hold: `k`, `kb`, `m`, `mb`, `g`,
-/// `gb`, `b`.
+/// Returns a number of bytes with an optional unit, at most what 64 bits hold: `k`, `kb`, `m`,
+/// `mb`, `g`, `gb`, `b`.
 pub fn parse_memory(word: &[u8]) -> Option<u64> {
     let end = word.iter().position(|b| !b.is_ascii_digit()).unwrap_or(word.len());
     let (digits, unit) = word.split_at(end);

@@ -34,7 +34,7 @@ pub(super) fn round(
     }
 }
 
-/// Reads what stands behind `0x` as C does: hexadecimal digits with or without a point, then
+/// Reads what is after `0x` as C does: hexadecimal digits with or without a point, then
 /// perhaps `p` and a power of two. Gives the digits' value with its exponent, and whether digits
 /// were cut off.
 pub(super) fn parse_hex(text: &[u8]) -> Option<(u128, i64, bool)> {

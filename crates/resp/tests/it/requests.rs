@@ -172,7 +172,7 @@ fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop::collection::vec(argument, 1..6)
 }
 
-/// A stream of whole commands, empty ones, lines, and now and then rubbish.
+/// A stream of whole commands, empty ones, lines, and periodically rubbish.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         8 => command().prop_map(|command| encode(&command)),

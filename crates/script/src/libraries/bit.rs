@@ -24,7 +24,7 @@ pub(crate) fn table(lua: &Lua) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// The lower 32 bits of a number, rounded to the nearest integer, ties to even.
+/// Returns the lower 32 bits of a number, rounded to the nearest integer, ties to even.
 fn bits(call: &Arguments<'_>, at: usize) -> Result<u32, Raise> {
     // The low half of the mantissa after this addition is the number modulo 2^32.
     let shifted = call.number(at)? + 6_755_399_441_055_744.0;
@@ -48,8 +48,8 @@ fn shift(call: &Arguments<'_>, operation: fn(u32, u32) -> u32) -> Results {
     number(operation(value, bits(call, 2)? & 31))
 }
 
-/// Up to eight digits; capital letters if their number is negative. Its negation cannot overflow
-/// (CVE-2024-31449).
+/// Returns up to eight digits; capital letters if their number is negative. Its negation cannot
+/// overflow (CVE-2024-31449).
 fn to_hex(call: &Arguments<'_>) -> Results {
     let value = bits(call, 1)?;
     let digits = if call.len() < 2 { 8 } else { bits(call, 2)?.cast_signed() };

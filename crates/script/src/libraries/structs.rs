@@ -88,7 +88,7 @@ impl<'a> Format<'a> {
         Ok(Some(Item { letter, size, padding }))
     }
 
-    /// Obeys a letter that stands for no value.
+    /// Obeys a letter that represents no value.
     fn control(&mut self, letter: u8) -> Result<(), Raise> {
         match letter {
             b'>' => self.is_little = false,
@@ -106,7 +106,7 @@ impl<'a> Format<'a> {
         Ok(())
     }
 
-    /// The bytes of a value in the chosen order.
+    /// Returns the bytes of a value in the chosen order.
     fn ordered<const N: usize>(&self, mut little: [u8; N]) -> [u8; N] {
         if !self.is_little {
             little.reverse();
@@ -236,7 +236,7 @@ fn wrong_value(call: &Arguments<'_>, at: usize, expected: &str, error: Raise) ->
     call.bad(at, &format!("{expected} expected, got nil"))
 }
 
-/// The value of an integer; what is beyond 64 bits is ignored.
+/// Returns the value of an integer; what is beyond 64 bits is ignored.
 fn integer(bytes: &[u8], is_little: bool, is_signed: bool) -> f64 {
     let mut value = [0; 8];
     let size = bytes.len().min(8);

@@ -65,7 +65,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads `file`, then `more` lines as if they stood at its end.
+    /// Reads `file`, then `more` lines as if they was at its end.
     pub fn read(file: Option<&Path>, more: &str) -> Result<(Values, Vec<String>), ReadError> {
         let mut reader = Reader::default();
         let mut text = match file {
@@ -204,7 +204,7 @@ fn open(file: &Path) -> Result<String, ReadError> {
     Ok(escape(&bytes))
 }
 
-/// Text in which every byte that is not ASCII stands as one character of a private range.
+/// Returns text in which every byte that is not ASCII is as one character of a private range.
 pub fn escape(bytes: &[u8]) -> String {
     bytes.iter().map(|&b| if b < 128 { char::from(b) } else { private(b) }).collect()
 }
@@ -224,7 +224,7 @@ fn unescape(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The files that a pattern names, in order; wildcards stand in any part of the path.
+/// Returns the files that a pattern names, in order; wildcards stand in any part of the path.
 fn matching(pattern: &Path) -> Vec<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     let mut found = vec![PathBuf::new()];

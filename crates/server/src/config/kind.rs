@@ -51,7 +51,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether the value is several words.
+    /// Returns true if the value is several words.
     pub fn takes_many_arguments(self) -> bool {
         matches!(
             self,
@@ -65,7 +65,8 @@ impl Kind {
         )
     }
 
-    /// The canonical value that `words` name for the directive `name`, given its `current` value.
+    /// Returns the canonical value that `words` name for the directive `name`, given its `current`
+    /// value.
     pub fn parse(self, name: &str, current: &[u8], words: &[&[u8]]) -> Result<Vec<u8>, String> {
         if !self.takes_many_arguments() && words.len() != 1 {
             return Err("wrong number of arguments".into());
@@ -99,7 +100,7 @@ impl Kind {
         }
     }
 
-    /// The value as `CONFIG REWRITE` writes it behind the directive's name.
+    /// Returns the value as `CONFIG REWRITE` writes it after the directive's name.
     pub fn for_file(self, value: &[u8]) -> String {
         let plain = || String::from_utf8_lossy(value).into_owned();
         match self {
@@ -150,7 +151,7 @@ fn flags(names: &[&str], words: &[&[u8]]) -> Result<Vec<u8>, String> {
     Ok(if set.is_empty() { neutral.into() } else { set.join(" ").into_bytes() })
 }
 
-/// A decimal integer as Redis reads one: no blanks, no plus sign, no leading zeros.
+/// Returns a decimal integer as Redis reads one: no blanks, no plus sign, no leading zeros.
 pub fn integer(word: &[u8]) -> Option<i128> {
     let digits = word.strip_prefix(b"-").unwrap_or(word);
     let plain = !digits.is_empty() && digits.len() <= 20 && digits.iter().all(u8::is_ascii_digit);

@@ -34,39 +34,39 @@ impl Default for Values {
 }
 
 impl Values {
-    /// The canonical value of `name`, which must be a directive.
+    /// Returns the canonical value of `name`, which must be a directive.
     pub fn get(&self, name: &str) -> &[u8] {
         let (at, _) = table::find(name.as_bytes()).expect("a directive of the table");
         &self.values[at]
     }
 
-    /// The value of `name` as text.
+    /// Returns the value of `name` as text.
     pub fn text(&self, name: &str) -> String {
         String::from_utf8_lossy(self.get(name)).into_owned()
     }
 
-    /// The value of the number `name`.
+    /// Returns the value of the number `name`.
     pub fn int(&self, name: &str) -> i64 {
         let value = kind::integer(self.get(name)).unwrap_or(0);
         i64::try_from(value).unwrap_or(i64::MAX)
     }
 
-    /// The value of `name` as a size or count; negative numbers are 0.
+    /// Returns the value of `name` as a size or count; negative numbers are 0.
     pub fn size(&self, name: &str) -> u64 {
         kind::integer(self.get(name)).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
     }
 
-    /// The value of the octal number `name`.
+    /// Returns the value of the octal number `name`.
     pub fn octal(&self, name: &str) -> u32 {
         u32::from_str_radix(&self.text(name), 8).unwrap_or(0)
     }
 
-    /// Whether the boolean `name` is `yes`.
+    /// Returns true if the boolean `name` is `yes`.
     pub fn yes(&self, name: &str) -> bool {
         self.get(name) == b"yes"
     }
 
-    /// Whether `name` was set, be it to its default.
+    /// Returns true if `name` was set, be it to its default.
     pub fn given(&self, name: &str) -> bool {
         table::find(name.as_bytes()).is_some_and(|(at, _)| self.given[at])
     }
@@ -92,7 +92,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// A configuration that starts with `values`, read from `file` if there is one.
+    /// Returns a configuration that starts with `values`, read from `file` if there is one.
     pub fn new(values: Values, file: Option<PathBuf>) -> Config {
         Config { values: RwLock::new(values), changing: Mutex::new(()), file }
     }
@@ -102,12 +102,12 @@ impl Config {
         self.file.as_ref()
     }
 
-    /// A copy of all values.
+    /// Returns a copy of all values.
     pub fn values(&self) -> Values {
         self.values.read().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
-    /// The directives that match any of the patterns, with their values, each name once.
+    /// Returns the directives that match any of the patterns, with their values, each name once.
     pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
         let values = self.values.read().unwrap_or_else(|e| e.into_inner());
         let mut found: Vec<(String, Vec<u8>)> = Vec::new();
@@ -130,9 +130,9 @@ impl Config {
         found
     }
 
-    /// `CONFIG SET`: all of the pairs or none. `protected` says whether protected directives may
-    /// change; `apply` makes the change real, given the values before and after and the directives
-    /// that change, and names the directive that cannot be made real otherwise.
+    /// Returns `CONFIG SET`: all of the pairs or none. `protected` says whether protected
+    /// directives may change; `apply` makes the change real, given the values before and after and
+    /// the directives that change, and names the directive that cannot be made real otherwise.
     pub fn set(
         &self,
         pairs: &[(&[u8], &[u8])],
@@ -214,7 +214,8 @@ fn changeable(
     Ok(rows)
 }
 
-/// The directives that were set away from their defaults and have no effect, with the reason.
+/// Returns the directives that were set away from their defaults and have no effect, with the
+/// reason.
 pub fn without_effect(values: &Values) -> Vec<(&'static str, &'static str)> {
     values
         .pairs()
@@ -226,7 +227,7 @@ pub fn without_effect(values: &Values) -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// The directives that have a value which is refused, with the reason.
+/// Returns the directives that have a value which is refused, with the reason.
 pub fn refused(values: &Values) -> Vec<(&'static str, &'static str)> {
     let refusal = |(row, value): (&'static Row, &[u8])| Some((row.name, row.refusal(value)?));
     values.pairs().filter_map(refusal).collect()

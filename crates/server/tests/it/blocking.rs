@@ -116,8 +116,8 @@ fn a_connection_that_ends_while_it_waits_takes_nothing() {
     admin.check("LRANGE k 0 -1", "[\"2\"]");
 }
 
-/// Whether a client whose wait ended at `since` or later is there when it speaks again, somewhat
-/// before its timeout of a second. It may be gone only where that became too late.
+/// Returns true if a client whose wait ended at `since` or later is there when it speaks again,
+/// somewhat before its timeout of a second. It may be gone only where that became too late.
 #[track_caller]
 fn speaks_again(client: &mut Client, since: Instant, lines: &str) -> bool {
     std::thread::sleep(Duration::from_millis(850));

@@ -78,7 +78,7 @@ fn a_rewritten_file_is_read_at_the_next_start() {
     client.check("CONFIG GET slowlog-max-len", "[\"slowlog-max-len\", \"5\"]");
 }
 
-/// Whether somebody listens there.
+/// Returns true if somebody listens there.
 fn answers(address: ([u8; 4], u16)) -> bool {
     Client::connect(std::net::SocketAddr::from(address)).is_ok_and(|mut client| {
         client.try_call(&["PING"]).is_ok_and(|reply| reply.to_string() == "PONG")

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 const NOW: u64 = 1_700_000_000_000;
 
-/// A keyspace on a medium that counts and delays nothing, behind a simulated cache of this many
+/// A keyspace on a medium that counts and delays nothing, after a simulated cache of this many
 /// bytes.
 fn keyspace(pool: &Path, cache: u64) -> Keyspace {
     let map =

@@ -1,4 +1,4 @@
-//! Publish and subscribe over real connections on several threads, beside redis-server where
+//! Publish and subscribe over real connections on several threads, compared with redis-server where
 //! replies are certain.
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Client-side caching over real connections on several threads, beside redis-server where replies
-//! are certain.
+//! Client-side caching over real connections on several threads, compared with redis-server where
+//! replies are certain.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};

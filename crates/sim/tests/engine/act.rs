@@ -427,7 +427,7 @@ impl Taken {
         self.keys.insert((item.db.number(), item.key), (value, expiry));
     }
 
-    /// Whether it gave what the keyspace held at its cut.
+    /// Returns whether it gave what the keyspace held at its cut.
     pub(crate) fn check(self, states: &[State]) -> Result<(), String> {
         let (now, expected) = (self.now, &states[self.position]);
         let keys = self.keys.into_iter();

@@ -112,7 +112,7 @@ impl Request<'_> {
         }
     }
 
-    /// Whether a command would fail, or change nothing, without this.
+    /// Returns true if a command would fail, or change nothing, without this.
     fn is_wanted(&self, arg: &Arg) -> bool {
         self.spec.name == "sort" && ["ALPHA", "STORE"].contains(&arg.token)
     }

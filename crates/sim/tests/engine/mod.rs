@@ -1,5 +1,5 @@
-//! Commands on a keyspace, executed by the engine itself, and everything that a server does beside
-//! them.
+//! Commands on a keyspace, executed by the engine itself, and everything that a server does in
+//! addition to them.
 //!
 //! An incarnation is a list of actions drawn from the command table. What a crash may leave is told
 //! by a reference: an engine in DRAM that is fed the same. See [`journal`] for the order in which

@@ -27,7 +27,7 @@ impl State {
         })
     }
 
-    /// Whether both hold the same at `now`.
+    /// Returns true if both hold the same at `now`.
     pub(crate) fn agrees(&self, other: &State, now: u64) -> bool {
         let both = |state: &State| {
             let keys = state.live(now).map(|(name, value)| (name.clone(), left_of(value, now)));

@@ -54,7 +54,7 @@ fn check_holds(pool: &Pool, store: &mut Open, state: &State, place: &str) {
     assert!(found == *state, "another state: {place}");
 }
 
-/// Whether the transaction panicked at its `place`th place.
+/// Returns true if the transaction panicked at its `place`th place.
 fn panicked_at(place: u64, pool: &Pool, seed: u64) -> bool {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut incarnation = Incarnation::open(pool, &[], pool.empty());

@@ -10,7 +10,7 @@ use crate::{Damaged, Error, Fill, Store};
 
 /// Where the bytes begin.
 pub(super) const HEADER: usize = 8;
-/// The most bytes that a block has room for.
+/// The most bytes that a block has space for.
 pub(super) const MAX: usize = MAX_BLOCK - HEADER;
 
 /// Bytes of the block for a blob of this length.
@@ -18,7 +18,7 @@ pub(super) const fn size(len: usize) -> usize {
     HEADER + len
 }
 
-/// Length and checksum of a block, which is never empty.
+/// Returns length and checksum of a block, which is never empty.
 pub(super) fn checksum<V: View>(view: &V, block: Ptr) -> Result<Checksum, Damaged> {
     let word = view.word(block);
     let checksum =
@@ -34,7 +34,7 @@ pub(super) fn bytes<V: View>(view: &V, block: Ptr, range: Range<usize>) -> &[u8]
     view.bytes(block.add((HEADER + range.start) as u64), range.len())
 }
 
-/// All bytes, compared with their checksum.
+/// Returns all bytes, compared with their checksum.
 pub(super) fn verified<V: View>(view: &V, block: Ptr) -> Result<(Checksum, &[u8]), Damaged> {
     let checksum = checksum(view, block)?;
     let bytes = bytes(view, block, 0..checksum.len as usize);
@@ -42,7 +42,7 @@ pub(super) fn verified<V: View>(view: &V, block: Ptr) -> Result<(Checksum, &[u8]
     Ok((checksum, bytes))
 }
 
-/// Writes a block of these bytes with room for `spare` more, if the heap has such a block.
+/// Writes a block of these bytes with space for `spare` more, if the heap has such a block.
 pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8], spare: usize) -> Result<Ptr, Full> {
     let exact = size(bytes.len());
     let roomy = (exact + spare).min(MAX_BLOCK);
@@ -55,7 +55,7 @@ pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8], spare: usize) -> Resul
     Ok(fill.publish(fresh, exact))
 }
 
-/// Adds bytes that a block can hold, in place or in a block with room for as many again.
+/// Adds bytes that a block can hold, in place or in a block with space for as many again.
 pub(super) fn append<S: Store>(
     store: &mut S,
     block: Ptr,
@@ -74,7 +74,7 @@ pub(super) fn append<S: Store>(
     Ok(replace(store, block, &content, content.len())?)
 }
 
-/// Overwrites, and lengthens with zeros, within what a block can hold.
+/// Overwrites a range, and lengthens with zeros, within what a block can hold.
 pub(super) fn set_range<S: Store>(
     store: &mut S,
     block: Ptr,
@@ -93,7 +93,7 @@ pub(super) fn set_range<S: Store>(
     Ok(replace(store, block, &content, spare)?)
 }
 
-/// Puts other bytes in the place of a block's, with some of the room that was behind them.
+/// Puts other bytes in the place of a block's, with some of the space that was after them.
 pub(super) fn rewrite<S: Store>(store: &mut S, block: Ptr, bytes: &[u8]) -> Result<Ptr, Full> {
     let spare = store.capacity(block).saturating_sub(size(bytes.len())).min(bytes.len());
     replace(store, block, bytes, spare)
@@ -107,7 +107,7 @@ pub(super) fn relocate<S: Store>(store: &mut S, block: Ptr) -> Result<Option<Ptr
     replace(store, block, &content, spare).map(Some)
 }
 
-/// Room behind the length.
+/// Returns space after the length.
 fn spare<S: Store>(store: &S, block: Ptr, len: usize) -> usize {
     store.capacity(block).saturating_sub(size(len))
 }

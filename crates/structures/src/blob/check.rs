@@ -23,7 +23,7 @@ pub(super) fn check<V: View>(view: &V, blob: Blob) -> Result<(), Damaged> {
     }
 }
 
-/// Verifies the words of a table, and visits each of its chunks: where it lies, how many bytes it
+/// Verifies the words of a table, and visits each of its chunks: where it is, how many bytes it
 /// stores, and their checksum.
 pub(super) fn checksums<V: View>(
     view: &V,

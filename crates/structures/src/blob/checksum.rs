@@ -1,6 +1,6 @@
 //! A length and the CRC-32C of as many bytes, in one word: both change at once.
 //!
-//! The word has a checksum of itself too. The bytes of a long value are verified now and then, its
+//! The word has a checksum of itself too. The bytes of a long value are verified periodically, its
 //! lengths whenever they are read: a lost word must not be taken for an empty value.
 //!
 //! ```text
@@ -28,7 +28,7 @@ impl Checksum {
         Checksum::default().and(bytes)
     }
 
-    /// With further bytes behind.
+    /// Adds the bytes after.
     pub(crate) fn and(self, bytes: &[u8]) -> Checksum {
         Checksum {
             len: self.len.wrapping_add(bytes.len() as u32),
@@ -36,7 +36,7 @@ impl Checksum {
         }
     }
 
-    /// `None` where the word is damaged.
+    /// Reads a word; returns `None` where it is damaged.
     pub(crate) fn from_word(word: u64) -> Option<Checksum> {
         let checksum = Checksum { len: (word & LEN) as u32, crc: (word >> 32) as u32 };
         (checksum.word() == word).then_some(checksum)
@@ -48,7 +48,7 @@ impl Checksum {
     }
 }
 
-/// Never 0 for 0: a lost word reads as zeros.
+/// Returns the word's own checksum, never 0 for 0: a lost word reads as zeros.
 fn check(word: u64) -> u64 {
     u64::from(heap::crc32c(&word.to_le_bytes()) ^ 0xa55a_a55a) & CHECK
 }

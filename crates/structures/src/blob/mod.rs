@@ -2,14 +2,14 @@
 //!
 //! The caller keeps one word. Up to 65528 bytes a blob is one block; beyond that it is a table of
 //! chunks of 64 KiB, so that no length needs a large free stretch, and a change copies one chunk at
-//! most. Nothing is allocated for zeros behind what was written: a string made long by one far
+//! most. Nothing is allocated for zeros after what was written: a string made long by one far
 //! write stays small.
 //!
-//! Bytes that a reader may see never change. An append writes behind the published length; every
-//! other change copies the block or the chunk. Beside each length stands the CRC-32C of the bytes,
-//! in the same word, so that the two change in one. Every word of a blob checks itself whenever it
-//! is read: a lost one is damage, and neither an empty string nor a hole. What is copied is
-//! verified first, so that no copy makes damaged bytes look sound.
+//! Bytes that a reader may see never change. An append writes after the published length; every
+//! other change copies the block or the chunk. Next to each length is the CRC-32C of the
+//! bytes, in the same word, so that the two change in one. Every word of a blob checks itself
+//! whenever it is read: a lost one is damage, and neither an empty string nor a hole. What is
+//! copied is verified first, so that no copy makes damaged bytes look sound.
 //!
 //! A large blob is freed in steps, from its end: see [`Blob::free_step`] and [`crate::reclaim`].
 //! `docs/format/blob.md` has the format and the counts.
@@ -60,12 +60,12 @@ impl Blob {
     /// The empty string, which has no block.
     pub const EMPTY: Blob = Blob(0);
 
-    /// The blob that a word refers to.
+    /// Returns the blob that a word refers to.
     pub const fn from_word(word: u64) -> Blob {
         Blob(word)
     }
 
-    /// The word to keep.
+    /// Returns the word to keep.
     pub const fn word(self) -> u64 {
         self.0
     }
@@ -86,7 +86,7 @@ impl Blob {
         Blob(table.top.raw() | TABLE_FLAG)
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub fn len<V: View>(self, view: &V) -> Result<u64, Damaged> {
         match self.form() {
             Form::Empty => Ok(0),
@@ -95,12 +95,12 @@ impl Blob {
         }
     }
 
-    /// Whether the blob is a table of chunks: to be freed through [`crate::reclaim`].
+    /// Returns true if the blob is a table of chunks: to be freed through [`crate::reclaim`].
     pub fn is_large(self) -> bool {
         self.0 & TABLE_FLAG != 0
     }
 
-    /// A blob of these bytes, at most [`MAX_LEN`].
+    /// Returns a blob of these bytes, at most [`MAX_LEN`].
     ///
     /// `fill` is the locked shard; a [`Reservation`] fills blocks without the lock.
     pub fn create<F: Fill>(fill: &mut F, bytes: &[u8]) -> Result<Blob, Full> {
@@ -111,8 +111,8 @@ impl Blob {
         }
     }
 
-    /// A blob of `len` bytes, at most [`MAX_LEN`], which `source` writes in pieces of up to 64 KiB,
-    /// in order: it gets the piece's offset and room.
+    /// Returns a blob of `len` bytes, at most [`MAX_LEN`], which `source` writes in pieces of up to
+    /// 64 KiB, in order: it gets the piece's offset and space.
     pub fn create_with<F: Fill>(
         fill: &mut F,
         len: u64,
@@ -150,7 +150,8 @@ impl Blob {
         Ok(())
     }
 
-    /// The block, the offset in it and the length of the bytes, if one block holds all of them.
+    /// Returns the block, the offset in it and the length of the bytes, if one block holds all of
+    /// them.
     pub fn in_one_block<V: View>(self, view: &V) -> Option<(Ptr, usize, usize)> {
         match self.form() {
             Form::Block(block) => {
@@ -160,7 +161,7 @@ impl Blob {
         }
     }
 
-    /// All bytes in one vector: for short blobs.
+    /// Returns all bytes in one vector: for short blobs.
     pub fn to_vec<V: View>(self, view: &V) -> Result<Vec<u8>, Damaged> {
         let mut bytes = Vec::with_capacity(self.len(view)? as usize);
         self.read(view, 0..u64::MAX, |slice| bytes.extend_from_slice(slice))?;
@@ -176,7 +177,7 @@ impl Blob {
 
     /// Adds bytes at the end; the caller has checked that at most [`MAX_LEN`] result.
     ///
-    /// In place while the last block has room. Else the block grows to twice what is needed, up to
+    /// In place while the last block has space. Else the block grows to twice what is needed, up to
     /// its largest size.
     pub fn append<S: Store>(self, store: &mut S, bytes: &[u8]) -> Result<Blob, Error> {
         if bytes.is_empty() {
@@ -225,7 +226,7 @@ impl Blob {
     }
 
     /// Puts other bytes, at most [`MAX_BLOCK_LEN`], in the place of a blob of one block or none,
-    /// with as much room behind them as there was, at most as many again.
+    /// with as much space after them as there was, at most as many again.
     pub fn rewrite<S: Store>(self, store: &mut S, bytes: &[u8]) -> Result<Blob, Full> {
         match self.form() {
             Form::Block(block) if !bytes.is_empty() => {
@@ -236,7 +237,7 @@ impl Blob {
                 Ok(Blob::EMPTY)
             }
             Form::Empty => Blob::create(store, bytes),
-            // Not so in a sound pool; its room is lost.
+            // Not so in a sound pool; its space is lost.
             Form::Table(_) => Blob::create(store, bytes),
         }
     }
@@ -279,7 +280,7 @@ impl Blob {
         check::check(view, self)
     }
 
-    /// Verifies the words of a large blob, and visits each of its chunks: where it lies, how many
+    /// Verifies the words of a large blob, and visits each of its chunks: where it is, how many
     /// bytes it stores, and their checksum. Bytes that it shows do not change while they are
     /// pinned.
     pub fn checksums<V: View>(

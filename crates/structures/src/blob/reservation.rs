@@ -24,7 +24,8 @@ pub struct Reservation<'h> {
 }
 
 impl<'h> Reservation<'h> {
-    /// For a blob of `len` bytes, at most [`super::MAX_LEN`]. Nothing is reserved yet.
+    /// Makes a reservation for a blob of `len` bytes, at most [`super::MAX_LEN`]. Nothing is
+    /// reserved yet.
     pub fn new(len: u64) -> Reservation<'h> {
         let mut sizes = VecDeque::new();
         match len {

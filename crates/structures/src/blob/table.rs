@@ -1,13 +1,13 @@
 //! A blob of many chunks: a top block, leaves, chunks.
 //!
 //! The top has the blob's length and a word for each leaf; a leaf has two words for each chunk:
-//! where it is, and length and checksum of what is stored in it. A chunk stands for 64 KiB of the
+//! where it is, and length and checksum of what is stored in it. A chunk represents 64 KiB of the
 //! blob, the last one for the rest; what a chunk's block stores may be shorter, and the rest of it
 //! reads as zeros, as does a chunk or a whole leaf that is null. So a far write costs no more than
 //! a near one.
 //!
-//! A leaf has room for the smallest power of two, at least four, of chunks that covers those of the
-//! blob. Words behind those of the last chunk are null, except in a blob that is being freed.
+//! A leaf has space for the smallest power of two, at least four, of chunks that covers those of
+//! the blob. Words after those of the last chunk are null, except in a blob that is being freed.
 //!
 //! Every word is self-checked, null words too: a lost word reads as zeros, which must not pass for
 //! a hole, nor for a blob without bytes.
@@ -20,7 +20,7 @@ use super::checksum::Checksum;
 use super::{MAX_LEN, block};
 use crate::{Damaged, Error, Fill, Store, self_checksummed};
 
-/// Bytes of the blob that one chunk stands for.
+/// Bytes of the blob that one chunk represents.
 pub(super) const CHUNK: u64 = MAX_BLOCK as u64;
 /// Chunks of one leaf.
 pub(super) const LEAF_CHUNKS: u64 = 256;
@@ -49,7 +49,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// What is stored.
+    /// Returns what is stored.
     fn bytes<V: View>(self, view: &V) -> &[u8] {
         if self.at.is_null() {
             return &[];
@@ -57,7 +57,7 @@ impl Chunk {
         view.bytes(self.at, self.checksum.len as usize)
     }
 
-    /// What is stored, compared with its checksum.
+    /// Returns what is stored, compared with its checksum.
     fn verified<V: View>(self, view: &V) -> Result<&[u8], Damaged> {
         let bytes = self.bytes(view);
         Damaged::unless_equal(
@@ -69,24 +69,24 @@ impl Chunk {
         Ok(bytes)
     }
 
-    /// The words of a leaf.
+    /// Returns the words of a leaf.
     fn words(self) -> [u64; 2] {
         [self_checksummed::encode(self.at.raw()), self.checksum.word()]
     }
 }
 
-/// How many chunks a blob of this length has.
+/// Returns how many chunks a blob of this length has.
 pub(super) fn chunks(len: u64) -> u64 {
     len.div_ceil(CHUNK)
 }
 
-/// For how many chunks the leaf has room that holds the last of `chunks` chunks.
+/// For how many chunks the leaf has space that holds the last of `chunks` chunks.
 fn leaf_capacity(chunks: u64) -> u64 {
     let used = chunks - (chunks - 1) / LEAF_CHUNKS * LEAF_CHUNKS;
     used.next_power_of_two().max(SMALLEST_LEAF)
 }
 
-/// A table of these bytes, which are more than a block holds.
+/// Returns a table of these bytes, which are more than a block holds.
 pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8]) -> Result<Table, Full> {
     let mut pieces = bytes.chunks(CHUNK as usize);
     build(fill, bytes.len() as u64, |fill| match pieces.next() {
@@ -95,7 +95,7 @@ pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8]) -> Result<Table, Full>
     })
 }
 
-/// A table of `len` bytes from a source.
+/// Returns a table of `len` bytes from a source.
 pub(super) fn create_with<F: Fill>(
     fill: &mut F,
     len: u64,
@@ -111,12 +111,12 @@ pub(super) fn create_with<F: Fill>(
     })
 }
 
-/// A table of length 0, to be written to.
+/// Returns a table of length 0, to be written to.
 pub(super) fn empty<F: Fill>(fill: &mut F) -> Result<Table, Full> {
     build(fill, 0, |_| Ok(Chunk::default()))
 }
 
-/// A table with the bytes of a block, which is freed.
+/// Returns a table with the bytes of a block, which is freed.
 pub(super) fn from_block<S: Store>(store: &mut S, block: Ptr) -> Result<Table, Error> {
     let bytes = block::verified(store, block)?.1.to_vec();
     let table =
@@ -145,7 +145,7 @@ fn build<F: Fill>(
     Ok(Table { top: fill.publish(fresh, TOP) })
 }
 
-/// The blocks that `build` reserves for a blob of this length, in order.
+/// Visits the blocks that `build` reserves for a blob of this length, in order.
 pub(super) fn sizes(len: u64, mut each: impl FnMut(usize)) {
     let chunks = chunks(len);
     for leaf in 0..chunks.div_ceil(LEAF_CHUNKS) {
@@ -172,7 +172,7 @@ fn write_words<F: Fill>(fill: &mut F, fresh: &F::Fresh, words: &[u64]) {
     fill.write(fresh, 0, &bytes);
 }
 
-/// Stores a chunk's bytes in a block with some room, if the heap has such a block.
+/// Stores a chunk's bytes in a block with some space, if the heap has such a block.
 fn write_chunk<F: Fill>(fill: &mut F, bytes: &[u8], capacity: usize) -> Result<Chunk, Full> {
     let fresh = fill.reserve(capacity).or_else(|_| fill.reserve(bytes.len()))?;
     fill.write(&fresh, 0, bytes);
@@ -188,7 +188,7 @@ impl Table {
         Ok(len)
     }
 
-    /// The word of the top that refers to a leaf.
+    /// Returns the word of the top that refers to a leaf.
     fn leaf_word(self, leaf: u64) -> Ptr {
         self.top.add(8 * (1 + leaf))
     }
@@ -197,7 +197,7 @@ impl Table {
         open(view, self.leaf_word(leaf), "leaf of a blob").map(Ptr::from_raw)
     }
 
-    /// Where a leaf says something of a chunk; `None` if the leaf is null.
+    /// Returns where a leaf says something of a chunk; `None` if the leaf is null.
     fn place<V: View>(self, view: &V, number: u64) -> Result<Option<Ptr>, Damaged> {
         let leaf = self.leaf(view, number / LEAF_CHUNKS)?;
         let offset = LEAF_ENTRY as u64 * (number % LEAF_CHUNKS);
@@ -217,7 +217,7 @@ impl Table {
         })
     }
 
-    /// Verifies the words behind those of the last chunk, which count when the blob grows.
+    /// Verifies the words after those of the last chunk, which count when the blob grows.
     pub(super) fn check_spare<V: View>(self, view: &V) -> Result<(), Damaged> {
         (0..LEAVES).try_for_each(|leaf| self.leaf(view, leaf).map(drop))?;
         let chunks = chunks(self.len(view)?);
@@ -272,8 +272,8 @@ impl Table {
         Ok(())
     }
 
-    /// Writes within one chunk of a blob that was `len` bytes long: in place behind what is stored,
-    /// if it has room.
+    /// Writes within one chunk of a blob that was `len` bytes long: in place after what is stored,
+    /// if it has space.
     fn write_piece<S: Store>(
         self,
         store: &mut S,
@@ -326,7 +326,8 @@ impl Table {
         Ok(())
     }
 
-    /// Gives the last leaf room for more chunks; further leaves are null until they are written to.
+    /// Gives the last leaf space for more chunks; further leaves are null until they are written
+    /// to.
     fn reserve_space<S: Store>(self, store: &mut S, len: u64, new_len: u64) -> Result<(), Error> {
         let (old, new) = (chunks(len), chunks(new_len));
         let leaves = old.div_ceil(LEAF_CHUNKS);
@@ -355,9 +356,9 @@ impl Table {
         Ok(())
     }
 
-    /// Frees `budget` blocks from the end, and the leaf and the top behind them; answers whether
-    /// something is left, and how many were freed. What damaged words led to is not found: its room
-    /// is lost.
+    /// Frees `budget` blocks from the end, and the leaf and the top after them; answers whether
+    /// something is left, and how many were freed. What damaged words led to is not found: its
+    /// space is lost.
     pub(super) fn free_step<S: Store>(self, store: &mut S, budget: usize) -> (bool, usize) {
         let mut chunks = self.len(store).map_or(0, chunks);
         let mut freed = 0;
@@ -436,7 +437,7 @@ impl Table {
     }
 }
 
-/// The number in a self-checked word.
+/// Returns the number in a self-checked word.
 fn open<V: View>(view: &V, at: Ptr, what: &'static str) -> Result<u64, Damaged> {
     let word = view.word(at);
     self_checksummed::decode(word).ok_or(Damaged::new(what, at, 0, word))

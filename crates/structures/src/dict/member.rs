@@ -25,7 +25,7 @@ const HEADER: usize = 12;
 const INLINE: usize = 8 << 10;
 const WORD: usize = 8;
 const _: () = assert!(HEADER + WORD + 2 * INLINE <= heap::MAX_BLOCK);
-/// In the length of the field: a time stands before it.
+/// In the length of the field: a time is before it.
 const TIMED: u32 = 1 << 31;
 const _: () = assert!(MAX_LEN < TIMED as u64);
 
@@ -42,12 +42,12 @@ impl Member {
     /// The smallest block of a member.
     pub(super) const LEAST: usize = HEADER;
 
-    /// The member whose block is at `at`.
+    /// Returns the member whose block is at `at`.
     pub const fn at(at: Ptr) -> Member {
         Member(at)
     }
 
-    /// Where its block lies.
+    /// Returns where its block is.
     pub const fn ptr(self) -> Ptr {
         self.0
     }
@@ -57,8 +57,8 @@ impl Member {
         bytes.try_into().map_or(0, u32::from_le_bytes)
     }
 
-    /// Where the field begins, and the lengths of field and value; a damaged one is no longer than
-    /// a blob may be.
+    /// Returns where the field begins, and the lengths of field and value; a damaged one is no
+    /// longer than a blob may be.
     #[inline]
     fn shape<V: View>(self, view: &V) -> (usize, usize, usize) {
         let lens = view.bytes(self.0, 8).try_into().map_or(0, u64::from_le_bytes);
@@ -67,7 +67,7 @@ impl Member {
         (begin, cut(lens as u32 & !TIMED), cut((lens >> 32) as u32))
     }
 
-    /// Its time, if it has one.
+    /// Returns its time, if it has one.
     #[inline]
     pub fn time<V: View>(self, view: &V) -> Option<u64> {
         (self.u32(view, 0) & TIMED != 0).then(|| {
@@ -95,31 +95,31 @@ impl Member {
         (self.part(view, begin, field), self.part(view, begin + padded(field), value))
     }
 
-    /// The field.
+    /// Returns the field.
     pub fn field<V: View>(self, view: &V) -> Cow<'_, [u8]> {
         let (begin, field, _) = self.shape(view);
         self.part(view, begin, field).read(view)
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn value<V: View>(self, view: &V) -> Cow<'_, [u8]> {
         let (begin, field, value) = self.shape(view);
         self.part(view, begin + padded(field), value).read(view)
     }
 
-    /// The length of the value, without a look at it.
+    /// Returns the length of the value, without a look at it.
     pub fn value_len<V: View>(self, view: &V) -> usize {
         self.shape(view).2
     }
 
-    /// Whether this is the field.
+    /// Returns true if this is the field.
     #[inline]
     pub fn has_field<V: View>(self, view: &V, wanted: &[u8]) -> bool {
         let (begin, field, _) = self.shape(view);
         field == wanted.len() && *self.part(view, begin, field).read(view) == *wanted
     }
 
-    /// Whether its bytes are those that were written. Large fields and values are read too.
+    /// Returns whether its bytes are those that were written. Large fields and values are read too.
     pub fn check<V: View>(self, view: &V) -> Result<(), Damaged> {
         let (field, value) = self.parts(view);
         for blob in [field, value].into_iter().filter_map(Part::blob) {
@@ -189,8 +189,8 @@ impl Member {
         Ok(Member(fill.publish(fresh, len)))
     }
 
-    /// The same member with another time, or with none, in a new block that owns what is large from
-    /// now on; this one is freed.
+    /// Returns the same member with another time, or with none, in a new block that owns what is
+    /// large from now on; this one is freed.
     pub(super) fn retime<S: Store>(
         self,
         store: &mut S,
@@ -214,7 +214,7 @@ impl Member {
         let (field, value) = self.parts(store);
         let blobs = [field.blob(), value.blob()];
         let mut freed = 1;
-        // What a damaged member says of its blobs is not trusted: their room is lost.
+        // What a damaged member says of its blobs is not trusted: their space is lost.
         if blobs != [None, None] && self.check(store).is_ok() {
             for blob in blobs.into_iter().flatten() {
                 freed += queue.release_blob(store, blob)?;
@@ -239,7 +239,7 @@ impl Member {
     }
 }
 
-/// What stands before the field, but for the checksum.
+/// What is before the field, but for the checksum.
 struct Head {
     lens: [u8; 8],
     time: Option<[u8; 8]>,
@@ -262,7 +262,7 @@ impl Head {
     }
 }
 
-/// A field or a value, where it lies.
+/// A field or a value, where it is.
 #[derive(Clone, Copy)]
 enum Part<'v> {
     Bytes(&'v [u8]),
@@ -277,7 +277,7 @@ impl<'v> Part<'v> {
         }
     }
 
-    /// Who relies on the bytes has verified the member: damaged ones read as none.
+    /// Returns who relies on the bytes has verified the member: damaged ones read as none.
     fn read<V: View>(self, view: &'v V) -> Cow<'v, [u8]> {
         match self {
             Part::Bytes(bytes) => Cow::Borrowed(bytes),

@@ -1,8 +1,8 @@
-//! The table form of a collection: a hash index over blocks of members.
+//! The hash-table encoding of a collection: a hash index over blocks of members.
 //!
 //! The caller keeps one word, the place of a header block, from which hang an [`Index`] and a block
 //! for each member, a field with its value. A new value of a field is a new block and one slot;
-//! nothing else moves. A look-up reads a line of the index and the member. Deleting the whole
+//! nothing else moves. A lookup reads a line of the index and the member. Deleting the whole
 //! pushes the index onto the free queue, whatever its size.
 //!
 //! ```text
@@ -45,24 +45,24 @@ pub struct MemberSlot {
 }
 
 impl MemberSlot {
-    /// The member that stands there.
+    /// Returns the member that is there.
     pub fn member(&self) -> Member {
         Member::at(self.slot.entry())
     }
 }
 
 impl Dict {
-    /// The table whose header is at `header`.
+    /// Returns the table whose header is at `header`.
     pub const fn at(header: Ptr) -> Dict {
         Dict { header }
     }
 
-    /// Where its header lies.
+    /// Returns where its header is.
     pub const fn ptr(self) -> Ptr {
         self.header
     }
 
-    /// An empty table.
+    /// Returns an empty table.
     pub fn create<S: Store>(store: &mut S) -> Result<Dict, Full> {
         let fresh = store.reserve(HEADER)?;
         let none = tree::root_word(Ptr::NULL);
@@ -72,8 +72,8 @@ impl Dict {
         Ok(Dict { header: store.publish(fresh, HEADER) })
     }
 
-    /// The root word of a tree beside the table, for what a caller keeps of all members: without
-    /// items in a new table.
+    /// Returns the root word of a tree next to the table, for what a caller keeps of all members:
+    /// without items in a new table.
     pub(crate) const fn spare(self) -> Ptr {
         self.header.add(SPARE[0])
     }
@@ -82,19 +82,19 @@ impl Dict {
         Index::at(self.header)
     }
 
-    /// How many members it has; 0 where that is damaged.
+    /// Returns how many members it has; 0 where that is damaged.
     pub fn len<V: View>(self, view: &V) -> u64 {
         self_checksummed::decode(view.word(self.header.add(COUNT))).unwrap_or(0)
     }
 
-    /// Whether the number of members can be read. Where it cannot, it is told as 0, and nothing may
-    /// be changed.
+    /// Returns true if the number of members can be read. Where it cannot, it is told as 0, and
+    /// nothing may be changed.
     #[inline]
     pub fn has_sound_len<V: View>(self, view: &V) -> bool {
         self_checksummed::decode(view.word(self.header.add(COUNT))).is_some()
     }
 
-    /// Whether it has no members.
+    /// Returns true if it has no members.
     pub fn is_empty<V: View>(self, view: &V) -> bool {
         self.len(view) == 0
     }
@@ -104,7 +104,8 @@ impl Dict {
         store.set(self.header.add(COUNT), self_checksummed::encode(count));
     }
 
-    /// The place of the field with this hash. With `verify`, every member that is looked at is.
+    /// Returns the place of the field with this hash. With `verify`, every member that is looked at
+    /// is.
     pub fn find<V: View>(
         self,
         view: &V,
@@ -191,10 +192,10 @@ impl Dict {
         self.index().scan(view, cursor, count, |at| visit(Member::at(at)))
     }
 
-    /// A member picked nearly uniformly, if there is any.
+    /// Returns a member picked nearly uniformly, if there is any.
     pub fn random<V: View>(self, view: &V, mut random: impl FnMut() -> u64) -> Option<Member> {
         let picked = self.index().random(view, &mut random).map(Member::at);
-        // A sparse index: the first behind some place will do.
+        // A sparse index: the first after some place will do.
         picked.or_else(|| self.first_from(view, random())).or_else(|| self.first_from(view, 0))
     }
 
@@ -245,8 +246,8 @@ impl Dict {
         Ok(Some(Dict { header }))
     }
 
-    /// A step of defragmentation of index and members, as [`Index::defragment`], where the caller
-    /// moves a member: it answers where it is then, or `None` to leave it.
+    /// Returns a step of defragmentation of index and members, as [`Index::defragment`], where the
+    /// caller moves a member: it answers where it is then, or `None` to leave it.
     pub(crate) fn defragment_with<S: Store>(
         self,
         store: &mut S,
@@ -259,7 +260,7 @@ impl Dict {
         })
     }
 
-    /// Verifies all but the trees beside the members, as [`Dict::check`], where these words of the
+    /// Verifies all but the trees next to the members, as [`Dict::check`], where these words of the
     /// header must lead to no tree; how many members have a time.
     pub(crate) fn check_with<V: View>(
         self,
@@ -315,8 +316,8 @@ impl Dict {
         }
     }
 
-    /// A hash for each sound member that leads to its slot: for a table of which the hash's key is
-    /// lost.
+    /// Returns a hash for each sound member that leads to its slot: for a table of which the hash's
+    /// key is lost.
     pub fn named_hashes<V: View>(
         self,
         view: &V,

@@ -1,10 +1,10 @@
 //! Members with a time, found in the order of their times.
 //!
-//! A time is a number that the caller gives a member; what it means is the caller's. It is in
-//! the member's block. Beside the index, a counted [`Tree`] holds the members that have one, in the
-//! order of (time, place of the block): so the earliest are found without a look at the others, and
-//! how many have a time up to some number is known in one way down. A table of which no member has
-//! a time has no tree, and costs nothing more.
+//! A time is a number that the caller gives a member; what it means is the caller's. It is in the
+//! member's block. In addition to the index, a counted [`Tree`] holds the members that have one, in
+//! the order of (time, place of the block): so the earliest are found without a look at the others,
+//! and how many have a time up to some number is known in one way down. A table of which no member
+//! has a time has no tree, and costs nothing more.
 //!
 //! ```text
 //! header:           its spare word at 24 is the tree's root word    logged
@@ -58,29 +58,30 @@ impl Dict {
         Tree::at(self.header.add(SPARE[1]))
     }
 
-    /// Whether any member has a time.
+    /// Returns true if any member has a time.
     #[inline]
     pub fn has_ttls<V: View>(self, view: &V) -> bool {
         !self.ttl_index().is_empty(view)
     }
 
-    /// How many members have a time.
+    /// Returns how many members have a time.
     pub fn timed_len<V: View>(self, view: &V) -> u64 {
         self.ttl_index().weight(view)
     }
 
-    /// How many members have a time of at most this.
+    /// Returns how many members have a time of at most this.
     pub fn count_until<V: View>(self, view: &V, time: u64) -> u64 {
         let at = self.ttl_index().seek(view, |item| item.first <= time);
         self.ttl_index().rank(view, &at)
     }
 
-    /// The earliest of the times.
+    /// Returns the earliest of the times.
     pub fn first_time<V: View>(self, view: &V) -> Option<u64> {
         self.ttl_index().begin(view).item(view).map(|item| item.first)
     }
 
-    /// Whether every member has a time of at most this. What is damaged does not answer that.
+    /// Returns true if every member has a time of at most this. What is damaged does not answer
+    /// that.
     pub fn all_fields_expired<V: View>(self, view: &V, time: u64) -> bool {
         let mut end = self.ttl_index().end(view);
         let last = if end.prev(view) { end.item(view) } else { None };
@@ -91,7 +92,7 @@ impl Dict {
             && check_item(view, last).is_ok()
     }
 
-    /// The fields of up to `most` members with a time of at most this, the earliest first.
+    /// Returns the fields of up to `most` members with a time of at most this, the earliest first.
     pub fn until<V: View>(self, view: &V, time: u64, most: usize) -> Result<Vec<Vec<u8>>, Damaged> {
         let (mut fields, mut at) = (Vec::new(), self.ttl_index().begin(view));
         while let Some(item) =
@@ -145,8 +146,9 @@ impl Dict {
         }
     }
 
-    /// A step of defragmentation: first the index with its members, about `count` at a time, then
-    /// leaf by leaf the tree. Where to go on (0: the end); `moved` hears of each member that moved.
+    /// Returns a step of defragmentation: first the index with its members, about `count` at a
+    /// time, then leaf by leaf the tree. Where to go on (0: the end); `moved` hears of each member
+    /// that moved.
     pub fn defragment<S: Store>(
         self,
         store: &mut S,
@@ -218,7 +220,7 @@ impl Dict {
         Ok((if next == 0 { 0 } else { next | IN_TREE }, bytes))
     }
 
-    /// Whether the index leads to the member of an item.
+    /// Returns whether the index leads to the member of an item.
     fn check_slot<V: View>(
         self,
         view: &V,

@@ -21,7 +21,7 @@ pub enum Part {
     Entry(Ptr),
 }
 
-/// Verifies the index from a position on: what lies before it is taken to be freed.
+/// Verifies the index from a position on: what is before it is taken to be freed.
 pub(super) fn check<V: View>(
     view: &V,
     root: Ptr,
@@ -87,7 +87,7 @@ fn check_segment<V: View>(
     check_slots(view, segment, position, rehash, visit)
 }
 
-/// The words that refer to a segment, and what it says of itself.
+/// Returns the words that refer to a segment, and what it says of itself.
 fn check_header<V: View>(view: &V, place: &SegmentPath, position: Position) -> Result<(), Damaged> {
     let segment = place.segment;
     let run = place.run(position.depth);
@@ -123,7 +123,7 @@ fn check_overflow<V: View>(
     Damaged::unless_equal("index overflow chain", segment, 0, u64::from(blocks.is_cyclic))
 }
 
-/// Every slot in use is reached through its home, and its entry's hash leads there.
+/// Returns every slot in use is reached through its home, and its entry's hash leads there.
 fn check_slots<V: View>(
     view: &V,
     segment: Ptr,

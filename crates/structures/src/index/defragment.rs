@@ -1,4 +1,4 @@
-//! Giving room back online: moves entries, segments and nodes out of sparse spans, and merges
+//! Giving space back online: moves entries, segments and nodes out of sparse spans, and merges
 //! halves that have become nearly empty.
 //!
 //! A step has a cursor of its own, in the scan's order, and handles at most one segment's block and
@@ -13,7 +13,7 @@ use super::segment::visit_home;
 use super::split;
 use crate::Store;
 
-/// Two halves with at most this many entries become one segment, which then has room for as many
+/// Two halves with at most this many entries become one segment, which then has space for as many
 /// again.
 const WORTH_A_MERGE: usize = SEGMENT_SLOTS * 2 / 5;
 
@@ -62,7 +62,7 @@ fn tidy_segment<S: Store>(store: &mut S, root: Ptr, from: Position) -> Result<()
     move_node(store, root, position)
 }
 
-/// The right half that belongs to a left one, if neither has overflow blocks.
+/// Returns the right half that belongs to a left one, if neither has overflow blocks.
 fn other_half<S: Store>(store: &S, root: Ptr, left: Position) -> Option<Ptr> {
     if left.depth == 0 || next_bit(left.prefix, left.depth - 1) == 1 {
         return None;

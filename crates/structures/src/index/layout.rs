@@ -16,7 +16,7 @@ pub(super) const SLOTS: usize = LINE / WORD;
 
 /// Buckets that an entry's tag can choose.
 pub(super) const HOMES: usize = 64;
-/// Buckets for the entries that found no room in their home nor its neighbour.
+/// Buckets for the entries that found no space in their home nor its neighbour.
 pub(super) const STASH: usize = 3;
 const TAGS_PER_HOME: usize = (1 << 16) / HOMES;
 /// Entries that a segment holds without overflow blocks.
@@ -60,14 +60,14 @@ const ENTRY_MASK: u64 = (1 << 48) - 1;
 /// An empty slot. Not 0: a lost line reads as zeros, and what were entries must not pass for none.
 pub(super) const EMPTY: u64 = 1;
 
-/// Whether a slot holds an entry.
+/// Returns true if a slot holds an entry.
 #[inline]
 pub(super) const fn is_used(slot: u64) -> bool {
     slot > EMPTY
 }
 
-/// A slot's word: the entry's place below, its tag in the top 16 bits; [`EMPTY`] while there is
-/// none.
+/// Returns a slot's word: the entry's place below, its tag in the top 16 bits; [`EMPTY`] while
+/// there is none.
 pub(super) const fn slot(tag: u16, entry: Ptr) -> u64 {
     (tag as u64) << 48 | entry.raw() & ENTRY_MASK
 }
@@ -80,17 +80,17 @@ pub(super) const fn tag_of(slot: u64) -> u16 {
     (slot >> 48) as u16
 }
 
-/// The tag of an entry with this hash.
+/// Returns the tag of an entry with this hash.
 pub(super) const fn tag(hash: u64) -> u16 {
     hash as u16
 }
 
-/// The home bucket that a tag chooses.
+/// Returns the home bucket that a tag chooses.
 pub(super) const fn home(tag: u16) -> usize {
     tag as usize / TAGS_PER_HOME
 }
 
-/// The home bucket of the entry in a slot.
+/// Returns the home bucket of the entry in a slot.
 pub(super) const fn home_of(slot: u64) -> usize {
     home(tag_of(slot))
 }
@@ -100,59 +100,59 @@ pub(super) const fn neighbour(home: usize) -> usize {
     (home + 1) % HOMES
 }
 
-/// The bucket whose entries may also be in this one.
+/// Returns the bucket whose entries may also be in this one.
 pub(super) const fn before(home: usize) -> usize {
     (home + HOMES - 1) % HOMES
 }
 
-/// The first word, within its segment, of a bucket: home buckets first, then the stash.
+/// Returns the first word, within its segment, of a bucket: home buckets first, then the stash.
 pub(super) const fn bucket(number: usize) -> usize {
     (1 + number) * SLOTS
 }
 
-/// The place of a segment's, node's or overflow block's word.
+/// Returns the place of a segment's, node's or overflow block's word.
 pub(super) const fn word_at(block: Ptr, word: usize) -> Ptr {
     block.add((word * WORD) as u64)
 }
 
-/// The place of a bucket's line.
+/// Returns the place of a bucket's line.
 pub(super) const fn bucket_at(segment: Ptr, number: usize) -> Ptr {
     word_at(segment, bucket(number))
 }
 
-/// The `KIND` word of a segment of this depth.
+/// Returns the `KIND` word of a segment of this depth.
 pub(super) const fn kind(depth: u32) -> u64 {
     SEGMENT_MAGIC | depth as u64
 }
 
-/// The depth in a `KIND` word, or `None` if it is no segment's.
+/// Returns the depth in a `KIND` word, or `None` if it is no segment's.
 pub(super) const fn depth_of(kind: u64) -> Option<u32> {
     let depth = (kind & 0xff) as u32;
     if kind & !0xff == SEGMENT_MAGIC && depth <= MAX_DEPTH { Some(depth) } else { None }
 }
 
-/// The top `depth` bits of a hash, the others cleared.
+/// Returns the top `depth` bits of a hash, the others cleared.
 pub(super) const fn prefix(hash: u64, depth: u32) -> u64 {
     if depth == 0 { 0 } else { hash & !(u64::MAX >> depth) }
 }
 
-/// The bit of a hash that decides between the halves of a segment of this depth.
+/// Returns the bit of a hash that decides between the halves of a segment of this depth.
 pub(super) const fn next_bit(hash: u64, depth: u32) -> usize {
     (hash >> (63 - depth)) as usize & 1
 }
 
-/// The word of a node that a hash chooses, if `covered` bits of it have led to that node.
+/// Returns the word of a node that a hash chooses, if `covered` bits of it have led to that node.
 pub(super) const fn node_word(hash: u64, covered: u32) -> usize {
     (hash >> (64 - NODE_BITS - covered)) as usize & (NODE_WORDS - 1)
 }
 
-/// One line of the pool, as the open transaction sees it.
+/// Returns one line of the pool, as the open transaction sees it.
 #[inline]
 pub(super) fn line<V: View>(view: &V, at: Ptr) -> [u64; SLOTS] {
     view.line(at)
 }
 
-/// The slots of the line at `at` that hold an entry with this tag: place and content.
+/// Returns the slots of the line at `at` that hold an entry with this tag: place and content.
 #[inline]
 pub(super) fn tagged<V: View>(
     view: &V,
@@ -169,7 +169,7 @@ pub(super) fn tagged<V: View>(
     slots.filter(|&(_, word)| is_used(word))
 }
 
-/// The bytes of words, as they stand in the pool.
+/// Returns the bytes of words, as they stand in the pool.
 pub(super) fn bytes<const WORDS: usize, const BYTES: usize>(words: &[u64; WORDS]) -> [u8; BYTES] {
     const { assert!(WORDS * WORD == BYTES) };
     let mut bytes = [0; BYTES];

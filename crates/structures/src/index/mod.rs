@@ -2,7 +2,7 @@
 //!
 //! It maps 64-bit hashes to entries, which are places in the pool that only the caller understands:
 //! the caller says whether an entry is the one looked for and what an entry's hash is, owns the
-//! entries' blocks, and keeps their number. The index owns all blocks behind its root word.
+//! entries' blocks, and keeps their number. The index owns all blocks after its root word.
 //!
 //! Why so. A lookup reads the trie (two levels of 2 KiB nodes lead to some 20 million entries), one
 //! line of eight slots in most cases, and the entry. A slot is one word, so an insert, a
@@ -62,7 +62,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// The entry in this slot.
+    /// Returns the entry in this slot.
     pub fn entry(&self) -> Ptr {
         entry_of(self.word)
     }
@@ -76,8 +76,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Second stage of a prefetch, some lookups later: asks for the first two lines of the likely
-    /// entry, and answers its slot for [`Index::find_with_hint`].
+    /// Asks, as the second stage of a prefetch, some lookups later, for the first two lines of the
+    /// likely entry, and answers its slot for [`Index::find_with_hint`].
     #[inline]
     pub fn prefetch_entry<V: View>(&self, view: &V) -> Option<Slot> {
         let mut lines = self.lines().into_iter();
@@ -95,12 +95,12 @@ impl Bucket {
 }
 
 impl Index {
-    /// The index whose root word is at `root`.
+    /// Returns the index whose root word is at `root`.
     pub const fn at(root: Ptr) -> Index {
         Index { root }
     }
 
-    /// The entry with this hash that `equal` accepts.
+    /// Returns the entry with this hash that `equal` accepts.
     #[inline]
     pub fn find<V: View>(
         &self,
@@ -189,8 +189,8 @@ impl Index {
         scan::scan(view, self.root, cursor, (count, 0), visit)
     }
 
-    /// The same, of no fewer home buckets than a segment has: an index of one segment is visited at
-    /// once, unless it has more entries than asked for.
+    /// Returns the same, of no fewer home buckets than a segment has: an index of one segment is
+    /// visited at once, unless it has more entries than asked for.
     pub fn scan_segments<V: View>(
         &self,
         view: &V,
@@ -201,7 +201,7 @@ impl Index {
         scan::scan(view, self.root, cursor, (count, layout::HOMES), visit)
     }
 
-    /// An entry picked nearly uniformly with the random numbers given.
+    /// Returns an entry picked nearly uniformly with the random numbers given.
     ///
     /// `None` also when the index is so sparse that a bounded search found none: then a scan finds
     /// one.
@@ -209,8 +209,8 @@ impl Index {
         random::random(view, self.root, random)
     }
 
-    /// First stage of a prefetch: asks for the two bucket lines that a lookup of this hash reads
-    /// first.
+    /// Asks, as the first stage of a prefetch, for the two bucket lines that a lookup of this hash
+    /// reads first.
     #[inline]
     pub fn prefetch_bucket<V: View>(&self, view: &V, hash: u64) -> Option<Bucket> {
         let segment = SegmentPath::of(view, self.root, hash)?.segment;
@@ -219,8 +219,8 @@ impl Index {
         Some(bucket)
     }
 
-    /// A step of defragmentation from `cursor` on, over about `count` entries; answers where to go
-    /// on (0: the end).
+    /// Returns a step of defragmentation from `cursor` on, over about `count` entries; answers
+    /// where to go on (0: the end).
     ///
     /// `relocate` may move an entry: it answers the new place after copying it and freeing the old
     /// one, or `None` to leave it. At the start of a segment, the step also merges it with its

@@ -31,7 +31,7 @@ pub(super) struct Blocks<'v, V> {
     pub(super) is_cyclic: bool,
 }
 
-/// The overflow blocks of a segment.
+/// Returns the overflow blocks of a segment.
 pub(super) fn blocks<V: View>(view: &V, segment: Ptr) -> Blocks<'_, V> {
     let next = Ptr::from_raw(view.word(word_at(segment, CHAIN)));
     Blocks { view, next, passed: Ptr::NULL, left: 1, renewed: 1, is_cyclic: false }

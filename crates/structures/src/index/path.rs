@@ -51,14 +51,14 @@ impl SegmentPath {
         }
     }
 
-    /// The segment's depth, if it is one that a segment at this place can have.
+    /// Returns the segment's depth, if it is one that a segment at this place can have.
     pub(super) fn depth<V: View>(&self, view: &V) -> Option<u32> {
         let depth = depth_of(view.word(word_at(self.segment, KIND)))?;
         let lowest = self.covered.saturating_sub(NODE_BITS - 1);
         (lowest..=self.covered).contains(&depth).then_some(depth)
     }
 
-    /// The words that refer to this place's segment, which has this depth.
+    /// Returns the words that refer to this place's segment, which has this depth.
     pub(super) fn run(&self, depth: u32) -> Run {
         let words = 1 << (self.covered - depth);
         let before = (self.number & (words - 1)) * WORD;

@@ -52,7 +52,7 @@ fn count<V: View>(view: &V, segment: Ptr, random: &mut impl FnMut() -> u64) -> O
     }
 }
 
-/// A number below `limit` from 64 random bits.
+/// Returns a number below `limit` from 64 random bits.
 fn below(random: u64, limit: usize) -> usize {
     ((u128::from(random) * limit as u128) >> 64) as usize
 }

@@ -32,23 +32,23 @@ pub struct Near {
 }
 
 impl Near {
-    /// Whether an entry with this hash would have its slot there.
+    /// Returns true if an entry with this hash would have its slot there.
     pub fn fits(&self, hash: u64) -> bool {
         tag(hash) == self.tag && prefix(hash, self.depth) == self.prefix
     }
 
-    /// A hash that leads to the same slot of this index.
+    /// Returns a hash that leads to the same slot of this index.
     pub fn hash(&self) -> u64 {
         self.prefix | u64::from(self.tag)
     }
 
-    /// How many bits of the hash are known.
+    /// Returns how many bits of the hash are known.
     pub fn bits(&self) -> u32 {
         self.depth + 16
     }
 }
 
-/// Shows everything behind the root word at `root`.
+/// Shows everything below the root word at `root`.
 pub(super) fn salvage_walk<V: View>(view: &V, root: Ptr, visit: &mut dyn FnMut(WalkItem) -> bool) {
     if view.word(root) != 0 {
         SalvageWalk { view, visit }.run(Words { first: root, count: 1, covered: 0, prefix: 0 });

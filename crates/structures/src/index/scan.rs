@@ -22,7 +22,7 @@ const _: () = assert!(MAX_DEPTH + 1 + HOME_BITS == super::CURSOR_BITS);
 /// more.
 const HOMES_PER_ENTRY: usize = 10;
 
-/// Where a scan stands.
+/// Where a scan is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) prefix: u64,
@@ -33,7 +33,7 @@ pub(super) struct Position {
 impl Position {
     pub(super) const START: Position = Position { prefix: 0, depth: 0, home: 0 };
 
-    /// Any number is some position: clients send what they like.
+    /// Reads a cursor. Any number is some position: clients send what they like.
     pub(super) fn from_cursor(cursor: u64) -> Position {
         let marked = (cursor & ((1 << super::CURSOR_BITS) - 1)) >> HOME_BITS;
         if marked == 0 {
@@ -44,19 +44,19 @@ impl Position {
         Position { prefix, depth, home: cursor as usize % HOMES }
     }
 
-    /// The prefix, a one behind its last bit, zeros; then the home bucket. Never 0.
+    /// Returns the prefix, a one after its last bit, zeros; then the home bucket. Never 0.
     pub(super) fn cursor(self) -> u64 {
         let marked = self.prefix >> (63 - MAX_DEPTH) | 1 << (MAX_DEPTH - self.depth);
         marked << HOME_BITS | self.home as u64
     }
 
-    /// The same place in a segment of this depth, which the position's prefix leads to.
+    /// Returns the same place in a segment of this depth, which the position's prefix leads to.
     pub(super) fn in_segment(self, depth: u32) -> Position {
         let home = if depth < self.depth { 0 } else { self.home };
         Position { prefix: prefix(self.prefix, depth), depth, home }
     }
 
-    /// The start of the next segment; `None` behind the last.
+    /// Returns the start of the next segment; `None` after the last.
     pub(super) fn next_segment(self) -> Option<Position> {
         let step = 1u64.checked_shl(64 - self.depth)?;
         let prefix = self.prefix.checked_add(step)?;
@@ -64,7 +64,7 @@ impl Position {
     }
 }
 
-/// A segment that a position leads to, and the position in it.
+/// Returns a segment that a position leads to, and the position in it.
 pub(super) fn locate<V: View>(
     view: &V,
     root: Ptr,

@@ -2,7 +2,7 @@
 //!
 //! An entry is in its home bucket, in the neighbour after it, in the stash, or in an overflow
 //! block. An insert takes the emptier of the two buckets; else it displaces an entry of either that
-//! has room in its own other bucket; else it uses the stash, and says so by the home's bit in the
+//! has space in its own other bucket; else it uses the stash, and says so by the home's bit in the
 //! word `STASHED`, so that only lookups of such homes look there. The bit may be set without need,
 //! never clear in need.
 //!
@@ -17,7 +17,7 @@ use crate::Store;
 /// The words of a segment that is being filled.
 pub(super) trait Cells {
     fn get(&self, word: usize) -> u64;
-    /// The slots of a bucket.
+    /// Returns the slots of a bucket.
     fn bucket(&self, number: usize) -> [u64; SLOTS];
     fn put(&mut self, word: usize, value: u64);
 }
@@ -91,7 +91,7 @@ struct Vacancy {
     count: usize,
 }
 
-/// The first empty slot of a bucket, and how many there are.
+/// Returns the first empty slot of a bucket, and how many there are.
 fn vacancy(cells: &impl Cells, number: usize) -> Option<Vacancy> {
     let slots = cells.bucket(number);
     let first = slots.iter().position(|&slot| slot == EMPTY)?;
@@ -99,14 +99,15 @@ fn vacancy(cells: &impl Cells, number: usize) -> Option<Vacancy> {
     Some(Vacancy { word: bucket(number) + first, count })
 }
 
-/// Makes room in a full home bucket or its full neighbour: moves one entry to its own other bucket.
+/// Makes space in a full home bucket or its full neighbour: moves one entry to its own other
+/// bucket.
 fn displace(cells: &mut impl Cells, home: usize) -> Option<usize> {
     let next = neighbour(home);
     move_away(cells, next, next, neighbour(next))
         .or_else(|| move_away(cells, home, before(home), before(home)))
 }
 
-/// Moves an entry whose home is `of` from bucket `from` to bucket `to`, if there is one and room
+/// Moves an entry whose home is `of` from bucket `from` to bucket `to`, if there is one and space
 /// for it.
 fn move_away(cells: &mut impl Cells, from: usize, of: usize, to: usize) -> Option<usize> {
     let vacant = vacancy(cells, to)?.word;
@@ -161,7 +162,7 @@ pub(super) fn search<V: View, T>(
     super::overflow::search(view, segment, visit)
 }
 
-/// The place and content of the slot with this tag whose entry `equal` accepts.
+/// Returns the place and content of the slot with this tag whose entry `equal` accepts.
 #[inline]
 pub(super) fn find<V: View>(
     view: &V,

@@ -1,11 +1,11 @@
 //! Growth: a full segment becomes two.
 //!
-//! The two are filled in memory, the entry that found no room included, written to fresh blocks,
+//! The two are filled in memory, the entry that found no space included, written to fresh blocks,
 //! and then the words that refer to the old segment are staged: readers see the old segment until
 //! the commit, the halves after it. A segment to which one word alone refers gets a node of its own
 //! instead, in which each half has 128 words.
 //!
-//! An insert splits at most one segment, once. What finds no room even then goes to overflow
+//! An insert splits at most one segment, once. What finds no space even then goes to overflow
 //! blocks.
 
 use heap::{Full, Ptr};
@@ -17,14 +17,14 @@ use super::segment::{Cells, Image, mark_stashed, place};
 use crate::Store;
 use crate::fault_points::FaultPoint;
 
-/// A segment with fewer entries than this, and yet no room for one more, holds many of one home
+/// A segment with fewer entries than this, and yet no space for one more, holds many of one home
 /// bucket: it would not gain by a split.
 const WORTH_A_SPLIT: usize = SEGMENT_SLOTS / 2;
 
 /// An entry to be placed: its hash, and the slot's word.
 type Placed = (u64, u64);
 
-/// The first segment of an index.
+/// Returns the first segment of an index.
 pub(super) fn first_segment<S: Store>(store: &mut S, root: Ptr, slot: u64) -> Result<(), Full> {
     let mut image = Image::new(0, 0);
     place(&mut image, slot);
@@ -60,7 +60,7 @@ fn slots<S: Store>(store: &S, segment: Ptr) -> impl Iterator<Item = u64> {
     (0..HOMES + STASH).flat_map(move |number| line(store, bucket_at(segment, number)))
 }
 
-/// All entries of a segment, with their hashes. The caller has bounded the overflow blocks.
+/// Returns all entries of a segment, with their hashes. The caller has bounded the overflow blocks.
 pub(super) fn entries<S: Store>(
     store: &S,
     segment: Ptr,

@@ -22,7 +22,7 @@ pub(super) enum Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// A new element; one that is too long becomes a blob.
+    /// Returns a new element; one that is too long becomes a blob.
     pub(super) fn new<S: Store>(
         store: &mut S,
         item: Item<'a>,

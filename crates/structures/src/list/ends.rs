@@ -7,7 +7,7 @@
 //! 24  number of elements in the tree, sealed          logged
 //! ```
 //!
-//! The ends stand beside the tree so that pushing and popping, which is what lists are for, looks
+//! The ends are next to the tree so that pushing and popping, which is what lists are for, looks
 //! at one node and changes no weight. A node goes into the tree when another one is begun outside
 //! of it, and comes back when that one is empty.
 
@@ -50,7 +50,7 @@ impl NodeRef {
         }
     }
 
-    /// How many elements it has.
+    /// Returns how many elements it has.
     pub(super) fn count<V: View>(self, view: &V) -> Result<u64, Damaged> {
         match self {
             NodeRef::Packed(at) => Ok(Node::read(view, at)?.window.count as u64),
@@ -115,7 +115,7 @@ impl Ends {
         Tree::at(self.at.add(ROOT))
     }
 
-    /// How many elements are in the tree.
+    /// Returns how many elements are in the tree.
     pub(super) fn between<V: View>(self, view: &V) -> Result<u64, Damaged> {
         let word = view.word(self.at.add(COUNT));
         self_checksummed::decode(word).ok_or(Damaged::new(

@@ -2,12 +2,12 @@
 //! right.
 //!
 //! So a node is read from both ends. The length has seven bits in each byte, the lowest in the last
-//! one; every byte but the first has its high bit set, which says that another one stands to its
+//! one; every byte but the first has its high bit set, which says that another one is to its
 //! left.
 
 use crate::listpack::Item;
 
-/// Bytes of the length behind an item.
+/// Bytes of the length after an item.
 const fn back_len(item: usize) -> usize {
     match item {
         0..0x80 => 1,
@@ -22,7 +22,7 @@ pub(super) fn len_of(item: Item<'_>) -> usize {
     item + back_len(item)
 }
 
-/// Writes an element behind `out`.
+/// Writes an element after `out`.
 pub(super) fn encode(item: Item<'_>, out: &mut Vec<u8>) {
     item.encode(out);
     let len = item.encoded_len();
@@ -32,14 +32,14 @@ pub(super) fn encode(item: Item<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The element that `bytes` begin with, and how many of them it takes.
+/// Returns the element that `bytes` begin with, and how many of them it takes.
 pub(super) fn first(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     let (item, len) = Item::decode(bytes)?;
     let all = len + back_len(len);
     (all <= bytes.len()).then_some((item, all))
 }
 
-/// The element that `bytes` end with, and how many of them it takes.
+/// Returns the element that `bytes` end with, and how many of them it takes.
 pub(super) fn last(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     let mut len = 0;
     for (number, &byte) in bytes.iter().rev().take(3).enumerate() {

@@ -6,7 +6,7 @@
 //! tree, found by the number of elements before them. An element that is too long for a node is a
 //! blob, in the place of a node.
 //!
-//! Why so. Lists are queues and stacks: pushing writes the element behind the others of the node at
+//! Why so. Lists are queues and stacks: pushing writes the element after the others of the node at
 //! that end, and logs two words, its length and its window; popping logs one. Nodes that were begun
 //! at the head stand reversed, so that this holds at both ends. In the middle a change copies a
 //! node, which is a few kilobytes at most.
@@ -66,7 +66,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The opposite end.
+    /// Returns the opposite end.
     pub const fn other(self) -> Side {
         match self {
             Side::Head => Side::Tail,
@@ -83,7 +83,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Some bytes less than `bytes`, and at most `count` elements; cut to what a node can hold.
+    /// Returns some bytes less than `bytes`, and at most `count` elements; cut to what a node can
+    /// hold.
     ///
     /// This many bytes less that nodes of a whole number of kilobytes, with their headers, fill
     /// blocks of the heap.
@@ -93,7 +94,7 @@ impl Limits {
     }
 }
 
-/// An element as it lies in a list.
+/// An element as it is in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element<'v> {
     /// Packed in a node.
@@ -117,22 +118,22 @@ impl List {
     /// The empty list, which has no block.
     pub const EMPTY: List = List(0);
 
-    /// The list that a word refers to.
+    /// Returns the list that a word refers to.
     pub const fn from_word(word: u64) -> List {
         List(word)
     }
 
-    /// The word to keep.
+    /// Returns the word to keep.
     pub const fn word(self) -> u64 {
         self.0
     }
 
-    /// Whether it has no element.
+    /// Returns true if it has no element.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it has more than one node: what is done with the whole of it goes in steps.
+    /// Returns true if it has more than one node: what is done with the whole of it goes in steps.
     pub const fn is_long(self) -> bool {
         self.0 & MANY != 0
     }
@@ -153,7 +154,7 @@ impl List {
         }
     }
 
-    /// How many elements it has.
+    /// Returns how many elements it has.
     pub fn len<V: View>(self, view: &V) -> Result<u64, Damaged> {
         match self.shape() {
             Shape::Empty => Ok(0),
@@ -204,7 +205,7 @@ impl List {
         }
     }
 
-    /// A node of one element; in a list that has others already, with room for many.
+    /// Returns a node of one element; in a list that has others already, with space for many.
     fn first_node<S: Store>(
         self,
         store: &mut S,
@@ -325,7 +326,7 @@ impl List {
         Ok((list, true))
     }
 
-    /// Puts an element before number `index`; behind the last one where there is no such number.
+    /// Puts an element before number `index`; after the last one where there is no such number.
     pub fn insert<S: Store>(
         self,
         store: &mut S,
@@ -422,8 +423,8 @@ impl List {
     }
 }
 
-/// Which elements of a node stay, in the order in which they are shown, and whether that is the
-/// end.
+/// Returns which elements of a node stay, in the order in which they are shown, and whether that is
+/// the end.
 fn retain_in_node<S: Store>(
     store: &S,
     found: &Found,
@@ -450,7 +451,7 @@ fn retain_in_node<S: Store>(
     Ok((kept, stopped))
 }
 
-/// A node that is to be read; verified, if it is short.
+/// Returns a node that is to be read; verified, if it is short.
 fn read<V: View>(view: &V, at: Ptr, verify: bool) -> Result<Node, Damaged> {
     const SHORT: usize = 4096;
     let node = Node::read(view, at)?;

@@ -6,12 +6,12 @@
 //! 16  elements
 //! ```
 //!
-//! What is pushed at the end of the bytes is written behind them; what is popped at either end
+//! What is pushed at the end of the bytes is written after them; what is popped at either end
 //! narrows the window. Bytes that a reader may have seen are never written again: an element goes
-//! behind the length, not behind the window's end.
+//! after the length, not after the window's end.
 //!
 //! A node has a direction. In one that was begun at the head of a list the elements stand from the
-//! list's end to its begin, so that pushing at the head writes behind the bytes too.
+//! list's end to its begin, so that pushing at the head writes after the bytes too.
 
 use heap::{Full, Ptr, View};
 
@@ -74,7 +74,7 @@ pub(super) struct Node {
 
 /// How an element comes into a node.
 pub(super) enum Pushed {
-    /// Behind the bytes that were there.
+    /// After the bytes that were there.
     InPlace,
     /// With the others in a new block; the old one is free.
     Copied(Ptr),
@@ -125,7 +125,7 @@ impl Node {
         Damaged::new(what, self.at, self.window.count as u64, self.len() as u64)
     }
 
-    /// The elements in the order of the list, or against it.
+    /// Returns the elements in the order of the list, or against it.
     pub(super) fn elements<'v, V: View>(&self, view: &'v V, from: Side) -> Elements<'v> {
         self.elements_of(self.bytes(view), from)
     }
@@ -211,8 +211,8 @@ impl Node {
     }
 }
 
-/// A node of elements that stand as they are to lie in it, with room for this many bytes in all if
-/// there is such a block.
+/// Returns a node of elements that stand as they are to are in it, with space for this many bytes
+/// in all if there is such a block.
 pub(super) fn create<S: Store>(
     store: &mut S,
     bytes: &[u8],
@@ -241,7 +241,7 @@ pub(super) struct Elements<'v> {
 }
 
 impl<'v> Elements<'v> {
-    /// The next element, and its bytes.
+    /// Returns the next element, and its bytes.
     pub(super) fn step(&mut self) -> Option<(Item<'v>, usize)> {
         self.left = self.left.checked_sub(1)?;
         if self.left_to_right {

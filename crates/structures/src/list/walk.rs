@@ -7,7 +7,7 @@ use super::{List, Shape, Side};
 use crate::Damaged;
 use crate::tree::Cursor;
 
-/// Where a node stands. Any change of the list but one of this node invalidates it.
+/// Where a node is. Any change of the list but one of this node invalidates it.
 #[derive(Clone, Debug)]
 pub(super) enum NodePosition {
     /// It is the only one.
@@ -24,7 +24,7 @@ pub(super) struct Found {
 }
 
 impl List {
-    /// The node at one side.
+    /// Returns the node at one side.
     pub(super) fn outermost<V: View>(self, view: &V, side: Side) -> Result<Option<Found>, Damaged> {
         Ok(match self.shape() {
             Shape::Empty => None,
@@ -35,7 +35,8 @@ impl List {
         })
     }
 
-    /// The node in which element number `index` is, counted from the head, and its number there.
+    /// Returns the node in which element number `index` is, counted from the head, and its number
+    /// there.
     pub(super) fn locate<V: View>(
         self,
         view: &V,
@@ -62,7 +63,7 @@ impl List {
     }
 }
 
-/// The tree leads nowhere, though something is in it.
+/// Returns the tree leads nowhere, though something is in it.
 fn no_way<V: View>(view: &V, ends: Ends) -> Damaged {
     Damaged::new("tree of a list's nodes", ends.at, ends.tree().weight(view), 0)
 }
@@ -76,7 +77,7 @@ fn between_at<V: View>(view: &V, ends: Ends, at: Cursor) -> Option<Found> {
 }
 
 impl Found {
-    /// The next node away from a side.
+    /// Returns the next node away from a side.
     pub(super) fn next<V: View>(self, view: &V, from: Side) -> Result<Option<Found>, Damaged> {
         let backwards = from == Side::Tail;
         let (ends, mut at) = match self.place {

@@ -40,8 +40,9 @@ impl SortedSet {
         Ok(self.dict.relocate(store)?.map(|dict| SortedSet { dict }))
     }
 
-    /// A step of defragmentation: first the index with its members, about `count` at a time, then
-    /// leaf by leaf the tree. Where to go on (0: the end); `moved` hears of each member that moved.
+    /// Returns a step of defragmentation: first the index with its members, about `count` at a
+    /// time, then leaf by leaf the tree. Where to go on (0: the end); `moved` hears of each member
+    /// that moved.
     pub fn defragment<S: Store>(
         self,
         store: &mut S,
@@ -104,7 +105,7 @@ impl SortedSet {
         Ok((next, bytes))
     }
 
-    /// Whether the index leads to the member of an item.
+    /// Returns whether the index leads to the member of an item.
     fn check_slot<V: View>(
         self,
         view: &V,
@@ -164,7 +165,7 @@ impl SortedSet {
     }
 }
 
-/// Whether an item stands behind the one before it.
+/// Returns whether an item is after the one before it.
 fn check_order<V: View>(view: &V, last: Option<Item>, item: Item) -> Result<(), Damaged> {
     let member = member_of(item);
     let rises = last.is_none_or(|last| {

@@ -56,13 +56,13 @@ impl Kind for ByScore {
 
 const SIGN: u64 = 1 << 63;
 
-/// A number that rises with the score, the same for both zeros.
+/// Returns a number that rises with the score, the same for both zeros.
 fn order_of(score: f64) -> u64 {
     let bits = (score + 0.0).to_bits();
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
 }
 
-/// The score that has this place in the order.
+/// Returns the score that has this place in the order.
 fn score_at(order: u64) -> f64 {
     f64::from_bits(if order & SIGN == 0 { !order } else { order ^ SIGN })
 }
@@ -75,7 +75,7 @@ fn member_of(item: Item) -> Member {
     Member::at(Ptr::from_raw(item.second))
 }
 
-/// The score that a member's block says.
+/// Returns the score that a member's block says.
 fn score_of<V: View>(view: &V, member: Member) -> Result<f64, Damaged> {
     let value = member.value(view);
     let bytes = <[u8; 8]>::try_from(&*value);
@@ -83,24 +83,24 @@ fn score_of<V: View>(view: &V, member: Member) -> Result<f64, Damaged> {
     bytes.map(f64::from_le_bytes).map_err(|_| Damaged::new("score", member.ptr(), 8, len))
 }
 
-/// How an item stands to a place in the order.
+/// Returns how an item is to a place in the order.
 fn compare<V: View>(view: &V, item: Item, score: f64, member: &[u8]) -> Ordering {
     let by_score = item.first.cmp(&order_of(score));
     by_score.then_with(|| (*member_of(item).field(view)).cmp(member))
 }
 
 impl SortedSet {
-    /// The sorted set whose header is at `header`.
+    /// Returns the sorted set whose header is at `header`.
     pub const fn at(header: Ptr) -> SortedSet {
         SortedSet { dict: Dict::at(header) }
     }
 
-    /// Where its header lies.
+    /// Returns where its header is.
     pub const fn ptr(self) -> Ptr {
         self.dict.ptr()
     }
 
-    /// Its members by name.
+    /// Returns its members by name.
     pub const fn dict(self) -> Dict {
         self.dict
     }
@@ -109,22 +109,23 @@ impl SortedSet {
         Tree::at(self.dict.spare())
     }
 
-    /// An empty one.
+    /// Returns an empty one.
     pub fn create<S: Store>(store: &mut S) -> Result<SortedSet, Full> {
         Ok(SortedSet { dict: Dict::create(store)? })
     }
 
-    /// How many members it has; 0 where that is damaged.
+    /// Returns how many members it has; 0 where that is damaged.
     pub fn len<V: View>(self, view: &V) -> u64 {
         self.dict.len(view)
     }
 
-    /// Whether it has no members.
+    /// Returns true if it has no members.
     pub fn is_empty<V: View>(self, view: &V) -> bool {
         self.len(view) == 0
     }
 
-    /// The member of this name, whose hash it is. With `verify`, every member that is looked at is.
+    /// Returns the member of this name, whose hash it is. With `verify`, every member that is
+    /// looked at is.
     pub fn find<V: View>(
         self,
         view: &V,
@@ -136,7 +137,7 @@ impl SortedSet {
         Ok(Some(FoundMember { place, score: score_of(view, place.member())? }))
     }
 
-    /// Before the first item that does not stand before this place.
+    /// Returns a cursor before the first item that does not stand before this place.
     fn seek<V: View>(self, view: &V, score: f64, member: &[u8]) -> Cursor {
         let order = order_of(score);
         let by_score = |first: u64| (first != order).then_some(first < order);
@@ -144,7 +145,7 @@ impl SortedSet {
         self.tree().seek_by(view, by_score, before)
     }
 
-    /// The place of a member that was found, or what it means that it is not there.
+    /// Returns the place of a member that was found, or what it means that it is not there.
     fn place<V: View>(
         self,
         view: &V,
@@ -162,7 +163,7 @@ impl SortedSet {
         }
     }
 
-    /// How many members stand before one that was found.
+    /// Returns how many members stand before one that was found.
     pub fn rank<V: View>(
         self,
         view: &V,
@@ -172,8 +173,8 @@ impl SortedSet {
         Ok(self.tree().rank(view, &self.place(view, found, member)?))
     }
 
-    /// How many members stand before the first of which `before`, which is true up to some place
-    /// and of none after it, is not true.
+    /// Returns how many members stand before the first of which `before`, which is true up to some
+    /// place and of none after it, is not true.
     pub fn count_before<V: View>(
         self,
         view: &V,
@@ -186,13 +187,13 @@ impl SortedSet {
         if leads && rank <= len { Ok(rank) } else { Err(self.no_way(view)) }
     }
 
-    /// The tree does not lead to a member that should be there.
+    /// Reports that the tree does not lead to a member that should be there.
     fn no_way<V: View>(self, view: &V) -> Damaged {
         let found = self.tree().weight(view);
         Damaged::new("members in a tree", self.ptr(), self.len(view), found)
     }
 
-    /// The members' cursor before number `rank`, which is below their number.
+    /// Returns the members' cursor before number `rank`, which is below their number.
     fn at_rank<V: View>(self, view: &V, rank: u64, verify: bool) -> Result<Cursor, Damaged> {
         let tree = self.tree();
         let found =
@@ -273,7 +274,7 @@ impl SortedSet {
         Ok(())
     }
 
-    /// Whether the item at a cursor has the same neighbours with another score.
+    /// Returns true if the item at a cursor has the same neighbours with another score.
     fn stays<V: View>(self, view: &V, at: &Cursor, score: f64, member: &[u8]) -> bool {
         let (mut before, mut after) = (*at, *at);
         let follows = !before.prev(view)

@@ -11,7 +11,7 @@
 use super::{Id, Limits};
 use crate::listpack::Item;
 
-/// An entry of a stream, read where it lies.
+/// An entry of a stream, read where it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'v> {
     /// Its ID.
@@ -31,17 +31,17 @@ pub struct Pairs<'v> {
 }
 
 impl<'v> Entry<'v> {
-    /// How many fields it has.
+    /// Returns how many fields it has.
     pub fn len(&self) -> usize {
         self.pairs
     }
 
-    /// Whether it has no field; never so in a sound stream.
+    /// Returns true if it has no field; never so in a sound stream.
     pub fn is_empty(&self) -> bool {
         self.pairs == 0
     }
 
-    /// Its fields with their values.
+    /// Returns its fields with their values.
     pub fn pairs(&self) -> Pairs<'v> {
         Pairs { left: self.pairs, names: self.names, body: self.body }
     }
@@ -57,7 +57,7 @@ impl<'v> Iterator for Pairs<'v> {
     }
 }
 
-/// The item that some bytes begin with; the bytes are those after it then.
+/// Returns the item that some bytes begin with; the bytes are those after it then.
 fn take<'v>(bytes: &mut &'v [u8]) -> Option<Item<'v>> {
     let (item, len) = Item::decode(bytes)?;
     *bytes = &bytes[len..];
@@ -87,7 +87,7 @@ impl<'v> Shared<'v> {
         pairs.iter().for_each(|(field, _)| field.encode(out));
     }
 
-    /// What content begins with.
+    /// Returns what content begins with.
     pub(super) fn decode(content: &'v [u8]) -> Option<Shared<'v>> {
         let mut rest = content;
         let count = take_int(&mut rest).filter(|&count| count <= content.len() as u64)? as usize;
@@ -130,7 +130,7 @@ pub(super) fn encode_first(pairs: &[(Item<'_>, Item<'_>)], out: &mut Vec<u8>) {
     pairs.iter().for_each(|(_, value)| value.encode(out));
 }
 
-/// Entries of a node one behind the other. It ends early where the bytes are none.
+/// Entries of a node one after the other. It ends early where the bytes are none.
 #[derive(Clone, Debug)]
 pub(super) struct Entries<'v> {
     base: Id,
@@ -144,7 +144,7 @@ impl<'v> Entries<'v> {
         Entries { base, shared, rest: bytes, left: count }
     }
 
-    /// The bytes behind the entries that were shown.
+    /// Returns the bytes after the entries that were shown.
     pub(super) fn rest(&self) -> &'v [u8] {
         self.rest
     }
@@ -177,7 +177,7 @@ impl<'v> Iterator for Entries<'v> {
 }
 
 impl Limits {
-    /// Whether a node of this many bytes and entries takes another one of this length.
+    /// Returns true if a node of this many bytes and entries takes another one of this length.
     pub(super) fn admit(self, bytes: usize, entries: usize, new: usize) -> bool {
         bytes + new < self.bytes && entries < self.count
     }

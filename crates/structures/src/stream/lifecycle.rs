@@ -27,12 +27,12 @@ pub enum WalkItem {
 pub struct NodeCopy(Export);
 
 impl NodeCopy {
-    /// How many entries it has.
+    /// Returns how many entries it has.
     pub fn entries(&self) -> u64 {
         self.0.live()
     }
 
-    /// The ID that those of its entries begin with: that of the node behind is greater.
+    /// Returns the ID that those of its entries begin with: that of the node after is greater.
     pub fn base(&self) -> Id {
         self.0.base
     }
@@ -92,13 +92,13 @@ impl Stream {
         stream.group_blocks(view, &mut visit);
     }
 
-    /// A copy of node number `number`; none behind the last one.
+    /// Returns a copy of node number `number`; none after the last one.
     pub fn copy_node<V: View>(&self, view: &V, number: u64) -> Result<Option<NodeCopy>, Damaged> {
         let located = self.numbered(view, number)?;
         located.map(|located| located.node.export(view).map(NodeCopy)).transpose()
     }
 
-    /// Puts a copied node behind the others; its entries are not counted.
+    /// Puts a copied node after the others; its entries are not counted.
     pub fn import_node<S: Store>(&mut self, store: &mut S, copy: &NodeCopy) -> Result<(), Error> {
         if let Some(tail) = self.tail(store)? {
             let end = self.nodes().end(store);
@@ -154,7 +154,7 @@ impl Stream {
     }
 
     /// Weights led to a node: by its first ID the separators lead to it, and the links to the one
-    /// that stands before.
+    /// that is before.
     fn check_ways<V: View>(&self, view: &V, number: u64, located: &Located) -> Result<(), Damaged> {
         let at = |found: Option<Located>| found.map_or(0, |found| found.node.at.raw());
         let own = located.node.at;

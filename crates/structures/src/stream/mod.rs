@@ -4,7 +4,7 @@
 //! The caller keeps one word. It refers to a header, from which hang the last node of entries, a
 //! sorted tree of the nodes before it, and a tree of groups.
 //!
-//! Why so. A stream grows at its end: an entry is written behind the others of the last node, and
+//! Why so. A stream grows at its end: an entry is written after the others of the last node, and
 //! logs the node's two words and those of the header that change. With the last node in the tree
 //! each entry would go down the tree first; and a short stream needs no tree at all. Old entries go
 //! from the front: whole nodes at once, of the first one by a word. What goes elsewhere costs a
@@ -53,7 +53,7 @@ impl Id {
     /// The greatest.
     pub const MAX: Id = Id { ms: u64::MAX, seq: u64::MAX };
 
-    /// The one after it, if there is one.
+    /// Returns the one after it, if there is one.
     pub fn next(self) -> Option<Id> {
         match self.seq.checked_add(1) {
             Some(seq) => Some(Id { seq, ..self }),
@@ -61,7 +61,7 @@ impl Id {
         }
     }
 
-    /// The one before it, if there is one.
+    /// Returns the one before it, if there is one.
     pub fn prev(self) -> Option<Id> {
         match self.seq.checked_sub(1) {
             Some(seq) => Some(Id { seq, ..self }),
@@ -97,7 +97,7 @@ impl Limits {
 /// Why a stream cannot be read or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The heap has no room.
+    /// The heap has no space.
     #[error(transparent)]
     Full(#[from] Full),
     /// The stream is not as it was left.
@@ -158,21 +158,21 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// An empty one.
+    /// Returns an empty one.
     pub fn create<S: Store>(store: &mut S) -> Result<Stream, Full> {
         let head = Head::default();
         let at = words::create(store, NAME, &head.words(), &words::no_roots::<ROOTS>())?;
         Ok(Stream { at, saved: head, head })
     }
 
-    /// The stream that a word refers to.
+    /// Returns the stream that a word refers to.
     pub fn open<V: View>(view: &V, word: u64) -> Result<Stream, Damaged> {
         let at = Ptr::from_raw(word);
         let head = Head::from_words(words::read(view, at, NAME)?);
         Ok(Stream { at, saved: head, head })
     }
 
-    /// The word to keep.
+    /// Returns the word to keep.
     pub fn word(&self) -> u64 {
         self.at.raw()
     }
@@ -194,14 +194,15 @@ impl Stream {
         }
     }
 
-    /// How many nodes it has: no more than entries, whatever the weights of a damaged tree say.
+    /// Returns how many nodes it has: no more than entries, whatever the weights of a damaged tree
+    /// say.
     pub fn node_count<V: View>(&self, view: &V) -> u64 {
         let nodes = self.nodes().weight(view).saturating_add(u64::from(self.head.tail != 0));
         nodes.min(self.head.len)
     }
 
-    /// Whether it has more than one node, or groups: what is done with the whole of it goes in
-    /// steps.
+    /// Returns true if it has more than one node, or groups: what is done with the whole of it goes
+    /// in steps.
     pub fn is_long<V: View>(&self, view: &V) -> bool {
         !self.nodes().is_empty(view) || !self.group_tree().is_empty(view)
     }

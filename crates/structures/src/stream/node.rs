@@ -1,4 +1,4 @@
-//! A node of a stream: entries in one block, of which those behind a place are in use.
+//! A node of a stream: entries in one block, of which those after a place are in use.
 //!
 //! ```text
 //! 0   length of all bytes u32 | their crc32c u32                                  logged
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The content is the shared fields, then the entries; *apart*, it is the word of a blob that holds
-//! these, since an entry is longer than a block. New entries are written behind the bytes, old ones
+//! these, since an entry is longer than a block. New entries are written after the bytes, old ones
 //! go by the window's begin; what goes between is left out of a copy.
 
 use std::borrow::Cow;
@@ -90,7 +90,7 @@ pub(super) struct Export {
 }
 
 impl Export {
-    /// How many entries are in use.
+    /// Returns how many entries are in use.
     pub(super) fn live(&self) -> u64 {
         self.window.live as u64
     }
@@ -114,13 +114,13 @@ impl Node {
         Ok(Node { at, checksum, window, base: Node::base_of(view, at) })
     }
 
-    /// The base of the node at a place.
+    /// Returns the base of the node at a place.
     pub(super) fn base_of<V: View>(view: &V, at: Ptr) -> Id {
         let word = |number: u64| view.word(at.add(HEADER as u64 + 8 * number));
         Id { ms: word(0), seq: word(1) }
     }
 
-    /// A node of one entry, with room for this many bytes in all if there is such a block.
+    /// Returns a node of one entry, with space for this many bytes in all if there is such a block.
     pub(super) fn create<S: Store>(
         store: &mut S,
         id: Id,
@@ -139,7 +139,7 @@ impl Node {
         write(store, &bytes, Window { begin: 0, live: 1, ever: 1, apart }, capacity)
     }
 
-    /// How many entries are in use.
+    /// Returns how many entries are in use.
     pub(super) fn live(&self) -> u64 {
         self.window.live as u64
     }
@@ -153,7 +153,7 @@ impl Node {
         view.bytes(self.at.add(HEADER as u64), self.stored())
     }
 
-    /// The blob in which the content is, apart.
+    /// Returns the blob in which the content is, apart.
     pub(super) fn blob<V: View>(&self, view: &V) -> Option<Blob> {
         let word = view.word(self.at.add((HEADER + BASE) as u64));
         self.window.apart.then(|| Blob::from_word(word))
@@ -164,7 +164,8 @@ impl Node {
         Damaged::unless_equal("stream node's bytes", self.at, self.checksum.word(), found.word())
     }
 
-    /// The content; with `verify`, compared with its checksum. That of a blob is not: it is long.
+    /// Returns the content; with `verify`, compared with its checksum. That of a blob is not: it is
+    /// long.
     pub(super) fn content<'v, V: View>(
         &self,
         view: &'v V,
@@ -181,7 +182,7 @@ impl Node {
         Ok(Content { node: *self, bytes })
     }
 
-    /// Writes an entry behind the others: the node that has it, or none where it does not fit in.
+    /// Writes an entry after the others: the node that has it, or none where it does not fit in.
     pub(super) fn append<S: Store>(
         &self,
         store: &mut S,
@@ -215,7 +216,7 @@ impl Node {
         Ok(Some(at))
     }
 
-    /// The bytes without those that went from the front.
+    /// Returns the bytes without those that went from the front.
     fn in_use<V: View>(&self, view: &V) -> Result<Vec<u8>, Damaged> {
         // A new checksum must not cover what the old one does not.
         let content = self.content(view, true)?;
@@ -228,7 +229,7 @@ impl Node {
         store.set(self.at.add(WINDOW), Window { live, begin, ..self.window }.word());
     }
 
-    /// Takes this many entries out, and leaves those that lie in these bytes of the content, in
+    /// Takes this many entries out, and leaves those that are in these bytes of the content, in
     /// order; the node that has them.
     pub(super) fn with_only<S: Store>(
         &self,
@@ -275,7 +276,7 @@ impl Node {
         Ok(Some(at))
     }
 
-    /// What it takes to make the same node elsewhere.
+    /// Returns what it takes to make the same node elsewhere.
     pub(super) fn export<V: View>(&self, view: &V) -> Result<Export, Damaged> {
         self.check(view)?;
         let apart = self.blob(view).map(|blob| blob.to_vec(view)).transpose()?;
@@ -283,7 +284,7 @@ impl Node {
         Ok(Export { base: self.base, bytes, window: self.window, apart })
     }
 
-    /// A node that was exported.
+    /// Returns a node that was exported.
     pub(super) fn import<S: Store>(store: &mut S, export: &Export) -> Result<Ptr, Full> {
         let Some(apart) = &export.apart else {
             return write(store, &export.bytes, export.window, 0);
@@ -303,7 +304,7 @@ impl Node {
         Ok(apart + 1)
     }
 
-    /// Only this many of its entries can be read.
+    /// Reports that only this many of its entries can be read.
     pub(super) fn lacks_entries(&self, found: u64) -> Damaged {
         Damaged::new("stream node's entries", self.at, self.live(), found)
     }
@@ -340,7 +341,7 @@ impl<'v> Content<'v> {
         Shared::decode(&self.bytes).ok_or(self.damaged())
     }
 
-    /// Where the entries in use begin.
+    /// Returns where the entries in use begin.
     fn begin(&self) -> Result<usize, Damaged> {
         let shared = self.shared()?.all.len();
         let begin = self.node.window.begin;
@@ -355,14 +356,14 @@ impl<'v> Content<'v> {
         Ok(&self.bytes[self.begin()?..])
     }
 
-    /// The entries in use. Who goes through all of them counts them: it ends early in a damaged
-    /// node.
+    /// Returns the entries in use. Who goes through all of them counts them: it ends early in a
+    /// damaged node.
     pub(super) fn entries(&self) -> Result<Entries<'_>, Damaged> {
         let (used, live) = (self.used()?, self.node.window.live);
         Ok(Entries::of(self.node.base, self.shared()?, used, live))
     }
 
-    /// Where in the content these bytes of it begin, which end with it.
+    /// Returns where in the content these bytes of it begin, which end with it.
     pub(super) fn offset(&self, rest: &[u8]) -> usize {
         self.bytes.len() - rest.len()
     }

@@ -21,7 +21,7 @@ use crate::{Damaged, Store};
 
 const WITHIN: u32 = 36;
 
-/// What stands at a place in the row.
+/// What is at a place in the row.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece {
     /// The node of this number, counted from 0.
@@ -39,7 +39,7 @@ pub enum Piece {
 }
 
 impl Stream {
-    /// What stands at a place.
+    /// Returns what is at a place.
     pub fn piece<V: View>(&self, view: &V, place: u64) -> Result<Piece, Damaged> {
         let (group, within) = (place >> WITHIN, place & ((1 << WITHIN) - 1));
         let Some(number) = group.checked_sub(1) else {
@@ -55,8 +55,8 @@ impl Stream {
         })
     }
 
-    /// The place behind `done` parts of one, those of its kind; 0 where the row ends. `done` is 0
-    /// where there are no more of the kind.
+    /// Returns the place after `done` parts of one, those of its kind; 0 where the row ends. `done`
+    /// is 0 where there are no more of the kind.
     pub fn position_after<V: View>(&self, view: &V, place: u64, done: u64) -> Result<u64, Damaged> {
         let next_group = ((place >> WITHIN) + 1) << WITHIN;
         let next = match self.piece(view, place)? {
@@ -76,7 +76,7 @@ impl Stream {
         Ok(if ends { 0 } else { next })
     }
 
-    /// Verifies what stands at a place: the place to go on with (0: the end), and how many bytes
+    /// Verifies what is at a place: the place to go on with (0: the end), and how many bytes
     /// were read.
     pub fn check_step<V: View>(&self, view: &V, place: u64) -> Result<(u64, u64), Damaged> {
         let (done, bytes) = match self.piece(view, place)? {
@@ -89,7 +89,7 @@ impl Stream {
         Ok((self.position_after(view, place, done)?, bytes))
     }
 
-    /// Moves what stands at a place, and what is above it, out of sparse spans; with the first
+    /// Moves what is at a place, and what is above it, out of sparse spans; with the first
     /// place the header. The stream's word, and the place to go on with (0: the end).
     pub fn relocate<S: Store>(
         &mut self,

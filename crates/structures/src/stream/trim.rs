@@ -179,8 +179,8 @@ impl Stream {
         Ok(count)
     }
 
-    /// The first node that does not go as a whole, and how many entries are before it: looked for
-    /// from both ends, since most may go or few.
+    /// Returns the first node that does not go as a whole, and how many entries are before it:
+    /// looked for from both ends, since most may go or few.
     fn first_to_stay<V: View>(
         &self,
         view: &V,
@@ -249,7 +249,7 @@ impl Stream {
     }
 }
 
-/// How many entries of a node go, and where in its content the first one that stays begins.
+/// Returns how many entries of a node go, and where in its content the first one that stays begins.
 fn measure<S: Store>(
     store: &S,
     node: &Node,

@@ -10,7 +10,7 @@ use super::{Id, Stream};
 use crate::Damaged;
 use crate::tree::{self, Cursor};
 
-/// Where a node of a stream hangs: behind a cursor of the tree; none for the last node.
+/// Where a node of a stream hangs: after a cursor of the tree; none for the last node.
 pub(super) type NodeCursor = Option<Cursor>;
 
 /// A node, and where it was found.
@@ -20,7 +20,7 @@ pub(super) struct Located {
     pub(super) node: Node,
 }
 
-/// Whether the base of a tree's item is at most this ID.
+/// Returns true if the base of a tree's item is at most this ID.
 fn begins<V: View>(view: &V, item: tree::Item, id: Id) -> bool {
     match item.first.cmp(&id.ms) {
         std::cmp::Ordering::Equal => Node::base_of(view, Ptr::from_raw(item.second)) <= id,
@@ -43,12 +43,12 @@ impl Stream {
         Ok(Some(Located { place: Some(cursor), node }))
     }
 
-    /// The tree leads nowhere, though something is in it.
+    /// Returns the tree leads nowhere, though something is in it.
     fn no_way<V: View>(&self, view: &V) -> Damaged {
         Damaged::new("tree of a stream's nodes", self.at, self.nodes().weight(view), 0)
     }
 
-    /// The node before a cursor; none at the begin.
+    /// Returns the node before a cursor; none at the begin.
     fn back<V: View>(&self, view: &V, mut cursor: Cursor) -> Result<Option<Located>, Damaged> {
         let begin = cursor;
         if cursor.prev(view) {
@@ -62,12 +62,12 @@ impl Stream {
         Ok(self.tail(view)?.map(|node| Located { place: None, node }))
     }
 
-    /// The first node.
+    /// Returns the first node.
     pub(super) fn first<V: View>(&self, view: &V) -> Result<Option<Located>, Damaged> {
         self.located(view, self.nodes().begin(view))
     }
 
-    /// The last node.
+    /// Returns the last node.
     pub(super) fn last<V: View>(&self, view: &V) -> Result<Option<Located>, Damaged> {
         match self.tail_place(view)? {
             None => self.before(view, None),
@@ -75,7 +75,7 @@ impl Stream {
         }
     }
 
-    /// Node number `number`.
+    /// Returns node number `number`.
     pub(super) fn numbered<V: View>(
         &self,
         view: &V,
@@ -88,7 +88,8 @@ impl Stream {
         if left == 0 { self.tail_place(view) } else { Ok(None) }
     }
 
-    /// The node in which an ID is, if it is in any: the last one that does not begin after it.
+    /// Returns the node in which an ID is, if it is in any: the last one that does not begin after
+    /// it.
     pub(super) fn locate<V: View>(&self, view: &V, id: Id) -> Result<Option<Located>, Damaged> {
         if let Some(tail) = self.tail_place(view)?
             && tail.node.base <= id
@@ -150,7 +151,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The same from the last one on.
+    /// Returns the same from the last one on.
     pub fn visit_back<V: View>(
         &self,
         view: &V,
@@ -189,7 +190,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether there is an entry of this ID.
+    /// Returns whether there is an entry of this ID.
     pub fn contains<V: View>(&self, view: &V, id: Id, verify: bool) -> Result<bool, Damaged> {
         let mut found = false;
         self.visit(view, id..=id, verify, |_| {
@@ -199,7 +200,7 @@ impl Stream {
         Ok(found)
     }
 
-    /// The ID of the first entry.
+    /// Returns the ID of the first entry.
     pub fn first_id<V: View>(&self, view: &V) -> Result<Option<Id>, Damaged> {
         let mut first = None;
         self.visit(view, Id::MIN..=Id::MAX, false, |entry| {

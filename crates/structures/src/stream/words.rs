@@ -1,7 +1,7 @@
 //! A few words that the log changes one by one, with a checksum of all of them in front.
 //!
 //! The checksum carries a name, so that one record is never taken for another. Roots of trees may
-//! stand behind the words: they are no part of the checksum, since their trees change them, and
+//! stand after the words: they are no part of the checksum, since their trees change them, and
 //! what they lead to says itself what it is.
 //!
 //! ```text
@@ -18,7 +18,7 @@ use crate::{Damaged, Store, tree};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name(pub(super) [u8; 4], pub(super) &'static str);
 
-/// Where root number `number` stands behind `words` words.
+/// Returns where root number `number` is after `words` words.
 pub(super) fn root(at: Ptr, words: usize, number: usize) -> Ptr {
     at.add(8 * (1 + words + number) as u64)
 }
@@ -44,7 +44,7 @@ pub(super) fn read<const N: usize, V: View>(
     Ok(words)
 }
 
-/// The root words of trees without items.
+/// Returns the root words of trees without items.
 pub(super) fn no_roots<const N: usize>() -> [u64; N] {
     [tree::root_word(Ptr::NULL); N]
 }

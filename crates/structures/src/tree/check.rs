@@ -35,7 +35,7 @@ impl Rules {
     pub(super) const DYING: Rules = Rules { weight: None, sorted: false };
 }
 
-/// `rises(a, b)` says whether item `b` may stand behind `a`.
+/// `rises(a, b)` says whether item `b` may stand after `a`.
 pub(super) fn check<V: View>(
     view: &V,
     root: Ptr,
@@ -74,7 +74,7 @@ struct Check<'c, V> {
 }
 
 impl<V: View> Check<'_, V> {
-    /// The weight and the first item of what is below a node.
+    /// Returns the weight and the first item of what is below a node.
     fn node(&mut self, at: Ptr, height: usize) -> Result<(u64, Item), Damaged> {
         let Some(node) = Node::read(self.view, at, Some(height)) else {
             no_node(self.view, at, "tree node")?;

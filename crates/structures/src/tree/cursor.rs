@@ -1,6 +1,6 @@
 //! A place in a tree: the way from the root to an item, or to the end.
 //!
-//! A cursor stands before an item. Behind the last item of a leaf it stands before the first of the
+//! A cursor is before an item. After the last item of a leaf it is before the first of the
 //! next one, which it goes to when it is asked for; where it is an insertion's place, the item goes
 //! into the leaf that has been found.
 
@@ -25,9 +25,9 @@ pub(super) struct Step {
 }
 
 impl Cursor {
-    /// The way to a leaf from the node that a root word refers to. `choose` answers the position in
-    /// each inner node, below its count, and in the leaf, up to its count. Without a step where
-    /// there is no tree, or none that makes sense.
+    /// Returns the way to a leaf from the node that a root word refers to. `choose` answers the
+    /// position in each inner node, below its count, and in the leaf, up to its count. Without a
+    /// step where there is no tree, or none that makes sense.
     pub(super) fn descend<V: View>(
         view: &V,
         root: heap::Ptr,
@@ -56,7 +56,7 @@ impl Cursor {
         self.levels += 1;
     }
 
-    /// The steps from the root to the leaf.
+    /// Returns the steps from the root to the leaf.
     pub(super) fn steps(&self) -> &[Step] {
         &self.steps[..self.levels]
     }
@@ -65,19 +65,19 @@ impl Cursor {
         self.steps().last()
     }
 
-    /// Whether it stands behind the last item of the last leaf.
+    /// Returns true if it is after the last item of the last leaf.
     pub fn is_at_end(&self) -> bool {
         self.steps()
             .iter()
             .all(|step| step.position + usize::from(step.node.height > 0) == step.node.count())
     }
 
-    /// Whether it stands before the first item.
+    /// Returns true if it is before the first item.
     pub fn is_at_start(&self) -> bool {
         self.steps().iter().all(|step| step.position == 0)
     }
 
-    /// The item that it stands before; `None` at the end.
+    /// Returns the item that it is before; `None` at the end.
     pub fn item<V: View>(&self, view: &V) -> Option<Item> {
         let leaf = self.leaf()?;
         if leaf.position < leaf.node.count() {
@@ -107,7 +107,7 @@ impl Cursor {
         true
     }
 
-    /// Goes to the next leaf if it stands behind the items of its own; `false` at the end.
+    /// Goes to the next leaf if it is after the items of its own; `false` at the end.
     pub(super) fn advance_to_item<V: View>(&mut self, view: &V) -> bool {
         match self.leaf() {
             Some(leaf) => leaf.position < leaf.node.count() || self.go_to_next_leaf(view, true),
@@ -115,7 +115,7 @@ impl Cursor {
         }
     }
 
-    /// Goes to the begin of the next leaf, or behind the end of the one before; stays, and answers
+    /// Goes to the begin of the next leaf, or after the end of the one before; stays, and answers
     /// `false`, where there is none.
     fn go_to_next_leaf<V: View>(&mut self, view: &V, forward: bool) -> bool {
         let inner = &self.steps[..self.levels - 1];

@@ -1,7 +1,7 @@
 //! Insertion, and the split of what is full.
 //!
 //! The left half of a split stays where it is: its order forgets the slots of the right half, which
-//! goes to a new block. So a split writes one block and frees none. An item behind all others
+//! goes to a new block. So a split writes one block and frees none. An item after all others
 //! begins a new leaf and leaves the full one full: what grows at its end, as lists, streams and
 //! rising scores do, fills its leaves.
 

@@ -61,17 +61,17 @@ pub(super) const fn slots(height: usize) -> usize {
     if height == 0 { LEAF_SLOTS } else { INNER_SLOTS }
 }
 
-/// Words of the header of a node of this height, those behind the order being 0.
+/// Words of the header of a node of this height, those after the order being 0.
 pub(super) const fn header(height: usize) -> usize {
     if height == 0 { LEAF_HEADER } else { INNER_HEADER }
 }
 
-/// The number of a field's word in a node of this height.
+/// Returns the number of a field's word in a node of this height.
 pub(super) const fn word_of(height: usize, field: usize, slot: usize) -> usize {
     header(height) + field * slots(height) + slot
 }
 
-/// The place of a node's word.
+/// Returns the place of a node's word.
 pub(super) const fn word_at(node: Ptr, word: usize) -> Ptr {
     node.add((word * WORD) as u64)
 }
@@ -80,18 +80,18 @@ pub(super) const fn kind(height: usize, checksum: u32) -> u64 {
     (checksum as u64) << 32 | MAGIC | height as u64
 }
 
-/// The checksum in a `KIND` word.
+/// Returns the checksum in a `KIND` word.
 pub(super) const fn checksum_of(kind: u64) -> u32 {
     (kind >> 32) as u32
 }
 
-/// The height in a `KIND` word, or `None` if it is no node's.
+/// Returns the height in a `KIND` word, or `None` if it is no node's.
 pub(super) const fn height_of(kind: u64) -> Option<usize> {
     let height = (kind & 0xff) as usize;
     if kind & MAGIC_MASK == MAGIC && height < MAX_LEVELS { Some(height) } else { None }
 }
 
-/// The root word of a tree whose top node is at `node`; null: of one without items.
+/// Returns the root word of a tree whose top node is at `node`; null: of one without items.
 ///
 /// It is self-checked, that of an empty tree too: a lost word reads as zeros, and an empty tree is
 /// what nobody would miss.
@@ -99,17 +99,17 @@ pub(crate) fn root_word(node: Ptr) -> u64 {
     self_checksummed::encode(node.raw())
 }
 
-/// Whether this is the root word of a tree without items.
+/// Returns true if this is the root word of a tree without items.
 pub(super) fn is_empty_root(word: u64) -> bool {
     word == root_word(Ptr::NULL)
 }
 
-/// The top node that the root word at `root` leads to, if there is one.
+/// Returns the top node that the root word at `root` leads to, if there is one.
 pub(super) fn top<V: View>(view: &V, root: Ptr) -> Option<Ptr> {
     leads_to(view.word(root))
 }
 
-/// The top node that a root word leads to, if there is one.
+/// Returns the top node that a root word leads to, if there is one.
 pub(crate) fn leads_to(word: u64) -> Option<Ptr> {
     self_checksummed::decode(word).filter(|&node| node != 0).map(Ptr::from_raw)
 }

@@ -1,6 +1,6 @@
 //! A counted B+tree: an ordered sequence of items of two words, found by order or by weight.
 //!
-//! The caller says what an item's weight is and, where the items are sorted, which item stands
+//! The caller says what an item's weight is and, where the items are sorted, which item is
 //! before which place; what an item refers to is the caller's. Sorted sets keep (score, member)
 //! with weight 1, lists the nodes of their elements with as much weight as each has elements,
 //! unsorted: rank and place are found by the sum of weights.
@@ -18,7 +18,7 @@
 //! - in a sorted tree the separator of each child but a node's first is the first item below that
 //!   child, word for word: an item that is gone is nowhere in the tree, so that a comparison may
 //!   follow what an item refers to;
-//! - the weight beside a child is the sum of the weights of the items below it;
+//! - the weight next to a child is the sum of the weights of the items below it;
 //! - a leaf's sum is that of its items and their order.
 //!
 //! The tree does not know scores, members, elements or keys.
@@ -63,7 +63,7 @@ impl Item {
     const ZERO: Item = Item { first: 0, second: 0 };
 }
 
-/// The root word of a tree without items.
+/// Returns the root word of a tree without items.
 pub fn empty_root() -> u64 {
     root_word(Ptr::NULL)
 }
@@ -74,7 +74,7 @@ pub trait Kind: Copy {
     /// not kept.
     const SORTED: bool;
 
-    /// How much an item counts: at least 1.
+    /// Returns how much an item counts: at least 1.
     fn weight(item: Item) -> u64;
 }
 
@@ -86,42 +86,42 @@ pub struct Tree<K> {
 }
 
 impl<K: Kind> Tree<K> {
-    /// The tree whose root word is at `root`.
+    /// Returns the tree whose root word is at `root`.
     pub const fn at(root: Ptr) -> Tree<K> {
         Tree { root, kind: PhantomData }
     }
 
-    /// Whether it has no item.
+    /// Returns true if it has no item.
     pub fn is_empty<V: View>(&self, view: &V) -> bool {
         layout::is_empty_root(view.word(self.root))
     }
 
-    /// The sum of all weights.
+    /// Returns the sum of all weights.
     pub fn weight<V: View>(&self, view: &V) -> u64 {
         let mut end = self.end(view);
         if end.prev(view) { self.rank(view, &end) + end.item(view).map_or(0, K::weight) } else { 0 }
     }
 
-    /// The sum of all weights, of a tree that may be damaged: each weight that it is made of is
-    /// compared with the node that it tells of.
+    /// Returns the sum of all weights, of a tree that may be damaged: each weight that it is made
+    /// of is compared with the node that it tells of.
     pub fn weight_sound<V: View>(&self, view: &V) -> Result<u64, Damaged> {
         verify_path::check_weights::<K, V>(view, &self.end(view))?;
         Ok(self.weight(view))
     }
 
-    /// Before the first item.
+    /// Returns a cursor before the first item.
     pub fn begin<V: View>(&self, view: &V) -> Cursor {
         Cursor::descend(view, self.root, |_| 0)
     }
 
-    /// Behind the last item.
+    /// Returns a cursor after the last item.
     pub fn end<V: View>(&self, view: &V) -> Cursor {
         let last = |node: &Node| node.count().saturating_sub(usize::from(node.height > 0));
         Cursor::descend(view, self.root, last)
     }
 
-    /// Before the first item of which `before`, which is true of items up to some place and of none
-    /// after it, is not true.
+    /// Returns a cursor before the first item of which `before`, which is true of items up to some
+    /// place and of none after it, is not true.
     pub fn seek<V: View>(&self, view: &V, before: impl FnMut(Item) -> bool) -> Cursor {
         self.seek_by(view, |_| None, before)
     }
@@ -140,8 +140,8 @@ impl<K: Kind> Tree<K> {
         })
     }
 
-    /// Before the item in which this much weight before it ends, and how much of it is the item's
-    /// own; at the end where there is not more in all.
+    /// Returns a cursor before the item in which this much weight before it ends, and how much of
+    /// it is the item's own; at the end where there is not more in all.
     pub fn seek_weight<V: View>(&self, view: &V, weight: u64) -> (Cursor, u64) {
         let mut left = weight;
         let cursor = Cursor::descend(view, self.root, |node| {
@@ -172,8 +172,8 @@ impl<K: Kind> Tree<K> {
         Ok((cursor, left))
     }
 
-    /// Whether the leaf of a cursor's item has the sum of its items; the end of an empty tree is
-    /// sound.
+    /// Returns true if the leaf of a cursor's item has the sum of its items; the end of an empty
+    /// tree is sound.
     pub fn is_leaf_sound<V: View>(&self, view: &V, at: &Cursor) -> bool {
         let mut at = *at;
         at.advance_to_item(view);
@@ -183,14 +183,14 @@ impl<K: Kind> Tree<K> {
         }
     }
 
-    /// Whether nothing stands behind a cursor, or, `backwards`, before it: and not only nothing
+    /// Returns true if nothing is after a cursor, or, `backwards`, before it: and not only nothing
     /// that can be reached.
     pub fn is_edge<V: View>(&self, view: &V, at: &Cursor, backwards: bool) -> bool {
         let is_edge = if backwards { at.is_at_start() } else { at.is_at_end() };
         is_edge && at.leaf().is_some() || self.is_empty(view)
     }
 
-    /// The sum of the weights before a cursor.
+    /// Returns the sum of the weights before a cursor.
     pub fn rank<V: View>(&self, view: &V, cursor: &Cursor) -> u64 {
         let before = |step: &cursor::Step| -> u64 {
             let positions = 0..step.position.min(step.node.count());
@@ -202,8 +202,8 @@ impl<K: Kind> Tree<K> {
         cursor.steps().iter().map(before).fold(0, u64::wrapping_add)
     }
 
-    /// The item that a cursor stands before, verified; none at the end. A leaf that is not as it
-    /// was written, and a way that is lost before the end, are damage.
+    /// Returns the item that a cursor is before, verified; none at the end. A leaf that is not as
+    /// it was written, and a way that is lost before the end, are damage.
     pub fn item_at<V: View>(&self, view: &V, at: &Cursor) -> Result<Option<Item>, Damaged> {
         let mut at = *at;
         check_leaf_of(view, &at)?;
@@ -219,8 +219,8 @@ impl<K: Kind> Tree<K> {
         }
     }
 
-    /// Where the item of this number stands, and the item, verified as by [`Tree::item_at`]; none
-    /// where there are no more. For trees whose items weigh 1.
+    /// Returns where the item of this number is, and the item, verified as by [`Tree::item_at`];
+    /// none where there are no more. For trees whose items weigh 1.
     pub fn numbered<V: View>(
         &self,
         view: &V,
@@ -304,8 +304,8 @@ impl<K: Kind> Tree<K> {
         free::free_step(store, self.root, budget, free_item)
     }
 
-    /// A step of defragmentation over the leaf at a sum of weights; answers where to go on (0: the
-    /// end).
+    /// Returns a step of defragmentation over the leaf at a sum of weights; answers where to go on
+    /// (0: the end).
     ///
     /// `relocate_item` may move what an item owns: it answers the item as it is then, or `None` to
     /// leave it.

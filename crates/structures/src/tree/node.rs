@@ -29,7 +29,7 @@ pub(super) struct Node {
     pub(super) order: Order,
 }
 
-/// The part of a leaf's checksum that an item has.
+/// Returns the part of a leaf's checksum that an item has.
 fn item_checksum(item: Item) -> u32 {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&item.first.to_le_bytes());
@@ -37,13 +37,13 @@ fn item_checksum(item: Item) -> u32 {
     heap::crc32c(&bytes)
 }
 
-/// The part of a leaf's checksum that the order has.
+/// Returns the part of a leaf's checksum that the order has.
 fn order_checksum(order: &Order) -> u32 {
     heap::crc32c(order.bytes())
 }
 
 impl Node {
-    /// No node: what stands where a cursor has no step.
+    /// No node: what is where a cursor has no step.
     pub(super) const NOWHERE: Node =
         Node { at: Ptr::NULL, kind: 0, height: 0, order: Order::EMPTY };
 
@@ -62,7 +62,7 @@ impl Node {
         sound.then_some(node)
     }
 
-    /// The node as it is now: its order is the same, its checksum may have changed.
+    /// Returns the node as it is now: its order is the same, its checksum may have changed.
     pub(super) fn reread<V: View>(&self, view: &V) -> Node {
         Node { kind: view.word(word_at(self.at, KIND)), ..*self }
     }
@@ -86,7 +86,7 @@ impl Node {
         view.word(self.place(field, self.order.slot(position)))
     }
 
-    /// The item, or the separator, at a position below the count.
+    /// Returns the item, or the separator, at a position below the count.
     #[inline]
     pub(super) fn item<V: View>(&self, view: &V, position: usize) -> Item {
         Item {
@@ -121,9 +121,9 @@ impl Node {
         (0..self.count()).map(|position| self.child(view, position))
     }
 
-    /// How many positions from the begin, of a node whose items or separators rise, are before a
-    /// place. `first` says it of an item by its first word alone where that is enough, `before` by
-    /// both.
+    /// Returns how many positions from the begin, of a node whose items or separators rise, are
+    /// before a place. `first` says it of an item by its first word alone where that is enough,
+    /// `before` by both.
     #[inline]
     pub(super) fn partition<V: View>(
         &self,
@@ -146,14 +146,14 @@ impl Node {
         low
     }
 
-    /// The checksum that the leaf's words should have.
+    /// Returns the checksum that the leaf's words should have.
     pub(super) fn content_checksum<V: View>(&self, view: &V) -> u32 {
         self.items(view).fold(order_checksum(&self.order), |checksum, item| {
             checksum.wrapping_add(item_checksum(item))
         })
     }
 
-    /// The checksum that the leaf has.
+    /// Returns the checksum that the leaf has.
     pub(super) fn checksum(&self) -> u32 {
         checksum_of(self.kind)
     }
@@ -244,8 +244,8 @@ impl Node {
     }
 }
 
-/// How many entries a node has, without a look at anything else of it: in a damaged one, any
-/// number.
+/// Returns how many entries a node has, without a look at anything else of it: in a damaged one,
+/// any number.
 pub(super) fn count_at<V: View>(view: &V, node: Ptr) -> usize {
     let mut words = [0; ORDER_WORDS];
     words[0] = view.word(word_at(node, ORDER));

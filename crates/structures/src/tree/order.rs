@@ -42,12 +42,12 @@ impl Order {
         usize::from(self.0[0]).min(ORDER_BYTES - 1)
     }
 
-    /// The slots in order.
+    /// Returns the slots in order.
     pub(super) fn slots(&self) -> impl Iterator<Item = usize> + use<'_> {
         self.0[1..=self.count()].iter().map(|&slot| usize::from(slot))
     }
 
-    /// Whether a node of this many slots has all that are listed.
+    /// Returns true if a node of this many slots has all that are listed.
     #[inline]
     pub(super) fn fits(&self, slots: usize) -> bool {
         let count = self.count() as u8;
@@ -56,13 +56,13 @@ impl Order {
         usize::from(self.0.iter().zip(0..).map(listed).fold(0, u8::max)) < slots
     }
 
-    /// The slot at a position below the count.
+    /// Returns the slot at a position below the count.
     #[inline]
     pub(super) fn slot(&self, position: usize) -> usize {
         usize::from(self.0[1 + position])
     }
 
-    /// A slot that is not in use, of this many.
+    /// Returns a slot that is not in use, of this many.
     pub(super) fn free(&self, slots: usize) -> Option<usize> {
         let used = self.slots().fold(0u64, |used, slot| used | 1 << (slot % 64));
         let free = used.trailing_ones() as usize;
@@ -85,7 +85,7 @@ impl Order {
         self.0[0] = (count - some) as u8;
     }
 
-    /// Whether each slot stands here once, and is one of this many, and all other bytes are 0.
+    /// Returns true if each slot is here once, and is one of this many, and all other bytes are 0.
     pub(super) fn is_sound(&self, slots: usize) -> bool {
         let count = usize::from(self.0[0]);
         if count > slots {

@@ -1,4 +1,4 @@
-//! Giving room back online: moves nodes, and what items own, out of sparse spans.
+//! Giving space back online: moves nodes, and what items own, out of sparse spans.
 
 use heap::{Full, Ptr};
 
@@ -7,15 +7,15 @@ use super::layout::root_word;
 use super::{Item, Kind, Tree};
 use crate::Store;
 
-/// A step over the leaf at a cursor: the leaf, the inner nodes that it is the first below, its
-/// items. Where to go on is behind `rank`.
+/// Returns a step over the leaf at a cursor: the leaf, the inner nodes that it is the first below,
+/// its items. Where to go on is after `rank`.
 pub(super) fn relocate<K: Kind, S: Store>(
     store: &mut S,
     tree: Tree<K>,
     rank: u64,
     mut relocate_item: impl FnMut(&mut S, Item) -> Result<Option<Item>, Full>,
 ) -> Result<u64, Full> {
-    // In a damaged tree nothing moves: its weights may lead to one leaf for ever.
+    // In a damaged tree nothing moves: its weights may lead to one leaf forever.
     let Ok((at, _)) = tree.seek_weight_sound(store, rank) else { return Ok(0) };
     let Some((leaf, _)) = at.steps().split_last() else { return Ok(0) };
     let (count, mut begin) = (leaf.node.count(), tree.rank(store, &at));

@@ -24,7 +24,7 @@ pub enum WalkItem {
     Damage(Damaged),
 }
 
-/// Shows everything behind the root word at `root`.
+/// Shows everything below the root word at `root`.
 pub(super) fn salvage_walk<K: Kind, V: View>(
     view: &V,
     root: Ptr,
@@ -59,7 +59,7 @@ impl<V: View> SalvageWalk<'_, V> {
         self.read(at, height);
     }
 
-    /// The weight and the first item below a node, if all of it is sound.
+    /// Returns the weight and the first item below a node, if all of it is sound.
     fn node(&mut self, from: Ptr, at: Ptr, height: usize) -> Option<(u64, Item)> {
         if at.is_null() || !(self.visit)(WalkItem::Block(at, size(height))) {
             self.damage("tree node's place", from, 0, at.raw());

@@ -1,8 +1,8 @@
 //! Taking the front of a tree off as a tree of its own.
 //!
-//! Only the nodes on the way to the cut have entries on both sides of it: what stands before it in
+//! Only the nodes on the way to the cut have entries on both sides of it: what is before it in
 //! each goes to a new node, and is taken out of the old one. So the cost follows the tree's height,
-//! and what was cut off is freed by and by.
+//! and what was cut off is freed incrementally.
 
 use heap::{Full, Ptr};
 

@@ -40,7 +40,7 @@ pub(super) fn check<K: Kind, V: View>(view: &V, root: Ptr, at: &Cursor) -> Resul
     if is_at_item || at.is_at_end() {
         return Ok(());
     }
-    // Behind the items of a leaf that is not the last one: no sum of weights leads there.
+    // After the items of a leaf that is not the last one: no sum of weights leads there.
     let count = leaf.node.count() as u64;
     Err(Damaged::new("weight of a tree node", leaf.node.at, count, count + 1))
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use structures::blob::{Blob, MAX_BLOCK_LEN, MAX_LEN};
 use structures::{Error, self_checksummed};
 
-/// A blob beside what it should hold.
+/// A blob and what it should hold.
 struct Pair {
     memory: Memory,
     blob: Blob,

@@ -1,4 +1,4 @@
-//! Groups of consumers on a simulated medium, crashed everywhere: each transaction is whole or
+//! Consumer groups on a simulated medium, crashed everywhere: each transaction is whole or
 //! absent, both trees of a pending entry lead to it or neither does, and what is allocated is what
 //! is reachable, the free queue included.
 

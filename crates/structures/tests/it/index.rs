@@ -39,7 +39,7 @@ impl Hash {
     }
 }
 
-/// An index of entries of two words, key and value, beside a map.
+/// An index of entries of two words, key and value, next to a map.
 struct Pair {
     memory: Memory,
     index: Index,
@@ -380,7 +380,7 @@ fn equal_hashes_are_chained_and_do_not_hinder_others() {
 #[test]
 fn every_count_of_equal_hashes_finds_its_place() {
     const MOST: u64 = 2 * 8 + 3 * 8 + 2 * 63 + 3;
-    // At the bounds all of it, and elsewhere now and then.
+    // At the bounds all of it, and elsewhere periodically.
     let is_looked_at = |n: u64| n % 8 <= 1 || (38..45).contains(&n) || n % 63 > 60;
     for hash in [Hash::AllEqual, Hash::OneHome, Hash::FewValues] {
         let mut pair = Pair::new(hash);
@@ -485,7 +485,7 @@ fn an_empty_index_has_nothing() {
     pair.check();
 }
 
-/// What a look-up without a lock may read: any words.
+/// What a lookup without a lock may read: any words.
 struct Noise(std::cell::RefCell<fastrand::Rng>);
 
 impl View for Noise {

@@ -15,7 +15,7 @@ fn queue() -> Queue {
     Queue::at(Memory::root(0))
 }
 
-/// A list beside what it should hold.
+/// A list and what it should hold.
 struct Pair {
     memory: Memory,
     list: List,

@@ -19,7 +19,7 @@ fn hash(member: &[u8]) -> u64 {
     })
 }
 
-/// A sorted set beside what it should hold.
+/// A sorted set and what it should hold.
 struct Pair {
     store: Memory,
     set: SortedSet,

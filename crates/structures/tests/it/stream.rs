@@ -19,7 +19,7 @@ fn queue() -> Queue {
     Queue::at(Memory::root(0))
 }
 
-/// A stream beside what it should hold.
+/// A stream and what it should hold.
 struct Pair {
     memory: Memory,
     stream: Stream,

@@ -1,4 +1,4 @@
-//! Groups of consumers against a model of maps, what their operations cost, and what becomes of
+//! Consumer groups against a model of maps, what their operations cost, and what becomes of
 //! flipped bits.
 
 use std::collections::{BTreeMap, HashSet};
@@ -479,7 +479,7 @@ fn flipped_bits_are_found() {
     assert_eq!(damages(&pair.memory, word), 0);
 }
 
-/// Whether a word lies in a slot of a tree's node that its order does not name.
+/// Returns true if a word is in a slot of a tree's node that its order does not name.
 fn is_free_slot(pair: &Pair, node: Ptr, offset: u64) -> bool {
     let word = |number: u64| pair.memory.word(node.add(8 * number));
     if word(0) as u32 >> 8 != 0x65_7274 {

@@ -1,4 +1,4 @@
-//! A table whose members have times is a map with an order beside it, and costs what its format
+//! A table whose members have times is a map with an order next to it, and costs what its format
 //! says.
 
 use std::collections::BTreeMap;

@@ -38,7 +38,7 @@ fn item((first, second): (u64, u64)) -> Item {
     Item { first, second }
 }
 
-/// A tree beside a vector of its items.
+/// A tree, and a vector of its items.
 struct Pair<K> {
     memory: Memory,
     tree: Tree<K>,

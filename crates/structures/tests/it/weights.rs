@@ -1,6 +1,6 @@
 //! Counted trees whose weights are wrong: every walk ends, and what verifies says so.
 //!
-//! A weight has no checksum beside it: it is compared with what is below. Each weight of the inner
+//! A weight has no checksum next to it: it is compared with what is below. Each weight of the inner
 //! nodes is changed, bit by bit.
 
 use crate::memory::Memory;
@@ -118,7 +118,7 @@ fn a_stream_with_a_wrong_weight_is_damaged_and_every_walk_ends() {
     }
     stream.save(&mut memory);
     memory.commit();
-    // The first root stands behind the seven words of the head and their sum.
+    // The first root is after the seven words of the head and their sum.
     with_each_flipped(&mut memory, Ptr::from_raw(stream.word()).add(64), |memory, what| {
         let (mut number, mut steps, mut found) = (0, 0, false);
         while steps == 0 || number != 0 {

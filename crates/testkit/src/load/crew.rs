@@ -24,7 +24,7 @@ impl View {
         self.loads.iter().map(|(_, _, knowledge)| lock(knowledge).steps).sum()
     }
 
-    /// To be called before a copy of the medium is taken: what is acknowledged now must be in it.
+    /// Begins, before a copy of the medium is taken: what is acknowledged now must be in it.
     pub fn begin(&self) {
         for (_, _, knowledge) in &self.loads {
             let mut knowledge = lock(knowledge);
@@ -32,7 +32,7 @@ impl View {
         }
     }
 
-    /// To be called after the copy was taken: what has been sent since the beginning may be in it.
+    /// Ends, after the copy was taken: what has been sent since the beginning may be in it.
     /// The clients given back are to verify a server over the copy.
     pub fn end(&self) -> Crew {
         let of = |(number, habits, knowledge): &(usize, Habits, Arc<Mutex<Knowledge>>)| {
@@ -44,7 +44,7 @@ impl View {
 }
 
 impl Crew {
-    /// A look at what the clients know, also while they run.
+    /// Returns a look at what the clients know, also while they run.
     pub fn view(&self) -> View {
         let of = |load: &Load| (load.number, load.habits, Arc::clone(&load.knowledge));
         View { loads: self.loads.iter().map(of).collect() }
@@ -102,7 +102,7 @@ impl Crew {
         Ok(())
     }
 
-    /// How many of the shared keys there are.
+    /// Returns how many of the shared keys there are.
     fn verify_shared(&mut self, client: &mut Client) -> Result<usize, Violation> {
         let shared = client.run("GET shared").int().unwrap_or(0);
         let known = self.loads.iter().map(|load| {
@@ -141,7 +141,7 @@ impl Crew {
         self.view().steps()
     }
 
-    /// Commands refused for want of room since the beginning.
+    /// Commands refused for want of space since the beginning.
     pub fn refused(&self) -> u64 {
         self.loads.iter().map(|load| load.refused).sum()
     }

@@ -96,7 +96,7 @@ pub struct Load {
     habits: Habits,
     random: Rng,
     knowledge: Arc<Mutex<Knowledge>>,
-    /// Commands refused for want of room since the beginning.
+    /// Commands refused for want of space since the beginning.
     refused: u64,
 }
 
@@ -105,7 +105,7 @@ fn lock(knowledge: &Mutex<Knowledge>) -> MutexGuard<'_, Knowledge> {
 }
 
 impl Load {
-    /// Client `number`, at most 5, whose steps follow from the seed.
+    /// Makes client `number`, at most 5, whose steps follow from the seed.
     pub fn new(number: usize, seed: u64, habits: Habits) -> Load {
         Load {
             number,
@@ -116,7 +116,7 @@ impl Load {
         }
     }
 
-    /// A client that goes on from what another one knew.
+    /// Returns a client that goes on from what another one knew.
     fn from_known(number: usize, habits: Habits, known: Known) -> Load {
         let knowledge = Knowledge { known, ..Knowledge::default() };
         Load { knowledge: Arc::new(Mutex::new(knowledge)), ..Load::new(number, 0, habits) }
@@ -228,7 +228,7 @@ impl Load {
         self.validate(found, began, now())
     }
 
-    /// The same for a state that was read between two moments.
+    /// Returns the same for a state that was read between two moments.
     fn validate(&mut self, found: State, began: i64, ended: i64) -> Result<(), Violation> {
         let known = &mut lock(&self.knowledge).known;
         let mut first = None;
@@ -286,8 +286,8 @@ fn receive(client: &mut Client, replies: usize) -> io::Result<Vec<Reply>> {
     (0..replies).map(|_| client.receive()).collect()
 }
 
-/// What every client does to the keys that all of them share: count, and set two keys to the same
-/// value.
+/// Returns what every client does to the keys that all of them share: count, and set two keys to
+/// the same value.
 fn for_all_clients(value: u64, selected: &mut u8) -> Vec<Words> {
     let value = value.to_string();
     let lines = [
@@ -300,7 +300,7 @@ fn for_all_clients(value: u64, selected: &mut u8) -> Vec<Words> {
     lines[skip..].iter().map(split).collect()
 }
 
-/// Whether a reply before a step's last one is what it must be.
+/// Returns true if a reply before a step's last one is what it must be.
 fn is_prelude(reply: &Reply, step: &Step) -> bool {
     match reply {
         Reply::Simple(text) if text == "OK" => true,
@@ -309,12 +309,13 @@ fn is_prelude(reply: &Reply, step: &Step) -> bool {
     }
 }
 
-/// Commands that were refused for want of room.
+/// Commands that were refused for want of space.
 fn refusals(reply: &Reply) -> u64 {
     reply.items().iter().map(refusals).sum::<u64>() + u64::from(is_refusal(reply))
 }
 
-/// The text of a reply after which no write is taken any more; that of EXEC names it as its reason.
+/// Returns the text of a reply after which no write is taken any more; that of EXEC names it as its
+/// reason.
 fn is_final(reply: &Reply) -> Option<String> {
     match reply {
         Reply::Error(text) if model::is_because(text, "MISCONF") => Some(text.clone()),
@@ -322,7 +323,8 @@ fn is_final(reply: &Reply) -> Option<String> {
     }
 }
 
-/// The first key in which two states differ, the second one having been read between two moments.
+/// Returns the first key in which two states differ, the second one having been read between two
+/// moments.
 fn difference(
     expected: &State,
     found: &State,

@@ -1,7 +1,7 @@
 //! The state that a client's commands make, as Redis would make it.
 //!
 //! The model gives the reply that Redis gives, so that wrong replies are noticed before any crash.
-//! A command that is refused for want of room changes nothing; inside a transaction the others
+//! A command that is refused for want of space changes nothing; inside a transaction the others
 //! count. Where it is not known whether a command was refused, since its reply never came,
 //! [`Step::outcomes`] gives every state that may have followed.
 
@@ -36,12 +36,12 @@ fn count(n: usize) -> Reply {
     Reply::Int(n as i64)
 }
 
-/// Whether a reply says that there was no room.
+/// Returns true if a reply says that there was no space.
 pub(crate) fn is_refusal(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(text) if is_because(text, "OOM"))
 }
 
-/// Whether an error has this code, or ends a transaction because of one that has.
+/// Returns true if an error has this code, or ends a transaction because of one that has.
 pub(crate) fn is_because(text: &str, code: &str) -> bool {
     let reason = text.strip_prefix("EXECABORT Transaction discarded because of: ");
     reason.unwrap_or(text).starts_with(code)
@@ -161,7 +161,8 @@ impl Step {
         }
     }
 
-    /// The replies to a transaction's commands, a SELECT between those on different databases.
+    /// Returns the replies to a transaction's commands, a SELECT between those on different
+    /// databases.
     fn apply_replies(
         &self,
         steps: &[Step],
@@ -181,8 +182,8 @@ impl Step {
         items.next().map_or(Ok(()), |_| Err(Reply::Nil))
     }
 
-    /// The states that may follow if it is not known what was replied. Without `refusals` that is
-    /// one.
+    /// Returns the states that may follow if it is not known what was replied. Without `refusals`
+    /// that is one.
     pub(crate) fn outcomes(&self, before: &State, refusals: bool) -> Vec<State> {
         let mut states = vec![before.clone()];
         let steps = match &self.what {

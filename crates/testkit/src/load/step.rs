@@ -1,6 +1,6 @@
 //! What one client does: a command, or a transaction from MULTI to EXEC.
 //!
-//! Keys are few, so that they are rewritten often, and lie in several databases: one of all
+//! Keys are few, so that they are rewritten often, and are in several databases: one of all
 //! clients' (0), another (3), one of the client's own, which it may flush, and one for keys that
 //! expire while the test runs ([`BRIEF`]).
 
@@ -56,7 +56,7 @@ pub(crate) enum What {
     Exec(Vec<Step>),
 }
 
-/// The databases of a client; the last is its own.
+/// Returns the databases of a client; the last is its own.
 pub(crate) fn databases(client: usize) -> [u8; 3] {
     [0, 3, 10 + client as u8 % 6]
 }
@@ -75,7 +75,7 @@ fn counter(client: usize) -> String {
     format!("client{client}:counter")
 }
 
-/// The time, in milliseconds.
+/// Returns the time, in milliseconds.
 pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as i64)
@@ -118,7 +118,7 @@ impl Maker<'_> {
         self.keys(6).into_iter().map(|key| (key, self.value())).collect()
     }
 
-    /// A step or, one time in sixteen, a transaction.
+    /// Returns a step or, one time in sixteen, a transaction.
     pub(crate) fn step(&mut self) -> Step {
         if self.random.u8(..16) > 0 {
             return self.single();
@@ -155,7 +155,7 @@ impl Maker<'_> {
         Step { db, what }
     }
 
-    /// A key that expires soon: it may be there, or expired, but not there for ever.
+    /// Returns a key that expires soon: it may be there, or expired, but not there forever.
     fn brief(&mut self) -> Step {
         let key = format!("client{}:key{}", self.client, self.random.usize(..BRIEF_KEYS));
         let until = now() + self.random.i64(1..1500);
@@ -172,7 +172,7 @@ fn number(n: impl ToString) -> Vec<u8> {
     n.to_string().into_bytes()
 }
 
-/// SELECT, unless the database is selected already.
+/// Makes a SELECT, unless the database is selected already.
 fn select(db: u8, selected: &mut u8) -> Option<Words> {
     let changes = *selected != db;
     *selected = db;
@@ -180,7 +180,7 @@ fn select(db: u8, selected: &mut u8) -> Option<Words> {
 }
 
 impl Step {
-    /// The commands to send; `selected` is the connection's database before and after.
+    /// Returns the commands to send; `selected` is the connection's database before and after.
     pub(crate) fn commands(&self, selected: &mut u8) -> Vec<Words> {
         let mut all: Vec<Words> = select(self.db, selected).into_iter().collect();
         let What::Exec(steps) = &self.what else {

@@ -3,7 +3,7 @@
 //! A file's bytes are durable up to its last sync; a name is durable after its directory was
 //! synced. What a cut leaves of the rest is open, so an image is made with none of it and with all
 //! of it, names and bytes apart. Every operation that changes something is numbered: a test can
-//! look at the state behind each, or make one fail.
+//! look at the state after each, or make one fail.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
@@ -98,12 +98,12 @@ impl Medium {
         self.state.lock().expect("no test panics inside of the medium")
     }
 
-    /// From now on the state behind each operation is kept.
+    /// From now on the state after each operation is kept.
     pub fn keep_history(&self) {
         self.lock().history = Some(Vec::new());
     }
 
-    /// The states behind all operations, with what had been acknowledged then.
+    /// The states after all operations, with what had been acknowledged then.
     pub fn history(&self) -> Vec<(State, u64)> {
         self.lock().history.take().unwrap_or_default()
     }

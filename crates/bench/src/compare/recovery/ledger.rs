@@ -37,7 +37,7 @@ impl Ledger {
         Ledger { acknowledged: none(), sent: none(), value_bytes: value_bytes.max(HEAD) }
     }
 
-    /// How many keys there are.
+    /// Returns how many keys there are.
     pub(super) fn keys(&self) -> u64 {
         self.sent.len() as u64
     }
@@ -47,18 +47,18 @@ impl Ledger {
         self.value_bytes
     }
 
-    /// The name of a key, counted from 0.
+    /// Returns the name of a key, counted from 0.
     pub(super) fn key(number: u64) -> String {
         format!("key:{number:012}")
     }
 
-    /// The next version of a key, which is about to be sent, as a value.
+    /// Returns the next version of a key, which is about to be sent, as a value.
     pub(super) fn next(&self, key: u64) -> (u32, Vec<u8>) {
         let version = self.sent[at(key)].fetch_add(1, Ordering::Relaxed) + 1;
         (version, value(key, version, self.value_bytes))
     }
 
-    /// The server has answered `OK` to a version of a key.
+    /// Records that the server has answered `OK` to a version of a key.
     pub(super) fn acknowledge(&self, key: u64, version: u32) {
         self.acknowledged[at(key)].fetch_max(version, Ordering::Relaxed);
     }
@@ -90,7 +90,8 @@ fn at(key: u64) -> usize {
     usize::try_from(key).unwrap_or(usize::MAX)
 }
 
-/// The value of a version of a key: its head, then bytes that differ from one value to the next.
+/// Returns the value of a version of a key: its head, then bytes that differ from one value to the
+/// next.
 fn value(key: u64, version: u32, bytes: usize) -> Vec<u8> {
     let mut value = format!("{key:012}:{version:010}:").into_bytes();
     let mut random = fastrand::Rng::with_seed(key << 32 | u64::from(version));
@@ -101,7 +102,7 @@ fn value(key: u64, version: u32, bytes: usize) -> Vec<u8> {
     value
 }
 
-/// The version that a value names.
+/// Returns the version that a value names.
 fn version(value: &[u8]) -> Option<u32> {
     std::str::from_utf8(value.get(13..23)?).ok()?.parse().ok()
 }
@@ -110,8 +111,8 @@ fn version(value: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A server in memory that has been told versions 1 to 3 of ten keys, the last one without an
-    /// answer.
+    /// Returns a server in memory that has been told versions 1 to 3 of ten keys, the last one
+    /// without an answer.
     fn acknowledged_ledger() -> (Ledger, Vec<Option<Vec<u8>>>) {
         let ledger = Ledger::new(10, 100);
         let mut has = vec![None; 10];

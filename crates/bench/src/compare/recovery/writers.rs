@@ -2,7 +2,7 @@
 //! rate.
 //!
 //! The steady load is the same before the kill and after the restart: half reads of the data set,
-//! half writes to a few keys beside it, which no ledger knows. It touches nothing whose loss would
+//! half writes to a few keys next to it, which no ledger knows. It touches nothing whose loss would
 //! have to be noticed.
 
 use super::ledger::{Ledger, Verdict};
@@ -64,8 +64,8 @@ fn write(
     Ok(())
 }
 
-/// Whether a load goes on that began then: for the time that was asked for, and until it had an
-/// answer.
+/// Returns true if a load goes on that began then: for the time that was asked for, and until it
+/// had an answer.
 fn goes_on(began: Instant, at_most: Duration, had_answer: impl Fn() -> bool) -> bool {
     let elapsed = began.elapsed();
     elapsed < at_most || (elapsed < at_most + PATIENCE && !had_answer())
@@ -105,7 +105,7 @@ pub(super) fn write_until_the_end(
     });
 }
 
-/// Whether there is a client that has not given up.
+/// Returns true if there is a client that has not given up.
 fn work(clients: &[ScopedJoinHandle<'_, ()>]) -> bool {
     clients.iter().any(|client| !client.is_finished())
 }

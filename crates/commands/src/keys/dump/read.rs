@@ -33,7 +33,7 @@ impl From<keyspace::Error> for Stopped {
 
 type Written = Result<(), Stopped>;
 
-/// The payload of an entry.
+/// Returns the payload of an entry.
 pub(super) fn payload(config: &Config, txn: &Txn<'_>, entry: &Entry) -> Result<Vec<u8>, Failure> {
     let mut writer = Writer::new(Vec::new(), true);
     let kind = txn.type_of(entry);

@@ -134,7 +134,7 @@ impl Options {
         Ok(options)
     }
 
-    /// A time that makes sense: clients reckon with clocks of their own.
+    /// Returns a time that makes sense: clients reckon with clocks of their own.
     fn time(&self, at: i64) -> u64 {
         match u64::try_from(at) {
             Ok(at) if at <= self.now || self.replay => at,
@@ -186,7 +186,7 @@ impl Options {
         Ok(claimed)
     }
 
-    /// Whether there was something to show.
+    /// Returns whether there was something to show.
     fn show(
         &self,
         edit: &StreamEdit<'_, '_>,

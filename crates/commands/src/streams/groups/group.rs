@@ -63,7 +63,7 @@ fn xgroup_help(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// What stands behind the ID.
+/// What is after the ID.
 #[derive(Default)]
 struct Options {
     make: bool,
@@ -94,7 +94,7 @@ impl Options {
     }
 }
 
-/// What the stream says of itself, and the group, if they are there.
+/// Returns what the stream says of itself, and the group, if they are there.
 fn find(
     call: &Call<'_>,
     txn: &mut Txn<'_>,

@@ -45,7 +45,7 @@ fn xinfo_groups(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// How far a group has read.
+/// Writes how far a group has read.
 fn progress(out: &mut Writer, group: &StreamGroup, entries: &StreamProgress) {
     let number = |out: &mut Writer, number: Option<i64>| match number {
         Some(number) => out.integer(number),
@@ -130,7 +130,7 @@ pub(in crate::streams) fn full(
     Ok(())
 }
 
-/// Pending entries; of all consumers with their names.
+/// Writes pending entries; those of all consumers with their names.
 fn pending(
     out: &mut Writer,
     stream: &StreamRef<'_>,

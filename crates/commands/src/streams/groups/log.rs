@@ -13,12 +13,12 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// A consumer was made.
+    /// Logs that a consumer was made.
     pub(super) fn made_consumer(&self, serving: &mut Serving<'_>, consumer: &[u8]) {
         serving.wrote_as(&[b"XGROUP", b"CREATECONSUMER", self.key, self.group, consumer]);
     }
 
-    /// An entry was delivered to a consumer, when (unix ms) and how often.
+    /// Logs that an entry was delivered to a consumer, when (unix ms) and how often.
     pub(super) fn delivered(
         &self,
         serving: &mut Serving<'_>,
@@ -37,12 +37,12 @@ impl Place<'_> {
         serving.wrote_as(&[&head[..], &times, &rest].concat());
     }
 
-    /// A pending entry was taken out.
+    /// Logs that a pending entry was taken out.
     pub(super) fn taken_out(&self, serving: &mut Serving<'_>, id: StreamId) {
         serving.wrote_as(&[b"XACK", self.key, self.group, text(id).as_bytes()]);
     }
 
-    /// The group has read on.
+    /// Logs that the group has read on.
     pub(super) fn read_on(&self, serving: &mut Serving<'_>, group: &StreamGroup) {
         let (last, read) = (text(group.last), group.read.map_or("-1".into(), |n| n.to_string()));
         serving.wrote_as(&[

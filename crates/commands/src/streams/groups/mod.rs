@@ -1,4 +1,4 @@
-//! Groups of consumers: each entry is delivered to one consumer of a group, and pending until that
+//! Consumer groups: each entry is delivered to one consumer of a group, and pending until that
 //! acknowledges it.
 //!
 //! What a group's commands leave in the command log is not what was asked for, but what came of it:
@@ -29,12 +29,12 @@ use super::{stream, stream_mut};
 use crate::call::Call;
 use crate::failure::Failure;
 
-/// A word as C prints it.
+/// Returns a word as C prints it.
 fn printed(word: &[u8]) -> &[u8] {
     word.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// There is no such key, or no such group of it; `suffix` ends the text.
+/// Returns the failure of a missing key or group; `suffix` ends the text.
 fn no_group(key: &[u8], group: &[u8], suffix: &str) -> Failure {
     let parts = [
         b"NOGROUP No such key '",
@@ -47,7 +47,7 @@ fn no_group(key: &[u8], group: &[u8], suffix: &str) -> Failure {
     Failure::text(parts.concat())
 }
 
-/// There is no such group of a key that is there.
+/// Returns the failure of a missing group of a key that is there.
 fn no_group_of(key: &[u8], group: &[u8]) -> Failure {
     let parts: [&[u8]; 5] = [
         b"NOGROUP No such consumer group '",
@@ -59,8 +59,8 @@ fn no_group_of(key: &[u8], group: &[u8]) -> Failure {
     Failure::text(parts.concat())
 }
 
-/// The stream at the first key and its group of the name that is the second argument, to be read;
-/// where there is no such, an error.
+/// Returns the stream at the first key and its group of the name that is the second argument, to be
+/// read; where there is no such, an error.
 fn group<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,
@@ -69,7 +69,7 @@ fn group<'t>(
     existing(call, found)
 }
 
-/// The same for a command that writes.
+/// Returns the same for a command that writes.
 fn group_mut<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,
@@ -94,12 +94,12 @@ fn min_idle(call: &Call<'_>, error: &'static str) -> Result<u64, Failure> {
     Ok(call.int(4).map_err(|_| error)?.max(0) as u64)
 }
 
-/// When a consumer is seen, unix ms: of a log that is replayed now.
+/// Returns when a consumer is seen, unix ms: of a log that is replayed now.
 fn seen_ms(call: &Call<'_>) -> u64 {
     if call.session.replay { call.engine.clock().unix_ms() } else { call.now_ms() }
 }
 
-/// Whether so much time has passed since a delivery.
+/// Returns true if so much time has passed since a delivery.
 fn is_idle(now: u64, delivered: u64, least: u64) -> bool {
     // Redis compares signed numbers: what was delivered in the future was not idle.
     least == 0 || now.checked_sub(delivered).is_some_and(|idle| idle >= least)

@@ -73,8 +73,8 @@ fn xreadgroup(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// The ID behind which the consumer wants to see again what is pending of it; none where it wants
-/// what is new.
+/// Returns the ID after which the consumer wants to see again what is pending of it; none where it
+/// wants what is new.
 fn wanted(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
@@ -117,7 +117,7 @@ struct Delivered {
 }
 
 impl Reader {
-    /// Delivers what is behind the group's last ID; `false` where that is nothing.
+    /// Delivers what is after the group's last ID; `false` where that is nothing.
     fn deliver(
         &self,
         serving: &mut Serving<'_>,
@@ -137,7 +137,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Delivers again what is pending of the consumer behind an ID.
+    /// Delivers again what is pending of the consumer after an ID.
     fn repeat(
         &self,
         serving: &mut Serving<'_>,
@@ -156,7 +156,8 @@ impl Reader {
         Ok(true)
     }
 
-    /// Whether there is something behind the group's last ID. Without the group there is an error.
+    /// Returns whether there is something after the group's last ID. Without the group there is an
+    /// error.
     fn has_new(
         &self,
         serving: &Serving<'_>,

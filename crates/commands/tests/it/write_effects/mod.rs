@@ -117,9 +117,9 @@ impl Case {
         }
     }
 
-    /// Whether redis-server writes a key and does not tell those who watch it: one that BITFIELD
-    /// makes before it finds that all of its values are out of range, one that RESTORE writes over
-    /// what had expired when it was watched.
+    /// Returns true if redis-server writes a key and does not tell those who watch it: one that
+    /// BITFIELD makes before it finds that all of its values are out of range, one that RESTORE
+    /// writes over what had expired when it was watched.
     fn is_quirk(&self) -> bool {
         let has_expired = self.setup.iter().any(|line| line == WAIT);
         self.request.contains("OVERFLOW FAIL")
@@ -128,7 +128,7 @@ impl Case {
                 && has_expired
     }
 
-    /// Whether redis-server is asked: what it does in a transaction is the same unless keys
+    /// Returns true if redis-server is asked: what it does in a transaction is the same unless keys
     /// expired, and it must have all of the commands.
     fn is_known(&self, later: &BTreeSet<String>) -> bool {
         let lines = self.setup.iter().map(String::as_str).chain([self.request]);

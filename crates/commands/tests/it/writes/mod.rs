@@ -2,7 +2,7 @@
 //! together each way in which it changes a key, or does not.
 //!
 //! A request names `k`, which it is about; `d`, a destination; `s`, another source. What these hold
-//! before is made from [`Of`]. `^s` stands for what DUMP answers for `s`; `~name*N` for N different
+//! before is made from [`Of`]. `^s` represents what DUMP answers for `s`; `~name*N` for N different
 //! elements of a kind.
 
 mod states;

@@ -32,7 +32,7 @@ pub struct SortedSetEdit {
     verify: bool,
     state: State,
     changed: bool,
-    /// Whether it is smaller than it was: then it may use the room that is kept for deletes.
+    /// Whether it is smaller than it was: then it may use the space that is kept for deletes.
     shrunk: bool,
 }
 
@@ -40,7 +40,7 @@ enum State {
     Listpack {
         bytes: Vec<u8>,
         count: u32,
-        /// This many bytes are as they lie in the heap, if that is all of them that lie there.
+        /// This many bytes are as they are in the heap, if that is all of them that lie there.
         unchanged_prefix: Option<usize>,
     },
     Table(SortedSet),
@@ -128,7 +128,7 @@ impl SortedSetEdit {
         }
     }
 
-    /// How many members it has now.
+    /// Returns how many members it has now.
     pub fn len(&self, txn: &Txn<'_>) -> u64 {
         match &self.state {
             State::Listpack { count, .. } => u64::from(*count),

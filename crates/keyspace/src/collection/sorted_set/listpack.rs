@@ -1,4 +1,4 @@
-//! The packed form of a sorted set: each member before its score, lower scores first.
+//! The listpack encoding of a sorted set: each member before its score, lower scores first.
 //!
 //! A score that is a whole number is an integer, any other one is a string of its eight bytes. As
 //! with Redis's small form, a negative zero becomes a zero where it is kept as an integer.
@@ -20,7 +20,7 @@ pub(crate) struct Pair<'b> {
     pub(crate) end: usize,
 }
 
-/// The members of packed bytes, in their order.
+/// Returns the members of packed bytes, in their order.
 pub(crate) fn pairs(bytes: &[u8]) -> impl Iterator<Item = Pair<'_>> {
     let mut items = Items::of(bytes);
     std::iter::from_fn(move || {
@@ -51,13 +51,13 @@ pub(super) fn encode(member: Item<'_>, score: f64, keep_sign: bool, out: &mut Ve
     }
 }
 
-/// How a pair stands to a place in the order.
+/// Returns how a pair is to a place in the order.
 fn compare(pair: &Pair<'_>, score: f64, member: &[u8]) -> Ordering {
     let by_score = pair.score.partial_cmp(&score).unwrap_or(Ordering::Equal);
     by_score.then_with(|| Text::of(pair.member).as_ref().cmp(member))
 }
 
-/// Where a member with this score stands, or would stand, in packed bytes.
+/// Returns where a member with this score is, or would stand, in packed bytes.
 pub(super) fn offset(bytes: &[u8], score: f64, member: &[u8]) -> usize {
     let mut after = pairs(bytes).filter(|pair| compare(pair, score, member).is_ge());
     after.next().map_or(bytes.len(), |pair| pair.at)

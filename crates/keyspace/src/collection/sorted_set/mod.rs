@@ -2,7 +2,7 @@
 //! their bytes.
 //!
 //! Packed, a sorted set is members each before its score, in their order, so that it is read as it
-//! is shown; what comes last is appended. The large form is a table with a counted tree beside it
+//! is shown; what comes last is appended. The large form is a table with a counted tree next to it
 //! (`structures::sorted_set`). An empty one has no key.
 
 mod edit;
@@ -13,7 +13,7 @@ mod shrink;
 pub use edit::SortedSetEdit;
 pub use read::SortedSetRef;
 
-/// A score as text that reads back as the same number.
+/// Returns a score as text that reads back as the same number.
 pub(super) fn score_text(score: f64) -> String {
     score.to_string()
 }

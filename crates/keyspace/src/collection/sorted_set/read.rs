@@ -1,4 +1,4 @@
-//! Reading a sorted set where it lies: by member, by rank, by score.
+//! Reading a sorted set where it is: by member, by rank, by score.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::key::Hashing;
 use crate::layout::Kind;
 use crate::{Entry, Error, Txn, Type};
 
-/// A sorted set, read where it lies. Ranks count from 0, the lowest score.
+/// A sorted set, read where it is. Ranks count from 0, the lowest score.
 pub struct SortedSetRef<'t> {
     shard: &'t Shard<'t>,
     hashing: Hashing,
@@ -30,7 +30,7 @@ enum Repr<'t> {
 }
 
 impl Txn<'_> {
-    /// The sorted set of an entry.
+    /// Returns the sorted set of an entry.
     pub fn sorted_set(&self, entry: &Entry) -> Result<SortedSetRef<'_>, Error> {
         let shard = &self.shards[entry.shard];
         match entry::sound(shard, entry.at)? {
@@ -68,7 +68,7 @@ impl<'t> SortedSetRef<'t> {
         self.shard.heap().is_durable()
     }
 
-    /// How many members it has.
+    /// Returns how many members it has.
     pub fn len(&self) -> u64 {
         match &self.repr {
             Repr::Listpack(_) => u64::from(self.count),
@@ -76,12 +76,12 @@ impl<'t> SortedSetRef<'t> {
         }
     }
 
-    /// Whether it has none: never so for a key that exists.
+    /// Returns true if it has none: never so for a key that exists.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether it is small and lies in one piece.
+    /// Returns true if it is small and is in one piece.
     pub fn is_listpack(&self) -> bool {
         matches!(self.repr, Repr::Listpack(_))
     }
@@ -95,7 +95,7 @@ impl<'t> SortedSetRef<'t> {
         found.map_err(|damaged| self.damaged(damaged))
     }
 
-    /// The score of a member.
+    /// Returns the score of a member.
     pub fn score(&self, member: &[u8]) -> Result<Option<f64>, Error> {
         match self.repr {
             Repr::Listpack(bytes) => {
@@ -108,7 +108,7 @@ impl<'t> SortedSetRef<'t> {
         }
     }
 
-    /// The rank and the score of a member.
+    /// Returns the rank and the score of a member.
     pub fn rank(&self, member: &[u8]) -> Result<Option<(u64, f64)>, Error> {
         match self.repr {
             Repr::Listpack(bytes) => {
@@ -125,7 +125,7 @@ impl<'t> SortedSetRef<'t> {
         }
     }
 
-    /// How many members have a score below this one; with `or_equal`, or the same.
+    /// Returns how many members have a score below this one; with `or_equal`, or the same.
     pub fn count_below(&self, bound: f64, or_equal: bool) -> Result<u64, Error> {
         let is_before = |score: f64| score < bound || or_equal && score == bound;
         match self.repr {
@@ -139,8 +139,8 @@ impl<'t> SortedSetRef<'t> {
         }
     }
 
-    /// The ranks of the members that are neither `below` a range of names nor `above` it, where all
-    /// scores are the same.
+    /// Returns the ranks of the members that are neither `below` a range of names nor `above` it,
+    /// where all scores are the same.
     ///
     /// Where they are not, the range means little; of a packed set it is then, as in Redis, what
     /// follows the first member that is not below, or, `backwards`, what goes before the last one

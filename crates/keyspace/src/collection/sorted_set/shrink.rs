@@ -1,8 +1,8 @@
 //! Taking nearly all members out of a large sorted set.
 //!
 //! One by one, a removal costs as much as it takes, in one transaction under the shard's lock.
-//! Where few members stay, they go into a new set instead, and the old one is freed by and by, as
-//! with DEL.
+//! Where few members stay, they go into a new set instead, and the old one is freed incrementally,
+//! as with DEL.
 
 use heap::Shard;
 use structures::sorted_set::SortedSet;
@@ -15,8 +15,8 @@ const MANY: u64 = 256;
 /// This many members go for each one that is written again.
 const FOR_EACH: u64 = 8;
 
-/// A set of what stays when `count` members from a rank on go; none where it is better to take them
-/// out, or where there is no room for it.
+/// Returns a set of what stays when `count` members from a rank on go; none where it is better to
+/// take them out, or where there is no space for it.
 pub(super) fn rebuilt(
     shard: &mut Shard<'_>,
     (sorted_set, hashing): (SortedSet, Hashing),

@@ -53,13 +53,13 @@ impl Pool {
         assert!(self.ks.has_unresolved_losses());
     }
 
-    /// Changes a bit behind the keyspace's back.
+    /// Changes a bit after the keyspace's back.
     pub(crate) fn flip(&self, at: u64) {
         let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");
         file.write_all_at(&[self.bytes()[at as usize] ^ 1], at).expect("a write");
     }
 
-    /// Loses one page and leaves what lies after it.
+    /// Loses one page and leaves what is after it.
     pub(crate) fn lose_one(&self, page: u64) {
         let bytes = self.bytes();
         let file = OpenOptions::new().write(true).open(&self.path).expect("the pool");
@@ -70,7 +70,7 @@ impl Pool {
         assert!(self.ks.has_unresolved_losses());
     }
 
-    /// The page behind which everything was zeros anyway.
+    /// The page after which everything was zeros anyway.
     pub(crate) fn last_page(&self) -> u64 {
         let bytes = self.bytes();
         let last = bytes.iter().rposition(|byte| *byte != 0).expect("a pool") as u64;

@@ -5,7 +5,7 @@ use super::settings::DEEPEST;
 use crate::arguments::{Arguments, Raise, Results};
 use mlua::{Lua, Value};
 
-/// `cjson.decode(text)`
+/// Implements `cjson.decode(text)`
 pub(super) fn decode(call: &Arguments<'_>, settings: Settings) -> Results {
     if call.len() != 1 {
         return Err(call.bad(1, "expected 1 argument"));
@@ -71,7 +71,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// The byte at a place, 0 after the end.
+    /// Returns the byte at a place, 0 after the end.
     fn byte(&self, at: usize) -> u8 {
         self.text.get(at).copied().unwrap_or(0)
     }
@@ -97,7 +97,7 @@ impl Parser<'_> {
         (single, from)
     }
 
-    /// A number, or a name.
+    /// Returns a number, or a name.
     fn word(&mut self) -> Token {
         let rest = &self.text[self.at..];
         let invalid = self.settings.decode_invalid;
@@ -135,7 +135,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A string; errors have the place where they were found.
+    /// Returns a string; errors have the place where they were found.
     fn string(&mut self) -> (Token, usize) {
         let from = self.at;
         let mut out = Vec::new();
@@ -173,13 +173,13 @@ impl Parser<'_> {
         (Token::Text(out), from)
     }
 
-    /// Four hexadecimal digits.
+    /// Reads four hexadecimal digits.
     fn hex(&self, at: usize) -> Option<u32> {
         let digits = self.text.get(at..at + 4)?;
         digits.iter().try_fold(0, |value, digit| Some(value << 4 | (*digit as char).to_digit(16)?))
     }
 
-    /// `\uXXXX`, or two of them for a character beyond 16 bits.
+    /// Returns `\uXXXX`, or two of them for a character beyond 16 bits.
     fn unicode(&mut self, out: &mut Vec<u8>) -> Option<()> {
         let mut code = self.hex(self.at + 2)?;
         let mut length = 6;

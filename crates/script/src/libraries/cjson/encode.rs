@@ -6,7 +6,7 @@ use crate::arguments::{Arguments, Raise, Results, type_name};
 use crate::number::append_general;
 use mlua::{Table, Value};
 
-/// `cjson.encode(value)`
+/// Implements `cjson.encode(value)`
 pub(super) fn encode(call: &Arguments<'_>, settings: Settings) -> Results {
     if call.len() != 1 {
         return Err(call.bad(1, "expected 1 argument"));
@@ -97,7 +97,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The largest index if all keys are indices, and not too few of them are there.
+    /// Returns the largest index if all keys are indices, and not too few of them are there.
     fn array_length(&self, table: &Table) -> Result<Option<i64>, Raise> {
         let (mut items, mut largest) = (0, 0);
         for entry in table.pairs::<Value, Value>() {

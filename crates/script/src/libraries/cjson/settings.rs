@@ -125,7 +125,7 @@ fn switch(call: &Arguments<'_>, at: usize, setting: &mut bool) -> Result<Value, 
     Ok(shown)
 }
 
-/// One of several words; the first two are shown as booleans, and may be given as such.
+/// Returns one of several words; the first two are shown as booleans, and may be given as such.
 fn choice(
     call: &Arguments<'_>,
     at: usize,

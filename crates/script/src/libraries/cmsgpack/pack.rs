@@ -5,7 +5,7 @@ use crate::arguments::{Arguments, Results};
 use crate::number::truncate;
 use mlua::{Table, Value};
 
-/// `cmsgpack.pack(...)`: all arguments, one after the other.
+/// Implements `cmsgpack.pack(...)`: all arguments, one after the other.
 pub(super) fn pack(call: &Arguments<'_>) -> Results {
     if call.len() == 0 {
         return Err(call.bad(0, "MessagePack pack needs input."));
@@ -63,7 +63,7 @@ fn append_double(out: &mut Vec<u8>, number: f64) {
     }
 }
 
-/// The shortest form; positive numbers as unsigned ones.
+/// Appends the shortest form; positive numbers as unsigned ones.
 fn append_integer(out: &mut Vec<u8>, number: i64) {
     match number {
         0..=127 => out.push(number as u8),

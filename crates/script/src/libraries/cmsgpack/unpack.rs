@@ -16,18 +16,19 @@ struct Input<'a> {
     rest: &'a [u8],
 }
 
-/// `cmsgpack.unpack(text)`: all values in it.
+/// Implements `cmsgpack.unpack(text)`: all values in it.
 pub(super) fn unpack(call: &Arguments<'_>) -> Results {
     unpack_some(call, None, 0)
 }
 
-/// `cmsgpack.unpack_one(text, offset)`: where to go on, and one value.
+/// Implements `cmsgpack.unpack_one(text, offset)`: where to go on, and one value.
 pub(super) fn unpack_one(call: &Arguments<'_>) -> Results {
     let offset = if call.is_absent(2) { 0 } else { call.integer(2)? };
     unpack_some(call, Some(1), offset)
 }
 
-/// `cmsgpack.unpack_limit(text, limit, offset)`: where to go on, and up to `limit` values.
+/// Implements `cmsgpack.unpack_limit(text, limit, offset)`: where to go on, and up to `limit`
+/// values.
 pub(super) fn unpack_limit(call: &Arguments<'_>) -> Results {
     let limit = call.integer(2)?;
     let offset = if call.is_absent(3) { 0 } else { call.integer(3)? };
@@ -108,7 +109,7 @@ impl<'a> Input<'a> {
         Ok(Value::Number(number))
     }
 
-    /// A value that is not a number.
+    /// Returns a value that is not a number.
     fn other(&mut self, mark: u8, depth: usize) -> Result<Value, Raise> {
         match mark {
             0xc0 => Ok(Value::Nil),

@@ -85,7 +85,7 @@ impl<V: View> SalvageWalk<'_, V> {
         (self.visit)(WalkItem::Damage(damage));
     }
 
-    /// The items of a tree.
+    /// Returns the items of a tree.
     fn tree(&mut self, tree: Tree<Records>) -> Vec<Item> {
         let mut items = Vec::new();
         tree.salvage_walk(self.view, |found| match found {
@@ -99,7 +99,7 @@ impl<V: View> SalvageWalk<'_, V> {
         items
     }
 
-    /// The record that an item refers to.
+    /// Returns the record that an item refers to.
     fn record<T>(
         &mut self,
         item: Item,
@@ -115,7 +115,7 @@ impl<V: View> SalvageWalk<'_, V> {
         read.map_err(|damage| self.damage(damage)).ok()
     }
 
-    /// A name, and whether it stands behind the one before it.
+    /// Checks a name, and that it is after the one before it.
     fn name(&mut self, item: Item, name: Blob, last: &mut Option<Vec<u8>>) {
         let (mut sound, at) = (true, Ptr::from_raw(item.second));
         name.blocks(self.view, |at| sound &= (self.visit)(WalkItem::Block(at, 8)));
@@ -154,7 +154,7 @@ impl<V: View> SalvageWalk<'_, V> {
         }
     }
 
-    /// What a consumer's item refers to, which is among the group's, and left for it.
+    /// Returns what a consumer's item refers to, which is among the group's, and left for it.
     fn of_consumer(
         &mut self,
         consumer: &Consumer,

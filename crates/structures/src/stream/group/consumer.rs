@@ -55,7 +55,7 @@ impl Group {
         Ok(shown)
     }
 
-    /// The consumer of a name.
+    /// Returns the consumer of a name.
     pub fn consumer<V: View>(&self, view: &V, name: &[u8]) -> Result<Option<Consumer>, Damaged> {
         let (_, found) = name::find(view, self.consumer_tree(), CONSUMER_WORDS, name)?;
         found.map(|item| Consumer::read(view, Ptr::from_raw(item.second))).transpose()
@@ -117,17 +117,17 @@ impl Consumer {
         Ok(Consumer { at, name: Blob::from_word(name), seen })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name<V: View>(&self, view: &V) -> Result<Vec<u8>, Damaged> {
         name::read(view, self.name)
     }
 
-    /// Whether this is the same consumer of the same group.
+    /// Returns true if this is the same consumer of the same group.
     pub fn is(&self, other: &Consumer) -> bool {
         self.at == other.at
     }
 
-    /// The place of its record, which tells it from others.
+    /// Returns the place of its record, which tells it from others.
     pub fn ptr(&self) -> Ptr {
         self.at
     }
@@ -140,7 +140,7 @@ impl Consumer {
         Tree::at(self.pending_root())
     }
 
-    /// How many entries are pending of it.
+    /// Returns how many entries are pending of it.
     pub fn pending_count<V: View>(&self, view: &V) -> u64 {
         self.pending_tree().weight(view)
     }

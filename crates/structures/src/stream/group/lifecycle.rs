@@ -80,7 +80,7 @@ impl Group {
     }
 
     /// A step of defragmentation over the consumers of a leaf from number `from` on; the number
-    /// behind them, or 0 for the end.
+    /// after them, or 0 for the end.
     pub(in crate::stream) fn relocate_consumers<S: Store>(
         &self,
         store: &mut S,

@@ -1,4 +1,4 @@
-//! Groups of consumers: what of a stream was delivered to whom, and was not acknowledged yet.
+//! Consumer groups: what of a stream was delivered to whom, and was not acknowledged yet.
 //!
 //! A stream has a tree of groups in the order of their names. From a group hang a tree of its
 //! consumers, in the order of their names, and one of its pending entries, in the order of their
@@ -91,7 +91,7 @@ impl Stream {
         Tree::at(words::root(self.at, WORDS, 1))
     }
 
-    /// How many groups it has.
+    /// Returns how many groups it has.
     pub fn group_count<V: View>(&self, view: &V) -> u64 {
         self.group_tree().weight(view)
     }
@@ -106,7 +106,7 @@ impl Stream {
         each(view, tree, tree.begin(view), |at| Ok(visit(Group::read(view, at)?)))
     }
 
-    /// Group number `number`, in the order of their names.
+    /// Returns group number `number`, in the order of their names.
     pub(super) fn numbered_group<V: View>(
         &self,
         view: &V,
@@ -116,7 +116,7 @@ impl Stream {
         found.map(|(_, item)| Group::read(view, Ptr::from_raw(item.second))).transpose()
     }
 
-    /// The group of a name.
+    /// Returns the group of a name.
     pub fn group<V: View>(&self, view: &V, name: &[u8]) -> Result<Option<Group>, Damaged> {
         let (_, found) = name::find(view, self.group_tree(), GROUP_WORDS, name)?;
         found.map(|item| Group::read(view, Ptr::from_raw(item.second))).transpose()
@@ -167,7 +167,7 @@ impl Group {
         Ok(Group { at, name: Blob::from_word(name), saved, last: Id { ms, seq }, read })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name<V: View>(&self, view: &V) -> Result<Vec<u8>, Damaged> {
         name::read(view, self.name)
     }
@@ -196,17 +196,17 @@ impl Group {
         Tree::at(self.consumer_root())
     }
 
-    /// The place of its record, which tells it from others.
+    /// Returns the place of its record, which tells it from others.
     pub fn ptr(&self) -> Ptr {
         self.at
     }
 
-    /// How many entries are pending.
+    /// Returns how many entries are pending.
     pub fn pending_count<V: View>(&self, view: &V) -> u64 {
         self.pending_tree().weight(view)
     }
 
-    /// How many consumers it has.
+    /// Returns how many consumers it has.
     pub fn consumer_count<V: View>(&self, view: &V) -> u64 {
         self.consumer_tree().weight(view)
     }

@@ -10,7 +10,7 @@ use crate::Damaged;
 use crate::blob::Blob;
 use crate::tree::{Cursor, Item, Tree};
 
-/// The first eight bytes: they tell most names apart.
+/// Returns the first eight bytes: they tell most names apart.
 fn prefix(name: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let len = name.len().min(8);
@@ -18,19 +18,19 @@ fn prefix(name: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// The item that refers to the record of a name.
+/// Returns the item that refers to the record of a name.
 pub(super) fn item(name: &[u8], at: Ptr) -> Item {
     Item { first: prefix(name), second: at.raw() }
 }
 
-/// The bytes of a name, verified.
+/// Returns the bytes of a name, verified.
 pub(super) fn read<V: View>(view: &V, name: Blob) -> Result<Vec<u8>, Damaged> {
     name.check(view)?;
     name.to_vec(view)
 }
 
-/// Before the first record of which the name is not less than this one, and its item if it has this
-/// name. The word of the name is number `words - 1` of each record.
+/// Returns a cursor before the first record of which the name is not less than this one, and its
+/// item if it has this name. The word of the name is number `words - 1` of each record.
 pub(super) fn find<V: View>(
     view: &V,
     tree: Tree<Records>,

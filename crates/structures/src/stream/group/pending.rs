@@ -30,7 +30,8 @@ pub struct Pending {
     pub count: u64,
 }
 
-/// Before the first pending entry whose ID is not less than this one, and its item.
+/// Returns a cursor before the first pending entry whose ID is not less than this one, and its
+/// item.
 pub(super) fn seek<V: View>(
     view: &V,
     tree: Tree<Records>,
@@ -60,7 +61,7 @@ pub(super) fn visit<V: View>(
 }
 
 impl Group {
-    /// What is pending of this ID.
+    /// Returns what is pending of this ID.
     pub fn pending<V: View>(&self, view: &V, id: Id) -> Result<Option<Pending>, Damaged> {
         let (_, Some(item)) = seek(view, self.pending_tree(), id)? else { return Ok(None) };
         let pending = Pending::read(view, Ptr::from_raw(item.second))?;
@@ -95,7 +96,7 @@ impl Group {
         Ok(shown)
     }
 
-    /// The last pending ID.
+    /// Returns the last pending ID.
     pub fn last_pending<V: View>(&self, view: &V) -> Result<Option<Id>, Damaged> {
         let tree = self.pending_tree();
         let mut cursor = tree.end(view);
@@ -148,7 +149,7 @@ impl Group {
         Ok(())
     }
 
-    /// The consumer to which a pending entry was delivered.
+    /// Returns the consumer to which a pending entry was delivered.
     pub fn owner<V: View>(&self, view: &V, pending: &Pending) -> Result<Consumer, Damaged> {
         Consumer::read(view, pending.consumer)
     }
@@ -162,7 +163,7 @@ impl Pending {
         Ok(Pending { at, consumer, id: Id { ms, seq }, delivered, count })
     }
 
-    /// The place of the record of the consumer that has it.
+    /// Returns the place of the record of the consumer that has it.
     pub fn consumer(&self) -> Ptr {
         self.consumer
     }
@@ -180,7 +181,7 @@ impl Pending {
         words::write(store, self.at, PENDING, &self.words(), &new.words());
     }
 
-    /// Where it is in a tree, in which it has to be.
+    /// Returns where it is in a tree, in which it has to be.
     pub(super) fn place<V: View>(&self, view: &V, tree: Tree<Records>) -> Result<Cursor, Damaged> {
         match seek(view, tree, self.id)? {
             (cursor, Some(item)) if item == self.item() => Ok(cursor),

@@ -14,7 +14,7 @@ pub(crate) fn open(region: Region) -> Result<Heap, String> {
     Heap::create(region, &options).map_err(|error| error.to_string())
 }
 
-/// Whether the blocks that structures reach, each once, are those that are allocated.
+/// Returns whether the blocks that structures reach, each once, are those that are allocated.
 pub(crate) fn check_reached(heap: &Heap, mut reached: Vec<Ptr>) -> Result<(), String> {
     reached.sort();
     let allocated = heap.allocated().map_err(|error| error.to_string())?;

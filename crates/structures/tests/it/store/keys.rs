@@ -3,7 +3,7 @@
 use heap::{Full, Ptr, Shard, View};
 use structures::index::Index;
 
-/// Bad enough that home buckets overflow now and then.
+/// Bad enough that home buckets overflow periodically.
 pub fn hash(key: u64) -> u64 {
     let mixed = key.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = mixed ^ mixed >> 29;

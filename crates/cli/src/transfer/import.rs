@@ -1,0 +1,170 @@
+//! `perdura import`: keys into a running server, by RESTORE.
+//!
+//! Requests are sent in batches of bounded size. The server takes each key as a whole or not at
+//! all; what was taken before a failure stays, so that the same import can be run again.
+
+use std::time::Instant;
+
+use redis::Value;
+use serde_json::json;
+
+use super::connection::{Connection, error_of};
+use super::{Key, Record, TransferError, is_address, open, shown};
+use crate::Verdict;
+use crate::arguments::Import;
+use crate::progress::Watched;
+
+/// Bytes, and requests, that are sent before their replies are read.
+const BATCH_BYTES: usize = 1 << 20;
+const BATCH: usize = 512;
+
+/// What was imported.
+#[derive(Debug, Default)]
+struct Imported {
+    keys: u64,
+    libraries: u64,
+    /// Keys, and libraries, that the server had already.
+    kept: u64,
+}
+
+pub(crate) fn run(options: &Import) -> Verdict {
+    let began = Instant::now();
+    let mut done = Imported::default();
+    let result = import(options, &mut done);
+    let seconds = began.elapsed().as_secs_f64();
+    let Imported { keys, libraries, kept } = done;
+    if options.json {
+        let error = result.as_ref().err().map(ToString::to_string);
+        let report = json!({
+            "from": options.from, "to": options.to, "keys": keys, "libraries": libraries,
+            "kept": kept, "seconds": seconds, "error": error,
+        });
+        println!("{report:#}");
+    } else {
+        let rate = keys as f64 / seconds.max(0.001);
+        println!(
+            "imported: keys={keys} libraries={libraries} kept={kept} seconds={seconds:.1} \
+             keys_per_second={rate:.0}"
+        );
+        if kept > 0 {
+            println!("kept: the server had them already; --replace overwrites them");
+        }
+    }
+    match result {
+        Ok(()) if kept > 0 => Verdict::Damaged,
+        Ok(()) => Verdict::Sound,
+        Err(error) => {
+            eprintln!("{error}");
+            if keys > 0 {
+                eprintln!(
+                    "not complete: run it again with --replace when the cause is gone; what was \
+                     imported stays"
+                );
+            }
+            Verdict::Unchecked
+        }
+    }
+}
+
+fn import(options: &Import, done: &mut Imported) -> Result<(), TransferError> {
+    let mut source = open(&options.from)?;
+    let address = match is_address(&options.to) {
+        true => options.to.clone(),
+        false => format!("redis://{}", options.to),
+    };
+    let connection = Connection::open(&address)?;
+    let database = connection.database();
+    let mut target = Target { connection, database, selected: None, sent: Vec::new(), options };
+    let mut watched = Watched::new(source.progress().total, source.counts_bytes(), options.quiet);
+    while let Some(record) = source.next()? {
+        target.add(&record, done)?;
+        watched.set(source.progress().done);
+    }
+    target.flush(done)?;
+    watched.finish();
+    Ok(())
+}
+
+/// What a request that was sent is for.
+enum Sent {
+    Select(u64),
+    Library,
+    Key(u64, Vec<u8>),
+}
+
+/// The server that takes the keys.
+struct Target<'o> {
+    connection: Connection,
+    /// The database that its address names: all keys go there.
+    database: Option<u64>,
+    selected: Option<u64>,
+    sent: Vec<Sent>,
+    options: &'o Import,
+}
+
+impl Target<'_> {
+    fn add(&mut self, record: &Record, done: &mut Imported) -> Result<(), TransferError> {
+        match record {
+            Record::Library(source) => self.add_library(source),
+            Record::Key(key) => self.add_key(key),
+        }
+        if self.sent.len() >= BATCH || self.connection.waiting_bytes() >= BATCH_BYTES {
+            self.flush(done)?;
+        }
+        Ok(())
+    }
+
+    fn add_library(&mut self, source: &[u8]) {
+        let mut words: Vec<&[u8]> = vec![b"FUNCTION", b"LOAD"];
+        if self.options.replace {
+            words.push(b"REPLACE");
+        }
+        words.push(source);
+        self.connection.add(&words);
+        self.sent.push(Sent::Library);
+    }
+
+    fn add_key(&mut self, key: &Key) {
+        let database = self.database.unwrap_or(key.database);
+        if self.selected != Some(database) {
+            self.connection.add(&[b"SELECT", database.to_string().as_bytes()]);
+            self.sent.push(Sent::Select(database));
+            self.selected = Some(database);
+        }
+        let expires = key.expires.unwrap_or(0).to_string();
+        let mut words: Vec<&[u8]> = vec![b"RESTORE", &key.name, expires.as_bytes(), &key.payload];
+        words.push(b"ABSTTL");
+        if self.options.replace {
+            words.push(b"REPLACE");
+        }
+        self.connection.add(&words);
+        self.sent.push(Sent::Key(database, key.name.clone()));
+    }
+
+    /// Sends what was added, and counts what became of it.
+    fn flush(&mut self, done: &mut Imported) -> Result<(), TransferError> {
+        let replies = self.connection.send()?;
+        for (sent, reply) in self.sent.drain(..).zip(&replies) {
+            count(sent, reply, done)?;
+        }
+        Ok(())
+    }
+}
+
+fn count(sent: Sent, reply: &Value, done: &mut Imported) -> Result<(), TransferError> {
+    match (sent, error_of(reply)) {
+        (Sent::Select(_), None) => {}
+        (Sent::Library, None) => done.libraries += 1,
+        (Sent::Key(..), None) => done.keys += 1,
+        (Sent::Key(..), Some(error)) if error.starts_with("BUSYKEY") => done.kept += 1,
+        (Sent::Library, Some(error)) if error.contains("already exists") => done.kept += 1,
+        (Sent::Library, Some(error)) => return Err(TransferError::Library(error)),
+        (Sent::Select(database), Some(reply)) => {
+            return Err(TransferError::Refused { database, key: String::new(), reply });
+        }
+        (Sent::Key(database, key), Some(reply)) => {
+            return Err(TransferError::Refused { database, key: shown(&key), reply });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Moving keys: out of a dump or a running server, into a running server or a text.
+//!
+//! A source returns one [`Record`] after the other, each key with its value in the form that DUMP
+//! answers and RESTORE takes, so that a value passes through without being taken apart. Memory is
+//! that of one batch of keys, and of the largest value. What is read from a file is verified on
+//! the way, a value of another server by whoever takes it apart.
+
+mod commands;
+mod connection;
+mod export;
+mod import;
+mod json_lines;
+mod rdb_file;
+mod running;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub(crate) use export::run as export;
+pub(crate) use import::run as import;
+
+use connection::{Connection, ConnectionError};
+
+/// What is moved.
+pub(crate) enum Record {
+    /// The source of a function library.
+    Library(Vec<u8>),
+    /// A key.
+    Key(Key),
+}
+
+/// A key with its value.
+pub(crate) struct Key {
+    pub(crate) database: u64,
+    pub(crate) name: Vec<u8>,
+    /// When it expires, in unix ms.
+    pub(crate) expires: Option<u64>,
+    /// What DUMP answers for it.
+    pub(crate) payload: Vec<u8>,
+}
+
+/// How much of a source was read, and of how much, in bytes or keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) done: u64,
+    pub(crate) total: u64,
+}
+
+/// Where keys come from.
+pub(crate) trait Source {
+    /// Returns the next record, or none at the end.
+    fn next(&mut self) -> Result<Option<Record>, TransferError>;
+
+    /// Returns how far it has come.
+    fn progress(&self) -> Progress;
+
+    /// Returns true if progress is counted in bytes, and not in keys.
+    fn counts_bytes(&self) -> bool;
+}
+
+/// Why moving keys failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TransferError {
+    /// A file cannot be opened or created.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// Its name.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A dump cannot be read to its end.
+    #[error("{}: {error}", path.display())]
+    Dump {
+        /// Its name.
+        path: PathBuf,
+        /// Why.
+        error: rdb::Error,
+    },
+    /// A server cannot be talked to.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    /// A value of a server is none that is known.
+    #[error("database {database}, key \"{key}\": {error}")]
+    Value {
+        /// The key's database.
+        database: u64,
+        /// The key's name, escaped.
+        key: String,
+        /// What its bytes are not.
+        error: rdb::Error,
+    },
+    /// The server refuses to take a key.
+    #[error("database {database}, key \"{key}\": {reply}")]
+    Refused {
+        /// The key's database.
+        database: u64,
+        /// The key's name, escaped.
+        key: String,
+        /// The server's error.
+        reply: String,
+    },
+    /// The server refuses to take a function library.
+    #[error("function library: {0}")]
+    Library(String),
+    /// The text cannot be written.
+    #[error("writing failed: {0}")]
+    Output(#[from] io::Error),
+    /// The file to be written is there already.
+    #[error("{} is there already: choose another name, or remove it", .0.display())]
+    Exists(PathBuf),
+    /// A directory, of a log or of something else.
+    #[error(
+        "{} is a directory: start a server on it (perdura-server --backend aof --dir ...) and give \
+         that server's address",
+        .0.display()
+    )]
+    Directory(PathBuf),
+}
+
+/// Why a key was not written.
+#[derive(Debug)]
+enum WriteError {
+    /// Its value is none that is known.
+    Value(rdb::Error),
+    /// The text cannot be written.
+    Output(io::Error),
+}
+
+impl From<rdb::Error> for WriteError {
+    fn from(error: rdb::Error) -> WriteError {
+        WriteError::Value(error)
+    }
+}
+
+impl From<io::Error> for WriteError {
+    fn from(error: io::Error) -> WriteError {
+        WriteError::Output(error)
+    }
+}
+
+/// Opens what a name on the command line means: an address with `://`, or a dump's file.
+fn open(name: &str) -> Result<Box<dyn Source>, TransferError> {
+    if is_address(name) {
+        return Ok(Box::new(running::RunningServer::new(Connection::open(name)?)?));
+    }
+    let path = Path::new(name);
+    if path.is_dir() {
+        return Err(TransferError::Directory(path.into()));
+    }
+    Ok(Box::new(rdb_file::RdbFile::open(path)?))
+}
+
+fn is_address(name: &str) -> bool {
+    name.contains("://")
+}
+
+/// Returns bytes as a person can read them on one line.
+fn shown(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string()
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}

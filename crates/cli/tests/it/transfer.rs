@@ -1,0 +1,196 @@
+//! `perdura import` and `perdura export`, between redis-server, Perdura, dumps and texts.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use testkit::{Client, Launch, Server};
+
+use crate::common::check;
+
+/// Makes a key of every type and encoding, in two databases, a function library among them.
+fn fill(client: &mut Client) {
+    let long = "x".repeat(100);
+    for line in [
+        "SET text hello",
+        "SET number 12345 PX 100000000",
+        "SETRANGE large 70000 end",
+        "RPUSH list a 1 -70000 c",
+        "SADD ints 1 2 3",
+        "SADD words a b 3",
+        "ZADD small 1 a 2.5 b inf c",
+        "HSET hash f v g 17",
+        "XADD stream 1-1 f v g w",
+        "XADD stream 2-7 f v",
+        "XADD stream 3-1 other x",
+        "XDEL stream 3-1",
+        "XGROUP CREATE stream g 0",
+        "XGROUP CREATE stream unread $",
+        "XREADGROUP GROUP g alice COUNT 1 STREAMS stream >",
+        "XREADGROUP GROUP g bob COUNT 1 STREAMS stream >",
+        "XADD empty 5-5 f v",
+        "XTRIM empty MAXLEN 0",
+        "SELECT 3",
+        "SET text in-3",
+        "PEXPIRE text 200000000",
+    ] {
+        let reply = client.run(line);
+        assert!(!reply.is_error(), "{line}: {reply:?}");
+    }
+    assert!(!client.call(&["SET", "bytes", "a\r\nb\0\\"]).is_error());
+    for i in 0..300 {
+        let (i, score) = (format!("{i}:{long}"), i.to_string());
+        for words in [
+            ["RPUSH", "long-list", &i].as_slice(),
+            &["SADD", "table", &i],
+            &["HSET", "long-hash", &i, "value"],
+            &["ZADD", "tree", &score, &i],
+            &["XADD", "long-stream", "*", "field", &i],
+        ] {
+            assert!(!client.call(words).is_error(), "{words:?}");
+        }
+    }
+    let code = "#!lua name=lib\nredis.register_function('one', function() return 1 end)";
+    assert!(!client.call(&["FUNCTION", "LOAD", code]).is_error());
+}
+
+fn filled(launch: Launch) -> (Server, Client) {
+    let server = launch.start();
+    let mut client = server.client();
+    fill(&mut client);
+    client.check("SELECT 0", "OK");
+    (server, client)
+}
+
+fn address(server: &Server) -> String {
+    format!("redis://127.0.0.1:{}", server.port())
+}
+
+fn perdura(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perdura"));
+    command.args(arguments).output().expect("the program runs")
+}
+
+fn digest(client: &mut Client) -> String {
+    format!("{:?}", client.run("DEBUG DIGEST"))
+}
+
+/// What `from` has gets into an empty redis-server, directly or on the way through Perdura.
+fn moves(from: &str, expect: &str, through: bool) {
+    let perdura_server = through.then(|| Launch::perdura_volatile().start());
+    let mut from = from.to_owned();
+    if let Some(server) = &perdura_server {
+        let done = perdura(&["import", &from, "--to", &address(server)]);
+        check(&done, 0, &["keys=17 libraries=1 kept=0"]);
+        from = address(server);
+    }
+    let target = Launch::redis().start();
+    let mut client = target.client();
+    let done = perdura(&["import", &from, "--to", &address(&target)]);
+    check(&done, 0, &["keys=17 libraries=1 kept=0"]);
+    assert_eq!(digest(&mut client), expect);
+    client.check("FCALL one 0", "(integer) 1");
+}
+
+#[test]
+fn a_dump_and_a_running_server_arrive_as_they_were() {
+    let (server, mut client) = filled(Launch::redis());
+    let expect = digest(&mut client);
+    client.check("SAVE", "OK");
+    let file = server.folder().join("dump.rdb").display().to_string();
+    moves(&file, &expect, false);
+    moves(&file, &expect, true);
+    moves(&address(&server), &expect, false);
+    moves(&address(&server), &expect, true);
+}
+
+#[test]
+fn commands_make_the_same_keys() {
+    let (server, mut client) = filled(Launch::redis());
+    let done = perdura(&["export", &address(&server), "--format", "resp"]);
+    check(&Output { stdout: Vec::new(), ..done.clone() }, 0, &["exported: keys=17"]);
+    let target = Launch::redis().start();
+    let port = target.port().to_string();
+    let mut pipe = Command::new("redis-cli");
+    pipe.args(["-p", &port, "--pipe"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut pipe = pipe.spawn().expect("redis-cli runs");
+    pipe.stdin.take().expect("a pipe").write_all(&done.stdout).expect("redis-cli reads");
+    let said = pipe.wait_with_output().expect("it ends").stdout;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("errors: 0"), "{said}");
+    assert_eq!(digest(&mut target.client()), digest(&mut client));
+}
+
+#[test]
+fn json_has_a_line_for_each_key() {
+    let (server, mut client) = filled(Launch::redis());
+    client.check("SAVE", "OK");
+    let out = server.folder().join("keys.json");
+    let (file, to) = (server.folder().join("dump.rdb"), out.display().to_string());
+    let export = |from: &str| perdura(&["export", from, "--out", &to]);
+    check(&export(&file.display().to_string()), 0, &["exported: keys=17"]);
+    let text = fs::read_to_string(&out).expect("the text");
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 18);
+    let of = |db: u64, key: &str| {
+        let is = |line: &&Value| line["db"] == db && line["key"] == key;
+        lines.iter().find(is).unwrap_or_else(|| panic!("{key}")).to_string()
+    };
+    let expect = |db, key: &str, part: &str| {
+        assert!(of(db, key).contains(part), "{part} in {}", of(db, key));
+    };
+    expect(0, "text", r#""type":"string","value":"hello""#);
+    expect(0, "text", r#""expires":null"#);
+    expect(0, "list", r#""value":["a","1","-70000","c"]"#);
+    expect(0, "small", r#"[["a",1.0],["b",2.5],["c","inf"]]"#);
+    expect(0, "hash", r#"[["f","v"],["g","17"]]"#);
+    expect(0, "stream", r#""entries":[["1-1",["f","v","g","w"]],["2-7",["f","v"]]]"#);
+    expect(0, "stream", r#""name":"alice","pending":[["1-1","#);
+    expect(0, "empty", r#""entries":[]"#);
+    expect(3, "bytes", r#""a\r\nb\u0000\\""#);
+    // It does not overwrite, and leaves nothing half done.
+    check(&export(&file.display().to_string()), 2, &["is there already"]);
+    let half = server.folder().join("half.rdb");
+    let whole = fs::read(&file).expect("the dump");
+    fs::write(&half, &whole[..whole.len() / 2]).expect("a shorter one");
+    fs::remove_file(&out).expect("ours");
+    check(&export(&half.display().to_string()), 2, &["half.rdb: the data is cut off at byte"]);
+    assert!(!out.exists() && !server.folder().join("keys.json.part").exists());
+}
+
+#[test]
+fn keys_that_exist_are_kept_unless_they_are_to_be_replaced() {
+    let (server, _client) = filled(Launch::redis());
+    let target = Launch::perdura_volatile().start();
+    let mut client = target.client();
+    client.check("SET text mine", "OK");
+    let import = |more: &[&str]| {
+        let (from, to) = (address(&server), address(&target));
+        perdura(&[&["import", &from, "--to", &to], more].concat())
+    };
+    check(&import(&[]), 1, &["keys=16 libraries=1 kept=1", "--replace overwrites"]);
+    client.check("GET text", "\"mine\"");
+    check(&import(&["--replace", "--json"]), 0, &["\"keys\": 17", "\"kept\": 0"]);
+    client.check("GET text", "\"hello\"");
+    client.check("SELECT 3", "OK");
+    client.check("GET text", "\"in-3\"");
+    // One database into another.
+    let (from, to) = (address(&server) + "/3", address(&target) + "/5");
+    check(&perdura(&["import", &from, "--to", &to]), 1, &["keys=7 libraries=0 kept=1"]);
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let none = "redis://:secret@127.0.0.1:1";
+    let folder = testkit::Medium::Disk.scratch();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    check(&perdura(&["import", none, "--to", none]), 2, &["redis://127.0.0.1:1: "]);
+    check(&perdura(&["export", &path("missing")]), 2, &["missing: No such file"]);
+    check(&perdura(&["export", &path("")]), 2, &["is a directory: start a server on it"]);
+    fs::write(path("text"), "no dump at all, whatever it is").expect("a file");
+    check(&perdura(&["export", &path("text")]), 2, &["this is no RDB file"]);
+    assert!(!Path::new(&path("text.part")).exists());
+}
