@@ -94,6 +94,7 @@ const COMMANDS: &[&str] = &[
     "config",
     "stats",
     "names",
+    "interpreter_memory",
     "libraries",
     "running_scripts",
     "script_cache",

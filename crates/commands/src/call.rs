@@ -100,8 +100,8 @@ pub struct Call<'a> {
     pub may_pin: bool,
     /// Whether the client may be blocked: not by a command inside of another.
     pub(crate) may_block: bool,
-    /// Whether a script called it, not a client.
-    pub(crate) is_from_script: bool,
+    /// The keys that a script declares which calls this.
+    pub(crate) script_keys: Option<&'a [Key<'a>]>,
     /// A script inside of it takes long: all of it is to be run again on a thread of its own.
     pub(crate) long_script: Option<LongSince>,
     /// A command that a script called has changed whole databases.
@@ -137,7 +137,7 @@ impl<'a> Call<'a> {
             durable_at: 0,
             may_pin: true,
             may_block: true,
-            is_from_script: false,
+            script_keys: None,
             long_script: None,
             changed_databases: false,
             pinned: None,
@@ -160,6 +160,11 @@ impl<'a> Call<'a> {
     /// Returns true if it is a part of another call's transaction.
     pub(crate) fn is_inner(&self) -> bool {
         !self.may_block
+    }
+
+    /// Returns true if a script calls this.
+    pub(crate) fn is_from_script(&self) -> bool {
+        self.script_keys.is_some()
     }
 
     /// Returns the selected database.

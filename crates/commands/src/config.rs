@@ -22,7 +22,9 @@ pub struct Config {
     databases: AtomicUsize,
     hll_sparse_max_bytes: AtomicUsize,
     busy_reply_threshold_ms: AtomicU64,
+    busy_reply_all: AtomicBool,
     script_kill_rollback: AtomicBool,
+    calls_any_from_script: AtomicBool,
     tracking_table_max_keys: AtomicUsize,
     hash: Threshold,
     set: Threshold,
@@ -71,7 +73,9 @@ impl Default for Config {
             sorted_set: Threshold::new(Limits { entries: 128, value: 64 }),
             hll_sparse_max_bytes: AtomicUsize::new(3000),
             busy_reply_threshold_ms: AtomicU64::new(5000),
+            busy_reply_all: AtomicBool::new(false),
             script_kill_rollback: AtomicBool::new(false),
+            calls_any_from_script: AtomicBool::new(false),
             tracking_table_max_keys: AtomicUsize::new(1_000_000),
             list_node: AtomicI32::new(-2),
             stream_node: (AtomicUsize::new(4096), AtomicUsize::new(100)),
@@ -172,6 +176,28 @@ impl Config {
     pub fn set_busy_reply_threshold(&self, ms: u64) {
         let ms = if ms == 0 { u64::MAX } else { ms };
         self.busy_reply_threshold_ms.store(ms, Relaxed);
+    }
+
+    /// Returns true if all commands are refused while a script runs too long, not only those that
+    /// need what it has locked.
+    pub(crate) fn busy_reply_all(&self) -> bool {
+        self.busy_reply_all.load(Relaxed)
+    }
+
+    /// Sets `busy-reply-all`.
+    pub fn set_busy_reply_all(&self, yes: bool) {
+        self.busy_reply_all.store(yes, Relaxed);
+    }
+
+    /// Returns true if scripts may call commands that are not meant for them (DEBUG
+    /// SET-DISABLE-DENY-SCRIPTS).
+    pub(crate) fn calls_any_from_script(&self) -> bool {
+        self.calls_any_from_script.load(Relaxed)
+    }
+
+    /// Lets scripts call commands that are not meant for them.
+    pub(crate) fn set_calls_any_from_script(&self, yes: bool) {
+        self.calls_any_from_script.store(yes, Relaxed);
     }
 
     /// Returns true if a script that has written can be killed, which undoes what it wrote.

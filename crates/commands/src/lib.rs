@@ -40,6 +40,7 @@ mod help;
 mod host;
 mod hub;
 mod hyperloglog;
+mod interpreter_memory;
 mod introspection;
 mod keys;
 mod libraries;

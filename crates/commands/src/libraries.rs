@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use script::Function;
 
+use crate::interpreter_memory::InterpreterMemory;
+
 /// The function libraries of an engine.
 #[derive(Default)]
 pub(crate) struct Libraries {
@@ -21,6 +23,8 @@ pub(crate) struct Libraries {
     /// Changes with each change of the state.
     epoch: AtomicU64,
     ids: AtomicU64,
+    /// What the threads' interpreters use.
+    interpreters: InterpreterMemory,
 }
 
 #[derive(Default)]
@@ -40,6 +44,17 @@ pub(crate) struct LibraryInfo {
     pub(crate) functions: Vec<Function>,
     /// Why it cannot be loaded; it has no functions then.
     pub(crate) failure: Option<String>,
+}
+
+impl LibraryInfo {
+    fn bytes(&self) -> usize {
+        let of_function = |function: &Function| {
+            let description = function.description.as_ref().map_or(0, Vec::len);
+            size_of::<Function>() + function.name.len() + description
+        };
+        let functions: usize = self.functions.iter().map(of_function).sum();
+        size_of::<LibraryInfo>() + self.name.len() + functions
+    }
 }
 
 /// All libraries.
@@ -156,6 +171,16 @@ impl Libraries {
     /// Passes what is known to `f`; returns `None` where nobody has read the heap yet.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&Known) -> R) -> Option<R> {
         self.state().known.as_ref().map(f)
+    }
+
+    /// Returns what the threads' interpreters for libraries use.
+    pub(crate) fn interpreters(&self) -> &InterpreterMemory {
+        &self.interpreters
+    }
+
+    /// Returns how many bytes are used for what is known; the code is in the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.with(|known| known.all().map(|library| library.bytes()).sum()).unwrap_or(0)
     }
 
     /// Returns how many functions are known.

@@ -2,19 +2,56 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use script::{Flags, Interpreter};
+
+use crate::call::Run;
 use crate::engine::Engine;
+use crate::libraries::Lookup;
 use crate::session::{Queue, Session};
 use crate::spec::{DENYOOM, EXECUTES_QUEUE, IMMEDIATE, MAY_REPLICATE, READONLY, WRITE};
 use crate::table::Command;
 
 /// Queues a command that was found in order.
-pub(crate) fn push(session: &mut Session, command: &Command, args: &[&[u8]]) {
+pub(crate) fn push(engine: &Engine, session: &mut Session, command: &Command, args: &[&[u8]]) {
     let Some(queue) = &mut session.multi else { return };
-    queue.flags |= command.spec.flags;
+    queue.flags |= flags(engine, command, args);
     queue.bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
     queue.commands.push(args.iter().map(|arg| Box::from(*arg)).collect());
     session.client.queued.store(queue.commands.len() as i64, Relaxed);
     session.client.multi_mem.store(queue.bytes, Relaxed);
+}
+
+/// Returns the flags of a command as it is called: those of a script or a function follow from what
+/// it declares, if it declares anything.
+fn flags(engine: &Engine, command: &Command, args: &[&[u8]]) -> u32 {
+    const DECLARED: u32 = WRITE | DENYOOM | MAY_REPLICATE;
+    let declared = match command.spec.run {
+        Run::Script(..) => declared(engine, command, args),
+        _ => None,
+    };
+    match declared {
+        None => command.spec.flags,
+        Some(flags) if flags.contains(Flags::NO_WRITES) => command.spec.flags & !DECLARED,
+        Some(flags) if flags.contains(Flags::ALLOW_OOM) => command.spec.flags & !DECLARED | WRITE,
+        Some(_) => command.spec.flags & !DECLARED | WRITE | DENYOOM,
+    }
+}
+
+/// Returns what the script or function declares that is called; `None` also if it is not known
+/// yet.
+fn declared(engine: &Engine, command: &Command, args: &[&[u8]]) -> Option<Flags> {
+    let name = str::from_utf8(args.get(1)?).ok();
+    match command.spec.name {
+        "eval" | "eval_ro" => Interpreter::flags_of(args[1]),
+        "evalsha" | "evalsha_ro" => {
+            let text = engine.scripts().text(&name?.to_ascii_lowercase())?;
+            Interpreter::flags_of(&text)
+        }
+        _ => match engine.libraries().find(name?, true) {
+            Lookup::Found(place) => Some(place.function().flags),
+            _ => None,
+        },
+    }
 }
 
 /// Notes that a command of the transaction was refused.
@@ -49,9 +86,14 @@ pub(crate) fn touches_keys(session: &Session, command: &Command) -> bool {
 }
 
 /// Returns true if executing this may be propagated, as writes are.
-pub(crate) fn may_replicate(session: &Session, command: &Command) -> bool {
-    let flags = WRITE | MAY_REPLICATE;
-    command.spec.has(flags) || queued(session, command, flags)
+pub(crate) fn may_replicate(
+    engine: &Engine,
+    session: &Session,
+    command: &Command,
+    args: &[&[u8]],
+) -> bool {
+    let propagated = WRITE | MAY_REPLICATE;
+    flags(engine, command, args) & propagated != 0 || queued(session, command, propagated)
 }
 
 /// Returns true if executing or queueing this may take memory.

@@ -32,10 +32,21 @@ pub(crate) struct LongSince {
     pub(crate) started_ns: u64,
 }
 
+/// Which script runs: its name, and the command that called it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Program {
+    /// The SHA-1 of the script, or the name of the function.
+    pub(crate) name: Box<str>,
+    /// The arguments of the command, its name included.
+    pub(crate) command: Vec<Box<[u8]>>,
+}
+
 /// A script that runs long.
 #[derive(Debug)]
 pub(crate) struct RunningScript {
     since: LongSince,
+    /// In an EXEC, one after the other.
+    program: Mutex<Program>,
     locked: Mutex<Vec<usize>>,
     has_written: AtomicBool,
     is_killed: AtomicBool,
@@ -45,10 +56,27 @@ impl RunningScript {
     pub(crate) fn new(since: LongSince) -> RunningScript {
         RunningScript {
             since,
+            program: Mutex::default(),
             locked: Mutex::default(),
             has_written: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
         }
+    }
+
+    /// Says which script it is.
+    pub(crate) fn set_program(&self, name: &str, command: &[&[u8]]) {
+        let command = command.iter().map(|arg| Box::from(*arg)).collect();
+        *lock(&self.program) = Program { name: name.into(), command };
+    }
+
+    /// Returns which script it is.
+    pub(crate) fn program(&self) -> Program {
+        lock(&self.program).clone()
+    }
+
+    /// Returns for how many nanoseconds it has run.
+    pub(crate) fn runs_for(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.since.started_ns)
     }
 
     /// Says which shards it has locked.
@@ -68,7 +96,7 @@ impl RunningScript {
 
     /// Returns true if it has run for more than this many nanoseconds.
     pub(crate) fn is_busy(&self, now_ns: u64, threshold_ns: u64) -> bool {
-        now_ns.saturating_sub(self.since.started_ns) > threshold_ns
+        self.runs_for(now_ns) > threshold_ns
     }
 
     /// Returns the error of those who need what it has locked.
@@ -133,6 +161,16 @@ impl RunningScripts {
             lock(&script.locked).iter().any(|locked| shards.contains(locked))
         };
         lock(&self.list).iter().find(|script| holds(script)).cloned()
+    }
+
+    /// Returns a script that has run for more than this many nanoseconds.
+    pub(crate) fn busy(&self, now_ns: u64, threshold_ns: u64) -> Option<Arc<RunningScript>> {
+        lock(&self.list).iter().find(|script| script.is_busy(now_ns, threshold_ns)).cloned()
+    }
+
+    /// Returns a script of a kind, the one that was listed first.
+    pub(crate) fn first(&self, kind: ScriptKind) -> Option<Arc<RunningScript>> {
+        lock(&self.list).iter().find(|script| script.since.kind == kind).cloned()
     }
 
     /// Ends the scripts of a kind: of those that have written only if `rolls_back`, since then what

@@ -8,6 +8,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::interpreter_memory::InterpreterMemory;
+
 /// Scripts that are kept though only EVAL brought them. (The number is Redis 7.4's.)
 const MAX_EVALUATED: usize = 500;
 
@@ -22,6 +24,8 @@ pub(crate) struct ScriptCache {
     undeclared_len: AtomicUsize,
     /// How often a script was rolled back and run again, since it needed a shard that somebody had.
     reruns: AtomicU64,
+    /// What the threads' interpreters use.
+    interpreters: InterpreterMemory,
 }
 
 #[derive(Default)]
@@ -74,6 +78,11 @@ impl ScriptCache {
     pub(crate) fn size(&self) -> (usize, usize) {
         let texts = self.texts();
         (texts.by_sha.len(), texts.bytes)
+    }
+
+    /// Returns what the threads' interpreters for scripts use.
+    pub(crate) fn interpreters(&self) -> &InterpreterMemory {
+        &self.interpreters
     }
 
     /// Adds a script that compiles.

@@ -119,8 +119,9 @@ fn memory_usage(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 }
 
 fn memory_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let facts = call.engine.host().map(|host| host.facts()).unwrap_or_default();
-    let used = call.engine.keyspace().heap().used();
+    let engine = call.engine;
+    let facts = engine.host().map(|host| host.facts()).unwrap_or_default();
+    let used = engine.keyspace().heap().used();
     let peak = facts.peak_memory.max(used);
     let keys: u64 = Db::all().map(|db| txn.count(db)).sum();
     let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
@@ -135,8 +136,8 @@ fn memory_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         ("clients.normal", count(call.engine.clients().memory() as u64)),
         ("cluster.links", count(0)),
         ("aof.buffer", count(facts.persistence.aof.as_ref().map_or(0, |aof| aof.buffered))),
-        ("lua.caches", count(0)),
-        ("functions.caches", count(0)),
+        ("lua.caches", count(engine.scripts().size().1 as u64)),
+        ("functions.caches", count(engine.libraries().bytes() as u64)),
         ("overhead.total", count(0)),
         ("keys.count", count(keys)),
         ("keys.bytes-per-key", count(used.checked_div(keys).unwrap_or(0))),

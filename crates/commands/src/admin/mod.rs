@@ -92,11 +92,13 @@ pub(crate) fn monitor(call: &mut Call<'_>) {
     call.deliver(Delivery::Monitored(line));
 }
 
-/// Called when a script begins, so that its line precedes those of its commands, as in Redis.
+/// Called before a script runs: those who monitor see the command that called it before the
+/// commands that it calls.
 pub(crate) fn monitor_script(call: &mut Call<'_>) {
-    if call.engine.monitors() > 0 && !call.session.replay {
-        let line = monitor::line(call);
-        call.effects.deliver(Delivery::Monitored(line));
+    // One that runs again on a thread of its own was shown before it was moved there.
+    let was_shown = call.session.running_script.is_some() && !call.is_inner();
+    if call.engine.monitors() > 0 && !call.session.replay && !was_shown {
+        monitor(call);
     }
 }
 

@@ -19,7 +19,10 @@ pub(super) fn line(call: &Call<'_>) -> Vec<u8> {
     let micros = call.now_ns / 1000;
     let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
     let db = call.session.db.number();
-    let addr = if call.is_from_script { "lua" } else { &call.session.client.peer.addr };
+    let addr = match call.is_from_script() {
+        true => "lua",
+        false => &call.session.client.peer.addr,
+    };
     line.extend_from_slice(format!("+{seconds}.{fraction:06} [{db} {addr}]").as_bytes());
     for word in redacted(call) {
         line.push(b' ');

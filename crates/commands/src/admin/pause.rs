@@ -20,8 +20,11 @@ impl Engine {
             state.unpause();
             return false;
         }
-        // What is no command is refused at once.
+        // What is no command, or has the wrong number of arguments, is refused at once.
         let Lookup::Found(command) = self.table().find(args) else { return false };
-        state.pause_all.load(Relaxed) || queue::may_replicate(session, command)
+        if !command.spec.accepts(args.len()) {
+            return false;
+        }
+        state.pause_all.load(Relaxed) || queue::may_replicate(self, session, command, args)
     }
 }

@@ -1,8 +1,8 @@
 //! DEBUG: what Redis's own test suite asks for.
 //!
 //! The command locks all shards, whatever its subcommand: DEBUG SLEEP stops everybody, as in Redis.
-//! Subcommands that steer something which does not exist here (scripts, quicklists, reply buffers
-//! of a fixed size) answer OK and change nothing.
+//! Subcommands that steer something which does not exist here (quicklists, reply buffers of a fixed
+//! size) answer OK and change nothing.
 
 mod populate;
 mod reload;
@@ -73,21 +73,16 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             call.out.integer(i64::from(matches));
             Ok(())
         }
-        (b"set-disable-deny-scripts", 3) => ok(call),
+        (b"set-disable-deny-scripts", 3) => {
+            call.engine.config().set_calls_any_from_script(flag(call));
+            ok(call)
+        }
         (b"quicklist-packed-threshold", 3) => packed_threshold(call),
         (b"listpack", 3) => packed(call, txn),
         (b"quicklist", 3 | 4) => list(call, txn),
         (b"replybuffer", 4) => reply_buffer(call),
         (b"loadaof", 2) => reload::reload(call, txn),
-        (b"reload", 2..) => {
-            let known = ["merge", "noflush", "nosave"];
-            if !(2..call.args.len()).all(|at| known.iter().any(|name| call.is(at, name))) {
-                return Err(
-                    "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.".into(),
-                );
-            }
-            reload::reload(call, txn)
-        }
+        (b"reload", 2..) => reload::with_options(call, txn),
         (b"restart" | b"crash-and-recover", _) => {
             let name = call.args[1].to_ascii_uppercase();
             let name = String::from_utf8_lossy(&name);
@@ -124,7 +119,12 @@ fn sleep(call: &mut Call<'_>) -> Done {
 
 fn object(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let key = txn.key(call.args[2]);
-    let entry = txn.peek(call.db(), &key).ok_or(NO_SUCH_KEY)?;
+    // A key that has expired and was not deleted yet is shown, too.
+    let now = txn.now();
+    txn.set_now(0);
+    let entry = txn.peek(call.db(), &key);
+    txn.set_now(now);
+    let entry = entry.ok_or(NO_SUCH_KEY)?;
     let encoding = encoding_name(txn.encoding(&entry));
     let length = match txn.type_of(&entry) {
         Type::String => txn.string(&entry)?.len(),

@@ -25,6 +25,21 @@ use crate::spec::{LOG_FRAME, SELECTS};
 /// Commands between two commits.
 const COMMIT_EVERY: u64 = 1024;
 
+/// DEBUG RELOAD, with its options.
+pub(super) fn with_options(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    let known = ["merge", "noflush", "nosave"];
+    if !(2..call.args.len()).all(|at| known.iter().any(|name| call.is(at, name))) {
+        return Err("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.".into());
+    }
+    let has = |name| (2..call.args.len()).any(|at| call.is(at, name));
+    let has_data = Db::all().any(|db| txn.count(db) > 0) || call.engine.keyspace().libraries() > 0;
+    // What would be loaded is there already, and is neither dropped nor overwritten.
+    if has_data && has("noflush") && !has("merge") {
+        return Err("ERR Error trying to load the RDB dump, check server logs.".into());
+    }
+    reload(call, txn)
+}
+
 pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let mut loader = match call.engine.host() {
         Some(host) => match host.open_log()? {

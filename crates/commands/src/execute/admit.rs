@@ -48,6 +48,9 @@ impl Engine {
         if self.config().loading() && !command.spec.has(LOADING) {
             return Err(failure::LOADING_DATA.into());
         }
+        if !self.running_scripts().is_empty() && !command.spec.has(ALLOW_BUSY) {
+            self.check_busy()?;
+        }
         // Redis has those who monitor among its replicas.
         if session.client.monitor.load(Relaxed) && queue::touches_keys(session, command) {
             return Err("ERR Replica can't interact with the keyspace".into());
@@ -60,6 +63,19 @@ impl Engine {
         match self.log_failure() {
             Some(text) => Err(Failure::text(format!("{}{text}", failure::LOG_FAILED))),
             None if self.config().refuses_writes() => Err(self.config().why_writes_are_refused()),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what is not allowed while a script runs too long, where that concerns everybody.
+    #[cold]
+    fn check_busy(&self) -> Done {
+        if !self.config().busy_reply_all() {
+            return Ok(());
+        }
+        let threshold = self.config().busy_reply_threshold_ns();
+        match self.running_scripts().busy(self.clock.unix_ns(), threshold) {
+            Some(script) => Err(script.busy()),
             None => Ok(()),
         }
     }

@@ -18,14 +18,8 @@ use crate::log::Effects;
 use crate::queue;
 use crate::request::{Keys, Request};
 use crate::session::Session;
-use crate::spec::{ADMIN, CommandSpec, IMMEDIATE, KEEPS_CACHING, READONLY, SKIP_MONITOR, WRITE};
+use crate::spec::{ADMIN, IMMEDIATE, KEEPS_CACHING, READONLY, SKIP_MONITOR, WRITE};
 use crate::table::{Command, Lookup};
-
-/// Returns true if a command is shown to MONITOR when it has ended. A script was shown when it
-/// began; one that failed as a whole was not, or its line was rolled back with it.
-fn is_monitored(spec: &CommandSpec, failed: bool) -> bool {
-    !spec.has(ADMIN) && (failed || !spec.has(SKIP_MONITOR))
-}
 
 impl Engine {
     /// Executes one request: `args` are its words, never empty. The reply goes to `out`.
@@ -61,7 +55,7 @@ impl Engine {
             return self.reject(session, Some(command), failure, out);
         }
         if session.in_multi() && !command.spec.is(IMMEDIATE) {
-            queue::push(session, command, args);
+            queue::push(self, session, command, args);
             out.simple("QUEUED");
             return Outcome::default();
         }
@@ -141,7 +135,7 @@ impl Engine {
         if admin::is_slow(self, nanos) {
             admin::observe(call, nanos);
         }
-        if self.monitors() > 0 && is_monitored(call.command.spec, failed) {
+        if self.monitors() > 0 && !call.command.spec.has(SKIP_MONITOR | ADMIN) {
             admin::monitor(call);
         }
     }
@@ -182,7 +176,11 @@ impl Engine {
                 "ERR wrong number of arguments for '{}' command",
                 call.command.spec.name
             ))),
-            Run::Session(run) | Run::Walk(run, _) | Run::Script(run, _) => run(call),
+            Run::Session(run) | Run::Walk(run, _) => run(call),
+            Run::Script(run, _) => {
+                admin::monitor_script(call);
+                run(call)
+            }
             Run::Reach(beyond, run) if beyond(call.args) => self.transact(call, Scope::All, run),
             Run::Keys(run) | Run::Reach(_, run) => self.transact(call, Scope::Keys, run),
             Run::All(run) => {

@@ -3,6 +3,7 @@
 
 use keyspace::{Key, Txn};
 
+use crate::admin;
 use crate::call::{Call, Next, Run};
 use crate::failure::{Failure, SYNTAX};
 use crate::fault_points::FaultPoint;
@@ -64,11 +65,13 @@ impl<'a> Step<'a> {
         };
         let done = match spec.run {
             Run::Session(run) => run(call),
-            Run::Keys(run)
-            | Run::Reach(_, run)
-            | Run::All(run)
-            | Run::Walk(_, run)
-            | Run::Script(_, run) => run(call, txn),
+            Run::Keys(run) | Run::Reach(_, run) | Run::All(run) | Run::Walk(_, run) => {
+                run(call, txn)
+            }
+            Run::Script(_, run) => {
+                admin::monitor_script(call);
+                run(call, txn)
+            }
             Run::Container => Err(Failure::from(SYNTAX)),
         };
         call.engine.remember_reads(call, txn);

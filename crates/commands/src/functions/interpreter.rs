@@ -14,6 +14,7 @@ use script::{Host, Interpreter, Invocation, Library, Outcome};
 use super::host::LoadHost;
 use crate::engine::Engine;
 use crate::failure::Failure;
+use crate::interpreter_memory::InterpreterSize;
 use crate::libraries::{FunctionPlace, Known, LibraryInfo, Lookup};
 
 /// Bytes that the interpreter of a thread may use.
@@ -36,6 +37,7 @@ pub(super) struct ThreadLibraries {
     compiled: HashMap<u64, Rc<Library>>,
     /// Functions that were called, by the names by which they were.
     found: HashMap<Box<[u8]>, CompiledFunction>,
+    size: InterpreterSize,
 }
 
 /// A function that can be called.
@@ -62,6 +64,7 @@ pub(super) fn with<R>(
 ) -> Result<R, Failure> {
     let mut libraries = take(engine)?;
     let done = f(&mut libraries);
+    libraries.size.set(libraries.interpreter.used_memory());
     IDLE.set(Some(libraries));
     done
 }
@@ -85,6 +88,7 @@ fn take(engine: &Engine) -> Result<Box<ThreadLibraries>, Failure> {
         epoch: engine.libraries().epoch(),
         compiled: HashMap::new(),
         found: HashMap::new(),
+        size: engine.libraries().interpreters().add(),
     }))
 }
 

@@ -1,7 +1,7 @@
 //! FUNCTION LIST and FUNCTION STATS.
 
 use keyspace::Txn;
-use resp::glob;
+use resp::{Writer, glob};
 use script::Function;
 
 use super::interpreter;
@@ -9,6 +9,7 @@ use crate::call::{Call, Run};
 use crate::execute::Scope;
 use crate::failure::{Done, Failure};
 use crate::libraries::LibraryInfo;
+use crate::running_scripts::{Program, RunningScript, ScriptKind};
 use crate::spec::*;
 
 pub(super) const LIST: CommandSpec = CommandSpec {
@@ -137,6 +138,13 @@ fn stats(call: &mut Call<'_>, txn: Option<&Txn<'_>>) -> Done {
     if txn.is_some() || call.engine.running_scripts().is_empty() {
         interpreter::with(call.engine, |lua| lua.know(call.engine, txn))?;
     }
+    let running = call.engine.running_scripts();
+    let function = running.first(ScriptKind::Function);
+    if let Some(script) = running.first(ScriptKind::Script).filter(|_| function.is_none())
+        && call.engine.config().busy_reply_all()
+    {
+        return Err(script.busy());
+    }
     let libraries = call.engine.libraries();
     let count = libraries.with(|known| known.len() as u64);
     let count = count.unwrap_or_else(|| call.engine.keyspace().libraries());
@@ -144,7 +152,10 @@ fn stats(call: &mut Call<'_>, txn: Option<&Txn<'_>>) -> Done {
     let out = &mut *call.out;
     out.map(2);
     out.bulk("running_script");
-    out.null();
+    match function {
+        Some(function) => show_running(out, &function, call.engine.clock().unix_ns()),
+        None => out.null(),
+    }
     out.bulk("engines");
     out.map(1);
     out.bulk("LUA");
@@ -154,4 +165,17 @@ fn stats(call: &mut Call<'_>, txn: Option<&Txn<'_>>) -> Done {
     out.bulk("functions_count");
     out.integer(functions as i64);
     Ok(())
+}
+
+/// Shows a function that runs long, for FUNCTION STATS.
+fn show_running(out: &mut Writer, function: &RunningScript, now_ns: u64) {
+    let Program { name, command } = function.program();
+    out.map(3);
+    out.bulk("name");
+    out.bulk(&*name);
+    out.bulk("command");
+    out.array(command.len());
+    command.iter().for_each(|arg| out.bulk(arg));
+    out.bulk("duration_ms");
+    out.integer((function.runs_for(now_ns) / 1_000_000) as i64);
 }

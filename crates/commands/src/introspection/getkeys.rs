@@ -45,9 +45,11 @@ fn parse<'a>(call: &Call<'a>) -> Result<Keys<'a>, crate::failure::Failure> {
     if !command.spec.accepts(args.len()) {
         return Err("ERR Invalid number of arguments specified for command".into());
     }
-    match keys(command, args) {
-        Some(keys) if !keys.is_empty() || command.spec.has(NO_MANDATORY_KEYS) => Ok(keys),
-        _ => Err("ERR Invalid arguments specified for command".into()),
+    match keys(command, args).unwrap_or_default() {
+        keys if keys.is_empty() && !command.spec.has(NO_MANDATORY_KEYS) => {
+            Err("ERR Invalid arguments specified for command".into())
+        }
+        keys => Ok(keys),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::failure::{Done, OOM};
 use crate::fault_points::FaultPoint;
 use crate::request::Keys;
 use crate::running_scripts::{LongSince, RunningScript};
-use crate::spec::{DENYOOM, NOSCRIPT, WRITE};
+use crate::spec::{CommandSpec, DENYOOM, IMMEDIATE, MAY_REPLICATE, NO_MULTI, NOSCRIPT, WRITE};
 use crate::table::{Command, Lookup};
 
 const UNKNOWN: &str = "ERR Unknown Redis command called from script";
@@ -54,6 +54,7 @@ pub(super) enum Halt {
 pub(super) struct ScriptHost<'h, 'c, 'k> {
     call: &'h mut Call<'c>,
     txn: &'h mut Txn<'k>,
+    name: &'h str,
     rights: Rights,
     /// Effects go into the command log (`redis.set_repl`).
     is_logged: bool,
@@ -78,16 +79,19 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
     pub(super) fn new(
         call: &'h mut Call<'c>,
         txn: &'h mut Txn<'k>,
+        name: &'h str,
         rights: Rights,
         may_move: bool,
     ) -> ScriptHost<'h, 'c, 'k> {
         let running = call.session.running_script.clone();
         if let Some(running) = &running {
+            running.set_program(name, call.args);
             running.set_locked(txn.locked());
         }
         ScriptHost {
             call,
             txn,
+            name,
             rights,
             is_logged: true,
             has_written: false,
@@ -108,11 +112,13 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         if !spec.accepts(argc) {
             return Err(WRONG_ARITY.into());
         }
-        if spec.has(NOSCRIPT) {
+        let config = self.call.engine.config();
+        if spec.has(NOSCRIPT) && !(config.calls_any_from_script() && may_be_allowed(spec)) {
             return Err(NOT_FROM_SCRIPT.into());
         }
         let Rights { may_write, .. } = self.rights;
-        if spec.has(WRITE) && !may_write {
+        // What may be propagated counts as a write here, as it does while clients are paused.
+        if spec.has(WRITE | MAY_REPLICATE) && !may_write {
             return Err(READ_ONLY.into());
         }
         if spec.has(WRITE) && self.rights.checks_each {
@@ -145,6 +151,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
     #[cold]
     fn list(&mut self, since: LongSince) {
         let running = Arc::new(RunningScript::new(since));
+        running.set_program(self.name, self.call.args);
         running.set_locked(self.txn.locked());
         if self.has_written {
             running.set_written();
@@ -163,7 +170,9 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         if self.halt.is_some() {
             return Err(HALTED.into());
         }
-        self.admit(command, arguments.len())?;
+        self.admit(command, arguments.len()).inspect_err(|_| {
+            engine.stats().rejected(self.call.session.stripe, command.id);
+        })?;
         let mut keys = Keys::new();
         engine.keys_of(Lookup::Found(command), arguments, |key| keys.push(key));
         let step = Step { command, args: arguments, keys: &keys };
@@ -180,11 +189,11 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
     fn execute(&mut self, step: &Step<'_>, out: &mut Writer) {
         let call = &mut *self.call;
         let (engine, losses, mark) = (call.engine, call.losses, call.effects.mark());
+        let script_keys = Some(call.keys);
         let started_ns = engine.begin_ns(call.session);
         let command = step.command;
         let inner = Call::new(engine, call.session, command, out, call.now_ns, call.effects);
-        let mut inner =
-            Call { may_pin: false, may_block: false, is_from_script: true, losses, ..inner };
+        let mut inner = Call { may_pin: false, may_block: false, script_keys, losses, ..inner };
         let failed = step.run(&mut inner, self.txn).err();
         if !FaultPoint::CommitAtEnd.is_enabled() {
             let _ = inner.commit_part(self.txn);
@@ -205,17 +214,26 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
     }
 }
 
+/// Returns true if DEBUG SET-DISABLE-DENY-SCRIPTS lets a script call it: if it can be a part of an
+/// EXEC, and is no script.
+fn may_be_allowed(spec: &CommandSpec) -> bool {
+    !spec.has(NO_MULTI) && !spec.is(IMMEDIATE) && !matches!(spec.run, Run::Script(..))
+}
+
 impl script::Host for ScriptHost<'_, '_, '_> {
     fn call(&mut self, arguments: &[&[u8]], resp3: bool, reply: &mut Vec<u8>) -> bool {
         let protocol = if resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
         let mut out = Writer::append_to(std::mem::take(reply), protocol);
         let done = self.try_execute(arguments, &mut out);
-        if let Err(text) = &done {
-            out.error(text.as_bytes());
+        if let Err(failure) = &done {
+            // A command that is executed counts its own error; what is run again is not counted.
+            if self.halt.is_none() {
+                self.call.engine.stats().error(failure.code());
+            }
+            out.error(failure.as_bytes());
         }
         *reply = out.take();
-        // A command counts its own error.
-        done.is_ok()
+        true
     }
 
     fn log(&mut self, level: LogLevel, message: &[u8]) {
@@ -237,6 +255,11 @@ impl script::Host for ScriptHost<'_, '_, '_> {
     fn set_replication(&mut self, flags: u8) {
         const APPEND_ONLY_FILE: u8 = 1;
         self.is_logged = flags & APPEND_ONLY_FILE != 0;
+    }
+
+    fn random_seed(&mut self) -> Option<u32> {
+        // A second run gets the same, since it begins with the same state of the session.
+        Some(self.call.session.random.u32(..))
     }
 
     fn poll(&mut self) -> Continue {

@@ -6,6 +6,7 @@ use script::{Host, Interpreter, Invocation, Outcome, Script, ScriptError};
 
 use crate::engine::Engine;
 use crate::failure::Failure;
+use crate::interpreter_memory::InterpreterSize;
 use crate::script_cache::Origin;
 
 /// Bytes that the interpreter of a thread may use: a script that needs more ends with an error.
@@ -20,6 +21,7 @@ pub(super) struct ThreadInterpreter {
     interpreter: Interpreter,
     /// The engine that it serves, and the generation of that engine's scripts.
     serves: (u64, u64),
+    size: InterpreterSize,
 }
 
 /// Passes the interpreter of this thread to `f`; it is made where there is none yet. What panics
@@ -30,6 +32,7 @@ pub(super) fn with<R>(
 ) -> Result<R, Failure> {
     let mut interpreter = take(engine)?;
     let done = f(&mut interpreter);
+    interpreter.size.set(interpreter.interpreter.used_memory());
     IDLE.set(Some(interpreter));
     done
 }
@@ -44,7 +47,8 @@ fn take(engine: &Engine) -> Result<Box<ThreadInterpreter>, Failure> {
         return Ok(idle);
     }
     let interpreter = Interpreter::new(MEMORY_LIMIT).map_err(refused)?;
-    Ok(Box::new(ThreadInterpreter { interpreter, serves }))
+    let size = engine.scripts().interpreters().add();
+    Ok(Box::new(ThreadInterpreter { interpreter, serves, size }))
 }
 
 fn refused(error: ScriptError) -> Failure {

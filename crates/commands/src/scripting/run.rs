@@ -166,8 +166,7 @@ fn execute(
     may_move: bool,
 ) -> Result<(), (Halt, Failure)> {
     let db = call.db();
-    admin::monitor_script(call);
-    let mut host = ScriptHost::new(call, txn, rights, may_move);
+    let mut host = ScriptHost::new(call, txn, program.name, rights, may_move);
     let outcome = (program.run)(&mut host);
     let (halt, lines) = (host.halt, std::mem::take(&mut host.lines));
     let changed_databases = host.changed_databases;

@@ -106,11 +106,11 @@ fn sort_ro(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 }
 
 fn answer(call: &mut Call<'_>, txn: &mut Txn<'_>, mut options: Options<'_>) -> Done {
-    let (source, stores) = (call.key(0), options.stores);
+    let (source, stores, is_from_script) = (call.key(0), options.stores, call.is_from_script());
     let mut reader = Reader::new(call, txn, stores);
     let elements = match reader.find(&source)? {
         Some(entry) => {
-            options.fit(kind(reader.txn, &entry)?);
+            options.fit(kind(reader.txn, &entry)?, stores || is_from_script);
             read::elements(&mut reader, &source, entry, &options)?
         }
         None => Vec::new(),

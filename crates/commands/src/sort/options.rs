@@ -85,9 +85,9 @@ impl<'a> Options<'a> {
         !self.as_they_are && self.by.is_some() || self.gets.iter().any(Pattern::looks_up)
     }
 
-    /// Sorts a set after all where its order would be stored: it has none.
-    pub(super) fn fit(&mut self, kind: Type) {
-        if kind == Type::Set && self.as_they_are && self.stores {
+    /// Sorts a set after all where an order is needed, to be stored or in a script: it has none.
+    pub(super) fn fit(&mut self, kind: Type, needs_order: bool) {
+        if kind == Type::Set && self.as_they_are && needs_order {
             (self.as_they_are, self.alpha, self.by) = (false, true, None);
         }
     }

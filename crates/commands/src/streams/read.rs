@@ -120,6 +120,13 @@ impl BlockedOperation for Newer {
     }
 }
 
+/// Returns the error of a script that wants to wait: XREAD itself is allowed.
+fn blocks_in_script(call: &Call<'_>) -> Failure {
+    let name = call.args[0];
+    let rest = b" command is not allowed with BLOCK option from scripts";
+    Failure::text([b"ERR ", name, rest].concat())
+}
+
 /// The most entries for a client that waited and did not say how many it wants.
 pub(super) const BLOCKED: u64 = 1000;
 
@@ -145,6 +152,9 @@ impl<'a> Options<'a> {
         while at < call.args.len() {
             let more = call.args.len() - 1 - at;
             if more > 0 && call.is(at, "BLOCK") {
+                if call.is_from_script() {
+                    return Err(blocks_in_script(call));
+                }
                 at += 1;
                 until = Some(milliseconds(call, at)?);
             } else if more > 0 && call.is(at, "COUNT") {

@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use keyspace::{Event, Key, Txn};
 
-use crate::call::Call;
+use crate::call::{Call, Run};
 use crate::client::TrackingOptions;
 use crate::engine::Engine;
 use crate::session::Session;
@@ -77,7 +77,9 @@ impl Engine {
         }
     }
 
-    /// Remembers that the client has what a command read, in the transaction that read it.
+    /// Remembers that the client has what a command read, in the transaction that read it. Of a
+    /// script in which a command reads, that is what the script declares, as in Redis: its results
+    /// follow from these keys.
     #[inline]
     pub(crate) fn remember_reads(&self, call: &mut Call<'_>, txn: &Txn<'_>) {
         if call.command.spec.has(READONLY) && call.session.client.tracking.is_by_key() {
@@ -90,17 +92,20 @@ impl Engine {
     #[cold]
     fn remember_keys(&self, call: &mut Call<'_>, changes: usize) {
         let session = &mut *call.session;
-        if !session.client.tracking.remembers(session.caching) {
+        if !session.client.tracking.remembers(session.caching)
+            || matches!(call.command.spec.run, Run::Script(..))
+        {
             return;
         }
+        let keys = call.script_keys.unwrap_or(call.keys);
         if changes > 0 || call.effects.has_deliveries() {
             let read = |key: &Key<'_>| (changes, key.bytes().into());
-            return session.reads_of_changed.extend(call.keys.iter().map(read));
+            return session.reads_of_changed.extend(keys.iter().map(read));
         }
-        for key in call.keys {
+        for key in keys {
             self.tracker().keys.add(key.shard(), key.bytes(), session.id());
         }
-        self.forget_some_keys(call.keys.len());
+        self.forget_some_keys(keys.len());
     }
 
     /// Forgets keys until there are no more than `tracking-table-max-keys`.

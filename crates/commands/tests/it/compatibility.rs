@@ -35,6 +35,10 @@ Known differences:
   meanwhile may be returned under both names or neither, as between two calls. The order of the
   elements of a collection with the encoding hashtable differs, and a small one is scanned by one
   call.
+- While a script runs longer than busy-reply-threshold, those commands are answered with BUSY that
+  need keys of the shards which it has locked; all others are served, and several scripts may run at
+  the same time. With busy-reply-all yes all commands are, as in Redis. used_memory_lua counts the
+  interpreters of all threads.
 - FUNCTION LIST and FUNCTION DUMP have the libraries in the order of their names, and functions in
   the order in which they were registered; in Redis both come in the order of a table. FUNCTION DUMP
   compresses code whatever rdbcompression says. INFO counts functions once any command has needed

@@ -30,6 +30,7 @@ mod pipeline;
 mod read_cache;
 mod redis_7_2;
 mod rewrites;
+mod script_calls;
 mod scripts;
 mod snapshots;
 mod sort;

@@ -493,3 +493,42 @@ fn a_shutdown_leaves_nothing_of_an_exec_whose_script_it_ends() {
     eval(&mut first, "while true do end", &[]);
     assert!(ends(&mut first).contains(KILLED));
 }
+
+#[test]
+fn all_commands_are_refused_while_a_script_runs_too_long_if_that_is_wished() {
+    let engine = threaded();
+    engine.config().set_busy_reply_all(true);
+    let (mut first, mut second) = (waiting(&engine), Client::new(&engine));
+    eval(&mut first, "while true do end", &[]);
+    becomes(&mut second, "PING", BUSY);
+    // What Redis allows meanwhile: a transaction can be begun, but nothing be put into it.
+    second.check("MULTI", "OK");
+    second.check("PING", BUSY);
+    let aborted =
+        "(error) EXECABORT Transaction discarded because of: BUSY Redis is busy running a script. ";
+    assert!(second.run("EXEC").starts_with(aborted));
+    second.check("FUNCTION KILL", BUSY);
+    second.check("FUNCTION STATS", BUSY);
+    second.check("SCRIPT KILL", "OK");
+    assert!(ends(&mut first).contains(KILLED));
+    becomes(&mut second, "PING", "PONG");
+}
+
+#[test]
+fn function_stats_shows_a_function_that_runs_long() {
+    let engine = threaded();
+    let (mut first, mut second) = (waiting(&engine), Client::new(&engine));
+    let library = "#!lua name=l\nredis.register_function('f', function() while true do end end)";
+    first.raw(&["FUNCTION", "LOAD", library]);
+    first.run("FCALL F 1 k v");
+    let shown = "\"running_script\", [\"name\", \"f\", \"command\", \
+                 [\"FCALL\", \"F\", \"1\", \"k\", \"v\"], \"duration_ms\", (integer) ";
+    while !second.run("FUNCTION STATS").contains(shown) {
+        std::thread::yield_now();
+    }
+    second.check("FUNCTION KILL", "OK");
+    assert!(ends(&mut first).contains(KILLED));
+    while !second.run("FUNCTION STATS").starts_with("[\"running_script\", (nil)") {
+        std::thread::yield_now();
+    }
+}

@@ -100,6 +100,9 @@ impl Eviction {
     }
 }
 
+/// Bytes of the smallest block, below which no entry is possible.
+const SMALLEST_ENTRY: u64 = 16;
+
 /// Redis's EVPOOL_SIZE.
 const POOL: usize = 16;
 
@@ -241,14 +244,15 @@ impl Keyspace {
     pub fn excess(&self) -> u64 {
         match self.eviction_limit.load(Relaxed) {
             u64::MAX => 0,
-            eviction_limit => self.heap().used().saturating_sub(eviction_limit),
+            eviction_limit => self.heap().used().max(SMALLEST_ENTRY).saturating_sub(eviction_limit),
         }
     }
 
-    /// Returns true if more is in use than `maxmemory` allows.
+    /// Returns true if more is in use than `maxmemory` allows, or if that is less than the smallest
+    /// entry takes: then it allows none.
     pub fn exceeds_maxmemory(&self) -> bool {
         let maxmemory = self.eviction().maxmemory;
-        maxmemory > 0 && self.heap().used() > maxmemory
+        maxmemory > 0 && self.heap().used().max(SMALLEST_ENTRY) > maxmemory
     }
 
     /// Deletes at most `budget` keys of one shard by the policy. The transaction comes back

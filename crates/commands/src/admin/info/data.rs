@@ -6,6 +6,27 @@ use super::{Page, human};
 use crate::host::AofFacts;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// The interpreters of all threads, and what is known of scripts and functions.
+fn scripts(page: &mut Page<'_, '_>) {
+    let engine = page.call.engine;
+    let (scripts, libraries) = (engine.scripts(), engine.libraries());
+    let (of_scripts, of_functions) =
+        (scripts.interpreters().total(), libraries.interpreters().total());
+    let (count, script_bytes) = scripts.size();
+    page.line("used_memory_lua", of_scripts);
+    page.line("used_memory_vm_eval", of_scripts);
+    page.line("used_memory_lua_human", human(of_scripts as u64));
+    page.line("used_memory_scripts_eval", script_bytes);
+    page.line("number_of_cached_scripts", count);
+    page.line("number_of_functions", libraries.functions());
+    page.line("number_of_libraries", engine.keyspace().libraries());
+    page.line("used_memory_vm_functions", of_functions);
+    page.line("used_memory_vm_total", of_scripts + of_functions);
+    page.line("used_memory_vm_total_human", human((of_scripts + of_functions) as u64));
+    page.line("used_memory_functions", libraries.bytes());
+    page.bytes("used_memory_scripts", (script_bytes + libraries.bytes()) as u64);
+}
+
 pub(super) fn memory(page: &mut Page<'_, '_>) {
     let facts = page.facts.clone();
     let heap = page.call.engine.keyspace().heap();
@@ -25,21 +46,7 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     page.line("allocator_active", facts.persistence.pool_space);
     page.line("allocator_resident", facts.rss);
     page.bytes("total_system_memory", facts.system_memory);
-    for name in ["used_memory_lua", "used_memory_vm_eval"] {
-        page.line(name, 0);
-    }
-    page.line("used_memory_lua_human", human(0));
-    let (scripts, script_bytes) = page.call.engine.scripts().size();
-    page.line("used_memory_scripts_eval", script_bytes);
-    page.line("number_of_cached_scripts", scripts);
-    page.line("number_of_functions", page.call.engine.libraries().functions());
-    page.line("number_of_libraries", page.call.engine.keyspace().libraries());
-    for name in ["used_memory_vm_functions", "used_memory_vm_total"] {
-        page.line(name, 0);
-    }
-    page.line("used_memory_vm_total_human", human(0));
-    page.line("used_memory_functions", 0);
-    page.bytes("used_memory_scripts", 0);
+    scripts(page);
     page.bytes("maxmemory", facts.max_memory);
     page.line("maxmemory_policy", &facts.policy);
     page.bytes("heap_limit", limit);
