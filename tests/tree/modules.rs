@@ -97,6 +97,7 @@ const COMMANDS: &[&str] = &[
     "running_scripts",
     "script_cache",
     "receivers",
+    "save_options",
     "host",
     "log",
     "client",
@@ -109,6 +110,7 @@ const COMMANDS: &[&str] = &[
     "cross_protocol",
     "queue",
     "request",
+    "save",
     "rewrite",
     "tracking",
     "admin",
@@ -170,6 +172,7 @@ const SERVER: &[&str] = &[
     "batch connection housekeeping worker",
     "scrub",
     "cli",
+    "save",
     "host",
     "serve",
 ];

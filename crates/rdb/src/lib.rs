@@ -3,8 +3,8 @@
 //! A [`Reader`] goes through a file record by record; a value comes out as plain [`Part`]s
 //! (elements, fields, stream entries), whatever encoding it was stored in, one part at a time. A
 //! [`Source`] is what both are read from; [`payload`] opens and seals what DUMP answers. A
-//! [`Writer`] writes what Redis 7.0 writes, byte for byte, given the encoding; a [`FileWriter`] puts
-//! values into a file.
+//! [`Writer`] writes what Redis 7.0 writes, byte for byte, given the encoding; a [`FileWriter`]
+//! puts values into a file.
 //!
 //! What is read comes from outside. Every length is checked against what follows before memory is
 //! taken for it, every packed encoding is validated as a whole before its first element is shown,

@@ -110,6 +110,8 @@ pub(crate) struct AppendOnly {
     stopping: AtomicBool,
     /// Whether the log is to be on: `appendonly`.
     wanted: AtomicBool,
+    /// A rewrite is to begin when no dump is being written any more.
+    scheduled: AtomicBool,
 }
 
 /// Between two attempts to switch the log on.
@@ -118,8 +120,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 impl AppendOnly {
     pub(crate) fn new(log: Arc<Aof>, engine: Arc<Engine>, options: Options) -> Arc<AppendOnly> {
         let stopping = AtomicBool::new(false);
-        let wanted = AtomicBool::new(true);
-        Arc::new(AppendOnly { log, engine, options, job: Mutex::default(), stopping, wanted })
+        let (wanted, scheduled) = (AtomicBool::new(true), AtomicBool::new(false));
+        let job = Mutex::default();
+        Arc::new(AppendOnly { log, engine, options, job, stopping, wanted, scheduled })
     }
 
     /// Opens what was logged so far to be read once more. The caller holds all shards, so that
@@ -165,6 +168,16 @@ impl AppendOnly {
         !self.log.is_whole()
     }
 
+    /// Whether a rewrite is under way.
+    pub(crate) fn is_rewriting(&self) -> bool {
+        self.job().began.is_some()
+    }
+
+    /// Has the log rewritten when no dump is being written any more.
+    pub(crate) fn schedule(&self) {
+        self.scheduled.store(true, Ordering::Relaxed);
+    }
+
     /// Begins a rewrite, by which a log that was switched off is switched on. The caller may hold
     /// shards: the cut is taken by the new thread.
     pub(crate) fn rewrite(self: &Arc<AppendOnly>) -> Result<(), Busy> {
@@ -208,7 +221,8 @@ impl AppendOnly {
         }
     }
 
-    /// To be called now and then: begins a rewrite when the log has grown by so much.
+    /// To be called now and then, while no dump is being written: begins a rewrite that was
+    /// scheduled, or when the log has grown by so much.
     pub(crate) fn tick(self: &Arc<AppendOnly>, growth: Growth) {
         let waits = |ended: Instant| ended.elapsed() < RETRY_AFTER;
         {
@@ -221,6 +235,10 @@ impl AppendOnly {
             if self.wanted.load(Ordering::Relaxed) {
                 let _ = self.rewrite();
             }
+            return;
+        }
+        if self.scheduled.swap(false, Ordering::Relaxed) {
+            let _ = self.rewrite();
             return;
         }
         if let Some(percent) = self.log.growth_due(growth) {
@@ -240,6 +258,7 @@ impl AppendOnly {
             current_rewrite_s: job.began.map(|began| began.elapsed().as_secs()),
             rewrite_ok: figures.last_rewrite_ok,
             rewrites: figures.rewrites,
+            rewrite_scheduled: self.scheduled.load(Ordering::Relaxed),
             rewrite_failures: figures.failed_rewrites,
             write_ok: self.log.status().is_ok(),
             size: figures.current_size,

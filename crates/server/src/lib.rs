@@ -30,6 +30,7 @@ mod pool_file;
 mod pool_lock;
 mod ports;
 mod rates;
+mod save;
 mod scrub;
 mod scrub_progress;
 mod serve;

@@ -18,10 +18,12 @@ use tokio::sync::watch;
 use crate::append_only::{self, AppendOnly};
 use crate::cli::Arguments;
 use crate::config::file::{ReadError, Reader, escape};
+use crate::config::table::SAVE_POINTS;
 use crate::config::{self, Config, Values};
 use crate::host::Server;
 use crate::listen::{self, ListenError};
 use crate::meter::Meter;
+use crate::save::Saver;
 use crate::shared::Shared;
 use crate::shutdown::Request;
 use crate::store::{self, Backend, Store, StoreError};
@@ -102,13 +104,22 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         );
         let _ = values.set(b"appendonly", &[b"no"]);
     }
+    if backend == Backend::Volatile && !values.given("save") {
+        // What is in memory only has the save points that Redis gives it.
+        let points: Vec<&[u8]> = SAVE_POINTS.split(' ').map(str::as_bytes).collect();
+        let _ = values.set(b"save", &points);
+    }
     if backend != Backend::Pmem && values.size("read-cache") > 0 {
         tracing::warn!("read-cache has no effect: {}", apply::NO_READ_CACHE);
         let _ = values.set(b"read-cache", &[b"0"]);
     }
     describe(&store, &fsync);
     let shared = build_shared_state(store, values, file)?;
-    let server = Arc::new(Server { shared: Arc::clone(&shared), append_only: OnceLock::new() });
+    let server = Arc::new(Server {
+        saver: Saver::new(Arc::clone(&shared)),
+        shared: Arc::clone(&shared),
+        append_only: OnceLock::new(),
+    });
     shared.engine.set_host(Arc::clone(&server) as Arc<dyn commands::admin::Host>);
     let of_jobs = Arc::clone(&shared);
     shared.engine.set_spawn(move |job| {
@@ -280,7 +291,7 @@ fn serve_until_shutdown(
     if !loading {
         ready(&values);
     }
-    runtime.block_on(wait(shared));
+    runtime.block_on(wait(shared, server));
     drop(runtime);
     workers.stop();
     let loads = loading && shared.log.get().is_none() && !failed.load(Ordering::Acquire);
@@ -341,6 +352,7 @@ fn load(shared: &Shared, server: &Server) -> Result<(), append_only::StartError>
     let _ = server.append_only.set(append_only);
     let _ = shared.log.set(Arc::clone(&log));
     shared.engine.set_log(log);
+    server.saver.set_unchanged();
     shared.log_opened.send_replace(true);
     shared.engine.config().set_loading(false);
     ready(&values);
@@ -348,7 +360,9 @@ fn load(shared: &Shared, server: &Server) -> Result<(), append_only::StartError>
 }
 
 fn tick(shared: &Shared, server: &Server) {
-    let Some(append_only) = server.append_only.get() else { return };
+    let append_only = server.append_only.get();
+    server.saver.tick(append_only.is_some_and(|append_only| append_only.is_rewriting()));
+    let Some(append_only) = append_only.filter(|_| !server.saver.is_busy()) else { return };
     let values = shared.config.values();
     append_only.tick(aof::Growth {
         percentage: values.size("auto-aof-rewrite-percentage"),
@@ -366,15 +380,31 @@ fn write_pid(path: &str) {
 }
 
 /// Waits for a signal or a command that ends the server.
-async fn wait(shared: &Shared) {
+async fn wait(shared: &Shared, server: &Arc<Server>) {
     let on = |kind| signal(kind).ok();
     let (mut term, mut int) = (on(SignalKind::terminate()), on(SignalKind::interrupt()));
     // Redis ignores a closed terminal.
     let _ignored = on(SignalKind::hangup());
-    tokio::select! {
-        _ = received(&mut term) => tracing::info!("Received SIGTERM scheduling shutdown..."),
-        _ = received(&mut int) => tracing::info!("Received SIGINT scheduling shutdown..."),
-        _ = shared.shutdown.asked() => tracing::info!("User requested shutdown..."),
+    loop {
+        let (signal, directive) = tokio::select! {
+            _ = received(&mut term) => ("SIGTERM", "shutdown-on-sigterm"),
+            _ = received(&mut int) => ("SIGINT", "shutdown-on-sigint"),
+            _ = shared.shutdown.asked() => {
+                tracing::info!("User requested shutdown...");
+                break;
+            }
+        };
+        tracing::info!("Received {signal} scheduling shutdown...");
+        let request = Request::of(&shared.config.values().text(directive));
+        let of_save = Arc::clone(server);
+        let save = tokio::task::spawn_blocking(move || of_save.save_before_end(request));
+        if matches!(save.await, Ok(Ok(()))) {
+            shared.shutdown.request(request);
+            break;
+        }
+        tracing::warn!(
+            "{signal} received but errors trying to shut down the server, check the logs for more information"
+        );
     }
     // Nobody has a reply of theirs: what they wrote is undone.
     shared.engine.kill_scripts();
@@ -390,6 +420,17 @@ async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
     }
 }
 
+/// Writes a dump once more if something changed after the last one, while the server was about to
+/// end. False if that failed.
+fn save_last_changes(shared: &Shared, server: &Server) -> bool {
+    let request = shared.shutdown.get().unwrap_or_default();
+    if server.saver.changes() > 0 && server.save_before_end(request).is_err() {
+        return false;
+    }
+    server.saver.stop();
+    true
+}
+
 /// Makes everything durable and closes what is open.
 fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
     let mut code = if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE };
@@ -397,6 +438,9 @@ fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
         && let Err(failure) = append_only.stop()
     {
         tracing::error!("The append only file could not be synced: {failure}");
+        code = ExitCode::FAILURE;
+    }
+    if !save_last_changes(shared, server) {
         code = ExitCode::FAILURE;
     }
     shared.engine.keyspace().resolve_losses();

@@ -199,7 +199,9 @@ fn open_pool(
     let begin = Instant::now();
     media::check(values).map_err(StoreError::Options)?;
     let region = map(pool, values)?;
-    other_stores::refuse(Served::Pool, pool, values, now_ms).map_err(StoreError::OtherStores)?;
+    let is_blank = Heap::is_blank(&region);
+    other_stores::refuse(Served::Pool { is_blank }, pool, values, now_ms)
+        .map_err(StoreError::OtherStores)?;
     let (region, media) = media::emulate(region, values).map_err(StoreError::Options)?;
     let (domain, emulated) = (region.domain(), region.emulated());
     let (heap, recovery) =

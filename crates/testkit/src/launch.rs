@@ -92,9 +92,9 @@ impl Launch {
         Launch::perdura().args(["--backend", "aof", "--appendfsync", policy])
     }
 
-    /// Perdura in memory only.
+    /// Perdura in memory only, without save points.
     pub fn perdura_volatile() -> Launch {
-        Launch::perdura().args(["--backend", "aof", "--appendonly", "no"])
+        Launch::perdura().args(["--backend", "aof", "--appendonly", "no", "--save", ""])
     }
 
     /// The system's `redis-server`, without persistence.

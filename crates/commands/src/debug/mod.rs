@@ -86,6 +86,9 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
                     "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.".into(),
                 );
             }
+            if !(2..call.args.len()).any(|at| call.is(at, "nosave")) {
+                reload::save(call, txn)?;
+            }
             reload::reload(call, txn)
         }
         (b"restart" | b"crash-and-recover", _) => {

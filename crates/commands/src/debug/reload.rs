@@ -25,6 +25,17 @@ use crate::spec::{LOG_FRAME, SELECTS};
 /// Commands between two commits.
 const COMMIT_EVERY: u64 = 1024;
 
+/// Writes a dump of what the transaction has locked.
+pub(super) fn save(call: &mut Call<'_>, txn: &Txn<'_>) -> Done {
+    let engine = call.engine;
+    match engine.host() {
+        Some(host) => {
+            host.save_locked(&mut |to, options| engine.save_locked(txn, to, options).map(drop))
+        }
+        None => Ok(()),
+    }
+}
+
 pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let mut loader = match call.engine.host() {
         Some(host) => match host.open_log()? {

@@ -5,8 +5,8 @@ use std::io::Read;
 
 use proptest::prelude::*;
 use rdb::{
-    Error, FileWriter, Kind, ListLimit, ListNodes, ListpackBuilder, Part, Reader, Record, Source, StreamId,
-    StreamLimit, StreamNodes, Usage, Writer, payload, read_value,
+    Error, FileWriter, Kind, ListLimit, ListNodes, ListpackBuilder, Part, Reader, Record, Source,
+    StreamId, StreamLimit, StreamNodes, Usage, Writer, payload, read_value,
 };
 
 const LONGEST: u64 = 16 << 20;

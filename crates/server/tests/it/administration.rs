@@ -236,10 +236,7 @@ fn what_does_not_exist_is_refused_by_name() {
     let server = start(&[]);
     let mut client = server.client();
     for (line, start) in [
-        ("SAVE", "ERR SAVE is not supported"),
-        ("BGSAVE", "ERR BGSAVE is not supported"),
         ("BGREWRITEAOF", "ERR the volatile backend has no append only file"),
-        ("SHUTDOWN SAVE", "ERR Errors trying to SHUTDOWN"),
         ("SHUTDOWN ABORT", "ERR No shutdown in progress."),
         (
             "CONFIG SET appendonly yes",

@@ -12,6 +12,7 @@ mod emulated_media;
 mod pool_file;
 mod pubsub;
 mod redis_replies;
+mod save;
 mod space;
 mod start;
 mod tracking;
