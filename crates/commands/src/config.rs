@@ -107,6 +107,11 @@ impl Config {
         Db::new(number).filter(|_| number < self.databases.load(Relaxed))
     }
 
+    /// How many databases there are (`databases`).
+    pub(crate) fn databases(&self) -> usize {
+        self.databases.load(Relaxed)
+    }
+
     /// Sets `databases`.
     pub fn set_databases(&self, count: usize) {
         self.databases.store(count, Relaxed);

@@ -4,7 +4,7 @@
 //! the outside goes through this trait; without a host (in the embedded library) they answer what
 //! the engine itself knows.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use crate::failure::Failure;
 use crate::save_options::{SaveError, SaveOptions};
@@ -41,6 +41,9 @@ pub trait Host: Send + Sync {
 
     /// Writes a dump of data that is locked, by the given function.
     fn save_locked(&self, write: &mut SaveLocked<'_>) -> Result<(), Failure>;
+
+    /// Opens the dump to be read, where it is what a start would load.
+    fn open_dump(&self) -> Result<Option<Box<dyn Read>>, Failure>;
 
     /// Starts to write a dump; with `schedule` later, where it cannot be now. Says what it did in
     /// the reply's words.

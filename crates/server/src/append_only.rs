@@ -11,13 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use aof::{Aof, Fsync, Growth, Loader, OpenError, Options, Progress};
+use aof::{Aof, Fsync, Growth, Loader, OpenError, Options, Progress, Rewritten};
 use commands::admin::AofFacts;
-use commands::{Engine, ReplayError};
+use commands::{Engine, ReplayError, RewriteLogError, SaveOptions};
 
 use crate::config::Values;
+use crate::spool;
 
-const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// How often the log says how far the loading is.
+pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Why the server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -56,12 +58,17 @@ pub(crate) fn fsync(values: &Values) -> Fsync {
 /// Loads the log into the engine, which must be empty, and opens it for appending. The caller keeps
 /// the engine in its loading state until the log is in place: nothing may be executed that is not
 /// logged.
-pub(crate) fn load(options: Options, engine: &Engine) -> Result<Aof, StartError> {
+pub(crate) fn load(
+    options: Options,
+    engine: &Engine,
+    show: &dyn Fn(Progress),
+) -> Result<Aof, StartError> {
     let mut loader = Loader::open(options).map_err(ReplayError::from)?;
     let is_new = loader.is_new();
     let started = Instant::now();
     let mut last = started;
     engine.replay(&mut loader, &mut |progress| {
+        show(progress);
         if last.elapsed() >= REPORT_EVERY {
             last = Instant::now();
             report(progress, started.elapsed());
@@ -106,6 +113,8 @@ pub(crate) struct AppendOnly {
     log: Arc<Aof>,
     engine: Arc<Engine>,
     options: Options,
+    /// The configuration, for what counts when a rewrite begins.
+    values: Box<dyn Fn() -> Values + Send + Sync>,
     job: Mutex<Job>,
     stopping: AtomicBool,
     /// Whether the log is to be on: `appendonly`.
@@ -118,11 +127,17 @@ pub(crate) struct AppendOnly {
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl AppendOnly {
-    pub(crate) fn new(log: Arc<Aof>, engine: Arc<Engine>, options: Options) -> Arc<AppendOnly> {
+    pub(crate) fn new(
+        log: Arc<Aof>,
+        engine: Arc<Engine>,
+        options: Options,
+        values: impl Fn() -> Values + Send + Sync + 'static,
+    ) -> Arc<AppendOnly> {
         let stopping = AtomicBool::new(false);
         let (wanted, scheduled) = (AtomicBool::new(true), AtomicBool::new(false));
         let job = Mutex::default();
-        Arc::new(AppendOnly { log, engine, options, job, stopping, wanted, scheduled })
+        let values = Box::new(values);
+        Arc::new(AppendOnly { log, engine, options, values, job, stopping, wanted, scheduled })
     }
 
     /// Opens what was logged so far to be read once more. The caller holds all shards, so that
@@ -202,7 +217,7 @@ impl AppendOnly {
         tracing::info!("Background append only file rewriting started");
         let go_on = || !self.stopping.load(Ordering::Relaxed);
         let revives = self.log.is_off() && self.wanted.load(Ordering::Relaxed);
-        match self.engine.rewrite_log(&self.log, revives, &go_on) {
+        match self.write_base(revives, &go_on) {
             Ok(Some(done)) => tracing::info!(
                 "Background AOF rewrite finished successfully: base of {} bytes, {} bytes in all",
                 done.base,
@@ -219,6 +234,28 @@ impl AppendOnly {
             // Switched off once more while it was switched on.
             let _ = self.log.switch_off();
         }
+    }
+
+    /// Writes a new base: a dump, unless `aof-use-rdb-preamble no` asks for commands.
+    fn write_base(
+        &self,
+        revives: bool,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Rewritten>, RewriteLogError> {
+        let values = (self.values)();
+        if !values.yes("aof-use-rdb-preamble") {
+            return self.engine.rewrite_log(&self.log, revives, go_on, None);
+        }
+        let folder = self.options.dir.join(&self.options.dirname);
+        let dump = SaveOptions {
+            compresses: values.yes("rdbcompression"),
+            has_checksum: values.yes("rdbchecksum"),
+            is_base: true,
+            backend: "aof",
+            spool: &|| spool::make(&folder.join("spool-rewriteaof")),
+            go_on: &|_| go_on(),
+        };
+        self.engine.rewrite_log(&self.log, revives, go_on, Some(&dump))
     }
 
     /// To be called now and then, while no dump is being written: begins a rewrite that was

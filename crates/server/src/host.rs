@@ -1,5 +1,7 @@
 //! The server as administrative commands see it: configuration, counters, the append-only file.
 
+use std::fs::File;
+use std::io::{BufReader, Read};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,7 +16,7 @@ use crate::save::{self, Saver};
 use crate::shared::Shared;
 use crate::shutdown::Request;
 use crate::store::Backend;
-use crate::{apply, machine};
+use crate::{apply, machine, other_stores};
 
 /// What commands ask and tell the server through.
 pub(crate) struct Server {
@@ -168,6 +170,21 @@ impl Host for Server {
         written(self.saver.save_locked(write))
     }
 
+    fn open_dump(&self) -> Result<Option<Box<dyn Read>>, Failure> {
+        if self.shared.store.backend != Backend::Volatile {
+            return Ok(None);
+        }
+        let path = other_stores::dump(&self.shared.config.values());
+        match File::open(&path) {
+            Ok(file) => Ok(Some(Box::new(BufReader::with_capacity(1 << 20, file)))),
+            Err(error) => Err(Failure::text(format!(
+                "ERR Error trying to load the RDB dump ({}): {}, check server logs.",
+                path.display(),
+                crate::text::os_error(&error)
+            ))),
+        }
+    }
+
     fn save_in_background(&self, schedule: bool) -> Result<String, Failure> {
         if self.saver.is_busy() {
             return Err(SAVING.into());
@@ -294,12 +311,18 @@ impl Server {
             ),
             rdb: self.saver.facts(),
             aof: self.append_only.get().map(|append_only| append_only.facts()),
-            loading: None,
+            loading: self.shared.loading.facts(self.shared.engine.clock().unix_ms()),
         }
     }
 
     /// Whether the data should have an append-only file.
     pub(crate) fn is_logged(&self) -> bool {
         self.shared.store.backend == Backend::Aof
+    }
+
+    /// Whether there is something to load before anybody is served.
+    pub(crate) fn has_to_load(&self) -> bool {
+        let dump = || other_stores::dump(&self.shared.config.values()).exists();
+        self.is_logged() || self.shared.store.backend == Backend::Volatile && dump()
     }
 }

@@ -47,7 +47,7 @@ struct Holding {
 const SERVE_POOL: &str = "--backend pmem with the --domain that it had (process: survives the end of the process; \
      msync: power loss too, with a sync for each write)";
 const SERVE_LOG: &str = "--backend aof";
-const SERVE_DUMP: &str = "redis-server, whose AOF without aof-use-rdb-preamble can be taken over, since RDB files are not supported";
+const SERVE_DUMP: &str = "--backend aof --appendonly no, or redis-server";
 
 /// Other stores hold data.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ pub(crate) fn refuse(
     }
     let dump = dump(values);
     if dump.exists() && !is_copy(served, &dump, &log) {
-        let what = format!("{} is data that Redis saved", dump.display());
+        let what = format!("{} is data that was saved", dump.display());
         others.push(Holding { what, serve: SERVE_DUMP });
     }
     if others.is_empty() {
@@ -123,7 +123,8 @@ fn is_copy(served: Served, dump: &Path, log: &aof::Options) -> bool {
     match served {
         Served::Pool { is_blank } => !is_blank && saved_of(dump).is_some_and(|of| of == b"pmem"),
         Served::Log => log_holds(log).is_some() && saved_of(dump).is_some_and(|of| of == b"aof"),
-        Served::Memory => false,
+        // It is what is loaded.
+        Served::Memory => true,
     }
 }
 

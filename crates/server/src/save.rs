@@ -5,7 +5,7 @@
 //! its own, one at a time; SAVE runs on the thread of its client, and others are served meanwhile.
 //! A snapshot is also what a rewrite of the append-only file reads, so one of the two waits.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -14,13 +14,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use commands::admin::{RdbFacts, SaveLocked};
-use commands::{SaveError, SaveOptions, Spool};
+use commands::{SaveError, SaveOptions};
 use keyspace::Db;
 
 use crate::config::Values;
 use crate::housekeeping::contained;
 use crate::other_stores;
 use crate::shared::Shared;
+use crate::spool;
 
 /// After a save that failed, the next one by itself is tried this much later.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -190,7 +191,7 @@ impl Saver {
             has_checksum: values.yes("rdbchecksum"),
             is_base: false,
             backend: self.shared.store.backend_name(),
-            spool: &|| spool(&spool_path),
+            spool: &|| spool::make(&spool_path),
             go_on: &go_on,
         };
         let mut changes = 0;
@@ -284,7 +285,8 @@ impl Saver {
             saves: state.saves,
             keys: state.began.map_or(0, |_| self.keys.load(Relaxed)),
             total: state.began.map_or(0, |_| state.total),
-            ..RdbFacts::default()
+            loaded: self.shared.loading.keys.load(Relaxed),
+            expired: self.shared.loading.expired.load(Relaxed),
         }
     }
 
@@ -307,14 +309,6 @@ impl Saver {
 fn next_to(path: &Path, prefix: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{prefix}{name}"))
-}
-
-/// A file without a name, for a part of a large value.
-pub(crate) fn spool(path: &Path) -> io::Result<Box<dyn Spool>> {
-    let mut options = OpenOptions::new();
-    let file = options.read(true).write(true).create(true).truncate(true).open(path)?;
-    std::fs::remove_file(path)?;
-    Ok(Box::new(file))
 }
 
 /// Writes a file in the place of another, which stays until the new one is durable.

@@ -28,7 +28,7 @@ use crate::shared::Shared;
 use crate::shutdown::Request;
 use crate::store::{self, Backend, Store, StoreError};
 use crate::worker::Workers;
-use crate::{apply, housekeeping, machine, scrub};
+use crate::{apply, housekeeping, machine, other_stores, scrub};
 
 /// Why the server does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +51,15 @@ pub enum ServeError {
         /// The answer.
         source: std::io::Error,
     },
+}
+
+/// Why the data is not loaded.
+#[derive(Debug, thiserror::Error)]
+enum LoadingError {
+    #[error(transparent)]
+    Log(#[from] append_only::StartError),
+    #[error("Fatal error loading the DB: {}: {why}. Exiting.", path.display())]
+    Dump { path: std::path::PathBuf, why: String },
 }
 
 fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> ServeError {
@@ -251,6 +260,7 @@ fn build_shared_state(
         active_expire: AtomicBool::new(true),
         cron: AtomicBool::new(true),
         shutdown: Default::default(),
+        loading: Default::default(),
         ports: Default::default(),
         store: store.report,
         log: OnceLock::new(),
@@ -269,7 +279,7 @@ fn serve_until_shutdown(
     server: &Arc<Server>,
 ) -> Result<ExitCode, ServeError> {
     let values = shared.config.values();
-    let loading = server.is_logged();
+    let loading = server.has_to_load();
     shared.engine.config().set_loading(loading);
     let runtime = Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(system("No runtime"))?;
@@ -294,7 +304,7 @@ fn serve_until_shutdown(
     runtime.block_on(wait(shared, server));
     drop(runtime);
     workers.stop();
-    let loads = loading && shared.log.get().is_none() && !failed.load(Ordering::Acquire);
+    let loads = loading && shared.engine.config().loading() && !failed.load(Ordering::Acquire);
     if loads && !housekeeping.is_finished() {
         // Nothing was written yet, and nobody waits for the rest of the log.
         tracing::info!("Perdura was still loading, bye bye...");
@@ -344,18 +354,71 @@ fn spawn_scrub(shared: &Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("scrub".into()).spawn(move || scrub::run(&shared))
 }
 
-fn load(shared: &Shared, server: &Server) -> Result<(), append_only::StartError> {
+fn load(shared: &Arc<Shared>, server: &Server) -> Result<(), LoadingError> {
     let values = shared.config.values();
-    let options = append_only::options(&values);
-    let log = Arc::new(append_only::load(options.clone(), &shared.engine)?);
-    let append_only = AppendOnly::new(Arc::clone(&log), Arc::clone(&shared.engine), options);
+    shared.loading.begin(shared.engine.clock().unix_ms());
+    if server.is_logged() {
+        load_log(shared, server, &values)?;
+    } else {
+        load_dump(shared, &values)?;
+    }
+    server.saver.set_unchanged();
+    shared.engine.config().set_loading(false);
+    ready(&values);
+    Ok(())
+}
+
+fn load_log(
+    shared: &Arc<Shared>,
+    server: &Server,
+    values: &Values,
+) -> Result<(), append_only::StartError> {
+    let options = append_only::options(values);
+    let show = |progress: aof::Progress| shared.loading.show(progress.done, progress.total);
+    let log = Arc::new(append_only::load(options.clone(), &shared.engine, &show)?);
+    let of_values = Arc::clone(shared);
+    let engine = Arc::clone(&shared.engine);
+    let append_only =
+        AppendOnly::new(Arc::clone(&log), engine, options, move || of_values.config.values());
     let _ = server.append_only.set(append_only);
     let _ = shared.log.set(Arc::clone(&log));
     shared.engine.set_log(log);
-    server.saver.set_unchanged();
     shared.log_opened.send_replace(true);
-    shared.engine.config().set_loading(false);
-    ready(&values);
+    Ok(())
+}
+
+/// Loads the dump into memory, as Redis does without an append-only file.
+fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
+    let path = other_stores::dump(values);
+    let failed = |why: String| LoadingError::Dump { path: path.clone(), why };
+    let opened = std::fs::File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
+    let (total, file) = opened.map_err(|error| failed(crate::text::os_error(&error)))?;
+    let started = std::time::Instant::now();
+    let mut last = started;
+    let mut options = commands::LoadOptions {
+        verifies: values.yes("rdbchecksum"),
+        keeps_expired: false,
+        report: &mut |loaded| {
+            shared.loading.show(loaded.bytes, total);
+            if last.elapsed() >= append_only::REPORT_EVERY {
+                last = std::time::Instant::now();
+                let share = loaded.bytes as f64 * 100.0 / total.max(1) as f64;
+                tracing::info!("Loading the RDB file: {share:.1} % ({} keys)", loaded.keys);
+            }
+        },
+    };
+    let file = std::io::BufReader::with_capacity(1 << 20, file);
+    let loaded = shared.engine.load_dump(file, &mut options);
+    let loaded = loaded.map_err(|error| failed(error.to_string()))?;
+    shared.loading.keys.store(loaded.keys, Ordering::Relaxed);
+    shared.loading.expired.store(loaded.expired, Ordering::Relaxed);
+    tracing::info!(
+        "Done loading RDB, keys loaded: {}, keys expired: {}, empty keys skipped: {}.",
+        loaded.keys,
+        loaded.expired,
+        loaded.empty
+    );
+    tracing::info!("DB loaded from disk: {:.3} seconds", started.elapsed().as_secs_f64());
     Ok(())
 }
 

@@ -116,7 +116,9 @@ impl Report {
             (Backend::Pmem, _) => {
                 "survives a process crash only, not power loss nor a crash of the system"
             }
-            (Backend::Volatile, _) => "nothing survives the end of the process",
+            (Backend::Volatile, _) => {
+                "only what was saved in an RDB file survives the end of the process"
+            }
             (Backend::Aof, _) => match fsync {
                 "always" => {
                     "a write is synced to the log when its reply leaves: survives power loss"

@@ -78,7 +78,7 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         (b"listpack", 3) => packed(call, txn),
         (b"quicklist", 3 | 4) => list(call, txn),
         (b"replybuffer", 4) => reply_buffer(call),
-        (b"loadaof", 2) => reload::reload(call, txn),
+        (b"loadaof", 2) => reload::load_log(call, txn),
         (b"reload", 2..) => {
             let known = ["merge", "noflush", "nosave"];
             if !(2..call.args.len()).all(|at| known.iter().any(|name| call.is(at, name))) {

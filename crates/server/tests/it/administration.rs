@@ -224,7 +224,10 @@ fn information_has_its_sections() {
     assert_eq!(client.info("errorstats")["errorstat_ERR"], "count=1");
     assert!(client.info("commandstats")["cmdstat_set"].starts_with("calls=1,usec="));
     assert_eq!(client.info("persistence")["backend"], "volatile");
-    assert_eq!(client.info("persistence")["durability"], "nothing survives the end of the process");
+    assert_eq!(
+        client.info("persistence")["durability"],
+        "only what was saved in an RDB file survives the end of the process"
+    );
     assert!(!client.info("").contains_key("cmdstat_set"));
     assert!(client.info("everything").contains_key("cmdstat_set"));
     client.check("CONFIG RESETSTAT", "OK");
