@@ -40,15 +40,15 @@ pub(super) fn save(call: &mut Call<'_>, txn: &Txn<'_>) -> Done {
 }
 
 /// From where the data comes back.
-enum From {
-    Log(Loader),
+enum Origin {
+    Log(Box<Loader>),
     Dump(Box<dyn Read>),
 }
 
 /// DEBUG RELOAD: from the dump where nothing else has the data.
 pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     match call.engine.host().map(|host| host.open_dump()) {
-        Some(Ok(Some(dump))) => reload_from(call, txn, From::Dump(dump)),
+        Some(Ok(Some(dump))) => reload_from(call, txn, Origin::Dump(dump)),
         Some(Err(failure)) => Err(failure),
         _ => load_log(call, txn),
     }
@@ -58,7 +58,7 @@ pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 pub(super) fn load_log(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     match call.engine.host() {
         Some(host) => match host.open_log()? {
-            Some(loader) => reload_from(call, txn, From::Log(loader)),
+            Some(loader) => reload_from(call, txn, Origin::Log(Box::new(loader))),
             None => {
                 host.log("DEBUG LOADAOF: the data is in the pool, and is served from there");
                 call.out.ok();
@@ -69,7 +69,7 @@ pub(super) fn load_log(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
 }
 
-fn reload_from(call: &mut Call<'_>, txn: &mut Txn<'_>, from: From) -> Done {
+fn reload_from(call: &mut Call<'_>, txn: &mut Txn<'_>, from: Origin) -> Done {
     // What expired since was there when the log's commands found it.
     txn.set_now(0);
     for db in Db::all() {
@@ -81,8 +81,8 @@ fn reload_from(call: &mut Call<'_>, txn: &mut Txn<'_>, from: From) -> Done {
     call.engine.notify_trackers_of_flush(call.session);
     let mut session = call.engine.connect_replay();
     let done = match from {
-        From::Log(mut loader) => load(call, &mut session, &mut loader, txn),
-        From::Dump(dump) => load_dump(call, &mut session, dump, txn),
+        Origin::Log(mut loader) => load(call, &mut session, &mut loader, txn),
+        Origin::Dump(dump) => load_dump(call, &mut session, dump, txn),
     };
     call.engine.disconnect(&mut session);
     if let Err(failure) = done {
