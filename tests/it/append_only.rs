@@ -227,20 +227,6 @@ fn a_damaged_log_is_refused() {
 }
 
 #[test]
-fn an_rdb_base_is_refused_by_name() {
-    let launch = Launch::redis().args(["--appendonly", "yes", "--aof-use-rdb-preamble", "yes"]);
-    let mut server = launch.start();
-    let mut client = server.client();
-    client.check("SET key value", "OK");
-    rewrite(&mut client);
-    assert!(server.terminate().success());
-    let ended = perdura().run_to_end_in(server.folder());
-    assert!(!ended.status.success(), "{}", ended.log);
-    assert!(ended.log.contains("RDB"), "{}", ended.log);
-    assert!(ended.log.contains("aof-use-rdb-preamble"), "the way out is not named:\n{}", ended.log);
-}
-
-#[test]
 fn a_key_that_expired_is_gone_after_a_restart() {
     let mut server = perdura().start();
     let mut client = server.client();

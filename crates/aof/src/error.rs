@@ -96,15 +96,6 @@ pub enum LoadError {
         /// Why.
         source: io::Error,
     },
-    /// The base is in the RDB format.
-    #[error(
-        "The append only file {file} is an RDB base: RDB base files are not supported yet. Let the \
-         server that wrote it rewrite the AOF with aof-use-rdb-preamble no"
-    )]
-    RdbBase {
-        /// Its name.
-        file: String,
-    },
     /// Something that is not a command.
     #[error(
         "Bad file format reading the append only file {file}: make a backup of your AOF file, then \

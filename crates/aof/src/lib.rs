@@ -49,7 +49,7 @@ pub use error::{Failure, LoadError, ManifestError, OpenError, Operation, Rewrite
 #[cfg(feature = "sim")]
 pub use fault_points::FaultPoint;
 pub use growth::Growth;
-pub use load::{Entry, Loaded, Loader, Progress};
+pub use load::{Dump, Entry, Loaded, Loader, Progress};
 pub use log::{Aof, Figures};
 pub use manifest::{Kind, Listed, Manifest};
 pub use options::{Fsync, Now, Options};

@@ -9,7 +9,7 @@
 //! there, not by what a length claims.
 
 use std::collections::VecDeque;
-use std::io::Read;
+use std::io::{self, Read};
 
 use crate::error::{LoadError, OpenError};
 use crate::log::Aof;
@@ -23,8 +23,41 @@ const WINDOW: usize = 1 << 20;
 pub enum Entry<'a> {
     /// A file begins: database 0 is selected, no transaction is open.
     File(&'a str),
+    /// A dump, with which a file may begin. It is to be read to its end; commands may follow.
+    Dump(Dump<'a>),
     /// A command.
     Command(Command<'a>),
+}
+
+/// A dump in the log.
+pub struct Dump<'a> {
+    reading: &'a mut Reading,
+    progress: &'a mut Progress,
+}
+
+impl Dump<'_> {
+    /// Returns how far the loading is.
+    pub fn progress(&self) -> Progress {
+        *self.progress
+    }
+}
+
+impl Read for Dump<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let reading = &mut *self.reading;
+        if reading.at == reading.window.len() && !reading.at_end {
+            reading.fill(1).map_err(|error| match error {
+                LoadError::Read { source, .. } => source,
+                error => io::Error::other(error.to_string()),
+            })?;
+        }
+        let rest = &reading.window[reading.at..];
+        let len = rest.len().min(into.len());
+        into[..len].copy_from_slice(&rest[..len]);
+        reading.advance(len);
+        self.progress.done += len as u64;
+        Ok(len)
+    }
 }
 
 /// How far the loading is.
@@ -71,10 +104,13 @@ struct Reading {
     at_end: bool,
     /// Where the open MULTI is.
     multi: Option<u64>,
+    /// A dump is to be read before the first command.
+    begins_with_dump: bool,
 }
 
 enum Step {
     Command { start: usize },
+    Dump,
     FileBegins,
     End,
 }
@@ -138,7 +174,10 @@ impl Loader {
     #[expect(clippy::should_implement_trait, reason = "the entry borrows the loader's window")]
     pub fn next(&mut self) -> Result<Option<Entry<'_>>, LoadError> {
         let step = self.step()?;
-        Ok(match (step, &self.current) {
+        Ok(match (step, &mut self.current) {
+            (Step::Dump, Some(reading)) => {
+                Some(Entry::Dump(Dump { reading, progress: &mut self.progress }))
+            }
             (Step::FileBegins, Some(reading)) => Some(Entry::File(&reading.name)),
             (Step::Command { start }, Some(reading)) => {
                 Some(Entry::Command(self.parser.command(&reading.window[start..])))
@@ -157,6 +196,9 @@ impl Loader {
                 self.current = Some(Reading::open(&self.options, listed.file)?);
                 return Ok(Step::FileBegins);
             };
+            if std::mem::take(&mut reading.begins_with_dump) {
+                return Ok(Step::Dump);
+            }
             let start = reading.at;
             let len = match self.parser.parse(&reading.window[start..]) {
                 Parsed::Command(len) => {
@@ -253,13 +295,20 @@ impl Reading {
         let file = options.storage.read(&options.path(&name));
         let file = file.map_err(|source| LoadError::Open { file: name.clone(), source })?;
         let window = Vec::with_capacity(WINDOW);
-        let mut reading =
-            Reading { name, file, window, at: 0, offset: 0, at_end: false, multi: None };
+        let mut reading = Reading {
+            name,
+            file,
+            window,
+            at: 0,
+            offset: 0,
+            at_end: false,
+            multi: None,
+            begins_with_dump: false,
+        };
         reading.fill(1)?;
-        match reading.window.starts_with(b"REDIS") {
-            true => Err(LoadError::RdbBase { file: reading.name }),
-            false => Ok(reading),
-        }
+        let begins = |magic: &[u8]| reading.window.starts_with(magic);
+        reading.begins_with_dump = begins(b"REDIS") || begins(b"VALKEY");
+        Ok(reading)
     }
 
     fn advance(&mut self, len: usize) {

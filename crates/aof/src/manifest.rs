@@ -124,10 +124,11 @@ impl Manifest {
         base.chain(self.increments.iter().map(|listed| (Kind::Increment, listed.clone()))).collect()
     }
 
-    /// Lists a new base; the one before becomes history.
-    pub(crate) fn add_base(&mut self, options: &Options) -> Listed {
-        let listed =
-            self.unused(self.base_seq, |seq| format!("{}.{seq}.base.aof", options.filename));
+    /// Lists a new base, a dump or commands; the one before becomes history.
+    pub(crate) fn add_base(&mut self, options: &Options, is_dump: bool) -> Listed {
+        let form = if is_dump { "rdb" } else { "aof" };
+        let name = |seq| format!("{}.{seq}.base.{form}", options.filename);
+        let listed = self.unused(self.base_seq, name);
         self.base_seq = listed.seq;
         self.history.extend(self.base.replace(listed.clone()));
         listed
@@ -248,7 +249,7 @@ mod tests {
         assert_eq!(manifest.add_increment(&options).file, "appendonly.aof.5.incr.aof");
         manifest.history.push(Listed { file: "appendonly.aof.6.incr.aof".to_owned(), seq: 6 });
         assert_eq!(manifest.add_increment(&options).file, "appendonly.aof.7.incr.aof");
-        assert_eq!(manifest.add_base(&options).file, "appendonly.aof.3.base.aof");
+        assert_eq!(manifest.add_base(&options, false).file, "appendonly.aof.3.base.aof");
         manifest.retire_increments();
         assert_eq!(manifest.increments.len(), 1);
         assert_eq!(manifest.history.len(), 6);

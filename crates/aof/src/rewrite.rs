@@ -54,6 +54,8 @@ pub struct Rewrite {
     written: u64,
     synced: u64,
     db: Option<u32>,
+    /// The base is a dump.
+    is_dump: bool,
     /// It switches the log on again.
     revives: bool,
     finished: bool,
@@ -94,6 +96,7 @@ impl Rewrite {
                 written: 0,
                 synced: 0,
                 db: None,
+                is_dump: false,
                 revives,
                 finished: false,
             }),
@@ -122,6 +125,16 @@ impl Rewrite {
             self.db = Some(db);
         }
         encode(&mut self.pending, words);
+        match self.pending.len() < CHUNK {
+            true => Ok(()),
+            false => self.write_pending(),
+        }
+    }
+
+    /// Writes bytes of a dump, which the base is then.
+    pub fn write_dump(&mut self, bytes: &[u8]) -> Result<(), RewriteError> {
+        self.is_dump = true;
+        self.pending.extend_from_slice(bytes);
         match self.pending.len() < CHUNK {
             true => Ok(()),
             false => self.write_pending(),
@@ -176,7 +189,7 @@ impl Rewrite {
             return Err(RewriteError::NotCut);
         }
         let mut manifest = writer.manifest.clone();
-        let base = manifest.add_base(&shared.options);
+        let base = manifest.add_base(&shared.options, self.is_dump);
         manifest.retire_increments();
         let options = &shared.options;
         let from = options.path(&self.base_name);

@@ -45,7 +45,7 @@ impl Writer {
     ) -> Result<Writer, OpenError> {
         options.make_folder()?;
         if manifest.is_empty() {
-            let base = manifest.add_base(options);
+            let base = manifest.add_base(options, false);
             options
                 .make_file(&base.file)?
                 .sync()

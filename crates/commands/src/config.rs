@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 
-use crate::failure::{Failure, NO_REPLICAS};
+use crate::failure::{Failure, NO_REPLICAS, SAVE_FAILED};
 use keyspace::{Db, Limits, NodeLimits, StreamLimits};
 
 /// Settings read by commands.
@@ -17,6 +17,7 @@ pub struct Config {
     loading: AtomicBool,
     refuses_writes: AtomicBool,
     lacks_replicas: AtomicBool,
+    save_failed: AtomicBool,
     /// Why no write is taken for now, for the server's own reasons; empty: none.
     writes_refused: RwLock<String>,
     databases: AtomicUsize,
@@ -66,6 +67,7 @@ impl Default for Config {
             loading: AtomicBool::new(false),
             refuses_writes: AtomicBool::new(false),
             lacks_replicas: AtomicBool::new(false),
+            save_failed: AtomicBool::new(false),
             writes_refused: RwLock::default(),
             databases: AtomicUsize::new(keyspace::DATABASES),
             hash: Threshold::new(Limits { entries: 512, value: 64 }),
@@ -107,6 +109,11 @@ impl Config {
     /// Returns the database of this number, if there are this many (`databases`).
     pub fn database(&self, number: usize) -> Option<Db> {
         Db::new(number).filter(|_| number < self.databases.load(Relaxed))
+    }
+
+    /// Returns how many databases there are (`databases`).
+    pub(crate) fn databases(&self) -> usize {
+        self.databases.load(Relaxed)
     }
 
     /// Sets `databases`.
@@ -262,6 +269,7 @@ impl Config {
     #[cold]
     pub(crate) fn why_writes_are_refused(&self) -> Failure {
         match self.writes_refused() {
+            _ if self.save_failed() => SAVE_FAILED.into(),
             why if why.is_empty() => NO_REPLICAS.into(),
             why => Failure::text(format!("MISCONF {why}")),
         }
@@ -278,6 +286,17 @@ impl Config {
         self.set_refuses_writes(&self.writes_refused());
     }
 
+    /// Returns true if writes are refused since the last save failed.
+    pub(crate) fn save_failed(&self) -> bool {
+        self.save_failed.load(Relaxed)
+    }
+
+    /// Sets whether writes are refused since the last save failed.
+    pub fn set_save_failed(&self, yes: bool) {
+        self.save_failed.store(yes, Relaxed);
+        self.set_refuses_writes(&self.writes_refused());
+    }
+
     /// Sets why the server refuses writes for now; empty: it takes them.
     pub fn set_writes_refused(&self, why: &str) {
         *self.writes_refused.write().unwrap_or_else(PoisonError::into_inner) = why.to_owned();
@@ -285,7 +304,8 @@ impl Config {
     }
 
     fn set_refuses_writes(&self, why: &str) {
-        self.refuses_writes.store(!why.is_empty() || self.lacks_replicas.load(Relaxed), Relaxed);
+        let refuses = !why.is_empty() || self.lacks_replicas.load(Relaxed) || self.save_failed();
+        self.refuses_writes.store(refuses, Relaxed);
     }
 
     /// Returns true if data is being loaded, so that most commands are refused.

@@ -50,6 +50,8 @@ pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
 pub(crate) const SAME_OBJECT: &str = "ERR source and destination objects are the same";
 /// The command log could not be written; the operating system's words follow.
 pub(crate) const LOG_FAILED: &str = "MISCONF Errors writing to the AOF file: ";
+/// The last save failed, and writes are to stop then.
+pub(crate) const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
 /// Fewer replicas than a write has to reach.
 pub(crate) const NO_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 /// The heap could not make a transaction durable.

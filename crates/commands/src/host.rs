@@ -4,7 +4,13 @@
 //! the outside goes through this trait; without a host (in the embedded library) they answer what
 //! the engine itself knows.
 
+use std::io::{Read, Write};
+
 use crate::failure::Failure;
+use crate::save_options::{SaveError, SaveOptions};
+
+/// Writes a dump of data that the caller has locked.
+pub type SaveLocked<'s> = dyn FnMut(&mut dyn Write, &SaveOptions<'_>) -> Result<(), SaveError> + 's;
 
 /// The server, as commands see it.
 pub trait Host: Send + Sync {
@@ -29,6 +35,23 @@ pub trait Host: Send + Sync {
 
     /// Starts a rewrite of the command log; says what it did in the reply's words.
     fn rewrite_log(&self) -> Result<String, Failure>;
+
+    /// Writes a dump, and waits for it.
+    fn save(&self) -> Result<(), Failure>;
+
+    /// Writes a dump of data that is locked, by the given function.
+    fn save_locked(&self, write: &mut SaveLocked<'_>) -> Result<(), Failure>;
+
+    /// Opens the dump to be read, where it is what a start would load.
+    fn open_dump(&self) -> Result<Option<Box<dyn Read>>, Failure>;
+
+    /// Starts to write a dump; with `schedule` later, where it cannot be now. Says what it did in
+    /// the reply's words.
+    fn save_in_background(&self, schedule: bool) -> Result<String, Failure>;
+
+    /// Does what can fail before the server ends: a last dump, where one is wanted (`save` or
+    /// `nosave`, or else where there are save points). With `force` no failure counts.
+    fn prepare_shutdown(&self, save: bool, nosave: bool, force: bool) -> Result<(), Failure>;
 
     /// Opens the command log, all of it synced, to be read once more; nothing where the data needs
     /// none. The caller holds all shards.
@@ -149,8 +172,50 @@ pub struct Persistence {
     pub streamed: u64,
     /// The scrub.
     pub scrub: ScrubFacts,
+    /// The dump.
+    pub rdb: RdbFacts,
     /// The append-only file, if there is one.
     pub aof: Option<AofFacts>,
+    /// What is being loaded, while it is.
+    pub loading: Option<LoadingFacts>,
+}
+
+/// What is read at the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadingFacts {
+    /// When that began, in unix seconds.
+    pub started_s: u64,
+    /// Bytes of it.
+    pub total: u64,
+    /// Bytes that were read.
+    pub loaded: u64,
+    /// Seconds that it took so far.
+    pub elapsed_s: u64,
+}
+
+/// The dumps.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RdbFacts {
+    /// Changes that no dump has.
+    pub changes: u64,
+    /// A dump is being written.
+    pub saving: bool,
+    /// The last one failed.
+    pub failed: bool,
+    /// Seconds that the last one took.
+    pub last_s: Option<u64>,
+    /// Seconds since the current one began.
+    pub current_s: Option<u64>,
+    /// Dumps since the start.
+    pub saves: u64,
+    /// Keys of the current one that were written.
+    pub keys: u64,
+    /// Keys that it will have.
+    pub total: u64,
+    /// Keys that were loaded from the dump at the start.
+    pub loaded: u64,
+    /// Keys of it that had expired.
+    pub expired: u64,
 }
 
 /// The thread that looks for damage.
@@ -189,6 +254,8 @@ pub struct AofFacts {
     pub rewrite_ok: bool,
     /// Rewrites since the start.
     pub rewrites: u64,
+    /// A rewrite will begin when the dump that is being written is complete.
+    pub rewrite_scheduled: bool,
     /// Rewrites in a row that failed.
     pub rewrite_failures: u64,
     /// Writes and syncs go well.

@@ -5,10 +5,11 @@
 //! skipped, as in Redis, except where the heap has no space: then the data would not be what the
 //! log says.
 
-use aof::{Entry, LoadError, Loader, Progress};
+use aof::{Dump, Entry, LoadError, Loader, Progress};
 use resp::{Protocol, Writer};
 
 use crate::engine::Engine;
+use crate::load::{LoadDumpError, LoadOptions};
 use crate::session::Session;
 use crate::table::Lookup;
 
@@ -29,6 +30,14 @@ pub enum ReplayError {
         command: String,
         /// The file.
         file: String,
+    },
+    /// The dump with which a file begins cannot be loaded.
+    #[error("Error reading the RDB base of the append only file {file}: {error}")]
+    Dump {
+        /// The file.
+        file: String,
+        /// Why.
+        error: LoadDumpError,
     },
     /// The data does not fit.
     #[error("no free memory for the data of the append only file {file}: {text}")]
@@ -62,6 +71,10 @@ impl Engine {
                     self.disconnect(&mut session);
                     session = self.connect_replay();
                 }
+                Some(Entry::Dump(dump)) => {
+                    self.replay_dump(dump, report)
+                        .map_err(|error| ReplayError::Dump { file: file.clone(), error })?;
+                }
                 Some(Entry::Command(command)) => {
                     let mut buffer = reuse(words);
                     buffer.extend(command.words());
@@ -73,6 +86,20 @@ impl Engine {
         self.disconnect(&mut session);
         report(loader.progress());
         Ok(())
+    }
+
+    fn replay_dump(
+        &self,
+        dump: Dump<'_>,
+        report: &mut dyn FnMut(Progress),
+    ) -> Result<(), LoadDumpError> {
+        let Progress { done, total } = dump.progress();
+        let mut options = LoadOptions {
+            verifies: true,
+            keeps_expired: true,
+            report: &mut |loaded| report(Progress { done: done + loaded.bytes, total }),
+        };
+        self.load_dump(dump, &mut options).map(drop)
     }
 
     fn replay_one(

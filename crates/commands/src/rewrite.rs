@@ -5,11 +5,14 @@
 //! the server's work, with locks held for a bounded number of keys. This may take long: run it on a
 //! thread of its own.
 
+use std::io::{self, Write};
+
 use aof::{Aof, RewriteError, Rewritten};
 use keyspace::{Content, Item, SnapshotLost, StreamId, StreamPart, TimedField, Type};
 
 use crate::engine::Engine;
 use crate::log::CommandLog;
+use crate::save_options::{SaveError, SaveOptions};
 
 /// Why a log was not rewritten; it goes on as it was.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +21,9 @@ pub enum RewriteLogError {
     /// The log's part of it failed.
     #[error(transparent)]
     Log(#[from] RewriteError),
+    /// The dump that the log begins with could not be written.
+    #[error(transparent)]
+    Dump(#[from] SaveError),
     /// Something else reads a snapshot.
     #[error("another snapshot of the data is being read")]
     Busy,
@@ -28,16 +34,25 @@ pub enum RewriteLogError {
 
 impl Engine {
     /// Rewrites the log; with `revives`, one that was switched off is switched on by it. `go_on` is
-    /// asked periodically whether to.
+    /// asked periodically whether to. With `dump` its base is a dump.
     pub fn rewrite_log(
         &self,
         log: &Aof,
         revives: bool,
         go_on: &dyn Fn() -> bool,
+        dump: Option<&SaveOptions<'_>>,
     ) -> Result<Option<Rewritten>, RewriteLogError> {
         let mut rewrite = if revives { log.begin_again()? } else { log.begin_rewrite()? };
         let (mut snapshot, _) =
             self.keyspace().snapshot(|| rewrite.cut()).map_err(|_| RewriteLogError::Busy)?;
+        if let Some(options) = dump {
+            let mut base = Base { rewrite: &mut rewrite, failed: None };
+            return match self.save_snapshot(snapshot, &mut base, options) {
+                Ok(_) => Ok(Some(rewrite.finish()?)),
+                Err(SaveError::GivenUp) => Ok(None),
+                Err(error) => Err(base.failed.map_or(error.into(), RewriteLogError::Log)),
+            };
+        }
         snapshot.for_each_library(|code| {
             Ok::<_, RewriteLogError>(rewrite.write(0, &[b"FUNCTION", b"LOAD", code])?)
         })?;
@@ -52,6 +67,27 @@ impl Engine {
         }
         drop(snapshot);
         Ok(Some(rewrite.finish()?))
+    }
+}
+
+/// The base of a log, as a file.
+struct Base<'b> {
+    rewrite: &'b mut aof::Rewrite,
+    failed: Option<RewriteError>,
+}
+
+impl Write for Base<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.rewrite.write_dump(bytes).map_err(|error| {
+            let text = error.to_string();
+            self.failed = Some(error);
+            io::Error::other(text)
+        })?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

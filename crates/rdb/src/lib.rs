@@ -3,7 +3,8 @@
 //! A [`Reader`] goes through a file record by record; a value comes out as plain [`Part`]s
 //! (elements, fields, stream entries), whatever encoding it was stored in, one part at a time. A
 //! [`Source`] is what both are read from; [`payload`] opens and seals what DUMP answers. A
-//! [`Writer`] writes what Redis 7.0 writes, byte for byte, given the encoding.
+//! [`Writer`] writes what Redis 7.0 writes, byte for byte, given the encoding; a [`FileWriter`]
+//! puts values into a file.
 //!
 //! What is read comes from outside. Every length is checked against what follows before memory is
 //! taken for it, every packed encoding is validated as a whole before its first element is shown,
@@ -16,6 +17,7 @@
 
 mod checksum;
 mod error;
+mod file;
 mod intset;
 mod item;
 mod kind;
@@ -33,6 +35,7 @@ mod ziplist;
 mod zipmap;
 
 pub use error::Error;
+pub use file::{FileWriter, Usage};
 pub use intset::intset;
 pub use item::canonical_int;
 pub use kind::Kind;

@@ -14,8 +14,8 @@ const SLOT: u8 = 244;
 pub(crate) const FUNCTION: u8 = 245;
 pub(crate) const FUNCTION_OLD: u8 = 246;
 const MODULE: u8 = 247;
-const IDLE: u8 = 248;
-const FREQUENCY: u8 = 249;
+pub(crate) const IDLE: u8 = 248;
+pub(crate) const FREQUENCY: u8 = 249;
 pub(crate) const AUX: u8 = 250;
 pub(crate) const SIZES: u8 = 251;
 pub(crate) const EXPIRES_MS: u8 = 252;
@@ -72,6 +72,7 @@ pub struct Reader<R> {
     source: Source<R>,
     origin: Origin,
     value: Option<Kind>,
+    verifies: bool,
     is_at_end: bool,
 }
 
@@ -97,7 +98,14 @@ impl<R: Read> Reader<R> {
             return Err(Error::Version { version });
         }
         source.set_version(version);
-        Ok(Reader { source, origin, value: None, is_at_end: false })
+        Ok(Reader { source, origin, value: None, verifies: true, is_at_end: false })
+    }
+
+    /// Leaves the checksum at the end alone (`rdbchecksum no`).
+    pub fn without_checksum(mut self) -> Reader<R> {
+        self.verifies = false;
+        self.source.end_checksum();
+        self
     }
 
     /// Returns whose format it is.
@@ -204,7 +212,7 @@ impl<R: Read> Reader<R> {
             return Ok(Record::End);
         }
         let expected = u64::from_le_bytes(self.source.array()?);
-        if expected != 0 && expected != found {
+        if self.verifies && expected != 0 && expected != found {
             return Err(Error::Checksum { expected, found });
         }
         Ok(Record::End)
@@ -216,7 +224,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Returns a time, or none where it is before 1970: it has passed, whatever it was.
+/// Returns a time; 0 where it is before 1970, since it has passed, whatever it was. -1 is none.
 fn time(millis: i64) -> Option<u64> {
-    Some(u64::try_from(millis).unwrap_or(0))
+    (millis != -1).then(|| u64::try_from(millis).unwrap_or(0))
 }

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use crate::checksum::{self, Checksum};
 use crate::item::canonical_int;
 use crate::reader::FUNCTION;
 use crate::{Kind, StreamId, lzf};
@@ -16,18 +15,16 @@ const SHORTEST_COMPRESSED: usize = 20;
 pub struct Writer<W> {
     to: W,
     table: Option<lzf::Table>,
-    checksum: Checksum,
 }
 
 impl<W: Write> Writer<W> {
     /// Writes to `to`, and compresses long strings if that is wanted (`rdbcompression`).
     pub fn new(to: W, compresses: bool) -> Writer<W> {
         let table = compresses.then(lzf::Table::default);
-        Writer { to, table, checksum: checksum::begin() }
+        Writer { to, table }
     }
 
-    fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.checksum.update(bytes);
+    pub(crate) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.to.write_all(bytes)
     }
 
@@ -125,44 +122,9 @@ impl<W: Write> Writer<W> {
         self.string(node)
     }
 
-    /// Writes the head of a file.
-    pub fn begin_file(&mut self) -> io::Result<()> {
-        self.raw(format!("REDIS{:04}", crate::VERSION).as_bytes())
-    }
-
-    /// Writes a name and a text that a file says of itself.
-    pub fn aux(&mut self, name: &[u8], text: &[u8]) -> io::Result<()> {
-        self.raw(&[crate::reader::AUX])?;
-        self.string(name)?;
-        self.string(text)
-    }
-
-    /// Says that what follows is in this database, which has this many keys, and keys that expire.
-    pub fn database(&mut self, number: u64, keys: u64, expiring: u64) -> io::Result<()> {
-        self.raw(&[crate::reader::SELECT])?;
-        self.length(number)?;
-        self.raw(&[crate::reader::SIZES])?;
-        self.length(keys)?;
-        self.length(expiring)
-    }
-
-    /// Begins a key that expires at a time, if at all; its value follows.
-    pub fn key(&mut self, key: &[u8], expires: Option<u64>, kind: Kind) -> io::Result<()> {
-        if let Some(time) = expires {
-            self.raw(&[crate::reader::EXPIRES_MS])?;
-            self.millis(time)?;
-        }
-        self.kind(kind)?;
-        self.string(key)
-    }
-
-    /// Writes the end of a file, and gives back what it was written to.
-    pub fn end_file(mut self) -> io::Result<W> {
-        self.raw(&[crate::reader::END])?;
-        let checksum = self.checksum.clone().finalize();
-        self.to.write_all(&checksum.to_le_bytes())?;
-        self.to.flush()?;
-        Ok(self.to)
+    /// Returns what was written to.
+    pub fn inner_mut(&mut self) -> &mut W {
+        &mut self.to
     }
 
     /// Gives back what a value was written to.

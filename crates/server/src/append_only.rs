@@ -12,13 +12,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use aof::{Aof, Fsync, Growth, Loader, OpenError, Options, Progress};
+use aof::{Aof, Fsync, Growth, Loader, OpenError, Options, Progress, Rewritten};
 use commands::admin::AofFacts;
-use commands::{Engine, ReplayError};
+use commands::{Engine, ReplayError, RewriteLogError, SaveOptions};
 
 use crate::config::Values;
+use crate::spool;
 
-const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// How often the log says how far the loading is.
+pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Why the server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -57,12 +59,17 @@ pub(crate) fn fsync(values: &Values) -> Fsync {
 /// Loads the log into the engine, which must be empty, and opens it for appending. The caller keeps
 /// the engine in its loading state until the log is in place: nothing may be executed that is not
 /// logged.
-pub(crate) fn load(options: Options, engine: &Engine) -> Result<Aof, StartError> {
+pub(crate) fn load(
+    options: Options,
+    engine: &Engine,
+    show: &dyn Fn(Progress),
+) -> Result<Aof, StartError> {
     let mut loader = Loader::open(options).map_err(ReplayError::from)?;
     let is_new = loader.is_new();
     let started = Instant::now();
     let mut last = started;
     engine.replay(&mut loader, &mut |progress| {
+        show(progress);
         if last.elapsed() >= REPORT_EVERY {
             last = Instant::now();
             report(progress, started.elapsed());
@@ -107,20 +114,31 @@ pub(crate) struct AppendOnly {
     log: Arc<Aof>,
     engine: Arc<Engine>,
     options: Options,
+    /// The configuration, for what counts when a rewrite begins.
+    values: Box<dyn Fn() -> Values + Send + Sync>,
     job: Mutex<Job>,
     stopping: AtomicBool,
     /// Whether the log is to be on: `appendonly`.
     wanted: AtomicBool,
+    /// A rewrite is to begin when no dump is being written any more.
+    scheduled: AtomicBool,
 }
 
 /// Between two attempts to switch the log on.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl AppendOnly {
-    pub(crate) fn new(log: Arc<Aof>, engine: Arc<Engine>, options: Options) -> Arc<AppendOnly> {
+    pub(crate) fn new(
+        log: Arc<Aof>,
+        engine: Arc<Engine>,
+        options: Options,
+        values: impl Fn() -> Values + Send + Sync + 'static,
+    ) -> Arc<AppendOnly> {
         let stopping = AtomicBool::new(false);
-        let wanted = AtomicBool::new(true);
-        Arc::new(AppendOnly { log, engine, options, job: Mutex::default(), stopping, wanted })
+        let (wanted, scheduled) = (AtomicBool::new(true), AtomicBool::new(false));
+        let job = Mutex::default();
+        let values = Box::new(values);
+        Arc::new(AppendOnly { log, engine, options, values, job, stopping, wanted, scheduled })
     }
 
     /// Opens what was logged so far to be read once more. The caller holds all shards, so that
@@ -166,6 +184,16 @@ impl AppendOnly {
         !self.log.is_whole()
     }
 
+    /// Returns true if a rewrite is under way.
+    pub(crate) fn is_rewriting(&self) -> bool {
+        self.job().began.is_some()
+    }
+
+    /// Has the log rewritten when no dump is being written any more.
+    pub(crate) fn schedule(&self) {
+        self.scheduled.store(true, Ordering::Relaxed);
+    }
+
     /// Begins a rewrite, by which a log that was switched off is switched on. The caller may hold
     /// shards: the cut is taken by the new thread.
     pub(crate) fn rewrite(self: &Arc<AppendOnly>) -> Result<(), Busy> {
@@ -190,7 +218,7 @@ impl AppendOnly {
         tracing::info!("Background append only file rewriting started");
         let go_on = || !self.stopping.load(Ordering::Relaxed);
         let revives = self.log.is_off() && self.wanted.load(Ordering::Relaxed);
-        match self.engine.rewrite_log(&self.log, revives, &go_on) {
+        match self.write_base(revives, &go_on) {
             Ok(Some(done)) => tracing::info!(
                 "Background AOF rewrite finished successfully: base of {} bytes, {} bytes in all",
                 done.base,
@@ -209,7 +237,30 @@ impl AppendOnly {
         }
     }
 
-    /// Runs periodically: begins a rewrite when the log has grown by so much.
+    /// Writes a new base: a dump, unless `aof-use-rdb-preamble no` asks for commands.
+    fn write_base(
+        &self,
+        revives: bool,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Rewritten>, RewriteLogError> {
+        let values = (self.values)();
+        if !values.yes("aof-use-rdb-preamble") {
+            return self.engine.rewrite_log(&self.log, revives, go_on, None);
+        }
+        let folder = self.options.dir.join(&self.options.dirname);
+        let dump = SaveOptions {
+            compresses: values.yes("rdbcompression"),
+            has_checksum: values.yes("rdbchecksum"),
+            is_base: true,
+            backend: "aof",
+            spool: &|| spool::make(&folder.join("spool-rewriteaof")),
+            go_on: &|_| go_on(),
+        };
+        self.engine.rewrite_log(&self.log, revives, go_on, Some(&dump))
+    }
+
+    /// To be called periodically, while no dump is being written: begins a rewrite that was
+    /// scheduled, or when the log has grown by so much.
     pub(crate) fn tick(self: &Arc<AppendOnly>, growth: Growth) {
         let waits = |ended: Instant| ended.elapsed() < RETRY_AFTER;
         {
@@ -222,6 +273,10 @@ impl AppendOnly {
             if self.wanted.load(Ordering::Relaxed) {
                 let _ = self.rewrite();
             }
+            return;
+        }
+        if self.scheduled.swap(false, Ordering::Relaxed) {
+            let _ = self.rewrite();
             return;
         }
         if let Some(percent) = self.log.growth_due(growth) {
@@ -241,6 +296,7 @@ impl AppendOnly {
             current_rewrite_s: job.began.map(|began| began.elapsed().as_secs()),
             rewrite_ok: figures.last_rewrite_ok,
             rewrites: figures.rewrites,
+            rewrite_scheduled: self.scheduled.load(Ordering::Relaxed),
             rewrite_failures: figures.failed_rewrites,
             write_ok: self.log.status().is_ok(),
             size: figures.current_size,

@@ -129,7 +129,7 @@ docs/configuration.md for all of them.
 Where the data lives:
   --backend auto|pmem|aof   pmem: the keyspace lives in the pool file, every write is durable when its
                             reply leaves. aof: it lives in memory, behind an append-only file (with
-                            --appendonly no: memory only, lost at exit). auto (default): pmem if the
+                            --appendonly no: memory and RDB files). auto (default): pmem if the
                             pool's file can be mapped with MAP_SYNC, aof elsewhere; the log says which
                             and why.
   --other-stores refuse|ignore

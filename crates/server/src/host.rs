@@ -1,24 +1,36 @@
 //! The server as administrative commands see it: configuration, counters, the append-only file.
 
+use std::fs::File;
+use std::io::{BufReader, Read};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use commands::Failure;
-use commands::admin::{Facts, Host, Persistence};
+use commands::admin::{Facts, Host, Persistence, SaveLocked};
 
 use crate::append_only::AppendOnly;
 use crate::config::{Refusal, Values, rewrite};
 use crate::meter::{self, Totals};
+use crate::save::{self, Saver};
 use crate::shared::Shared;
+use crate::shutdown::Request;
 use crate::store::Backend;
-use crate::{apply, machine};
+use crate::{apply, machine, other_stores};
 
 /// What commands ask and tell the server through.
 pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
     pub(crate) append_only: OnceLock<Arc<AppendOnly>>,
+    pub(crate) saver: Arc<Saver>,
 }
+
+/// A second dump at once.
+const SAVING: &str = "ERR Background save already in progress";
+/// What Redis answers where a dump could not be written: the log says more.
+const NOT_SAVED: &str = "ERR";
+/// A dump while the log is rewritten.
+const REWRITING: &str = "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.";
 
 fn failure(refusal: Refusal) -> Failure {
     Failure::text(match refusal {
@@ -42,7 +54,9 @@ impl Host for Server {
             apply::change(&self.shared, before, after, names)?;
             self.switch_log(after, names)
         };
-        self.shared.config.set(pairs, protected, change).map_err(failure)
+        self.shared.config.set(pairs, protected, change).map_err(failure)?;
+        self.saver.refuse_writes_after_failure();
+        Ok(())
     }
 
     fn config_rewrite(&self) -> Result<(), Failure> {
@@ -138,10 +152,56 @@ impl Host for Server {
         if append_only.is_off() {
             return Err("ERR the append only file is switched off".into());
         }
+        if self.saver.is_busy() {
+            append_only.schedule();
+            return Ok("Background append only file rewriting scheduled".into());
+        }
         match append_only.rewrite() {
             Ok(()) => Ok("Background append only file rewriting started".into()),
             Err(_) => Err("ERR Background append only file rewriting already in progress".into()),
         }
+    }
+
+    fn save(&self) -> Result<(), Failure> {
+        written(self.saver.save())
+    }
+
+    fn save_locked(&self, write: &mut SaveLocked<'_>) -> Result<(), Failure> {
+        written(self.saver.save_locked(write))
+    }
+
+    fn open_dump(&self) -> Result<Option<Box<dyn Read>>, Failure> {
+        if self.shared.store.backend != Backend::Volatile {
+            return Ok(None);
+        }
+        let path = other_stores::dump(&self.shared.config.values());
+        match File::open(&path) {
+            Ok(file) => Ok(Some(Box::new(BufReader::with_capacity(1 << 20, file)))),
+            Err(error) => Err(Failure::text(format!(
+                "ERR Error trying to load the RDB dump ({}): {}, check server logs.",
+                path.display(),
+                crate::text::os_error(&error)
+            ))),
+        }
+    }
+
+    fn save_in_background(&self, schedule: bool) -> Result<String, Failure> {
+        if self.saver.is_busy() {
+            return Err(SAVING.into());
+        }
+        if self.append_only.get().is_some_and(|append_only| append_only.is_rewriting()) {
+            if !schedule {
+                return Err(REWRITING.into());
+            }
+            self.saver.schedule();
+            return Ok("Background saving scheduled".into());
+        }
+        self.saver.save_in_background().map_err(|_| SAVING)?;
+        Ok("Background saving started".into())
+    }
+
+    fn prepare_shutdown(&self, save: bool, nosave: bool, force: bool) -> Result<(), Failure> {
+        self.save_before_end(Request { save, nosave, force, ..Request::default() })
     }
 
     fn open_log(&self) -> Result<Option<aof::Loader>, Failure> {
@@ -171,7 +231,38 @@ impl Host for Server {
     }
 }
 
+fn written(saved: Result<bool, save::Busy>) -> Result<(), Failure> {
+    match saved {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(NOT_SAVED.into()),
+        Err(save::Busy) => Err(SAVING.into()),
+    }
+}
+
 impl Server {
+    /// Writes the last dump, where one is wanted: the server ends only if that goes well, or is
+    /// forced to.
+    pub(crate) fn save_before_end(&self, request: Request) -> Result<(), Failure> {
+        let by_itself = save::has_points(&self.shared.config.values());
+        let wants = (request.save || by_itself) && !request.nosave;
+        if !wants || self.shared.engine.config().loading() {
+            return Ok(());
+        }
+        self.saver.stop();
+        tracing::info!("Saving the final RDB snapshot before exiting.");
+        match self.saver.save() {
+            Ok(true) => Ok(()),
+            _ if request.force => {
+                tracing::warn!("Error trying to save the DB, but FORCE was asked for: exiting");
+                Ok(())
+            }
+            _ => {
+                tracing::warn!("Error trying to save the DB, can't exit.");
+                Err("ERR Errors trying to SHUTDOWN. Check logs.".into())
+            }
+        }
+    }
+
     /// Switches the log on or off where CONFIG SET changed that.
     fn switch_log(&self, after: &Values, names: &[&'static str]) -> Result<(), Refusal> {
         if !self.is_logged() || !names.contains(&"appendonly") {
@@ -218,12 +309,20 @@ impl Server {
                 self.shared.engine.keyspace().shards(),
                 self.shared.limits.scrub_rate.load(Relaxed),
             ),
+            rdb: self.saver.facts(),
             aof: self.append_only.get().map(|append_only| append_only.facts()),
+            loading: self.shared.loading.facts(self.shared.engine.clock().unix_ms()),
         }
     }
 
     /// Returns true if the data should have an append-only file.
     pub(crate) fn is_logged(&self) -> bool {
         self.shared.store.backend == Backend::Aof
+    }
+
+    /// Returns true if there is something to load before anybody is served.
+    pub(crate) fn has_to_load(&self) -> bool {
+        let dump = || other_stores::dump(&self.shared.config.values()).exists();
+        self.is_logged() || self.shared.store.backend == Backend::Volatile && dump()
     }
 }

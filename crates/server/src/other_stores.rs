@@ -8,11 +8,14 @@
 //!
 //! The evidence is certain and costs the same whatever the number of keys: a pool is opened in a
 //! private copy, as `perdura check` does, and says how many keys it has; a log counts by the bytes
-//! that would be loaded, a `dump.rdb` by being there. What cannot be read counts as data.
+//! that would be loaded, a `dump.rdb` by being there, unless it was saved of the store that is
+//! served. What cannot be read counts as data.
 //!
 //! Invariant: nothing is created or changed.
 
 use std::fmt;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use heap::Heap;
@@ -26,7 +29,10 @@ use crate::pool_lock::when_unlocked;
 /// The store that a start is about to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Served {
-    Pool,
+    Pool {
+        /// It is a new one.
+        is_blank: bool,
+    },
     Log,
     Memory,
 }
@@ -41,7 +47,7 @@ struct Holding {
 const SERVE_POOL: &str = "--backend pmem with the --domain that it had (process: survives the end of the process; \
      msync: power loss too, with a sync for each write)";
 const SERVE_LOG: &str = "--backend aof";
-const SERVE_DUMP: &str = "redis-server, whose AOF without aof-use-rdb-preamble can be taken over, since RDB files are not supported";
+const SERVE_DUMP: &str = "--backend aof --appendonly no, or redis-server";
 
 /// Other stores hold data.
 #[derive(Debug)]
@@ -84,7 +90,7 @@ pub(crate) fn refuse(
     let log = append_only::options(values);
     let folder = log.dir.join(&log.dirname);
     let mut others = Vec::new();
-    if served != Served::Pool
+    if !matches!(served, Served::Pool { .. })
         && let Some(holds) = pool_holds(pool, now)
     {
         let what = format!("the pool {} {holds}", pool.display());
@@ -97,22 +103,38 @@ pub(crate) fn refuse(
         others.push(Holding { what, serve: SERVE_LOG });
     }
     let dump = dump(values);
-    if dump.exists() {
-        let what = format!("{} is data that Redis saved", dump.display());
+    if dump.exists() && !is_copy(served, &dump, &log) {
+        let what = format!("{} is data that was saved", dump.display());
         others.push(Holding { what, serve: SERVE_DUMP });
     }
     if others.is_empty() {
         return Ok(());
     }
     let served = match served {
-        Served::Pool => format!("the pool {}", pool.display()),
+        Served::Pool { .. } => format!("the pool {}", pool.display()),
         Served::Log => format!("the append-only file in {}", folder.display()),
         Served::Memory => "memory only, without any file (appendonly no)".into(),
     };
     Err(OtherStores { served, others })
 }
 
-fn dump(values: &Values) -> PathBuf {
+/// Returns true if the dump is a copy that was saved of what is served, and that is there.
+fn is_copy(served: Served, dump: &Path, log: &aof::Options) -> bool {
+    match served {
+        Served::Pool { is_blank } => !is_blank && saved_of(dump).is_some_and(|of| of == b"pmem"),
+        Served::Log => log_holds(log).is_some() && saved_of(dump).is_some_and(|of| of == b"aof"),
+        // It is what is loaded.
+        Served::Memory => true,
+    }
+}
+
+/// Returns which backend had the data that a dump was saved of, if this server saved it.
+fn saved_of(dump: &Path) -> Option<Vec<u8>> {
+    commands::saved_of(BufReader::new(File::open(dump).ok()?))
+}
+
+/// Returns where the dump is.
+pub(crate) fn dump(values: &Values) -> PathBuf {
     PathBuf::from(values.text("dir")).join(values.text("dbfilename"))
 }
 

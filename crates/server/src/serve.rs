@@ -18,15 +18,17 @@ use tokio::sync::watch;
 use crate::append_only::{self, AppendOnly};
 use crate::cli::Arguments;
 use crate::config::file::{ReadError, Reader, escape};
+use crate::config::table::SAVE_POINTS;
 use crate::config::{self, Config, Values};
 use crate::host::Server;
 use crate::listen::{self, ListenError};
 use crate::meter::Meter;
+use crate::save::Saver;
 use crate::shared::Shared;
 use crate::shutdown::Request;
 use crate::store::{self, Backend, Store, StoreError};
 use crate::worker::Workers;
-use crate::{apply, housekeeping, machine, scrub};
+use crate::{apply, housekeeping, machine, other_stores, scrub};
 
 /// Why the server does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +51,15 @@ pub enum ServeError {
         /// The answer.
         source: std::io::Error,
     },
+}
+
+/// Why the data is not loaded.
+#[derive(Debug, thiserror::Error)]
+enum LoadingError {
+    #[error(transparent)]
+    Log(#[from] append_only::StartError),
+    #[error("Fatal error loading the DB: {}: {why}. Exiting.", path.display())]
+    Dump { path: std::path::PathBuf, why: String },
 }
 
 fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> ServeError {
@@ -102,13 +113,22 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         );
         let _ = values.set(b"appendonly", &[b"no"]);
     }
+    if backend == Backend::Volatile && !values.given("save") {
+        // What is in memory only has the save points that Redis gives it.
+        let points: Vec<&[u8]> = SAVE_POINTS.split(' ').map(str::as_bytes).collect();
+        let _ = values.set(b"save", &points);
+    }
     if backend != Backend::Pmem && values.size("read-cache") > 0 {
         tracing::warn!("read-cache has no effect: {}", apply::NO_READ_CACHE);
         let _ = values.set(b"read-cache", &[b"0"]);
     }
     describe(&store, &fsync);
     let shared = build_shared_state(store, values, file)?;
-    let server = Arc::new(Server { shared: Arc::clone(&shared), append_only: OnceLock::new() });
+    let server = Arc::new(Server {
+        saver: Saver::new(Arc::clone(&shared)),
+        shared: Arc::clone(&shared),
+        append_only: OnceLock::new(),
+    });
     shared.engine.set_host(Arc::clone(&server) as Arc<dyn commands::admin::Host>);
     let of_jobs = Arc::clone(&shared);
     shared.engine.set_spawn(move |job| {
@@ -240,6 +260,7 @@ fn build_shared_state(
         active_expire: AtomicBool::new(true),
         cron: AtomicBool::new(true),
         shutdown: Default::default(),
+        loading: Default::default(),
         ports: Default::default(),
         store: store.report,
         log: OnceLock::new(),
@@ -258,7 +279,7 @@ fn serve_until_shutdown(
     server: &Arc<Server>,
 ) -> Result<ExitCode, ServeError> {
     let values = shared.config.values();
-    let loading = server.is_logged();
+    let loading = server.has_to_load();
     shared.engine.config().set_loading(loading);
     let runtime = Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(system("No runtime"))?;
@@ -280,10 +301,10 @@ fn serve_until_shutdown(
     if !loading {
         ready(&values);
     }
-    runtime.block_on(wait(shared));
+    runtime.block_on(wait(shared, server));
     drop(runtime);
     workers.stop();
-    let loads = loading && shared.log.get().is_none() && !failed.load(Ordering::Acquire);
+    let loads = loading && shared.engine.config().loading() && !failed.load(Ordering::Acquire);
     if loads && !housekeeping.is_finished() {
         // Nothing was written yet, and nobody waits for the rest of the log.
         tracing::info!("Perdura was still loading, bye bye...");
@@ -333,22 +354,78 @@ fn spawn_scrub(shared: &Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("scrub".into()).spawn(move || scrub::run(&shared))
 }
 
-fn load(shared: &Shared, server: &Server) -> Result<(), append_only::StartError> {
+fn load(shared: &Arc<Shared>, server: &Server) -> Result<(), LoadingError> {
     let values = shared.config.values();
-    let options = append_only::options(&values);
-    let log = Arc::new(append_only::load(options.clone(), &shared.engine)?);
-    let append_only = AppendOnly::new(Arc::clone(&log), Arc::clone(&shared.engine), options);
-    let _ = server.append_only.set(append_only);
-    let _ = shared.log.set(Arc::clone(&log));
-    shared.engine.set_log(log);
-    shared.log_opened.send_replace(true);
+    shared.loading.begin(shared.engine.clock().unix_ms());
+    if server.is_logged() {
+        load_log(shared, server, &values)?;
+    } else {
+        load_dump(shared, &values)?;
+    }
+    server.saver.set_unchanged();
     shared.engine.config().set_loading(false);
     ready(&values);
     Ok(())
 }
 
+fn load_log(
+    shared: &Arc<Shared>,
+    server: &Server,
+    values: &Values,
+) -> Result<(), append_only::StartError> {
+    let options = append_only::options(values);
+    let show = |progress: aof::Progress| shared.loading.show(progress.done, progress.total);
+    let log = Arc::new(append_only::load(options.clone(), &shared.engine, &show)?);
+    let of_values = Arc::clone(shared);
+    let engine = Arc::clone(&shared.engine);
+    let append_only =
+        AppendOnly::new(Arc::clone(&log), engine, options, move || of_values.config.values());
+    let _ = server.append_only.set(append_only);
+    let _ = shared.log.set(Arc::clone(&log));
+    shared.engine.set_log(log);
+    shared.log_opened.send_replace(true);
+    Ok(())
+}
+
+/// Loads the dump into memory, as Redis does without an append-only file.
+fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
+    let path = other_stores::dump(values);
+    let failed = |why: String| LoadingError::Dump { path: path.clone(), why };
+    let opened = std::fs::File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
+    let (total, file) = opened.map_err(|error| failed(crate::text::os_error(&error)))?;
+    let started = std::time::Instant::now();
+    let mut last = started;
+    let mut options = commands::LoadOptions {
+        verifies: values.yes("rdbchecksum"),
+        keeps_expired: false,
+        report: &mut |loaded| {
+            shared.loading.show(loaded.bytes, total);
+            if last.elapsed() >= append_only::REPORT_EVERY {
+                last = std::time::Instant::now();
+                let share = loaded.bytes as f64 * 100.0 / total.max(1) as f64;
+                tracing::info!("Loading the RDB file: {share:.1} % ({} keys)", loaded.keys);
+            }
+        },
+    };
+    let file = std::io::BufReader::with_capacity(1 << 20, file);
+    let loaded = shared.engine.load_dump(file, &mut options);
+    let loaded = loaded.map_err(|error| failed(error.to_string()))?;
+    shared.loading.keys.store(loaded.keys, Ordering::Relaxed);
+    shared.loading.expired.store(loaded.expired, Ordering::Relaxed);
+    tracing::info!(
+        "Done loading RDB, keys loaded: {}, keys expired: {}, empty keys skipped: {}.",
+        loaded.keys,
+        loaded.expired,
+        loaded.empty
+    );
+    tracing::info!("DB loaded from disk: {:.3} seconds", started.elapsed().as_secs_f64());
+    Ok(())
+}
+
 fn tick(shared: &Shared, server: &Server) {
-    let Some(append_only) = server.append_only.get() else { return };
+    let append_only = server.append_only.get();
+    server.saver.tick(append_only.is_some_and(|append_only| append_only.is_rewriting()));
+    let Some(append_only) = append_only.filter(|_| !server.saver.is_busy()) else { return };
     let values = shared.config.values();
     append_only.tick(aof::Growth {
         percentage: values.size("auto-aof-rewrite-percentage"),
@@ -366,15 +443,31 @@ fn write_pid(path: &str) {
 }
 
 /// Waits for a signal or a command that ends the server.
-async fn wait(shared: &Shared) {
+async fn wait(shared: &Shared, server: &Arc<Server>) {
     let on = |kind| signal(kind).ok();
     let (mut term, mut int) = (on(SignalKind::terminate()), on(SignalKind::interrupt()));
     // Redis ignores a closed terminal.
     let _ignored = on(SignalKind::hangup());
-    tokio::select! {
-        _ = received(&mut term) => tracing::info!("Received SIGTERM scheduling shutdown..."),
-        _ = received(&mut int) => tracing::info!("Received SIGINT scheduling shutdown..."),
-        _ = shared.shutdown.asked() => tracing::info!("User requested shutdown..."),
+    loop {
+        let (signal, directive) = tokio::select! {
+            _ = received(&mut term) => ("SIGTERM", "shutdown-on-sigterm"),
+            _ = received(&mut int) => ("SIGINT", "shutdown-on-sigint"),
+            _ = shared.shutdown.asked() => {
+                tracing::info!("User requested shutdown...");
+                break;
+            }
+        };
+        tracing::info!("Received {signal} scheduling shutdown...");
+        let request = Request::of(&shared.config.values().text(directive));
+        let of_save = Arc::clone(server);
+        let save = tokio::task::spawn_blocking(move || of_save.save_before_end(request));
+        if matches!(save.await, Ok(Ok(()))) {
+            shared.shutdown.request(request);
+            break;
+        }
+        tracing::warn!(
+            "{signal} received but errors trying to shut down the server, check the logs for more information"
+        );
     }
     // Nobody has a reply of theirs: what they wrote is undone.
     shared.engine.kill_scripts();
@@ -390,6 +483,17 @@ async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
     }
 }
 
+/// Writes a dump once more if something changed after the last one, while the server was about to
+/// end. False if that failed.
+fn save_last_changes(shared: &Shared, server: &Server) -> bool {
+    let request = shared.shutdown.get().unwrap_or_default();
+    if server.saver.changes() > 0 && server.save_before_end(request).is_err() {
+        return false;
+    }
+    server.saver.stop();
+    true
+}
+
 /// Makes everything durable and closes what is open.
 fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
     let mut code = if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE };
@@ -397,6 +501,9 @@ fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
         && let Err(failure) = append_only.stop()
     {
         tracing::error!("The append only file could not be synced: {failure}");
+        code = ExitCode::FAILURE;
+    }
+    if !save_last_changes(shared, server) {
         code = ExitCode::FAILURE;
     }
     shared.engine.keyspace().resolve_losses();

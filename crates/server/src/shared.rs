@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::limits::Limits;
+use crate::loading::Loading;
 use crate::meter::Meter;
 use crate::ports::Ports;
 use crate::rates::Rates;
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) shutdown: Shutdown,
     pub(crate) ports: Ports,
     pub(crate) store: Report,
+    pub(crate) loading: Loading,
     /// The append-only file, from when it is open.
     pub(crate) log: OnceLock<Arc<Aof>>,
     /// Becomes true when the log is open.

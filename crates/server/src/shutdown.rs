@@ -14,6 +14,14 @@ pub(crate) struct Request {
     pub(crate) force: bool,
 }
 
+impl Request {
+    /// Returns the request that a directive states (`shutdown-on-sigterm`).
+    pub(crate) fn of(flags: &str) -> Request {
+        let has = |flag: &str| flags.split(' ').any(|word| word == flag);
+        Request { save: has("save"), nosave: has("nosave"), now: has("now"), force: has("force") }
+    }
+}
+
 /// The wish to end, shared by all.
 #[derive(Default)]
 pub(crate) struct Shutdown {
@@ -31,6 +39,11 @@ impl Shutdown {
     /// Returns true if the end was asked for.
     pub(crate) fn is_asked(&self) -> bool {
         self.request.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Returns how to end, where that was asked for.
+    pub(crate) fn get(&self) -> Option<Request> {
+        *self.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns when the end was asked for.

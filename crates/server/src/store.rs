@@ -116,7 +116,9 @@ impl Report {
             (Backend::Pmem, _) => {
                 "survives a process crash only, not power loss nor a crash of the system"
             }
-            (Backend::Volatile, _) => "nothing survives the end of the process",
+            (Backend::Volatile, _) => {
+                "only what was saved in an RDB file survives the end of the process"
+            }
             (Backend::Aof, _) => match fsync {
                 "always" => {
                     "a write is synced to the log when its reply leaves: survives power loss"
@@ -199,7 +201,9 @@ fn open_pool(
     let begin = Instant::now();
     media::check(values).map_err(StoreError::Options)?;
     let region = map(pool, values)?;
-    other_stores::refuse(Served::Pool, pool, values, now_ms).map_err(StoreError::OtherStores)?;
+    let is_blank = Heap::is_blank(&region);
+    other_stores::refuse(Served::Pool { is_blank }, pool, values, now_ms)
+        .map_err(StoreError::OtherStores)?;
     let (region, media) = media::emulate(region, values).map_err(StoreError::Options)?;
     let (domain, emulated) = (region.domain(), region.emulated());
     let (heap, recovery) =

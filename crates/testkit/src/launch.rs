@@ -93,9 +93,9 @@ impl Launch {
         Launch::perdura().args(["--backend", "aof", "--appendfsync", policy])
     }
 
-    /// Launches Perdura in memory only.
+    /// Launches Perdura in memory only, without save points.
     pub fn perdura_volatile() -> Launch {
-        Launch::perdura().args(["--backend", "aof", "--appendonly", "no"])
+        Launch::perdura().args(["--backend", "aof", "--appendonly", "no", "--save", ""])
     }
 
     /// Returns the system's `redis-server`, without persistence.

@@ -97,11 +97,6 @@ fn what_redis_refuses_is_refused_in_its_words() {
         &log_of(&[(BASE, "b", b""), (INCREMENT, "i", cut), (second, "i", &number(2))]),
         "the truncated file appendonly.aof.1.incr.aof is not the last file",
     );
-    check_refused(
-        &log_of(&[(BASE, "b", b"REDIS0011\xfa"), (INCREMENT, "i", b"")]),
-        "The append only file appendonly.aof.1.base.aof is an RDB base: RDB base files are not \
-         supported yet. Let the server that wrote it rewrite the AOF with aof-use-rdb-preamble no",
-    );
     let bad = [number(1), b"*1\r\n$x\r\n".to_vec()].concat();
     check_refused(
         &log_of(&[(BASE, "b", &bad)]),

@@ -95,7 +95,7 @@ impl Catalogue {
         }
         if let Some(memory) = grounds.iter().find(|ground| ground.id == "memory") {
             let named = Named::new("perdura-volatile", "Perdura volatile");
-            let arguments = perdura(&["--backend", "aof", "--appendonly", "no"]);
+            let arguments = perdura(&["--backend", "aof", "--appendonly", "no", "--save", ""]);
             self.add(
                 &named,
                 Family::PerduraVolatile,

@@ -64,7 +64,7 @@ pub(super) const SYSTEMS: [System; 9] = [
     System {
         name: "perdura volatile",
         program: Program::Perdura,
-        arguments: &[PERDURA, &["--backend", "aof", "--appendonly", "no"]],
+        arguments: &[PERDURA, &["--backend", "aof", "--appendonly", "no", "--save", ""]],
         is_on_disk: false,
     },
     System {

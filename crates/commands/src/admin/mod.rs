@@ -21,7 +21,9 @@ pub use clients::describe;
 pub(crate) use monitor::send_to_monitors;
 
 pub use crate::admin_state::{Latency, SlowLog, State};
-pub use crate::host::{AofFacts, Facts, Host, Persistence, ScrubFacts};
+pub use crate::host::{
+    AofFacts, Facts, Host, LoadingFacts, Persistence, RdbFacts, SaveLocked, ScrubFacts,
+};
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -121,10 +121,8 @@ fn shutdown(call: &mut Call<'_>) -> Done {
     if abort {
         return Err("ERR No shutdown in progress.".into());
     }
-    if save {
-        return Err(
-            "ERR Errors trying to SHUTDOWN. Check logs: there is no RDB file to save to".into()
-        );
+    if let Some(host) = call.engine.host() {
+        host.prepare_shutdown(save, nosave, force)?;
     }
     call.next = Next::Shutdown { save, nosave, now, force };
     Ok(())
@@ -144,15 +142,25 @@ fn lastsave(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-fn save(_: &mut Call<'_>) -> Done {
-    Err("ERR SAVE is not supported: this server writes no RDB files. Data is durable as INFO persistence says".into())
+/// Without a server there is nowhere to write a dump.
+const NO_DUMPS: &str = "ERR there is no server that writes dumps";
+
+fn save(call: &mut Call<'_>) -> Done {
+    let host = call.engine.host().ok_or(NO_DUMPS)?;
+    host.save()?;
+    call.out.ok();
+    Ok(())
 }
 
 fn bgsave(call: &mut Call<'_>) -> Done {
-    if call.args.len() > 2 || (call.args.len() == 2 && !call.is(1, "schedule")) {
+    let schedule = call.args.len() == 2 && call.is(1, "schedule");
+    if call.args.len() > 1 && !schedule {
         return Err(SYNTAX.into());
     }
-    Err("ERR BGSAVE is not supported: this server writes no RDB files. Data is durable as INFO persistence says".into())
+    let host = call.engine.host().ok_or(NO_DUMPS)?;
+    let text = host.save_in_background(schedule)?;
+    call.out.simple(text);
+    Ok(())
 }
 
 fn bgrewriteaof(call: &mut Call<'_>) -> Done {

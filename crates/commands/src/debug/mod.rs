@@ -81,7 +81,7 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         (b"listpack", 3) => packed(call, txn),
         (b"quicklist", 3 | 4) => list(call, txn),
         (b"replybuffer", 4) => reply_buffer(call),
-        (b"loadaof", 2) => reload::reload(call, txn),
+        (b"loadaof", 2) => reload::load_log(call, txn),
         (b"reload", 2..) => reload::with_options(call, txn),
         (b"restart" | b"crash-and-recover", _) => {
             let name = call.args[1].to_ascii_uppercase();

@@ -1,5 +1,5 @@
-//! DEBUG LOADAOF and DEBUG RELOAD: the data dropped, and brought back from the command log as a
-//! start would.
+//! DEBUG LOADAOF and DEBUG RELOAD: the data dropped, and brought back as a start would: from the
+//! command log or, in memory only, from the dump.
 //!
 //! All shards stay locked meanwhile, so that nobody sees a part of it; the log's commands run in
 //! that one transaction, which is committed periodically.
@@ -8,8 +8,10 @@
 //! left before they were there. So what a reload would bring back is what is there already, and the
 //! answer is OK.
 
+use std::io::Read;
+
 use aof::{Entry, Loader};
-use keyspace::{Db, Txn};
+use keyspace::{Db, Key, Txn};
 use resp::{Protocol, Writer};
 
 use crate::admin::with_host;
@@ -18,6 +20,7 @@ use crate::engine::Engine;
 use crate::execute::{Failed, Step};
 use crate::failure::{Done, Failure};
 use crate::libraries::{Known, Libraries};
+use crate::load::{LoadDumpError, LoadOptions, Target, refused};
 use crate::log::{Delivery, Effects};
 use crate::session::Session;
 use crate::spec::{LOG_FRAME, SELECTS};
@@ -37,21 +40,54 @@ pub(super) fn with_options(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if has_data && has("noflush") && !has("merge") {
         return Err("ERR Error trying to load the RDB dump, check server logs.".into());
     }
+    if !has("nosave") {
+        save(call, txn)?;
+    }
     reload(call, txn)
 }
 
+/// Writes a dump of what the transaction has locked.
+fn save(call: &mut Call<'_>, txn: &Txn<'_>) -> Done {
+    let engine = call.engine;
+    match engine.host() {
+        Some(host) => {
+            host.save_locked(&mut |to, options| engine.save_locked(txn, to, options).map(drop))
+        }
+        None => Ok(()),
+    }
+}
+
+/// From where the data comes back.
+enum Origin {
+    Log(Box<Loader>),
+    Dump(Box<dyn Read>),
+}
+
+/// Brings the data back: from the dump where nothing else has the data.
 pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let mut loader = match call.engine.host() {
+    match call.engine.host().map(|host| host.open_dump()) {
+        Some(Ok(Some(dump))) => reload_from(call, txn, Origin::Dump(dump)),
+        Some(Err(failure)) => Err(failure),
+        _ => load_log(call, txn),
+    }
+}
+
+/// DEBUG LOADAOF.
+pub(super) fn load_log(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    match call.engine.host() {
         Some(host) => match host.open_log()? {
-            Some(loader) => loader,
+            Some(loader) => reload_from(call, txn, Origin::Log(Box::new(loader))),
             None => {
                 host.log("DEBUG LOADAOF: the data is in the pool, and is served from there");
                 call.out.ok();
-                return Ok(());
+                Ok(())
             }
         },
-        None => return Err("ERR there is no append only file to load".into()),
-    };
+        None => Err("ERR there is no append only file to load".into()),
+    }
+}
+
+fn reload_from(call: &mut Call<'_>, txn: &mut Txn<'_>, from: Origin) -> Done {
     // What expired since was there when the log's commands found it.
     txn.set_now(0);
     for db in Db::all() {
@@ -62,16 +98,19 @@ pub(super) fn reload(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     call.effects.deliver(Delivery::Libraries(flushed));
     call.engine.notify_trackers_of_flush(call.session);
     let mut session = call.engine.connect_replay();
-    let done = load(call, &mut session, &mut loader, txn);
+    let done = match from {
+        Origin::Log(mut loader) => load(call, &mut session, &mut loader, txn),
+        Origin::Dump(dump) => load_dump(call, &mut session, dump, txn),
+    };
     call.engine.disconnect(&mut session);
     if let Err(failure) = done {
         let why = String::from_utf8_lossy(failure.as_bytes()).into_owned();
-        with_host(call, |host| host.log(&format!("DEBUG LOADAOF: {why}. Exiting")));
+        with_host(call, |host| host.log(&format!("DEBUG RELOAD or LOADAOF: {why}. Exiting")));
         // As in Redis: what is in memory is a part of the data, which nobody may see or add to.
         call.next = Next::Shutdown { save: false, nosave: true, now: true, force: true };
         return Ok(());
     }
-    with_host(call, |host| host.log("Append Only File loaded by DEBUG LOADAOF"));
+    with_host(call, |host| host.log("DB reloaded by DEBUG RELOAD or LOADAOF"));
     call.out.ok();
     Ok(())
 }
@@ -88,6 +127,13 @@ fn load(
         match loader.next().map_err(|error| Failure::text(error.to_string()))? {
             None => break,
             Some(Entry::File(_)) => {}
+            Some(Entry::Dump(dump)) => {
+                let mut options =
+                    LoadOptions { verifies: true, keeps_expired: true, report: &mut |_| {} };
+                let mut target = Locked { call, session, txn, out: &mut out, keys: 0 };
+                let loaded = engine.load_dump_into(dump, &mut options, &mut target);
+                loaded.map_err(|error| Failure::text(error.to_string()))?;
+            }
             Some(Entry::Command(command)) => {
                 let words: Vec<&[u8]> = command.words().collect();
                 execute(engine, session, &words, txn, &mut out)?;
@@ -101,6 +147,55 @@ fn load(
     txn.set_now(call.now_ms());
     // Nobody is served in the middle of an EXEC: whoever waits is served at the next change.
     if call.is_inner() { call.commit_part(txn) } else { call.commit_databases(txn) }
+}
+
+/// Loads the dump in the place of what is there.
+fn load_dump(
+    call: &mut Call<'_>,
+    session: &mut Session,
+    dump: Box<dyn Read>,
+    txn: &mut Txn<'_>,
+) -> Done {
+    let mut out = Writer::new(Protocol::Resp2);
+    let mut options = LoadOptions { verifies: true, keeps_expired: false, report: &mut |_| {} };
+    let engine = call.engine;
+    let mut target = Locked { call, session, txn, out: &mut out, keys: 0 };
+    let loaded = engine.load_dump_into(dump, &mut options, &mut target);
+    loaded.map_err(|error| Failure::text(error.to_string()))?;
+    txn.set_now(call.now_ms());
+    if call.is_inner() { call.commit_part(txn) } else { call.commit_databases(txn) }
+}
+
+/// The transaction of the command, which has all shards.
+struct Locked<'l, 'c, 't> {
+    call: &'l mut Call<'c>,
+    session: &'l mut Session,
+    txn: &'l mut Txn<'t>,
+    out: &'l mut Writer,
+    keys: u64,
+}
+
+impl Target for Locked<'_, '_, '_> {
+    const COMMITS: bool = false;
+
+    fn with(
+        &mut self,
+        _: &Key<'_>,
+        step: &mut dyn FnMut(&mut Txn<'_>) -> Result<(), LoadDumpError>,
+    ) -> Result<(), LoadDumpError> {
+        step(self.txn)?;
+        self.keys += 1;
+        if self.keys.is_multiple_of(COMMIT_EVERY) {
+            self.call.commit_part(self.txn).map_err(|failure| refused(b"a part", &failure))?;
+        }
+        Ok(())
+    }
+
+    fn function(&mut self, code: &[u8]) -> Result<(), LoadDumpError> {
+        let words: [&[u8]; 3] = [b"FUNCTION", b"LOAD", code];
+        execute(self.call.engine, self.session, &words, self.txn, self.out)
+            .map_err(|failure| refused(b"a library", &failure))
+    }
 }
 
 /// Executes one command of the log. MULTI and EXEC say nothing here: what is between them is in

@@ -36,7 +36,7 @@ impl Engine {
         {
             return Err(Failure::text(format!("{}{text}", failure::LOG_FAILED)));
         }
-        if self.config().refuses_writes() && queue::writes(session, command) {
+        if self.config().refuses_writes() && self.is_refused(session, command) {
             return Err(self.config().why_writes_are_refused());
         }
         if session.only_listens() && !command.spec.is(FOR_LISTENERS) {
@@ -56,6 +56,13 @@ impl Engine {
             return Err("ERR Replica can't interact with the keyspace".into());
         }
         Ok(())
+    }
+
+    /// Returns true if a command is one that is refused where writes are.
+    #[cold]
+    fn is_refused(&self, session: &Session, command: &Command) -> bool {
+        let reports = self.config().save_failed() && command.spec.is(REPORTS_LOG_FAILURE);
+        reports || queue::writes(session, command)
     }
 
     /// Refuses writes while the command log cannot be written, or the server takes none.

@@ -2,7 +2,7 @@
 
 mod databases;
 mod delete;
-mod dump;
+pub(crate) mod dump;
 mod expire;
 mod list;
 mod object;

@@ -14,7 +14,6 @@ use script::{Flags, Host, LogLevel, Outcome, Reply};
 
 use super::host::{Halt, ScriptHost};
 use super::reply;
-use crate::admin;
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::execute::Scope;

@@ -94,6 +94,12 @@ Known differences:
   key in 150 may find its line of the table full; such a key counts as used no later, and no more
   often, than the keys in that line. An idle time after a change between LFU and LRU is precise to
   a minute.
+- SAVE lets others be served. rdb_changes_since_last_save counts commands that changed something,
+  not keys or elements. A dump has a field perdura-backend that Redis ignores, and hashes with field
+  TTLs as Redis 7.4 writes them: a dump with such a hash is refused by Redis 7.0. Save points are
+  preset only with appendonly no. On a pool, DEBUG RELOAD saves and reloads nothing; with an
+  append-only file it reloads that. NOFLUSH and MERGE are not heeded. Values are always validated,
+  whatever sanitize-dump-payload says.
 - BGREWRITEAOF answers on a pool that there is no append-only file to rewrite. MEMORY STATS reports
   no overheads by database.
 - FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC. MEMORY

@@ -429,7 +429,7 @@ fn a_rewritten_log_holds_the_libraries_and_loads_them_before_the_keys() {
     }
     let long = format!("{}--{}", library("long", &["l"]), "x".repeat(3 << 20));
     client.raw(&[b"FUNCTION".to_vec(), b"LOAD".to_vec(), long.into_bytes()]);
-    engine.rewrite_log(&log, false, &|| true).expect("a rewrite");
+    engine.rewrite_log(&log, false, &|| true, None).expect("a rewrite");
     check(&mut client, "FUNCTION LOAD @after:a", "\"after\"");
     let expected = run(&mut client, "FUNCTION LIST WITHCODE");
     drop((client, engine));

@@ -74,7 +74,7 @@ fn run_writers(engine: &Arc<Engine>, log: &Arc<Aof>, syncs: bool) -> Vec<Counts>
     thread::scope(|scope| {
         let start = |name| scope.spawn(move || session(engine, log, name, syncs));
         let sessions: Vec<_> = (0..SESSIONS).map(start).collect();
-        let _ = engine.rewrite_log(log, false, &|| true);
+        let _ = engine.rewrite_log(log, false, &|| true, None);
         sessions.into_iter().map(|session| session.join().expect("no panic")).collect()
     })
 }
@@ -224,7 +224,7 @@ fn run_full_incarnation(policy: Fsync, seed: u64) -> Result<Counts, String> {
         let (engine, log) = (&engine, &log);
         let start = |name| scope.spawn(move || stubborn_session(engine, log, name));
         let sessions: Vec<_> = (0..SESSIONS).map(start).collect();
-        let rewrite = scope.spawn(|| engine.rewrite_log(log, false, &|| true).is_ok());
+        let rewrite = scope.spawn(|| engine.rewrite_log(log, false, &|| true, None).is_ok());
         while sessions.iter().any(|session| !session.is_finished()) {
             medium.limit_space(Some(random.usize(..3000)));
             thread::yield_now();

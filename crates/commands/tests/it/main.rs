@@ -19,6 +19,7 @@ mod generate;
 mod geo;
 mod golden_pools;
 mod keys;
+mod load;
 mod log;
 mod log_failure;
 mod media;

@@ -248,7 +248,7 @@ fn round_trip(seed: u64) {
             (0..3).for_each(|_| filler.borrow_mut().disturb());
             *steps.borrow() < last
         };
-        let done = world.engine.rewrite_log(&world.log, false, &go_on).expect("files");
+        let done = world.engine.rewrite_log(&world.log, false, &go_on, None).expect("files");
         assert_eq!(done.is_some(), last == usize::MAX);
         compare(&world, if last == 5 { "after half a rewrite" } else { "after a rewrite" });
     }
@@ -275,7 +275,7 @@ fn every_count_of_elements_is_rewritten() {
         filler.collection(count, 20);
         filler.stream(count, 20);
     }
-    let done = world.engine.rewrite_log(&world.log, false, &|| true).expect("files");
+    let done = world.engine.rewrite_log(&world.log, false, &|| true, None).expect("files");
     assert!(done.is_some());
     compare(&world, "after a rewrite");
 }

@@ -1,10 +1,12 @@
 //! Payloads and files that are cut, changed or made up: an error or a value, never a panic, never
 //! memory that the input does not account for.
 
+use std::io::Read;
+
 use proptest::prelude::*;
 use rdb::{
-    Error, Kind, ListLimit, ListNodes, ListpackBuilder, Part, Reader, Record, Source, StreamId,
-    StreamLimit, StreamNodes, Writer, payload, read_value,
+    Error, FileWriter, Kind, ListLimit, ListNodes, ListpackBuilder, Part, Reader, Record, Source,
+    StreamId, StreamLimit, StreamNodes, Usage, Writer, payload, read_value,
 };
 
 const LONGEST: u64 = 16 << 20;
@@ -264,20 +266,22 @@ fn a_payload_is_refused_by_version_and_checksum() {
 
 /// A file with two keys in two databases.
 fn file() -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new(), true);
+    let mut file = FileWriter::new(Vec::new(), true, true);
     let mut write = || {
-        writer.begin_file()?;
-        writer.aux(b"redis-ver", b"7.0.15")?;
-        writer.database(0, 1, 1)?;
-        writer.key(b"key", Some(1_700_000_000_000), Kind::String)?;
-        writer.string(b"value")?;
-        writer.database(3, 1, 0)?;
-        writer.key(b"list", None, Kind::ListQuicklist2)?;
-        writer.length(1)?;
-        writer.list_node(&listpack(&["a", "b"]))
+        file.begin()?;
+        file.aux(b"redis-ver", b"7.0.15")?;
+        file.database(0)?;
+        file.sizes(1, 1)?;
+        file.key(b"key", Some(1_700_000_000_000), None, Kind::String)?;
+        file.value().string(b"value")?;
+        file.database(3)?;
+        file.sizes(1, 0)?;
+        file.key(b"list", None, None, Kind::ListQuicklist2)?;
+        file.value().length(1)?;
+        file.value().list_node(&listpack(&["a", "b"]))
     };
     write().expect("memory takes everything");
-    writer.end_file().expect("memory takes everything")
+    file.end().expect("memory takes everything")
 }
 
 fn records(bytes: &[u8]) -> Result<Vec<Record>, Error> {
@@ -361,5 +365,59 @@ proptest! {
             Ok::<_, Error>(())
         }).expect("what was written");
         prop_assert_eq!(read, elements);
+    }
+}
+
+#[test]
+fn usage_is_written_before_its_key_and_a_checksum_only_where_it_is_wanted() {
+    let write = |has_checksum| {
+        let mut file = FileWriter::new(Vec::new(), false, has_checksum);
+        let mut keys = || {
+            file.begin()?;
+            for usage in [Usage::Idle(70_000), Usage::Frequency(255)] {
+                file.key(b"key", Some(0), Some(usage), Kind::String)?;
+                // Longer than what is handed on at once.
+                file.copy(&mut &b"\x80\x00\x03\x00\x00"[..])?;
+                file.copy(&mut std::io::repeat(b'x').take(0x3_0000))?;
+                file.flush_full()?;
+            }
+            Ok::<_, std::io::Error>(())
+        };
+        keys().expect("memory takes everything");
+        let written = file.written();
+        let bytes = file.end().expect("memory takes everything");
+        assert_eq!(bytes.len() as u64, written + 9);
+        bytes
+    };
+    let (mut with, without) = (write(true), write(false));
+    assert_eq!(without[without.len() - 8..], [0; 8]);
+    assert_eq!(with[..with.len() - 8], without[..without.len() - 8]);
+    let read = records(&with).expect("a file");
+    let usage = |record: &Record| match record {
+        Record::Key { idle, frequency, .. } => (*idle, *frequency),
+        _ => (None, None),
+    };
+    let used: Vec<_> = read.iter().map(usage).collect();
+    assert_eq!(used, [(Some(70_000), None), (None, Some(255))]);
+    assert_eq!(records(&without).expect("a file"), read);
+    let last = with.len() - 1;
+    with[last] ^= 1;
+    assert!(matches!(records(&with), Err(Error::Checksum { .. })));
+    let mut unverified = Reader::new(&with[..], LONGEST).expect("a head").without_checksum();
+    while unverified.next().expect("a record") != Record::End {}
+}
+
+#[test]
+fn a_key_without_a_time_may_say_minus_one() {
+    let file = |time: i64| {
+        let mut bytes = b"REDIS0010\xfc".to_vec();
+        bytes.extend(time.to_le_bytes());
+        bytes.extend(b"\x00\x01k\x01v\xff");
+        bytes.extend([0; 8]);
+        bytes
+    };
+    for (time, expected) in [(-1, None), (-2, Some(0)), (5, Some(5))] {
+        let read = records(&file(time)).expect("a file");
+        assert!(matches!(&read[..], [Record::Key { expires, .. }] if *expires == expected));
     }
 }

@@ -35,7 +35,8 @@ const OTHER_STORES: &str = "
 A directory can hold a pool (`pool`), an append-only file (`appenddirname`, or one file of Redis before version 7) and a
 `dump.rdb` of Redis (`dbfilename`). A start serves one store: `backend` says which, `auto` decides by the medium. While another
 one of them holds data the start is refused, and both are named: `other-stores refuse`, the default. A pool holds data if
-it has keys or cannot be opened, a log if it has bytes to load, a `dump.rdb` if it exists. To start, serve the
+it has keys or cannot be opened, a log if it has bytes to load, a `dump.rdb` if it exists and is not a copy that was
+saved of the store that is served. With `backend aof` and `appendonly no` the `dump.rdb` is what is served: it is loaded. To start, serve the
 store that holds the data, move it to another directory, or set `other-stores ignore`: it stays unchanged, and none
 of it is served. The rule is the same whether the backend was chosen by name or not, and for `appendonly no` too.
 ";

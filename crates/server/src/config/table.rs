@@ -3,10 +3,14 @@
 //! Parsing, `CONFIG GET`/`SET`/`REWRITE`, the notes at start about directives that have no effect,
 //! and `docs/configuration.md` are all read from these rows. The names, kinds, limits and defaults
 //! are those that Redis 7.0.15 answers to `CONFIG GET *`, so that a `redis.conf` written for it
-//! loads unchanged; after them stand Perdura's own. The one default that differs is `save`: there
-//! are no RDB files yet, so no save points either.
+//! loads unchanged; after them stand Perdura's own. The one default that differs is `save`: a pool
+//! or an append-only file is durable without save points. A start without either sets Redis's
+//! ([`SAVE_POINTS`]).
 
 use super::kind::Kind::{self, *};
+
+/// Redis's save points.
+pub const SAVE_POINTS: &str = "3600 1 300 100 60 10000";
 
 /// One directive.
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +67,6 @@ use Usage::{Ignored, Refused, Used};
 pub enum Why {
     /// It steers something that this design does not have.
     Design,
-    /// It belongs to RDB files.
-    Rdb,
     /// It belongs to replication.
     Replication,
     /// It belongs to the cluster.
@@ -78,14 +80,13 @@ pub enum Why {
     /// The server runs in the foreground, under a supervisor.
     Foreground,
 }
-use Why::{Cluster, Design, Foreground, Later, Rdb, Replication, Tls, Types};
+use Why::{Cluster, Design, Foreground, Later, Replication, Tls, Types};
 
 impl Why {
     /// Returns the reason in words.
     pub fn words(self) -> &'static str {
         match self {
             Design => "nothing here depends on it",
-            Rdb => "RDB files are not supported",
             Replication => "replication is not supported",
             Cluster => "cluster mode is not supported",
             Tls => "TLS is not supported",
@@ -285,25 +286,25 @@ const ACCEPTED: &[Row] = &[
         Flags(&["default", "save", "nosave", "now", "force"]),
         "default",
         Live,
-        Ignored(Rdb),
+        Used,
     ),
     row(
         "shutdown-on-sigterm",
         Flags(&["default", "save", "nosave", "now", "force"]),
         "default",
         Live,
-        Ignored(Rdb),
+        Used,
     ),
     row("no-appendfsync-on-rewrite", Bool, "no", Live, Ignored(Design)),
     row("maxmemory-eviction-tenacity", Int(0, 100), "10", Live, Ignored(Design)),
-    row("rdbchecksum", Bool, "yes", Fixed, Ignored(Rdb)),
+    row("rdbchecksum", Bool, "yes", Fixed, Used),
     row("daemonize", Bool, "no", Fixed, Ignored(Foreground)),
     row("io-threads-do-reads", Bool, "no", Fixed, Ignored(Design)),
     row("always-show-logo", Bool, "no", Fixed, Ignored(Design)),
-    row("rdbcompression", Bool, "yes", Live, Ignored(Rdb)),
-    row("rdb-del-sync-files", Bool, "no", Live, Ignored(Rdb)),
+    row("rdbcompression", Bool, "yes", Live, Used),
+    row("rdb-del-sync-files", Bool, "no", Live, Ignored(Replication)),
     row("activerehashing", Bool, "yes", Live, Ignored(Design)),
-    row("stop-writes-on-bgsave-error", Bool, "yes", Live, Ignored(Rdb)),
+    row("stop-writes-on-bgsave-error", Bool, "yes", Live, Used),
     row("set-proc-title", Bool, "yes", Fixed, Ignored(Foreground)),
     row("dynamic-hz", Bool, "yes", Live, Ignored(Design)),
     row("lazyfree-lazy-eviction", Bool, "no", Live, Ignored(Design)),
@@ -315,8 +316,8 @@ const ACCEPTED: &[Row] = &[
     row("repl-diskless-sync", Bool, "yes", Live, Ignored(Replication)),
     row("aof-rewrite-incremental-fsync", Bool, "yes", Live, Ignored(Design)),
     row("cluster-require-full-coverage", Bool, "yes", Live, Ignored(Cluster)),
-    row("rdb-save-incremental-fsync", Bool, "yes", Live, Ignored(Rdb)),
-    row("aof-use-rdb-preamble", Bool, "yes", Live, Ignored(Design)),
+    row("rdb-save-incremental-fsync", Bool, "yes", Live, Used),
+    row("aof-use-rdb-preamble", Bool, "yes", Live, Used),
     row("aof-timestamp-enabled", Bool, "no", Live, Ignored(Design)),
     row("cluster-replica-no-failover", Bool, "no", Live, Ignored(Cluster))
         .alias("cluster-slave-no-failover"),
@@ -345,11 +346,11 @@ const ACCEPTED: &[Row] = &[
     row("cluster-config-file", Text, "nodes.conf", Fixed, Ignored(Cluster)),
     row("cluster-announce-hostname", Text, "", Live, Ignored(Cluster)),
     row("syslog-ident", Text, "redis", Fixed, Ignored(Design)),
-    row("dbfilename", FileName, "dump.rdb", Protected, Ignored(Rdb)),
+    row("dbfilename", FileName, "dump.rdb", Protected, Used),
     row("server_cpulist", Text, "", Fixed, Ignored(Design)),
     row("bio_cpulist", Text, "", Fixed, Ignored(Design)),
     row("aof_rewrite_cpulist", Text, "", Fixed, Ignored(Design)),
-    row("bgsave_cpulist", Text, "", Fixed, Ignored(Rdb)),
+    row("bgsave_cpulist", Text, "", Fixed, Ignored(Design)),
     row("ignore-warnings", Text, "", Live, Ignored(Design)),
     row(
         "proc-title-template",
@@ -391,7 +392,7 @@ const ACCEPTED: &[Row] = &[
         Live,
         Ignored(Later),
     ),
-    row("sanitize-dump-payload", Enum(&["no", "yes", "clients"]), "no", Live, Ignored(Rdb)),
+    row("sanitize-dump-payload", Enum(&["no", "yes", "clients"]), "no", Live, Ignored(Design)),
     row("enable-module-command", Enum(&["no", "yes", "local"]), "no", Fixed, Ignored(Later)),
     row(
         "cluster-preferred-endpoint-type",
@@ -429,7 +430,7 @@ const ACCEPTED: &[Row] = &[
     row("repl-ping-replica-period", Int(1, I32), "10", Live, Ignored(Replication))
         .alias("repl-ping-slave-period"),
     row("list-compress-depth", Int(0, I32), "0", Live, Ignored(Types)),
-    row("rdb-key-save-delay", Int(-I32 - 1, I32), "0", Live, Ignored(Rdb)).hidden(),
+    row("rdb-key-save-delay", Int(-I32 - 1, I32), "0", Live, Used).hidden(),
     row("key-load-delay", Int(-I32 - 1, I32), "0", Live, Ignored(Design)).hidden(),
     row("min-replicas-to-write", Int(0, I32), "0", Live, Used).alias("min-slaves-to-write"),
     row("min-replicas-max-lag", Int(0, I32), "10", Live, Used).alias("min-slaves-max-lag"),
@@ -472,7 +473,7 @@ const ACCEPTED: &[Row] = &[
     row("tls-protocols", Text, "", Live, Ignored(Tls)),
     row("tls-ciphers", Text, "", Live, Ignored(Tls)),
     row("tls-ciphersuites", Text, "", Live, Ignored(Tls)),
-    row("save", Save, "", Live, Ignored(Rdb)),
+    row("save", Save, "", Live, Used),
     row("oom-score-adj-values", OomValues, "0 200 800", Live, Ignored(Design)),
 ];
 
@@ -495,14 +496,15 @@ mod tests {
          proto-max-bulk-len requirepass set-max-intset-entries slowlog-log-slower-than \
          slowlog-max-len stream-node-max-bytes stream-node-max-entries tcp-backlog tcp-keepalive \
          timeout tracking-table-max-keys unixsocket unixsocketperm zset-max-listpack-entries \
-         zset-max-listpack-value",
+         zset-max-listpack-value aof-use-rdb-preamble dbfilename rdb-save-incremental-fsync rdbchecksum rdbcompression save \
+         shutdown-on-sigint shutdown-on-sigterm stop-writes-on-bgsave-error",
         ),
         (
             "ignored",
             "acl-pubsub-default acllog-max-len active-defrag-cycle-max active-defrag-cycle-min \
          active-defrag-ignore-bytes active-defrag-max-scan-fields active-defrag-threshold-lower \
          active-defrag-threshold-upper activerehashing always-show-logo \
-         aof-rewrite-incremental-fsync aof-timestamp-enabled aof-use-rdb-preamble \
+         aof-rewrite-incremental-fsync aof-timestamp-enabled \
          aof_rewrite_cpulist bgsave_cpulist bind-source-addr bio_cpulist \
          cluster-allow-pubsubshard-when-down cluster-allow-reads-when-down \
          cluster-allow-replica-migration cluster-announce-bus-port cluster-announce-hostname \
@@ -510,20 +512,20 @@ mod tests {
          cluster-link-sendbuf-limit cluster-migration-barrier cluster-node-timeout cluster-port \
          cluster-preferred-endpoint-type cluster-replica-no-failover \
          cluster-replica-validity-factor cluster-require-full-coverage crash-log-enabled \
-         crash-memcheck-enabled daemonize dbfilename disable-thp dynamic-hz enable-module-command \
+         crash-memcheck-enabled daemonize  disable-thp dynamic-hz enable-module-command \
          ignore-warnings io-threads io-threads-do-reads jemalloc-bg-thread lazyfree-lazy-eviction \
          lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del \
          lazyfree-lazy-user-flush list-compress-depth masterauth masteruser \
          maxmemory-eviction-tenacity no-appendfsync-on-rewrite oom-score-adj oom-score-adj-values \
          proc-title-template propagation-error-behavior rdb-del-sync-files \
-         rdb-save-incremental-fsync rdbchecksum rdbcompression repl-backlog-size repl-backlog-ttl \
+            repl-backlog-size repl-backlog-ttl \
          repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync repl-diskless-sync-delay \
          repl-diskless-sync-max-replicas repl-ping-replica-period repl-timeout \
          replica-announce-ip replica-announce-port replica-announced \
          replica-ignore-disk-write-errors replica-ignore-maxmemory replica-lazy-flush \
-         replica-priority replica-read-only replica-serve-stale-data sanitize-dump-payload save \
-         server_cpulist set-proc-title shutdown-on-sigint shutdown-on-sigterm shutdown-timeout \
-         socket-mark-id stop-writes-on-bgsave-error supervised syslog-enabled syslog-facility \
+         replica-priority replica-read-only replica-serve-stale-data sanitize-dump-payload  \
+         server_cpulist set-proc-title   shutdown-timeout \
+         socket-mark-id  supervised syslog-enabled syslog-facility \
          syslog-ident tls-auth-clients tls-ca-cert-dir tls-ca-cert-file tls-cert-file tls-ciphers \
          tls-ciphersuites tls-client-cert-file tls-client-key-file tls-client-key-file-pass \
          tls-dh-params-file tls-key-file tls-key-file-pass tls-prefer-server-ciphers \

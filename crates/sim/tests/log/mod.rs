@@ -298,7 +298,7 @@ impl Incarnation<'_> {
             let left = AtomicUsize::new(steps);
             let go_on = || left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
             self.rewriting.store(true, Relaxed);
-            let done = self.engine.rewrite_log(self.log, false, &go_on);
+            let done = self.engine.rewrite_log(self.log, false, &go_on, None);
             self.rewriting.store(false, Relaxed);
             match done {
                 Ok(Some(_)) => self.rewritten.fetch_add(1, Relaxed),

@@ -3,7 +3,7 @@
 use keyspace::Db;
 
 use super::{Page, human};
-use crate::host::AofFacts;
+use crate::host::{AofFacts, LoadingFacts, RdbFacts};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The interpreters of all threads, and what is known of scripts and functions.
@@ -81,6 +81,9 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     let engine = page.call.engine;
     let heap = engine.keyspace().heap();
     page.flag("loading", engine.config().loading());
+    if let Some(loading) = facts.loading.filter(|_| engine.config().loading()) {
+        progress(page, loading);
+    }
     page.line("async_loading", 0);
     page.line("backend", &facts.backend);
     page.line("domain", &facts.domain);
@@ -116,22 +119,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
         page.line(name, 0);
     }
     page.line("current_fork_perc", "0.00");
-    page.line("current_save_keys_processed", 0);
-    page.line("current_save_keys_total", 0);
-    page.line("rdb_changes_since_last_save", engine.stats().changes());
-    page.line("rdb_bgsave_in_progress", 0);
-    page.line("rdb_last_save_time", engine.admin().last_save_s.load(Relaxed));
-    page.line("rdb_last_bgsave_status", "ok");
-    page.line("rdb_last_bgsave_time_sec", -1);
-    page.line("rdb_current_bgsave_time_sec", -1);
-    for name in [
-        "rdb_saves",
-        "rdb_last_cow_size",
-        "rdb_last_load_keys_expired",
-        "rdb_last_load_keys_loaded",
-    ] {
-        page.line(name, 0);
-    }
+    rdb(page, &facts.rdb);
     aof(page, &facts.aof.unwrap_or_else(idle));
     page.line("module_fork_in_progress", 0);
     page.line("module_fork_last_cow_size", 0);
@@ -146,6 +134,38 @@ fn snapshot(page: &mut Page<'_, '_>) {
     page.line("snapshot_memory_peak", stats.peak);
     page.line("snapshot_memory_limit", stats.limit);
     page.line("snapshots_given_up", stats.given_up);
+}
+
+fn rdb(page: &mut Page<'_, '_>, rdb: &RdbFacts) {
+    let seconds = |s: Option<u64>| s.map_or(-1, |s| s as i64);
+    let last_save_s = page.call.engine.admin().last_save_s.load(Relaxed);
+    page.line("current_save_keys_processed", rdb.keys);
+    page.line("current_save_keys_total", rdb.total);
+    page.line("rdb_changes_since_last_save", rdb.changes);
+    page.flag("rdb_bgsave_in_progress", rdb.saving);
+    page.line("rdb_last_save_time", last_save_s);
+    page.line("rdb_last_bgsave_status", if rdb.failed { "err" } else { "ok" });
+    page.line("rdb_last_bgsave_time_sec", seconds(rdb.last_s));
+    page.line("rdb_current_bgsave_time_sec", seconds(rdb.current_s));
+    page.line("rdb_saves", rdb.saves);
+    page.line("rdb_last_cow_size", 0);
+    page.line("rdb_last_load_keys_expired", rdb.expired);
+    page.line("rdb_last_load_keys_loaded", rdb.loaded);
+}
+
+/// How far the loading is, as Redis says it.
+fn progress(page: &mut Page<'_, '_>, loading: LoadingFacts) {
+    let LoadingFacts { started_s, total, loaded, elapsed_s } = loading;
+    let share = loaded as f64 / total.max(1) as f64;
+    let eta = match loaded {
+        0 => 1,
+        loaded => elapsed_s * total.saturating_sub(loaded) / loaded,
+    };
+    page.line("loading_start_time", started_s);
+    page.line("loading_total_bytes", total);
+    page.line("loading_loaded_bytes", loaded);
+    page.line("loading_loaded_perc", format!("{:.2}", share * 100.0));
+    page.line("loading_eta_seconds", eta);
 }
 
 fn damage(page: &mut Page<'_, '_>) {
@@ -173,7 +193,7 @@ fn aof(page: &mut Page<'_, '_>, aof: &AofFacts) {
     let status = |ok: bool| if ok { "ok" } else { "err" };
     page.flag("aof_enabled", aof.enabled);
     page.flag("aof_rewrite_in_progress", aof.rewriting);
-    page.line("aof_rewrite_scheduled", 0);
+    page.flag("aof_rewrite_scheduled", aof.rewrite_scheduled);
     page.line("aof_last_rewrite_time_sec", seconds(aof.last_rewrite_s));
     page.line("aof_current_rewrite_time_sec", seconds(aof.current_rewrite_s));
     page.line("aof_last_bgrewrite_status", status(aof.rewrite_ok));

@@ -9,7 +9,7 @@
 //! before.
 
 mod read;
-mod store;
+pub(crate) mod store;
 
 use keyspace::{Keyspace, Txn};
 use rdb::{Error, payload};

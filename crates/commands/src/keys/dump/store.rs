@@ -19,11 +19,16 @@ const PARTS_AT_ONCE: usize = 1024;
 const BYTES_AT_ONCE: usize = 256 << 10;
 
 /// Why a value was not stored.
-struct Stopped(Failure);
+pub(crate) enum Stopped {
+    /// It cannot be read.
+    Read(rdb::Error),
+    /// It cannot be stored.
+    Store(Failure),
+}
 
 impl From<rdb::Error> for Stopped {
-    fn from(_: rdb::Error) -> Stopped {
-        Stopped(BAD_DATA.into())
+    fn from(error: rdb::Error) -> Stopped {
+        Stopped::Read(error)
     }
 }
 
@@ -34,19 +39,13 @@ pub(super) fn store(
     kind: Kind,
     mut source: Source<&[u8]>,
 ) -> Result<bool, Failure> {
-    let mut store = Store {
-        txn,
-        config: call.engine.config(),
-        db: call.db(),
-        key: call.key(0),
-        parts: Parts::default(),
-        place: StreamPlace::default(),
-        is_there: false,
-    };
-    let read = rdb::read_value(&mut source, kind, |part| store.take(part).map_err(Stopped));
-    read.map_err(|stopped| stopped.0)?;
-    store.flush()?;
-    Ok(store.is_there)
+    let mut store = Store::new(call.engine.config(), txn, call.db(), call.key(0));
+    let read = rdb::read_value(&mut source, kind, |part| store.take(part).map_err(Stopped::Store));
+    read.map_err(|stopped| match stopped {
+        Stopped::Read(_) => BAD_DATA.into(),
+        Stopped::Store(failure) => failure,
+    })?;
+    store.finish()
 }
 
 /// Parts of a value that are still to be stored; one kind of them at a time.
@@ -76,7 +75,8 @@ struct StreamPlace {
     consumer: Vec<u8>,
 }
 
-struct Store<'s, 't, 'k> {
+/// A value that is being stored.
+pub(crate) struct Store<'s, 't, 'k> {
     txn: &'s mut Txn<'t>,
     config: &'s Config,
     db: Db,
@@ -84,10 +84,35 @@ struct Store<'s, 't, 'k> {
     parts: Parts,
     place: StreamPlace,
     is_there: bool,
+    /// Each batch is committed: nobody sees the value before it is complete.
+    commits: bool,
 }
 
-impl Store<'_, '_, '_> {
-    fn take(&mut self, part: Part<'_>) -> Done {
+impl<'s, 't, 'k> Store<'s, 't, 'k> {
+    /// Stores under a key that is not there.
+    pub(crate) fn new(
+        config: &'s Config,
+        txn: &'s mut Txn<'t>,
+        db: Db,
+        key: Key<'k>,
+    ) -> Store<'s, 't, 'k> {
+        let (parts, place) = (Parts::default(), StreamPlace::default());
+        Store { txn, config, db, key, parts, place, is_there: false, commits: false }
+    }
+
+    /// Commits each batch, for whoever has the keyspace to himself.
+    pub(crate) fn in_steps(self) -> Store<'s, 't, 'k> {
+        Store { commits: true, ..self }
+    }
+
+    /// Stores what was kept; whether there is anything of the value.
+    pub(crate) fn finish(mut self) -> Result<bool, Failure> {
+        self.flush()?;
+        Ok(self.is_there)
+    }
+
+    /// Takes a part.
+    pub(crate) fn take(&mut self, part: Part<'_>) -> Done {
         let parts = &mut self.parts;
         match part {
             Part::String(value) => {
@@ -114,7 +139,14 @@ impl Store<'_, '_, '_> {
         let len = self.parts.words.len().max(self.parts.stream.len());
         let is_enough = len >= PARTS_AT_ONCE || self.parts.bytes >= BYTES_AT_ONCE;
         // A field and its value stay together.
-        if is_enough { self.flush() } else { Ok(()) }
+        if !is_enough {
+            return Ok(());
+        }
+        self.flush()?;
+        if self.commits {
+            self.txn.commit()?;
+        }
+        Ok(())
     }
 
     /// Stores what was kept.

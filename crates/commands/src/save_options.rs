@@ -1,0 +1,44 @@
+//! How a dump is written, and why it was not.
+
+use std::io::{self, Read, Seek, Write};
+
+use keyspace::SnapshotLost;
+
+/// A file that holds a part of a large value meanwhile.
+pub trait Spool: Read + Write + Seek + Send {}
+
+impl<T: Read + Write + Seek + Send> Spool for T {}
+
+/// How a dump is written.
+pub struct SaveOptions<'o> {
+    /// Whether long strings are compressed (`rdbcompression`).
+    pub compresses: bool,
+    /// Whether it ends with a checksum (`rdbchecksum`).
+    pub has_checksum: bool,
+    /// Whether it is the base of an append-only file.
+    pub is_base: bool,
+    /// Where the data is served from, for who finds the file.
+    pub backend: &'o str,
+    /// Makes an empty file for a part of a large value.
+    pub spool: &'o dyn Fn() -> io::Result<Box<dyn Spool>>,
+    /// Called after each key with how many there were, and whether to go on.
+    pub go_on: &'o dyn Fn(u64) -> bool,
+}
+
+/// Why a dump was not written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SaveError {
+    /// Writing it failed.
+    #[error("{0}")]
+    Write(#[from] io::Error),
+    /// Something else reads a snapshot.
+    #[error("another snapshot of the data is being read")]
+    Busy,
+    /// The snapshot cost too much.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotLost),
+    /// It was given up.
+    #[error("it was given up")]
+    GivenUp,
+}

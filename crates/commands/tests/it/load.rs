@@ -1,0 +1,81 @@
+//! Dumps that are cut or changed at any byte: an error or data, never a panic.
+
+use commands::{LoadOptions, LoadedDump, SaveOptions};
+
+use crate::support::{Client, engine};
+
+fn save(client: &Client) -> Vec<u8> {
+    let options = SaveOptions {
+        compresses: true,
+        has_checksum: true,
+        is_base: false,
+        backend: "test",
+        spool: &|| Err(std::io::Error::other("nothing is large")),
+        go_on: &|_| true,
+    };
+    client.engine.save(Vec::new(), &options, || ()).expect("memory takes everything")
+}
+
+/// Loads into an empty keyspace; whether that went well.
+fn load(client: &mut Client, bytes: &[u8], verifies: bool) -> Option<LoadedDump> {
+    client.check("FLUSHALL", "OK");
+    client.check("FUNCTION FLUSH", "OK");
+    let mut options = LoadOptions { verifies, keeps_expired: true, report: &mut |_| {} };
+    client.engine.load_dump(bytes, &mut options).ok()
+}
+
+fn sample() -> (Client, Vec<u8>) {
+    let mut client = Client::new(&engine());
+    for line in [
+        "SET string hello EX 100000",
+        "SET int 12345",
+        "RPUSH list a 1 b",
+        "SADD ints 1 2 70000",
+        "SADD set a b",
+        "HSET hash f v",
+        "HSET fields f v g w",
+        "HPEXPIREAT fields 4102444800000 FIELDS 1 f",
+        "ZADD sorted 1 a 2.5 b",
+        "XADD stream 1-1 f v",
+        "XADD stream 1-2 f w",
+        "XGROUP CREATE stream group 0",
+        "XREADGROUP GROUP group alice COUNT 1 STREAMS stream >",
+    ] {
+        assert!(!client.run(line).starts_with("(error)"), "{line}");
+    }
+    let bytes = save(&client);
+    (client, bytes)
+}
+
+#[test]
+fn what_is_saved_is_loaded() {
+    let (mut client, bytes) = sample();
+    let before = client.run("DEBUG DIGEST");
+    let loaded = load(&mut client, &bytes, true).expect("a dump");
+    assert_eq!((loaded.keys, loaded.bytes), (9, bytes.len() as u64));
+    assert_eq!(client.run("DEBUG DIGEST"), before);
+    client.check("HPEXPIRETIME fields FIELDS 2 f g", "[(integer) 4102444800000, (integer) -1]");
+}
+
+#[test]
+fn every_cut_is_an_error() {
+    let (mut client, bytes) = sample();
+    for len in 0..bytes.len() {
+        assert_eq!(load(&mut client, &bytes[..len], true), None, "cut at {len}");
+    }
+}
+
+#[test]
+fn every_changed_bit_is_an_error_or_data() {
+    let (mut client, bytes) = sample();
+    for at in 9..bytes.len() - 8 {
+        for bit in 0..8 {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << bit;
+            assert_eq!(load(&mut client, &changed, true), None, "bit {bit} of byte {at}");
+            load(&mut client, &changed, false);
+        }
+    }
+    let loaded = load(&mut client, &bytes, true).expect("the engine is as before");
+    assert_eq!(loaded.keys, 9);
+}

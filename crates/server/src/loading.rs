@@ -1,0 +1,42 @@
+//! How far the loading at the start is, for INFO, and what it brought.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use commands::admin::LoadingFacts;
+
+/// Written by the thread that loads, read by INFO.
+#[derive(Default)]
+pub(crate) struct Loading {
+    /// When it began, in unix seconds; 0 before.
+    started_s: AtomicU64,
+    total: AtomicU64,
+    done: AtomicU64,
+    /// Keys that were loaded from a dump.
+    pub(crate) keys: AtomicU64,
+    /// Keys of a dump that had expired.
+    pub(crate) expired: AtomicU64,
+}
+
+impl Loading {
+    /// Notes that loading begins.
+    pub(crate) fn begin(&self, now_ms: u64) {
+        self.started_s.store(now_ms / 1000, Relaxed);
+    }
+
+    /// Notes how many bytes were read, of how many.
+    pub(crate) fn show(&self, done: u64, total: u64) {
+        self.done.store(done, Relaxed);
+        self.total.store(total, Relaxed);
+    }
+
+    /// Returns what INFO says.
+    pub(crate) fn facts(&self, now_ms: u64) -> Option<LoadingFacts> {
+        let started_s = self.started_s.load(Relaxed);
+        (started_s != 0).then(|| LoadingFacts {
+            started_s,
+            total: self.total.load(Relaxed),
+            loaded: self.done.load(Relaxed),
+            elapsed_s: (now_ms / 1000).saturating_sub(started_s),
+        })
+    }
+}

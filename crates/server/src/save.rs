@@ -1,0 +1,363 @@
+//! SAVE, BGSAVE and save points: dumps of the data, written in addition to the service.
+//!
+//! A dump is written to a temporary file in `dir`, synced, renamed to `dbfilename`, and the
+//! directory synced: until then the dump before it stays, whatever fails. BGSAVE has a thread of
+//! its own, one at a time; SAVE runs on the thread of its client, and others are served meanwhile.
+//! A snapshot is also what a rewrite of the append-only file reads, so one of the two waits.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use commands::admin::{RdbFacts, SaveLocked};
+use commands::{SaveError, SaveOptions};
+use keyspace::Db;
+
+use crate::config::Values;
+use crate::housekeeping::contained;
+use crate::other_stores;
+use crate::shared::Shared;
+use crate::spool;
+
+/// After a save that failed, the next one by itself is tried this much later.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// Bytes after which a dump is synced, so that the last sync does not stall the disk.
+const SYNC_EVERY: u64 = 4 << 20;
+/// How long to wait for whoever else reads a snapshot, before that is tried again.
+const BUSY_WAIT: Duration = Duration::from_millis(10);
+/// How long a delay that a test asked for goes on before it is seen that the server ends.
+const DELAY_STEP: Duration = Duration::from_millis(10);
+
+/// A save is under way.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Busy;
+
+#[derive(Default)]
+struct State {
+    began: Option<Instant>,
+    thread: Option<JoinHandle<()>>,
+    /// BGSAVE SCHEDULE: to begin when nothing else is under way.
+    scheduled: bool,
+    failed: bool,
+    last: Option<Duration>,
+    last_tried: Option<Instant>,
+    /// Changes that the last dump has.
+    saved_changes: u64,
+    saves: u64,
+    total: u64,
+}
+
+/// Writes dumps.
+pub(crate) struct Saver {
+    shared: Arc<Shared>,
+    state: Mutex<State>,
+    stopping: AtomicBool,
+    /// Keys of the dump that is being written.
+    keys: AtomicU64,
+}
+
+/// Returns the save points: seconds, and changes.
+fn points(values: &Values) -> Vec<(u64, u64)> {
+    let text = values.text("save");
+    let numbers: Vec<u64> = text.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let (pairs, _) = numbers.as_chunks::<2>();
+    pairs.iter().map(|[seconds, changes]| (*seconds, *changes)).collect()
+}
+
+/// Returns true if the server saves by itself.
+pub(crate) fn has_points(values: &Values) -> bool {
+    !values.get("save").is_empty()
+}
+
+impl Saver {
+    pub(crate) fn new(shared: Arc<Shared>) -> Arc<Saver> {
+        let stopping = AtomicBool::new(false);
+        Arc::new(Saver { shared, state: Mutex::default(), stopping, keys: AtomicU64::new(0) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if a dump is being written.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.state().began.is_some()
+    }
+
+    /// Returns how many changes no dump has.
+    pub(crate) fn changes(&self) -> u64 {
+        self.shared.engine.stats().changes().saturating_sub(self.state().saved_changes)
+    }
+
+    /// What is in memory now was read from a dump, or will be in a log: nothing of it has changed.
+    pub(crate) fn set_unchanged(&self) {
+        self.state().saved_changes = self.shared.engine.stats().changes();
+    }
+
+    fn begin(&self) -> Result<(), Busy> {
+        let mut state = self.state();
+        if state.began.is_some() {
+            return Err(Busy);
+        }
+        state.began = Some(Instant::now());
+        state.last_tried = state.began;
+        state.scheduled = false;
+        state.total = Db::all().map(|db| self.shared.engine.keyspace().count(db).0).sum();
+        self.keys.store(0, Relaxed);
+        Ok(())
+    }
+
+    /// Writes a dump on this thread; false if that failed.
+    pub(crate) fn save(&self) -> Result<bool, Busy> {
+        self.begin()?;
+        Ok(self.run(|options, path, changes| self.write(options, path, changes)))
+    }
+
+    /// Writes a dump by the given function, which shows the data that it has locked; false if that
+    /// failed.
+    pub(crate) fn save_locked(&self, write: &mut SaveLocked<'_>) -> Result<bool, Busy> {
+        self.begin()?;
+        Ok(self.run(|options, path, changes| {
+            *changes = self.shared.engine.stats().changes();
+            replace(path, self.syncs_often(), |file| write(file, options))
+        }))
+    }
+
+    /// Begins to write a dump on a thread of its own. The caller may hold shards: the snapshot is
+    /// taken by the new thread.
+    pub(crate) fn save_in_background(self: &Arc<Saver>) -> Result<(), Busy> {
+        self.begin()?;
+        let this = Arc::clone(self);
+        let run = move || {
+            if this.run(|options, path, changes| this.write(options, path, changes)) {
+                tracing::info!("Background saving terminated with success");
+            }
+        };
+        match std::thread::Builder::new().name("rdb-save".to_owned()).spawn(run) {
+            Ok(thread) => self.state().thread = Some(thread),
+            Err(error) => {
+                tracing::warn!("Can't save in background: {error}");
+                let mut state = self.state();
+                (state.began, state.failed) = (None, true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a dump written when nothing else is under way.
+    pub(crate) fn schedule(&self) {
+        self.state().scheduled = true;
+    }
+
+    fn syncs_often(&self) -> bool {
+        self.shared.config.values().yes("rdb-save-incremental-fsync")
+    }
+
+    fn write(
+        &self,
+        options: &SaveOptions<'_>,
+        path: &Path,
+        changes: &mut u64,
+    ) -> Result<(), SaveError> {
+        let engine = &self.shared.engine;
+        replace(path, self.syncs_often(), |file| {
+            loop {
+                let at_cut = || *changes = engine.stats().changes();
+                match engine.save(&mut *file, options, at_cut) {
+                    // A rewrite of the log was quicker: the snapshot is taken after it.
+                    Err(SaveError::Busy) if (options.go_on)(0) => std::thread::sleep(BUSY_WAIT),
+                    done => return done.map(drop),
+                }
+            }
+        })
+    }
+
+    /// Runs a save that was begun, and notes what it came to.
+    fn run(
+        &self,
+        write: impl FnOnce(&SaveOptions<'_>, &Path, &mut u64) -> Result<(), SaveError>,
+    ) -> bool {
+        let values = self.shared.config.values();
+        let path = other_stores::dump(&values);
+        let spool_path = next_to(&path, "spool-");
+        let delay = values.int("rdb-key-save-delay");
+        let go_on = |keys| self.go_on(keys, delay);
+        let options = SaveOptions {
+            compresses: values.yes("rdbcompression"),
+            has_checksum: values.yes("rdbchecksum"),
+            is_base: false,
+            backend: self.shared.store.backend_name(),
+            spool: &|| spool::make(&spool_path),
+            go_on: &go_on,
+        };
+        let mut changes = 0;
+        let done = contained("a save", || write(&options, &path, &mut changes))
+            .unwrap_or_else(|| Err(io::Error::other("a panic").into()));
+        match &done {
+            Ok(()) => tracing::info!("DB saved on disk"),
+            Err(SaveError::GivenUp) => tracing::info!("The save was given up"),
+            Err(error) => tracing::warn!("Error saving DB on disk ({}): {error}", path.display()),
+        }
+        let mut state = self.state();
+        let took = state.began.take().map(|began| began.elapsed());
+        state.last = took;
+        state.failed = done.is_err();
+        if done.is_ok() {
+            state.saved_changes = changes;
+            state.saves += 1;
+            let now = self.shared.engine.clock().unix_ms();
+            self.shared.engine.admin().last_save_s.store(now / 1000, Relaxed);
+        }
+        drop(state);
+        self.refuse_writes_after_failure();
+        done.is_ok()
+    }
+
+    /// Counts a key; whether to go on after the delay that tests ask for, in microseconds
+    /// (negative: one in this many keys).
+    fn go_on(&self, keys: u64, delay: i64) -> bool {
+        self.keys.store(keys, Relaxed);
+        let mut left = match delay {
+            0 => Duration::ZERO,
+            1.. => Duration::from_micros(delay.unsigned_abs()),
+            _ if keys.is_multiple_of(delay.unsigned_abs()) => Duration::from_micros(1),
+            _ => Duration::ZERO,
+        };
+        while !left.is_zero() && !self.stopping.load(Relaxed) {
+            let step = left.min(DELAY_STEP);
+            std::thread::sleep(step);
+            left -= step;
+        }
+        !self.stopping.load(Relaxed)
+    }
+
+    /// Refuses writes, or takes them again: `stop-writes-on-bgsave-error`.
+    pub(crate) fn refuse_writes_after_failure(&self) {
+        let values = self.shared.config.values();
+        let refuses =
+            has_points(&values) && values.yes("stop-writes-on-bgsave-error") && self.state().failed;
+        self.shared.engine.config().set_save_failed(refuses);
+    }
+
+    /// To be called periodically: begins a save that a save point asks for, or that was scheduled.
+    /// `waits` says that something else reads a snapshot.
+    pub(crate) fn tick(self: &Arc<Saver>, waits: bool) {
+        let values = self.shared.config.values();
+        let changes = self.changes();
+        let now = self.shared.engine.clock().unix_ms() / 1000;
+        let since = now.saturating_sub(self.shared.engine.admin().last_save_s.load(Relaxed));
+        let scheduled = {
+            let state = self.state();
+            let is_early = |tried: Instant| tried.elapsed() < RETRY_AFTER;
+            if waits
+                || state.began.is_some()
+                || (state.failed && state.last_tried.is_some_and(is_early))
+            {
+                return;
+            }
+            state.scheduled
+        };
+        let due = points(&values)
+            .into_iter()
+            .find(|(seconds, least)| changes >= *least && changes > 0 && since > *seconds);
+        if let Some((seconds, _)) = due {
+            tracing::info!("{changes} changes in {seconds} seconds. Saving...");
+        }
+        if due.is_some() || scheduled {
+            let _ = self.save_in_background();
+        }
+    }
+
+    /// Returns what INFO says.
+    pub(crate) fn facts(&self) -> RdbFacts {
+        let changes = self.changes();
+        let state = self.state();
+        RdbFacts {
+            changes,
+            saving: state.began.is_some(),
+            failed: state.failed,
+            last_s: state.last.map(|time| time.as_secs()),
+            current_s: state.began.map(|began| began.elapsed().as_secs()),
+            saves: state.saves,
+            keys: state.began.map_or(0, |_| self.keys.load(Relaxed)),
+            total: state.began.map_or(0, |_| state.total),
+            loaded: self.shared.loading.keys.load(Relaxed),
+            expired: self.shared.loading.expired.load(Relaxed),
+        }
+    }
+
+    /// Gives up a save that is under way, and takes no other.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Relaxed);
+        let thread = self.state().thread.take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+        // One that a client waits for.
+        while self.is_busy() {
+            std::thread::sleep(BUSY_WAIT);
+        }
+        self.stopping.store(false, Relaxed);
+    }
+}
+
+/// Returns the name of a temporary file in the same directory.
+fn next_to(path: &Path, prefix: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{prefix}{name}"))
+}
+
+/// Writes a file in the place of another, which stays until the new one is durable.
+fn replace(
+    path: &Path,
+    syncs_often: bool,
+    write: impl FnOnce(&mut SyncedFile) -> Result<(), SaveError>,
+) -> Result<(), SaveError> {
+    let temporary = next_to(path, "temp-");
+    let replaced = (|| {
+        let mut file = SyncedFile { file: File::create(&temporary)?, syncs_often, unsynced: 0 };
+        write(&mut file)?;
+        file.file.sync_all()?;
+        std::fs::rename(&temporary, path)?;
+        sync_directory(path)?;
+        Ok(())
+    })();
+    if replaced.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    replaced
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => File::open(".")?.sync_all(),
+    }
+}
+
+/// A file that is synced while it is written.
+struct SyncedFile {
+    file: File,
+    syncs_often: bool,
+    unsynced: u64,
+}
+
+impl Write for SyncedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.unsynced += written as u64;
+        if self.syncs_often && self.unsynced >= SYNC_EVERY {
+            self.unsynced = 0;
+            self.file.sync_data()?;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
