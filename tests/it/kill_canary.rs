@@ -1,7 +1,7 @@
 //! The check of `tests/kill` can fail: each way to lose or tear what was acknowledged that is
 //! injected here is noticed.
 //!
-//! The servers are whole ones; what is planted is outside of them: a server that keeps nothing,
+//! The servers are whole ones; what is injected is outside of them: a server that keeps nothing,
 //! a log whose tail is gone, a pool as it was some moments ago, a connection that acknowledges a
 //! write and drops it, one that executes a script as two.
 
@@ -168,7 +168,7 @@ fn forgetful_proxy(server: SocketAddr) -> SocketAddr {
     proxy(server, 10)
 }
 
-/// Stands between clients and a server, and forgets every N SETs.
+/// Relays between clients and a server, and forgets every N SETs.
 fn proxy(server: SocketAddr, drop_every: usize) -> SocketAddr {
     let sets = Arc::new(AtomicUsize::new(0));
     let forgets = move || sets.fetch_add(1, Ordering::Relaxed) % drop_every == drop_every - 1;
