@@ -41,12 +41,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// A pool file (or a DAX device), made if it does not exist, on persistent memory, up to 4 GiB.
+    /// Returns a pool file (or a DAX device), made if it does not exist, on persistent memory, up
+    /// to 4 GiB.
     pub fn new(path: impl Into<PathBuf>) -> Options {
         Options { path: Some(path.into()), ..Options::volatile() }
     }
 
-    /// In DRAM: it ends with the process.
+    /// Keeps the store in DRAM: it ends with the process.
     pub fn volatile() -> Options {
         Options {
             path: None,
@@ -60,13 +61,13 @@ impl Options {
         }
     }
 
-    /// How many bytes the pool may grow to. It starts small.
+    /// Returns how many bytes the pool may grow to. It starts small.
     pub fn limit(self, bytes: u64) -> Options {
         Options { limit: bytes, ..self }
     }
 
-    /// The persistence domain; without this, that of persistent memory, and an error where there is
-    /// none.
+    /// Returns the persistence domain; without this, that of persistent memory, and an error where
+    /// there is none.
     pub fn domain(self, domain: DomainRequest) -> Options {
         Options { domain, ..self }
     }
@@ -77,7 +78,7 @@ impl Options {
         Options { emulate: yes, ..self }
     }
 
-    /// Whether a pool is made where there is none; yes by default.
+    /// Returns whether a pool is made where there is none; yes by default.
     pub fn create(self, yes: bool) -> Options {
         Options { create: yes, ..self }
     }
@@ -88,13 +89,13 @@ impl Options {
         Options { read_cache: bytes, ..self }
     }
 
-    /// Whether a thread deletes expired keys and frees what deletes left; yes by default. Without
-    /// it, call [`crate::Perdura::maintain`] now and then.
+    /// Returns whether a thread deletes expired keys and frees what deletes left; yes by default.
+    /// Without it, call [`crate::Perdura::maintain`] periodically.
     pub fn background(self, yes: bool) -> Options {
         Options { background: yes, ..self }
     }
 
-    /// Where the store reads the time, in unix milliseconds; the system's clock by default.
+    /// Returns where the store reads the time, in unix milliseconds; the system's clock by default.
     pub fn clock(self, clock: fn() -> u64) -> Options {
         Options { clock, ..self }
     }

@@ -27,7 +27,7 @@ macro_rules! fault_points {
             /// All of them, in the order of their numbers.
             pub const ALL: &[FaultPoint] = &[$(FaultPoint::$name,)*];
 
-            /// Its number among those of all crates.
+            /// Returns its number among those of all crates.
             pub const fn number(self) -> u32 {
                 $base + self as u32
             }

@@ -97,7 +97,7 @@ impl Region {
         self.watch.resolve(pages)
     }
 
-    /// Damaged pages met since the region was opened.
+    /// Returns the number of damaged pages found since the region was opened.
     pub fn media_errors(&self) -> u64 {
         self.watch.total()
     }

@@ -124,7 +124,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Zeroed memory from the allocator, which a test makes and drops by the thousand.
+    /// Allocates zeroed memory, which a test makes and drops by the thousand.
     #[cfg(feature = "sim")]
     pub(crate) fn simulated(len: usize) -> Mapping {
         let layout = simulated_layout(len);
@@ -194,8 +194,8 @@ pub(crate) fn file_flags(sync: bool) -> MapFlags {
     }
 }
 
-/// Whether the kernel maps a file with `MAP_SYNC`; asked at an address of its own choice, and
-/// undone.
+/// Returns whether the kernel maps a file with `MAP_SYNC`; asked at an address of its own choice,
+/// and undone.
 pub(crate) fn accepts_sync(file: &File) -> rustix::io::Result<()> {
     if calls::plays_persistent_memory() {
         return Ok(());

@@ -81,7 +81,8 @@ impl Region {
 
 #[cfg(feature = "sim")]
 impl Region {
-    /// `len` zeros whose stores, flushes and fences go to `recorder`, with the rules of its domain.
+    /// Makes a region of `len` zeros whose stores, flushes and fences go to `recorder`, with the
+    /// rules of its domain.
     ///
     /// # Panics
     /// If there is no memory: this is for tests.
@@ -102,7 +103,7 @@ impl Region {
         Region::simulated_in(mapping, image.len() as u64, recorder)
     }
 
-    /// A working memory over simulated files of a pool and its journal, which may grow to
+    /// Returns a working memory over simulated files of a pool and its journal, which may grow to
     /// `reserve`.
     ///
     /// # Panics
@@ -186,7 +187,7 @@ fn watch(file: &File, mapping: &Mapping, domain: Domain, emulated: bool) -> Watc
     })
 }
 
-/// Length and alignment, and whether this is a device.
+/// Returns length and alignment, and whether this is a device.
 fn extent(path: &Path, file: &File, options: &MapOptions) -> Result<(u64, u64, bool), MapError> {
     let failed = |step, source| MapError::Io { path: path.to_owned(), step, source };
     let metadata = file.metadata().map_err(|source| failed("stat", source))?;

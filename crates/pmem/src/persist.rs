@@ -157,7 +157,7 @@ impl Region {
         count_lines(flushed);
     }
 
-    /// The flush itself: of a range inside the region, uncounted.
+    /// Flushes a range inside the region, uncounted.
     #[inline]
     fn flush_checked(&self, off: u64, len: usize) {
         #[cfg(feature = "emulate-media")]
@@ -489,7 +489,7 @@ mod tests {
         region.fence();
         assert!(!region.failed());
 
-        // Pages that are not mapped stand for a medium that fails.
+        // Pages that are not mapped represent a medium that fails.
         pages::remember(region.id, 1 << 40, (1 << 40) + 1);
         region.fence();
         assert!(region.failed());

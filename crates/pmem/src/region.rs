@@ -207,7 +207,7 @@ impl Region {
         self.words::<1>(off).map(|[word]| word)
     }
 
-    /// Nothing is acknowledged from here on: every fence counts as failed.
+    /// Ends acknowledgements: every fence counts as failed from here on.
     pub fn fail(&self) {
         self.failed.store(true, Relaxed);
     }

@@ -1,7 +1,7 @@
 //! The pool's header: what the file is, its geometry, and the epoch of its current incarnation.
 //!
 //! Two copies are written in turn, so that one is whole whatever happens; the valid one with the
-//! higher generation counts. Magic and version keep their place for ever. All fields are little
+//! higher generation counts. Magic and version keep their place forever. All fields are little
 //! endian.
 //!
 //! A program that meets a feature that it does not know keeps the pool as it is (incompat), looks
@@ -70,7 +70,7 @@ pub(crate) struct Features {
 }
 
 impl Features {
-    /// Those that forbid this program to write to the pool.
+    /// Returns those features that forbid this program to write to the pool.
     pub(crate) fn forbid_writing(&self) -> u64 {
         self.ro_compat & !KNOWN_RO_COMPAT
     }

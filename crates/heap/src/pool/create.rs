@@ -27,8 +27,8 @@ pub struct CreateOptions {
 }
 
 impl CreateOptions {
-    /// For a pool of `geometry`, with uuid and seed from the system's random source, and the
-    /// present boot.
+    /// Makes options for a pool of `geometry`, with uuid and seed from the system's random source,
+    /// and the present boot.
     pub fn random(geometry: Geometry) -> std::io::Result<CreateOptions> {
         use std::io::Read;
         let mut bytes = [0; 32];
@@ -39,7 +39,8 @@ impl CreateOptions {
         Ok(CreateOptions { geometry, uuid, hash_seed, boot_id: pmem::boot_id() })
     }
 
-    /// The same for a pool that may grow to `limit` bytes and is used by all cores of this process.
+    /// Returns the same for a pool that may grow to `limit` bytes and is used by all cores of this
+    /// process.
     pub fn fitting(limit: u64) -> std::io::Result<CreateOptions> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         CreateOptions::random(Geometry::fitting(cores, limit))

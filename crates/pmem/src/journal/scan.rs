@@ -142,7 +142,7 @@ mod tests {
         Superblock { capacity, tail: TAIL, tail_sequence: 10, incarnation: 3, ..sample() }
     }
 
-    /// A journal whose batches begin at its tail, one after the other.
+    /// Returns a journal whose batches begin at its tail, one after the other.
     fn journal(batches: &[Vec<u8>]) -> Memory {
         let file = Memory::new((RING_AT + LEAST_CAPACITY) as usize);
         let ring = Ring { file: &file, capacity: LEAST_CAPACITY };
