@@ -53,6 +53,9 @@ pub enum CreateError {
         /// What the medium said.
         source: pmem::GrowError,
     },
+    /// Its journal cannot be made.
+    #[error(transparent)]
+    Journal(#[from] pmem::JournalError),
     /// A durable step failed.
     #[error("the medium failed while the pool was made")]
     Failed,
@@ -190,6 +193,19 @@ pub enum OpenError {
         /// The present boot.
         found: String,
     },
+    /// The pool's file alone lacks writes, and was opened without the journal that has them.
+    #[error(
+        "the pool was not closed while it had a journal, and its file alone lacks writes that the \
+         journal has (number {journal}): open it with domain journal, and close it, before it is \
+         used in another way"
+    )]
+    NeedsJournal {
+        /// The number of the journal.
+        journal: u64,
+    },
+    /// Its journal cannot be used.
+    #[error("{0}; without the journal's writes, {SALVAGE}")]
+    Journal(#[from] pmem::JournalError),
     /// A record that was fenced is not readable any more.
     #[error(
         "the log of shard {shard} is damaged: record {expected} is not whole, though {found} came \
@@ -270,6 +286,7 @@ mod tests {
     enum Remedy {
         Salvage,
         OtherProgram,
+        OtherDomain,
     }
 
     /// Returns the way out of every error of opening: a variant that is not here does not compile.
@@ -280,7 +297,9 @@ mod tests {
             | OpenError::ReadOnly { .. }
             | OpenError::Reserved { .. }
             | OpenError::Geometry(_) => Remedy::OtherProgram,
-            OpenError::Magic { .. }
+            OpenError::NeedsJournal { .. } => Remedy::OtherDomain,
+            OpenError::Journal(_)
+            | OpenError::Magic { .. }
             | OpenError::NoHeader
             | OpenError::HeaderChecksum { .. }
             | OpenError::Truncated { .. }
@@ -311,6 +330,8 @@ mod tests {
             OpenError::Truncated { expected: 2, found: 1 },
             OpenError::DamagedZones { found: 0, most: 1 },
             OpenError::OtherBoot { expected: boot(), found: boot() },
+            OpenError::NeedsJournal { journal: 3 },
+            OpenError::Journal(pmem::JournalError::Superblock),
             OpenError::DamagedLog { shard: 0, expected: 1, found: 2 },
             OpenError::LostLog { shard: 0, at: 1 },
             OpenError::UnresolvedLosses,
@@ -322,6 +343,7 @@ mod tests {
             let text = error.to_string();
             let names = match remedy(&error) {
                 Remedy::Salvage => text.contains("`perdura salvage POOL --to NEW`"),
+                Remedy::OtherDomain => text.contains("open it with domain journal"),
                 Remedy::OtherProgram => text.contains("newer program") || text.contains(OLDER),
             };
             assert!(names, "{text}");

@@ -1,5 +1,6 @@
 //! How to open a store.
 
+use std::io;
 use std::path::PathBuf;
 
 use heap::{CreateOptions, Heap};
@@ -103,6 +104,11 @@ impl Options {
         let Some(path) = &self.path else {
             return Ok(Heap::volatile(self.limit, &CreateOptions::fitting(self.limit)?)?);
         };
+        if self.domain == DomainRequest::Journal {
+            // A call would return before its write is durable.
+            let text = "domain journal is not offered by the library yet";
+            return Err(OpenError::Io(io::Error::new(io::ErrorKind::Unsupported, text)));
+        }
         let options = MapOptions {
             create: self.create,
             domain: self.domain,
@@ -114,5 +120,22 @@ impl Options {
             return Ok(Heap::open(region, pmem::boot_id())?.0);
         }
         Ok(Heap::open_or_create(region)?.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Perdura;
+
+    #[test]
+    fn a_journal_is_refused_as_long_as_no_call_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pool");
+        let Err(error) = Perdura::open(Options::new(&path).domain(DomainRequest::Journal)) else {
+            panic!("it was opened");
+        };
+        assert!(error.to_string().contains("not offered by the library"), "{error}");
+        assert!(!path.exists());
     }
 }

@@ -20,6 +20,10 @@ pub enum Domain {
     Eadr,
     /// Pages are remembered and written by `msync` at the fence. Survives power loss.
     Msync,
+    /// Lines are appended to a journal at the fence. Survives power loss once the journal is synced
+    /// up to the fence's position ([`crate::Region::sync_up_to`]); what a power loss leaves is a
+    /// prefix of the order of fences.
+    Journal,
     /// The kernel keeps the pages when the process dies. Survives that, and nothing more.
     Process,
     /// Anonymous memory. Survives nothing.
@@ -32,6 +36,7 @@ impl fmt::Display for Domain {
             Domain::Clwb => "clwb",
             Domain::Eadr => "eadr",
             Domain::Msync => "msync",
+            Domain::Journal => "journal",
             Domain::Process => "process",
             Domain::Volatile => "volatile",
         })
@@ -55,6 +60,7 @@ pub(crate) fn choose(
     use DomainRequest::*;
     match (request, map_sync) {
         (Msync, _) => Ok((Domain::Msync, false)),
+        (Journal, _) => Ok((Domain::Journal, false)),
         (Process, _) => Ok((Domain::Process, false)),
         (Auto, true) if eadr => Ok((Domain::Eadr, false)),
         (Auto | Clwb, true) => Ok((Domain::Clwb, false)),
@@ -108,6 +114,8 @@ mod tests {
         check(Want::Clwb, file(), Err(Refusal::NoMapSync));
         check(Want::Eadr, file(), Err(Refusal::NoMapSync));
         check(Want::Msync, file(), Ok((Domain::Msync, false)));
+        check(Want::Journal, file(), Ok((Domain::Journal, false)));
+        check(Want::Journal, adr(), Ok((Domain::Journal, false)));
         check(Want::Process, file(), Ok((Domain::Process, false)));
 
         check(Want::Auto, emulating(), Ok((Domain::Clwb, true)));

@@ -63,6 +63,28 @@ fault_points! { 1:
     SyncGrown,
     /// So is a length that an earlier process gave it.
     SyncFound,
+    /// A fence copies its lines while the journal's buffer is locked.
+    CopyUnderLock,
+    /// A batch of the journal counts only with its checksum,
+    VerifyBatch,
+    /// ... with the sequence number that is next,
+    CheckSequence,
+    /// ... and if its incarnation is not older than that of the batch before.
+    CheckIncarnation,
+    /// A batch that had been synced and is not whole is damage, and no end.
+    FindDamage,
+    /// The superblock's copies are written in turn.
+    AlternateSuperblocks,
+    /// A recovery writes batches again that are not known to be synced.
+    RewriteUnsynced,
+    /// Batches are applied only after they are synced.
+    ApplySynced,
+    /// Of several batches with the same line, the newest one's content is applied.
+    NewestWins,
+    /// What was applied is synced before the tail moves,
+    SyncApplied,
+    /// ... and the tail before the space that it frees is written to.
+    SyncTail,
 }
 
 /// Returns true: no fault point can be disabled in this build.

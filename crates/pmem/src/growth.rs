@@ -57,7 +57,7 @@ type Sync<'s> = &'s dyn Fn(&dyn Backing) -> rustix::io::Result<()>;
 pub(crate) fn is_synced(domain: Domain) -> bool {
     match domain {
         Domain::Process | Domain::Volatile => false,
-        Domain::Clwb | Domain::Eadr | Domain::Msync => true,
+        Domain::Clwb | Domain::Eadr | Domain::Msync | Domain::Journal => true,
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn prefault(domain: Domain, at: *mut u8, len: usize) {
         Domain::Clwb | Domain::Eadr | Domain::Process => Advice::LinuxPopulateWrite,
         // Populating for writing would dirty every page, to be written out at the next fence.
         Domain::Msync => Advice::LinuxPopulateRead,
-        Domain::Volatile => return,
+        Domain::Volatile | Domain::Journal => return,
     };
     if domain != Domain::Msync {
         join_pages(at, len);

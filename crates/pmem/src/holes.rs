@@ -33,7 +33,7 @@ impl Region {
         let Some(at) = self.place(from, len as usize) else {
             return Err(PunchError::Unsupported);
         };
-        if self.device || self.is_private() {
+        if !self.may_be_punched() {
             return Err(PunchError::Unsupported);
         }
         #[cfg(feature = "sim")]
@@ -96,6 +96,9 @@ impl Region {
             return Ok(());
         };
         let _one_at_a_time = lock(&self.growing).unwrap_or_else(PoisonError::into_inner);
+        if let Some(journal) = &self.journal {
+            return self.allocate_journaled(journal, from, to);
+        }
         if let Some(found) = self.cut_short() {
             return Err(GrowError::CutShort { wanted: to, expected: self.len(), found });
         }
@@ -147,7 +150,9 @@ impl Region {
 
     /// Returns true if space can be given back at all, as far as the kind of the region tells.
     pub fn may_be_punched(&self) -> bool {
-        !self.device && !self.is_private()
+        // With a journal, what is free may still be needed: a recovery may go back to when it was
+        // not.
+        !self.device && !self.is_private() && self.journal.is_none()
     }
 
     /// A hole as stores, of which a loss of power may take any.

@@ -120,6 +120,11 @@ impl Region {
     /// Writes damaged pages again, with zeros for what was lost, so that the medium holds them;
     /// durable on return. A failure is that of a fence: [`Region::failed`].
     pub fn repair(&self) {
+        if self.journal.is_some() && self.watch.has_quarantined() {
+            // What was lost is only in the pool's file, which the journal writes to by lines: the
+            // others of the page would stay lost, and nothing would report it any more.
+            self.fail();
+        }
         if self.watch.is_private() || !self.watch.has_quarantined() {
             return;
         }

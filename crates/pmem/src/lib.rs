@@ -27,6 +27,8 @@ mod growth;
 mod guess;
 mod holes;
 mod inspect;
+mod journal;
+mod journaled;
 mod lines;
 mod locked;
 mod mapping;
@@ -63,6 +65,10 @@ pub use fault_points::{FAULT_POINTS, FaultPoint, fault_point_is_enabled, panic_p
 pub use fault_points::{FaultPointSet, disable_fault_point, panic_after, take_passed_fault_points};
 pub use holes::trim_allocator;
 pub use inspect::RecordLosses;
+pub use journal::{
+    DEFAULT_CAPACITY, JournalCounts, JournalError, JournalId, JournalRecovery, Storage,
+};
+pub use journaled::SyncPolicy;
 pub use lines::{LINE, lines};
 pub use locked::when_unlocked;
 pub use media::{Lost, LostPage};

@@ -72,6 +72,34 @@ impl Mapping {
         Ok(())
     }
 
+    /// Maps `file` from its start over the whole range, privately: what is stored stays in memory,
+    /// page by page, and takes no claim on memory before.
+    pub(crate) fn put_private(&self, file: &File) -> rustix::io::Result<()> {
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: the range belongs to this mapping, and nobody has been given an address in it
+        // yet.
+        unsafe { mmap(self.base.cast(), self.len as usize, prot, flags, file, 0)? };
+        Ok(())
+    }
+
+    /// Maps zeros over `[from, to)`, whole pages, in huge ones where the kernel has them.
+    ///
+    /// # Safety
+    /// Nobody has been given an address in the range yet.
+    pub(crate) unsafe fn put_zeros(&self, from: u64, to: u64) -> rustix::io::Result<()> {
+        debug_assert!(from.is_multiple_of(PAGE) && from <= to && to <= self.len);
+        let at: *mut core::ffi::c_void = self.base.wrapping_add(from as usize).cast();
+        let len = (to - from) as usize;
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: a range of this mapping, in which nobody has an address (caller).
+        unsafe { mmap_anonymous(at, len, prot, flags)? };
+        // SAFETY: the advice changes no contents, and the range is this mapping's.
+        let _ = unsafe { madvise(at, len, Advice::LinuxHugepage) };
+        Ok(())
+    }
+
     /// Returns a private mapping of a file's bytes: what is stored into it stays in memory.
     pub(crate) fn copy_on_write(file: &File, len: u64) -> io::Result<Mapping> {
         let whole = usize::try_from(len.max(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;

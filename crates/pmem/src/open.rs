@@ -8,6 +8,9 @@ use crate::calls::{self, Call};
 use crate::cpu;
 use crate::domain::{Domain, Refusal, choose, every_region_is_eadr};
 use crate::error::MapError;
+#[cfg(feature = "sim")]
+use crate::journal::Storage;
+use crate::journal::{Journal, JournalPlace};
 use crate::lines::LINE;
 use crate::locked::LockedFile;
 use crate::mapping::{HUGE, Mapping, PAGE, accepts_sync, dax_device, file_flags};
@@ -23,7 +26,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-#[cfg(feature = "sim")]
 use std::sync::Arc;
 
 impl Region {
@@ -33,19 +35,29 @@ impl Region {
         check_machine(path, rustix::param::page_size() as u64, cpu::line_len())?;
         let file = LockedFile::exclusive(path, options.create)?;
         let (len, align, device) = extent(path, &file, options)?;
-        if device && options.domain == DomainRequest::Msync {
-            return Err(MapError::WrongKind {
-                path: path.to_owned(),
-                found: "a DAX device, which has no msync",
-            });
+        let found = match options.domain {
+            DomainRequest::Msync => "a DAX device, which has no msync",
+            _ => "a DAX device, which needs no journal",
+        };
+        if device && matches!(options.domain, DomainRequest::Msync | DomainRequest::Journal) {
+            return Err(MapError::WrongKind { path: path.to_owned(), found });
         }
         let reserve = if device { len } else { options.reserve.max(len) };
         let mapping = Mapping::reserve(reserve, align)
             .map_err(|source| MapError::Reserve { reserve, source })?;
         let (domain, emulated) = map(path, &file, &mapping, device, options)?;
         let watch = if device { Watch::none() } else { watch(&file, &mapping, domain, emulated) };
+        let journal = match domain {
+            Domain::Journal => Some(journal_of(path, &file, options)?),
+            _ => None,
+        };
         let file = Some(file);
-        Ok(Region::from_parts(Parts { watch, mapping, len, domain, emulated, device, file }))
+        let parts = Parts { watch, mapping, len, domain, emulated, device, file };
+        let region = Region::from_parts(parts);
+        Ok(match journal {
+            Some(journal) => region.with_journal(journal),
+            None => region,
+        })
     }
 
     /// Anonymous memory, of length 0: it grows up to `reserve` bytes, and takes memory when
@@ -91,6 +103,36 @@ impl Region {
         Region::simulated_in(mapping, image.len() as u64, recorder)
     }
 
+    /// Returns a working memory over simulated files of a pool and its journal, which may grow to
+    /// `reserve`.
+    ///
+    /// # Panics
+    /// If the pool's file cannot be read: this is for tests.
+    pub fn simulated_journaled(
+        reserve: usize,
+        pool: Arc<dyn Storage>,
+        journal: Arc<dyn Storage>,
+        journal_size: u64,
+    ) -> Region {
+        let len = pool.size().expect("the length of the pool's file");
+        let mapping = Mapping::simulated(reserve.max(len as usize));
+        let mut image = vec![0; len as usize];
+        pool.read_at(&mut image, 0).expect("the pool's file");
+        // SAFETY: the mapping is new, writable, and at least as long as the image.
+        unsafe { std::ptr::copy_nonoverlapping(image.as_ptr(), mapping.base(), image.len()) };
+        let parts = Parts {
+            watch: Watch::none(),
+            mapping,
+            len,
+            domain: Domain::Journal,
+            emulated: false,
+            device: false,
+            file: None,
+        };
+        let place = JournalPlace::Given(journal);
+        Region::from_parts(parts).with_journal(Journal::new(place, journal_size, pool))
+    }
+
     pub(crate) fn simulated_in(mapping: Mapping, len: u64, recorder: Arc<dyn Recorder>) -> Region {
         Region::from_parts(Parts {
             watch: Watch::none(),
@@ -103,6 +145,20 @@ impl Region {
         })
         .with_recorder(recorder)
     }
+}
+
+/// Returns the journal of a file. Its own file is opened when it is needed.
+fn journal_of(path: &Path, file: &File, options: &MapOptions) -> Result<Journal, MapError> {
+    let place = match &options.journal {
+        Some(journal) => journal.clone(),
+        None => JournalPlace::of_pool(path),
+    };
+    let pool = file.try_clone().map_err(|source| MapError::Io {
+        path: path.to_owned(),
+        step: "open once more",
+        source,
+    })?;
+    Ok(Journal::new(JournalPlace::File(place), options.journal_size, Arc::new(pool)))
 }
 
 /// Refuses a machine whose kernel syncs, protects and replaces other units than pages of [`PAGE`]
@@ -127,7 +183,7 @@ fn watch(file: &File, mapping: &Mapping, domain: Domain, emulated: bool) -> Watc
         len: mapping.len(),
         file: file.as_raw_fd(),
         device: if synced { readable::block_device(file) } else { -1 },
-        flags: file_flags(synced).bits() as i32,
+        flags: if domain == Domain::Journal { 0 } else { file_flags(synced).bits() as i32 },
     })
 }
 
@@ -159,7 +215,8 @@ fn map(
 ) -> Result<(Domain, bool), MapError> {
     let failed =
         |errno: Errno| MapError::Io { path: path.to_owned(), step: "map", source: errno.into() };
-    let wants_sync = !matches!(options.domain, DomainRequest::Msync | DomainRequest::Process);
+    use DomainRequest::{Journal, Msync, Process};
+    let wants_sync = !matches!(options.domain, Msync | Process | Journal);
     // A DAX device needs no question, and has alignments that a trial would have to know.
     let refused = match (wants_sync && !device).then(|| accepts_sync(file)) {
         None | Some(Ok(())) => None,
@@ -178,7 +235,11 @@ fn map(
             reason: refused.map_or_else(String::new, |errno| io::Error::from(errno).to_string()),
         },
     })?;
-    calls::make(Call::Map, || mapping.put_file(file, synced)).map_err(failed)?;
+    let put = || match chosen.0 {
+        Domain::Journal => mapping.put_private(file),
+        _ => mapping.put_file(file, synced),
+    };
+    calls::make(Call::Map, put).map_err(failed)?;
     Ok(chosen)
 }
 

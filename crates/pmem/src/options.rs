@@ -15,6 +15,8 @@ pub enum DomainRequest {
     Eadr,
     /// `msync` at every fence.
     Msync,
+    /// A private mapping, whose flushed lines go to a journal at every fence.
+    Journal,
     /// Nothing: the bytes outlive the process only.
     Process,
 }
@@ -27,6 +29,7 @@ impl DomainRequest {
             DomainRequest::Clwb => "clwb",
             DomainRequest::Eadr => "eadr",
             DomainRequest::Msync => "msync",
+            DomainRequest::Journal => "journal",
             DomainRequest::Process => "process",
         }
     }
@@ -45,6 +48,10 @@ pub struct MapOptions {
     /// Allow `clwb` and `eadr` (and `auto`) on a file without `MAP_SYNC`: their instructions run,
     /// and the bytes outlive the process only.
     pub emulate: bool,
+    /// The journal's file; by default it is next to the file, with `.journal` after its name.
+    pub journal: Option<PathBuf>,
+    /// Bytes of a journal's ring that is made.
+    pub journal_size: u64,
     /// Where sysfs is mounted.
     pub sysfs: PathBuf,
 }
@@ -57,6 +64,8 @@ impl MapOptions {
             create: true,
             domain: DomainRequest::Auto,
             emulate: false,
+            journal: None,
+            journal_size: crate::journal::DEFAULT_CAPACITY,
             sysfs: PathBuf::from("/sys"),
         }
     }

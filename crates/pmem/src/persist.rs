@@ -15,6 +15,7 @@ use crate::cpu;
 use crate::domain::Domain;
 use crate::fault_points::FaultPoint;
 use crate::growth::Backing;
+use crate::journal;
 use crate::lines::{LINE, lines};
 use crate::mapping::PAGE;
 use crate::pages;
@@ -34,7 +35,7 @@ impl Region {
         let Some(to) = self.place(off, src.len()) else { return };
         let streams = match self.domain {
             Domain::Clwb | Domain::Eadr => stream::PAST_THE_CACHE && self.streams(),
-            Domain::Msync | Domain::Process | Domain::Volatile => false,
+            Domain::Msync | Domain::Journal | Domain::Process | Domain::Volatile => false,
         };
         let (head, body, tail) = cut(off, src.len());
         if body == 0 || !streams {
@@ -172,6 +173,7 @@ impl Region {
         match self.domain {
             Domain::Clwb => self.write_back_lines(off, len),
             Domain::Msync => pages::remember_bytes(self.id, off, len),
+            Domain::Journal => journal::remember(self.id, off, len),
             Domain::Eadr | Domain::Process | Domain::Volatile => {}
         }
     }
@@ -233,6 +235,7 @@ impl Region {
         match self.domain {
             Domain::Clwb | Domain::Eadr => cpu::fence(),
             Domain::Msync => self.sync_remembered_pages(),
+            Domain::Journal => self.append_flushed(),
             Domain::Process | Domain::Volatile => {
                 compiler_fence(Ordering::SeqCst);
             }
@@ -307,6 +310,9 @@ impl Region {
     pub fn sync_all(&self) -> io::Result<()> {
         if self.domain == Domain::Volatile || self.is_empty() {
             return Ok(());
+        }
+        if let Some(journal) = &self.journal {
+            return self.sync_journaled(journal);
         }
         self.repair();
         if self.recorded() && self.domain != Domain::Msync {

@@ -17,6 +17,7 @@ use crate::fault_points::FaultPoint;
 use crate::growth::{Backing, extend, is_synced, prefault};
 use crate::guess;
 use crate::inspect::RecordLosses;
+use crate::journal::Journal;
 use crate::locked::LockedFile;
 use crate::mapping::{HUGE, Mapping, PAGE};
 use crate::media::Watch;
@@ -55,6 +56,8 @@ pub struct Region {
     pub(crate) repairing: Mutex<()>,
     pub(crate) record: OnceLock<RecordLosses>,
     pub(crate) file: Option<LockedFile>,
+    /// That of the domain `journal`.
+    pub(crate) journal: Option<Box<Journal>>,
     #[cfg(feature = "sim")]
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
     #[cfg(feature = "emulate-media")]
@@ -93,11 +96,17 @@ impl Region {
             repairing: Mutex::new(()),
             record: OnceLock::new(),
             file: parts.file,
+            journal: None,
             #[cfg(feature = "sim")]
             recorder: None,
             #[cfg(feature = "emulate-media")]
             emulation: None,
         }
+    }
+
+    pub(crate) fn with_journal(mut self, journal: Journal) -> Region {
+        self.journal = Some(Box::new(journal));
+        self
     }
 
     #[cfg(feature = "sim")]
@@ -401,7 +410,7 @@ impl Region {
     /// Says to a test that bytes of the file were stored.
     #[inline(always)]
     pub(crate) fn record_stored(&self, off: u64, len: u64) {
-        if cfg!(any(test, feature = "sim")) && self.file.is_some() {
+        if cfg!(any(test, feature = "sim")) && self.file.is_some() && self.journal.is_none() {
             crate::calls::stored(off, len);
         }
     }
@@ -432,7 +441,9 @@ impl Region {
         if let Some(found) = self.cut_short() {
             return Err(GrowError::CutShort { wanted: new_len, expected: old, found });
         }
-        if let Some(file) = &self.file {
+        if let Some(journal) = &self.journal {
+            self.extend_journaled(journal, old, new_len)?;
+        } else if let Some(file) = &self.file {
             self.extend_file(&**file, old, new_len)?;
         }
         #[cfg(feature = "sim")]

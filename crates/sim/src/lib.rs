@@ -14,7 +14,7 @@
 //! format of a pool.
 //!
 //! A [`Disk`] is the counterpart for real files: it lets system calls fail, and knows what a loss
-//! of power leaves.
+//! of power leaves. [`SimulatedFiles`] are those of a pool and its journal, without a real one.
 #![forbid(unsafe_code)]
 
 mod choices;
@@ -23,6 +23,7 @@ mod disk;
 mod durability;
 mod explore;
 mod failure;
+mod files;
 mod medium;
 mod scheduler;
 mod scratch;
@@ -35,6 +36,7 @@ pub use disk::{Disk, FailingCall};
 pub use durability::{Choose, Crash, Durability, Image};
 pub use explore::{Effort, explore};
 pub use failure::Failure;
+pub use files::{FileEvent, FilesState, Named, SimulatedFiles};
 pub use medium::{Event, Medium, Trace};
 pub use scheduler::{run_scheduled, yield_now};
 pub use subject::Subject;

@@ -17,7 +17,8 @@
 //! 32  incompat features        8     104 survives power loss u32 4
 //! 40  uuid                    16     108 zero
 //! 56  shards u32, ring_parts u32     112 ring_part u32, zone_spans u32
-//! 120 hash seed               16     136 zero up to 192
+//! 120 hash seed               16     136 number of the journal    8
+//!                                    144 zero up to 192
 //! ```
 
 use super::geometry::{DEVICE_BLANK, Geometry, HEADER_A, HEADER_B, SHARDS_AT};
@@ -29,11 +30,16 @@ use std::ops::Range;
 pub(crate) const MAGIC: [u8; 8] = *b"PERDURA\0";
 /// The format that this code reads and writes.
 pub const VERSION: u32 = 2;
-/// Features that this code knows: none so far.
-const KNOWN_INCOMPAT: u64 = 0;
+/// The file alone may lack writes: the header names a journal that has them.
+const JOURNALED: u64 = 1;
+/// Features that this code knows.
+const KNOWN_INCOMPAT: u64 = JOURNALED;
 const KNOWN_RO_COMPAT: u64 = 0;
 /// Bytes that hold nothing yet.
-const RESERVED: [Range<usize>; 2] = [108..112, 136..BYTES];
+const RESERVED: [Range<usize>; 2] = [108..112, JOURNAL_END..BYTES];
+/// The number of the journal, zero unless there is one.
+const JOURNAL: usize = 136;
+const JOURNAL_END: usize = JOURNAL + size_of::<u64>();
 /// Bytes of a copy.
 pub(crate) const BYTES: usize = 192;
 
@@ -49,6 +55,8 @@ pub(crate) struct Header {
     pub(crate) lsn: u64,
     pub(crate) boot_id: [u8; 16],
     pub(crate) power_safe: bool,
+    /// The number of the journal without which the file is not complete; 0 if it is.
+    pub(crate) journal: u64,
     /// Features, as they were found.
     pub(crate) features: Features,
 }
@@ -87,7 +95,8 @@ impl Header {
         put(8, &VERSION.to_le_bytes());
         put(16, &self.features.compat.to_le_bytes());
         put(24, &self.features.ro_compat.to_le_bytes());
-        put(32, &self.features.incompat.to_le_bytes());
+        let journaled = if self.journal == 0 { 0 } else { JOURNALED };
+        put(32, &(self.features.incompat & !JOURNALED | journaled).to_le_bytes());
         put(40, &self.uuid);
         put(56, &(self.geometry.shards as u32).to_le_bytes());
         put(60, &(self.geometry.ring_parts as u32).to_le_bytes());
@@ -100,6 +109,7 @@ impl Header {
         put(112, &(self.geometry.ring_part as u32).to_le_bytes());
         put(116, &(self.geometry.zone_spans as u32).to_le_bytes());
         put(120, &self.seed);
+        put(JOURNAL, &self.journal.to_le_bytes());
         let crc = crc32c(&out[16..]);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         out
@@ -125,6 +135,10 @@ impl Header {
         if let Some(at) = RESERVED.into_iter().flatten().find(|&at| raw[at] != 0) {
             return Err(HeaderError::Reserved { at });
         }
+        let journal = u64_at(JOURNAL);
+        if (journal != 0) != (features.incompat & JOURNALED != 0) {
+            return Err(HeaderError::Reserved { at: JOURNAL });
+        }
         let geometry = Geometry {
             shards: u32_at(56) as usize,
             ring_parts: u32_at(60) as usize,
@@ -144,6 +158,7 @@ impl Header {
             lsn: u64_at(80),
             boot_id: array(raw, 88),
             power_safe: u32_at(104) == 1,
+            journal,
             features,
         })
     }
@@ -244,6 +259,7 @@ mod tests {
             lsn: 77,
             boot_id: [1; 16],
             power_safe: false,
+            journal: 0,
             features: Features { compat: 6, ..Features::default() },
         }
     }
@@ -251,6 +267,11 @@ mod tests {
     #[test]
     fn a_header_reads_back_as_it_was_written() {
         assert_eq!(Header::decode(&sample().encode()), Ok(sample()));
+        let features = Features { incompat: JOURNALED, ..sample().features };
+        let journaled = Header { journal: 7, features, ..sample() };
+        assert_eq!(Header::decode(&journaled.encode()), Ok(journaled.clone()));
+        // The number alone says whether there is one.
+        assert_eq!(Header { journal: 0, ..journaled }.encode(), sample().encode());
     }
 
     #[test]
@@ -265,8 +286,9 @@ mod tests {
         check(16, None);
         check(24, None);
         check(32, Some(HeaderError::Features { incompat: 4 }));
+        check(JOURNAL, Some(HeaderError::Reserved { at: JOURNAL }));
         check(39, Some(HeaderError::Features { incompat: 4 << 56 }));
-        for at in [108, 111, 136, BYTES - 1] {
+        for at in [108, 111, JOURNAL_END, BYTES - 1] {
             check(at, Some(HeaderError::Reserved { at }));
         }
     }

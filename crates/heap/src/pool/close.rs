@@ -1,5 +1,6 @@
 //! Closing a pool.
 
+use super::journal;
 use crate::transaction::heap::Heap;
 use std::sync::atomic::Ordering;
 
@@ -28,6 +29,7 @@ impl Heap {
             return Err(std::io::Error::other("what was written could not be made durable"));
         }
         let mut header = self.header();
+        journal::end(&self.region, &mut header).map_err(std::io::Error::other)?;
         header.clean = true;
         header.lsn = self.lsn();
         header.write(&self.region);

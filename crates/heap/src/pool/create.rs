@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "a new pool's metadata is zeroed")]
 
+use super::journal;
 use crate::alloc::spans::publish_zones;
 use crate::error::CreateError;
 use crate::layout::header::{self, Features, Header};
@@ -73,9 +74,14 @@ impl Heap {
             lsn: 1,
             boot_id: options.boot_id,
             power_safe: survives_power_loss(&region),
+            journal: 0,
             features: Features::default(),
         };
         header.write_both(&region);
+        if journal::begin(&region, &mut header)? {
+            header.write_both(&region);
+            region.start_journal();
+        }
         if region.failed() {
             return Err(CreateError::Failed);
         }

@@ -1,6 +1,7 @@
 //! Opening a pool.
 
 use super::create::{CreateOptions, survives_power_loss};
+use super::journal;
 use crate::error::{OpenError, PoolError};
 use crate::fault_points::FaultPoint;
 use crate::layout::header::Header;
@@ -34,6 +35,8 @@ impl Heap {
         if unknown != 0 && !region.is_private() {
             return Err(OpenError::ReadOnly { unknown });
         }
+        header = journal::recover(&region, header)?;
+        let begins_journal = journal::begin(&region, &mut header)?;
         replay_losses(&region)?;
         let zones = zones(&region, &geometry)?;
         if !header.power_safe && !header.clean && header.boot_id != boot_id {
@@ -62,6 +65,9 @@ impl Heap {
         header.write_both(&region);
         if region.failed() {
             return Err(OpenError::Failed);
+        }
+        if begins_journal {
+            region.start_journal();
         }
         let ends = recovered.ends.iter().enumerate();
         let states = ends.map(|(shard, &end)| ShardState::new(&region, &geometry, shard, end));

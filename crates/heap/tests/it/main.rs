@@ -4,6 +4,7 @@
 
 mod features;
 mod fences;
+mod journal;
 mod many_blocks;
 mod media;
 mod regressions;

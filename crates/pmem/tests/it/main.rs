@@ -3,5 +3,6 @@
 mod bounds;
 mod domains;
 mod growth;
+mod journal;
 mod lock;
 mod media;

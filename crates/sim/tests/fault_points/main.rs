@@ -4,13 +4,14 @@
 //! A step is left out in the whole process: so these are a program of their own, in which one test
 //! runs at a time.
 
-#![forbid(unsafe_code)]
-
 mod commit_protocol;
 #[path = "../losses/mod.rs"]
 mod crashes;
 #[path = "../engine/mod.rs"]
 mod engine;
+mod journal;
+#[path = "../journaled/mod.rs"]
+mod journaled;
 mod locks;
 #[path = "../log/mod.rs"]
 mod log;

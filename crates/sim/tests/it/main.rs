@@ -12,6 +12,9 @@ mod failed_sync;
 mod heap;
 #[path = "../histories/mod.rs"]
 mod histories;
+mod journal;
+#[path = "../journaled/mod.rs"]
+mod journaled;
 mod panics;
 mod panics_above;
 #[path = "../pool/mod.rs"]

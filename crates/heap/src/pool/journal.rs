@@ -1,0 +1,66 @@
+//! The journal of a pool on an ordinary disk (`pmem::Domain::Journal`): the header names it as long
+//! as the file alone may lack writes.
+//!
+//! The header is written to the file itself when it begins to name a journal, before the first
+//! fence goes there; and again when it names none any more, after everything is applied. So a pool
+//! whose header names no journal is whole, and opens in every domain.
+
+use crate::error::OpenError;
+use crate::layout::header::{self, Header};
+use crate::layout::{HEADER_A, HEADER_B};
+use pmem::{Domain, JournalError, JournalId, Region};
+
+/// Stores what the pool's journal holds into the working memory, if the header names one. Returns
+/// the header as it is then.
+pub(super) fn recover(region: &Region, header: Header) -> Result<Header, OpenError> {
+    let journal = header.journal;
+    if region.domain() == Domain::Journal {
+        keep_headers(region);
+    }
+    if journal == 0 {
+        return Ok(header);
+    }
+    if region.domain() != Domain::Journal {
+        return Err(OpenError::NeedsJournal { journal });
+    }
+    region.recover_journal(JournalId { pool: header.uuid, journal })?;
+    let recovered = Header::read(region)?;
+    if (recovered.uuid, recovered.journal) != (header.uuid, journal) {
+        let (expected, found) = (journal, recovered.journal);
+        return Err(JournalError::OtherIncarnation { expected, found }.into());
+    }
+    Ok(recovered)
+}
+
+/// Writes both headers to the file again, as they are. A sync of an earlier process may have
+/// failed: then the file has another header than the page cache shows, which names another journal
+/// or none.
+fn keep_headers(region: &Region) {
+    for copy in [HEADER_A, HEADER_B] {
+        region.flush(copy, header::BYTES);
+    }
+    region.fence();
+}
+
+/// Begins a journal if the region has one that the header does not name: true if so. The caller
+/// writes the header, which names it now, to the file, and then starts the journal.
+pub(super) fn begin(region: &Region, header: &mut Header) -> Result<bool, JournalError> {
+    if region.domain() != Domain::Journal || header.journal != 0 {
+        return Ok(false);
+    }
+    // No other header of this pool has had it.
+    let journal = header.generation + 1;
+    region.begin_journal(JournalId { pool: header.uuid, journal })?;
+    header.journal = journal;
+    Ok(true)
+}
+
+/// Ends the use of the journal: the file has everything. The caller writes the header, which names
+/// none any more.
+pub(super) fn end(region: &Region, header: &mut Header) -> Result<(), JournalError> {
+    if header.journal != 0 {
+        region.end_journal()?;
+        header.journal = 0;
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Pools with a journal: closed ones are ordinary pools, others need it.
+
+use heap::{CreateOptions, Geometry, Heap, OpenError, View};
+use pmem::{DomainRequest, MapOptions, Region};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const GEOMETRY: Geometry = Geometry { shards: 2, ring_parts: 3, ring_part: 512, zone_spans: 8 };
+const BOOT: [u8; 16] = [1; 16];
+
+struct Files {
+    _folder: tempfile::TempDir,
+    pool: PathBuf,
+    journal: PathBuf,
+}
+
+impl Files {
+    fn new() -> Files {
+        let folder = tempfile::tempdir().unwrap();
+        let (pool, journal) = (folder.path().join("pool"), folder.path().join("pool.journal"));
+        Files { _folder: folder, pool, journal }
+    }
+
+    fn region(&self, domain: DomainRequest) -> Region {
+        region_at(&self.pool, domain)
+    }
+
+    fn create(&self, domain: DomainRequest) -> Heap {
+        let options = CreateOptions { geometry: GEOMETRY, uuid: [5; 16], ..Default::default() };
+        Heap::create(self.region(domain), &options).unwrap()
+    }
+
+    fn open(&self, domain: DomainRequest) -> Result<Heap, OpenError> {
+        Ok(Heap::open(self.region(domain), BOOT)?.0)
+    }
+
+    fn check_refused(&self, domain: DomainRequest, expect: &str) {
+        let Err(error) = self.open(domain) else { panic!("it was opened") };
+        let error = error.to_string();
+        assert!(error.contains(expect), "{error}");
+    }
+}
+
+fn region_at(path: &Path, domain: DomainRequest) -> Region {
+    let options = MapOptions { domain, journal_size: 64 << 10, ..MapOptions::new(16 << 20) };
+    Region::open(path, &options).unwrap()
+}
+
+fn put(heap: &Heap, n: usize, value: u64) {
+    let mut shard = heap.lock(n % 2);
+    shard.set(shard.root(n), value);
+    shard.commit().unwrap();
+}
+
+fn get(heap: &Heap, n: usize) -> u64 {
+    let shard = heap.lock(n % 2);
+    shard.word(shard.root(n))
+}
+
+fn sync(heap: &Heap) {
+    heap.region().sync_up_to(heap.region().appended()).unwrap();
+}
+
+#[test]
+fn a_pool_comes_back_from_its_journal_and_closed_it_is_an_ordinary_pool() {
+    let files = Files::new();
+    let heap = files.create(DomainRequest::Journal);
+    (0..60).for_each(|n| put(&heap, n, n as u64 + 1));
+    sync(&heap);
+    drop(heap);
+
+    for domain in [DomainRequest::Process, DomainRequest::Msync] {
+        files.check_refused(domain, "open it with domain journal");
+    }
+    let inspected = Heap::open(Region::inspect(&files.pool).unwrap(), BOOT).map(|_| ());
+    assert!(matches!(inspected, Err(OpenError::NeedsJournal { .. })), "{inspected:?}");
+
+    let heap = files.open(DomainRequest::Journal).unwrap();
+    assert!((0..60).all(|n| get(&heap, n) == n as u64 + 1));
+    put(&heap, 1, 100);
+    heap.close().unwrap();
+    drop(heap);
+
+    let moved = files.pool.with_extension("moved");
+    fs::copy(&files.pool, &moved).unwrap();
+    let (heap, recovery) = Heap::open(region_at(&moved, DomainRequest::Process), BOOT).unwrap();
+    assert!(recovery.clean && get(&heap, 1) == 100 && get(&heap, 2) == 3);
+
+    let heap = files.open(DomainRequest::Msync).unwrap();
+    put(&heap, 2, 200);
+    heap.close().unwrap();
+    drop(heap);
+    let heap = files.open(DomainRequest::Journal).unwrap();
+    assert_eq!((get(&heap, 1), get(&heap, 2)), (100, 200));
+    heap.close().unwrap();
+}
+
+#[test]
+fn a_pool_of_another_domain_that_was_not_closed_gets_a_journal() {
+    let files = Files::new();
+    let heap = files.create(DomainRequest::Msync);
+    (0..20).for_each(|n| put(&heap, n, 7));
+    drop(heap);
+    let heap = files.open(DomainRequest::Journal).unwrap();
+    put(&heap, 3, 8);
+    sync(&heap);
+    drop(heap);
+    let heap = files.open(DomainRequest::Journal).unwrap();
+    assert_eq!((get(&heap, 2), get(&heap, 3)), (7, 8));
+}
+
+#[test]
+fn a_journal_that_does_not_belong_to_the_pool_is_refused_and_nothing_changes() {
+    let files = Files::new();
+    let heap = files.create(DomainRequest::Journal);
+    heap.close().unwrap();
+    drop(heap);
+    let closed = fs::read(&files.pool).unwrap();
+    let heap = files.open(DomainRequest::Journal).unwrap();
+    put(&heap, 1, 5);
+    sync(&heap);
+    drop(heap);
+    let (pool, journal) = (fs::read(&files.pool).unwrap(), fs::read(&files.journal).unwrap());
+
+    // An older copy of the pool.
+    fs::write(&files.pool, &closed).unwrap();
+    files.check_refused(DomainRequest::Journal, "another incarnation of the pool");
+    assert!(fs::read(&files.pool).unwrap() == closed);
+    assert!(fs::read(&files.journal).unwrap() == journal);
+    // No journal.
+    fs::write(&files.pool, &pool).unwrap();
+    fs::remove_file(&files.journal).unwrap();
+    files.check_refused(DomainRequest::Journal, "is missing");
+    assert!(!files.journal.exists());
+    // That of another pool.
+    let other = Files::new();
+    let options = CreateOptions { geometry: GEOMETRY, uuid: [6; 16], ..Default::default() };
+    drop(Heap::create(other.region(DomainRequest::Journal), &options).unwrap());
+    fs::copy(&other.journal, &files.journal).unwrap();
+    files.check_refused(DomainRequest::Journal, "belongs to another pool");
+
+    fs::write(&files.journal, &journal).unwrap();
+    assert_eq!(get(&files.open(DomainRequest::Journal).unwrap(), 1), 5);
+}
+
+#[test]
+fn a_commit_takes_the_fences_that_it_takes_in_other_domains() {
+    let count = |domain| {
+        let files = Files::new();
+        let heap = files.create(domain);
+        put(&heap, 1, 1);
+        let before = pmem::counters();
+        (0..40).for_each(|n| put(&heap, n % 8, 2));
+        let counted = pmem::counters().since(&before);
+        (counted.fences, counted.lines, counted.streamed)
+    };
+    assert_eq!(count(DomainRequest::Journal), count(DomainRequest::Process));
+}

@@ -1,0 +1,237 @@
+//! Beginning a journal for a pool, reading it again after a crash, and ending its use.
+//!
+//! The pool's owner names the journal in the pool's file, by number, as long as that file alone may
+//! lack writes:
+//!
+//! 1. A journal is begun: empty, under a new number. Synced.
+//! 2. The pool names it. That is written to the pool's file itself, and synced.
+//! 3. Only from here on fences go to the journal.
+//! 4. At a clean close everything is applied, so that the journal is empty, and synced.
+//! 5. The pool names no journal any more.
+//!
+//! So a journal that is not empty belongs to a pool that names it, and whatever else is found was
+//! put together by somebody: it is refused.
+
+use super::apply::Applier;
+use super::batch::{BatchBuffer, BatchHeader, LineRange, ranges};
+use super::core::{Journal, locked};
+use super::error::JournalError;
+use super::layout::{RING_AT, capacity_for, longest_batch};
+use super::ring::Ring;
+use super::scan::{Scan, ScanEnd};
+use super::storage::{Storage, write_zeros};
+use super::superblock::{JournalId, Superblock, SuperblockError, VERSION};
+use super::writer::Writer;
+use crate::fault_points::FaultPoint;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Release;
+
+/// What a recovery found in a journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalRecovery {
+    /// Batches that were stored into the working memory.
+    pub batches: u64,
+    /// Bytes of their lines.
+    pub bytes: u64,
+}
+
+/// Stores lines into the working memory; false if it has none there.
+pub(crate) type StoreLines<'m> = &'m dyn Fn(LineRange, &[u8]) -> bool;
+
+impl Journal {
+    /// Begins a journal, which is empty: fences go to the pool's file still, until
+    /// [`Journal::start`].
+    pub(crate) fn begin(&self, id: JournalId) -> Result<(), JournalError> {
+        self.check()?;
+        let file = self.place.open_or_create()?;
+        let capacity = capacity_for(self.capacity);
+        let mut superblock = match found(&*file)? {
+            Some(old) => emptied(&*file, old, id)?,
+            None => Superblock {
+                id,
+                generation: 0,
+                incarnation: 0,
+                tail: 0,
+                tail_sequence: 1,
+                capacity,
+                tail_incarnation: 0,
+            },
+        };
+        let (size, needed) = (file.size()?, RING_AT + capacity);
+        if size < needed {
+            // Written once, so that later writes change no metadata of the file.
+            file.allocate(size, needed)?;
+            write_zeros(&*file, size, needed)?;
+            self.sync_file(&*file)?;
+            self.place.sync_name()?;
+        }
+        superblock = Superblock { id, capacity, tail: 0, ..superblock };
+        superblock.incarnation += 1;
+        superblock.tail_incarnation = superblock.incarnation;
+        superblock.write(&*file, || self.sync_file(&*file))?;
+        let end = ScanEnd {
+            position: 0,
+            sequence: superblock.tail_sequence,
+            incarnation: superblock.incarnation,
+            synced: superblock.tail_sequence,
+        };
+        self.prepare(file, superblock, end);
+        Ok(())
+    }
+
+    /// Lets fences go to the journal from here on: the pool names it.
+    pub(crate) fn start(&self) {
+        if let Some(writer) = &*locked(&self.writer) {
+            locked(&self.buffer).longest = longest_batch(writer.capacity);
+        }
+    }
+
+    /// Reads the journal that a pool names: `store` stores its lines, in order. Fences go to the
+    /// journal from here on.
+    pub(crate) fn recover(
+        &self,
+        id: JournalId,
+        store: StoreLines<'_>,
+    ) -> Result<JournalRecovery, JournalError> {
+        self.check()?;
+        let missing = || JournalError::Missing { path: self.place.path() };
+        let file = self.place.open()?.ok_or_else(missing)?;
+        let mut superblock = found(&*file)?.ok_or(JournalError::Superblock)?;
+        check_owner(&superblock, id)?;
+        if superblock.id.journal != id.journal {
+            let (expected, found) = (id.journal, superblock.id.journal);
+            return Err(JournalError::OtherIncarnation { expected, found });
+        }
+        let needed = RING_AT + superblock.capacity;
+        if file.size()? < needed {
+            return Err(JournalError::Cut { expected: needed, found: file.size()? });
+        }
+        let (recovery, end) = replay(&*file, &superblock, store)?;
+        if FaultPoint::RewriteUnsynced.is_enabled() {
+            rewrite(&*file, &superblock, end)?;
+        }
+        self.sync_file(&*file)?;
+        superblock.incarnation += 1;
+        superblock.write(&*file, || self.sync_file(&*file))?;
+        self.prepare(file, superblock, end);
+        self.start();
+        Ok(recovery)
+    }
+
+    /// Ends the use of the journal: everything is applied, and fences go to the pool's file again.
+    pub(crate) fn end(&self) -> Result<(), JournalError> {
+        self.checkpoint()?;
+        locked(&self.buffer).longest = 0;
+        *locked(&self.writer) = None;
+        *locked(&self.applier) = None;
+        Ok(())
+    }
+
+    fn prepare(&self, file: Arc<dyn Storage>, superblock: Superblock, end: ScanEnd) {
+        let Superblock { id, incarnation, capacity, tail, .. } = superblock;
+        self.progress.tail.store(tail, Release);
+        self.progress.head.store(end.position, Release);
+        self.progress.synced_head.store(end.position, Release);
+        *locked(&self.writer) = Some(Writer {
+            file: Arc::clone(&file),
+            id,
+            incarnation,
+            capacity,
+            head: end.position,
+            sequence: end.sequence,
+            synced_sequence: end.sequence,
+            spare: BatchBuffer::default(),
+        });
+        *locked(&self.applier) = Some(Applier { file, superblock });
+    }
+}
+
+/// Reads the superblock of a file; none if it was never written.
+fn found(file: &dyn Storage) -> Result<Option<Superblock>, JournalError> {
+    if file.size()? == 0 {
+        return Ok(None);
+    }
+    if file.size()? < RING_AT {
+        return Err(JournalError::Cut { expected: RING_AT, found: file.size()? });
+    }
+    match Superblock::read(file)? {
+        Ok(superblock) => Ok(Some(superblock)),
+        Err(SuperblockError::Blank) => Ok(None),
+        Err(SuperblockError::Magic) => Err(JournalError::NotAJournal),
+        Err(SuperblockError::Version { found }) => {
+            Err(JournalError::Version { expected: VERSION, found })
+        }
+        Err(SuperblockError::Damaged) => Err(JournalError::Superblock),
+    }
+}
+
+fn check_owner(superblock: &Superblock, id: JournalId) -> Result<(), JournalError> {
+    let hex = |pool: [u8; 16]| pool.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    match superblock.id.pool == id.pool {
+        true => Ok(()),
+        false => {
+            Err(JournalError::OtherPool { expected: hex(id.pool), found: hex(superblock.id.pool) })
+        }
+    }
+}
+
+/// Returns the superblock of a journal that was used before, if it holds nothing: after its last
+/// batch.
+fn emptied(
+    file: &dyn Storage,
+    superblock: Superblock,
+    id: JournalId,
+) -> Result<Superblock, JournalError> {
+    check_owner(&superblock, id)?;
+    let needed = RING_AT + superblock.capacity;
+    if file.size()? < needed {
+        return Err(JournalError::Cut { expected: needed, found: file.size()? });
+    }
+    let mut scan = Scan::new(Ring { file, capacity: superblock.capacity }, &superblock);
+    if scan.next()?.is_some() {
+        let found = superblock.id.journal;
+        return Err(JournalError::OtherIncarnation { expected: 0, found });
+    }
+    scan.refuse_damage()?;
+    Ok(superblock)
+}
+
+/// Stores the lines of all batches that count.
+fn replay(
+    file: &dyn Storage,
+    superblock: &Superblock,
+    store: StoreLines<'_>,
+) -> Result<(JournalRecovery, ScanEnd), JournalError> {
+    let ring = Ring { file, capacity: superblock.capacity };
+    let mut scan = Scan::new(ring, superblock);
+    let mut recovery = JournalRecovery::default();
+    loop {
+        let ScanEnd { sequence, .. } = scan.end();
+        let Some((_, bytes)) = scan.next()? else { break };
+        for (range, bytes) in ranges(bytes).ok_or(JournalError::Senseless { sequence })? {
+            if !store(range, bytes) {
+                return Err(JournalError::Senseless { sequence });
+            }
+            recovery.bytes += bytes.len() as u64;
+        }
+        recovery.batches += 1;
+    }
+    scan.refuse_damage()?;
+    Ok((recovery, scan.end()))
+}
+
+/// Writes batches again that no later one names as synced. They may be in the page cache alone: a
+/// sync of an earlier process may have failed, and the kernel takes their pages for clean since.
+fn rewrite(file: &dyn Storage, superblock: &Superblock, end: ScanEnd) -> Result<(), JournalError> {
+    let ring = Ring { file, capacity: superblock.capacity };
+    let mut scan = Scan::new(ring, superblock);
+    while let Some((position, bytes)) = scan.next()? {
+        let header = bytes
+            .first_chunk()
+            .and_then(|raw| BatchHeader::parse(raw, longest_batch(superblock.capacity)));
+        if header.is_some_and(|header| header.sequence >= end.synced) {
+            ring.write(bytes, position)?;
+        }
+    }
+    Ok(())
+}

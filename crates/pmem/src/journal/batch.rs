@@ -1,0 +1,288 @@
+//! A batch: the lines that threads flushed and fenced since the batch before, written at once.
+//!
+//! One header and one checksum serve all fences that came together, so that a fence costs a copy of
+//! its lines and nothing more. The checksum begins with the pool's identifier: bytes that a client
+//! stored in a value, and that look like a batch, are none.
+//!
+//! ```text
+//! 0   magic "PJBATCH\0"                       8
+//! 8   crc32c u32 of the uuid and 12..length   4
+//! 12  length u32, without the padding         4
+//! 16  incarnation                             8
+//! 24  sequence number                         8
+//! 32  synced: all batches before this one     8
+//!     were synced when this was written
+//! 40  zero                                   24
+//! 64  ranges: first line << 16 | lines        8
+//!             their bytes                     64 each
+//! ..  padding up to a block
+//! ```
+
+use super::layout::{BLOCK, array};
+use crate::fault_points::FaultPoint;
+use crate::lines::LINE;
+use crc_fast::{CrcAlgorithm, Digest};
+
+pub(crate) const MAGIC: [u8; 8] = *b"PJBATCH\0";
+/// Bytes of the header.
+pub(crate) const HEADER: usize = 64;
+/// Bytes before those of a range's lines.
+pub(crate) const RANGE_HEAD: usize = 8;
+const RESERVED: usize = 40;
+/// Lines that one range can have.
+const MOST_LINES: u64 = u16::MAX as u64;
+/// Lines of the longest region.
+const MOST_LINE: u64 = 1 << 48;
+
+/// What the header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BatchHeader {
+    pub(crate) incarnation: u64,
+    pub(crate) sequence: u64,
+    pub(crate) synced: u64,
+    /// Bytes of header and ranges.
+    pub(crate) len: usize,
+}
+
+impl BatchHeader {
+    /// Returns the header that these bytes can be, if a batch may have that length; whether it is
+    /// one, its checksum decides.
+    pub(crate) fn parse(raw: &[u8; HEADER], longest: u64) -> Option<BatchHeader> {
+        let u64_at = |at: usize| u64::from_le_bytes(array(raw, at));
+        let header = BatchHeader {
+            len: u32::from_le_bytes(array(raw, 12)) as usize,
+            incarnation: u64_at(16),
+            sequence: u64_at(24),
+            synced: u64_at(32),
+        };
+        let may_be = raw[..8] == MAGIC
+            && raw[RESERVED..].iter().all(|byte| *byte == 0)
+            && (HEADER..=longest as usize).contains(&header.len);
+        may_be.then_some(header)
+    }
+
+    /// Returns the bytes that the batch takes in the ring.
+    pub(crate) fn space(&self) -> u64 {
+        (self.len as u64).next_multiple_of(BLOCK)
+    }
+}
+
+/// Lines of the region: the first one's number, and how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LineRange {
+    pub(crate) first: u64,
+    pub(crate) lines: u64,
+}
+
+impl LineRange {
+    /// Returns the offset of the first byte, and the number of bytes.
+    pub(crate) fn bytes(&self) -> (u64, usize) {
+        (self.first * LINE, (self.lines * LINE) as usize)
+    }
+
+    /// Cuts off as many lines as `len` bytes of a batch have space for.
+    pub(crate) fn cut(&mut self, len: usize) -> Option<LineRange> {
+        let space = len.saturating_sub(RANGE_HEAD) as u64 / LINE;
+        let lines = self.lines.min(space).min(MOST_LINES);
+        let cut = LineRange { first: self.first, lines };
+        self.first += lines;
+        self.lines -= lines;
+        (lines > 0).then_some(cut)
+    }
+}
+
+/// A batch that is being put together.
+#[derive(Debug)]
+pub(crate) struct BatchBuffer {
+    bytes: Vec<u8>,
+}
+
+impl Default for BatchBuffer {
+    fn default() -> BatchBuffer {
+        BatchBuffer { bytes: vec![0; HEADER] }
+    }
+}
+
+impl BatchBuffer {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.len() == HEADER
+    }
+
+    /// Returns the bytes so far.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Adds a range, whose bytes `copy` appends.
+    #[inline]
+    pub(crate) fn push(&mut self, range: LineRange, copy: impl FnOnce(&mut Vec<u8>)) {
+        debug_assert!((1..=MOST_LINES).contains(&range.lines) && range.first < MOST_LINE);
+        self.bytes.extend_from_slice(&(range.first << 16 | range.lines).to_le_bytes());
+        let from = self.bytes.len();
+        copy(&mut self.bytes);
+        debug_assert_eq!(self.bytes.len() - from, range.bytes().1);
+    }
+
+    /// Completes the batch: its header, its checksum, its padding. Returns all of its bytes.
+    pub(crate) fn finish(&mut self, pool: &[u8; 16], sequences: BatchHeader) -> &[u8] {
+        let len = self.bytes.len();
+        let mut put =
+            |at: usize, bytes: &[u8]| self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &MAGIC);
+        put(12, &(len as u32).to_le_bytes());
+        put(16, &sequences.incarnation.to_le_bytes());
+        put(24, &sequences.sequence.to_le_bytes());
+        put(32, &sequences.synced.to_le_bytes());
+        let crc = checksum_of(pool, &self.bytes);
+        self.bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+        self.bytes.resize(len.next_multiple_of(BLOCK as usize), 0);
+        &self.bytes
+    }
+
+    /// Empties it, for the next batch.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.resize(HEADER, 0);
+    }
+}
+
+/// Returns true if the bytes of a batch, header and ranges, have the checksum of the header.
+pub(crate) fn has_checksum(pool: &[u8; 16], batch: &[u8]) -> bool {
+    let found = u32::from_le_bytes(array(batch, 8));
+    found == checksum_of(pool, batch) || !FaultPoint::VerifyBatch.is_enabled()
+}
+
+fn checksum_of(pool: &[u8; 16], batch: &[u8]) -> u32 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    digest.update(pool);
+    digest.update(&batch[12..]);
+    digest.finalize() as u32
+}
+
+/// A range and its bytes.
+pub(crate) type RangeBytes<'b> = (LineRange, &'b [u8]);
+
+/// Returns the ranges of a batch with their bytes; none if they do not fill it as they should.
+pub(crate) fn ranges(batch: &[u8]) -> Option<Vec<RangeBytes<'_>>> {
+    let mut rest = batch.get(HEADER..)?;
+    let mut ranges = Vec::new();
+    while !rest.is_empty() {
+        let (head, after) = rest.split_first_chunk::<RANGE_HEAD>()?;
+        let word = u64::from_le_bytes(*head);
+        let range = LineRange { first: word >> 16, lines: word & MOST_LINES };
+        if range.lines == 0 {
+            return None;
+        }
+        let (bytes, after) = after.split_at_checked(range.bytes().1)?;
+        ranges.push((range, bytes));
+        rest = after;
+    }
+    Some(ranges)
+}
+
+const _: () = {
+    assert!(RESERVED == 32 + size_of::<u64>() && RESERVED < HEADER);
+    assert!(RANGE_HEAD == size_of::<u64>());
+    // Any region has fewer lines than a range can name.
+    assert!(MOST_LINE <= 1 << (64 - 16));
+};
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) const POOL: [u8; 16] = [7; 16];
+    const LONGEST: u64 = 1 << 20;
+
+    pub(crate) fn header(incarnation: u64, sequence: u64, synced: u64) -> BatchHeader {
+        BatchHeader { incarnation, sequence, synced, len: 0 }
+    }
+
+    /// Returns a finished batch with these lines, each filled with one byte.
+    pub(crate) fn batch(sequences: BatchHeader, lines: &[(u64, u64, u8)]) -> Vec<u8> {
+        let mut buffer = BatchBuffer::default();
+        for &(first, lines, fill) in lines {
+            let range = LineRange { first, lines };
+            buffer.push(range, |out| out.resize(out.len() + range.bytes().1, fill));
+        }
+        buffer.finish(&POOL, sequences).to_vec()
+    }
+
+    fn parse(bytes: &[u8]) -> Option<(BatchHeader, Vec<RangeBytes<'_>>)> {
+        let header = BatchHeader::parse(bytes.first_chunk()?, LONGEST)?;
+        let whole = bytes.get(..header.len)?;
+        has_checksum(&POOL, whole).then_some(())?;
+        Some((header, ranges(whole)?))
+    }
+
+    #[test]
+    fn a_batch_reads_back_as_it_was_written() {
+        let bytes = batch(header(3, 9, 8), &[(1, 1, 5), (70_000, 3, 6)]);
+        assert_eq!(bytes.len(), BLOCK as usize);
+        let (found, ranges) = parse(&bytes).unwrap();
+        assert_eq!((found.incarnation, found.sequence, found.synced), (3, 9, 8));
+        assert_eq!(found.space(), BLOCK);
+        assert_eq!(ranges.len(), 2);
+        assert_eq!(ranges[1], (LineRange { first: 70_000, lines: 3 }, &[6; 192][..]));
+    }
+
+    #[test]
+    fn a_buffer_is_used_again() {
+        let mut buffer = BatchBuffer::default();
+        for _ in 0..2 {
+            assert!(buffer.is_empty());
+            buffer.push(LineRange { first: 4, lines: 1 }, |out| out.extend([1; 64]));
+            let bytes = buffer.finish(&POOL, header(1, 2, 1)).to_vec();
+            assert_eq!(bytes, batch(header(1, 2, 1), &[(4, 1, 1)]));
+            buffer.clear();
+        }
+    }
+
+    #[test]
+    fn a_range_is_cut_into_what_batches_have_space_for() {
+        let mut range = LineRange { first: 10, lines: 100_000 };
+        assert_eq!(range.cut(RANGE_HEAD + 63), None);
+        assert_eq!(range.cut(RANGE_HEAD + 129), Some(LineRange { first: 10, lines: 2 }));
+        assert_eq!(range.cut(usize::MAX), Some(LineRange { first: 12, lines: MOST_LINES }));
+        assert_eq!(range.cut(usize::MAX).unwrap().lines, 100_000 - 2 - MOST_LINES);
+        assert_eq!(range.cut(usize::MAX), None);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let whole = batch(header(1, 2, 1), &[(4, 1, 1)]);
+        let len = parse(&whole).unwrap().0.len;
+        for bit in 0..8 * len {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(parse(&bytes).is_none(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_batch_of_another_pool_has_another_checksum() {
+        let whole = batch(header(1, 2, 1), &[(4, 1, 1)]);
+        let len = parse(&whole).unwrap().0.len;
+        assert!(!has_checksum(&[8; 16], &whole[..len]));
+    }
+
+    proptest! {
+        /// What has its checksum and no sense is refused, and nothing panics.
+        #[test]
+        fn random_ranges_are_taken_whole_or_not_at_all(
+            body in prop::collection::vec(any::<u8>(), 0..400),
+            len in 0..2000usize,
+        ) {
+            let mut bytes = vec![0; HEADER];
+            bytes.extend_from_slice(&body);
+            if let Some(found) = ranges(&bytes) {
+                let taken: usize = found.iter().map(|(_, bytes)| RANGE_HEAD + bytes.len()).sum();
+                prop_assert_eq!(taken, body.len());
+            }
+            bytes[..8].copy_from_slice(&MAGIC);
+            bytes[12..16].copy_from_slice(&(len as u32).to_le_bytes());
+            prop_assert!(parse(&bytes).is_none());
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What append, writer and applier share: the files, how far each has come, the failure.
+//!
+//! Three locks, taken in this order: the writer's, the applier's, the buffer's. A thread that
+//! appends takes the buffer's alone, for as long as it copies its lines. The writer's is held over
+//! a write and a sync of the journal, so that whoever waits for it finds its own lines written by
+//! the thread before: one writes for all.
+//!
+//! Two more locks are held over one system call each. The kernel reports a page that it could not
+//! write once, to whoever syncs next: so the syncs of a file follow each other, and each finds the
+//! failure of the one before.
+
+use super::apply::Applier;
+use super::batch::BatchBuffer;
+use super::error::JournalError;
+use super::place::JournalPlace;
+use super::storage::Storage;
+use super::writer::Writer;
+use crate::scheduler::lock;
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The journal of a region.
+pub(crate) struct Journal {
+    pub(super) place: JournalPlace,
+    /// Bytes of a ring that is made.
+    pub(super) capacity: u64,
+    pub(super) pool: Arc<dyn Storage>,
+    pub(super) buffer: Mutex<Buffer>,
+    pub(super) writer: Mutex<Option<Writer>>,
+    pub(super) applier: Mutex<Option<Applier>>,
+    pub(super) progress: Progress,
+    syncing_file: Mutex<()>,
+    syncing_pool: Mutex<()>,
+    failure: OnceLock<String>,
+}
+
+/// Lines that were fenced and not written yet.
+#[derive(Default)]
+pub(super) struct Buffer {
+    pub(super) batch: BatchBuffer,
+    /// Position after the last line.
+    pub(super) end: u64,
+    /// Length that the batch may have; 0 while no journal is in use: then a fence writes to the
+    /// pool's file.
+    pub(super) longest: u64,
+}
+
+/// How far each step has come. Positions of lines count the bytes that were appended since the
+/// journal was opened; positions in the ring count its bytes since it was made.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// Lines that were appended.
+    pub(super) appended: AtomicU64,
+    /// ... written to the journal's file,
+    pub(super) written: AtomicU64,
+    /// ... and synced.
+    pub(super) synced: AtomicU64,
+    /// Position in the ring after what was written,
+    pub(super) head: AtomicU64,
+    /// ... after what was synced,
+    pub(super) synced_head: AtomicU64,
+    /// ... and of what is not applied.
+    pub(super) tail: AtomicU64,
+    counts: [AtomicU64; 6],
+}
+
+impl Progress {
+    pub(super) fn count(&self, count: Count, by: u64) {
+        self.counts[count as usize].fetch_add(by, Ordering::Relaxed);
+    }
+}
+
+/// What is counted.
+#[derive(Clone, Copy)]
+pub(super) enum Count {
+    Batches,
+    Syncs,
+    Applied,
+    FullWaits,
+    BytesWritten,
+    BytesApplied,
+}
+
+/// What a journal did since the region was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalCounts {
+    /// Batches that were written.
+    pub batches: u64,
+    /// Syncs of the journal's file.
+    pub syncs: u64,
+    /// Groups of batches that were applied.
+    pub applied: u64,
+    /// How often a writer found the ring full, and waited.
+    pub full_waits: u64,
+    /// Bytes written to the journal, padding included.
+    pub bytes_written: u64,
+    /// Bytes written to the pool's file.
+    pub bytes_applied: u64,
+    /// Bytes of the ring that are in use now.
+    pub used: u64,
+}
+
+impl Journal {
+    pub(crate) fn new(place: JournalPlace, capacity: u64, pool: Arc<dyn Storage>) -> Journal {
+        Journal {
+            place,
+            capacity,
+            pool,
+            buffer: Mutex::default(),
+            writer: Mutex::new(None),
+            applier: Mutex::new(None),
+            progress: Progress::default(),
+            syncing_file: Mutex::default(),
+            syncing_pool: Mutex::default(),
+            failure: OnceLock::new(),
+        }
+    }
+
+    /// Returns what was counted.
+    pub(crate) fn counts(&self) -> JournalCounts {
+        let Progress { counts, head, tail, .. } = &self.progress;
+        let counted = |count: Count| counts[count as usize].load(Ordering::Relaxed);
+        // The tail first: it never passes the head.
+        let tail = tail.load(Ordering::Acquire);
+        JournalCounts {
+            batches: counted(Count::Batches),
+            syncs: counted(Count::Syncs),
+            applied: counted(Count::Applied),
+            full_waits: counted(Count::FullWaits),
+            bytes_written: counted(Count::BytesWritten),
+            bytes_applied: counted(Count::BytesApplied),
+            used: head.load(Ordering::Acquire) - tail,
+        }
+    }
+
+    /// Refuses everything after a failure.
+    #[inline]
+    pub(super) fn check(&self) -> Result<(), JournalError> {
+        match self.failure.get() {
+            None => Ok(()),
+            Some(cause) => Err(JournalError::Failed(cause.clone())),
+        }
+    }
+
+    /// Returns the cause of the first failure.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    /// Fails for good: nothing is written, synced or applied any more.
+    #[cold]
+    pub(super) fn fail(&self, step: &str, cause: impl Display) -> JournalError {
+        let first = self.failure.get_or_init(|| format!("{step}: {cause}"));
+        JournalError::Failed(first.clone())
+    }
+
+    /// Syncs the journal's file.
+    pub(super) fn sync_file(&self, file: &dyn Storage) -> Result<(), JournalError> {
+        self.progress.count(Count::Syncs, 1);
+        self.sync(&self.syncing_file, file, "sync the journal")
+    }
+
+    /// Syncs the pool's file.
+    pub(super) fn sync_pool(&self) -> Result<(), JournalError> {
+        self.sync(&self.syncing_pool, &*self.pool, "sync the pool")
+    }
+
+    fn sync(
+        &self,
+        one_at_a_time: &Mutex<()>,
+        file: &dyn Storage,
+        step: &str,
+    ) -> Result<(), JournalError> {
+        let _one_at_a_time = locked(one_at_a_time);
+        self.check()?;
+        file.sync().map_err(|error| self.fail(step, error))
+    }
+
+    /// Gives the pool's file space for `[from, to)`, which may be empty, and syncs it.
+    pub(crate) fn allocate(&self, from: u64, to: u64) -> Result<(), AllocateError> {
+        self.check().map_err(AllocateError::Failed)?;
+        if from < to {
+            self.pool.allocate(from, to).map_err(AllocateError::Refused)?;
+        }
+        self.sync_pool().map_err(AllocateError::Failed)
+    }
+}
+
+/// Why the pool's file got no space.
+pub(crate) enum AllocateError {
+    /// The file is as long as it was, or longer.
+    Refused(std::io::Error),
+    Failed(JournalError),
+}
+
+/// Locks a mutex, whoever panicked while holding it: what failed halfway has failed for good.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock(mutex).unwrap_or_else(PoisonError::into_inner)
+}

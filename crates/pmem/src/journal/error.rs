@@ -1,0 +1,93 @@
+//! Why a journal was refused, and how it failed.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a journal cannot be used. Nothing in it was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The pool needs its journal, and the file does not exist.
+    #[error(
+        "the pool's journal {} is missing: it holds writes that the pool's file does not have; \
+         put it back, or say where it is",
+        path.display()
+    )]
+    Missing {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// The file holds something else.
+    #[error("the journal's file is no journal: name another one, or move it away")]
+    NotAJournal,
+    /// It was written by a program of another version.
+    #[error(
+        "the journal has format {found}, this program reads format {expected}; use the program \
+         that wrote it"
+    )]
+    Version {
+        /// The format that is read here.
+        expected: u32,
+        /// The journal's format.
+        found: u32,
+    },
+    /// Neither copy of the superblock is whole.
+    #[error("both copies of the journal's superblock are damaged")]
+    Superblock,
+    /// The journal belongs to another pool.
+    #[error(
+        "the journal belongs to another pool: expected one of pool {expected}, found one of {found}"
+    )]
+    OtherPool {
+        /// The pool's identifier.
+        expected: String,
+        /// That in the journal.
+        found: String,
+    },
+    /// The journal belongs to the pool, but not to the state in which the pool is.
+    #[error(
+        "the journal belongs to another incarnation of the pool: expected journal {expected} of \
+         it, found {found}, which holds writes that are not in the pool; an older copy of one of \
+         them was put in the place of a newer one"
+    )]
+    OtherIncarnation {
+        /// The number that the pool names; 0 if it names none.
+        expected: u64,
+        /// The journal's number.
+        found: u64,
+    },
+    /// The journal is shorter than its ring.
+    #[error("the journal was cut short: expected {expected} bytes, found {found}")]
+    Cut {
+        /// Length of a whole one.
+        expected: u64,
+        /// Length that was found.
+        found: u64,
+    },
+    /// A batch that had been synced is not whole.
+    #[error(
+        "the journal is damaged: batch {expected} is not whole, though it was synced before \
+         batch {found} was written"
+    )]
+    Damaged {
+        /// The batch that is not whole.
+        expected: u64,
+        /// A later one that shows that it had been synced.
+        found: u64,
+    },
+    /// A batch is whole and makes no sense.
+    #[error(
+        "batch {sequence} of the journal is whole, but its ranges are not those of this pool, \
+         which may have been cut short"
+    )]
+    Senseless {
+        /// The batch.
+        sequence: u64,
+    },
+    /// The journal has failed: nothing is accepted before the pool is opened again.
+    #[error("the journal has failed: {0}")]
+    Failed(String),
+    /// A system call failed.
+    #[error("the journal: {0}")]
+    Io(#[from] io::Error),
+}

@@ -1,0 +1,58 @@
+//! Where everything is in a journal file, and the sizes on which writer and scan agree.
+//!
+//! The unit of alignment is a block of 4 KiB, not the 512 bytes that a disk may call its sector: a
+//! disk whose physical sectors are longer rewrites a whole one for each write, and a power loss
+//! meanwhile may take the neighbours, which were synced before. Nothing that was synced shares a
+//! block with what is written later.
+
+/// Bytes to which superblocks and batches are aligned.
+pub(crate) const BLOCK: u64 = 4096;
+
+/// Offsets of the two copies of the superblock.
+pub(crate) const SUPERBLOCKS: [u64; 2] = [0, BLOCK];
+
+/// Offset of the ring.
+pub(crate) const RING_AT: u64 = 2 * BLOCK;
+
+/// The shortest ring: several of the shortest batches.
+pub(crate) const LEAST_CAPACITY: u64 = 16 * BLOCK;
+
+/// The longest ring. Positions in it do not wrap around, whatever is written.
+pub(crate) const MOST_CAPACITY: u64 = 1 << 40;
+
+/// Bytes of a ring that nobody chose.
+pub const DEFAULT_CAPACITY: u64 = 256 << 20;
+
+/// Bytes of the longest batch, header and padding included, in any ring.
+const LONGEST_BATCH: u64 = 1 << 20;
+
+/// Returns the length of the longest batch in a ring: several find space in it.
+pub(crate) const fn longest_batch(capacity: u64) -> u64 {
+    let share = capacity / 8 / BLOCK * BLOCK;
+    if share < LONGEST_BATCH { share } else { LONGEST_BATCH }
+}
+
+/// Returns true if a ring may have this length.
+pub(crate) const fn is_capacity(capacity: u64) -> bool {
+    capacity >= LEAST_CAPACITY && capacity <= MOST_CAPACITY && capacity.is_multiple_of(BLOCK)
+}
+
+/// Returns the length of a ring for a length that was asked for.
+pub(crate) fn capacity_for(wanted: u64) -> u64 {
+    wanted.clamp(LEAST_CAPACITY, MOST_CAPACITY) / BLOCK * BLOCK
+}
+
+/// Returns the array at a place of some bytes, which must have that many.
+pub(crate) fn array<const N: usize>(raw: &[u8], at: usize) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&raw[at..at + N]);
+    out
+}
+
+const _: () = {
+    assert!(RING_AT == SUPERBLOCKS[1] + BLOCK);
+    assert!(is_capacity(DEFAULT_CAPACITY) && is_capacity(LEAST_CAPACITY));
+    assert!(is_capacity(MOST_CAPACITY));
+    assert!(longest_batch(LEAST_CAPACITY) == 2 * BLOCK);
+    assert!(longest_batch(DEFAULT_CAPACITY) == LONGEST_BATCH);
+};

@@ -1,0 +1,47 @@
+//! The journal: what makes a pool on an ordinary disk survive a power loss.
+//!
+//! The pool's file is mapped privately, as working memory: the kernel writes no store back. What a
+//! thread flushed between two fences is appended to the journal, a ring of batches in a file of its
+//! own, which is written and synced for all threads that wait. Synced batches are applied to the
+//! pool's file in the background, in order. After a crash the batches are stored into the working
+//! memory again, and the layer above recovers over that as over any medium.
+//!
+//! The rule that this crate gives its users holds here as follows: a line that a thread flushed has
+//! arrived, after the next fence of the same thread, in the *order of the journal*; what a crash
+//! leaves is a prefix of that order. A position in it says when a fence is durable.
+//! `docs/journal.md` argues for this step by step, `docs/format/journal.md` has the byte diagrams.
+//!
+//! Invariants:
+//!
+//! - of each line, a later batch never has an older content than an earlier one;
+//! - the pool's file holds no byte that was not synced in the journal before, but for those that
+//!   were written while no journal was in use;
+//! - a batch leaves the ring only after the pool's file has it, synced;
+//! - after a failed write or sync nothing more is written, to either file.
+
+mod append;
+mod apply;
+mod attach;
+mod batch;
+mod core;
+mod error;
+mod flushed;
+mod layout;
+mod merge;
+mod place;
+mod ring;
+mod scan;
+mod storage;
+mod superblock;
+mod writer;
+
+pub use attach::JournalRecovery;
+pub(crate) use batch::LineRange;
+pub use core::JournalCounts;
+pub(crate) use core::{AllocateError, Journal};
+pub use error::JournalError;
+pub(crate) use flushed::{remember, take};
+pub use layout::DEFAULT_CAPACITY;
+pub(crate) use place::JournalPlace;
+pub use storage::Storage;
+pub use superblock::JournalId;

@@ -1,0 +1,99 @@
+//! Where a journal's file is, and opening it.
+
+use super::error::JournalError;
+use super::storage::Storage;
+use crate::error::MapError;
+use crate::locked::LockedFile;
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where the file is.
+pub(crate) enum JournalPlace {
+    /// Under a path, in an ordinary file.
+    File(PathBuf),
+    /// Given; a file without bytes counts as none.
+    #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "for simulations"))]
+    Given(Arc<dyn Storage>),
+}
+
+impl JournalPlace {
+    /// Returns the place that a pool's journal has by default: next to the pool.
+    pub(crate) fn of_pool(pool: &Path) -> PathBuf {
+        let mut name = pool.as_os_str().to_owned();
+        name.push(".journal");
+        PathBuf::from(name)
+    }
+
+    /// Opens the file, and locks it; none if it does not exist.
+    pub(super) fn open(&self) -> Result<Option<Arc<dyn Storage>>, JournalError> {
+        match self {
+            JournalPlace::File(path) if !path.exists() => Ok(None),
+            JournalPlace::File(path) => open_locked(path, false).map(Some),
+            JournalPlace::Given(file) if file.size()? == 0 => Ok(None),
+            JournalPlace::Given(file) => Ok(Some(Arc::clone(file))),
+        }
+    }
+
+    /// Opens the file, or creates it.
+    pub(super) fn open_or_create(&self) -> Result<Arc<dyn Storage>, JournalError> {
+        match self {
+            JournalPlace::File(path) => open_locked(path, true),
+            JournalPlace::Given(file) => Ok(Arc::clone(file)),
+        }
+    }
+
+    /// Makes the file's name durable.
+    pub(super) fn sync_name(&self) -> io::Result<()> {
+        match self {
+            JournalPlace::File(path) => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+            }
+            JournalPlace::Given(_) => Ok(()),
+        }
+    }
+
+    /// Returns the path, for messages.
+    pub(super) fn path(&self) -> PathBuf {
+        match self {
+            JournalPlace::File(path) => path.clone(),
+            JournalPlace::Given(_) => PathBuf::new(),
+        }
+    }
+}
+
+fn open_locked(path: &Path, create: bool) -> Result<Arc<dyn Storage>, JournalError> {
+    let file = LockedFile::exclusive(path, create).map_err(|error| match error {
+        MapError::Io { source, .. } => source,
+        other => io::Error::other(other),
+    })?;
+    Ok(Arc::new(LockedStorage(file)))
+}
+
+/// A file that stays locked.
+struct LockedStorage(LockedFile);
+
+impl Storage for LockedStorage {
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        Storage::read_at(self.0.deref(), bytes, at)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        Storage::write_at(self.0.deref(), bytes, at)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Storage::sync(self.0.deref())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Storage::size(self.0.deref())
+    }
+
+    fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
+        Storage::allocate(self.0.deref(), from, to)
+    }
+}

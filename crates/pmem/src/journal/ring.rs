@@ -1,0 +1,83 @@
+//! The ring of a journal file: positions that only grow, and where their bytes are.
+
+use super::batch::{BatchHeader, HEADER, has_checksum};
+use super::layout::{BLOCK, RING_AT, longest_batch};
+use super::storage::Storage;
+use std::io;
+
+/// A ring of bytes in a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Ring<'f> {
+    pub(crate) file: &'f dyn Storage,
+    pub(crate) capacity: u64,
+}
+
+impl Ring<'_> {
+    /// Reads from a position on, around the end of the ring.
+    pub(crate) fn read(&self, bytes: &mut [u8], position: u64) -> io::Result<()> {
+        let (at, first) = self.place(position, bytes.len());
+        let (whole, rest) = bytes.split_at_mut(first);
+        self.file.read_at(whole, at)?;
+        if rest.is_empty() { Ok(()) } else { self.file.read_at(rest, RING_AT) }
+    }
+
+    /// Writes from a position on, around the end of the ring.
+    pub(crate) fn write(&self, bytes: &[u8], position: u64) -> io::Result<()> {
+        let (at, first) = self.place(position, bytes.len());
+        let (whole, rest) = bytes.split_at(first);
+        self.file.write_at(whole, at)?;
+        if rest.is_empty() { Ok(()) } else { self.file.write_at(rest, RING_AT) }
+    }
+
+    /// Returns where a position is in the file, and how many of `len` bytes are before the end.
+    fn place(&self, position: u64, len: usize) -> (u64, usize) {
+        let at = position % self.capacity;
+        (RING_AT + at, len.min((self.capacity - at) as usize))
+    }
+
+    /// Reads the batch at a position into `bytes`, without its padding; none if there is none that
+    /// is whole.
+    pub(crate) fn read_batch(
+        &self,
+        pool: &[u8; 16],
+        position: u64,
+        bytes: &mut Vec<u8>,
+    ) -> io::Result<Option<BatchHeader>> {
+        let mut raw = [0; HEADER];
+        self.read(&mut raw, position)?;
+        let Some(header) = BatchHeader::parse(&raw, longest_batch(self.capacity)) else {
+            return Ok(None);
+        };
+        bytes.resize(header.len, 0);
+        self.read(bytes, position)?;
+        Ok(has_checksum(pool, bytes).then_some(header))
+    }
+}
+
+const _: () = assert!(HEADER as u64 <= BLOCK);
+
+#[cfg(test)]
+mod tests {
+    use super::super::batch::tests::{POOL, batch, header};
+    use super::super::layout::LEAST_CAPACITY;
+    use super::super::storage::tests::Memory;
+    use super::*;
+
+    #[test]
+    fn a_batch_is_whole_across_the_end_of_the_ring() {
+        let file = Memory::new((RING_AT + LEAST_CAPACITY) as usize);
+        let ring = Ring { file: &file, capacity: LEAST_CAPACITY };
+        let written = batch(header(1, 5, 4), &[(3, 100, 9)]);
+        assert_eq!(written.len() as u64, 2 * BLOCK);
+        let mut read = Vec::new();
+        for position in [0, 7 * LEAST_CAPACITY - BLOCK, 3 * LEAST_CAPACITY + BLOCK] {
+            ring.write(&written, position).unwrap();
+            let found = ring.read_batch(&POOL, position, &mut read).unwrap().unwrap();
+            assert_eq!(found.sequence, 5);
+            assert_eq!(read, written[..found.len], "at {position}");
+            assert_eq!(ring.read_batch(&[0; 16], position, &mut read).unwrap(), None);
+        }
+        assert_eq!(ring.read_batch(&POOL, 5 * BLOCK, &mut read).unwrap(), None);
+        assert_eq!(file.bytes().len() as u64, RING_AT + LEAST_CAPACITY);
+    }
+}

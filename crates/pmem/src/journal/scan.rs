@@ -1,0 +1,289 @@
+//! Reading a journal from its tail: which batches count, and whether one is missing.
+//!
+//! A batch counts while it is whole, its sequence number is the next one, and its incarnation is
+//! not older than that of the batch before. What comes after an end may be left from an earlier
+//! incarnation: batches that were written and never synced, with the very sequence numbers that are
+//! expected next. Their incarnation is older than that of the batch that was written over their
+//! first one; if that batch is applied, the superblock has its incarnation.
+//!
+//! The first batch that does not count is the end, if nothing shows that it had been synced. Blocks
+//! of several writes that were not synced reach the medium in any order, so a whole batch after a
+//! torn one is no damage by itself. Each batch says which ones had been synced when it was written:
+//! a later batch that names the missing one as synced shows damage.
+
+use super::batch::{BatchHeader, HEADER};
+use super::error::JournalError;
+use super::layout::{BLOCK, longest_batch};
+use super::ring::Ring;
+use super::superblock::Superblock;
+use crate::fault_points::FaultPoint;
+use std::io;
+
+/// Bytes that a search for later batches reads at once.
+const SEARCH: u64 = 1 << 20;
+
+/// How far a journal was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScanEnd {
+    /// Position after the last batch that counts.
+    pub(crate) position: u64,
+    /// Sequence number of the batch that would be there.
+    pub(crate) sequence: u64,
+    /// Incarnation of the last batch that counts, or that was applied.
+    pub(crate) incarnation: u64,
+    /// All batches before this one are known to be durable, as the batches themselves say.
+    pub(crate) synced: u64,
+}
+
+/// Reads batches one after the other.
+pub(crate) struct Scan<'f> {
+    ring: Ring<'f>,
+    superblock: Superblock,
+    end: ScanEnd,
+    bytes: Vec<u8>,
+}
+
+impl<'f> Scan<'f> {
+    /// Returns a scan that begins at the tail.
+    pub(crate) fn new(ring: Ring<'f>, superblock: &Superblock) -> Scan<'f> {
+        let end = ScanEnd {
+            position: superblock.tail,
+            sequence: superblock.tail_sequence,
+            incarnation: superblock.tail_incarnation,
+            synced: superblock.tail_sequence,
+        };
+        Scan { ring, superblock: *superblock, end, bytes: Vec::new() }
+    }
+
+    /// Returns how far it was read.
+    pub(crate) fn end(&self) -> ScanEnd {
+        self.end
+    }
+
+    /// Reads the next batch that counts, if there is one: its position and its bytes, without the
+    /// padding.
+    pub(crate) fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
+        let ScanEnd { position, .. } = self.end;
+        if position - self.superblock.tail >= self.superblock.capacity {
+            return Ok(None);
+        }
+        let pool = &self.superblock.id.pool;
+        let Some(header) = self.ring.read_batch(pool, position, &mut self.bytes)? else {
+            return Ok(None);
+        };
+        let after = position - self.superblock.tail + header.space();
+        if !self.counts(&header) || after > self.superblock.capacity {
+            return Ok(None);
+        }
+        self.end = ScanEnd {
+            position: position + header.space(),
+            sequence: header.sequence + 1,
+            incarnation: header.incarnation,
+            synced: self.end.synced.max(header.synced.min(header.sequence)),
+        };
+        Ok(Some((position, &self.bytes)))
+    }
+
+    fn counts(&self, header: &BatchHeader) -> bool {
+        let follows = header.sequence == self.end.sequence;
+        let is_later = header.incarnation >= self.end.incarnation
+            && header.incarnation <= self.superblock.incarnation;
+        (follows || !FaultPoint::CheckSequence.is_enabled())
+            && (is_later || !FaultPoint::CheckIncarnation.is_enabled())
+    }
+
+    /// Refuses the journal if a batch anywhere shows that the one at the end had been synced.
+    pub(crate) fn refuse_damage(&self) -> Result<(), JournalError> {
+        if !FaultPoint::FindDamage.is_enabled() {
+            return Ok(());
+        }
+        let missing = self.end.sequence;
+        let mut chunk = vec![0; SEARCH.min(self.superblock.capacity) as usize];
+        let mut bytes = Vec::new();
+        let last = self.superblock.tail + self.superblock.capacity;
+        let mut position = self.end.position;
+        while position < last {
+            let len = (last - position).min(chunk.len() as u64) as usize;
+            self.ring.read(&mut chunk[..len], position)?;
+            for at in (0..len).step_by(BLOCK as usize) {
+                let raw = chunk[at..].first_chunk::<HEADER>();
+                let header =
+                    raw.and_then(|raw| BatchHeader::parse(raw, longest_batch(self.ring.capacity)));
+                let Some(header) = header.filter(|header| header.synced > missing) else {
+                    continue;
+                };
+                let pool = &self.superblock.id.pool;
+                let at = position + at as u64;
+                if self.ring.read_batch(pool, at, &mut bytes)?.is_some() {
+                    let found = header.sequence;
+                    return Err(JournalError::Damaged { expected: missing, found });
+                }
+            }
+            position += len as u64;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batch::tests::{POOL, batch, header};
+    use super::super::layout::{LEAST_CAPACITY, RING_AT};
+    use super::super::storage::Storage;
+    use super::super::storage::tests::Memory;
+    use super::super::superblock::tests::sample;
+    use super::*;
+    use proptest::prelude::*;
+
+    const TAIL: u64 = 3 * LEAST_CAPACITY - 2 * BLOCK;
+
+    fn superblock() -> Superblock {
+        let capacity = LEAST_CAPACITY;
+        Superblock { capacity, tail: TAIL, tail_sequence: 10, incarnation: 3, ..sample() }
+    }
+
+    /// Returns a journal whose batches begin at its tail, one after the other.
+    fn journal(batches: &[Vec<u8>]) -> Memory {
+        let file = Memory::new((RING_AT + LEAST_CAPACITY) as usize);
+        let ring = Ring { file: &file, capacity: LEAST_CAPACITY };
+        let mut position = TAIL;
+        for batch in batches {
+            ring.write(batch, position).unwrap();
+            position += batch.len() as u64;
+        }
+        file
+    }
+
+    /// Returns the sequence numbers that count, where the scan ended, and whether it refused.
+    fn read(file: &Memory) -> (Vec<u64>, ScanEnd, Result<(), String>) {
+        let superblock = superblock();
+        let ring = Ring { file, capacity: superblock.capacity };
+        let mut scan = Scan::new(ring, &superblock);
+        let mut sequences = Vec::new();
+        while let Some((_, bytes)) = scan.next().unwrap() {
+            sequences.push(BatchHeader::parse(bytes.first_chunk().unwrap(), 1 << 20).unwrap());
+        }
+        let sequences = sequences.into_iter().map(|header| header.sequence).collect();
+        let refused = scan.refuse_damage().map_err(|error| error.to_string());
+        (sequences, scan.end(), refused)
+    }
+
+    fn check(batches: &[Vec<u8>], expect: &[u64], refused: Option<&str>) {
+        let (found, end, result) = read(&journal(batches));
+        assert_eq!(found, expect);
+        assert_eq!(end.sequence, 10 + expect.len() as u64);
+        match refused {
+            None => assert_eq!(result, Ok(())),
+            Some(text) => {
+                let error = result.unwrap_err();
+                assert!(error.contains(text), "{error}");
+            }
+        }
+    }
+
+    fn one(incarnation: u64, sequence: u64, synced: u64) -> Vec<u8> {
+        batch(header(incarnation, sequence, synced), &[(sequence, 1, sequence as u8)])
+    }
+
+    fn torn(batch: Vec<u8>) -> Vec<u8> {
+        let mut torn = batch;
+        torn[100] ^= 1;
+        torn
+    }
+
+    #[test]
+    fn batches_count_while_each_is_the_next_one() {
+        check(&[], &[], None);
+        check(&[one(1, 10, 10), one(1, 11, 11)], &[10, 11], None);
+        check(&[one(1, 11, 10)], &[], None);
+        check(&[one(1, 9, 9), one(1, 10, 9)], &[], None);
+        check(&[one(1, 10, 10), one(1, 12, 11)], &[10], None);
+    }
+
+    #[test]
+    fn what_an_earlier_incarnation_left_after_the_end_does_not_count() {
+        check(&[one(1, 10, 10), one(2, 11, 11), one(3, 12, 12)], &[10, 11, 12], None);
+        check(&[one(1, 10, 10), one(2, 11, 11), one(1, 12, 11)], &[10, 11], None);
+        check(&[one(0, 10, 10)], &[], None);
+        // Nor does what claims to be of an incarnation that there was not yet.
+        check(&[one(1, 10, 10), one(4, 11, 11)], &[10], None);
+    }
+
+    #[test]
+    fn a_torn_batch_is_the_end_unless_it_was_synced() {
+        check(&[one(1, 10, 10), torn(one(1, 11, 10)), one(1, 12, 10)], &[10], None);
+        check(&[one(1, 10, 10), torn(one(1, 11, 10)), one(1, 12, 11)], &[10], None);
+        let damaged = "batch 11 is not whole, though it was synced before batch 12 was written";
+        let batches = [one(1, 10, 10), torn(one(1, 11, 10)), one(1, 12, 12)];
+        check(&batches, &[10], Some(damaged));
+        let first = [torn(one(1, 10, 10)), one(1, 11, 10), torn(one(2, 12, 11)), one(2, 13, 11)];
+        check(&first, &[], Some("batch 10 is not whole, though it was synced before batch 13"));
+    }
+
+    #[test]
+    fn a_full_ring_is_read_once_around() {
+        let blocks = LEAST_CAPACITY / BLOCK;
+        let batches: Vec<_> = (10..10 + blocks).map(|n| one(1, n, n)).collect();
+        let (found, end, refused) = read(&journal(&batches));
+        assert_eq!(found.len() as u64, blocks);
+        assert_eq!(end.position, TAIL + LEAST_CAPACITY);
+        assert_eq!((end.synced, refused), (9 + blocks, Ok(())));
+    }
+
+    proptest! {
+        /// Whatever is done to the bytes, a prefix of the batches counts, each as it was.
+        #[test]
+        fn of_a_damaged_journal_a_prefix_counts(
+            lens in prop::collection::vec(1..90u64, 1..8),
+            damage in prop::collection::vec((0..RING_AT + LEAST_CAPACITY, any::<u8>()), 0..6),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let batches: Vec<_> = (10..)
+                .zip(&lens)
+                .map(|(n, lines)| batch(header(1, n, n), &[(n, *lines, n as u8)]))
+                .collect();
+            let file = journal(&batches);
+            for (at, byte) in damage {
+                file.write_at(&[byte], at).unwrap();
+            }
+            let superblock = superblock();
+            let mut scan = Scan::new(Ring { file: &file, capacity: LEAST_CAPACITY }, &superblock);
+            let mut count = 0;
+            while let Some((_, bytes)) = scan.next().unwrap() {
+                prop_assert_eq!(bytes, &batches[count][..bytes.len()]);
+                count += 1;
+            }
+            prop_assert!(count <= batches.len());
+            let _ = scan.refuse_damage();
+
+            // A file that was cut is an error, not a panic.
+            let short = file.bytes()[..cut.index(RING_AT as usize)].to_vec();
+            let short = Memory::from(short);
+            let mut scan = Scan::new(Ring { file: &short, capacity: LEAST_CAPACITY }, &superblock);
+            prop_assert!(scan.next().is_err());
+        }
+
+        #[test]
+        fn random_blocks_hold_no_batch(blocks in prop::collection::vec(any::<[u8; 32]>(), 16)) {
+            let file = Memory::new((RING_AT + LEAST_CAPACITY) as usize);
+            for (n, block) in blocks.iter().enumerate() {
+                file.write_at(block, RING_AT + n as u64 * BLOCK).unwrap();
+                if block[0] % 2 == 0 {
+                    file.write_at(&one(1, 10, 10)[..20], RING_AT + n as u64 * BLOCK).unwrap();
+                }
+            }
+            let (found, end, refused) = read(&file);
+            prop_assert_eq!((found.len(), end.position, refused), (0, TAIL, Ok(())));
+        }
+    }
+
+    #[test]
+    fn the_pool_is_part_of_every_checksum() {
+        let file = journal(&[one(1, 10, 10)]);
+        let mut other = superblock();
+        other.id.pool = [8; 16];
+        assert_ne!(other.id.pool, POOL);
+        let mut scan = Scan::new(Ring { file: &file, capacity: LEAST_CAPACITY }, &other);
+        assert!(scan.next().unwrap().is_none());
+    }
+}

@@ -1,0 +1,140 @@
+//! A file as the journal uses it: the journal's own, and that of the pool.
+//!
+//! What is written may be on the medium at any time, or in part, by sectors; it is certain to be
+//! after a sync that ended well. A sync that failed may have lost what was written before it, and a
+//! later one does not write it again: so nothing is accepted after one.
+
+use crate::calls::{self, Call};
+use rustix::fs::{FallocateFlags, fallocate, fdatasync};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// A file, or what a simulation puts in its place.
+pub trait Storage: Send + Sync {
+    /// Fills `bytes` from `at` on.
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
+    /// Writes all of `bytes` at `at`.
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
+    /// Makes what was written, and the file's length, durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Returns the file's length.
+    fn size(&self) -> io::Result<u64>;
+    /// Gives the file space for `[from, to)`, zeros where it had none.
+    fn allocate(&self, from: u64, to: u64) -> io::Result<()>;
+}
+
+impl Storage for File {
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        self.read_exact_at(bytes, at)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        calls::make(Call::Write, || self.write_all_at(bytes, at))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(calls::sync((0, u64::MAX), || fdatasync(self))?)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
+        let space = || fallocate(self, FallocateFlags::empty(), from, to - from);
+        match calls::make(Call::Allocate, space) {
+            // A file system without allocation in advance: writing zeros allocates.
+            Err(Errno::OPNOTSUPP) => write_zeros(self, from.max(Storage::size(self)?), to),
+            other => Ok(other?),
+        }
+    }
+}
+
+/// Writes zeros to `[from, to)`.
+pub(crate) fn write_zeros(file: &dyn Storage, from: u64, to: u64) -> io::Result<()> {
+    const CHUNK: usize = 1 << 20;
+    let zeros = vec![0; CHUNK];
+    let mut at = from;
+    while at < to {
+        let len = (to - at).min(CHUNK as u64);
+        file.write_at(&zeros[..len as usize], at)?;
+        at += len;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// A file in memory.
+    pub(crate) struct Memory(Mutex<Vec<u8>>);
+
+    impl Memory {
+        pub(crate) fn new(len: usize) -> Memory {
+            Memory::from(vec![0; len])
+        }
+
+        pub(crate) fn from(bytes: Vec<u8>) -> Memory {
+            Memory(Mutex::new(bytes))
+        }
+
+        pub(crate) fn bytes(&self) -> Vec<u8> {
+            self.0.lock().unwrap().clone()
+        }
+    }
+
+    impl Storage for Memory {
+        fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+            let file = self.0.lock().unwrap();
+            let end = at as usize + bytes.len();
+            let from = file.get(at as usize..end).ok_or(io::ErrorKind::UnexpectedEof)?;
+            bytes.copy_from_slice(from);
+            Ok(())
+        }
+
+        fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+            let mut file = self.0.lock().unwrap();
+            let end = at as usize + bytes.len();
+            let len = file.len().max(end);
+            file.resize(len, 0);
+            file[at as usize..end].copy_from_slice(bytes);
+            Ok(())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn size(&self) -> io::Result<u64> {
+            Ok(self.0.lock().unwrap().len() as u64)
+        }
+
+        fn allocate(&self, _from: u64, to: u64) -> io::Result<()> {
+            let mut file = self.0.lock().unwrap();
+            let len = file.len().max(to as usize);
+            file.resize(len, 0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_as_it_was_written_and_keeps_its_bytes_when_it_grows() {
+        let file = tempfile::tempfile().unwrap();
+        let file: &dyn Storage = &file;
+        file.write_at(&[7; 10], 5).unwrap();
+        file.allocate(0, 9000).unwrap();
+        file.sync().unwrap();
+        assert_eq!(file.size().unwrap(), 9000);
+        let mut bytes = [1; 20];
+        file.read_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes, *[[0; 5], [7; 5], [7; 5], [0; 5]].as_flattened());
+        write_zeros(file, 6, 8).unwrap();
+        file.read_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes[5..9], [7, 0, 0, 7]);
+        assert!(file.read_at(&mut bytes, 8990).is_err());
+    }
+}

@@ -1,0 +1,233 @@
+//! The superblock: whose journal this is, and where the batches begin that are not applied.
+//!
+//! Two copies are written one after the other, each synced before the other is touched, so that one
+//! is whole whatever happens. A copy that a crash left half written has a wrong checksum, and the
+//! other one counts. The space that a new tail frees is written to only when both copies have that
+//! tail: were one damaged later, the other would still name it.
+//!
+//! ```text
+//! 0   magic "PERDURAJ"          8     48  incarnation                 8
+//! 8   version u32               4     56  tail: position in the ring  8
+//! 12  crc32c of 16..128 u32     4     64  tail: sequence number       8
+//! 16  uuid of the pool         16     72  bytes of the ring           8
+//! 32  id of the journal         8     80  tail: oldest incarnation    8
+//! 40  generation                8     88  zero                       40
+//! ```
+
+use super::layout::{BLOCK, SUPERBLOCKS, array, is_capacity};
+use super::storage::Storage;
+use crate::fault_points::FaultPoint;
+use crc_fast::{CrcAlgorithm, checksum};
+use std::io;
+
+pub(crate) const MAGIC: [u8; 8] = *b"PERDURAJ";
+/// The format that this code reads and writes.
+pub(crate) const VERSION: u32 = 1;
+/// Bytes of a copy. It is in one sector of any disk, so that no disk tears it in normal use.
+pub(crate) const BYTES: usize = 128;
+const RESERVED: usize = 88;
+
+/// The pool and the journal that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalId {
+    /// The pool's own identifier.
+    pub pool: [u8; 16],
+    /// The number under which the pool names this journal: another one for each time that a journal
+    /// is begun for it.
+    pub journal: u64,
+}
+
+/// What the superblock says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Superblock {
+    pub(crate) id: JournalId,
+    /// Counts writes of the superblock.
+    pub(crate) generation: u64,
+    /// Counts openings: batches of an earlier one that were never synced are told by it.
+    pub(crate) incarnation: u64,
+    /// Position of the oldest batch that is not applied.
+    pub(crate) tail: u64,
+    /// Its sequence number.
+    pub(crate) tail_sequence: u64,
+    pub(crate) capacity: u64,
+    /// The incarnation of the newest batch that is applied: an older one has no batch after it.
+    pub(crate) tail_incarnation: u64,
+}
+
+/// Why a copy does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SuperblockError {
+    /// Zeros: nothing was written yet.
+    Blank,
+    Magic,
+    Version {
+        found: u32,
+    },
+    Damaged,
+}
+
+impl Superblock {
+    pub(crate) fn encode(&self) -> [u8; BYTES] {
+        let mut out = [0; BYTES];
+        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &MAGIC);
+        put(8, &VERSION.to_le_bytes());
+        put(16, &self.id.pool);
+        put(32, &self.id.journal.to_le_bytes());
+        put(40, &self.generation.to_le_bytes());
+        put(48, &self.incarnation.to_le_bytes());
+        put(56, &self.tail.to_le_bytes());
+        put(64, &self.tail_sequence.to_le_bytes());
+        put(72, &self.capacity.to_le_bytes());
+        put(80, &self.tail_incarnation.to_le_bytes());
+        let crc = crc32c(&out[16..]);
+        out[12..16].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    pub(crate) fn decode(raw: &[u8; BYTES]) -> Result<Superblock, SuperblockError> {
+        let u64_at = |at: usize| u64::from_le_bytes(array(raw, at));
+        let u32_at = |at: usize| u32::from_le_bytes(array(raw, at));
+        if raw.iter().all(|byte| *byte == 0) {
+            return Err(SuperblockError::Blank);
+        }
+        if raw[..8] != MAGIC {
+            return Err(SuperblockError::Magic);
+        }
+        if u32_at(8) != VERSION {
+            return Err(SuperblockError::Version { found: u32_at(8) });
+        }
+        let superblock = Superblock {
+            id: JournalId { pool: array(raw, 16), journal: u64_at(32) },
+            generation: u64_at(40),
+            incarnation: u64_at(48),
+            tail: u64_at(56),
+            tail_sequence: u64_at(64),
+            capacity: u64_at(72),
+            tail_incarnation: u64_at(80),
+        };
+        let is_whole = u32_at(12) == crc32c(&raw[16..]) && raw[RESERVED..].iter().all(|b| *b == 0);
+        let makes_sense = is_capacity(superblock.capacity)
+            && superblock.tail.is_multiple_of(BLOCK)
+            && superblock.tail < u64::MAX / 2
+            && superblock.tail_sequence < u64::MAX / 2;
+        match is_whole && makes_sense {
+            true => Ok(superblock),
+            false => Err(SuperblockError::Damaged),
+        }
+    }
+
+    /// Reads both copies: the valid one with the higher generation, or why there is none.
+    pub(crate) fn read(file: &dyn Storage) -> io::Result<Result<Superblock, SuperblockError>> {
+        let (a, b) = (read_copy(file, SUPERBLOCKS[0])?, read_copy(file, SUPERBLOCKS[1])?);
+        Ok(match (a, b) {
+            (Ok(a), Ok(b)) => Ok(if a.generation >= b.generation { a } else { b }),
+            (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),
+            (Err(SuperblockError::Blank), Err(error)) | (Err(error), Err(_)) => Err(error),
+        })
+    }
+
+    /// Writes both copies, one after the other, with a call of `sync` after each. The one that an
+    /// interrupted write may have left half written goes first.
+    pub(crate) fn write<E: From<io::Error>>(
+        &mut self,
+        file: &dyn Storage,
+        mut sync: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let alternates = FaultPoint::AlternateSuperblocks.is_enabled();
+        for _ in 0..2 {
+            self.generation += 1;
+            let copy = if alternates { (self.generation % 2) as usize } else { 0 };
+            file.write_at(&self.encode(), SUPERBLOCKS[copy])?;
+            sync()?;
+        }
+        Ok(())
+    }
+}
+
+fn read_copy(file: &dyn Storage, at: u64) -> io::Result<Result<Superblock, SuperblockError>> {
+    let mut raw = [0; BYTES];
+    file.read_at(&mut raw, at)?;
+    Ok(Superblock::decode(&raw))
+}
+
+/// Returns the CRC-32C of some bytes.
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+const _: () = assert!(BYTES <= 512 && RESERVED == 80 + size_of::<u64>());
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::super::layout::DEFAULT_CAPACITY;
+    use super::super::storage::tests::Memory;
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) fn sample() -> Superblock {
+        Superblock {
+            id: JournalId { pool: [7; 16], journal: 3 },
+            generation: 4,
+            incarnation: 2,
+            tail: 5 * BLOCK,
+            tail_sequence: 9,
+            capacity: DEFAULT_CAPACITY,
+            tail_incarnation: 1,
+        }
+    }
+
+    #[test]
+    fn a_superblock_reads_back_as_it_was_written() {
+        assert_eq!(Superblock::decode(&sample().encode()), Ok(sample()));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        for bit in 0..8 * BYTES {
+            let mut raw = sample().encode();
+            raw[bit / 8] ^= 1 << (bit % 8);
+            let expected = match bit / 8 {
+                0..8 => SuperblockError::Magic,
+                8..12 => SuperblockError::Version { found: VERSION ^ 1 << (bit - 64) },
+                _ => SuperblockError::Damaged,
+            };
+            assert_eq!(Superblock::decode(&raw), Err(expected), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn one_copy_is_whole_at_every_moment_of_a_write() {
+        let file = Memory::new(2 * BLOCK as usize);
+        assert_eq!(Superblock::read(&file).unwrap(), Err(SuperblockError::Blank));
+        let mut superblock = Superblock { generation: 0, ..sample() };
+        superblock.write(&file, || Ok::<(), io::Error>(())).unwrap();
+        let mut next = Superblock { tail: 6 * BLOCK, ..superblock };
+        let mut writes = 0;
+        next.write(&file, || {
+            // The copy that was just written may be torn: the other one still counts.
+            let torn = Memory::from(file.bytes());
+            let other = if writes == 0 { superblock.tail } else { 6 * BLOCK };
+            let written = SUPERBLOCKS[(superblock.generation as usize + 1 + writes) % 2];
+            torn.write_at(&[0xff; 40], written + 40).unwrap();
+            assert_eq!(Superblock::read(&torn).unwrap().unwrap().tail, other);
+            writes += 1;
+            Ok::<(), io::Error>(())
+        })
+        .unwrap();
+        assert_eq!(writes, 2);
+        assert_eq!(Superblock::read(&file).unwrap(), Ok(next));
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_are_refused(raw in prop::collection::vec(any::<u8>(), BYTES)) {
+            let raw: [u8; BYTES] = raw.try_into().unwrap();
+            prop_assert!(Superblock::decode(&raw).is_err());
+            let mut magic = raw;
+            magic[..8].copy_from_slice(&MAGIC);
+            magic[8..12].copy_from_slice(&VERSION.to_le_bytes());
+            prop_assert!(Superblock::decode(&magic).is_err());
+        }
+    }
+}

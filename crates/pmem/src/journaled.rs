@@ -1,0 +1,225 @@
+//! The domain `journal`: a region whose stores stay in memory, and whose flushed lines go to a
+//! journal at every fence.
+//!
+//! A fence gives its lines to the journal and returns. They are durable when the journal is synced
+//! up to the position that [`Region::appended`] gave after the fence. Until a journal is begun, and
+//! after its use has ended, a fence writes its lines to the file and syncs it: so a pool is made,
+//! and marked, in its file itself.
+
+#![allow(unsafe_code, reason = "lines are copied out of the working memory, and stored into it")]
+
+use crate::error::GrowError;
+use crate::guess;
+use crate::journal::{
+    self, AllocateError, Journal, JournalCounts, JournalError, JournalId, JournalRecovery,
+    LineRange,
+};
+use crate::lines::LINE;
+use crate::mapping::PAGE;
+use crate::region::Region;
+use std::io;
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// When it is durable.
+    Always,
+    /// When the kernel has it; whoever serves calls [`Region::sync_up_to`] once a second.
+    #[default]
+    EverySecond,
+    /// When the kernel has it.
+    No,
+}
+
+impl Region {
+    /// Returns the position after all lines that were fenced so far, by any thread: what a reader
+    /// saw is durable when the journal is synced up to there. 0 without a journal.
+    #[inline]
+    pub fn appended(&self) -> u64 {
+        self.journal.as_ref().map_or(0, |journal| journal.appended())
+    }
+
+    /// Returns the position up to which lines are durable.
+    pub fn synced(&self) -> u64 {
+        self.journal.as_ref().map_or(0, |journal| journal.synced())
+    }
+
+    /// Returns when all lines up to `position` are durable. Threads that wait at the same time
+    /// share one write and one sync.
+    pub fn sync_up_to(&self, position: u64) -> Result<(), JournalError> {
+        self.with_the_journal(|journal| journal.sync_up_to(position))
+    }
+
+    /// Returns when the kernel has all lines up to `position`: they survive the end of the process.
+    pub fn write_up_to(&self, position: u64) -> Result<(), JournalError> {
+        self.with_the_journal(|journal| journal.write_up_to(position))
+    }
+
+    /// Returns when what was fenced up to `position` may be acknowledged.
+    pub fn acknowledge(&self, position: u64, policy: SyncPolicy) -> Result<(), JournalError> {
+        match policy {
+            SyncPolicy::Always => self.sync_up_to(position),
+            SyncPolicy::EverySecond | SyncPolicy::No => self.write_up_to(position),
+        }
+    }
+
+    /// Applies some of the oldest synced batches to the file; true if there may be more.
+    pub fn apply_step(&self) -> Result<bool, JournalError> {
+        let mut more = false;
+        self.with_the_journal(|journal| {
+            more = journal.apply_step()?;
+            Ok(())
+        })?;
+        Ok(more)
+    }
+
+    /// Makes everything that was fenced durable and applies all of it: the file alone has it.
+    pub fn checkpoint(&self) -> Result<(), JournalError> {
+        self.with_the_journal(Journal::checkpoint)
+    }
+
+    /// Returns what the journal did so far; none without one.
+    pub fn journal_counts(&self) -> Option<JournalCounts> {
+        self.journal.as_ref().map(|journal| journal.counts())
+    }
+
+    /// Returns why the journal failed, if it did.
+    pub fn journal_failure(&self) -> Option<&str> {
+        self.journal.as_ref().and_then(|journal| journal.failure())
+    }
+
+    /// Begins an empty journal under a new number. Fences go to the file until
+    /// [`Region::start_journal`], which is called when the file names the journal.
+    pub fn begin_journal(&self, id: JournalId) -> Result<(), JournalError> {
+        self.with_the_journal(|journal| journal.begin(id))
+    }
+
+    /// Lets fences go to the journal that was begun.
+    pub fn start_journal(&self) {
+        if let Some(journal) = &self.journal {
+            journal.start();
+        }
+    }
+
+    /// Stores what the journal that the file names holds into the working memory. Fences go to the
+    /// journal from here on. Nobody else uses the region meanwhile.
+    pub fn recover_journal(&self, id: JournalId) -> Result<JournalRecovery, JournalError> {
+        let mut recovery = JournalRecovery::default();
+        self.with_the_journal(|journal| {
+            recovery = journal.recover(id, &|range, bytes| self.store_lines(range, bytes))?;
+            Ok(())
+        })?;
+        Ok(recovery)
+    }
+
+    /// Applies everything and ends the use of the journal: fences go to the file again.
+    pub fn end_journal(&self) -> Result<(), JournalError> {
+        self.with_the_journal(Journal::end)
+    }
+
+    /// Does something with the journal, if there is one. A failure is that of every fence from here
+    /// on.
+    fn with_the_journal(
+        &self,
+        work: impl FnOnce(&Journal) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let done = work(journal);
+        if journal.failure().is_some() {
+            self.fail();
+        }
+        done
+    }
+
+    /// The fence: the calling thread's lines are appended.
+    pub(crate) fn append_flushed(&self) {
+        let appended = self.with_the_journal(|journal| {
+            let copy = |range: LineRange, out: &mut Vec<u8>| self.copy_lines(range, out);
+            journal::take(self.id, |ranges| journal.append(ranges, &copy))
+        });
+        if appended.is_err() {
+            self.fail();
+        }
+    }
+
+    /// Copies lines to the end of a vector. Another thread may be storing into them, words or
+    /// bytes that it has not flushed: whole words are copied as of some moment.
+    fn copy_lines(&self, range: LineRange, out: &mut Vec<u8>) {
+        let (off, len) = range.bytes();
+        out.reserve(len);
+        for line in (off..off + len as u64).step_by(LINE as usize) {
+            let at: *const u64 = self.mapping.base().wrapping_add(line as usize).cast();
+            // SAFETY: a line of a flushed range, which was inside the region, in a mapping of whole
+            // pages; aligned.
+            let words: [u64; 8] =
+                std::array::from_fn(|i| unsafe { guess::word(at.wrapping_add(i)) });
+            out.extend_from_slice(words.map(u64::to_ne_bytes).as_flattened());
+        }
+    }
+
+    /// Stores lines of the journal; false if they are not inside.
+    fn store_lines(&self, range: LineRange, bytes: &[u8]) -> bool {
+        let (off, _) = range.bytes();
+        let inside = off.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.len());
+        if inside {
+            // SAFETY: the region is being opened: nobody else uses it.
+            unsafe { self.write(off, bytes) };
+        }
+        inside
+    }
+
+    /// Gives the file, and the working memory, the bytes `[old, new)`.
+    pub(crate) fn extend_journaled(
+        &self,
+        journal: &Journal,
+        old: u64,
+        new: u64,
+    ) -> Result<(), GrowError> {
+        if old >= new {
+            // What an earlier process allocated: its length is to be durable.
+            return self.allocate_journaled(journal, new, new);
+        }
+        self.allocate_journaled(journal, old, new)?;
+        if self.file.is_some() && old.is_multiple_of(PAGE) {
+            let end = new.next_multiple_of(PAGE);
+            // SAFETY: bytes after the region's length, which grows only after this: nobody has an
+            // address there.
+            let put = unsafe { self.mapping.put_zeros(old, end) };
+            put.map_err(|errno| GrowError::Io { wanted: new, step: "map", source: errno.into() })?;
+        }
+        Ok(())
+    }
+
+    /// Gives the file space for `[from, to)`, durably.
+    pub(crate) fn allocate_journaled(
+        &self,
+        journal: &Journal,
+        from: u64,
+        to: u64,
+    ) -> Result<(), GrowError> {
+        journal.allocate(from, to).map_err(|error| match error {
+            AllocateError::Refused(source) => match source.raw_os_error() {
+                Some(libc::ENOSPC | libc::EDQUOT) => GrowError::NoSpace { wanted: to },
+                _ => GrowError::Io { wanted: to, step: "allocate", source },
+            },
+            AllocateError::Failed(error) => {
+                self.fail();
+                GrowError::Io { wanted: to, step: "sync", source: io::Error::other(error) }
+            }
+        })
+    }
+
+    /// Makes everything durable that was flushed and fenced: in the file itself.
+    pub(crate) fn sync_journaled(&self, journal: &Journal) -> io::Result<()> {
+        self.checkpoint().map_err(io::Error::other)?;
+        let synced = journal.allocate(self.len(), self.len());
+        match synced {
+            Ok(()) => Ok(()),
+            Err(AllocateError::Refused(error)) => Err(error),
+            Err(AllocateError::Failed(error)) => {
+                self.fail();
+                Err(io::Error::other(error))
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The domain `journal` on real files: what comes back after the process is gone, and what is
+//! refused.
+
+#![allow(unsafe_code, reason = "stores into a region are unsafe")]
+
+use pmem::{DomainRequest, JournalError, JournalId, MapOptions, Region, SyncPolicy, counters};
+use std::fs;
+use std::path::PathBuf;
+
+const LEN: u64 = 1 << 20;
+const RING: u64 = 64 << 10;
+const ID: JournalId = JournalId { pool: [7; 16], journal: 1 };
+
+struct Files {
+    _folder: tempfile::TempDir,
+    pool: PathBuf,
+    journal: PathBuf,
+}
+
+impl Files {
+    fn new() -> Files {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = folder.path().join("pool");
+        let journal = folder.path().join("pool.journal");
+        Files { _folder: folder, pool, journal }
+    }
+
+    fn open(&self) -> Region {
+        let domain = DomainRequest::Journal;
+        let options = MapOptions { domain, journal_size: RING, ..MapOptions::new(4 * LEN) };
+        Region::open(&self.pool, &options).unwrap()
+    }
+
+    /// A region of a megabyte with an empty journal in use.
+    fn begun(&self) -> Region {
+        let region = self.open();
+        region.grow(LEN).unwrap();
+        region.begin_journal(ID).unwrap();
+        region.start_journal();
+        region
+    }
+
+    fn recovered(&self) -> Result<Region, JournalError> {
+        let region = self.open();
+        region.recover_journal(ID)?;
+        Ok(region)
+    }
+
+    /// Changes bytes of the journal's file.
+    fn damage(&self, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = fs::read(&self.journal).unwrap();
+        change(&mut bytes);
+        fs::write(&self.journal, bytes).unwrap();
+    }
+
+    fn check_refused(&self, expect: &str) {
+        let error = self.recovered().map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    }
+}
+
+/// Stores a word, flushes it and fences.
+fn put(region: &Region, off: u64, value: u64) -> u64 {
+    // SAFETY: no slice of the region is held by these tests while they store.
+    unsafe { region.store(off, value) };
+    region.flush(off, 8);
+    region.fence();
+    region.appended()
+}
+
+#[test]
+fn what_was_written_to_the_journal_comes_back_and_what_was_not_flushed_does_not() {
+    let files = Files::new();
+    let region = files.begun();
+    put(&region, 64, 1);
+    put(&region, 64, 2);
+    // SAFETY: as in `put`.
+    unsafe { region.store(4096, 3) };
+    let end = put(&region, LEN - 8, 4);
+    region.acknowledge(end, SyncPolicy::No).unwrap();
+    put(&region, 128, 5);
+    drop(region);
+    assert!(fs::read(&files.pool).unwrap().iter().all(|byte| *byte == 0), "nothing is applied");
+
+    let region = files.recovered().unwrap();
+    let found = [64, 4096, LEN - 8, 128].map(|off| region.load(off));
+    assert_eq!(found, [2, 0, 4, 0]);
+}
+
+#[test]
+fn one_write_and_one_sync_serve_all_fences_before_them() {
+    let files = Files::new();
+    let region = files.begun();
+    let before = region.journal_counts().unwrap();
+    let positions: Vec<u64> = (0..10).map(|n| put(&region, n * 64, n)).collect();
+    assert!(positions.is_sorted() && region.synced() == 0);
+    region.sync_up_to(positions[9]).unwrap();
+    assert_eq!(region.synced(), positions[9]);
+    region.sync_up_to(positions[3]).unwrap();
+    let counts = region.journal_counts().unwrap();
+    assert_eq!((counts.batches - before.batches, counts.syncs - before.syncs), (1, 1));
+    assert_eq!(counts.used, 4096);
+}
+
+#[test]
+fn streamed_bytes_are_recorded_and_counted_as_in_other_domains() {
+    let files = Files::new();
+    let region = files.begun();
+    let before = counters();
+    // SAFETY: nobody reads the range.
+    unsafe { region.write_streaming(40, &[9; 2000]) };
+    region.fence();
+    let counted = counters().since(&before);
+    assert_eq!((counted.fences, counted.lines, counted.streamed), (1, 2, 1920));
+    // SAFETY: as above.
+    let must_be_flushed = unsafe { region.write_lines(8192, &[8; 128]) };
+    assert!(must_be_flushed);
+    region.flush(8192, 128);
+    region.fence();
+    region.sync_up_to(region.appended()).unwrap();
+    drop(region);
+    let region = files.recovered().unwrap();
+    // SAFETY: nobody writes to the region any more.
+    let streamed = unsafe { region.bytes(40, 2000) };
+    // SAFETY: as above.
+    let lines = unsafe { region.bytes(8192, 128) };
+    assert!(streamed.iter().all(|byte| *byte == 9) && lines.iter().all(|byte| *byte == 8));
+}
+
+#[test]
+fn a_fence_of_more_than_the_ring_waits_for_the_pool_and_loses_nothing() {
+    let files = Files::new();
+    let region = files.begun();
+    let bytes: Vec<u8> = (0..8 * RING).map(|n| (n / 64) as u8 | 1).collect();
+    // SAFETY: nobody reads the range.
+    unsafe { region.write_streaming(64, &bytes) };
+    region.fence();
+    let end = put(&region, LEN - 64, 6);
+    region.sync_up_to(end).unwrap();
+    let counts = region.journal_counts().unwrap();
+    assert!(counts.full_waits > 0 && counts.used <= RING, "{counts:?}");
+    drop(region);
+    let region = files.recovered().unwrap();
+    // SAFETY: nobody writes to the region any more.
+    assert!(unsafe { region.bytes(64, bytes.len()) } == bytes);
+    assert_eq!(region.load(LEN - 64), 6);
+}
+
+#[test]
+fn a_checkpoint_leaves_everything_in_the_file_and_an_empty_journal() {
+    let files = Files::new();
+    let region = files.begun();
+    put(&region, 64, 1);
+    region.grow(2 * LEN).unwrap();
+    put(&region, 2 * LEN - 8, 2);
+    region.end_journal().unwrap();
+    put(&region, 192, 3);
+    drop(region);
+    let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(LEN) };
+    let file = Region::open(&files.pool, &options).unwrap();
+    assert_eq!([64, 2 * LEN - 8, 192].map(|off| file.load(off)), [1, 2, 3]);
+    drop(file);
+    let region = files.open();
+    let next = JournalId { journal: 2, ..ID };
+    region.begin_journal(next).unwrap();
+    region.start_journal();
+    put(&region, 64, 4);
+    region.checkpoint().unwrap();
+    drop(region);
+    let region = files.open();
+    assert_eq!(region.recover_journal(next).unwrap().batches, 0);
+    assert_eq!(region.load(64), 4);
+}
+
+#[test]
+fn incarnations_follow_each_other_in_one_journal() {
+    let files = Files::new();
+    drop(files.begun());
+    for n in 1..100 {
+        let region = files.recovered().unwrap();
+        assert_eq!(region.load(64 * n), 0);
+        assert!((1..n).all(|n| region.load(64 * n) == n));
+        let end = put(&region, 64 * n, n);
+        region.sync_up_to(end).unwrap();
+        if n % 7 == 0 {
+            region.apply_step().unwrap();
+        }
+    }
+}
+
+#[test]
+fn each_refusal_says_what_is_wrong() {
+    let files = Files::new();
+    let region = files.begun();
+    for n in 1..4 {
+        let end = put(&region, 64 * n, n);
+        region.sync_up_to(end).unwrap();
+    }
+    drop(region);
+    let whole = fs::read(&files.journal).unwrap();
+    let check = |change: &dyn Fn(&mut Vec<u8>), expect: &str| {
+        files.damage(change);
+        files.check_refused(expect);
+        fs::write(&files.journal, &whole).unwrap();
+    };
+    check(&|bytes| bytes.truncate(20_000), "cut short: expected 73728 bytes, found 20000");
+    check(&|bytes| bytes.truncate(100), "cut short");
+    check(&|bytes| bytes[..8192].fill(0), "superblock are damaged");
+    check(&|bytes| bytes.iter_mut().step_by(100).for_each(|byte| *byte ^= 1), "no journal");
+    check(&|bytes| (bytes[30] ^= 1, bytes[4096 + 30] ^= 1).0, "superblock are damaged");
+    check(&|bytes| (bytes[8] += 1, bytes[4096 + 8] += 1).0, "has format 2");
+    check(&|bytes| bytes[8192 + 100] ^= 1, "batch 1 is not whole, though it was synced");
+    // The last batch: nothing shows that it was synced.
+    files.damage(|bytes| bytes[8192 + 2 * 4096 + 100] ^= 1);
+    assert_eq!(files.recovered().unwrap().load(64 * 3), 0);
+    fs::write(&files.journal, &whole).unwrap();
+
+    let error = |id| files.open().recover_journal(id).unwrap_err().to_string();
+    assert!(error(JournalId { pool: [8; 16], ..ID }).contains("another pool: expected one of"));
+    assert!(error(JournalId { journal: 2, ..ID }).contains("expected journal 2 of it, found 1"));
+    // Nothing that holds writes is overwritten.
+    let begin = |id| files.open().begin_journal(id).unwrap_err().to_string();
+    assert!(
+        begin(JournalId { journal: 2, ..ID }).contains("holds writes that are not in the pool")
+    );
+    assert!(begin(JournalId { pool: [8; 16], ..ID }).contains("another pool"));
+    fs::remove_file(&files.journal).unwrap();
+    files.check_refused("missing");
+    assert!(!files.journal.exists());
+}
+
+#[test]
+fn one_damaged_superblock_costs_nothing() {
+    for copy in [0, 4096] {
+        let files = Files::new();
+        let region = files.begun();
+        put(&region, 64, 1);
+        region.checkpoint().unwrap();
+        let end = put(&region, 64, 2);
+        region.sync_up_to(end).unwrap();
+        drop(region);
+        files.damage(|bytes| bytes[copy + 50] ^= 1);
+        assert_eq!(files.recovered().unwrap().load(64), 2);
+    }
+}
+
+#[test]
+fn a_journal_in_use_is_locked() {
+    let files = Files::new();
+    let region = files.begun();
+    let other = files.pool.with_extension("other");
+    let options = MapOptions {
+        domain: DomainRequest::Journal,
+        journal: Some(files.journal.clone()),
+        ..MapOptions::new(LEN)
+    };
+    let second = Region::open(&other, &options).unwrap();
+    let error = second.begin_journal(ID).unwrap_err().to_string();
+    assert!(error.contains("another process has locked it"), "{error}");
+    drop(region);
+}

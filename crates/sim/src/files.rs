@@ -1,0 +1,294 @@
+//! Two files on a simulated disk, a pool's and its journal's, as a loss of power leaves them.
+//!
+//! A write is in the page cache, where the same and the next process see it, and is certain to be
+//! on the medium after a sync of its file that ended well. Until then each of its sectors may have
+//! arrived or not. A sync that fails makes nothing certain, and the kernel takes what it could not
+//! write for clean: no later sync writes it, unless it is written again.
+//!
+//! All writes and syncs are recorded, so that a crash can be looked at before and after each.
+
+use pmem::Storage;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that arrive together or not at all.
+const SECTOR: usize = 512;
+
+/// One of the two files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// The pool's.
+    Pool,
+    /// The journal's.
+    Journal,
+}
+
+/// Something that was done to the files.
+#[derive(Clone, Debug)]
+pub enum FileEvent {
+    /// Bytes were written at an offset.
+    Write(Named, u64, Vec<u8>),
+    /// The file has this length.
+    Grow(Named, u64),
+    /// A sync ended, well or not.
+    Sync(Named, bool),
+    /// The explorer's own remark.
+    Mark(usize),
+}
+
+/// A part of a write, in one sector.
+#[derive(Clone, Debug)]
+struct Piece {
+    at: usize,
+    bytes: Vec<u8>,
+}
+
+/// One file: what is certain, and what is not.
+#[derive(Clone, Debug, Default)]
+struct FileState {
+    durable: Vec<u8>,
+    cached: Vec<u8>,
+    /// What the next sync makes certain.
+    dirty: Vec<Piece>,
+    /// What a failed sync left.
+    forgotten: Vec<Piece>,
+}
+
+/// Both files.
+#[derive(Clone, Debug, Default)]
+pub struct FilesState([FileState; 2]);
+
+fn put(file: &mut Vec<u8>, piece: &Piece) {
+    let end = piece.at + piece.bytes.len();
+    file.resize(file.len().max(end), 0);
+    file[piece.at..end].copy_from_slice(&piece.bytes);
+}
+
+impl FileState {
+    fn write(&mut self, at: u64, bytes: &[u8]) {
+        let (mut at, mut rest) = (at as usize, bytes);
+        while !rest.is_empty() {
+            let (first, after) = rest.split_at(rest.len().min(SECTOR - at % SECTOR));
+            let piece = Piece { at, bytes: first.to_vec() };
+            put(&mut self.cached, &piece);
+            self.dirty.push(piece);
+            at += first.len();
+            rest = after;
+        }
+    }
+
+    fn sync(&mut self, well: bool) {
+        if !well {
+            self.forgotten.append(&mut self.dirty);
+            return;
+        }
+        for piece in std::mem::take(&mut self.dirty) {
+            // The whole sector is written, with what was forgotten of it.
+            let sector = piece.at / SECTOR;
+            let (same, others): (Vec<_>, Vec<_>) =
+                self.forgotten.drain(..).partition(|other| other.at / SECTOR == sector);
+            self.forgotten = others;
+            same.iter().for_each(|piece| put(&mut self.durable, piece));
+            put(&mut self.durable, &piece);
+        }
+        self.durable.resize(self.cached.len(), 0);
+    }
+
+    fn after_power_loss(&self, mut arrives: impl FnMut() -> bool) -> Vec<u8> {
+        let mut left = self.durable.clone();
+        if arrives() {
+            left.resize(self.cached.len(), 0);
+        }
+        for piece in self.forgotten.iter().chain(&self.dirty).filter(|_| arrives()) {
+            put(&mut left, piece);
+        }
+        left
+    }
+}
+
+impl FilesState {
+    fn file(&mut self, name: Named) -> &mut FileState {
+        &mut self.0[name as usize]
+    }
+
+    /// Brings the state up to date with an event.
+    pub fn apply(&mut self, event: &FileEvent) {
+        match event {
+            FileEvent::Write(name, at, bytes) => self.file(*name).write(*at, bytes),
+            FileEvent::Grow(name, len) => self.file(*name).cached.resize(*len as usize, 0),
+            FileEvent::Sync(name, well) => self.file(*name).sync(*well),
+            FileEvent::Mark(_) => {}
+        }
+    }
+
+    /// Returns what a loss of power leaves: `arrives` decides for each part of what is not certain.
+    pub fn after_power_loss(&self, mut arrives: impl FnMut() -> bool) -> FilesState {
+        let files = &self.0;
+        FilesState([0, 1].map(|n| {
+            let durable = files[n].after_power_loss(&mut arrives);
+            FileState { cached: durable.clone(), durable, ..FileState::default() }
+        }))
+    }
+}
+
+#[derive(Default)]
+struct Recorded {
+    state: FilesState,
+    events: Vec<FileEvent>,
+    /// Syncs and writes that end well before one fails.
+    failures: VecDeque<u64>,
+}
+
+/// The files of one incarnation.
+#[derive(Clone, Default)]
+pub struct SimulatedFiles(Arc<Mutex<Recorded>>);
+
+impl SimulatedFiles {
+    /// Returns the files as an earlier incarnation left them.
+    pub fn new(state: FilesState) -> SimulatedFiles {
+        let recorded = Recorded { state, ..Recorded::default() };
+        SimulatedFiles(Arc::new(Mutex::new(recorded)))
+    }
+
+    fn recorded(&self) -> MutexGuard<'_, Recorded> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns one of the files.
+    pub fn storage(&self, name: Named) -> Arc<dyn Storage> {
+        Arc::new(SimulatedFile { name, files: self.clone() })
+    }
+
+    /// Sets a mark in the record.
+    pub fn mark(&self, mark: usize) {
+        self.recorded().events.push(FileEvent::Mark(mark));
+    }
+
+    /// Lets the write, sync or allocation after this many fail.
+    pub fn fail_after(&self, calls: u64) {
+        self.recorded().failures.push_back(calls);
+    }
+
+    /// Takes what was recorded.
+    pub fn take_events(&self) -> Vec<FileEvent> {
+        std::mem::take(&mut self.recorded().events)
+    }
+
+    /// Returns the state of the files now.
+    pub fn state(&self) -> FilesState {
+        self.recorded().state.clone()
+    }
+}
+
+impl Recorded {
+    fn fails(&mut self) -> bool {
+        match self.failures.front_mut() {
+            Some(0) => self.failures.pop_front().is_some(),
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        }
+    }
+
+    fn record(&mut self, event: FileEvent) {
+        self.state.apply(&event);
+        self.events.push(event);
+    }
+}
+
+struct SimulatedFile {
+    name: Named,
+    files: SimulatedFiles,
+}
+
+fn failed() -> io::Error {
+    io::Error::other("the simulated disk failed")
+}
+
+impl Storage for SimulatedFile {
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        let mut recorded = self.files.recorded();
+        let file = &recorded.state.file(self.name).cached;
+        let range = file.get(at as usize..at as usize + bytes.len());
+        bytes.copy_from_slice(range.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let mut recorded = self.files.recorded();
+        if recorded.fails() {
+            return Err(failed());
+        }
+        recorded.record(FileEvent::Write(self.name, at, bytes.to_vec()));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut recorded = self.files.recorded();
+        let fails = recorded.fails();
+        recorded.record(FileEvent::Sync(self.name, !fails));
+        if fails { Err(failed()) } else { Ok(()) }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.files.recorded().state.file(self.name).cached.len() as u64)
+    }
+
+    fn allocate(&self, _from: u64, to: u64) -> io::Result<()> {
+        let mut recorded = self.files.recorded();
+        if recorded.fails() {
+            return Err(failed());
+        }
+        let len = recorded.state.file(self.name).cached.len() as u64;
+        recorded.record(FileEvent::Grow(self.name, len.max(to)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn images(state: &FilesState) -> Vec<Vec<u8>> {
+        let mut found: Vec<_> = (0..64)
+            .map(|bits| {
+                let mut rest: u32 = bits;
+                let left = state.after_power_loss(|| {
+                    let arrives = rest & 1 == 1;
+                    rest >>= 1;
+                    arrives
+                });
+                left.0[0].durable.clone()
+            })
+            .collect();
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    #[test]
+    fn a_write_may_arrive_by_sectors_until_a_sync_that_ends_well() {
+        let files = SimulatedFiles::default();
+        let pool = files.storage(Named::Pool);
+        pool.allocate(0, 1024).unwrap();
+        pool.sync().unwrap();
+        pool.write_at(&[1; 2], 511).unwrap();
+        assert_eq!(images(&files.state()).len(), 4);
+        pool.sync().unwrap();
+        assert_eq!(images(&files.state()).len(), 1);
+        pool.write_at(&[2; 2], 511).unwrap();
+        files.fail_after(0);
+        assert!(pool.sync().is_err());
+        pool.sync().unwrap();
+        assert_eq!(images(&files.state()).len(), 4, "the kernel forgot it");
+        let mut cached = [0; 2];
+        pool.read_at(&mut cached, 511).unwrap();
+        assert_eq!(cached, [2; 2]);
+        pool.write_at(&[2; 2], 511).unwrap();
+        pool.sync().unwrap();
+        assert_eq!(images(&files.state()).len(), 1);
+    }
+}
