@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Pauses after which free space that nobody took since may be given back.
 const REST: u32 = 100;
 
-/// Returns one step in each shard; whether there is more to do at once.
+/// Takes one step in each shard; whether there is more to do at once.
 pub(crate) fn maintain(keyspace: &Keyspace, now: u64) -> bool {
     if keyspace.has_unresolved_losses() {
         keyspace.resolve_losses();

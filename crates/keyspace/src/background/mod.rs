@@ -77,7 +77,7 @@ impl Keyspace {
         Ok(Progress { looked_at: done, done, more: more && done > 0 })
     }
 
-    /// Frees what deletes left  in all shards, in steps, until nothing waits or `enough` says
+    /// Frees what deletes left in all shards, in steps, until nothing waits or `enough` says
     /// so; whether anything was freed. For a writer that found no space: it holds no shard.
     pub fn reclaim_until(&self, mut enough: impl FnMut() -> bool) -> bool {
         let mut freed = false;
@@ -92,7 +92,7 @@ impl Keyspace {
         freed
     }
 
-    /// Frees what deletes left  and gives the space of all that is free back to the medium,
+    /// Frees what deletes left and gives the space of all that is free back to the medium,
     /// now; the bytes that were given back. The caller holds no shard. May take long where much is
     /// to be freed.
     pub fn purge(&self) -> u64 {
@@ -100,7 +100,7 @@ impl Keyspace {
         self.heap.purge()
     }
 
-    /// Returns a bounded step of giving space back that nobody needed for a while
+    /// Takes a bounded step of giving space back that nobody needed for a while
     /// ([`heap::Heap::rest`]), or a purge that was asked for; true if there is more to do.
     pub fn give_back_step(&self) -> bool {
         if self.heap.is_purge_asked() {

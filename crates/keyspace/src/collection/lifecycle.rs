@@ -223,7 +223,7 @@ pub(crate) fn pieces<V: View>(
     }
 }
 
-/// Returns a step through a list, for the defragmenter: the list if its word changes, and the
+/// Takes a step through a list, for the defragmenter: the list if its word changes, and the
 /// element to go on with (0: the end). Of a damaged one nothing moves.
 pub(crate) fn relocate_list<S: Store>(
     store: &mut S,

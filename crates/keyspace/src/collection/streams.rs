@@ -7,7 +7,7 @@ use heap::{Full, Ptr, Shard, View};
 use structures::stream::{self, Consumer, Group, Id, Pending, Stream};
 use structures::{Damaged, Store};
 
-/// Returns a step through a stream, for the defragmenter: its word if that changes, and the place
+/// Takes a step through a stream, for the defragmenter: its word if that changes, and the place
 /// to go on with (0: the end). Of a damaged one nothing moves.
 pub(crate) fn relocate<S: Store>(
     store: &mut S,

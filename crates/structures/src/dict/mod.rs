@@ -246,7 +246,7 @@ impl Dict {
         Ok(Some(Dict { header }))
     }
 
-    /// Returns a step of defragmentation of index and members, as [`Index::defragment`], where the
+    /// Takes a step of defragmentation of index and members, as [`Index::defragment`], where the
     /// caller moves a member: it answers where it is then, or `None` to leave it.
     pub(crate) fn defragment_with<S: Store>(
         self,

@@ -146,7 +146,7 @@ impl Dict {
         }
     }
 
-    /// Returns a step of defragmentation: first the index with its members, about `count` at a
+    /// Takes a step of defragmentation: first the index with its members, about `count` at a
     /// time, then leaf by leaf the tree. Where to go on (0: the end); `moved` hears of each member
     /// that moved.
     pub fn defragment<S: Store>(

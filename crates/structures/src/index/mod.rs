@@ -219,7 +219,7 @@ impl Index {
         Some(bucket)
     }
 
-    /// Returns a step of defragmentation from `cursor` on, over about `count` entries; answers
+    /// Takes a step of defragmentation from `cursor` on, over about `count` entries; answers
     /// where to go on (0: the end).
     ///
     /// `relocate` may move an entry: it answers the new place after copying it and freeing the old

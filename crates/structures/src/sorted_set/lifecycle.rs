@@ -40,7 +40,7 @@ impl SortedSet {
         Ok(self.dict.relocate(store)?.map(|dict| SortedSet { dict }))
     }
 
-    /// Returns a step of defragmentation: first the index with its members, about `count` at a
+    /// Takes a step of defragmentation: first the index with its members, about `count` at a
     /// time, then leaf by leaf the tree. Where to go on (0: the end); `moved` hears of each member
     /// that moved.
     pub fn defragment<S: Store>(

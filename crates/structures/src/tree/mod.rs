@@ -304,7 +304,7 @@ impl<K: Kind> Tree<K> {
         free::free_step(store, self.root, budget, free_item)
     }
 
-    /// Returns a step of defragmentation over the leaf at a sum of weights; answers where to go on
+    /// Takes a step of defragmentation over the leaf at a sum of weights; answers where to go on
     /// (0: the end).
     ///
     /// `relocate_item` may move what an item owns: it answers the item as it is then, or `None` to

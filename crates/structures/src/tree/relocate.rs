@@ -7,7 +7,7 @@ use super::layout::root_word;
 use super::{Item, Kind, Tree};
 use crate::Store;
 
-/// Returns a step over the leaf at a cursor: the leaf, the inner nodes that it is the first below,
+/// Takes a step over the leaf at a cursor: the leaf, the inner nodes that it is the first below,
 /// its items. Where to go on is after `rank`.
 pub(super) fn relocate<K: Kind, S: Store>(
     store: &mut S,

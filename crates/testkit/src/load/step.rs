@@ -118,7 +118,7 @@ impl Maker<'_> {
         self.keys(6).into_iter().map(|key| (key, self.value())).collect()
     }
 
-    /// Returns a step or, one time in sixteen, a transaction.
+    /// Takes a step or, one time in sixteen, a transaction.
     pub(crate) fn step(&mut self) -> Step {
         if self.random.u8(..16) > 0 {
             return self.single();
