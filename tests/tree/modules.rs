@@ -300,7 +300,7 @@ fn uses(crate_name: &str) -> Uses {
     all
 }
 
-/// Whether all of a circle lead to each other within it.
+/// Returns true if all of a circle lead to each other within it.
 fn is_circle(circle: &[&str], uses: &Uses) -> bool {
     circle.iter().all(|from| {
         let (mut seen, mut left) = (BTreeSet::new(), vec![*from]);

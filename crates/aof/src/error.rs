@@ -34,7 +34,7 @@ impl Failure {
     }
 }
 
-/// The words of strerror(3), without the number that Rust adds.
+/// Returns the words of strerror(3), without the number that Rust adds.
 pub(crate) fn text(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

@@ -1,7 +1,7 @@
 //! Reads a log: every command of the base and the increments, in order.
 //!
-//! A tail that a crash cut short is cut off the last file, so that what is appended later stands
-//! behind a whole command; a MULTI without its EXEC is such a tail, from the MULTI on, also where
+//! A tail that a crash cut short is cut off the last file, so that what is appended later is
+//! after a whole command; a MULTI without its EXEC is such a tail, from the MULTI on, also where
 //! the cut is inside of it (Redis would keep its beginning, and lose what follows). In any other
 //! file a short end is an error.
 //!
@@ -36,7 +36,7 @@ pub struct Dump<'a> {
 }
 
 impl Dump<'_> {
-    /// How far the loading is.
+    /// Returns how far the loading is.
     pub fn progress(&self) -> Progress {
         *self.progress
     }
@@ -102,7 +102,7 @@ struct Reading {
     /// Where in the file that is.
     offset: u64,
     at_end: bool,
-    /// Where the open MULTI stands.
+    /// Where the open MULTI is.
     multi: Option<u64>,
     /// A dump is to be read before the first command.
     begins_with_dump: bool,
@@ -170,7 +170,7 @@ impl Loader {
         Ok(())
     }
 
-    /// The next entry; `None` behind the last one.
+    /// Returns the next entry; `None` after the last one.
     #[expect(clippy::should_implement_trait, reason = "the entry borrows the loader's window")]
     pub fn next(&mut self) -> Result<Option<Entry<'_>>, LoadError> {
         let step = self.step()?;
@@ -264,17 +264,17 @@ impl Loader {
         Ok(())
     }
 
-    /// How far the loading is.
+    /// Returns how far the loading is.
     pub fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// What was loaded so far.
+    /// Returns what was loaded so far.
     pub fn loaded(&self) -> Loaded {
         self.loaded
     }
 
-    /// Whether there is no log yet.
+    /// Returns true if there is no log yet.
     pub fn is_new(&self) -> bool {
         self.manifest.is_empty()
     }

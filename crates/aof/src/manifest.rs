@@ -99,7 +99,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// The manifest as text: base, history, increments.
+    /// Returns the manifest as text: base, history, increments.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut line = |listed: &Listed, kind: char| {
@@ -113,12 +113,12 @@ impl Manifest {
         out
     }
 
-    /// Whether no file is listed that would have to be loaded.
+    /// Returns true if no file is listed that would have to be loaded.
     pub fn is_empty(&self) -> bool {
         self.base.is_none() && self.increments.is_empty()
     }
 
-    /// The files to load, in order.
+    /// Returns the files to load, in order.
     pub fn to_load(&self) -> Vec<(Kind, Listed)> {
         let base = self.base.iter().map(|listed| (Kind::Base, listed.clone()));
         base.chain(self.increments.iter().map(|listed| (Kind::Increment, listed.clone()))).collect()
@@ -149,8 +149,8 @@ impl Manifest {
         listed
     }
 
-    /// The first file after number `seq` that is not listed: a file of the history is about to be
-    /// deleted.
+    /// Returns the first file after number `seq` that is not listed: a file of the history is about
+    /// to be deleted.
     fn unused(&self, seq: u64, name: impl Fn(u64) -> String) -> Listed {
         let is_listed = |file: &String| {
             let all = self.base.iter().chain(&self.history).chain(&self.increments);
@@ -163,7 +163,7 @@ impl Manifest {
         Listed { file: name(seq), seq }
     }
 
-    /// All increments but the last become history.
+    /// Makes history of all increments but the last.
     pub(crate) fn retire_increments(&mut self) {
         let last = self.increments.pop();
         self.history.append(&mut self.increments);

@@ -68,7 +68,7 @@ fn file(error: OpenError) -> RewriteError {
 impl Rewrite {
     pub(crate) fn begin(shared: Arc<Shared>, revives: bool) -> Result<Rewrite, RewriteError> {
         if shared.health.is_stalled() {
-            // Is there room by now? If not, the answer tells what is wrong today.
+            // Is there space by now? If not, the answer tells what is wrong today.
             shared.flush()?;
         }
         shared.health.check()?;
@@ -146,7 +146,7 @@ impl Rewrite {
         self.written + self.pending.len() as u64
     }
 
-    /// Whether nothing was written yet.
+    /// Returns true if nothing was written yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,6 +1,6 @@
 //! The file that is appended to: the last incremental file, with the manifest that lists it.
 //!
-//! A write that fails or is cut short is taken back, so that the file ends with a whole command.
+//! A write that fails or is cut short is undone, so that the file ends with a whole command.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) struct Writer {
     /// again, since between the files of the directory's manifest and the next one there is a gap
     /// until there is a new base.
     pub(crate) is_listed: bool,
-    /// The file ends with a part of a write that could not be taken back.
+    /// The file ends with a part of a write that could not be undone.
     pub(crate) is_torn: bool,
     pub(crate) spare: Vec<u8>,
 }

@@ -82,7 +82,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The password, empty when none is required.
+    /// Returns the password, empty when none is required.
     pub fn requirepass(&self) -> Vec<u8> {
         self.requirepass.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -92,7 +92,7 @@ impl Config {
         *self.requirepass.write().unwrap_or_else(PoisonError::into_inner) = password.to_vec();
     }
 
-    /// The longest string, `proto-max-bulk-len`.
+    /// Returns the longest string, `proto-max-bulk-len`.
     pub fn proto_max_bulk_len(&self) -> u64 {
         self.proto_max_bulk_len.load(Relaxed)
     }
@@ -102,12 +102,12 @@ impl Config {
         self.proto_max_bulk_len.store(bytes, Relaxed);
     }
 
-    /// The database of this number, if there are this many (`databases`).
+    /// Returns the database of this number, if there are this many (`databases`).
     pub fn database(&self, number: usize) -> Option<Db> {
         Db::new(number).filter(|_| number < self.databases.load(Relaxed))
     }
 
-    /// How many databases there are (`databases`).
+    /// Returns how many databases there are (`databases`).
     pub(crate) fn databases(&self) -> usize {
         self.databases.load(Relaxed)
     }
@@ -128,7 +128,8 @@ impl Config {
         self.tracking_table_max_keys.store(keys, Relaxed);
     }
 
-    /// Up to which size a hash is small: `hash-max-listpack-entries`, `hash-max-listpack-value`.
+    /// Returns up to which size a hash is small: `hash-max-listpack-entries`,
+    /// `hash-max-listpack-value`.
     pub fn hash_limits(&self) -> Limits {
         self.hash.get()
     }
@@ -148,7 +149,7 @@ impl Config {
         self.set.set(limits);
     }
 
-    /// Up to which size a sorted set is small: `zset-max-listpack-entries`,
+    /// Returns up to which size a sorted set is small: `zset-max-listpack-entries`,
     /// `zset-max-listpack-value`.
     pub fn sorted_set_limits(&self) -> Limits {
         self.sorted_set.get()
@@ -190,7 +191,7 @@ impl Config {
         self.script_kill_rollback.store(yes, Relaxed);
     }
 
-    /// How large a node of a list may become.
+    /// Returns how large a node of a list may become.
     pub fn list_limits(&self) -> NodeLimits {
         match self.list_node.load(Relaxed) {
             size @ ..0 => NodeLimits::new(2048 << size.unsigned_abs().min(5), usize::MAX),
@@ -208,7 +209,7 @@ impl Config {
         self.list_node.store(size, Relaxed);
     }
 
-    /// How large a node of a stream may become.
+    /// Returns how large a node of a stream may become.
     pub fn stream_limits(&self) -> StreamLimits {
         StreamLimits::new(self.stream_node.0.load(Relaxed), self.stream_node.1.load(Relaxed))
     }
@@ -218,7 +219,7 @@ impl Config {
         (self.stream_node.0.load(Relaxed), self.stream_node.1.load(Relaxed))
     }
 
-    /// How many entries a trim of whole nodes takes out at most where it is not told.
+    /// Returns how many entries a trim of whole nodes takes out at most where it is not told.
     pub fn stream_trim_limit(&self) -> u64 {
         match self.stream_node.1.load(Relaxed) as u64 {
             0 => 10_000,
@@ -281,7 +282,7 @@ impl Config {
         self.refuses_writes.store(refuses, Relaxed);
     }
 
-    /// Whether data is being loaded, so that most commands are refused.
+    /// Returns true if data is being loaded, so that most commands are refused.
     pub fn loading(&self) -> bool {
         self.loading.load(Relaxed)
     }

@@ -1,7 +1,7 @@
 //! Redis's error texts, and the error that a command ends with.
 //!
 //! The texts are those of Redis 7.0.15, byte for byte, the code word first and without the leading
-//! `-`. They live here and beside the commands that alone use them; layers below report causes
+//! `-`. They live here and next to the commands that alone use them; layers below report causes
 //! only.
 
 use std::borrow::Cow;
@@ -63,17 +63,17 @@ const UNRESOLVED: &str = "MEDIAERR the medium loses bytes: try again";
 pub(crate) const LOADING_DATA: &str = "LOADING Redis is loading the dataset in memory";
 
 impl Failure {
-    /// An error made up at run time.
+    /// Returns an error made up at run time.
     pub fn text(text: impl Into<Vec<u8>>) -> Failure {
         Failure { text: Cow::Owned(text.into()), out_of_memory: false, unresolved: false }
     }
 
-    /// The text of the reply, code word first.
+    /// Returns the text of the reply, code word first.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text
     }
 
-    /// Whether the heap was full: worth another try once something was freed.
+    /// Returns true if the heap was full: worth another try once something was freed.
     pub(crate) fn is_out_of_memory(&self) -> bool {
         self.out_of_memory
     }
@@ -82,24 +82,24 @@ impl Failure {
         Failure { out_of_memory: true, ..FULL.into() }
     }
 
-    /// Whether zeros may have been read in the place of bytes that the medium lost: to be tried
-    /// again once that is settled.
+    /// Returns true if zeros may have been read in the place of bytes that the medium lost: to be
+    /// tried again once that is settled.
     pub(crate) fn has_unresolved_losses(&self) -> bool {
         self.unresolved
     }
 
-    /// The same, for who does not try again.
+    /// Returns the same, for who does not try again.
     pub(crate) fn at_last(self) -> Failure {
         Failure { out_of_memory: false, unresolved: false, ..self }
     }
 
-    /// The medium lost bytes while the command ran.
+    /// Returns the medium lost bytes while the command ran.
     #[cold]
     fn unresolved() -> Failure {
         Failure { unresolved: true, ..UNRESOLVED.into() }
     }
 
-    /// The command needs a value that is damaged; its entry's place in the pool.
+    /// Returns the command needs a value that is damaged; its entry's place in the pool.
     #[cold]
     pub(crate) fn damaged(at: u64) -> Failure {
         Failure::text(format!(
@@ -107,7 +107,7 @@ impl Failure {
         ))
     }
 
-    /// The first word, under which INFO counts errors.
+    /// Returns the first word, under which INFO counts errors.
     pub fn code(&self) -> &[u8] {
         self.text.split(|b| *b == b' ').next().unwrap_or_default()
     }

@@ -23,7 +23,7 @@ pub trait Host: Send + Sync {
     /// Writes the configuration into its file.
     fn config_rewrite(&self) -> Result<(), Failure>;
 
-    /// Whether a command that a setting may forbid (`enable-debug-command` and its like) is
+    /// Returns true if a command that a setting may forbid (`enable-debug-command` and its like) is
     /// allowed.
     fn allows(&self, setting: &str, local: bool) -> bool;
 
@@ -107,11 +107,11 @@ pub struct Facts {
     pub reads: u64,
     /// Writes.
     pub writes: u64,
-    /// Commands per second of late.
+    /// Commands per second recently.
     pub ops_per_sec: u64,
-    /// Bytes read per second of late.
+    /// Bytes read per second recently.
     pub in_per_sec: u64,
-    /// Bytes written per second of late.
+    /// Bytes written per second recently.
     pub out_per_sec: u64,
     /// Resident memory of the process, in bytes.
     pub rss: u64,
@@ -144,9 +144,9 @@ pub struct Persistence {
     pub backend: String,
     /// The persistence domain of the pool; `none` where there is no pool.
     pub domain: String,
-    /// Whether the domain is only played.
+    /// Whether the domain is only emulated.
     pub emulated: bool,
-    /// The slower medium that is played; `no` for none.
+    /// The slower medium that is emulated; `no` for none.
     pub media: String,
     /// What is survived and what not, in one sentence.
     pub durability: String,

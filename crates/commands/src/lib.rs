@@ -2,14 +2,14 @@
 //!
 //! [`Engine::execute_batch`] takes a session and the requests that arrived together and writes the
 //! replies, [`Engine::execute`] does so for one request, as the replay of the command log does.
-//! Each command is a [`CommandSpec`] const beside the function that executes it; dispatch, key
+//! Each command is a [`CommandSpec`] const next to the function that executes it; dispatch, key
 //! locking, COMMAND and the documentation follow from the spec, so that a command is added in one
 //! place.
 //!
-//! The path of a command: look-up, arity, authentication, queueing for MULTI, memory limit, health
+//! The path of a command: lookup, arity, authentication, queueing for MULTI, memory limit, health
 //! of the log; then the shards of its keys are locked, it runs, the transaction commits with one
 //! fence, its effects go into the command log, and the shards are unlocked. A command that fails
-//! leaves nothing behind but its error reply.
+//! leaves nothing but its error reply.
 //!
 //! This crate must not know sockets, threads, files, flushes or fences. Time and randomness are
 //! given to it. Redis's texts are made here and in the server, nowhere below.

@@ -23,7 +23,7 @@ pub struct LoadOptions<'o> {
     pub verifies: bool,
     /// Whether keys that have expired are loaded: commands follow that were executed before.
     pub keeps_expired: bool,
-    /// Called now and then with what was loaded so far.
+    /// Called periodically with what was loaded so far.
     pub report: &'o mut dyn FnMut(LoadedDump),
 }
 

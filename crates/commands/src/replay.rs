@@ -2,8 +2,8 @@
 //!
 //! Nothing expires while a log is replayed, no limit is enforced and nothing is logged: a command
 //! must find what it found when it was first executed. A command that fails is reported and
-//! skipped, as in Redis, except where the heap has no room: then the data would not be what the log
-//! says.
+//! skipped, as in Redis, except where the heap has no space: then the data would not be what the
+//! log says.
 
 use aof::{Dump, Entry, LoadError, Loader, Progress};
 use resp::{Protocol, Writer};
@@ -44,13 +44,13 @@ pub enum ReplayError {
     Full {
         /// The file.
         file: String,
-        /// The error of the command that found no room.
+        /// The error of the command that found no space.
         text: String,
     },
 }
 
 impl Engine {
-    /// Executes every command of a log. `report` is called now and then, and once at the end.
+    /// Executes every command of a log. `report` is called periodically, and once at the end.
     pub fn replay(
         &self,
         loader: &mut Loader,
@@ -137,7 +137,7 @@ impl Engine {
     }
 }
 
-/// The room of a list of borrowed words, for words that are borrowed elsewhere.
+/// Returns the space of a list of borrowed words, for words that are borrowed elsewhere.
 fn reuse<'to>(mut words: Vec<&[u8]>) -> Vec<&'to [u8]> {
     words.clear();
     words.into_iter().map(|_| -> &[u8] { &[] }).collect()

@@ -1,8 +1,8 @@
 //! Writes the state of the data as a new base of the command log, while commands are executed.
 //!
 //! The cut is taken under the locks of all shards: what was logged before it is in the snapshot,
-//! what is logged after it is in the next incremental file. Everything else happens beside the
-//! server's work, with locks held for a bounded number of keys. This may take long: run it on a
+//! what is logged after it is in the next incremental file. Everything else happens during
+//! the server's work, with locks held for a bounded number of keys. This may take long: run it on a
 //! thread of its own.
 
 use std::io::{self, Write};
@@ -31,7 +31,7 @@ pub enum RewriteLogError {
 
 impl Engine {
     /// Rewrites the log; with `revives`, one that was switched off is switched on by it. `go_on` is
-    /// asked now and then whether to. With `dump` its base is a dump.
+    /// asked periodically whether to. With `dump` its base is a dump.
     pub fn rewrite_log(
         &self,
         log: &Aof,
@@ -89,7 +89,7 @@ impl Write for Base<'_> {
 /// Elements of one command.
 const ELEMENTS: usize = 64;
 
-/// The command that adds elements to a value of this type.
+/// Returns the command that adds elements to a value of this type.
 fn adds(what: Type) -> &'static [u8] {
     match what {
         Type::Hash => b"HSET",

@@ -108,12 +108,12 @@ impl<R: Read> Reader<R> {
         self
     }
 
-    /// Whose format it is.
+    /// Returns whose format it is.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// The version of the format.
+    /// Returns the version of the format.
     pub fn version(&self) -> u16 {
         self.source.version()
     }
@@ -177,7 +177,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Passes over what a module had written beside the keys; its parts say what they are.
+    /// Passes over what a module had written in addition to the keys; its parts say what they are.
     fn skip_module(&mut self) -> Result<(), Error> {
         let refusal = module(&mut self.source)?;
         loop {
@@ -211,7 +211,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// A time; 0 where it is before 1970, since it has passed, whatever it was. -1 is none.
+/// Returns a time; 0 where it is before 1970, since it has passed, whatever it was. -1 is none.
 fn time(millis: i64) -> Option<u64> {
     (millis != -1).then(|| u64::try_from(millis).unwrap_or(0))
 }

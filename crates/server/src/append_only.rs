@@ -1,4 +1,5 @@
-//! The append-only file in the server: loading it at the start, rewriting it beside the service.
+//! The append-only file in the server: loading it at the start, rewriting it during
+//! service.
 //!
 //! Loading runs on the thread that starts the server, and says how far it is once a second. A
 //! rewrite runs on a thread of its own, one at a time, and gives up when the server stops. The
@@ -36,7 +37,7 @@ pub(crate) enum StartError {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Busy;
 
-/// Where the log lies and how it is kept, by the configuration.
+/// Returns where the log is and how it is kept, by the configuration.
 pub(crate) fn options(values: &Values) -> Options {
     let mut options = Options::new(values.text("dir"));
     options.dirname = values.text("appenddirname");
@@ -46,7 +47,7 @@ pub(crate) fn options(values: &Values) -> Options {
     options
 }
 
-/// When the append-only file is synced.
+/// Returns when the append-only file is synced.
 pub(crate) fn fsync(values: &Values) -> Fsync {
     match values.get("appendfsync") {
         b"always" => Fsync::Always,
@@ -178,12 +179,12 @@ impl AppendOnly {
         Ok(())
     }
 
-    /// Whether a crash takes what is acknowledged now: the log is off, or not whole yet.
+    /// Returns true if a crash takes what is acknowledged now: the log is off, or not whole yet.
     pub(crate) fn is_off(&self) -> bool {
         !self.log.is_whole()
     }
 
-    /// Whether a rewrite is under way.
+    /// Returns true if a rewrite is under way.
     pub(crate) fn is_rewriting(&self) -> bool {
         self.job().began.is_some()
     }
@@ -258,7 +259,7 @@ impl AppendOnly {
         self.engine.rewrite_log(&self.log, revives, go_on, Some(&dump))
     }
 
-    /// To be called now and then, while no dump is being written: begins a rewrite that was
+    /// To be called periodically, while no dump is being written: begins a rewrite that was
     /// scheduled, or when the log has grown by so much.
     pub(crate) fn tick(self: &Arc<AppendOnly>, growth: Growth) {
         let waits = |ended: Instant| ended.elapsed() < RETRY_AFTER;
@@ -284,7 +285,7 @@ impl AppendOnly {
         }
     }
 
-    /// What INFO says.
+    /// Returns what INFO says.
     pub(crate) fn facts(&self) -> AofFacts {
         let figures = self.log.figures();
         let job = self.job();

@@ -1,7 +1,7 @@
-//! The command line: redis-server's, with Perdura's own options beside.
+//! The command line: redis-server's, and Perdura's own options.
 //!
 //! redis-server's command line is configuration text in disguise: a file's name first (or `-` for
-//! standard input), then `--directive value…`, each of which becomes a line behind the file's. So
+//! standard input), then `--directive value…`, each of which becomes a line after the file's. So
 //! every directive is an option, its own ones included, and one table describes them all. An
 //! argument parser that wants to know each option's shape beforehand would only stand in the way;
 //! that is why none is used here.
@@ -40,7 +40,7 @@ pub struct Arguments {
 /// Own switches, which stand alone for `yes`.
 const SWITCHES: [&str; 1] = ["--emulate-pmem"];
 
-/// Reads the words behind the program's name.
+/// Reads the words after the program's name.
 pub fn parse(words: &[Vec<u8>]) -> Request {
     if let [only] = words {
         match only.as_slice() {
@@ -106,8 +106,8 @@ fn lines(words: &[Vec<u8>]) -> Result<String, String> {
     Ok(text)
 }
 
-/// The text of `--version`: redis-server's line, which programs read, with the own version at its
-/// end.
+/// Returns the text of `--version`: redis-server's line, which programs read, with the own version
+/// at its end.
 pub fn version() -> String {
     format!(
         "Redis server v={} sha=00000000:0 malloc=perdura bits=64 build=0 perdura={}",

@@ -315,12 +315,12 @@ impl Server {
         }
     }
 
-    /// Whether the data should have an append-only file.
+    /// Returns true if the data should have an append-only file.
     pub(crate) fn is_logged(&self) -> bool {
         self.shared.store.backend == Backend::Aof
     }
 
-    /// Whether there is something to load before anybody is served.
+    /// Returns true if there is something to load before anybody is served.
     pub(crate) fn has_to_load(&self) -> bool {
         let dump = || other_stores::dump(&self.shared.config.values()).exists();
         self.is_logged() || self.shared.store.backend == Backend::Volatile && dump()

@@ -29,7 +29,7 @@ impl Loading {
         self.total.store(total, Relaxed);
     }
 
-    /// What INFO says.
+    /// Returns what INFO says.
     pub(crate) fn facts(&self, now_ms: u64) -> Option<LoadingFacts> {
         let started_s = self.started_s.load(Relaxed);
         (started_s != 0).then(|| LoadingFacts {

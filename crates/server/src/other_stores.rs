@@ -1,7 +1,7 @@
 //! What a start would leave aside: stores that hold data, other than the one that it serves.
 //!
 //! A directory can hold a pool, an append-only file and a `dump.rdb` of Redis. A start serves one
-//! store, chosen by `backend` and by the medium; whoever is served an empty store beside the data
+//! store, chosen by `backend` and by the medium; whoever is served an empty store next to the data
 //! takes it for lost, and what is then written is missing when the other store is served again. So
 //! one rule: a start is refused while another store holds data, unless `other-stores ignore` says
 //! that this is meant.
@@ -128,17 +128,17 @@ fn is_copy(served: Served, dump: &Path, log: &aof::Options) -> bool {
     }
 }
 
-/// Which backend had the data that a dump was saved of, if this server saved it.
+/// Returns which backend had the data that a dump was saved of, if this server saved it.
 fn saved_of(dump: &Path) -> Option<Vec<u8>> {
     commands::saved_of(BufReader::new(File::open(dump).ok()?))
 }
 
-/// Where the dump is.
+/// Returns where the dump is.
 pub(crate) fn dump(values: &Values) -> PathBuf {
     PathBuf::from(values.text("dir")).join(values.text("dbfilename"))
 }
 
-/// What a pool holds, if anything.
+/// Returns what a pool holds, if anything.
 fn pool_holds(pool: &Path, now: u64) -> Option<String> {
     if !pool.exists() {
         return None;
@@ -163,7 +163,7 @@ fn pool_holds(pool: &Path, now: u64) -> Option<String> {
     }
 }
 
-/// What a log holds, if anything.
+/// Returns what a log holds, if anything.
 fn log_holds(log: &aof::Options) -> Option<String> {
     match log.stored() {
         Ok(0) => None,

@@ -1,4 +1,4 @@
-//! SAVE, BGSAVE and save points: dumps of the data, written beside the service.
+//! SAVE, BGSAVE and save points: dumps of the data, written in addition to the service.
 //!
 //! A dump is written to a temporary file in `dir`, synced, renamed to `dbfilename`, and the
 //! directory synced: until then the dump before it stays, whatever fails. BGSAVE has a thread of
@@ -60,7 +60,7 @@ pub(crate) struct Saver {
     keys: AtomicU64,
 }
 
-/// The save points: seconds, and changes.
+/// Returns the save points: seconds, and changes.
 fn points(values: &Values) -> Vec<(u64, u64)> {
     let text = values.text("save");
     let numbers: Vec<u64> = text.split(' ').filter_map(|word| word.parse().ok()).collect();
@@ -68,7 +68,7 @@ fn points(values: &Values) -> Vec<(u64, u64)> {
     pairs.iter().map(|[seconds, changes]| (*seconds, *changes)).collect()
 }
 
-/// Whether the server saves by itself.
+/// Returns true if the server saves by itself.
 pub(crate) fn has_points(values: &Values) -> bool {
     !values.get("save").is_empty()
 }
@@ -83,12 +83,12 @@ impl Saver {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a dump is being written.
+    /// Returns true if a dump is being written.
     pub(crate) fn is_busy(&self) -> bool {
         self.state().began.is_some()
     }
 
-    /// How many changes no dump has.
+    /// Returns how many changes no dump has.
     pub(crate) fn changes(&self) -> u64 {
         self.shared.engine.stats().changes().saturating_sub(self.state().saved_changes)
     }
@@ -243,7 +243,7 @@ impl Saver {
         self.shared.engine.config().set_save_failed(refuses);
     }
 
-    /// To be called now and then: begins a save that a save point asks for, or that was scheduled.
+    /// To be called periodically: begins a save that a save point asks for, or that was scheduled.
     /// `waits` says that something else reads a snapshot.
     pub(crate) fn tick(self: &Arc<Saver>, waits: bool) {
         let values = self.shared.config.values();
@@ -272,7 +272,7 @@ impl Saver {
         }
     }
 
-    /// What INFO says.
+    /// Returns what INFO says.
     pub(crate) fn facts(&self) -> RdbFacts {
         let changes = self.changes();
         let state = self.state();
@@ -305,7 +305,7 @@ impl Saver {
     }
 }
 
-/// The name of a temporary file in the same directory.
+/// Returns the name of a temporary file in the same directory.
 fn next_to(path: &Path, prefix: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{prefix}{name}"))

@@ -46,7 +46,7 @@ pub enum ServeError {
     /// The system refuses something else.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// What was attempted.
         what: String,
         /// The answer.
         source: std::io::Error,
@@ -139,7 +139,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     serve_until_shutdown(&shared, &server)
 }
 
-/// The configuration of the command line, and the file's absolute path.
+/// Returns the configuration of the command line, and the file's absolute path.
 fn configure(arguments: &Arguments) -> Result<(Values, Option<std::path::PathBuf>), ServeError> {
     let file = match &arguments.file {
         Some(file) => {
@@ -201,7 +201,7 @@ fn threads(values: &Values) -> usize {
     }
 }
 
-/// The line that says where the data lives, and what of it survives what.
+/// Logs the line that says where the data is stored, and what of it survives what.
 fn describe(store: &Store, fsync: &str) {
     let report = &store.report;
     if let Some(why) = &report.why {
@@ -273,7 +273,7 @@ fn build_shared_state(
     Ok(Arc::new(shared))
 }
 
-/// From the first thread to the last.
+/// Serves from the first thread to the last.
 fn serve_until_shutdown(
     shared: &Arc<Shared>,
     server: &Arc<Server>,
@@ -328,8 +328,8 @@ fn ready(values: &Values) {
     }
 }
 
-/// The thread that loads the log and then keeps house; false if loading failed. It says so in
-/// `failed` before it asks for the end, which may come before the thread's own.
+/// Returns the thread that loads the log and then keeps house; false if loading failed. It says so
+/// in `failed` before it asks for the end, which may come before the thread's own.
 fn spawn_housekeeping(
     shared: &Arc<Shared>,
     server: &Arc<Server>,

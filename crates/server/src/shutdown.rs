@@ -15,7 +15,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The request that a directive states (`shutdown-on-sigterm`).
+    /// Returns the request that a directive states (`shutdown-on-sigterm`).
     pub(crate) fn of(flags: &str) -> Request {
         let has = |flag: &str| flags.split(' ').any(|word| word == flag);
         Request { save: has("save"), nosave: has("nosave"), now: has("now"), force: has("force") }
@@ -36,12 +36,12 @@ impl Shutdown {
         self.asked.notify_one();
     }
 
-    /// Whether the end was asked for.
+    /// Returns true if the end was asked for.
     pub(crate) fn is_asked(&self) -> bool {
         self.request.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// How to end, where that was asked for.
+    /// Returns how to end, where that was asked for.
     pub(crate) fn get(&self) -> Option<Request> {
         *self.request.lock().unwrap_or_else(PoisonError::into_inner)
     }

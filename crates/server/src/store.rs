@@ -1,4 +1,4 @@
-//! Which heap the data lives on, and opening it.
+//! Which heap the data is in, and opening it.
 //!
 //! The choice is made once, at the start, from `backend`, `domain` and `emulate-pmem`; what is in
 //! force is said in words that promise no more than holds. Opening costs the same whatever the
@@ -18,7 +18,7 @@ use crate::media::{self, EmulatedMedia};
 use crate::other_stores::{self, OtherStores, Served};
 use crate::pool_lock::when_unlocked;
 
-/// The least room that a heap in memory is allowed.
+/// The least space that a heap in memory is allowed.
 const LEAST_MEMORY: u64 = 1 << 30;
 
 /// Why there is no store.
@@ -66,12 +66,12 @@ impl StoreError {
     }
 }
 
-/// Where the data lives.
+/// Where the data is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// In the pool.
     Pmem,
-    /// In memory, behind an append-only file.
+    /// In memory, after an append-only file.
     Aof,
     /// In memory only.
     Volatile,
@@ -86,7 +86,7 @@ pub(crate) struct Report {
     pub(crate) pool: Option<PathBuf>,
     pub(crate) recovery: Recovery,
     pub(crate) recovery_us: u64,
-    /// The medium that is played, as `emulate-media` names it.
+    /// The medium that is emulated, as `emulate-media` names it.
     pub(crate) media: Option<EmulatedMedia>,
     /// The pool was made at this start.
     pub(crate) is_new: bool,
@@ -103,7 +103,7 @@ impl Report {
         }
     }
 
-    /// What is survived and what not. `fsync` is the policy of the append-only file.
+    /// Returns what is survived and what not. `fsync` is the policy of the append-only file.
     pub(crate) fn durability(&self, fsync: &str) -> &'static str {
         match (self.backend, self.domain) {
             (Backend::Pmem, _) if self.emulated => "emulated: survives a process crash only",
@@ -169,7 +169,7 @@ pub(crate) fn open(values: &Values, now_ms: u64) -> Result<Store, StoreError> {
     }
 }
 
-/// The pool if its file is persistent memory, memory and an append-only file otherwise.
+/// Returns the pool if its file is persistent memory, memory and an append-only file otherwise.
 fn open_best(pool: &Path, values: &Values, now_ms: u64) -> Result<Store, StoreError> {
     let why = Some(format!("{} is persistent memory", pool.display()));
     let why = match open_pool(pool, values, now_ms, why) {
@@ -227,7 +227,7 @@ fn open_pool(
     Ok(Store { keyspace, report })
 }
 
-/// What is said of the recovery of a pool that was just made.
+/// Returns what is said of the recovery of a pool that was just made.
 fn new_pool() -> Recovery {
     Recovery { clean: true, ..Recovery::default() }
 }

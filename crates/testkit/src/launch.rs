@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Where a scratch directory lies.
+/// Where a scratch directory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// The file system of the system's temporary directory.
@@ -21,7 +21,7 @@ pub enum Medium {
 }
 
 impl Medium {
-    /// A new scratch directory, removed when dropped.
+    /// Returns a new scratch directory, removed when dropped.
     pub fn scratch(self) -> TempDir {
         let mut builder = tempfile::Builder::new();
         builder.prefix("perdura-test-");
@@ -54,12 +54,12 @@ impl Launch {
         }
     }
 
-    /// `perdura-server` without any options but its port and directory.
+    /// Launches `perdura-server` without any options but its port and directory.
     pub fn perdura() -> Launch {
         Launch::new(perdura_server())
     }
 
-    /// Perdura over a pool in `/dev/shm` that survives the end of the process.
+    /// Launches Perdura over a pool in `/dev/shm` that survives the end of the process.
     pub fn perdura_pmem() -> Launch {
         let launch = Launch::perdura().on(Medium::Memory);
         launch.args([
@@ -74,30 +74,31 @@ impl Launch {
         ])
     }
 
-    /// Perdura over a pool in `/dev/shm` with real flushes and fences.
+    /// Launches Perdura over a pool in `/dev/shm` with real flushes and fences.
     pub fn perdura_emulated() -> Launch {
         let launch = Launch::perdura().on(Medium::Memory);
         let launch = launch.args(["--backend", "pmem", "--domain", "clwb", "--emulate-pmem"]);
         launch.args(["--pool", "perdura.pool", "--pool-size", "4gb"])
     }
 
-    /// Perdura over a pool on a disk, synced by the kernel before each reply.
+    /// Launches Perdura over a pool on a disk, synced by the kernel before each reply.
     pub fn perdura_msync() -> Launch {
         let launch = Launch::perdura().args(["--backend", "pmem", "--domain", "msync"]);
         launch.args(["--pool", "perdura.pool", "--pool-size", "4gb"])
     }
 
-    /// Perdura in memory behind an append-only file: `policy` is `always`, `everysec` or `no`.
+    /// Launches Perdura in memory after an append-only file: `policy` is `always`, `everysec` or
+    /// `no`.
     pub fn perdura_aof(policy: &str) -> Launch {
         Launch::perdura().args(["--backend", "aof", "--appendfsync", policy])
     }
 
-    /// Perdura in memory only, without save points.
+    /// Launches Perdura in memory only, without save points.
     pub fn perdura_volatile() -> Launch {
         Launch::perdura().args(["--backend", "aof", "--appendonly", "no", "--save", ""])
     }
 
-    /// The system's `redis-server`, without persistence.
+    /// Returns the system's `redis-server`, without persistence.
     pub fn redis() -> Launch {
         let launch = Launch::new(Path::new("redis-server"));
         launch.args(["--save", "", "--appendonly", "no", "--enable-debug-command", "yes"])
@@ -121,7 +122,7 @@ impl Launch {
         self
     }
 
-    /// No file may become longer than this many KiB: what is written beyond fails as on a full
+    /// Limits files to this many KiB: what is written beyond fails as on a full
     /// disk, until [`Server::lift_limit`].
     pub fn longest_file(mut self, kib: u64) -> Launch {
         self.longest_file = Some(kib);
@@ -147,7 +148,7 @@ impl Launch {
         self.run_to_end_in(folder.path())
     }
 
-    /// The same in a directory that exists.
+    /// Returns the same in a directory that exists.
     pub fn run_to_end_in(&self, folder: &Path) -> Ended {
         server::run_to_end(self.command(folder, free_port()), self.patience)
     }
@@ -156,7 +157,7 @@ impl Launch {
         self.patience
     }
 
-    /// The program; under a limit, a shell sets that before it becomes the program.
+    /// Returns the program; under a limit, a shell sets that before it becomes the program.
     fn program(&self) -> Command {
         let Some(kib) = self.longest_file else { return Command::new(&self.program) };
         let blocks = kib * 2;
@@ -180,8 +181,8 @@ impl Launch {
     }
 }
 
-/// A free port below those that the kernel gives to outgoing connections, so that it is still free
-/// for a restart. None is given twice, until all have been.
+/// Returns a free port below those that the kernel gives to outgoing connections, so that it is
+/// still free for a restart. None is given twice, until all have been.
 pub fn free_port() -> u16 {
     const PORTS: Range<u16> = 20_000..32_000;
     static FIRST: LazyLock<u16> = LazyLock::new(|| fastrand::u16(..PORTS.len() as u16));

@@ -10,7 +10,7 @@ use crate::results::{Durability, Family, Skipped, System};
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// What stands beside every figure of a pool in `/dev/shm`.
+/// What is next to every figure of a pool in `/dev/shm`.
 const ON_DRAM: &str = "flushes and fences run on DRAM: a power loss is not survived";
 
 /// Address space of a pool; its file grows as it is needed.
@@ -44,7 +44,7 @@ pub(super) struct Catalogue {
 }
 
 impl Catalogue {
-    /// All systems that the options allow, whatever `--systems` says.
+    /// Returns all systems that the options allow, whatever `--systems` says.
     pub(super) fn new(options: &Options, grounds: &[Ground]) -> Catalogue {
         let mut catalogue = Catalogue::default();
         catalogue.perdura(options, grounds);
@@ -107,7 +107,7 @@ impl Catalogue {
         }
     }
 
-    /// The pool, on the DAX mount when there is one, and as if on slower media.
+    /// Adds the pool, on the DAX mount when there is one, and as if on slower media.
     fn pools(&mut self, options: &Options, program: &Path, grounds: &[Ground]) {
         let dax = grounds.iter().find(|ground| ground.id == "dax");
         let Some(ground) = dax.or_else(|| grounds.iter().find(|ground| ground.id == "memory"))
@@ -152,7 +152,7 @@ impl Catalogue {
         }
     }
 
-    /// redis-server or one that takes its arguments.
+    /// Adds redis-server or one that takes its arguments.
     fn peer(&mut self, id: &str, title: &str, family: Family, program: &Path, grounds: &[Ground]) {
         let with = |more: &[&str]| words(&[&["--save", ""], more].concat());
         for (policy, durability) in
@@ -176,7 +176,7 @@ impl Catalogue {
         }
     }
 
-    /// The same system on the disk, and on the second device when there is one.
+    /// Adds the same system on the disk, and on the second device when there is one.
     fn on_disks(
         &mut self,
         named: &Named,
@@ -250,7 +250,7 @@ fn perdura(own: &[&str]) -> Vec<String> {
     words(&[&common, own].concat())
 }
 
-/// An executable of that name in a directory of the PATH.
+/// Returns an executable of that name in a directory of the PATH.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())

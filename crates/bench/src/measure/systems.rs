@@ -20,7 +20,7 @@ pub(super) struct System {
 }
 
 impl System {
-    /// Its arguments; a caller replaces `PORT` and `DIR`.
+    /// Returns its arguments; a caller replaces `PORT` and `DIR`.
     pub(super) fn arguments(&self) -> Vec<String> {
         let place = ["--port", "PORT", "--bind", "127.0.0.1", "--dir", "DIR"];
         let own = self.arguments.iter().copied().flatten().copied();
@@ -93,7 +93,7 @@ pub(super) const SYSTEMS: [System; 9] = [
     },
 ];
 
-/// The system of a name: a comma in a name can be left out, since it separates names.
+/// Returns the system of a name: a comma in a name can be left out, since it separates names.
 pub(super) fn named(name: &str) -> Option<&'static System> {
     SYSTEMS.iter().find(|system| system.name == name || system.name.replace(',', "") == name)
 }

@@ -51,7 +51,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &server::LASTSAVE,
 ];
 
-/// Called after every execution, or several of one command: how long each took, in nanoseconds.
+/// Counts one or several executions of a command: how long each took, in nanoseconds.
 #[inline]
 pub(crate) fn count(engine: &Engine, stripe: usize, command: usize, calls: u64, nanos: u64) {
     let state = engine.admin();
@@ -60,13 +60,13 @@ pub(crate) fn count(engine: &Engine, stripe: usize, command: usize, calls: u64, 
     }
 }
 
-/// Whether an execution that took so long is to be observed.
+/// Returns true if an execution that took so long is to be observed.
 #[inline]
 pub(crate) fn is_slow(engine: &Engine, nanos: u64) -> bool {
     engine.admin().slow_log.is_slow(nanos) || engine.admin().latency.is_on()
 }
 
-/// Called after a slow execution, with its time in nanoseconds: slow log and latency.
+/// Records a slow execution, with its time in nanoseconds: slow log and latency.
 #[cold]
 pub(crate) fn observe(call: &Call<'_>, nanos: u64) {
     let state = call.engine.admin();
@@ -88,13 +88,13 @@ pub(crate) fn with_host(call: &Call<'_>, what: impl FnOnce(&dyn Host)) {
     }
 }
 
-/// Called after every execution while somebody monitors.
+/// Sends the execution to who monitors; called after every one while somebody does.
 pub(crate) fn monitor(call: &mut Call<'_>) {
     let line = monitor::line(call);
     call.deliver(Delivery::Monitored(line));
 }
 
-/// The request's words without what must not be shown.
+/// Returns the request's words without what must not be shown.
 fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
     const REDACTED: &[u8] = b"(redacted)";
     let mut words = call.args.to_vec();
@@ -126,7 +126,7 @@ pub(crate) fn help(call: &mut Call<'_>, lines: &[&str]) -> Done {
     Ok(())
 }
 
-/// The state that a yes/no word asks for.
+/// Returns the state that a yes/no word asks for.
 fn on_off(call: &Call<'_>, at: usize) -> Option<bool> {
     match () {
         () if call.is(at, "on") => Some(true),

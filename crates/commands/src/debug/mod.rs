@@ -113,7 +113,7 @@ fn ok_after(call: &mut Call<'_>, what: impl FnOnce(&dyn Host)) -> Done {
     ok(call)
 }
 
-/// A number as C's `atoi` reads it, as a condition.
+/// Returns a number as C's `atoi` reads it, as a condition.
 fn flag(call: &Call<'_>) -> bool {
     !matches!(call.args[2], b"0" | b"")
 }
@@ -173,7 +173,7 @@ fn table_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Accepted where Redis takes it.
+/// Accepts what Redis does, without effect.
 fn packed_threshold(call: &mut Call<'_>) -> Done {
     const MOST: u64 = (4 << 30) - (1 << 20);
     let size = resp::number::parse_memory(call.args[2]).filter(|size| *size <= MOST);

@@ -2,7 +2,7 @@
 //! command log or, in memory only, from the dump.
 //!
 //! All shards stay locked meanwhile, so that nobody sees a part of it; the log's commands run in
-//! that one transaction, which is committed now and then.
+//! that one transaction, which is committed periodically.
 //!
 //! With a pool there is nothing to drop: what is served are the bytes on the medium, and no reply
 //! left before they were there. So what a reload would bring back is what is there already, and the
@@ -180,7 +180,7 @@ impl Target for Locked<'_, '_, '_> {
     }
 }
 
-/// Executes one command of the log. MULTI and EXEC say nothing here: what stands between them is in
+/// Executes one command of the log. MULTI and EXEC say nothing here: what is between them is in
 /// the same transaction.
 fn execute(
     engine: &Engine,

@@ -14,7 +14,7 @@ use crate::spec::*;
 use crate::table::Command;
 
 impl Engine {
-    /// What must hold before a command is queued or executed.
+    /// Checks what must hold before a command is queued or executed.
     pub(crate) fn admit(&self, session: &Session, command: &Command, argc: usize) -> Done {
         if !command.spec.accepts(argc) {
             let name = command.full_name();
@@ -135,7 +135,7 @@ pub(super) fn unknown_command(args: &[&[u8]]) -> Failure {
     Failure::text(text)
 }
 
-/// What C's `%.*s` prints: up to a zero byte, at most `len` bytes.
+/// Returns what C's `%.*s` prints: up to a zero byte, at most `len` bytes.
 fn c_string(bytes: &[u8], len: usize) -> &[u8] {
     let bytes = &bytes[..bytes.len().min(len)];
     bytes.split(|b| *b == 0).next().unwrap_or_default()

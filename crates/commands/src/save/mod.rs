@@ -5,7 +5,7 @@
 //! memory up to a bound, and beyond it in a file of its own (the spool), from where it is copied.
 //! So memory is bounded but for the longest string and the consumer groups of one stream.
 //!
-//! It runs beside the server's work, with locks held for a bounded number of keys, and may take
+//! It runs next to the server's work, with locks held for a bounded number of keys, and may take
 //! long: run it on a thread of its own.
 
 mod stream;

@@ -209,7 +209,7 @@ impl<'d> Encoder<'d> {
         ListLimit::new(self.config.list_node())
     }
 
-    /// The members of a set as sorted integers, where all are, and are not too many.
+    /// Returns the members of a set as sorted integers, where all are, and are not too many.
     fn ints(&self, members: &[Vec<u8>]) -> Option<Vec<i64>> {
         if members.len() > self.config.set_limits().entries {
             return None;

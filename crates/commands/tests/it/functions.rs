@@ -253,7 +253,7 @@ fn a_damaged_payload_changes_nothing() {
         assert_eq!(after, before);
         let (reply, _) = restore(&dump[..at]);
         assert_eq!(reply, "(error) ERR DUMP payload version or checksum are wrong", "{at} bytes");
-        // Sealed again, it is validated by what it says: refused as a whole, or sound.
+        // With a new checksum, it is validated by what it says: refused as a whole, or sound.
         let mut bytes = bytes[..dump.len() - rdb::payload::FOOTER].to_vec();
         rdb::payload::append_footer(&mut bytes, rdb::VERSION);
         let (reply, after) = restore(&bytes);

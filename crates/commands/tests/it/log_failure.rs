@@ -69,7 +69,7 @@ fn session(engine: &Arc<Engine>, log: &Aof, name: usize, syncs: bool) -> Counts 
     (TRANSACTIONS, TRANSACTIONS)
 }
 
-/// All sessions at once, and a rewrite of the log beside them.
+/// All sessions at once, and a rewrite of the log meanwhile.
 fn run_writers(engine: &Arc<Engine>, log: &Arc<Aof>, syncs: bool) -> Vec<Counts> {
     thread::scope(|scope| {
         let start = |name| scope.spawn(move || session(engine, log, name, syncs));
@@ -212,8 +212,8 @@ fn reads_of_what_is_durable_go_on_while_the_log_cannot_be_written() {
     }
 }
 
-/// A life on a disk that is full again and again, beside a rewrite; how many transactions were
-/// executed, and how many of them were acknowledged.
+/// A life on a disk that is full again and again, during a rewrite; how many transactions
+/// were executed, and how many of them were acknowledged.
 fn run_full_incarnation(policy: Fsync, seed: u64) -> Result<Counts, String> {
     let mut random = Rng::with_seed(seed);
     let medium = Medium::default();

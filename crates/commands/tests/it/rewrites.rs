@@ -66,7 +66,7 @@ impl Filler {
         assert!(!reply.starts_with("(error)"), "{reply:.80} for {line}");
     }
 
-    /// Runs a line in which `@` stands for the key.
+    /// Runs a line in which `@` represents the key.
     fn about(&mut self, key: &[u8], line: &str) {
         let mut words = writes::words(line);
         words.iter_mut().filter(|word| **word == b"@").for_each(|word| *word = key.to_vec());
@@ -95,7 +95,7 @@ impl Filler {
         let (set, list, sorted) = (self.name("set"), self.name("list"), self.name("sorted"));
         let (mut pairs, mut values, mut scored) = (Vec::new(), Vec::new(), Vec::new());
         for n in 0..count {
-            // One that is large, and little ones beside it.
+            // One that is large, and little ones next to it.
             let size = if n == count / 2 { size } else { n % 7 };
             let (field, value) = (self.element(n, 3), self.element(n, size));
             pairs.extend([field, value.clone()]);

@@ -249,7 +249,7 @@ fn a_payload_is_refused_by_version_and_checksum() {
         changed[at] ^= 1;
         let refused = payload::open(&changed, LONGEST).map(drop).expect_err("a changed payload");
         let by_version = matches!(refused, Error::Version { .. });
-        // The version stands before the checksum, its high byte always 0.
+        // The version is before the checksum, its high byte always 0.
         assert!(by_version || matches!(refused, Error::Checksum { .. }), "byte {at}: {refused}");
         assert!(!by_version || (whole.len() - 10..whole.len() - 8).contains(&at), "byte {at}");
         let refused = payload::open(&whole[..at], LONGEST).map(drop).expect_err("a part of one");

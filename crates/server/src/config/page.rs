@@ -5,7 +5,7 @@
 use super::kind::Kind;
 use super::table::{self, Change, Row, Usage};
 
-/// The page in Markdown.
+/// Returns the page in Markdown.
 pub fn page() -> String {
     let mut page = String::from(
         "# Configuration directives\n\n\

@@ -3,7 +3,7 @@
 //! Parsing, `CONFIG GET`/`SET`/`REWRITE`, the notes at start about directives that have no effect,
 //! and `docs/configuration.md` are all read from these rows. The names, kinds, limits and defaults
 //! are those that Redis 7.0.15 answers to `CONFIG GET *`, so that a `redis.conf` written for it
-//! loads unchanged; behind them stand Perdura's own. The one default that differs is `save`: a pool
+//! loads unchanged; after them stand Perdura's own. The one default that differs is `save`: a pool
 //! or an append-only file is durable without save points. A start without either sets Redis's
 //! ([`SAVE_POINTS`]).
 
@@ -83,7 +83,7 @@ pub enum Why {
 use Why::{Cluster, Design, Foreground, Later, Replication, Tls, Types};
 
 impl Why {
-    /// The reason in words.
+    /// Returns the reason in words.
     pub fn words(self) -> &'static str {
         match self {
             Design => "nothing here depends on it",
@@ -123,7 +123,7 @@ impl Row {
         Row { secret: true, ..self }
     }
 
-    /// Why it cannot have this canonical value, if it cannot.
+    /// Returns why it cannot have this canonical value, if it cannot.
     pub fn refusal(&self, value: &[u8]) -> Option<&'static str> {
         match self.usage {
             Refused(why) if value != self.default.as_bytes() => Some(why),
@@ -141,17 +141,17 @@ const GROUPS: [(&str, &[Row]); 6] = [
     ("Accepted without effect", ACCEPTED),
 ];
 
-/// The groups of rows with their titles.
+/// Returns the groups of rows with their titles.
 pub fn groups() -> impl Iterator<Item = (&'static str, &'static [Row])> {
     GROUPS.into_iter()
 }
 
-/// All rows; a row's place in this order is its index.
+/// Returns all rows; a row's place in this order is its index.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
     GROUPS.iter().flat_map(|(_, rows)| rows.iter())
 }
 
-/// The row that `name` means (in any case, or by its older name), with its index.
+/// Returns the row that `name` means (in any case, or by its older name), with its index.
 pub fn find(name: &[u8]) -> Option<(usize, &'static Row)> {
     let is = |n: &str| name.eq_ignore_ascii_case(n.as_bytes());
     rows().enumerate().find(|(_, row)| is(row.name) || row.alias.is_some_and(is))

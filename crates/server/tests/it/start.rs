@@ -11,7 +11,7 @@ enum Stored {
     Nothing,
     Empty,
     Data,
-    /// A log of Redis before version 7: one file beside the directory of logs.
+    /// A log of Redis before version 7: one file next to the directory of logs.
     OldData,
 }
 use Stored::{Data, Empty, Nothing, OldData};

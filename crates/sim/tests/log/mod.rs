@@ -335,7 +335,7 @@ impl<'e> Client<'e> {
         Client { engine, session, writer: Writer::new(Protocol::Resp2), durable_at: 0 }
     }
 
-    /// Whether it was executed.
+    /// Returns true if it was executed.
     fn run(&mut self, line: &str) -> bool {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let outcome = self.engine.execute(&mut self.session, &words, &mut self.writer);

@@ -23,7 +23,7 @@ const RESTORE_COMPLEXITY: &str = "O(1) to create the new key and additional O(N*
 
 /// The key is there, and may not be replaced.
 const BUSY_KEY: &str = "BUSYKEY Target key name already exists.";
-/// A payload that no version of Redis that is known has sealed.
+/// A payload that no version of Redis that is known has made.
 const BAD_FOOTER: &str = "ERR DUMP payload version or checksum are wrong";
 /// A payload whose value contradicts itself.
 const BAD_DATA: &str = "ERR Bad data format";
@@ -113,7 +113,7 @@ fn parse(call: &Call<'_>) -> Result<Options, Failure> {
     Ok(options)
 }
 
-/// When the key expires, in unix ms; 0 for never.
+/// Returns when the key expires, in unix ms; 0 for never.
 fn expiry(call: &Call<'_>, options: Options) -> Result<u64, Failure> {
     let ttl = call.int(2)?;
     let ttl = u64::try_from(ttl).map_err(|_| "ERR Invalid TTL value, must be >= 0")?;
