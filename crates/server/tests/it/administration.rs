@@ -199,7 +199,7 @@ fn debugging_is_off_unless_allowed() {
     client.check("SET k:7 x", "OK");
     assert_ne!(client.run("DEBUG DIGEST").text(), digest);
     client.check("DEBUG PROTOCOL array", "[(integer) 0, (integer) 1, (integer) 2]");
-    error(&mut client, "DEBUG RELOAD", "ERR the volatile backend has no append only file to load");
+    error(&mut client, "DEBUG LOADAOF", "ERR the volatile backend has no append only file to load");
     client.check("DEBUG SET-ACTIVE-EXPIRE 0", "OK");
     client.check("SET gone v PX 1", "OK");
     std::thread::sleep(Duration::from_millis(400));
