@@ -1,16 +1,10 @@
 //! Each rule of the journal, shown to be needed: without it an exploration finds a violation, or a
 //! history does that is too rare for a short one.
 
-#![allow(unsafe_code, reason = "stores into a region are unsafe")]
-
-use crate::{alone, journaled};
-use pmem::{FaultPoint, JournalId, Region};
-use sim::{FilesState, Named, SimulatedFiles, run_scheduled, yield_now};
-use std::sync::{Arc, OnceLock};
-
-const ID: JournalId = JournalId { pool: [7; 16], journal: 1 };
-const RING: u64 = 64 << 10;
-const LEN: u64 = 64 << 10;
+use crate::alone;
+use crate::journaled::{self, histories};
+use pmem::FaultPoint;
+use std::sync::OnceLock;
 
 /// Disables a fault point while `work` runs.
 fn without<R>(point: FaultPoint, work: impl FnOnce() -> R) -> R {
@@ -43,24 +37,6 @@ fn check_history(point: FaultPoint, history: impl Fn() -> bool) {
     assert!(!without(point, history), "nothing depends on {point:?}");
 }
 
-fn open(files: &SimulatedFiles) -> Region {
-    let storage = |name| files.storage(name);
-    Region::simulated_journaled(LEN as usize, storage(Named::Pool), storage(Named::Journal), RING)
-}
-
-fn begun(files: &SimulatedFiles) -> Region {
-    let region = open(files);
-    region.grow(LEN).expect("space");
-    region.begin_journal(ID).expect("a journal");
-    region.start_journal();
-    region
-}
-
-/// The state after everything that was written has arrived, or nothing that was not synced.
-fn left(files: &SimulatedFiles, arrives: bool) -> SimulatedFiles {
-    SimulatedFiles::new(files.state().after_power_loss(|| arrives))
-}
-
 #[test]
 fn only_what_is_whole_and_next_counts() {
     check_explored(FaultPoint::VerifyBatch);
@@ -81,152 +57,37 @@ fn the_pool_is_synced_before_the_tail_moves_and_the_tail_before_its_space_is_use
 
 #[test]
 fn one_copy_of_the_superblock_stays_whole() {
-    // The disk writes a part of the sector.
-    check_history(FaultPoint::AlternateSuperblocks, || {
-        let files = SimulatedFiles::default();
-        let region = begun(&files);
-        put(&region, 0, 1);
-        region.sync_up_to(region.appended()).expect("a sync");
-        let mut torn = 0;
-        region.checkpoint().expect("applied");
-        drop(region);
-        // Each write of a superblock, torn at any word.
-        let mut state = FilesState::default();
-        for event in files.take_events() {
-            if let sim::FileEvent::Write(Named::Journal, at, bytes) = &event
-                && *at <= 4096
-                && bytes.len() == 128
-                && torn_is_refused(&state, *at, bytes, &mut torn)
-            {
-                return false;
-            }
-            state.apply(&event);
-        }
-        torn > 0
-    });
-}
-
-/// Returns true if a half of a superblock's write makes the journal unusable that could be used
-/// before.
-fn torn_is_refused(state: &FilesState, at: u64, bytes: &[u8], torn: &mut usize) -> bool {
-    let opens = |state: &FilesState| {
-        let files = SimulatedFiles::new(state.clone());
-        open(&files).recover_journal(ID).is_ok()
-    };
-    if !opens(state) {
-        return false;
-    }
-    *torn += 1;
-    let half = sim::FileEvent::Write(Named::Journal, at, bytes[..64].to_vec());
-    let mut after = state.clone();
-    after.apply(&half);
-    !opens(&after)
-}
-
-fn put(region: &Region, line: u64, value: u64) {
-    store(region, line * 64, value);
-    region.flush(line * 64, 8);
-    region.fence();
-}
-
-/// Stores a word.
-fn store(region: &Region, off: u64, value: u64) {
-    // SAFETY: no slice of the region is held by these tests.
-    unsafe { region.store(off, value) };
+    check_history(
+        FaultPoint::AlternateSuperblocks,
+        histories::one_copy_of_the_superblock_stays_whole,
+    );
 }
 
 #[test]
 fn an_older_incarnation_does_not_count_after_a_newer_one() {
-    check_history(FaultPoint::CheckIncarnation, || {
-        let files = SimulatedFiles::default();
-        let region = begun(&files);
-        // Two batches that are not synced; of the first one nothing arrives.
-        put(&region, 0, 1);
-        region.write_up_to(region.appended()).expect("a write");
-        put(&region, 1, 1);
-        region.write_up_to(region.appended()).expect("a write");
-        drop(region);
-        let mut parts = 0;
-        let second_alone = files.state().after_power_loss(|| {
-            parts += 1;
-            // The lengths of both files, then the first sectors of both batches.
-            parts != 3
-        });
-        let files = SimulatedFiles::new(second_alone);
-        let region = open(&files);
-        let found = region.recover_journal(ID).expect("a journal");
-        assert_eq!(found.batches, 0, "the first batch is torn");
-        put(&region, 0, 2);
-        region.sync_up_to(region.appended()).expect("a sync");
-        drop(region);
-        let region = open(&left(&files, false));
-        region.recover_journal(ID).is_ok_and(|found| found.batches == 1)
-            && (region.load(0), region.load(64)) == (2, 0)
-    });
+    check_history(
+        FaultPoint::CheckIncarnation,
+        histories::an_older_incarnation_does_not_count_after_a_newer_one,
+    );
 }
 
 #[test]
 fn what_was_synced_and_is_damaged_is_no_end() {
-    check_history(FaultPoint::FindDamage, || {
-        let files = SimulatedFiles::default();
-        let region = begun(&files);
-        for n in 0..3 {
-            put(&region, n, 1);
-            region.sync_up_to(region.appended()).expect("a sync");
-        }
-        drop(region);
-        files.storage(Named::Journal).write_at(&[1], 8192 + 100).expect("a write");
-        open(&files).recover_journal(ID).is_err()
-    });
+    check_history(FaultPoint::FindDamage, histories::what_was_synced_and_is_damaged_is_no_end);
 }
 
 #[test]
 fn what_is_not_known_to_be_synced_is_written_again() {
-    check_history(FaultPoint::RewriteUnsynced, || {
-        let files = SimulatedFiles::default();
-        let region = begun(&files);
-        put(&region, 3, 1);
-        files.fail_after(1);
-        assert!(region.sync_up_to(region.appended()).is_err(), "the sync fails");
-        drop(region);
-        // The process ends. The next one finds the batch in the page cache, and goes on from it.
-        let files = SimulatedFiles::new(files.state());
-        let region = open(&files);
-        assert_eq!(region.recover_journal(ID).expect("a journal").batches, 1);
-        put(&region, 4, 2);
-        region.sync_up_to(region.appended()).expect("a sync");
-        drop(region);
-        let region = open(&left(&files, false));
-        region.recover_journal(ID).is_ok() && (region.load(192), region.load(256)) == (1, 2)
-    });
-}
-
-/// Two threads store into words of one line, and flush and fence it.
-fn words_of_one_line(seed: u64) -> bool {
-    let files = SimulatedFiles::default();
-    let region = Arc::new(begun(&files));
-    let body = |word: u64| {
-        let region = Arc::clone(&region);
-        move || {
-            for value in 1..=20 {
-                store(&region, word * 8, value);
-                region.flush(word * 8, 8);
-                yield_now();
-                region.fence();
-            }
-        }
-    };
-    run_scheduled(seed, vec![body(0), body(1)]);
-    region.sync_up_to(region.appended()).expect("a sync");
-    drop(region);
-    let region = open(&left(&files, false));
-    region.recover_journal(ID).expect("a journal");
-    (region.load(0), region.load(8)) == (20, 20)
+    check_history(
+        FaultPoint::RewriteUnsynced,
+        histories::what_is_not_known_to_be_synced_is_written_again,
+    );
 }
 
 #[test]
 fn of_each_line_the_newest_content_comes_last() {
-    check_history(FaultPoint::CopyUnderLock, || (0..60).all(words_of_one_line));
+    let history = histories::of_each_line_the_newest_content_comes_last;
+    check_history(FaultPoint::CopyUnderLock, history);
 }
 
 /// None of the histories is without a fault point, and none of the rules without a history.

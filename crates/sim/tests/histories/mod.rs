@@ -10,6 +10,7 @@ pub(crate) mod scripts;
 #[path = "../snapshots/mod.rs"]
 pub(crate) mod snapshots;
 
+use crate::journaled;
 use heap::{CreateOptions, Geometry, Heap, OpenError};
 use keyspace::{Db, Defragmentation, Expire, Keyspace};
 use pmem::{NullRecorder, Region};
@@ -19,7 +20,7 @@ use std::sync::Arc;
 /// All of them, by name.
 #[allow(dead_code, reason = "not every program goes through all of them")]
 pub(crate) fn all() -> impl Iterator<Item = &'static (&'static str, fn())> {
-    ALL.iter().chain(snapshots::ALL)
+    ALL.iter().chain(snapshots::ALL).chain(journaled::histories::ALL)
 }
 
 pub(crate) const ALL: &[(&str, fn())] = &[

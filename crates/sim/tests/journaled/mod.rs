@@ -7,6 +7,8 @@
 //! was acknowledged as durable and the newest, whole: of several commits a prefix. Some images go
 //! on, and are crashed again, inside their recovery and after it.
 
+pub(crate) mod histories;
+
 use crate::pool::{Contents, Open, Pool};
 use pmem::{Region, SyncPolicy};
 use sim::{FileEvent, FilesState, Named, SimulatedFiles, Subject};

@@ -2,6 +2,7 @@
 
 use crate::engine::{Commands, generate};
 use crate::histories;
+use crate::journaled;
 use crate::pool::Pool;
 use crate::scheduled::Threads;
 use commands::{Engine, EngineOptions};
@@ -74,11 +75,12 @@ enum Kind {
     Heap,
     Threads,
     Commands,
+    Journal,
 }
 
 /// In which order. What is quick comes first where time is short.
-const KINDS: [Kind; 4] = [Kind::Commands, Kind::Heap, Kind::Commands, Kind::Threads];
-const HASTY: [Kind; 8] = [
+const KINDS: [Kind; 5] = [Kind::Commands, Kind::Heap, Kind::Commands, Kind::Threads, Kind::Journal];
+const HASTY: [Kind; 9] = [
     Kind::Threads,
     Kind::Heap,
     Kind::Heap,
@@ -87,7 +89,11 @@ const HASTY: [Kind; 8] = [
     Kind::Commands,
     Kind::Commands,
     Kind::Threads,
+    Kind::Journal,
 ];
+
+/// Transactions of an exploration with a journal.
+const JOURNALED: usize = 40;
 
 /// Under which crash models, in turn.
 const MODELS: [Crash; 8] = [
@@ -135,10 +141,26 @@ fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (Strin
             let threads = Threads::new(pool, 3, (shape / 384).is_multiple_of(2));
             explore(&threads, effort).map_err(|failure| (format!("threads of {pool:?}"), failure))
         }
+        Kind::Journal => journal(seed),
         Kind::Commands => {
             let effort = Effort { go_on_one_in: effort.go_on_one_in * 2, ..effort };
             let commands = Commands::of(seed);
             explore(&commands, effort).map_err(|failure| (format!("{commands:?}"), failure))
+        }
+    }
+}
+
+/// One exploration of a heap with a journal.
+fn journal(seed: u64) -> Result<Counts, (String, Failure)> {
+    match journaled::explore(seed, JOURNALED) {
+        Ok(looked) => {
+            let journaled::Looked { images, incarnations, .. } = looked;
+            Ok(Counts { images, opened: images, incarnations, ..Counts::default() })
+        }
+        Err(what) => {
+            let (path, history) = (Vec::new(), Vec::new());
+            let failure = Failure { seed, crash: Crash::Strict, path, history, what };
+            Err(("a heap with a journal".to_owned(), failure))
         }
     }
 }
