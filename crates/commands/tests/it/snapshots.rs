@@ -96,7 +96,7 @@ fn a_rewrite_that_holds_too_much_is_given_up_and_the_log_stays() {
         true
     };
     engine.keyspace().heap().set_snapshot_limit(100_000);
-    let done = engine.rewrite_log(&log, false, &go_on);
+    let done = engine.rewrite_log(&log, false, &go_on, None);
     let lost = done.expect_err("it holds more than its limit");
     assert!(matches!(lost, RewriteLogError::GivenUp(SnapshotLost::OverLimit)), "{lost}");
     assert!(lost.to_string().contains("given up"), "{lost}");
@@ -110,7 +110,7 @@ fn a_rewrite_that_holds_too_much_is_given_up_and_the_log_stays() {
     assert_eq!((log.figures().rewrites, log.figures().last_rewrite_ok), (0, false));
     loaded("after a rewrite that was given up");
     engine.keyspace().heap().set_snapshot_limit(u64::MAX);
-    assert!(engine.rewrite_log(&log, false, &go_on).expect("files").is_some());
+    assert!(engine.rewrite_log(&log, false, &go_on, None).expect("files").is_some());
     assert!(log.figures().last_rewrite_ok);
     loaded("after a rewrite");
 }

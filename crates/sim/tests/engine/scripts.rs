@@ -272,6 +272,21 @@ impl Host for Server {
     fn rewrite_log(&self) -> Result<String, Failure> {
         Ok(String::new())
     }
+    fn save(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+    fn save_locked(&self, _: &mut commands::admin::SaveLocked<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+    fn open_dump(&self) -> Result<Option<Box<dyn std::io::Read>>, Failure> {
+        Ok(None)
+    }
+    fn save_in_background(&self, _: bool) -> Result<String, Failure> {
+        Ok(String::new())
+    }
+    fn prepare_shutdown(&self, _: bool, _: bool, _: bool) -> Result<(), Failure> {
+        Ok(())
+    }
     fn open_log(&self) -> Result<Option<aof::Loader>, Failure> {
         Ok(None)
     }
