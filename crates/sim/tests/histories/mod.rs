@@ -20,8 +20,27 @@ use std::sync::Arc;
 /// All of them, by name.
 #[allow(dead_code, reason = "not every program goes through all of them")]
 pub(crate) fn all() -> impl Iterator<Item = &'static (&'static str, fn())> {
-    ALL.iter().chain(snapshots::ALL).chain(journaled::histories::ALL)
+    ALL.iter().chain(snapshots::ALL).chain(JOURNALED)
 }
+
+/// Histories of a heap with a journal.
+const JOURNALED: &[(&str, fn())] = &[
+    ("one_copy_of_the_superblock_stays_whole", || {
+        assert!(journaled::histories::one_copy_of_the_superblock_stays_whole());
+    }),
+    ("an_older_incarnation_does_not_count_after_a_newer_one", || {
+        assert!(journaled::histories::an_older_incarnation_does_not_count_after_a_newer_one());
+    }),
+    ("what_was_synced_and_is_damaged_is_no_end", || {
+        assert!(journaled::histories::what_was_synced_and_is_damaged_is_no_end());
+    }),
+    ("what_is_not_known_to_be_synced_is_written_again", || {
+        assert!(journaled::histories::what_is_not_known_to_be_synced_is_written_again());
+    }),
+    ("of_each_line_the_newest_content_comes_last", || {
+        assert!(journaled::histories::of_each_line_the_newest_content_comes_last());
+    }),
+];
 
 pub(crate) const ALL: &[(&str, fn())] = &[
     (

@@ -11,25 +11,6 @@ const ID: JournalId = JournalId { pool: [7; 16], journal: 1 };
 const RING: u64 = 64 << 10;
 const LEN: u64 = 64 << 10;
 
-/// The histories, by what they show.
-pub(crate) const ALL: &[(&str, fn())] = &[
-    ("one_copy_of_the_superblock_stays_whole", || {
-        assert!(one_copy_of_the_superblock_stays_whole());
-    }),
-    ("an_older_incarnation_does_not_count_after_a_newer_one", || {
-        assert!(an_older_incarnation_does_not_count_after_a_newer_one());
-    }),
-    ("what_was_synced_and_is_damaged_is_no_end", || {
-        assert!(what_was_synced_and_is_damaged_is_no_end());
-    }),
-    ("what_is_not_known_to_be_synced_is_written_again", || {
-        assert!(what_is_not_known_to_be_synced_is_written_again());
-    }),
-    ("of_each_line_the_newest_content_comes_last", || {
-        assert!(of_each_line_the_newest_content_comes_last());
-    }),
-];
-
 fn open(files: &SimulatedFiles) -> Region {
     let storage = |name| files.storage(name);
     Region::simulated_journaled(LEN as usize, storage(Named::Pool), storage(Named::Journal), RING)
