@@ -135,7 +135,7 @@ localhost:6379\n  perdura import redis://old-host:6379 --to redis://:password@lo
 perdura import redis://old-host:6379/3 --to redis://localhost:6379/0 --replace"
 )]
 pub struct Import {
-    /// A dump's file, or a server: redis://[[user]:password@]host[:port][/database]
+    /// A dump's file, or a server: redis://user:password@host:port/database, all but host optional
     pub from: String,
     /// The server that takes the keys; with a database in its address, all keys go there
     #[arg(long, value_name = "ADDRESS")]
@@ -167,7 +167,7 @@ export dump.rdb --format resp | redis-cli --pipe\n  perdura export dump.rdb | jq
 'select(.type == \"hash\") | .key'"
 )]
 pub struct Export {
-    /// A dump's file, or a server: redis://[[user]:password@]host[:port][/database]
+    /// A dump's file, or a server: redis://user:password@host:port/database, all but host optional
     pub from: String,
     /// The form of the text
     #[arg(long, value_enum, default_value_t = Format::Json)]

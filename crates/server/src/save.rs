@@ -1,4 +1,4 @@
-//! SAVE, BGSAVE and save points: dumps of the data, written in addition to the service.
+//! SAVE, BGSAVE and save points: dumps of the data, written while clients are served.
 //!
 //! A dump is written to a temporary file in `dir`, synced, renamed to `dbfilename`, and the
 //! directory synced: until then the dump before it stays, whatever fails. BGSAVE has a thread of

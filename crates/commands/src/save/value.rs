@@ -271,7 +271,8 @@ pub(super) struct Large {
 }
 
 impl Large {
-    /// What the expiry times of its fields count from: the earliest is not known when the first is written.
+    /// What the expiry times of its fields count from: the earliest is not known when the first is
+    /// written.
     const EARLIEST: u64 = 1;
 
     fn new(encoder: &Encoder<'_>, what: Type) -> Large {
