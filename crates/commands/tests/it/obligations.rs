@@ -313,10 +313,17 @@ fn transactions_begin_and_end_in_one_place() {
         ".evict_keys(",
         ".delete_lazily_expired(",
     ];
+    // A dump is loaded before anybody is served, so that nothing is owed to anybody; and a save
+    // reads how a key was used.
+    const OF_DUMPS: [&str; 3] =
+        ["commands/src/load.rs", "commands/src/keys/dump/store.rs", "commands/src/save/mod.rs"];
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of crates");
     let (mut inside, mut outside) = (Vec::new(), Vec::new());
     for (path, text) in ["commands/src", "server/src"].iter().flat_map(|f| sources(&crates.join(f)))
     {
+        if OF_DUMPS.iter().any(|file| path.ends_with(file)) {
+            continue;
+        }
         let is_inside = path.starts_with(crates.join("commands/src/execute"));
         for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
             for what in ALONE.into_iter().filter(|what| line.contains(what)) {

@@ -96,8 +96,8 @@ function base.unpack(t, first, last)
   if from == nil then from = 1 else from = tonumber(from) end
   if to == nil then to = type(t) == 'table' and #t or 0 else to = tonumber(to) end
   -- Not a number is neither less nor more. What is no number at all, unpack refuses.
-  if from and to and not (to - from < 1000000 and from > -2147483000 and from < 2147483000
-      and to > -2147483000 and to < 2147483000) then
+  if from and to and not (to - from < 1000000 and from >= -2147483648 and from <= 2147483647
+      and to >= -2147483648 and to <= 2147483647) then
     error('too many results to unpack', 2)
   end
   -- Each argument takes one of the 8000 places that the results may have.
