@@ -45,7 +45,9 @@ impl Journal {
         self.check()?;
         let file = self.place.open_or_create()?;
         let capacity = capacity_for(self.capacity);
-        let mut superblock = match found(&*file)? {
+        let old = found(&*file)?;
+        let is_blank = old.is_none();
+        let mut superblock = match old {
             Some(old) => emptied(&*file, old, id)?,
             None => Superblock {
                 id,
@@ -62,6 +64,10 @@ impl Journal {
             // Written once, so that later writes change no metadata of the file.
             file.allocate(size, needed)?;
             write_zeros(&*file, size, needed)?;
+        }
+        if size < needed || is_blank {
+            // A process that ended here may have left a file of this size that was never synced. No
+            // superblock may arrive before the size that it names.
             self.sync_file(&*file)?;
             self.place.sync_name()?;
         }
