@@ -194,6 +194,9 @@ impl Load {
         else {
             return Ok(Err(Violation("a reply to nothing".into())));
         };
+        if is_ended(last) {
+            return Ok(Ok(None));
+        }
         let checked = match before.iter().find(|reply| !is_prelude(reply, &step)) {
             Some(wrong) => Err((wrong, Reply::Simple("OK or QUEUED".into()))),
             None if refusals(last) > 0 && !self.habits.refusals => {
@@ -297,6 +300,13 @@ fn words(words: [&str; 2]) -> Words {
 
 fn receive(client: &mut Client, replies: usize) -> io::Result<Vec<Reply>> {
     (0..replies).map(|_| client.receive()).collect()
+}
+
+/// Returns true if a server that shuts down has ended what took long: nothing of it is left.
+fn is_ended(reply: &Reply) -> bool {
+    let text = reply.text();
+    reply.is_error()
+        && (text.contains("the server is shutting down") || text.contains("Script killed by user"))
 }
 
 /// Sets keys alike, of which one may be declared: several clients set the same ones at once.
