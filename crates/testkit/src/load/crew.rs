@@ -94,8 +94,9 @@ impl Crew {
             client.call(&["SELECT", &db.to_string()]);
             let keys = client.run("DBSIZE");
             if keys != Reply::Int(expected as i64) {
+                let names = client.run("KEYS *");
                 return Err(Violation(format!(
-                    "DBSIZE of database {db} is {keys}, {expected} keys are readable"
+                    "DBSIZE of database {db} is {keys}, {expected} keys are readable: {names}"
                 )));
             }
         }
