@@ -237,6 +237,8 @@ impl Step {
             all.push(step.command());
         }
         all.push(words([b"EXEC"]));
+        // One that is refused as a whole selects nothing: what is selected then is not known.
+        *selected = u8::MAX;
         all
     }
 
