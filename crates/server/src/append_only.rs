@@ -237,14 +237,15 @@ impl AppendOnly {
         }
     }
 
-    /// Writes a new base: a dump, unless `aof-use-rdb-preamble no` asks for commands.
+    /// Writes a new base: commands, or a dump where `aof-use-rdb-preamble yes` asks for one.
     fn write_base(
         &self,
         revives: bool,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Option<Rewritten>, RewriteLogError> {
         let values = (self.values)();
-        if !values.yes("aof-use-rdb-preamble") {
+        // Not by itself: a log that began with a dump gave more than was acknowledged after a kill.
+        if !(values.yes("aof-use-rdb-preamble") && values.given("aof-use-rdb-preamble")) {
             return self.engine.rewrite_log(&self.log, revives, go_on, None);
         }
         let folder = self.options.dir.join(&self.options.dirname);
