@@ -244,7 +244,7 @@ impl AppendOnly {
         go_on: &dyn Fn() -> bool,
     ) -> Result<Option<Rewritten>, RewriteLogError> {
         let values = (self.values)();
-        // Not by itself: a log that began with a dump gave more than was acknowledged after a kill.
+        // Not by itself: after a kill such a log gave a state that is no prefix of what was sent.
         if !(values.yes("aof-use-rdb-preamble") && values.given("aof-use-rdb-preamble")) {
             return self.engine.rewrite_log(&self.log, revives, go_on, None);
         }
