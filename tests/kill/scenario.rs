@@ -48,6 +48,10 @@ fn rewriting() -> Launch {
     Launch::perdura_aof("always").args(eager)
 }
 
+fn rewriting_commands() -> Launch {
+    rewriting().args(["--aof-use-rdb-preamble", "no"])
+}
+
 pub(crate) const SCENARIOS: &[Scenario] = &[
     plain("pmem process", Launch::perdura_pmem),
     plain("pmem clwb emulated", Launch::perdura_emulated),
@@ -56,6 +60,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { waits_for_sync: true, ..plain("aof everysec", || Launch::perdura_aof("everysec")) },
     plain("aof no", || Launch::perdura_aof("no")),
     plain("aof always rewriting", rewriting),
+    plain("aof always rewriting commands", rewriting_commands),
     Scenario { short: Short::Pool, ..plain("pmem process full-pool", full_pool) },
     Scenario { short: Short::Disk, ..plain("pmem clwb full-disk", Launch::perdura_emulated) },
     Scenario {

@@ -237,15 +237,14 @@ impl AppendOnly {
         }
     }
 
-    /// Writes a new base: commands, or a dump where `aof-use-rdb-preamble yes` asks for one.
+    /// Writes a new base: a dump, unless `aof-use-rdb-preamble no` asks for commands.
     fn write_base(
         &self,
         revives: bool,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Option<Rewritten>, RewriteLogError> {
         let values = (self.values)();
-        // Not by itself: after a kill such a log gave a state that is no prefix of what was sent.
-        if !(values.yes("aof-use-rdb-preamble") && values.given("aof-use-rdb-preamble")) {
+        if !values.yes("aof-use-rdb-preamble") {
             return self.engine.rewrite_log(&self.log, revives, go_on, None);
         }
         let folder = self.options.dir.join(&self.options.dirname);

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use commands::{Client, Peer, Session};
+use commands::{Client, Next, Peer, Session};
 use resp::{BIG_BULK, Parser};
 
 use crate::batch::{self, Step};
@@ -69,8 +69,8 @@ pub(crate) struct Connection {
 
 /// What ends a wait of a blocked command.
 enum Woken {
-    /// It has its reply.
-    Replied,
+    /// It has its reply, after which this follows.
+    Replied(Next),
     /// What others left for the client is to be sent when the log is settled.
     Pushes,
     /// The client is gone or must go.
@@ -114,13 +114,9 @@ impl Connection {
             }
             loop {
                 let step = batch::run(&mut self);
-                if self.log_end > 0 {
-                    let end = std::mem::take(&mut self.log_end);
-                    if self.worker.commit_barrier.pass(end).await.is_err() {
-                        self.fail();
-                        closing = true;
-                        break;
-                    }
+                if !self.pass_barrier().await {
+                    closing = true;
+                    break;
                 }
                 match step {
                     Step::Done => break,
@@ -131,11 +127,15 @@ impl Connection {
                         tokio::task::yield_now().await;
                     }
                     Step::Paused => self.paused().await,
-                    Step::Blocked => {
-                        if !self.blocked().await {
-                            return;
+                    Step::Blocked => match self.blocked().await {
+                        None => return,
+                        Some(Next::Close) => {
+                            self.pass_barrier().await;
+                            closing = true;
+                            break;
                         }
-                    }
+                        Some(_) => {}
+                    },
                     Step::Walking => {
                         if !self.walk().await {
                             return;
@@ -156,6 +156,16 @@ impl Connection {
             }
         }
         poll_fn(|cx| self.poll_drain(cx)).await;
+    }
+
+    /// Waits until what the replies acknowledge is durable; false where it will not be.
+    async fn pass_barrier(&mut self) -> bool {
+        let end = std::mem::take(&mut self.log_end);
+        let is_durable = end == 0 || self.worker.commit_barrier.pass(end).await.is_ok();
+        if !is_durable {
+            self.fail();
+        }
+        is_durable
     }
 
     /// Drops what may not be acknowledged, and says why.
@@ -399,18 +409,16 @@ impl Connection {
         }
     }
 
-    /// Waits until the blocked session has its reply, or its time is over; false when the client is
-    /// gone or must go.
-    async fn blocked(&mut self) -> bool {
+    /// Waits until the blocked session has its reply, or its time is over, and says what follows;
+    /// none when the client is gone or must go.
+    async fn blocked(&mut self) -> Option<Next> {
         loop {
             match self.wait_blocked().await {
-                Woken::Replied => return true,
-                Woken::Gone => return false,
+                Woken::Replied(next) => return Some(next),
+                Woken::Gone => return None,
                 Woken::Pushes => {
                     let end = std::mem::take(&mut self.log_end);
-                    if self.worker.commit_barrier.pass(end).await.is_err() {
-                        return false;
-                    }
+                    self.worker.commit_barrier.pass(end).await.ok()?;
                 }
             }
         }
@@ -426,7 +434,7 @@ impl Connection {
                     let (session, out) = (&mut self.session, &mut self.output.writer);
                     if let Some(outcome) = self.worker.shared.engine.time_out(session, out) {
                         self.log_end = outcome.durable_at;
-                        return Woken::Replied;
+                        return Woken::Replied(outcome.next);
                     }
                 }
             }
@@ -444,7 +452,7 @@ impl Connection {
         let engine = &self.worker.shared.engine;
         if let Some(outcome) = engine.unblocked(&mut self.session, &mut self.output.writer) {
             self.log_end = outcome.durable_at;
-            return Poll::Ready(Woken::Replied);
+            return Poll::Ready(Woken::Replied(outcome.next));
         }
         if self.take_pushes() {
             return Poll::Ready(Woken::Pushes);

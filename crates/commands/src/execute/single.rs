@@ -98,6 +98,11 @@ impl Engine {
             }
             call.out.error(failure.as_bytes());
             self.stats().error(failure.code());
+            // A shutdown may have undone a script: what the client sent after it is not to be
+            // executed without it.
+            if self.running_scripts().is_ending() {
+                call.next = Next::Close;
+            }
         }
         if call.next != Next::Walk && call.session.late_reply.is_none() {
             self.finish(&mut call, now_ns, done.is_err());

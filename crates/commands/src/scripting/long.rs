@@ -149,6 +149,9 @@ impl Engine {
         if session.reply == ReplyMode::On {
             out.raw(&reply);
         }
-        Some(Outcome { next: Next::Reply, durable_at })
+        // As after a failure on the connection's own thread.
+        let is_ending = self.running_scripts().is_ending();
+        let next = if is_ending { Next::Close } else { Next::Reply };
+        Some(Outcome { next, durable_at })
     }
 }

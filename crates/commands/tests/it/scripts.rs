@@ -503,10 +503,12 @@ fn a_shutdown_leaves_nothing_of_an_exec_whose_script_it_ends() {
     becomes(&mut second, "GET a", BUSY);
     engine.kill_scripts();
     assert_eq!(ends(&mut first), "(error) ERR the server is shutting down");
+    assert_eq!(first.outcome.next, commands::Next::Close, "what follows would run without it");
     becomes(&mut second, "MGET a b c", "[(nil), (nil), (nil)]");
     // One that takes long from then on ends, too.
     eval(&mut first, "while true do end", &[]);
     assert!(ends(&mut first).contains(KILLED));
+    assert_eq!(first.outcome.next, commands::Next::Close);
 }
 
 #[test]

@@ -105,8 +105,7 @@ fn debug_reload_brings_memory_back_from_the_dump() {
 #[test]
 fn a_log_begins_with_a_dump_that_both_servers_read() {
     let redis_launch = || Launch::redis().args(["--appendonly", "yes", "--appendfsync", "always"]);
-    let server =
-        Launch::perdura_aof("always").args(["--aof-use-rdb-preamble", "yes"]).args(LAUNCH).start();
+    let server = Launch::perdura_aof("always").args(LAUNCH).start();
     let redis = redis_launch().start();
     let (mut client, mut of_redis) = (server.client(), redis.client());
     for client in [&mut client, &mut of_redis] {

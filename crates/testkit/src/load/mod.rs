@@ -19,7 +19,7 @@ pub use step::{Sizes, Words};
 use crate::{Client, Reply};
 use fastrand::Rng;
 use model::is_refusal;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use step::{BRIEF, Maker, Step, What, databases, keys, library, now};
@@ -247,22 +247,29 @@ impl Load {
     /// Returns the same for a state that was read between two moments.
     fn validate(&mut self, found: State, began: i64, ended: i64) -> Result<(), Violation> {
         let known = &mut lock(&self.knowledge).known;
-        let mut first = None;
-        let mut reached = vec![known.state.clone()];
+        // The fewest keys in which a state differs, and after how many steps that was.
+        let mut nearest: Option<(Vec<String>, usize)> = None;
+        let (mut reached, sent) = (vec![known.state.clone()], known.open.len());
         loop {
+            let done = sent - known.open.len();
             for state in &reached {
-                let differs = difference(state, &found, (began, ended), self.habits.lag);
-                let Some(what) = differs else {
+                let differ = differences(state, &found, (began, ended), self.habits.lag);
+                if differ.is_empty() {
                     known.open.clear();
                     known.state = found;
                     return Ok(());
-                };
-                first.get_or_insert(what);
+                }
+                if nearest.as_ref().is_none_or(|(fewest, _)| differ.len() < fewest.len()) {
+                    nearest = Some((differ, done));
+                }
             }
             let Some(step) = known.open.pop_front() else {
-                let (number, what) = (self.number, first.unwrap_or_default());
+                let number = self.number;
+                let (differ, done) = nearest.unwrap_or_default();
                 return Err(Violation(format!(
-                    "client {number}: no prefix of what was sent; {what}"
+                    "client {number}: no prefix of what was sent; nearest is that of {done} of \
+                     {sent} steps after the last acknowledged one, in which {}",
+                    differ.join(", ")
                 )));
             };
             let refusals = self.habits.refusals;
@@ -357,14 +364,14 @@ fn is_final(reply: &Reply) -> Option<String> {
     }
 }
 
-/// Returns the first key in which two states differ, the second one having been read between two
+/// Returns the keys in which two states differ, the second one having been read between two
 /// moments.
-fn difference(
+fn differences(
     expected: &State,
     found: &State,
     (began, ended): (i64, i64),
     lag: i64,
-) -> Option<String> {
+) -> Vec<String> {
     let differs = |at: &(u8, String)| match (expected.get(at), found.get(at)) {
         (Some(entry), None) => entry.expires.is_none_or(|at| at > ended + lag),
         (Some(entry), Some(other)) => {
@@ -372,8 +379,7 @@ fn difference(
         }
         (None, other) => other.is_some(),
     };
-    let at = expected.keys().chain(found.keys()).find(|at| differs(at))?;
-    let show = |state: &State| {
+    let show = |state: &State, at: &(u8, String)| {
         let entry = state.get(at);
         let shown = entry.map(|entry| {
             let (value, expires) = (entry.value.escape_ascii().to_string(), entry.expires);
@@ -381,8 +387,12 @@ fn difference(
         });
         shown.unwrap_or_else(|| "nothing".into())
     };
-    let (db, key) = at;
-    Some(format!("{key} of database {db} was {} and is {}", show(expected), show(found)))
+    let keys: BTreeSet<&(u8, String)> = expected.keys().chain(found.keys()).collect();
+    let differ = keys.into_iter().filter(|at| differs(at)).map(|at| {
+        let (db, key) = at;
+        format!("{key} of database {db} was {} and is {}", show(expected, at), show(found, at))
+    });
+    differ.collect()
 }
 
 fn shorten(text: &str) -> String {
