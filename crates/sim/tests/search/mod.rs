@@ -81,15 +81,15 @@ enum Kind {
 /// In which order. What is quick comes first where time is short.
 const KINDS: [Kind; 5] = [Kind::Commands, Kind::Heap, Kind::Commands, Kind::Threads, Kind::Journal];
 const HASTY: [Kind; 9] = [
-    Kind::Threads,
-    Kind::Heap,
-    Kind::Heap,
-    Kind::Heap,
-    Kind::Heap,
-    Kind::Commands,
-    Kind::Commands,
-    Kind::Threads,
     Kind::Journal,
+    Kind::Threads,
+    Kind::Heap,
+    Kind::Heap,
+    Kind::Heap,
+    Kind::Heap,
+    Kind::Commands,
+    Kind::Commands,
+    Kind::Threads,
 ];
 
 /// Transactions of an exploration with a journal.
