@@ -22,7 +22,8 @@ pub(crate) use monitor::send_to_monitors;
 
 pub use crate::admin_state::{Latency, SlowLog, State};
 pub use crate::host::{
-    AofFacts, Facts, Host, LoadingFacts, Persistence, RdbFacts, SaveLocked, ScrubFacts,
+    AofFacts, Facts, Host, JournalFacts, LoadingFacts, Persistence, RdbFacts, SaveLocked,
+    ScrubFacts,
 };
 
 use std::sync::atomic::Ordering::Relaxed;

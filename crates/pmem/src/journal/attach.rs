@@ -14,7 +14,7 @@
 
 use super::apply::Applier;
 use super::batch::{BatchBuffer, BatchHeader, LineRange, ranges};
-use super::core::{Journal, locked};
+use super::core::{Count, Journal, locked};
 use super::error::JournalError;
 use super::layout::{RING_AT, capacity_for, longest_batch};
 use super::ring::Ring;
@@ -25,6 +25,7 @@ use super::writer::Writer;
 use crate::fault_points::FaultPoint;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
+use std::time::Instant;
 
 /// What a recovery found in a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,7 +113,11 @@ impl Journal {
         if file.size()? < needed {
             return Err(JournalError::Cut { expected: needed, found: file.size()? });
         }
+        let begin = Instant::now();
         let (recovery, end) = replay(&*file, &superblock, store)?;
+        self.progress.count(Count::RecoveredBatches, recovery.batches);
+        self.progress.count(Count::RecoveredBytes, recovery.bytes);
+        self.progress.count(Count::RecoveryNanos, begin.elapsed().as_nanos() as u64);
         if FaultPoint::RewriteUnsynced.is_enabled() {
             rewrite(&*file, &superblock, end)?;
         }
@@ -138,6 +143,7 @@ impl Journal {
         self.progress.tail.store(tail, Release);
         self.progress.head.store(end.position, Release);
         self.progress.synced_head.store(end.position, Release);
+        self.progress.capacity.store(capacity, Release);
         *locked(&self.writer) = Some(Writer {
             file: Arc::clone(&file),
             id,
