@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use commands::Failure;
-use commands::admin::{Facts, Host, Persistence, SaveLocked};
+use commands::admin::{Facts, Host, PassDump, Persistence, SaveLocked};
 
 use crate::append_only::AppendOnly;
 use crate::config::{Refusal, Values, rewrite};
@@ -27,6 +27,8 @@ pub(crate) struct Server {
 
 /// A second dump at once.
 const SAVING: &str = "ERR Background save already in progress";
+/// One more dump over a connection.
+const SENDING: &str = "ERR as many dumps as are possible at once are being sent: try again later";
 /// What Redis answers where a dump could not be written: the log says more.
 const NOT_SAVED: &str = "ERR";
 /// A dump while the log is rewritten.
@@ -198,6 +200,10 @@ impl Host for Server {
         }
         self.saver.save_in_background().map_err(|_| SAVING)?;
         Ok("Background saving started".into())
+    }
+
+    fn send_dump(&self, pass: PassDump) -> Result<(), Failure> {
+        self.saver.send(pass).map_err(|_| SENDING.into())
     }
 
     fn prepare_shutdown(&self, save: bool, nosave: bool, force: bool) -> Result<(), Failure> {

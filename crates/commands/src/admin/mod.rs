@@ -16,13 +16,15 @@ mod monitor;
 mod pause;
 mod server;
 mod slowlog;
+mod sync;
 
 pub use clients::describe;
 pub(crate) use monitor::send_to_monitors;
 
 pub use crate::admin_state::{Latency, SlowLog, State};
 pub use crate::host::{
-    AofFacts, Facts, Host, LoadingFacts, Persistence, RdbFacts, SaveLocked, ScrubFacts,
+    AofFacts, Facts, Host, LoadingFacts, PassDump, Passed, Persistence, RdbFacts, SaveLocked,
+    ScrubFacts,
 };
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,6 +51,8 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &server::BGSAVE,
     &server::BGREWRITEAOF,
     &server::LASTSAVE,
+    &sync::SYNC,
+    &sync::REPLCONF,
 ];
 
 /// Counts one or several executions of a command: how long each took, in nanoseconds.

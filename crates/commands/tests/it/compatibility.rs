@@ -100,6 +100,9 @@ Known differences:
   preset only with appendonly no. On a pool, DEBUG RELOAD saves and reloads nothing; with an
   append-only file it reloads that. NOFLUSH and MERGE are not heeded. Values are always validated,
   whatever sanitize-dump-payload says.
+- SYNC sends a dump to a client that has said REPLCONF rdb-only 1 and REPLCONF capa eof, as
+  redis-cli --rdb does, and closes the connection; it is refused to replicas. Of REPLCONF only these
+  two options are known.
 - BGREWRITEAOF answers on a pool that there is no append-only file to rewrite. MEMORY STATS reports
   no overheads by database.
 - FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC. MEMORY

@@ -16,4 +16,5 @@ mod redis_replies;
 mod save;
 mod space;
 mod start;
+mod sync;
 mod tracking;
