@@ -4,7 +4,7 @@
 //! the outside goes through this trait; without a host (in the embedded library) they answer what
 //! the engine itself knows.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use crate::failure::Failure;
@@ -12,6 +12,11 @@ use crate::save_options::{SaveError, SaveOptions};
 
 /// Writes a dump of data that the caller has locked.
 pub type SaveLocked<'s> = dyn FnMut(&mut dyn Write, &SaveOptions<'_>) -> Result<(), SaveError> + 's;
+
+/// A connection to another server.
+pub trait Wire: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Wire for T {}
 
 /// What became of a piece of a dump that was to be passed on.
 #[derive(Debug)]
@@ -63,6 +68,11 @@ pub trait Host: Send + Sync {
     /// Starts to write a dump; with `schedule` later, where it cannot be now. Says what it did in
     /// the reply's words.
     fn save_in_background(&self, schedule: bool) -> Result<String, Failure>;
+
+    /// Connects to another server; nothing is waited for longer than `timeout`, each time.
+    fn dial(&self, _host: &str, _port: u16, _timeout: Duration) -> io::Result<Box<dyn Wire>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Starts to pass on a dump of the data, as it is at some moment from now on: `$EOF:` and a
     /// mark of 40 bytes, the dump, the mark again. Where it fails, the mark does not come.

@@ -24,7 +24,7 @@ pub(crate) use monitor::send_to_monitors;
 pub use crate::admin_state::{Latency, SlowLog, State};
 pub use crate::host::{
     AofFacts, Facts, Host, LoadingFacts, PassDump, Passed, Persistence, RdbFacts, SaveLocked,
-    ScrubFacts,
+    ScrubFacts, Wire,
 };
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -118,6 +118,14 @@ fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
     } else if is(words[0], "hello") {
         if let Some(at) = words.iter().position(|word| is(word, "auth")) {
             words.iter_mut().skip(at + 1).take(2).for_each(|word| *word = REDACTED);
+        }
+    } else if is(words[0], "migrate") {
+        // A key may have any name: what follows KEYS is no option.
+        let end = words.iter().position(|word| is(word, "keys")).unwrap_or(words.len());
+        for (word, count) in [("auth", 1), ("auth2", 2)] {
+            if let Some(at) = words[..end].iter().skip(6).position(|option| is(option, word)) {
+                words.iter_mut().skip(at + 7).take(count).for_each(|word| *word = REDACTED);
+            }
         }
     } else if is(words[0], "config") && words.get(1).is_some_and(|word| is(word, "set")) {
         for pair in words[2..].chunks_exact_mut(2) {

@@ -10,6 +10,7 @@ mod configuration;
 mod connections;
 mod emulated_media;
 mod load;
+mod migrate;
 mod pool_file;
 mod pubsub;
 mod redis_replies;
