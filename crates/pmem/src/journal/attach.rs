@@ -26,6 +26,9 @@ use crate::fault_points::FaultPoint;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
+/// Bytes that are looked at at once.
+const CHUNK: u64 = 1 << 20;
+
 /// What a recovery found in a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalRecovery {
@@ -49,15 +52,7 @@ impl Journal {
         let is_blank = old.is_none();
         let mut superblock = match old {
             Some(old) => emptied(&*file, old, id)?,
-            None => Superblock {
-                id,
-                generation: 0,
-                incarnation: 0,
-                tail: 0,
-                tail_sequence: 1,
-                capacity,
-                tail_incarnation: 0,
-            },
+            None => blank(&*file, id, capacity)?,
         };
         let (size, needed) = (file.size()?, RING_AT + capacity);
         if size < needed {
@@ -200,6 +195,29 @@ fn emptied(
     }
     scan.refuse_damage()?;
     Ok(superblock)
+}
+
+/// Returns the superblock of a journal that is new. A file that has bytes and no superblock has
+/// lost it: what its ring holds might count again.
+fn blank(file: &dyn Storage, id: JournalId, capacity: u64) -> Result<Superblock, JournalError> {
+    let size = file.size()?;
+    let mut chunk = vec![0; size.min(CHUNK) as usize];
+    for at in (0..size).step_by(CHUNK as usize) {
+        let chunk = &mut chunk[..(size - at).min(CHUNK) as usize];
+        file.read_at(chunk, at)?;
+        if chunk.iter().any(|byte| *byte != 0) {
+            return Err(JournalError::Superblock);
+        }
+    }
+    Ok(Superblock {
+        id,
+        generation: 0,
+        incarnation: 0,
+        tail: 0,
+        tail_sequence: 1,
+        capacity,
+        tail_incarnation: 0,
+    })
 }
 
 /// Stores the lines of all batches that count.
