@@ -133,6 +133,7 @@ impl Journal {
         self.progress.tail.store(tail, Release);
         self.progress.head.store(end.position, Release);
         self.progress.synced_head.store(end.position, Release);
+        self.progress.capacity.store(capacity, Release);
         *locked(&self.writer) = Some(Writer {
             file: Arc::clone(&file),
             id,

@@ -10,6 +10,7 @@
 //! failure of the one before.
 
 use super::apply::Applier;
+use super::background::Attention;
 use super::batch::BatchBuffer;
 use super::error::JournalError;
 use super::place::JournalPlace;
@@ -30,6 +31,8 @@ pub(crate) struct Journal {
     pub(super) writer: Mutex<Option<Writer>>,
     pub(super) applier: Mutex<Option<Applier>>,
     pub(super) progress: Progress,
+    /// Wakes the thread that does the background work.
+    pub(super) attention: Arc<Attention>,
     syncing_file: Mutex<()>,
     syncing_pool: Mutex<()>,
     failure: OnceLock<String>,
@@ -62,6 +65,8 @@ pub(super) struct Progress {
     pub(super) synced_head: AtomicU64,
     /// ... and of what is not applied.
     pub(super) tail: AtomicU64,
+    /// Bytes of the ring; 0 before a journal is in use.
+    pub(super) capacity: AtomicU64,
     counts: [AtomicU64; 6],
 }
 
@@ -97,8 +102,10 @@ pub struct JournalCounts {
     pub bytes_written: u64,
     /// Bytes written to the pool's file.
     pub bytes_applied: u64,
-    /// Bytes of the ring that are in use now.
+    /// Bytes of the ring that are in use now: what is not applied yet.
     pub used: u64,
+    /// Bytes of the whole ring; 0 before a journal is in use.
+    pub capacity: u64,
 }
 
 impl Journal {
@@ -111,6 +118,7 @@ impl Journal {
             writer: Mutex::new(None),
             applier: Mutex::new(None),
             progress: Progress::default(),
+            attention: Arc::default(),
             syncing_file: Mutex::default(),
             syncing_pool: Mutex::default(),
             failure: OnceLock::new(),
@@ -119,7 +127,7 @@ impl Journal {
 
     /// Returns what was counted.
     pub(crate) fn counts(&self) -> JournalCounts {
-        let Progress { counts, head, tail, .. } = &self.progress;
+        let Progress { counts, head, tail, capacity, .. } = &self.progress;
         let counted = |count: Count| counts[count as usize].load(Ordering::Relaxed);
         // The tail first: it never passes the head.
         let tail = tail.load(Ordering::Acquire);
@@ -131,6 +139,7 @@ impl Journal {
             bytes_written: counted(Count::BytesWritten),
             bytes_applied: counted(Count::BytesApplied),
             used: head.load(Ordering::Acquire) - tail,
+            capacity: capacity.load(Ordering::Relaxed),
         }
     }
 

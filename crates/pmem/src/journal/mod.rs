@@ -22,6 +22,7 @@
 mod append;
 mod apply;
 mod attach;
+mod background;
 mod batch;
 mod core;
 mod error;
@@ -36,6 +37,7 @@ mod superblock;
 mod writer;
 
 pub use attach::JournalRecovery;
+pub use background::JournalThread;
 pub(crate) use batch::LineRange;
 pub use core::JournalCounts;
 pub(crate) use core::{AllocateError, Journal};

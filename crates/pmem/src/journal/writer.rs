@@ -83,7 +83,7 @@ impl Journal {
     }
 
     /// Writes what was appended.
-    fn write(&self, writer: &mut Writer) -> Result<(), JournalError> {
+    pub(super) fn write(&self, writer: &mut Writer) -> Result<(), JournalError> {
         self.check()?;
         let mut buffer = locked(&self.buffer);
         if buffer.batch.is_empty() {
@@ -111,6 +111,7 @@ impl Journal {
         self.progress.count(Count::BytesWritten, space);
         self.progress.head.store(writer.head, Release);
         self.progress.written.store(end, Release);
+        self.notify_if_half_full(writer.head, space, writer.capacity);
         Ok(())
     }
 
