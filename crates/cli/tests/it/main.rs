@@ -5,6 +5,7 @@
 mod check;
 mod common;
 mod dump;
+mod journal;
 mod salvage;
 mod server;
 mod transfer;

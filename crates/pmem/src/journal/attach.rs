@@ -36,6 +36,14 @@ pub struct JournalRecovery {
     pub batches: u64,
     /// Bytes of their lines.
     pub bytes: u64,
+    /// Sequence number of the first of them.
+    pub first: u64,
+    /// Position in the ring where the first of them begins,
+    pub tail: u64,
+    /// ... and where the last one ends.
+    pub head: u64,
+    /// Bytes of the ring.
+    pub capacity: u64,
 }
 
 /// Stores lines into the working memory; false if it has none there.
@@ -98,16 +106,10 @@ impl Journal {
         let missing = || JournalError::Missing { path: self.place.path() };
         let file = self.place.open()?.ok_or_else(missing)?;
         let mut superblock = found(&*file)?.ok_or(JournalError::Superblock)?;
-        check_owner(&superblock, id)?;
-        if superblock.id.journal != id.journal {
-            let (expected, found) = (id.journal, superblock.id.journal);
-            return Err(JournalError::OtherIncarnation { expected, found });
-        }
-        let needed = RING_AT + superblock.capacity;
-        if file.size()? < needed {
-            return Err(JournalError::Cut { expected: needed, found: file.size()? });
-        }
-        let (recovery, end) = replay(&*file, &superblock, store)?;
+        check_id(&superblock, id)?;
+        check_length(&*file, &superblock)?;
+        let mut recovery = JournalRecovery::default();
+        let end = replay(&*file, &superblock, store, &mut recovery)?;
         if FaultPoint::RewriteUnsynced.is_enabled() {
             rewrite(&*file, &superblock, end)?;
         }
@@ -149,7 +151,7 @@ impl Journal {
 }
 
 /// Reads the superblock of a file; none if it was never written.
-fn found(file: &dyn Storage) -> Result<Option<Superblock>, JournalError> {
+pub(super) fn found(file: &dyn Storage) -> Result<Option<Superblock>, JournalError> {
     if file.size()? == 0 {
         return Ok(None);
     }
@@ -167,6 +169,25 @@ fn found(file: &dyn Storage) -> Result<Option<Superblock>, JournalError> {
     }
 }
 
+/// Refuses a journal that is not the one that a pool names.
+pub(super) fn check_id(superblock: &Superblock, id: JournalId) -> Result<(), JournalError> {
+    check_owner(superblock, id)?;
+    if superblock.id.journal != id.journal {
+        let (expected, found) = (id.journal, superblock.id.journal);
+        return Err(JournalError::OtherIncarnation { expected, found });
+    }
+    Ok(())
+}
+
+/// Refuses a journal that is shorter than its ring.
+pub(super) fn check_length(
+    file: &dyn Storage,
+    superblock: &Superblock,
+) -> Result<(), JournalError> {
+    let (expected, found) = (RING_AT + superblock.capacity, file.size()?);
+    if found < expected { Err(JournalError::Cut { expected, found }) } else { Ok(()) }
+}
+
 fn check_owner(superblock: &Superblock, id: JournalId) -> Result<(), JournalError> {
     let hex = |pool: [u8; 16]| pool.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     match superblock.id.pool == id.pool {
@@ -179,16 +200,13 @@ fn check_owner(superblock: &Superblock, id: JournalId) -> Result<(), JournalErro
 
 /// Returns the superblock of a journal that was used before, if it holds nothing: after its last
 /// batch.
-fn emptied(
+pub(super) fn emptied(
     file: &dyn Storage,
     superblock: Superblock,
     id: JournalId,
 ) -> Result<Superblock, JournalError> {
     check_owner(&superblock, id)?;
-    let needed = RING_AT + superblock.capacity;
-    if file.size()? < needed {
-        return Err(JournalError::Cut { expected: needed, found: file.size()? });
-    }
+    check_length(file, &superblock)?;
     let mut scan = Scan::new(Ring { file, capacity: superblock.capacity }, &superblock);
     if scan.next()?.is_some() {
         let found = superblock.id.journal;
@@ -221,15 +239,16 @@ fn blank(file: &dyn Storage, id: JournalId, capacity: u64) -> Result<Superblock,
     })
 }
 
-/// Stores the lines of all batches that count.
-fn replay(
+/// Stores the lines of all batches that count, and says in `recovery` how far it came.
+pub(super) fn replay(
     file: &dyn Storage,
     superblock: &Superblock,
     store: StoreLines<'_>,
-) -> Result<(JournalRecovery, ScanEnd), JournalError> {
-    let ring = Ring { file, capacity: superblock.capacity };
-    let mut scan = Scan::new(ring, superblock);
-    let mut recovery = JournalRecovery::default();
+    recovery: &mut JournalRecovery,
+) -> Result<ScanEnd, JournalError> {
+    let Superblock { tail, tail_sequence: first, capacity, .. } = *superblock;
+    *recovery = JournalRecovery { first, tail, head: tail, capacity, ..Default::default() };
+    let mut scan = Scan::new(Ring { file, capacity }, superblock);
     loop {
         let ScanEnd { sequence, .. } = scan.end();
         let Some((_, bytes)) = scan.next()? else { break };
@@ -240,9 +259,10 @@ fn replay(
             recovery.bytes += bytes.len() as u64;
         }
         recovery.batches += 1;
+        recovery.head = scan.end().position;
     }
     scan.refuse_damage()?;
-    Ok((recovery, scan.end()))
+    Ok(scan.end())
 }
 
 /// Writes batches again that no later one names as synced. They may be in the page cache alone: a
