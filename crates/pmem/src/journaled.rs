@@ -11,13 +11,14 @@
 use crate::error::GrowError;
 use crate::guess;
 use crate::journal::{
-    self, AllocateError, Journal, JournalCounts, JournalError, JournalId, JournalRecovery,
-    LineRange,
+    self, AllocateError, Journal, JournalCounts, JournalError, JournalId, JournalReading,
+    JournalRecovery, LineRange,
 };
 use crate::lines::LINE;
 use crate::mapping::PAGE;
 use crate::region::Region;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// When a write is acknowledged.
@@ -128,6 +129,21 @@ impl Region {
             Ok(())
         })?;
         Ok(recovery)
+    }
+
+    /// Stores what the journal that a file names holds into a private copy of the file, up to its
+    /// end, or to the first damage. Nothing is changed but this memory. Nobody else uses the region
+    /// meanwhile.
+    pub fn read_journal(&self, id: JournalId) -> Result<JournalReading, JournalError> {
+        let path = self.journal_to_read.as_deref().filter(|_| self.is_private());
+        let missing = || JournalError::Missing { path: PathBuf::new() };
+        journal::read(path.ok_or_else(missing)?, id, &|range, bytes| self.store_lines(range, bytes))
+    }
+
+    /// Refuses a private copy of a file that names no journal, though its journal holds writes.
+    pub fn refuse_unnamed_journal(&self, id: JournalId) -> Result<(), JournalError> {
+        let path = self.journal_to_read.as_deref();
+        path.map_or(Ok(()), |path| journal::refuse_unnamed(path, id))
     }
 
     /// Applies everything and ends the use of the journal: fences go to the file again.

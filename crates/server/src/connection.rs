@@ -17,6 +17,8 @@
 //!   none starves another;
 //! - `input[..filled]` are the bytes received and not yet released by the parser.
 
+mod dump;
+
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -140,6 +142,11 @@ impl Connection {
                         if !self.walk().await {
                             return;
                         }
+                    }
+                    Step::SendDump => {
+                        dump::send(&mut self).await;
+                        closing = true;
+                        break;
                     }
                     Step::Close => {
                         closing = true;

@@ -2,9 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+mod backup;
 mod check;
 mod common;
 mod dump;
+mod journal;
 mod salvage;
 mod server;
 mod transfer;
