@@ -102,8 +102,8 @@ fn takes_a_device(bed: &Bed) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where `MAP_SYNC` is refused the server takes the append-only file, or nothing if it was told to
-/// take the pool.
+/// Where `MAP_SYNC` is refused the server gives the pool a journal, or serves nothing if it was
+/// told to do without.
 fn claims_nothing(bed: &Bed, memory: Memory, device: &str, options: &str) -> Result<(), Failure> {
     let name = format!("ext4 on {memory:?}");
     let hardware = Hardware { memory, ..USUAL };
@@ -113,14 +113,16 @@ fn claims_nothing(bed: &Bed, memory: Memory, device: &str, options: &str) -> Res
     let (status, said) =
         machine.shell("perdura-server --dir /pm --backend pmem --domain auto 2>&1 </dev/null")?;
     check(&name, status != 0, "the pool was taken")?;
-    for choice in ["refuses MAP_SYNC", "domain msync", "domain process", "AOF backend"] {
+    for choice in
+        ["refuses MAP_SYNC", "the journal", "domain msync", "domain process", "AOF backend"]
+    {
         check(&name, said.contains(choice), &said)?;
     }
     let mut client = machine.serve("--dir /pm --backend auto --appendfsync always")?;
     let log = machine.log()?;
-    check(&name, log.contains("backend=aof"), &log)?;
+    check(&name, log.contains("backend=journal"), &log)?;
     check(&name, log.contains("is not persistent memory (no MAP_SYNC)"), &log)?;
     client.check("SET greeting hello", "OK");
-    println!("  {name}: aof; the pool is refused by name");
+    println!("  {name}: journal; a pool without is refused by name");
     Ok(())
 }

@@ -16,8 +16,9 @@ pub enum MapError {
     /// A domain that needs `MAP_SYNC` was asked for, and the kernel refuses it.
     #[error(
         "{}: domain {requested} needs persistent memory, and the kernel refuses MAP_SYNC here ({reason}); \
-         choose domain msync (survives power loss, a system call per commit), domain process (survives a \
-         process crash only), or the AOF backend; or emulate persistent memory, for tests",
+         choose the journal (survives power loss), domain msync (the same, a system call per commit), \
+         domain process (survives a process crash only), or the AOF backend; or emulate persistent \
+         memory, for tests",
         path.display()
     )]
     NoMapSync {

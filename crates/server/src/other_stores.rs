@@ -129,7 +129,9 @@ pub(crate) fn held_by_log(pool: &Path, values: &Values, now: u64) -> Option<Stri
 /// Returns true if the dump is a copy that was saved of what is served, and that is there.
 fn is_copy(served: Served, dump: &Path, log: &aof::Options) -> bool {
     match served {
-        Served::Pool { is_blank } => !is_blank && saved_of(dump).is_some_and(|of| of != b"aof"),
+        Served::Pool { is_blank } => {
+            !is_blank && saved_of(dump).is_some_and(|of| of == b"pmem" || of == b"journal")
+        }
         Served::Log => log_holds(log).is_some() && saved_of(dump).is_some_and(|of| of == b"aof"),
         // It is what is loaded.
         Served::Memory => true,

@@ -1,9 +1,9 @@
 //! WAITAOF: whether what this client wrote is durable here, and on how many replicas.
 //!
-//! Here it is made durable at once, if it is not: by a sync of the log right on the client's
-//! thread, as with `appendfsync always`, and not by waiting for the next one. With a pool there is
-//! nothing to do: no reply leaves before its write is durable. There are no replicas, so whoever
-//! wants one waits until the time is over.
+//! Here it is made durable at once, if it is not: by a sync of the log, or of the pool's journal,
+//! right on the client's thread, as with `appendfsync always`, and not by waiting for the next one.
+//! With a pool that has no journal there is nothing to do: no reply leaves before its write is
+//! durable. There are no replicas, so whoever wants one waits until the time is over.
 
 use keyspace::{Key, Txn, Type};
 use resp::Writer;

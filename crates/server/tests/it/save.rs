@@ -407,7 +407,8 @@ fn how_keys_were_used_is_saved_under_a_policy_that_asks_for_it() {
 
 #[test]
 fn a_copy_does_not_keep_the_store_that_it_was_saved_of_from_being_served() {
-    for launch in [Launch::perdura_aof("always"), Launch::perdura_pmem()] {
+    let journal = Launch::perdura_journal("everysec");
+    for launch in [Launch::perdura_aof("always"), Launch::perdura_pmem(), journal] {
         let mut server = launch.clone().start();
         let mut client = server.client();
         client.check("SET k v", "OK");
@@ -430,7 +431,8 @@ fn a_copy_does_not_keep_the_store_that_it_was_saved_of_from_being_served() {
 
 #[test]
 fn debug_reload_saves_first() {
-    for launch in [Launch::perdura_aof("always"), Launch::perdura_pmem()] {
+    let journal = Launch::perdura_journal("everysec");
+    for launch in [Launch::perdura_aof("always"), Launch::perdura_pmem(), journal] {
         let server = with_debug(launch).start();
         let mut client = server.client();
         populate(&mut client);

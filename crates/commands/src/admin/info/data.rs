@@ -129,7 +129,9 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
 }
 
 fn journal(page: &mut Page<'_, '_>, journal: &JournalFacts) {
-    let per_byte = |bytes: u64| format!("{:.2}", bytes as f64 / journal.fenced.max(1) as f64);
+    let per_byte = |bytes: u64, of: u64| format!("{:.2}", bytes as f64 / of.max(1) as f64);
+    // What the start found is applied too.
+    let to_apply = journal.fenced + journal.recovered_bytes;
     page.line("journal_status", if journal.failure.is_empty() { "ok" } else { "err" });
     page.line("journal_failure", &journal.failure);
     page.line("journal_size", journal.size);
@@ -138,8 +140,8 @@ fn journal(page: &mut Page<'_, '_>, journal: &JournalFacts) {
     page.line("journal_fenced_bytes", journal.fenced);
     page.line("journal_written_bytes", journal.written);
     page.line("journal_applied_bytes", journal.applied);
-    page.line("journal_written_per_fenced", per_byte(journal.written));
-    page.line("journal_applied_per_fenced", per_byte(journal.applied));
+    page.line("journal_written_per_fenced", per_byte(journal.written, journal.fenced));
+    page.line("journal_applied_per_fenced", per_byte(journal.applied, to_apply));
     page.line("journal_batches", journal.batches);
     page.line("journal_syncs", journal.syncs);
     page.line("journal_sync_usec", journal.sync_us);
