@@ -42,7 +42,17 @@ const LAYERS: &[(&str, &[&str])] = &[
             "perdura-commands",
         ],
     ),
-    ("perdura-cli", &["perdura-pmem", "perdura-heap", "perdura-keyspace", "perdura-rdb"]),
+    (
+        "perdura-cli",
+        &[
+            "perdura-pmem",
+            "perdura-heap",
+            "perdura-keyspace",
+            "perdura-aof",
+            "perdura-rdb",
+            "perdura-commands",
+        ],
+    ),
     // Servers are programs to it, started and talked to. The medium itself is measured with what
     // the heap is made of.
     ("perdura-bench", &["perdura-pmem", "perdura-heap"]),

@@ -126,6 +126,17 @@ impl Options {
         Ok(lengths.sum::<Result<u64, LoadError>>()? + old.unwrap_or(0))
     }
 
+    /// Returns the files that are to be loaded: where there is no manifest, and none is to be
+    /// written, the single file that is an old log.
+    fn files(&self, manifest: &Manifest) -> VecDeque<(Kind, Listed)> {
+        let old = self.path(&self.filename);
+        let is_there = || self.storage.len(&old).is_ok_and(|len| len.is_some());
+        if self.is_read_only && manifest.is_empty() && is_there() {
+            return [(Kind::Base, Listed { file: self.filename.clone(), seq: 1 })].into();
+        }
+        manifest.to_load().into()
+    }
+
     fn length(&self, listed: &Listed) -> Result<u64, LoadError> {
         let file = listed.file.clone();
         match self.storage.len(&self.path(&file)) {
@@ -141,8 +152,10 @@ impl Loader {
     /// at all: then it is an empty one.
     pub fn open(options: Options) -> Result<Loader, LoadError> {
         let mut manifest = options.read_manifest()?;
-        options.upgrade(&mut manifest)?;
-        let files: VecDeque<_> = manifest.to_load().into();
+        if !options.is_read_only {
+            options.upgrade(&mut manifest)?;
+        }
+        let files = options.files(&manifest);
         let finished = files.is_empty();
         let mut loader = Loader {
             options,
@@ -252,6 +265,9 @@ impl Loader {
         }
         let keep = reading.multi.unwrap_or(reading.offset);
         self.loaded.cut_off = reading.offset + rest - keep;
+        if self.options.is_read_only {
+            return Ok(());
+        }
         tracing::warn!("!!! Warning: short read while loading the AOF file {file}!!!");
         tracing::warn!("!!! Truncating the AOF {file} at offset {keep} !!!");
         let path = self.options.path(&file);
@@ -276,7 +292,7 @@ impl Loader {
 
     /// Returns true if there is no log yet.
     pub fn is_new(&self) -> bool {
-        self.manifest.is_empty()
+        self.options.files(&self.manifest).is_empty()
     }
 
     /// Opens the log that was read to its end for appending.

@@ -46,6 +46,8 @@ pub struct Options {
     pub fsync: Fsync,
     /// Whether a log whose last command is cut short is loaded without it (`aof-load-truncated`).
     pub load_truncated: bool,
+    /// Whether it is only read: nothing is cut off, moved or deleted.
+    pub is_read_only: bool,
     /// The files.
     pub storage: Arc<dyn Storage>,
     /// The time, for the pace of rewrites that fail.
@@ -62,6 +64,7 @@ impl Options {
             filename: "appendonly.aof".to_owned(),
             fsync: Fsync::default(),
             load_truncated: true,
+            is_read_only: false,
             storage: Arc::new(Disk),
             now: Arc::new(move || start.elapsed()),
         }

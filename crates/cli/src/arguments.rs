@@ -21,12 +21,87 @@ pub enum Command {
     Check(Check),
     /// Copy what is sound in a damaged pool into a new one, and name what is not
     Salvage(SalvageArguments),
+    /// Make a verified copy of a running server's data, or of a pool, in one file
+    Backup(Backup),
+    /// Make a pool of a backup, and verify it
+    Restore(Restore),
     /// Read a dump of Redis or Valkey (dump.rdb), verify it, and say what is in it
     Rdb(Dump),
-    /// Bring the keys of a dump, or of a running Redis or Valkey, into a running server
+    /// Bring the keys of a dump, a log, a pool or a running server into a server or a new pool
     Import(Import),
-    /// Write the keys of a dump, or of a running server, as commands or as JSON
+    /// Write the keys of a dump, a log, a pool or a running server as a dump, commands or JSON
     Export(Export),
+}
+
+/// Make a verified copy of a running server's data, or of a pool, in one file.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Make a copy of all data in one file: keys of every type with their expiry times, \
+in all databases, and function libraries.\n\nA running server is asked for a dump of one moment \
+(SYNC) and serves its clients meanwhile; what they write then is not in it. Redis and Valkey send \
+one too, if the user may use SYNC. A copy of the file of a running server's pool is no backup: it \
+has pages of different moments.\n\nA pool that no server has open is read as it is, whether it \
+was closed or its server was killed, and so is an append-only file. Neither is changed.\n\nThe \
+file is made under another name, synced, and read once more as a whole before it gets its name. \
+Whatever fails, nothing incomplete has that name.",
+    after_help = "Exit status:\n  0  the backup is complete and verified\n  2  there is no backup; \
+the reason is named\n\nExamples:\n  perdura backup --from localhost:6379 --to monday.rdb\n  \
+perdura backup --from redis://:password@localhost:6379 --to /mnt/backup/monday.rdb\n  perdura backup \
+--from /mnt/pmem0/perdura.pool --to copy.pool --as pool\n  perdura restore monday.rdb --to \
+/mnt/pmem0/perdura.pool"
+)]
+pub struct Backup {
+    /// A running server (host:port or redis://user:password@host:port), a pool, an append-only
+    /// file or its directory
+    #[arg(long, value_name = "SOURCE")]
+    pub from: String,
+    /// The file to make, which must not be there
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+    /// What it is: a dump that Redis reads too, or a pool that a server can open at once
+    #[arg(long = "as", value_enum, default_value_t = Form::Rdb)]
+    pub form: Form,
+    /// Write the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// What a backup is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// A dump (dump.rdb)
+    Rdb,
+    /// A pool
+    Pool,
+}
+
+/// Make a pool of a backup, and verify it.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Make a pool of a backup: of a dump (dump.rdb, also Redis's or Valkey's), of a \
+pool, or of an append-only file. Keys that have expired are left out.\n\nThe pool is made under \
+another name, closed, synced and checked as a whole before it gets its name: as with `perdura \
+check`, and the number of its keys is that of the backup. A server opens it with any --domain. A \
+server that runs is no pool: with its address, the keys go there as with `perdura import`.",
+    after_help = "Exit status:\n  0  the pool is complete and verified\n  1  the server kept keys \
+that it had already\n  2  nothing was made: the reason is named\n\nExamples:\n  perdura restore \
+monday.rdb --to /mnt/pmem0/perdura.pool\n  perdura restore monday.rdb --to localhost:6379"
+)]
+pub struct Restore {
+    /// The backup
+    pub from: String,
+    /// The pool's file, which must not be there, or the address of a running server
+    #[arg(long, value_name = "POOL")]
+    pub to: String,
+    /// Write the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// Read a dump of Redis or Valkey (dump.rdb), verify it, and say what is in it.
@@ -127,28 +202,32 @@ pub struct SalvageArguments {
     pub quiet: bool,
 }
 
-/// Bring the keys of a dump, or of a running Redis or Valkey, into a running server.
+/// Bring the keys of a dump, a log, a pool or a running server into a server or a new pool.
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Bring every key of a dump (dump.rdb), or of a running Redis, Valkey or Perdura, \
-with its expiry time and in the same database, and every function library, into a running \
-server.\n\nThe server that takes them may be any that knows RESTORE. A key that it has already \
-is left alone, unless --replace is given. A dump of a newer version than the server knows is \
-refused by it: Perdura takes those of Redis up to 8, and of Valkey up to 9.\n\nA running server \
-goes on meanwhile: a key that is written while it is copied has some value of that time, and one \
-that is created may be missing. Stop its writers first if that matters. Values pass through \
-memory one batch at a time.",
+    long_about = "Bring every key of a dump (dump.rdb), of an append-only file, of a pool, or of a \
+running Redis, Valkey or Perdura, with its expiry time and in the same database, and every function \
+library, into a running server, or into a new pool.\n\nThe server that takes them may be any that \
+knows RESTORE. A key that it has already is left alone, unless --replace is given. A dump of a newer \
+version than the server knows is refused by it: Perdura takes those of Redis up to 8, and of Valkey \
+up to 9.\n\nA running server goes on meanwhile: a key that is written while it is copied has some \
+value of that time, and one that is created may be missing. Stop its writers first if that matters, \
+or import a backup of it. Values pass through memory one batch at a time; a log is replayed in \
+memory first, unless it goes into a new pool. Logs and pools are not changed.",
     after_help = "Exit status:\n  0  every key was imported\n  1  some were left alone, since the \
-server had them already\n  2  it failed on the way; what was imported stays, and it can be run \
+server had them already\n  2  it failed on the way; what a server has taken stays, and it can be run \
 again with --replace\n\nExamples:\n  perdura import /var/lib/redis/dump.rdb --to \
-localhost:6379\n  perdura import redis://old-host:6379 --to redis://:password@localhost:6379\n  \
+localhost:6379\n  perdura import /var/lib/redis/appendonlydir --to /mnt/pmem0/perdura.pool\n  \
+perdura import redis://old-host:6379 --to redis://:password@localhost:6379\n  \
 perdura import redis://old-host:6379/3 --to redis://localhost:6379/0 --replace"
 )]
 pub struct Import {
-    /// A dump's file, or a server: redis://user:password@host:port/database, all but host optional
+    /// A dump, an append-only file or its directory, a pool, or a server:
+    /// redis://user:password@host:port/database, all but host optional
     pub from: String,
-    /// The server that takes the keys; with a database in its address, all keys go there
-    #[arg(long, value_name = "ADDRESS")]
+    /// The server that takes the keys (with a database in its address, all keys go there), or the
+    /// file of a pool to make, which must not be there
+    #[arg(long, value_name = "TARGET")]
     pub to: String,
     /// Overwrite keys and function libraries that the server has already
     #[arg(long)]
@@ -161,25 +240,27 @@ pub struct Import {
     pub quiet: bool,
 }
 
-/// Write the keys of a dump, or of a running server, as commands or as JSON.
+/// Write the keys of a dump, a log, a pool or a running server as a dump, commands or JSON.
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Write every key of a dump (dump.rdb), or of a running Redis, Valkey or Perdura, \
-as text: for other programs, for people, for a backup that needs no server to be read.\n\n\
-resp: the commands that make the same keys, as redis-cli --pipe sends them.\njson: an object on a \
-line for each key: db, key, type, expires (unix ms, or null), value. A list or a set is an array; \
-a sorted set has [member, score] pairs, a hash [field, value] pairs, with the field's own expiry \
-time as a third item where it has one; a stream has entries and groups. Text that is not UTF-8 is \
-{\"base64\": \"...\"}.\n\nTo write a dump.rdb, use BGSAVE.",
+    long_about = "Write every key of a dump (dump.rdb), of an append-only file, of a pool, or of a \
+running Redis, Valkey or Perdura: for other programs, for people, for another server.\n\nrdb: a \
+dump that Redis 7.0 loads, of one moment, as `perdura backup` makes it.\nresp: the commands that \
+make the same keys, as redis-cli --pipe sends them.\njson: an object on a line for each key: db, \
+key, type, expires (unix ms, or null), value. A list or a set is an array; a sorted set has \
+[member, score] pairs, a hash [field, value] pairs, with the field's own expiry time as a third item \
+where it has one; a stream has entries and groups. Text that is not UTF-8 is {\"base64\": \
+\"...\"}.",
     after_help = "Exit status:\n  0  every key was written\n  2  it failed; with --out there is \
-no file then\n\nExamples:\n  perdura export redis://localhost:6379 > keys.json\n  perdura \
-export dump.rdb --format resp | redis-cli --pipe\n  perdura export dump.rdb | jq -r \
-'select(.type == \"hash\") | .key'"
+no file then\n\nExamples:\n  perdura export localhost:6379 > keys.json\n  perdura export \
+localhost:6379 --format rdb --out dump.rdb\n  perdura export dump.rdb --format resp | redis-cli \
+--pipe\n  perdura export dump.rdb | jq -r 'select(.type == \"hash\") | .key'"
 )]
 pub struct Export {
-    /// A dump's file, or a server: redis://user:password@host:port/database, all but host optional
+    /// A dump, an append-only file or its directory, a pool, or a server:
+    /// redis://user:password@host:port/database, all but host optional
     pub from: String,
-    /// The form of the text
+    /// The form
     #[arg(long, value_enum, default_value_t = Format::Json)]
     pub format: Format,
     /// A file to write to, which must not be there [default: standard output]
@@ -193,6 +274,8 @@ pub struct Export {
 /// How keys are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
+    /// A dump, as Redis 7.0 writes it
+    Rdb,
     /// An object on a line for each key
     Json,
     /// The commands that make the keys, as clients send them

@@ -6,9 +6,12 @@
 //!
 //! `perdura salvage` copies what is sound in a pool that cannot be opened into a new one.
 //!
+//! `perdura backup` makes a verified copy of the data of a running server, or of a pool, in one
+//! file; `perdura restore` makes a pool of it.
+//!
 //! `perdura rdb` reads a dump of Redis or Valkey and says what is in it. `perdura import` sends the
-//! keys of a dump, or of a running server, to a running server; `perdura export` writes them as
-//! text.
+//! keys of a dump, a pool, a log or a running server to a running server, or makes a pool of them;
+//! `perdura export` writes them as a dump or as text.
 //!
 //! This crate must not know the server: it talks to one as any client does.
 #![forbid(unsafe_code)]
@@ -17,6 +20,7 @@ mod arguments;
 mod check;
 mod dump;
 mod json;
+mod new_file;
 mod pool;
 mod progress;
 mod report;
@@ -25,7 +29,10 @@ mod transfer;
 
 use std::process::ExitCode;
 
-pub use arguments::{Arguments, Check, Command, Dump, Export, Format, Import, SalvageArguments};
+pub use arguments::{
+    Arguments, Backup, Check, Command, Dump, Export, Form, Format, Import, Restore,
+    SalvageArguments,
+};
 
 /// How a run ends, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +63,8 @@ pub fn run(arguments: &Arguments) -> Verdict {
     match &arguments.command {
         Command::Check(options) => check::run(options),
         Command::Salvage(options) => salvage::run(options),
+        Command::Backup(options) => transfer::backup(options),
+        Command::Restore(options) => transfer::restore(options),
         Command::Rdb(options) => dump::run(options),
         Command::Import(options) => transfer::import(options),
         Command::Export(options) => transfer::export(options),

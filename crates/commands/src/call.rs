@@ -58,6 +58,8 @@ pub enum Next {
     /// The command is not done: give others their turn, then call [`Engine::go_on`] until that
     /// gives the reply.
     Walk,
+    /// Send a dump of the data ([`crate::admin::Host::send_dump`]), then close.
+    SendDump,
     /// The session is blocked: wait until [`Engine::unblocked`] or [`Engine::time_out`] gives the
     /// reply.
     Block,

@@ -4,13 +4,33 @@
 //! the outside goes through this trait; without a host (in the embedded library) they answer what
 //! the engine itself knows.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::save_options::{SaveError, SaveOptions};
 
 /// Writes a dump of data that the caller has locked.
 pub type SaveLocked<'s> = dyn FnMut(&mut dyn Write, &SaveOptions<'_>) -> Result<(), SaveError> + 's;
+
+/// A connection to another server.
+pub trait Wire: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Wire for T {}
+
+/// What became of a piece of a dump that was to be passed on.
+#[derive(Debug)]
+pub enum Passed {
+    /// It is on its way.
+    Yes,
+    /// The receiver has enough for the moment: here it is back, to be tried again.
+    Later(Vec<u8>),
+    /// Nobody takes it any more.
+    Gone,
+}
+
+/// Passes a piece of a dump on to whoever sends it; never waits.
+pub type PassDump = Box<dyn FnMut(Vec<u8>) -> Passed + Send>;
 
 /// The server, as commands see it.
 pub trait Host: Send + Sync {
@@ -49,6 +69,17 @@ pub trait Host: Send + Sync {
     /// the reply's words.
     fn save_in_background(&self, schedule: bool) -> Result<String, Failure>;
 
+    /// Connects to another server; nothing is waited for longer than `timeout`, each time.
+    fn dial(&self, _host: &str, _port: u16, _timeout: Duration) -> io::Result<Box<dyn Wire>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Starts to pass on a dump of the data, as it is at some moment from now on: `$EOF:` and a
+    /// mark of 40 bytes, the dump, the mark again. Where it fails, the mark does not come.
+    fn send_dump(&self, _pass: PassDump) -> Result<(), Failure> {
+        Err("ERR there is no server that sends dumps".into())
+    }
+
     /// Does what can fail before the server ends: a last dump, where one is wanted (`save` or
     /// `nosave`, or else where there are save points). With `force` no failure counts.
     fn prepare_shutdown(&self, save: bool, nosave: bool, force: bool) -> Result<(), Failure>;
@@ -67,7 +98,7 @@ pub trait Host: Send + Sync {
     fn log(&self, line: &str);
 
     /// Makes the calling thread wait (DEBUG SLEEP).
-    fn sleep(&self, time: std::time::Duration);
+    fn sleep(&self, time: Duration);
 }
 
 /// What the server knows about itself.
@@ -140,7 +171,7 @@ pub struct Facts {
 /// How data persists, and how that went.
 #[derive(Clone, Debug, Default)]
 pub struct Persistence {
-    /// `pmem`, `aof` or `volatile`.
+    /// `pmem`, `journal`, `aof` or `volatile`.
     pub backend: String,
     /// The persistence domain of the pool; `none` where there is no pool.
     pub domain: String,
@@ -176,8 +207,43 @@ pub struct Persistence {
     pub rdb: RdbFacts,
     /// The append-only file, if there is one.
     pub aof: Option<AofFacts>,
+    /// The journal of the pool, if it has one.
+    pub journal: Option<JournalFacts>,
     /// What is being loaded, while it is.
     pub loading: Option<LoadingFacts>,
+}
+
+/// The journal of a pool on an ordinary disk.
+#[derive(Clone, Debug, Default)]
+pub struct JournalFacts {
+    /// Why it failed; empty if it did not.
+    pub failure: String,
+    /// Bytes of its ring.
+    pub size: u64,
+    /// Bytes of that which are not applied to the pool yet.
+    pub used: u64,
+    /// Bytes of fenced lines that are not synced yet,
+    pub unsynced: u64,
+    /// ... and of all since the start.
+    pub fenced: u64,
+    /// Bytes written to the journal since the start,
+    pub written: u64,
+    /// ... and to the pool's file.
+    pub applied: u64,
+    /// Batches written.
+    pub batches: u64,
+    /// Syncs of batches, and how long one took on average, in microseconds.
+    pub syncs: u64,
+    /// See `syncs`.
+    pub sync_us: u64,
+    /// How often a writer waited since the ring was full.
+    pub full_waits: u64,
+    /// Batches that the start read.
+    pub recovered_batches: u64,
+    /// Bytes of their lines.
+    pub recovered_bytes: u64,
+    /// Microseconds that this took.
+    pub recovery_us: u64,
 }
 
 /// What is read at the start.

@@ -43,6 +43,15 @@ pub(crate) struct Queue {
     pub(crate) bytes: usize,
 }
 
+/// What a client has said of the dump that SYNC is to send (REPLCONF).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DumpRequest {
+    /// It wants the dump only.
+    pub(crate) is_only: bool,
+    /// It knows the mark at the end.
+    pub(crate) knows_mark: bool,
+}
+
 /// One connection.
 pub struct Session {
     /// What others see of it.
@@ -96,6 +105,7 @@ pub struct Session {
     pub(crate) running_script: Option<Arc<RunningScript>>,
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Option<Arc<Waiter>>,
+    pub(crate) dump_request: DumpRequest,
 }
 
 const _: () = assert!(size_of::<Session>().abs_diff(SESSION_BYTES) <= 128);
@@ -129,6 +139,7 @@ impl Session {
             late_reply: None,
             running_script: None,
             waiter: None,
+            dump_request: DumpRequest::default(),
         }
     }
 

@@ -46,7 +46,7 @@ pub use error::{CommitError, CreateError, Full, OpenError, PoolError};
 pub use fault_points::FaultPoint;
 #[cfg(feature = "sim")]
 pub use fault_points::disable_fault_point;
-pub use layout::header::VERSION as FORMAT;
+pub use layout::header::{VERSION as FORMAT, begins_pool};
 pub use layout::{Geometry, MAX_BLOCK, ROOTS};
 pub use media_errors::losses::Stop;
 pub use pmem::Lost;

@@ -32,6 +32,8 @@ pub(crate) enum Step {
     Blocked,
     /// The last command takes more steps: go on when it has its reply.
     Walking,
+    /// Send a dump after the replies, and close.
+    SendDump,
     /// Send the replies and close.
     Close,
     /// End the server.
@@ -144,6 +146,7 @@ fn execute(connection: &mut Connection) -> Step {
         Next::Block => (Step::Blocked, true),
         Next::Walk => (Step::Walking, true),
         Next::Paused => (Step::Paused, true),
+        Next::SendDump => (Step::SendDump, false),
         Next::Close => (Step::Close, false),
         Next::Shutdown { nosave, now, force, save } => {
             (Step::Shutdown(Request { save, nosave, now, force }), false)

@@ -1,13 +1,14 @@
 //! The server as administrative commands see it: configuration, counters, the append-only file.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use commands::Failure;
-use commands::admin::{Facts, Host, Persistence, SaveLocked};
+use commands::admin::{Facts, Host, PassDump, Persistence, SaveLocked, Wire};
 
 use crate::append_only::AppendOnly;
 use crate::config::{Refusal, Values, rewrite};
@@ -27,6 +28,8 @@ pub(crate) struct Server {
 
 /// A second dump at once.
 const SAVING: &str = "ERR Background save already in progress";
+/// One more dump over a connection.
+const SENDING: &str = "ERR as many dumps as are possible at once are being sent: try again later";
 /// What Redis answers where a dump could not be written: the log says more.
 const NOT_SAVED: &str = "ERR";
 /// A dump while the log is rewritten.
@@ -200,6 +203,26 @@ impl Host for Server {
         Ok("Background saving started".into())
     }
 
+    fn dial(&self, host: &str, port: u16, timeout: Duration) -> io::Result<Box<dyn Wire>> {
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for address in (host, port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, timeout) {
+                Ok(stream) => {
+                    stream.set_read_timeout(Some(timeout))?;
+                    stream.set_write_timeout(Some(timeout))?;
+                    stream.set_nodelay(true)?;
+                    return Ok(Box::new(stream));
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn send_dump(&self, pass: PassDump) -> Result<(), Failure> {
+        self.saver.send(pass).map_err(|_| SENDING.into())
+    }
+
     fn prepare_shutdown(&self, save: bool, nosave: bool, force: bool) -> Result<(), Failure> {
         self.save_before_end(Request { save, nosave, force, ..Request::default() })
     }
@@ -310,6 +333,7 @@ impl Server {
                 self.shared.limits.scrub_rate.load(Relaxed),
             ),
             rdb: self.saver.facts(),
+            journal: self.shared.journal.as_ref().map(|journal| journal.facts()),
             aof: self.append_only.get().map(|append_only| append_only.facts()),
             loading: self.shared.loading.facts(self.shared.engine.clock().unix_ms()),
         }

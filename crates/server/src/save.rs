@@ -5,6 +5,8 @@
 //! its own, one at a time; SAVE runs on the thread of its client, and others are served meanwhile.
 //! A snapshot is also what a rewrite of the append-only file reads, so one of the two waits.
 
+mod send;
+
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -40,6 +42,8 @@ pub(crate) struct Busy;
 struct State {
     began: Option<Instant>,
     thread: Option<JoinHandle<()>>,
+    /// Those that pass dumps on to clients.
+    senders: Vec<JoinHandle<()>>,
     /// BGSAVE SCHEDULE: to begin when nothing else is under way.
     scheduled: bool,
     failed: bool,
@@ -99,16 +103,22 @@ impl Saver {
     }
 
     fn begin(&self) -> Result<(), Busy> {
+        let mut state = self.begin_sending()?;
+        state.last_tried = state.began;
+        state.scheduled = false;
+        Ok(())
+    }
+
+    /// Begins a dump that is no save.
+    fn begin_sending(&self) -> Result<MutexGuard<'_, State>, Busy> {
         let mut state = self.state();
         if state.began.is_some() {
             return Err(Busy);
         }
         state.began = Some(Instant::now());
-        state.last_tried = state.began;
-        state.scheduled = false;
         state.total = Db::all().map(|db| self.shared.engine.keyspace().count(db).0).sum();
         self.keys.store(0, Relaxed);
-        Ok(())
+        Ok(state)
     }
 
     /// Writes a dump on this thread; false if that failed.
@@ -293,8 +303,11 @@ impl Saver {
     /// Gives up a save that is under way, and takes no other.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Relaxed);
-        let thread = self.state().thread.take();
-        if let Some(thread) = thread {
+        let mut state = self.state();
+        let mut threads = std::mem::take(&mut state.senders);
+        threads.extend(state.thread.take());
+        drop(state);
+        for thread in threads {
             let _ = thread.join();
         }
         // One that a client waits for.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{Client, Cmd, ConnectionLike, RedisError, Value};
 
 /// How long a server may take to accept a connection.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a server cannot be talked to.
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +118,7 @@ pub(crate) fn error_of(reply: &Value) -> Option<String> {
     }
 }
 
-fn without_password(address: &str) -> String {
+pub(super) fn without_password(address: &str) -> String {
     match (address.split_once("://"), address.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
         _ => address.to_owned(),

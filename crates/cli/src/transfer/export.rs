@@ -1,17 +1,18 @@
-//! `perdura export`: keys as text, for people and for other programs.
+//! `perdura export`: keys as text, for people and for other programs, or as a dump.
 //!
 //! *RESP*: the requests that make the same keys, as `redis-cli --pipe` sends them. *JSON*: one
-//! object on a line for each key. A file gets its name when it is complete and synced.
+//! object on a line for each key. A dump is what a backup is. A file gets its name when it is
+//! complete and synced.
 
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::commands::Commands;
-use super::{Key, Record, Source, TransferError, WriteError, json_lines, open, shown};
+use super::origin::Origin;
+use super::{Key, Record, Source, TransferError, WriteError, backup, json_lines, open, shown};
 use crate::Verdict;
-use crate::arguments::{Export, Format};
+use crate::arguments::{Export, Form, Format};
+use crate::new_file::NewFile;
 use crate::progress::Watched;
 
 /// Bytes that are written at once.
@@ -37,6 +38,9 @@ pub(crate) fn run(options: &Export) -> Verdict {
 }
 
 fn export(options: &Export) -> Result<u64, TransferError> {
+    if options.format == Format::Rdb {
+        return dump(options);
+    }
     let mut source = open(&options.from)?;
     match &options.out {
         None => {
@@ -46,12 +50,27 @@ fn export(options: &Export) -> Result<u64, TransferError> {
             Ok(keys)
         }
         Some(path) => {
-            let mut part = Part::create(path)?;
-            let keys = write(options, source.as_mut(), &mut part.out)?;
-            part.finish()?;
+            let file = NewFile::new(path)?;
+            let mut out = BufWriter::with_capacity(BUFFER, file.create()?);
+            let keys = write(options, source.as_mut(), &mut out)?;
+            out.flush()?;
+            file.publish()?;
             Ok(keys)
         }
     }
+}
+
+/// Writes a dump; one that is to be a file is read once more before it is one.
+fn dump(options: &Export) -> Result<u64, TransferError> {
+    let origin = Origin::of(&options.from)?;
+    let saved = match &options.out {
+        Some(path) => backup::make(&origin, path, Form::Rdb, options.quiet)?,
+        None => {
+            let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+            backup::write_dump(&origin, &mut out, options.quiet)?
+        }
+    };
+    Ok(saved.keys)
 }
 
 fn write(
@@ -71,7 +90,7 @@ fn write(
                 keys += 1;
                 let written = match options.format {
                     Format::Resp => commands.key(out, &key),
-                    Format::Json => json_lines::key(out, &key),
+                    _ => json_lines::key(out, &key),
                 };
                 written.map_err(|error| failure(&key, error))?;
             }
@@ -87,47 +106,5 @@ fn failure(key: &Key, error: WriteError) -> TransferError {
     match error {
         WriteError::Value(error) => TransferError::Value { database, key, error },
         WriteError::Output(error) => TransferError::Output(error),
-    }
-}
-
-/// A file that has its name only when it is complete.
-struct Part {
-    out: BufWriter<File>,
-    part: PathBuf,
-    path: PathBuf,
-    is_complete: bool,
-}
-
-impl Part {
-    fn create(path: &Path) -> Result<Part, TransferError> {
-        if path.exists() {
-            return Err(TransferError::Exists(path.into()));
-        }
-        let mut part = path.as_os_str().to_owned();
-        part.push(".part");
-        let part = PathBuf::from(part);
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&part);
-        let file = file.map_err(|error| TransferError::File { path: part.clone(), error })?;
-        let out = BufWriter::with_capacity(BUFFER, file);
-        Ok(Part { out, part, path: path.into(), is_complete: false })
-    }
-
-    fn finish(mut self) -> Result<(), TransferError> {
-        self.out.flush()?;
-        self.out.get_ref().sync_all()?;
-        fs::rename(&self.part, &self.path)?;
-        self.is_complete = true;
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
-        Ok(())
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        if !self.is_complete {
-            // It was ours; that it stays harms nobody.
-            let _ = fs::remove_file(&self.part);
-        }
     }
 }

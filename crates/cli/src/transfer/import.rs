@@ -1,15 +1,18 @@
-//! `perdura import`: keys into a running server, by RESTORE.
+//! `perdura import`: keys into a running server, by RESTORE; a pool that is to be made of them is
+//! the matter of [`backup`].
 //!
 //! Requests are sent in batches of bounded size. The server takes each key as a whole or not at
 //! all; what was taken before a failure stays, so that the same import can be run again.
 
+use std::path::Path;
 use std::time::Instant;
 
 use redis::Value;
 use serde_json::json;
 
 use super::connection::{Connection, error_of};
-use super::{Key, Record, TransferError, is_address, open, shown};
+use super::origin::address;
+use super::{Key, Record, TransferError, backup, open, shown};
 use crate::Verdict;
 use crate::arguments::Import;
 use crate::progress::Watched;
@@ -28,9 +31,13 @@ struct Imported {
 }
 
 pub(crate) fn run(options: &Import) -> Verdict {
+    let Some(to) = address(&options.to) else {
+        let Import { from, to, json, quiet, .. } = options;
+        return backup::into_pool("import", from, Path::new(to), *json, *quiet);
+    };
     let began = Instant::now();
     let mut done = Imported::default();
-    let result = import(options, &mut done);
+    let result = import(options, &to, &mut done);
     let seconds = began.elapsed().as_secs_f64();
     let Imported { keys, libraries, kept } = done;
     if options.json {
@@ -66,13 +73,9 @@ pub(crate) fn run(options: &Import) -> Verdict {
     }
 }
 
-fn import(options: &Import, done: &mut Imported) -> Result<(), TransferError> {
+fn import(options: &Import, to: &str, done: &mut Imported) -> Result<(), TransferError> {
     let mut source = open(&options.from)?;
-    let address = match is_address(&options.to) {
-        true => options.to.clone(),
-        false => format!("redis://{}", options.to),
-    };
-    let connection = Connection::open(&address)?;
+    let connection = Connection::open(to)?;
     let database = connection.database();
     let mut target = Target { connection, database, selected: None, sent: Vec::new(), options };
     let mut watched = Watched::new(source.progress().total, source.counts_bytes(), options.quiet);

@@ -1,26 +1,36 @@
-//! Moving keys: out of a dump or a running server, into a running server or a text.
+//! Moving keys: out of a dump, a pool, a log or a running server, into a running server, a pool, a
+//! dump or a text.
 //!
 //! A source returns one [`Record`] after the other, each key with its value in the form that DUMP
 //! answers and RESTORE takes, so that a value passes through without being taken apart. Memory is
 //! that of one batch of keys, and of the largest value. What is read from a file is verified on
 //! the way, a value of another server by whoever takes it apart.
 
+mod backup;
 mod commands;
 mod connection;
 mod export;
 mod import;
 mod json_lines;
+mod local;
+mod origin;
 mod rdb_file;
 mod running;
+mod sync;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub(crate) use backup::{restore, run as backup};
 pub(crate) use export::run as export;
 pub(crate) use import::run as import;
 
 use connection::{Connection, ConnectionError};
+use origin::Origin;
+
+use crate::new_file::NewFileError;
+use crate::pool::PoolError;
 
 /// What is moved.
 pub(crate) enum Record {
@@ -107,16 +117,23 @@ pub(crate) enum TransferError {
     /// The text cannot be written.
     #[error("writing failed: {0}")]
     Output(#[from] io::Error),
-    /// The file to be written is there already.
-    #[error("{} is there already: choose another name, or remove it", .0.display())]
-    Exists(PathBuf),
-    /// A directory, of a log or of something else.
-    #[error(
-        "{} is a directory: start a server on it (perdura-server --backend aof --dir ...) and give \
-         that server's address",
-        .0.display()
-    )]
-    Directory(PathBuf),
+    /// The new file cannot be made.
+    #[error(transparent)]
+    NewFile(#[from] NewFileError),
+    /// The pool cannot be opened.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// A directory or a file without a log.
+    #[error("{}: no append-only file is there, nor a manifest of one", .0.display())]
+    NoLog(PathBuf),
+    /// Data that cannot be read, or not be stored.
+    #[error("{}: {text}", path.display())]
+    Unsound {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        text: String,
+    },
 }
 
 /// Why a key was not written.
@@ -140,20 +157,15 @@ impl From<io::Error> for WriteError {
     }
 }
 
-/// Opens what a name on the command line means: an address with `://`, or a dump's file.
+/// Opens what a name on the command line means. A server's keys are asked for one by one: not
+/// every server sends a dump to whoever asks for it.
 fn open(name: &str) -> Result<Box<dyn Source>, TransferError> {
-    if is_address(name) {
-        return Ok(Box::new(running::RunningServer::new(Connection::open(name)?)?));
-    }
-    let path = Path::new(name);
-    if path.is_dir() {
-        return Err(TransferError::Directory(path.into()));
-    }
-    Ok(Box::new(rdb_file::RdbFile::open(path)?))
-}
-
-fn is_address(name: &str) -> bool {
-    name.contains("://")
+    Ok(match Origin::of(name)? {
+        Origin::Server(address) => {
+            Box::new(running::RunningServer::new(Connection::open(&address)?)?)
+        }
+        origin => Box::new(rdb_file::RdbFile::open(&origin)?),
+    })
 }
 
 /// Returns bytes as a person can read them on one line.

@@ -111,7 +111,7 @@ impl Source for RunningServer {
 }
 
 /// Returns the databases that have keys, in ascending order, and how many.
-fn keyspace(connection: &mut Connection) -> Result<Vec<(u64, u64)>, TransferError> {
+pub(super) fn keyspace(connection: &mut Connection) -> Result<Vec<(u64, u64)>, TransferError> {
     let reply = connection.call(&[b"INFO", b"keyspace"])?;
     let text = match &reply {
         Value::BulkString(text) => String::from_utf8_lossy(text).into_owned(),

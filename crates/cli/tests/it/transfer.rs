@@ -11,7 +11,7 @@ use testkit::{Client, Launch, Server};
 use crate::common::check;
 
 /// Makes a key of every type and encoding, in two databases, a function library among them.
-fn fill(client: &mut Client) {
+pub(crate) fn fill(client: &mut Client) {
     let long = "x".repeat(100);
     for line in [
         "SET text hello",
@@ -68,12 +68,12 @@ fn address(server: &Server) -> String {
     format!("redis://127.0.0.1:{}", server.port())
 }
 
-fn perdura(arguments: &[&str]) -> Output {
+pub(crate) fn perdura(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_perdura"));
     command.args(arguments).output().expect("the program runs")
 }
 
-fn digest(client: &mut Client) -> String {
+pub(crate) fn digest(client: &mut Client) -> String {
     format!("{:?}", client.run("DEBUG DIGEST"))
 }
 
@@ -158,7 +158,13 @@ fn json_has_a_line_for_each_key() {
     fs::write(&half, &whole[..whole.len() / 2]).expect("a shorter one");
     fs::remove_file(&out).expect("ours");
     check(&export(&half.display().to_string()), 2, &["half.rdb: the data is cut off at byte"]);
-    assert!(!out.exists() && !server.folder().join("keys.json.part").exists());
+    assert!(
+        !out.exists()
+            && fs::read_dir(server.folder()).expect("the folder").all(|entry| {
+                let name = entry.expect("an entry").file_name();
+                !name.to_string_lossy().contains(".part")
+            })
+    );
 }
 
 #[test]
@@ -189,8 +195,140 @@ fn what_cannot_be_done_is_said() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     check(&perdura(&["import", none, "--to", none]), 2, &["redis://127.0.0.1:1: "]);
     check(&perdura(&["export", &path("missing")]), 2, &["missing: No such file"]);
-    check(&perdura(&["export", &path("")]), 2, &["is a directory: start a server on it"]);
+    check(&perdura(&["export", &path("")]), 2, &["no append-only file is there"]);
     fs::write(path("text"), "no dump at all, whatever it is").expect("a file");
     check(&perdura(&["export", &path("text")]), 2, &["this is no RDB file"]);
     assert!(!Path::new(&path("text.part")).exists());
+}
+
+fn path_in(server: &Server, name: &str) -> String {
+    server.folder().join(name).display().to_string()
+}
+
+/// The files of a directory, with what is in them.
+fn content(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            all.extend(content(&path));
+        } else {
+            all.push((path.display().to_string(), fs::read(&path).expect("a file")));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// Logs of Redis and of Perdura, with a dump as base and with commands, not rewritten and
+/// rewritten, are brought into a server and into a pool; none of their files is changed.
+#[test]
+fn a_log_is_imported_into_a_server_and_into_a_pool() {
+    let redis = |preamble| {
+        let always = ["--appendonly", "yes", "--appendfsync", "always"];
+        Launch::redis().args(always).args(["--aof-use-rdb-preamble", preamble])
+    };
+    let ours = |preamble| {
+        let launch = Launch::perdura_aof("always").args(["--aof-use-rdb-preamble", preamble]);
+        launch.args(["--enable-debug-command", "local"])
+    };
+    for (launch, rewrites) in [
+        (redis("yes"), true),
+        (redis("no"), true),
+        (redis("yes"), false),
+        (ours("yes"), true),
+        (ours("no"), false),
+    ] {
+        let (mut server, mut client) = filled(launch);
+        if rewrites {
+            client.run("BGREWRITEAOF");
+            while client.info("persistence")["aof_rewrite_in_progress"] != "0" {}
+        }
+        client.check("SET after rewrite", "OK");
+        client.check("MULTI", "OK");
+        client.check("INCR number", "QUEUED");
+        client.check("DEL large", "QUEUED");
+        assert_eq!(client.run("EXEC").items().len(), 2);
+        let original = Launch::perdura_volatile().args(["--enable-debug-command", "local"]).start();
+        let done = perdura(&["import", &address(&server), "--to", &address(&original)]);
+        check(&done, 0, &["keys=17 libraries=1"]);
+        let expect = digest(&mut original.client());
+        server.kill();
+        let folder = server.folder().join("appendonlydir");
+        // A command that a crash cut short.
+        let last = content(&folder).into_iter().rfind(|(name, _)| name.contains(".incr."));
+        let (last, bytes) = last.expect("an increment");
+        fs::write(&last, [bytes.as_slice(), b"*3\r\n$3\r\nSET\r\n$1"].concat()).expect("the log");
+        let before = content(&folder);
+        let target = Launch::perdura_volatile().args(["--enable-debug-command", "local"]).start();
+        let from = folder.display().to_string();
+        let done = perdura(&["import", &from, "--to", &address(&target)]);
+        check(&done, 0, &["keys=17 libraries=1 kept=0"]);
+        assert_eq!(digest(&mut target.client()), expect);
+        // The server's directory.
+        let (from, pool) = (path_in(&server, ""), path_in(&server, "new.pool"));
+        let done = perdura(&["import", &from, "--to", &pool]);
+        check(&done, 0, &["keys=17 libraries=1", "the last 15 bytes of"]);
+        let dump = path_in(&server, "of-log.rdb");
+        let done = perdura(&["export", &from, "--format", "rdb", "--out", &dump]);
+        check(&done, 0, &["keys=17"]);
+        assert!(before == content(&folder), "the log was changed");
+        let (mut second, mut third) = (target.client(), original.client());
+        second.check("FLUSHALL", "OK");
+        second.check("FUNCTION FLUSH", "OK");
+        third.check("FLUSHALL", "OK");
+        third.check("FUNCTION FLUSH", "OK");
+        for (from, to, client) in [(&pool, &target, &mut second), (&dump, &original, &mut third)] {
+            let done = perdura(&["import", from, "--to", &address(to)]);
+            check(&done, 0, &["keys=17 libraries=1 kept=0"]);
+            assert_eq!(digest(client), expect);
+        }
+    }
+}
+
+#[test]
+fn an_old_log_is_imported_and_not_moved() {
+    let folder = testkit::Medium::Disk.scratch();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let text = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n";
+    fs::write(path("appendonly.aof"), text).expect("a log");
+    let done = perdura(&["import", &path("appendonly.aof"), "--to", &path("a.pool")]);
+    check(&done, 0, &["keys=1 libraries=0"]);
+    check(&perdura(&["import", &path(""), "--to", &path("b.pool")]), 0, &["keys=1 libraries=0"]);
+    assert_eq!(fs::read_to_string(path("appendonly.aof")).expect("the log"), text);
+    let unknown = "*1\r\n$4\r\nNONE\r\n";
+    fs::write(path("appendonly.aof"), unknown).expect("a log");
+    let done = perdura(&["import", &path(""), "--to", &path("c.pool")]);
+    check(&done, 2, &["Unknown command 'NONE'"]);
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3, "two pools and the log");
+}
+
+/// What Perdura exports is what redis-server 7.0 and its checker take.
+#[test]
+fn an_exported_dump_is_loaded_by_redis() {
+    let (mut server, mut client) = filled(Launch::perdura_pmem());
+    client.check("SELECT 0", "OK");
+    // Another way to the same data: key by key.
+    let original = Launch::redis().start();
+    let done = perdura(&["import", &address(&server), "--to", &address(&original)]);
+    check(&done, 0, &["keys=17 libraries=1"]);
+    let expect = digest(&mut original.client());
+    let (live, closed) = (path_in(&server, "live.rdb"), path_in(&server, "closed.rdb"));
+    let export = |from: &str, to: &str| perdura(&["export", from, "--format", "rdb", "--out", to]);
+    check(&export(&address(&server), &live), 0, &["exported: keys=17"]);
+    let piped = perdura(&["export", &address(&server), "--format", "rdb"]);
+    check(&Output { stdout: Vec::new(), ..piped.clone() }, 0, &["exported: keys=17"]);
+    assert!(server.terminate().success());
+    check(&export(&path_in(&server, "perdura.pool"), &closed), 0, &["exported: keys=17"]);
+    let out = path_in(&server, "piped.rdb");
+    fs::write(&out, piped.stdout).expect("a file");
+    for dump in [live, closed, out] {
+        let said = Command::new("redis-check-rdb").arg(&dump).output().expect("redis-check-rdb");
+        check(&said, 0, &["RDB looks OK!"]);
+        let mut redis = Launch::redis().start();
+        redis.kill();
+        fs::copy(&dump, redis.folder().join("dump.rdb")).expect("a copy");
+        redis.start_again();
+        assert_eq!(digest(&mut redis.client()), expect, "{dump}");
+    }
 }

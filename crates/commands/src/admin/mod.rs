@@ -16,13 +16,15 @@ mod monitor;
 mod pause;
 mod server;
 mod slowlog;
+mod sync;
 
 pub use clients::describe;
 pub(crate) use monitor::send_to_monitors;
 
 pub use crate::admin_state::{Latency, SlowLog, State};
 pub use crate::host::{
-    AofFacts, Facts, Host, LoadingFacts, Persistence, RdbFacts, SaveLocked, ScrubFacts,
+    AofFacts, Facts, Host, JournalFacts, LoadingFacts, PassDump, Passed, Persistence, RdbFacts,
+    SaveLocked, ScrubFacts, Wire,
 };
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,6 +51,8 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &server::BGSAVE,
     &server::BGREWRITEAOF,
     &server::LASTSAVE,
+    &sync::SYNC,
+    &sync::REPLCONF,
 ];
 
 /// Counts one or several executions of a command: how long each took, in nanoseconds.
@@ -114,6 +118,14 @@ fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
     } else if is(words[0], "hello") {
         if let Some(at) = words.iter().position(|word| is(word, "auth")) {
             words.iter_mut().skip(at + 1).take(2).for_each(|word| *word = REDACTED);
+        }
+    } else if is(words[0], "migrate") {
+        // A key may have any name: what follows KEYS is no option.
+        let end = words.iter().position(|word| is(word, "keys")).unwrap_or(words.len());
+        for (word, count) in [("auth", 1), ("auth2", 2)] {
+            if let Some(at) = words[..end].iter().skip(6).position(|option| is(option, word)) {
+                words.iter_mut().skip(at + 7).take(count).for_each(|word| *word = REDACTED);
+            }
         }
     } else if is(words[0], "config") && words.get(1).is_some_and(|word| is(word, "set")) {
         for pair in words[2..].chunks_exact_mut(2) {

@@ -5,6 +5,7 @@ mod delete;
 pub(crate) mod dump;
 mod expire;
 mod list;
+mod migrate;
 mod object;
 mod relocate;
 pub(crate) mod scan;
@@ -28,6 +29,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &expire::EXPIREAT,
     &expire::PEXPIRE,
     &expire::PEXPIREAT,
+    &migrate::MIGRATE,
     &object::OBJECT,
     &object::TYPE,
     &relocate::COPY,

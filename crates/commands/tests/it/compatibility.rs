@@ -100,6 +100,12 @@ Known differences:
   preset only with appendonly no. On a pool, DEBUG RELOAD saves and reloads nothing; with an
   append-only file it reloads that. NOFLUSH and MERGE are not heeded. Values are always validated,
   whatever sanitize-dump-payload says.
+- SYNC sends a dump to a client that has said REPLCONF rdb-only 1 and REPLCONF capa eof, as
+  redis-cli --rdb does, and closes the connection; it is refused to replicas. Of REPLCONF only these
+  two options are known.
+- MIGRATE lets others be served, and is refused within MULTI and in scripts. A key that is changed
+  while it is sent is sent once more (with REPLACE, or as DEL), up to 16 times; then the reply is a
+  TRYAGAIN error, and both servers have the key. Each call makes a connection of its own.
 - BGREWRITEAOF answers on a pool that there is no append-only file to rewrite. MEMORY STATS reports
   no overheads by database.
 - FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC. MEMORY

@@ -28,6 +28,12 @@ use pmem::Region;
 use std::ops::Range;
 
 pub(crate) const MAGIC: [u8; 8] = *b"PERDURA\0";
+
+/// Returns true if a file that begins with these bytes is meant to be a pool.
+pub fn begins_pool(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
 /// The format that this code reads and writes.
 pub const VERSION: u32 = 2;
 /// The file alone may lack writes: the header names a journal that has them.

@@ -14,7 +14,7 @@
 
 use super::apply::Applier;
 use super::batch::{BatchBuffer, BatchHeader, LineRange, ranges};
-use super::core::{Journal, locked};
+use super::core::{Count, Journal, locked};
 use super::error::JournalError;
 use super::layout::{RING_AT, capacity_for, longest_batch};
 use super::ring::Ring;
@@ -25,6 +25,7 @@ use super::writer::Writer;
 use crate::fault_points::FaultPoint;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
+use std::time::Instant;
 
 /// Bytes that are looked at at once.
 const CHUNK: u64 = 1 << 20;
@@ -108,8 +109,12 @@ impl Journal {
         let mut superblock = found(&*file)?.ok_or(JournalError::Superblock)?;
         check_id(&superblock, id)?;
         check_length(&*file, &superblock)?;
+        let begin = Instant::now();
         let mut recovery = JournalRecovery::default();
         let end = replay(&*file, &superblock, store, &mut recovery)?;
+        self.progress.count(Count::RecoveredBatches, recovery.batches);
+        self.progress.count(Count::RecoveredBytes, recovery.bytes);
+        self.progress.count(Count::RecoveryNanos, begin.elapsed().as_nanos() as u64);
         if FaultPoint::RewriteUnsynced.is_enabled() {
             rewrite(&*file, &superblock, end)?;
         }

@@ -222,7 +222,7 @@ impl Journal {
         let (file, incarnation) = (Arc::clone(&open.file), open.incarnation);
         let (head, sequence, written) = (open.head, open.sequence, self.written());
         drop(writer);
-        self.sync_file(&*file)?;
+        self.sync_batches(&*file)?;
         let mut writer = locked(&self.writer);
         // The journal may have ended meanwhile.
         if let Some(open) = writer.as_mut().filter(|open| open.incarnation == incarnation) {

@@ -20,6 +20,7 @@ use crate::scheduler::lock;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 /// The journal of a region.
 pub(crate) struct Journal {
@@ -67,7 +68,7 @@ pub(super) struct Progress {
     pub(super) tail: AtomicU64,
     /// Bytes of the ring; 0 before a journal is in use.
     pub(super) capacity: AtomicU64,
-    counts: [AtomicU64; 6],
+    counts: [AtomicU64; Count::COUNTS],
 }
 
 impl Progress {
@@ -85,6 +86,15 @@ pub(super) enum Count {
     FullWaits,
     BytesWritten,
     BytesApplied,
+    BatchSyncs,
+    BatchSyncNanos,
+    RecoveredBatches,
+    RecoveredBytes,
+    RecoveryNanos,
+}
+
+impl Count {
+    const COUNTS: usize = Count::RecoveryNanos as usize + 1;
 }
 
 /// What a journal did since the region was opened.
@@ -102,6 +112,16 @@ pub struct JournalCounts {
     pub bytes_written: u64,
     /// Bytes written to the pool's file.
     pub bytes_applied: u64,
+    /// Those of them that made batches durable,
+    pub batch_syncs: u64,
+    /// ... and the nanoseconds that these took.
+    pub batch_sync_ns: u64,
+    /// Batches that the opening read,
+    pub recovered_batches: u64,
+    /// ... the bytes of their lines,
+    pub recovered_bytes: u64,
+    /// ... and the nanoseconds that it took to read and store them.
+    pub recovery_ns: u64,
     /// Bytes of the ring that are in use now: what is not applied yet.
     pub used: u64,
     /// Bytes of the whole ring; 0 before a journal is in use.
@@ -138,6 +158,11 @@ impl Journal {
             full_waits: counted(Count::FullWaits),
             bytes_written: counted(Count::BytesWritten),
             bytes_applied: counted(Count::BytesApplied),
+            batch_syncs: counted(Count::BatchSyncs),
+            batch_sync_ns: counted(Count::BatchSyncNanos),
+            recovered_batches: counted(Count::RecoveredBatches),
+            recovered_bytes: counted(Count::RecoveredBytes),
+            recovery_ns: counted(Count::RecoveryNanos),
             used: head.load(Ordering::Acquire) - tail,
             capacity: capacity.load(Ordering::Relaxed),
         }
@@ -168,6 +193,15 @@ impl Journal {
     pub(super) fn sync_file(&self, file: &dyn Storage) -> Result<(), JournalError> {
         self.progress.count(Count::Syncs, 1);
         self.sync(&self.syncing_file, file, "sync the journal")
+    }
+
+    /// Syncs batches that were written to the journal's file.
+    pub(super) fn sync_batches(&self, file: &dyn Storage) -> Result<(), JournalError> {
+        let begin = Instant::now();
+        self.sync_file(file)?;
+        self.progress.count(Count::BatchSyncs, 1);
+        self.progress.count(Count::BatchSyncNanos, begin.elapsed().as_nanos() as u64);
+        Ok(())
     }
 
     /// Syncs the pool's file.

@@ -3,7 +3,7 @@
 use super::error::JournalError;
 use super::storage::Storage;
 use crate::error::MapError;
-use crate::locked::LockedFile;
+use crate::locked::{LockedFile, when_unlocked};
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
@@ -76,7 +76,8 @@ impl JournalPlace {
 }
 
 fn open_locked(path: &Path, create: bool) -> Result<Arc<dyn Storage>, JournalError> {
-    let file = LockedFile::exclusive(path, create).map_err(unlocked)?;
+    // A process that was just killed may hold it for a moment longer than the pool.
+    let file = when_unlocked(|| LockedFile::exclusive(path, create), || {}).map_err(unlocked)?;
     Ok(Arc::new(LockedStorage(file)))
 }
 

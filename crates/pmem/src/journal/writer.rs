@@ -117,7 +117,7 @@ impl Journal {
 
     /// Syncs what was written.
     fn sync_written(&self, writer: &mut Writer) -> Result<(), JournalError> {
-        self.sync_file(&*writer.file)?;
+        self.sync_batches(&*writer.file)?;
         writer.synced_sequence = writer.sequence;
         self.progress.synced_head.store(writer.head, Release);
         self.progress.synced.store(self.written(), Release);

@@ -14,6 +14,8 @@ pub(crate) mod store;
 use keyspace::{Keyspace, Txn};
 use rdb::{Error, payload};
 
+pub(super) use read::payload as payload_of;
+
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;

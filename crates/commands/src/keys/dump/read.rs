@@ -34,7 +34,11 @@ impl From<keyspace::Error> for Stopped {
 type Written = Result<(), Stopped>;
 
 /// Returns the payload of an entry.
-pub(super) fn payload(config: &Config, txn: &Txn<'_>, entry: &Entry) -> Result<Vec<u8>, Failure> {
+pub(in crate::keys) fn payload(
+    config: &Config,
+    txn: &Txn<'_>,
+    entry: &Entry,
+) -> Result<Vec<u8>, Failure> {
     let mut writer = Writer::new(Vec::new(), true);
     let kind = txn.type_of(entry);
     let is_timed = kind == Type::Hash && txn.has_field_ttls(entry);

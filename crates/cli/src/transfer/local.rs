@@ -1,0 +1,193 @@
+//! Data without a server: an engine over a pool that nobody has open, over a new one, or over
+//! memory that an append-only file is replayed into.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use aof::{Loader, Options};
+use commands::{Engine, EngineOptions, LoadOptions, LoadedDump, SaveOptions, Spool};
+use heap::{CreateOptions, Heap};
+use keyspace::{Db, Keyspace};
+use pmem::{DomainRequest, MapOptions, Region};
+
+use super::TransferError;
+use crate::pool::{self, unix_ms};
+
+/// Addresses that a new pool may take, at least: only what is written takes space.
+const LEAST_LIMIT: u64 = 64 << 30;
+/// How much longer a pool may be than the file that it is made from.
+const GROWTH: u64 = 32;
+
+/// The data, and the commands on it.
+pub(super) struct Local {
+    engine: Engine,
+    /// What it came from.
+    path: PathBuf,
+}
+
+impl Local {
+    fn new(heap: Heap, path: &Path) -> Local {
+        let keyspace = Arc::new(Keyspace::new(heap, unix_ms()));
+        Local { engine: Engine::new(EngineOptions::new(keyspace)), path: path.into() }
+    }
+
+    /// Opens a pool in a private copy of its pages.
+    pub(super) fn of_pool(path: &Path) -> Result<Local, TransferError> {
+        let pool = pool::open(path, None, false)?;
+        if let Some(why) = pool.keyspace.stopped() {
+            let text = format!("the store was stopped: {why}; try `perdura check`");
+            return Err(TransferError::Unsound { path: path.into(), text });
+        }
+        let options = EngineOptions::new(Arc::new(pool.keyspace));
+        Ok(Local { engine: Engine::new(options), path: path.into() })
+    }
+
+    /// Makes a pool in a new file. Its commits are not durable before it is closed.
+    pub(super) fn create(path: &Path, source_bytes: u64) -> Result<Local, TransferError> {
+        let limit = source_bytes.saturating_mul(GROWTH).max(LEAST_LIMIT);
+        let failed = |text: String| TransferError::Unsound { path: path.into(), text };
+        let mut options = MapOptions::new(limit);
+        options.domain = DomainRequest::Process;
+        let region = Region::open(path, &options).map_err(|error| failed(error.to_string()))?;
+        let options = CreateOptions::fitting(limit).map_err(|error| failed(error.to_string()))?;
+        let heap = Heap::create(region, &options).map_err(|error| failed(error.to_string()))?;
+        Ok(Local::new(heap, path))
+    }
+
+    /// Replays a log into memory.
+    pub(super) fn of_log(log: Log) -> Result<Local, TransferError> {
+        let limit = LEAST_LIMIT.max(log.bytes().saturating_mul(GROWTH));
+        let failed = |text: String| TransferError::Unsound { path: log.path.clone(), text };
+        let options = CreateOptions::fitting(limit).map_err(|error| failed(error.to_string()))?;
+        let heap = Heap::volatile(limit, &options).map_err(|error| failed(error.to_string()))?;
+        let local = Local::new(heap, &log.path);
+        local.replay(log, &mut |_| {})?;
+        Ok(local)
+    }
+
+    /// Returns the number of keys.
+    pub(super) fn keys(&self) -> u64 {
+        Db::all().map(|db| self.engine.keyspace().count(db).0).sum()
+    }
+
+    /// Writes the data as a dump.
+    pub(super) fn save(&self, to: impl Write) -> Result<(), TransferError> {
+        let options = SaveOptions {
+            compresses: true,
+            has_checksum: true,
+            is_base: false,
+            backend: "pmem",
+            spool: &spool,
+            go_on: &|_| true,
+        };
+        let saved = self.engine.save(to, &options, || {});
+        saved.map(drop).map_err(|error| self.failed(&error.to_string()))
+    }
+
+    /// Loads a dump; the data is empty.
+    pub(super) fn load(
+        &self,
+        from: impl Read,
+        report: &mut dyn FnMut(LoadedDump),
+    ) -> Result<LoadedDump, commands::LoadDumpError> {
+        let mut options = LoadOptions { verifies: true, keeps_expired: false, report };
+        self.engine.load_dump(from, &mut options)
+    }
+
+    /// Executes the commands of a log; the data is empty. Returns how many bytes at its end were
+    /// no whole command.
+    pub(super) fn replay(
+        &self,
+        mut log: Log,
+        report: &mut dyn FnMut(u64),
+    ) -> Result<u64, TransferError> {
+        let done = self.engine.replay(&mut log.loader, &mut |progress| report(progress.done));
+        done.map_err(|error| TransferError::Unsound {
+            path: log.path.clone(),
+            text: error.to_string(),
+        })?;
+        Ok(log.loader.loaded().cut_off)
+    }
+
+    /// Makes the pool durable and closes it.
+    pub(super) fn close(self) -> Result<(), TransferError> {
+        self.engine.keyspace().heap().close().map_err(|error| self.failed(&error.to_string()))
+    }
+
+    fn failed(&self, text: &str) -> TransferError {
+        TransferError::Unsound { path: self.path.clone(), text: text.into() }
+    }
+}
+
+/// Makes a file without a name for a part of a large value.
+fn spool() -> io::Result<Box<dyn Spool>> {
+    let path = std::env::temp_dir().join(format!("perdura-{}.spool", std::process::id()));
+    let file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    fs::remove_file(&path)?;
+    Ok(Box::new(file))
+}
+
+/// An append-only file that is read, and not changed.
+pub(super) struct Log {
+    loader: Loader,
+    path: PathBuf,
+}
+
+impl Log {
+    /// Returns how long it is.
+    pub(super) fn bytes(&self) -> u64 {
+        self.loader.progress().total
+    }
+}
+
+/// Opens a log: its directory, the directory of a server that has it, or an old single file.
+pub(super) fn open_log(path: &Path) -> Result<Log, TransferError> {
+    let unsound = |text: String| TransferError::Unsound { path: path.into(), text };
+    let found = find_log(path).map_err(|error| unsound(error.to_string()))?;
+    let (folder, filename) = found.ok_or_else(|| TransferError::NoLog(path.into()))?;
+    let mut options = Options::new(folder);
+    options.dirname = String::new();
+    options.filename = filename;
+    options.is_read_only = true;
+    let loader = Loader::open(options).map_err(|error| unsound(error.to_string()))?;
+    if loader.is_new() {
+        return Err(TransferError::NoLog(path.into()));
+    }
+    Ok(Log { loader, path: path.into() })
+}
+
+/// Returns the directory with a log's files, and what their names begin with.
+fn find_log(path: &Path) -> io::Result<Option<(PathBuf, String)>> {
+    if !path.is_dir() {
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        return Ok(path.file_name().and_then(OsStr::to_str).map(|name| (folder, name.into())));
+    }
+    if let Some(name) = manifest_in(path)? {
+        return Ok(Some((path.into(), name)));
+    }
+    for entry in fs::read_dir(path)? {
+        let inner = entry?.path();
+        if inner.is_dir()
+            && let Some(name) = manifest_in(&inner)?
+        {
+            return Ok(Some((inner, name)));
+        }
+    }
+    let old = "appendonly.aof";
+    Ok(path.join(old).is_file().then(|| (path.into(), old.into())))
+}
+
+/// Returns what the names of a log's files in a directory begin with.
+fn manifest_in(folder: &Path) -> io::Result<Option<String>> {
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let log = name.to_str().and_then(|name| name.strip_suffix(".manifest"));
+        if let Some(log) = log.filter(|log| !log.starts_with("temp-")) {
+            return Ok(Some(log.into()));
+        }
+    }
+    Ok(None)
+}

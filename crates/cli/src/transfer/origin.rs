@@ -1,0 +1,190 @@
+//! What a name on the command line means, and its data as a dump.
+//!
+//! A running server, a dump, a pool and an append-only file are all read as the bytes of one dump:
+//! whoever takes them need not know where they come from. A server sends it (SYNC), of one moment;
+//! of a pool and a log it is made here, on a thread that writes into a pipe. A pool is read in a
+//! private copy of its pages, and none of these files is changed.
+
+use std::fs::File;
+use std::io::{self, BufReader, PipeReader, Read};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use super::TransferError;
+use super::local::{self, Local};
+use super::sync::Sync;
+use crate::dump::BUFFER;
+
+/// Where data comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A running server's address.
+    Server(String),
+    /// A dump.
+    Dump(PathBuf),
+    /// A pool that no server has open.
+    Pool(PathBuf),
+    /// The directory of an append-only file, or such a file.
+    Log(PathBuf),
+}
+
+/// Returns the address that a name is: `redis://...`, or `host:port` where no file has that name.
+pub(super) fn address(name: &str) -> Option<String> {
+    if name.contains("://") {
+        return Some(name.into());
+    }
+    let (host, port) = name.rsplit_once(':')?;
+    let port = port.split('/').next().unwrap_or_default();
+    let is_one = !host.contains('/') && port.parse::<u16>().is_ok() && !Path::new(name).exists();
+    is_one.then(|| format!("redis://{name}"))
+}
+
+impl Origin {
+    pub(super) fn of(name: &str) -> Result<Origin, TransferError> {
+        if let Some(address) = address(name) {
+            return Ok(Origin::Server(address));
+        }
+        let path = PathBuf::from(name);
+        if path.is_dir() {
+            return Ok(Origin::Log(path));
+        }
+        let mut head = Vec::new();
+        let read = File::open(&path).and_then(|file| file.take(8).read_to_end(&mut head));
+        read.map_err(|error| TransferError::File { path: path.clone(), error })?;
+        Ok(match head.first() {
+            _ if heap::begins_pool(&head) => Origin::Pool(path),
+            Some(b'*' | b'#') => Origin::Log(path),
+            _ => Origin::Dump(path),
+        })
+    }
+}
+
+/// The bytes of a dump, buffered: whoever reads it reads no more than that, since what follows says
+/// whether it was complete.
+pub(super) struct DumpStream {
+    from: From,
+    name: PathBuf,
+    /// How much of it there will be, in bytes or keys.
+    pub(super) total: u64,
+    pub(super) counts_bytes: bool,
+}
+
+enum From {
+    File(BufReader<File>),
+    Server(Box<Sync>),
+    Thread(Option<BufReader<PipeReader>>, Option<JoinHandle<Result<(), TransferError>>>),
+}
+
+impl DumpStream {
+    pub(super) fn open(origin: &Origin) -> Result<DumpStream, TransferError> {
+        match origin {
+            Origin::Server(address) => {
+                let (sync, keys) = Sync::begin(address)?;
+                let from = From::Server(Box::new(sync));
+                Ok(DumpStream::new(from, address.into(), keys, false))
+            }
+            Origin::Dump(path) => {
+                let failed = |error| TransferError::File { path: path.clone(), error };
+                let file = File::open(path).map_err(failed)?;
+                let len = file.metadata().map_err(failed)?.len();
+                Ok(DumpStream::new(
+                    From::File(BufReader::with_capacity(BUFFER, file)),
+                    path.clone(),
+                    len,
+                    true,
+                ))
+            }
+            Origin::Pool(path) => {
+                let pool = Local::of_pool(path)?;
+                let keys = pool.keys();
+                DumpStream::spawn(path, keys, move |to| pool.save(to))
+            }
+            Origin::Log(path) => {
+                let log = local::open_log(path)?;
+                DumpStream::spawn(path, 0, |to| Local::of_log(log)?.save(to))
+            }
+        }
+    }
+
+    fn new(from: From, name: PathBuf, total: u64, counts_bytes: bool) -> DumpStream {
+        DumpStream { from, name, total, counts_bytes }
+    }
+
+    fn spawn(
+        path: &Path,
+        keys: u64,
+        write: impl FnOnce(io::PipeWriter) -> Result<(), TransferError> + Send + 'static,
+    ) -> Result<DumpStream, TransferError> {
+        let failed = |error| TransferError::File { path: path.into(), error };
+        let (reader, writer) = io::pipe().map_err(failed)?;
+        let thread = std::thread::Builder::new().name("dump".into());
+        let thread = thread.spawn(move || write(writer)).map_err(failed)?;
+        Ok(DumpStream::new(
+            From::Thread(Some(BufReader::with_capacity(BUFFER, reader)), Some(thread)),
+            path.into(),
+            keys,
+            false,
+        ))
+    }
+
+    /// Returns where it comes from.
+    pub(super) fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// Returns what ended it too early, where that is not in the dump itself, or else says that
+    /// the dump is damaged.
+    pub(super) fn why(&mut self, error: rdb::Error) -> TransferError {
+        if let From::Thread(pipe, _) = &mut self.from {
+            // The thread does not wait for a reader that is no more.
+            *pipe = None;
+        }
+        match self.end() {
+            Err(cause) if matches!(error, rdb::Error::Cut { .. }) => cause,
+            _ => TransferError::Dump { path: self.name.clone(), error },
+        }
+    }
+
+    /// Waits for the end after the dump was read to its own. An error if it was not complete.
+    pub(super) fn finish(&mut self) -> Result<(), TransferError> {
+        if let From::Server(sync) = &mut self.from {
+            return Ok(sync.finish()?);
+        }
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), TransferError> {
+        let From::Thread(_, thread) = &mut self.from else { return Ok(()) };
+        match thread.take().map(JoinHandle::join) {
+            Some(Err(_)) => Err(io::Error::other("the thread that read the data panicked").into()),
+            Some(Ok(done)) => done,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Read for DumpStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match &mut self.from {
+            From::File(file) => file.read(into),
+            From::Server(sync) => sync.read(into),
+            From::Thread(pipe, _) => pipe.as_mut().map_or(Ok(0), |pipe| pipe.read(into)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn an_address_is_no_file() {
+        let check = |name: &str, expect: Option<&str>| assert_eq!(address(name).as_deref(), expect);
+        check("redis://h", Some("redis://h"));
+        check("localhost:6379", Some("redis://localhost:6379"));
+        check("h:1/2", Some("redis://h:1/2"));
+        check("perdura.pool", None);
+        check("dir/a:1", None);
+        check("a:b", None);
+    }
+}

@@ -1,0 +1,84 @@
+//! The server that takes the keys, over the connection that the host opens.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+
+use resp::Writer;
+
+use super::Migration;
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::host::Wire;
+
+const NOT_CONNECTED: &str = "IOERR error or timeout connecting to the client";
+const NOT_WRITTEN: &str = "IOERR error or timeout writing to target instance";
+const NOT_READ: &str = "IOERR error or timeout reading to target instance";
+/// The longest reply.
+const LONGEST_REPLY: u64 = 64 << 10;
+
+/// The other server.
+pub(super) struct Target {
+    wire: BufReader<Box<dyn Wire>>,
+    /// Requests that are on their way before those of the keys.
+    greetings: usize,
+    /// What those were answered with, if that was an error.
+    refusal: Option<Vec<u8>>,
+}
+
+impl Target {
+    /// Connects, and sends what precedes the keys.
+    pub(super) fn connect(engine: &Engine, migration: &Migration<'_>) -> Result<Target, Failure> {
+        let host = str::from_utf8(migration.host).ok();
+        let port = str::from_utf8(migration.port).ok().and_then(|port| port.parse().ok());
+        let (Some(server), Some(host)) = (engine.host(), host) else {
+            return Err(NOT_CONNECTED.into());
+        };
+        let wire = server.dial(host, port.unwrap_or(0), migration.timeout);
+        // Redis does not wait for the connection before it writes.
+        let wire = wire.map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused => NOT_WRITTEN,
+            _ => NOT_CONNECTED,
+        })?;
+        let mut target = Target { wire: BufReader::new(wire), greetings: 1, refusal: None };
+        if !migration.auth.is_empty() {
+            target.greetings += 1;
+            target.send(&migration.auth)?;
+        }
+        target.send(&[b"SELECT", migration.db.to_string().as_bytes()])?;
+        Ok(target)
+    }
+
+    /// Sends a request.
+    pub(super) fn send(&mut self, words: &[&[u8]]) -> Result<(), Failure> {
+        let mut out = Writer::default();
+        out.array(words.len());
+        words.iter().for_each(|word| out.bulk(word));
+        self.wire.get_mut().write_all(out.as_bytes()).map_err(|_| NOT_WRITTEN.into())
+    }
+
+    /// Reads the reply to the next request for a key; an error reply without its `-`.
+    pub(super) fn reply(&mut self) -> Result<Result<(), Vec<u8>>, Failure> {
+        while self.greetings > 0 {
+            self.greetings -= 1;
+            let greeting = self.line()?;
+            self.refusal = self.refusal.take().or(greeting.err());
+        }
+        let reply = self.line()?;
+        // After a wrong password, or a database that does not exist, nothing counts.
+        Ok(self.refusal.clone().map_or(reply, Err))
+    }
+
+    fn line(&mut self) -> Result<Result<(), Vec<u8>>, Failure> {
+        let mut line = Vec::new();
+        let read = Read::take(&mut self.wire, LONGEST_REPLY).read_until(b'\n', &mut line);
+        let whole = read.and_then(|_| match line.ends_with(b"\r\n") {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        });
+        whole.map_err(|_| NOT_READ)?;
+        line.truncate(line.len() - 2);
+        Ok(match line.split_first() {
+            Some((b'-', text)) => Err(text.to_vec()),
+            _ => Ok(()),
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! The keys on their way: read and watched, sent, deleted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use keyspace::{Key, Txn, Watch};
+
+use super::Migration;
+use super::target::Target;
+use crate::call::Call;
+use crate::engine::Engine;
+use crate::execute::Scope;
+use crate::failure::{Done, Failure};
+use crate::keys::dump;
+
+/// A key is changed faster than it is sent.
+const CHANGED: &str =
+    "TRYAGAIN a key was changed each time it was sent: it is here, and the target has it too";
+
+/// Keys, and bytes of their values, that are sent before the replies are read.
+const BATCH_KEYS: usize = 256;
+const BATCH_BYTES: usize = 1 << 20;
+/// How often a key is sent that is changed meanwhile.
+const TRIES: usize = 16;
+
+/// A key that is watched since it was read.
+struct Sent<'e> {
+    engine: &'e Engine,
+    /// Its number.
+    key: usize,
+    watch: Option<Watch>,
+    is_changed: Arc<AtomicBool>,
+    /// The other server has it, or has deleted it again.
+    is_taken: bool,
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            self.engine.keyspace().unwatch(watch);
+        }
+    }
+}
+
+/// A value that was read.
+struct Value {
+    payload: Vec<u8>,
+    /// Milliseconds that it has left; 0 for no end.
+    ttl: u64,
+}
+
+/// A migration under way.
+struct Transfer<'t, 'a> {
+    engine: &'t Engine,
+    migration: &'t Migration<'a>,
+    keys: Vec<Key<'t>>,
+    target: Option<Target>,
+    /// The first error that the other server answered.
+    refusal: Option<Vec<u8>>,
+}
+
+/// Sends all keys, and answers the client.
+pub(super) fn run(call: &mut Call<'_>, migration: &Migration<'_>) -> Done {
+    let engine = call.engine;
+    let keys = migration.keys.iter().map(|key| engine.keyspace().key(key)).collect();
+    let mut transfer = Transfer { engine, migration, keys, target: None, refusal: None };
+    let mut from = 0;
+    while from < transfer.keys.len() {
+        from = transfer.batch(call, from)?;
+    }
+    match (&transfer.refusal, &transfer.target) {
+        (Some(text), _) => {
+            let text = String::from_utf8_lossy(text);
+            Err(Failure::text(format!("ERR Target instance replied with error: {text}")))
+        }
+        (None, None) => {
+            call.out.simple("NOKEY");
+            Ok(())
+        }
+        (None, Some(_)) => {
+            call.out.ok();
+            Ok(())
+        }
+    }
+}
+
+impl<'t> Transfer<'t, '_> {
+    /// Moves the keys from this number on that fit into a batch. Returns the number of the first
+    /// one that did not.
+    fn batch(&mut self, call: &mut Call<'_>, from: usize) -> Result<usize, Failure> {
+        let (mut next, mut bytes, mut sent) = (from, 0, Vec::new());
+        while next < self.keys.len() && sent.len() < BATCH_KEYS && bytes < BATCH_BYTES {
+            let (value, mut watched) = self.read(call, next)?;
+            if let Some(value) = value {
+                bytes += value.payload.len();
+                self.send(next, &value, self.migration.replace)?;
+                watched.is_taken = false;
+                sent.push(watched);
+            }
+            next += 1;
+        }
+        for _ in 0..TRIES {
+            // What the other server has acknowledged goes, also where the connection ends then.
+            let received = self.receive(&mut sent);
+            let changed = self.delete(call, sent)?;
+            received?;
+            if changed.is_empty() {
+                return Ok(next);
+            }
+            sent = self.send_again(call, &changed)?;
+        }
+        Err(CHANGED.into())
+    }
+
+    /// Reads a key and watches it from then on, unless it stays anyway.
+    fn read(&self, call: &mut Call<'_>, key: usize) -> Result<(Option<Value>, Sent<'t>), Failure> {
+        let mut sent = Sent {
+            engine: self.engine,
+            key,
+            watch: None,
+            is_changed: Arc::default(),
+            is_taken: true,
+        };
+        let mut value = None;
+        let keys = std::slice::from_ref(&self.keys[key]);
+        self.transact(call, keys, |call, txn| {
+            let (db, key) = (call.db(), &call.keys[0]);
+            let Some(entry) = txn.find(db, key) else { return Ok(()) };
+            let payload = dump::payload_of(call.engine.config(), txn, &entry)?;
+            let left = |at: u64| at.saturating_sub(call.now_ms()).max(1);
+            value = Some(Value { payload, ttl: txn.expiry(&entry).map_or(0, left) });
+            if !self.migration.copy {
+                sent.watch = Some(txn.watch(db, key, &sent.is_changed));
+            }
+            Ok(())
+        })?;
+        Ok((value, sent))
+    }
+
+    fn send(&mut self, key: usize, value: &Value, replace: bool) -> Done {
+        let ttl = value.ttl.to_string();
+        let mut words: Vec<&[u8]> =
+            vec![b"RESTORE", self.keys[key].bytes(), ttl.as_bytes(), &value.payload];
+        if replace {
+            words.push(b"REPLACE");
+        }
+        let target = match &mut self.target {
+            Some(target) => target,
+            none => none.insert(Target::connect(self.engine, self.migration)?),
+        };
+        target.send(&words)
+    }
+
+    /// Reads a reply for each key.
+    fn receive(&mut self, sent: &mut [Sent<'_>]) -> Done {
+        let Some(target) = &mut self.target else { return Ok(()) };
+        for key in sent {
+            match target.reply()? {
+                Ok(()) => key.is_taken = true,
+                Err(text) => drop(self.refusal.get_or_insert(text)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the keys that the other server has, all in one transaction. Returns the numbers of
+    /// those that were changed since they were read, and are still here or have gone.
+    fn delete(&self, call: &mut Call<'_>, mut sent: Vec<Sent<'_>>) -> Result<Vec<usize>, Failure> {
+        sent.retain(|key| key.is_taken && key.watch.is_some());
+        if sent.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys: Vec<Key<'_>> = sent.iter().map(|sent| self.keys[sent.key]).collect();
+        let mut changed = Vec::new();
+        self.transact(call, &keys, |call, txn| {
+            changed.clear();
+            let mut words: Vec<&[u8]> = vec![b"DEL"];
+            for (sent, key) in sent.iter().zip(call.keys) {
+                // Nobody else can change it now.
+                if sent.is_changed.load(Relaxed) {
+                    changed.push(sent.key);
+                } else if txn.delete(call.db(), key)? {
+                    words.push(key.bytes());
+                }
+            }
+            if words.len() > 1 {
+                call.wrote_as(&words);
+            }
+            Ok(())
+        })?;
+        Ok(changed)
+    }
+
+    /// Sends keys that were changed once more; what has gone here is deleted there.
+    fn send_again(
+        &mut self,
+        call: &mut Call<'_>,
+        changed: &[usize],
+    ) -> Result<Vec<Sent<'t>>, Failure> {
+        let mut sent = Vec::new();
+        for &key in changed {
+            let (value, mut again) = self.read(call, key)?;
+            match (value, &mut self.target) {
+                (Some(value), _) => self.send(key, &value, true)?,
+                (None, Some(target)) => target.send(&[b"DEL", self.keys[key].bytes()])?,
+                (None, None) => continue,
+            }
+            again.is_taken = false;
+            sent.push(again);
+        }
+        Ok(sent)
+    }
+
+    fn transact(
+        &self,
+        call: &mut Call<'_>,
+        keys: &[Key<'_>],
+        step: impl FnOnce(&mut Call<'_>, &mut Txn<'_>) -> Done,
+    ) -> Done {
+        let mut inner = call.inner();
+        inner.keys = keys;
+        inner.now_ns = self.engine.clock().unix_ns();
+        let done = self.engine.transact(&mut inner, Scope::Keys, step);
+        let durable_at = inner.durable_at;
+        call.durable_at = call.durable_at.max(durable_at);
+        done
+    }
+}

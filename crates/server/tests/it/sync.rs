@@ -1,0 +1,125 @@
+//! SYNC: a dump over the connection, as redis-cli and backups ask for it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use testkit::Launch;
+
+use crate::save::{check_rdb, digest, populate, populate_large};
+
+const REFUSED: &str = "(error) ERR there is no replication: SYNC sends a dump to a client that has \
+     said REPLCONF rdb-only 1 and REPLCONF capa eof";
+
+#[test]
+fn redis_cli_gets_a_dump_that_redis_loads() {
+    for launch in [Launch::perdura_pmem(), Launch::perdura_volatile()] {
+        let server = launch.start();
+        let mut client = server.client();
+        populate(&mut client);
+        populate_large(&mut client);
+        let folder = testkit::Medium::Disk.scratch();
+        let file = folder.path().join("dump.rdb");
+        let mut command = Command::new("redis-cli");
+        let port = server.port().to_string();
+        let said = command.args(["-p", &port, "--rdb"]).arg(&file).output().expect("redis-cli");
+        let text = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.status.success(), "{text}");
+        check_rdb(&file);
+        // The two programs compute it differently.
+        let (redis, original) = (Launch::redis().start_in(folder), Launch::redis().start());
+        populate(&mut original.client());
+        populate_large(&mut original.client());
+        assert_eq!(digest(&mut redis.client()), digest(&mut original.client()));
+        // It is no save.
+        assert_eq!(client.info("persistence")["rdb_bgsave_in_progress"], "0");
+        assert_eq!(client.info("persistence")["rdb_saves"], "0");
+    }
+}
+
+#[test]
+fn a_replica_is_refused() {
+    let server = Launch::perdura_volatile().start();
+    let mut client = server.client();
+    client.check("SYNC", REFUSED);
+    client.check("REPLCONF capa eof capa psync2", "OK");
+    client.check("SYNC", REFUSED);
+    client.check(
+        "REPLCONF rdb-only 2",
+        "(error) ERR value is out of range, value must between 0 and 1",
+    );
+    client.check("REPLCONF rdb-only", "(error) ERR syntax error");
+    client.check("REPLCONF rdb-only 1 rdb-only 0", "OK");
+    client.check("SYNC", REFUSED);
+    client.check(
+        "REPLCONF listening-port 1",
+        "(error) ERR Unrecognized REPLCONF option: listening-port",
+    );
+}
+
+/// Sends these lines, and reads as much as this.
+fn begin(port: u16, lines: &str, read: usize) -> (TcpStream, Vec<u8>) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    stream.write_all(lines.as_bytes()).expect("it is sent");
+    let mut bytes = vec![0; read];
+    stream.read_exact(&mut bytes).expect("an answer");
+    (stream, bytes)
+}
+
+const ASK: &str = "REPLCONF capa eof rdb-only 1\r\nSYNC\r\n";
+
+#[test]
+fn the_dump_follows_what_was_sent_before_and_ends_with_its_mark() {
+    let server = Launch::perdura_volatile().start();
+    server.client().check("SET key value", "OK");
+    let (mut stream, head) = begin(server.port(), &format!("PING\r\n{ASK}PING\r\n"), 59);
+    let head = String::from_utf8(head).expect("text");
+    let mark = head.strip_prefix("+PONG\r\n+OK\r\n$EOF:").expect(&head).trim_end().to_owned();
+    assert_eq!(mark.len(), 40);
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("the server ends it");
+    assert!(rest.starts_with(b"REDIS0010"), "{rest:?}");
+    assert!(rest.ends_with(mark.as_bytes()), "{rest:?}");
+    server.client().check("PING", "PONG");
+}
+
+#[test]
+fn a_client_that_takes_nothing_holds_up_neither_others_nor_the_end() {
+    let mut server = Launch::perdura_volatile().start();
+    let mut client = server.client();
+    client.check("CONFIG SET rdbcompression no", "OK");
+    for i in 0..40 {
+        let value = format!("{i}").repeat(1 << 20);
+        assert!(client.call(&["SET", &format!("key:{i}"), &value]).is_ok());
+    }
+    // More than sockets hold: the server has to wait for them.
+    let stalled: Vec<_> = (0..4).map(|_| begin(server.port(), ASK, 5)).collect();
+    while client.info("persistence")["rdb_bgsave_in_progress"] != "1" {}
+    client.check("BGSAVE", "(error) ERR Background save already in progress");
+    client.check("SET other x", "OK");
+    client.check("GET other", "\"x\"");
+    let (_, fifth) = begin(server.port(), ASK, 10);
+    assert_eq!(fifth, b"+OK\r\n-ERR ");
+    assert!(server.terminate().success());
+    assert!(server.log().contains("Sending a dump to a client failed"), "{}", server.log());
+    drop(stalled);
+}
+
+#[test]
+fn a_client_that_goes_away_ends_its_dump() {
+    let server = Launch::perdura_volatile().start();
+    let mut client = server.client();
+    client.check("CONFIG SET rdb-key-save-delay 50000 rdbcompression no", "OK");
+    for i in 0..1000 {
+        assert!(client.call(&["SET", &format!("key:{i}"), &"x".repeat(10_000)]).is_ok());
+    }
+    let (stream, _) = begin(server.port(), ASK, 10);
+    while client.info("persistence")["rdb_bgsave_in_progress"] != "1" {}
+    let id = client.run("CLIENT LIST").text();
+    let id = id.lines().find(|line| line.contains("cmd=sync")).expect(&id);
+    let id = id.split(' ').next().and_then(|id| id.strip_prefix("id=")).expect("an id");
+    client.check(&format!("CLIENT KILL ID {id}"), "(integer) 1");
+    client.check("CONFIG SET rdb-key-save-delay 0", "OK");
+    while client.info("persistence")["rdb_bgsave_in_progress"] != "0" {}
+    drop(stream);
+}
