@@ -293,7 +293,7 @@ fn what_threads_of_a_killed_child_acknowledged_and_read_is_there() {
             }
         });
     }
-    for number in 0..ALL.len() {
+    for (number, durability) in ALL.into_iter().enumerate() {
         let folder = Folder::new();
         let test = "journal::what_threads_of_a_killed_child_acknowledged_and_read_is_there";
         let mut child = child(test, &number.to_string(), &folder.pool(), None);
@@ -308,10 +308,10 @@ fn what_threads_of_a_killed_child_acknowledged_and_read_is_there() {
             }
         }
         child.wait().expect("a child");
-        let store = folder.open(ALL[number]);
+        let store = folder.open(durability);
         assert_eq!(said.len(), 4);
         for (key, n) in said {
-            assert!(integer(&store, &key) >= n, "{:?}: {key}", ALL[number]);
+            assert!(integer(&store, &key) >= n, "{durability:?}: {key}");
         }
     }
 }
