@@ -69,6 +69,10 @@ pub trait Host: Send + Sync {
     /// the reply's words.
     fn save_in_background(&self, schedule: bool) -> Result<String, Failure>;
 
+    /// Waits until the data of the dump that was started is fixed, so that nothing that is written
+    /// from now on is in it. Not for long: where something holds that up, it is given up.
+    fn wait_for_snapshot(&self) {}
+
     /// Connects to another server; nothing is waited for longer than `timeout`, each time.
     fn dial(&self, _host: &str, _port: u16, _timeout: Duration) -> io::Result<Box<dyn Wire>> {
         Err(io::ErrorKind::Unsupported.into())

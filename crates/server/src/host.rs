@@ -203,6 +203,10 @@ impl Host for Server {
         Ok("Background saving started".into())
     }
 
+    fn wait_for_snapshot(&self) {
+        self.saver.wait_for_snapshot();
+    }
+
     fn dial(&self, host: &str, port: u16, timeout: Duration) -> io::Result<Box<dyn Wire>> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for address in (host, port).to_socket_addrs()? {

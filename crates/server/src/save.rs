@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 const SYNC_EVERY: u64 = 4 << 20;
 /// How long to wait for whoever else reads a snapshot, before that is tried again.
 const BUSY_WAIT: Duration = Duration::from_millis(10);
+/// How long BGSAVE waits for its snapshot: a script that runs long may hold that up.
+const SNAPSHOT_WAIT: Duration = Duration::from_millis(200);
 /// How long a delay that a test asked for goes on before it is seen that the server ends.
 const DELAY_STEP: Duration = Duration::from_millis(10);
 
@@ -41,6 +43,8 @@ pub(crate) struct Busy;
 #[derive(Default)]
 struct State {
     began: Option<Instant>,
+    /// What is written from now on is not in the dump.
+    is_fixed: bool,
     thread: Option<JoinHandle<()>>,
     /// Those that pass dumps on to clients.
     senders: Vec<JoinHandle<()>>,
@@ -59,6 +63,8 @@ struct State {
 pub(crate) struct Saver {
     shared: Arc<Shared>,
     state: Mutex<State>,
+    /// That the dump which is being written is fixed, or ended.
+    fixed: Condvar,
     stopping: AtomicBool,
     /// Keys of the dump that is being written.
     keys: AtomicU64,
@@ -80,7 +86,8 @@ pub(crate) fn has_points(values: &Values) -> bool {
 impl Saver {
     pub(crate) fn new(shared: Arc<Shared>) -> Arc<Saver> {
         let stopping = AtomicBool::new(false);
-        Arc::new(Saver { shared, state: Mutex::default(), stopping, keys: AtomicU64::new(0) })
+        let (state, fixed) = (Mutex::default(), Condvar::new());
+        Arc::new(Saver { shared, state, fixed, stopping, keys: AtomicU64::new(0) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -115,7 +122,7 @@ impl Saver {
         if state.began.is_some() {
             return Err(Busy);
         }
-        state.began = Some(Instant::now());
+        (state.began, state.is_fixed) = (Some(Instant::now()), false);
         state.total = Db::all().map(|db| self.shared.engine.keyspace().count(db).0).sum();
         self.keys.store(0, Relaxed);
         Ok(state)
@@ -158,6 +165,13 @@ impl Saver {
         Ok(())
     }
 
+    /// Waits until the dump that is being written is fixed, but not for long.
+    pub(crate) fn wait_for_snapshot(&self) {
+        let waits = |state: &mut State| state.began.is_some() && !state.is_fixed;
+        let waited = self.fixed.wait_timeout_while(self.state(), SNAPSHOT_WAIT, waits);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Has a dump written when nothing else is under way.
     pub(crate) fn schedule(&self) {
         self.state().scheduled = true;
@@ -176,7 +190,11 @@ impl Saver {
         let engine = &self.shared.engine;
         replace(path, self.syncs_often(), |file| {
             loop {
-                let at_cut = || *changes = engine.stats().changes();
+                let at_cut = || {
+                    *changes = engine.stats().changes();
+                    self.state().is_fixed = true;
+                    self.fixed.notify_all();
+                };
                 match engine.save(&mut *file, options, at_cut) {
                     // A rewrite of the log was quicker: the snapshot is taken after it.
                     Err(SaveError::Busy) if (options.go_on)(0) => std::thread::sleep(BUSY_WAIT),
@@ -223,6 +241,7 @@ impl Saver {
             self.shared.engine.admin().last_save_s.store(now / 1000, Relaxed);
         }
         drop(state);
+        self.fixed.notify_all();
         self.refuse_writes_after_failure();
         done.is_ok()
     }

@@ -159,6 +159,10 @@ fn bgsave(call: &mut Call<'_>) -> Done {
     }
     let host = call.engine.host().ok_or(NO_DUMPS)?;
     let text = host.save_in_background(schedule)?;
+    // Within EXEC all shards may be locked, and the snapshot waits for them.
+    if !call.is_inner() {
+        host.wait_for_snapshot();
+    }
     call.out.simple(text);
     Ok(())
 }

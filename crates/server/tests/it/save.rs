@@ -445,3 +445,20 @@ fn debug_reload_saves_first() {
         redis.client().check("DBSIZE", &client.run("DBSIZE").to_string());
     }
 }
+
+/// What is written after the reply to BGSAVE is not in its dump.
+#[test]
+fn a_dump_has_what_was_there_when_bgsave_was_answered() {
+    let server = Launch::perdura_volatile().start();
+    let mut client = server.client();
+    for _ in 0..20 {
+        client.check("MSET a 1 b 2", "OK");
+        let both = [vec!["BGSAVE"], vec!["FLUSHALL"]];
+        for reply in client.pipeline(&both).expect("replies") {
+            assert!(!reply.is_error(), "{reply}");
+        }
+        wait_for(&mut client, "rdb_bgsave_in_progress", "0");
+        let keys = check_rdb(&server.folder().join("dump.rdb"));
+        assert!(keys.contains("2 keys read"), "{keys}");
+    }
+}
