@@ -9,20 +9,12 @@ PEER := redis-server redis-cli redis-benchmark
 
 .PHONY: run build test packages kill differential clients compat dax crash mutate nightly miri tsan aarch64 release deny bench lint doc ci
 
-# Serves 127.0.0.1:$(PORT) over ./data: as a persistent-memory pool where ./data is mounted with DAX, as a pool in the
-# page cache elsewhere. ARGS takes further options of perdura-server.
+# Serves 127.0.0.1:$(PORT) over ./data: a pool, with a journal unless ./data is mounted with DAX. ARGS takes further
+# options of perdura-server.
 run: build
 	@mkdir -p $(DATA)
-	@if findmnt -n -o OPTIONS -T $(DATA) | tr , '\n' | grep -q -x -e dax -e dax=always; then \
-		set -- --backend auto; \
-	else \
-		set -- --backend pmem --domain process; \
-		echo "$(DATA) is not on persistent memory: what is written survives the end of the process, kill -9 too,"; \
-		echo "but NOT a power loss or a reboot without a clean shutdown. To survive those on this machine, keep an"; \
-		echo "append-only file instead:  $(TARGET)/release/perdura-server --port $(PORT) --dir $(abspath $(DATA)) --backend aof"; \
-	fi; \
-	exec $(TARGET)/release/perdura-server --bind 127.0.0.1 --port $(PORT) --dir $(abspath $(DATA)) \
-		"$$@" --pool $(abspath $(DATA))/perdura.pool $(ARGS)
+	@exec $(TARGET)/release/perdura-server --bind 127.0.0.1 --port $(PORT) --dir $(abspath $(DATA)) \
+		--backend auto --pool $(abspath $(DATA))/perdura.pool $(ARGS)
 
 build:
 	@cargo build --release --package perdura-server

@@ -9,6 +9,8 @@ use std::path::Path;
 
 #[path = "../../fuzz/bodies/aof.rs"]
 mod aof;
+#[path = "../../fuzz/bodies/journal.rs"]
+mod journal;
 #[path = "../../fuzz/bodies/pool.rs"]
 mod pool;
 #[path = "../../fuzz/bodies/rdb.rs"]
@@ -41,6 +43,11 @@ fn requests_of_the_corpus() {
 #[test]
 fn pools_of_the_corpus() {
     replay("pool", pool::check);
+}
+
+#[test]
+fn journals_of_the_corpus() {
+    replay("journal", journal::check);
 }
 
 #[test]

@@ -59,6 +59,11 @@ fn a_pool_passes_the_smoke_test() {
 }
 
 #[test]
+fn a_pool_with_a_journal_passes_the_smoke_test() {
+    pass_smoke_test(Launch::perdura_journal("everysec"));
+}
+
+#[test]
 fn a_pool_with_flushes_and_fences_passes_the_smoke_test() {
     pass_smoke_test(Launch::perdura_emulated());
 }

@@ -56,6 +56,12 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     plain("pmem process", Launch::perdura_pmem),
     plain("pmem clwb emulated", Launch::perdura_emulated),
     plain("pmem msync", Launch::perdura_msync),
+    plain("journal always", || Launch::perdura_journal("always")),
+    Scenario {
+        waits_for_sync: true,
+        ..plain("journal everysec", || Launch::perdura_journal("everysec"))
+    },
+    plain("journal no", || Launch::perdura_journal("no")),
     plain("aof always", || Launch::perdura_aof("always")),
     Scenario { waits_for_sync: true, ..plain("aof everysec", || Launch::perdura_aof("everysec")) },
     plain("aof no", || Launch::perdura_aof("no")),
@@ -63,6 +69,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     plain("aof always rewriting commands", rewriting_commands),
     Scenario { short: Short::Pool, ..plain("pmem process full-pool", full_pool) },
     Scenario { short: Short::Disk, ..plain("pmem clwb full-disk", Launch::perdura_emulated) },
+    Scenario {
+        short: Short::Disk,
+        ..plain("journal everysec full-disk", || Launch::perdura_journal("everysec"))
+    },
     Scenario {
         short: Short::File,
         ..plain("aof always full-disk", || Launch::perdura_aof("always"))

@@ -159,6 +159,7 @@ const SERVER: &[&str] = &[
     "meter",
     "shutdown",
     "output",
+    "pool_journal",
     "commit_barrier",
     "rates",
     "spool",

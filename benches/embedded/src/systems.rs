@@ -89,6 +89,12 @@ const VARIANTS: &[Variant] = &[
         )
     },
     durable(
+        "perdura journal",
+        "`Durability::Immediate`: `fdatasync` of the journal per write, shared by threads",
+        Survives::Power,
+        engines::perdura::journal,
+    ),
+    durable(
         "perdura msync",
         "domain `msync`: `msync` or `fdatasync` per commit",
         Survives::Power,
@@ -99,6 +105,12 @@ const VARIANTS: &[Variant] = &[
         "domain `process`: nothing is flushed",
         Survives::Kill,
         engines::perdura::process,
+    ),
+    relaxed(
+        "perdura journal",
+        "`Durability::Interval`, 1 s: in the journal's file, synced each second",
+        Survives::Kill,
+        engines::perdura::interval,
     ),
     Variant {
         places: MEMORY,

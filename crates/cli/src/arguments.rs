@@ -131,7 +131,8 @@ pub struct Dump {
 #[command(
     long_about = "Verify a pool: headers, logs, span tables, indexes, every key and value, counts and expiry times, \
 and that what is allocated is what is reachable.\n\nThe file is not changed, unless --repair is given. It is recovered \
-and read in a private copy, page by page as needed. Each thing that is wrong is named on a line of its own, on standard \
+and read in a private copy, page by page as needed. A pool that was not closed on an ordinary disk is read together with its \
+journal, which is not changed either; a repair brings the pool's file up to date with it. Each thing that is wrong is named on a line of its own, on standard \
 output.",
     after_help = "Exit status:\n  0  the pool is sound\n  1  the pool is damaged (with --repair: and still is)\n  \
 2  the pool could not be looked at: no such file, no pool, in use by a server\n  \
@@ -146,6 +147,9 @@ pub struct Check {
     /// damaged
     #[arg(long)]
     pub repair: bool,
+    /// The pool's journal, where it is not POOL.journal
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
     /// Write the result as one JSON object
     #[arg(long)]
     pub json: bool,
@@ -169,8 +173,8 @@ Each thing that is damaged is named on a line of its own, on standard error. The
 its name when it is complete.",
     after_help = "Exit status:\n  0  every key was copied\n  1  something is lost, or may be: it \
 is named; all else was copied\n  \
-2  nothing was copied: no such file, no pool, in use by a server, NEW is there already, no \
-space\n\n\
+2  nothing was copied: no such file, no pool, in use by a server, its journal missing or of \
+another pool, NEW is there already, no space\n\n\
 Examples:\n  perdura salvage /mnt/pmem0/perdura.pool --to /mnt/pmem0/salvaged.pool\n  \
 perdura salvage perdura.pool --to new.pool --json > salvaged.json"
 )]
@@ -184,6 +188,12 @@ pub struct SalvageArguments {
     /// them out]
     #[arg(long, value_name = "DB", value_parser = clap::value_parser!(u8).range(0..16))]
     pub unplaced: Option<u8>,
+    /// The pool's journal, where it is not POOL.journal. A damaged one is read up to the damage
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
+    /// Copy what the pool's file alone has, without the newest writes, which are in its journal
+    #[arg(long, conflicts_with = "journal")]
+    pub without_journal: bool,
     /// Write the result as one JSON object
     #[arg(long)]
     pub json: bool,

@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Check) -> Verdict {
 
 /// Looks, and repairs if that is asked for.
 pub(crate) fn examine(options: &Check) -> Result<Findings, PoolError> {
-    let pool = pool::open(&options.pool, options.repair)?;
+    let pool = pool::open(&options.pool, options.journal.as_deref(), options.repair)?;
     let mut outcome = verify(&pool.keyspace, options, "checking");
     outcome.problems.splice(0..0, pool.headers.iter().copied().map(CheckError::Heap));
     let stopped = pool.keyspace.stopped().map(str::to_owned);

@@ -1,6 +1,7 @@
 //! A check as one JSON object, for programs.
 
 use keyspace::{CheckError, DamagedKey};
+use pmem::JournalRecovery;
 use serde_json::{Value, json};
 
 use crate::Verdict;
@@ -26,9 +27,21 @@ pub(crate) fn findings(options: &Check, findings: &Findings) -> Value {
         "seconds": findings.outcome.took.as_secs_f64(),
         "stopped": findings.stopped,
         "recovered_records": findings.pool.recovery.records,
+        "journal": findings.pool.recovery.journal.as_ref().map(journal),
         "problems": problems(&findings.outcome),
         "repair": repair(findings),
         "left": findings.left.as_ref().map(problems),
+    })
+}
+
+fn journal(journal: &JournalRecovery) -> Value {
+    json!({
+        "batches": journal.batches,
+        "bytes": journal.bytes,
+        "first": journal.first,
+        "tail": journal.tail,
+        "head": journal.head,
+        "ring": journal.capacity,
     })
 }
 

@@ -5,8 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use heap::{CheckError, Heap, OpenError, Recovery};
 use keyspace::Keyspace;
-use pmem::{DomainRequest, MapError, MapOptions, Region};
+use pmem::{DomainRequest, JournalError, MapError, MapOptions, Region};
 
+/// How the file of a journal begins.
+const JOURNAL_MAGIC: [u8; 8] = *b"PERDURAJ";
 /// Space that a repair may add to the pool.
 const SPARE: u64 = 1 << 30;
 
@@ -24,6 +26,9 @@ pub(crate) enum PoolError {
     /// There is nothing in it.
     #[error("{0} is empty: no pool was made in it")]
     Blank(String),
+    /// It is the journal of a pool.
+    #[error("{0} is the journal of a pool: name the pool, whose journal is found by its name")]
+    Journal(String),
     /// What it holds is no pool, or none that this program knows.
     #[error("{path}: {source}")]
     Foreign {
@@ -58,9 +63,28 @@ pub(crate) struct Pool {
 }
 
 /// Opens a pool; `write` to change it, else in a private copy.
-pub(crate) fn open(path: &Path, write: bool) -> Result<Pool, PoolError> {
+pub(crate) fn open(path: &Path, journal: Option<&Path>, write: bool) -> Result<Pool, PoolError> {
+    if write {
+        return match open_region(path, for_writing(path, Medium::Any, journal)) {
+            Err(PoolError::Damaged { source: OpenError::NeedsJournal { .. }, .. }) => {
+                open_region(path, for_writing(path, Medium::Journal, journal))
+            }
+            other => other,
+        };
+    }
+    open_region(path, inspect(path, journal))
+}
+
+/// Opens a pool to look at it.
+pub(crate) fn inspect(path: &Path, journal: Option<&Path>) -> Result<Region, MapError> {
+    match journal {
+        Some(journal) => Region::inspect_with(path, journal),
+        None => Region::inspect(path),
+    }
+}
+
+fn open_region(path: &Path, region: Result<Region, MapError>) -> Result<Pool, PoolError> {
     let name = path.display().to_string();
-    let region = if write { for_writing(path) } else { Region::inspect(path) };
     let region = region.map_err(|error| match error {
         MapError::Locked { .. } => PoolError::InUse(name.clone()),
         other => PoolError::Map(other),
@@ -70,24 +94,46 @@ pub(crate) fn open(path: &Path, write: bool) -> Result<Pool, PoolError> {
     }
     let headers = heap::check_headers(&region);
     let (heap, recovery) = Heap::open(region, pmem::boot_id()).map_err(|source| match source {
+        OpenError::Magic { found, .. } if found == JOURNAL_MAGIC => PoolError::Journal(name),
         OpenError::Magic { .. }
         | OpenError::Version { .. }
         | OpenError::Features { .. }
         | OpenError::ReadOnly { .. }
         | OpenError::Reserved { .. }
         | OpenError::OtherBoot { .. }
-        | OpenError::Exhausted => PoolError::Foreign { path: name.clone(), source },
-        source => PoolError::Damaged { path: name.clone(), source },
+        | OpenError::Exhausted => PoolError::Foreign { path: name, source },
+        OpenError::Journal(ref error) if !is_damaged(error) => {
+            PoolError::Foreign { path: name, source }
+        }
+        source => PoolError::Damaged { path: name, source },
     })?;
     Ok(Pool { keyspace: Keyspace::new(heap, unix_ms()), recovery, headers })
 }
 
-/// Opens by the instructions of persistent memory where that is what the file is on, else with
-/// every commit synced.
-fn for_writing(path: &Path) -> Result<Region, MapError> {
+/// Returns true if the pool's own journal is not whole; else another file is in its place.
+fn is_damaged(error: &JournalError) -> bool {
+    use JournalError::{Cut, Damaged, Failed, Senseless, Superblock};
+    matches!(error, Superblock | Cut { .. } | Damaged { .. } | Senseless { .. } | Failed(_))
+}
+
+/// How a pool that is repaired is mapped.
+enum Medium {
+    /// By the instructions of persistent memory where that is what the file is on, else with every
+    /// commit synced.
+    Any,
+    /// With its journal, which it needs.
+    Journal,
+}
+
+fn for_writing(path: &Path, medium: Medium, journal: Option<&Path>) -> Result<Region, MapError> {
     let len = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let mut options = MapOptions::new(len.saturating_add(SPARE));
     options.create = false;
+    if let Medium::Journal = medium {
+        options.domain = DomainRequest::Journal;
+        options.journal = journal.map(Path::to_owned);
+        return Region::open(path, &options);
+    }
     match Region::open(path, &options) {
         Err(MapError::NoMapSync { .. }) => {
             options.domain = DomainRequest::Msync;

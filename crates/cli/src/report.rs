@@ -1,6 +1,7 @@
 //! A check in words: each problem on a line, then what was done, then one line of figures.
 
 use keyspace::{CheckError, DatabaseName, Repaired};
+use pmem::JournalRecovery;
 
 use crate::Verdict;
 use crate::arguments::Check;
@@ -10,6 +11,9 @@ use crate::check::{Findings, Outcome};
 const NAMED: usize = 8;
 
 pub(crate) fn findings(options: &Check, findings: &Findings) {
+    if let Some(journal) = &findings.pool.recovery.journal {
+        println!("{}", read(journal));
+    }
     if let Some(why) = &findings.stopped {
         println!("stopped: {why}: it takes no writes until it is repaired");
     }
@@ -29,6 +33,19 @@ pub(crate) fn findings(options: &Check, findings: &Findings) {
         Verdict::Damaged | Verdict::Unchecked => "damaged",
     };
     println!("{}: {what}: {}", options.pool.display(), figures(findings));
+}
+
+/// Returns what a journal gave, in words.
+fn read(journal: &JournalRecovery) -> String {
+    let JournalRecovery { batches, bytes, first, tail, head, capacity, .. } = *journal;
+    if batches == 0 {
+        return "journal: it holds nothing that is not in the pool's file".to_owned();
+    }
+    format!(
+        "journal: batches={batches} bytes={bytes} numbers={first}..{} positions={tail}..{head} \
+         ring={capacity}: writes that are not in the pool's file alone",
+        first + batches - 1,
+    )
 }
 
 fn outcome(outcome: &Outcome) {

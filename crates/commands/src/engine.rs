@@ -59,7 +59,7 @@ static ENGINES: AtomicU64 = AtomicU64::new(0);
 pub struct Engine {
     id: u64,
     keyspace: Arc<Keyspace>,
-    log: OnceLock<Arc<dyn CommandLog>>,
+    log: OnceLock<Log>,
     pub(crate) clock: Arc<dyn Clock>,
     table: Table,
     config: Config,
@@ -85,6 +85,18 @@ pub struct Engine {
     pub(crate) log_ends: Box<[AtomicU64]>,
 }
 
+/// The command log, and what it says of itself for good.
+struct Log {
+    log: Arc<dyn CommandLog>,
+    takes_commands: bool,
+}
+
+impl Log {
+    fn of(log: Arc<dyn CommandLog>) -> Log {
+        Log { takes_commands: log.takes_commands(), log }
+    }
+}
+
 impl Engine {
     /// Returns an engine of these parts, with these commands.
     pub(crate) fn of(options: EngineOptions, table: Table) -> Engine {
@@ -96,7 +108,7 @@ impl Engine {
         let tracker = Tracker::new(options.keyspace.shards());
         let log = OnceLock::new();
         if let Some(given) = options.log {
-            let _ = log.set(given);
+            let _ = log.set(Log::of(given));
         }
         Engine {
             id: ENGINES.fetch_add(1, Relaxed),
@@ -137,12 +149,18 @@ impl Engine {
 
     /// Returns the command log.
     pub fn log(&self) -> Option<&dyn CommandLog> {
-        self.log.get().map(|log| &**log)
+        self.log.get().map(|log| &*log.log)
+    }
+
+    /// Returns true if effects of commands are logged.
+    #[inline]
+    pub(crate) fn logs_commands(&self) -> bool {
+        self.log.get().is_some_and(|log| log.takes_commands)
     }
 
     /// Starts logging, once: after the log was replayed. `false` if there was a log already.
     pub fn set_log(&self, log: Arc<dyn CommandLog>) -> bool {
-        self.log.set(log).is_ok()
+        self.log.set(Log::of(log)).is_ok()
     }
 
     /// Returns all commands.

@@ -48,8 +48,11 @@ pub(crate) const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or
 pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
 /// Source and target are the same.
 pub(crate) const SAME_OBJECT: &str = "ERR source and destination objects are the same";
-/// The command log could not be written; the operating system's words follow.
-pub(crate) const LOG_FAILED: &str = "MISCONF Errors writing to the AOF file: ";
+/// The command log, or the journal, of this name could not be written; the operating system's words
+/// are `why`.
+pub(crate) fn log_failed(name: &str, why: &str) -> Failure {
+    Failure::text(format!("MISCONF Errors writing to the {name}: {why}"))
+}
 /// The last save failed, and writes are to stop then.
 pub(crate) const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
 /// Fewer replicas than a write has to reach.

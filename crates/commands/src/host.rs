@@ -175,7 +175,7 @@ pub struct Facts {
 /// How data persists, and how that went.
 #[derive(Clone, Debug, Default)]
 pub struct Persistence {
-    /// `pmem`, `aof` or `volatile`.
+    /// `pmem`, `journal`, `aof` or `volatile`.
     pub backend: String,
     /// The persistence domain of the pool; `none` where there is no pool.
     pub domain: String,
@@ -211,8 +211,43 @@ pub struct Persistence {
     pub rdb: RdbFacts,
     /// The append-only file, if there is one.
     pub aof: Option<AofFacts>,
+    /// The journal of the pool, if it has one.
+    pub journal: Option<JournalFacts>,
     /// What is being loaded, while it is.
     pub loading: Option<LoadingFacts>,
+}
+
+/// The journal of a pool on an ordinary disk.
+#[derive(Clone, Debug, Default)]
+pub struct JournalFacts {
+    /// Why it failed; empty if it did not.
+    pub failure: String,
+    /// Bytes of its ring.
+    pub size: u64,
+    /// Bytes of that which are not applied to the pool yet.
+    pub used: u64,
+    /// Bytes of fenced lines that are not synced yet,
+    pub unsynced: u64,
+    /// ... and of all since the start.
+    pub fenced: u64,
+    /// Bytes written to the journal since the start,
+    pub written: u64,
+    /// ... and to the pool's file.
+    pub applied: u64,
+    /// Batches written.
+    pub batches: u64,
+    /// Syncs of batches, and how long one took on average, in microseconds.
+    pub syncs: u64,
+    /// See `syncs`.
+    pub sync_us: u64,
+    /// How often a writer waited since the ring was full.
+    pub full_waits: u64,
+    /// Batches that the start read.
+    pub recovered_batches: u64,
+    /// Bytes of their lines.
+    pub recovered_bytes: u64,
+    /// Microseconds that this took.
+    pub recovery_us: u64,
 }
 
 /// What is read at the start.

@@ -13,8 +13,19 @@ use keyspace::{Change, Db, Event};
 use crate::libraries::Uncommitted;
 use crate::receivers::Receivers;
 
-/// A log of commands. Implemented for the append-only file; tests put a buffer in its place.
+/// What replies wait for: a log of commands, such as the append-only file, or the journal of a
+/// pool, which has the changes already when a transaction is committed and takes no commands. Tests
+/// put a buffer in its place.
 pub trait CommandLog: Send + Sync {
+    /// Returns true if it is given the effects of commands. Otherwise what was committed ends where
+    /// [`CommandLog::end`] is after the commit.
+    fn takes_commands(&self) -> bool {
+        true
+    }
+    /// Returns what errors call it.
+    fn name(&self) -> &'static str {
+        "AOF file"
+    }
     /// Appends effects whose first needs `first` selected and whose last leaves `last` selected.
     /// Returns the offset at which they end.
     fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64;

@@ -28,7 +28,7 @@ impl Engine {
         if log.unwritten().is_some_and(is_known) {
             return Ok(0);
         }
-        Err(Failure::text(format!("{}{why}", failure::LOG_FAILED)))
+        Err(failure::log_failed(log.name(), &why))
     }
 
     /// Returns true if one of these commands names one of the keys, in whatever database, or may

@@ -2,6 +2,7 @@
 
 use crate::layout::Geometry;
 use crate::layout::header::{HeaderError, MAGIC, VERSION};
+use pmem::JournalError;
 
 /// The heap has no space for a block: the pool is full and cannot grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +56,7 @@ pub enum CreateError {
     },
     /// Its journal cannot be made.
     #[error(transparent)]
-    Journal(#[from] pmem::JournalError),
+    Journal(#[from] JournalError),
     /// A durable step failed.
     #[error("the medium failed while the pool was made")]
     Failed,
@@ -81,6 +82,17 @@ const OLDER: &str =
 
 /// What to do about a pool that lost what an opening needs.
 const SALVAGE: &str = "`perdura salvage POOL --to NEW` copies what is sound in it into a new pool";
+
+/// Returns what to do about a pool whose journal cannot be used.
+fn way_on(error: &JournalError) -> String {
+    let how = match error {
+        JournalError::Cut { .. }
+        | JournalError::Damaged { .. }
+        | JournalError::Senseless { .. } => "with the journal's writes up to there",
+        _ => "without the journal's writes, if --without-journal is given",
+    };
+    format!("{SALVAGE}, {how}")
+}
 
 /// Why a pool was not opened, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -204,8 +216,8 @@ pub enum OpenError {
         journal: u64,
     },
     /// Its journal cannot be used.
-    #[error("{0}; without the journal's writes, {SALVAGE}")]
-    Journal(#[from] pmem::JournalError),
+    #[error("{}; {}", .0, way_on(.0))]
+    Journal(#[from] JournalError),
     /// A record that was fenced is not readable any more.
     #[error(
         "the log of shard {shard} is damaged: record {expected} is not whole, though {found} came \

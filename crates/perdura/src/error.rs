@@ -64,7 +64,7 @@ impl From<heap::PoolError> for OpenError {
 #[error(transparent)]
 pub struct CloseError(#[from] pub(crate) std::io::Error);
 
-/// Why an operation failed. It changed nothing.
+/// Why an operation failed. It changed nothing, but for [`Error::JournalFailed`].
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -134,6 +134,12 @@ pub enum Error {
     /// The medium lost bytes while the operation ran. What they were is known now: try again.
     #[error("the medium lost bytes meanwhile: try again")]
     UnresolvedLosses,
+    /// The store's journal failed, as [`crate::Perdura::journal_failure`] says: the disk refused a
+    /// write or a sync. Of a call that returns this for the first time it is not known whether what
+    /// it wrote is there when the store is opened again; what returned before is. No more writes
+    /// are taken, and only what is durable can be read.
+    #[error("the store's journal failed; it takes no more writes until it is opened again")]
+    JournalFailed,
     /// A durable step failed; the store takes no more writes until it is opened again.
     #[error("a durable step failed; the store takes no more writes until it is opened again")]
     ReadOnly,

@@ -11,6 +11,19 @@ use crate::{Error, Perdura, Transaction};
 const SPARSE_LIMIT: usize = 3000;
 
 /// Operations on HyperLogLogs, which count different elements, about.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
+/// use perdura::{Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.pf_add("monday", &["Ada", "Grace"])?;
+/// store.pf_add("tuesday", &["Ada", "Edsger"])?;
+/// assert_eq!(store.pf_count(&["monday", "tuesday"])?, 3);
+/// # Ok(())
+/// # }
+/// ```
 pub trait HyperLogLogs: Execute {
     /// Adds elements to a HyperLogLog, which is made where there is none; whether it changed.
     /// Several at once cost as much as one.

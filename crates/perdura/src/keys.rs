@@ -6,6 +6,24 @@ use crate::operations::Execute;
 use crate::{Error, Perdura, Transaction};
 
 /// Operations on keys of any type.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
+/// use perdura::{Options, Perdura};
+/// use std::time::Duration;
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.set("session:1", "Ada")?;
+/// assert!(store.expire("session:1", Duration::from_secs(60))?);
+/// assert!(store.ttl("session:1")?.is_some_and(|left| left <= Duration::from_secs(60)));
+/// assert!(store.rename("session:1", "session:2")?);
+/// assert!(!store.exists("session:1")?);
+/// assert!(store.persist("session:2")?);
+/// assert!(store.delete("session:2")?);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Keys: Execute {
     /// Returns whether a key exists.
     fn exists(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {

@@ -3,18 +3,17 @@
 //! [`Perdura`] is Perdura's keyspace without the server: the same pool file, the same sixteen
 //! databases, strings, lists, hashes, sets, sorted sets and streams with expiry times, bitmaps,
 //! HyperLogLogs and geospatial items, and transactions over several keys. A call that returned
-//! is durable as far as the pool's [`Domain`] reaches; opening takes milliseconds, however many
-//! keys there are.
+//! is durable, on persistent memory as well as on an ordinary disk, unless another
+//! [`Domain`] or another [`Durability`] is chosen; opening takes milliseconds, however many keys
+//! there are.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
 //! use perdura::prelude::*;
-//! use perdura::{DomainRequest, Options, Perdura};
+//! use perdura::{Options, Perdura};
 //!
-//! // On persistent memory leave `domain` out. `Process` survives a crash of the program, but no
-//! // power loss.
-//! let options = Options::new(dir.path().join("orders.pool")).domain(DomainRequest::Process);
+//! let options = Options::new(dir.path().join("orders.pool"));
 //! let store = Perdura::open(options.clone())?;
 //! store.set("greeting", "hello")?;
 //! store.increment("visits", 1)?;
@@ -24,7 +23,7 @@
 //!     tx.increment("from", -30)?;
 //!     tx.increment("to", 30)
 //! })?;
-//! drop(store);
+//! drop(store); // or a crash, or a power loss
 //!
 //! let store = Perdura::open(options)?;
 //! assert_eq!(store.get("greeting")?.as_deref(), Some(&b"hello"[..]));
@@ -48,6 +47,7 @@
 mod background;
 mod bitmaps;
 mod collections;
+mod durability;
 mod error;
 mod geo;
 mod groups;
@@ -67,6 +67,7 @@ mod transaction;
 
 pub use bitmaps::{BitRange, Bitmaps};
 pub use collections::{Entry, Hashes, Sets};
+pub use durability::Durability;
 pub use error::{CloseError, Error, OpenError};
 pub use geo::{Geo, GeoSearch, Nearby};
 pub use groups::{ConsumerGroups, PendingEntry};
@@ -188,7 +189,8 @@ pub use keyspace::geo::Shape as GeoShape;
 /// use perdura::{Domain, Options, Perdura};
 ///
 /// let store = Perdura::open(Options::volatile())?;
-/// let outlives_power = matches!(store.domain(), Domain::Clwb | Domain::Eadr | Domain::Msync);
+/// use Domain::{Clwb, Eadr, Journal, Msync};
+/// let outlives_power = matches!(store.domain(), Clwb | Eadr | Journal | Msync);
 /// assert!(!outlives_power, "{} is in DRAM", store.domain());
 /// # Ok(())
 /// # }
@@ -201,9 +203,13 @@ pub use pmem::Domain;
 /// # let dir = tempfile::tempdir()?;
 /// use perdura::{Domain, DomainRequest, Options, Perdura};
 ///
-/// // On a disk: each call that writes returns when the kernel has synced what it wrote.
-/// let options = Options::new(dir.path().join("pool")).domain(DomainRequest::Msync);
-/// assert_eq!(Perdura::open(options)?.domain(), Domain::Msync);
+/// // On a disk, as `Auto` chooses; and what survives the end of the program alone.
+/// let options = Options::new(dir.path().join("pool")).domain(DomainRequest::Journal);
+/// let store = Perdura::open(options.clone())?;
+/// assert_eq!(store.domain(), Domain::Journal);
+/// store.close()?;
+/// let store = Perdura::open(options.domain(DomainRequest::Process))?;
+/// assert_eq!(store.domain(), Domain::Process);
 /// # Ok(())
 /// # }
 /// ```

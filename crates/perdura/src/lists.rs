@@ -32,6 +32,21 @@ impl Open<'_> {
 
 /// Operations on lists. A list has no key while it has no element: pushing makes it, taking the
 /// last one deletes it.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
+/// use perdura::{Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.push_back("jobs", "first")?;
+/// store.push_back("jobs", "second")?;
+/// assert_eq!(store.pop_front("jobs")?.as_deref(), Some(&b"first"[..]));
+/// assert_eq!(store.elements("jobs", 0, 10)?, [b"second"]);
+/// assert_eq!(store.list_len("jobs")?, 1);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Lists: Execute {
     /// Puts an element before the first one of a list; how many there are then.
     fn push_front(&self, key: impl AsRef<[u8]>, element: impl AsRef<[u8]>) -> Result<u64, Error> {

@@ -1,12 +1,11 @@
 //! How to open a store.
 
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use heap::{CreateOptions, Heap};
-use pmem::{DomainRequest, MapOptions, Region};
+use pmem::{DomainRequest, MapError, MapOptions, Region};
 
-use crate::{OpenError, machine};
+use crate::{Durability, OpenError, machine};
 
 /// How to open a store.
 ///
@@ -33,6 +32,9 @@ pub struct Options {
     pub(crate) path: Option<PathBuf>,
     pub(crate) limit: u64,
     pub(crate) domain: DomainRequest,
+    pub(crate) durability: Durability,
+    pub(crate) journal: Option<PathBuf>,
+    pub(crate) journal_size: u64,
     pub(crate) emulate: bool,
     pub(crate) create: bool,
     pub(crate) read_cache: u64,
@@ -41,8 +43,9 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns a pool file (or a DAX device), made if it does not exist, on persistent memory, up
-    /// to 4 GiB.
+    /// Returns a pool file (or a DAX device), made if it does not exist, up to 4 GiB. On persistent
+    /// memory it is changed in place; any other file gets a journal next to it. Both survive power
+    /// losses.
     pub fn new(path: impl Into<PathBuf>) -> Options {
         Options { path: Some(path.into()), ..Options::volatile() }
     }
@@ -53,6 +56,9 @@ impl Options {
             path: None,
             limit: 4 << 30,
             domain: DomainRequest::Auto,
+            durability: Durability::Immediate,
+            journal: None,
+            journal_size: pmem::DEFAULT_CAPACITY,
             emulate: false,
             create: true,
             read_cache: 0,
@@ -66,10 +72,79 @@ impl Options {
         Options { limit: bytes, ..self }
     }
 
-    /// Returns the persistence domain; without this, that of persistent memory, and an error where
-    /// there is none.
+    /// Returns the persistence domain; without this, that of persistent memory, and where there is
+    /// none, the journal.
     pub fn domain(self, domain: DomainRequest) -> Options {
         Options { domain, ..self }
+    }
+
+    /// Returns when a call returns, where the pool has a journal; when what it wrote is durable by
+    /// default.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use perdura::prelude::*;
+    /// use perdura::{Durability, Options, Perdura};
+    ///
+    /// let options = Options::new(dir.path().join("pool"));
+    /// let store = Perdura::open(options.clone())?;
+    /// store.set("order", "paid")?; // on the disk
+    /// store.close()?;
+    ///
+    /// // It may be chosen each time that the store is opened.
+    /// let store = Perdura::open(options.durability(Durability::Os))?;
+    /// assert_eq!(store.get("order")?.as_deref(), Some(&b"paid"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn durability(self, durability: Durability) -> Options {
+        Options { durability, ..self }
+    }
+
+    /// Returns where the journal is, if the pool has one; next to the pool by default, with
+    /// `.journal` after its name. A faster disk makes every write faster.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (data, fast) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    /// use perdura::prelude::*;
+    /// use perdura::{DomainRequest, Options, Perdura};
+    ///
+    /// let options = Options::new(data.path().join("pool"))
+    ///     .domain(DomainRequest::Journal)
+    ///     .journal(fast.path().join("pool.journal"))
+    ///     .journal_size(16 << 20);
+    /// Perdura::open(options)?.set("order", "paid")?;
+    /// assert!(fast.path().join("pool.journal").exists());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn journal(self, path: impl Into<PathBuf>) -> Options {
+        Options { journal: Some(path.into()), ..self }
+    }
+
+    /// Returns the size of a journal; 256 MiB by default. The file is written once when it is made.
+    /// What changes again while it is in the journal reaches the pool's file once, so a larger one
+    /// saves writes; it bounds the time that an opening takes after a crash. An open store keeps
+    /// what it has: a new size counts when the store is opened after it was closed.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use perdura::{DomainRequest, Options, Perdura};
+    ///
+    /// let options = Options::new(dir.path().join("pool"))
+    ///     .domain(DomainRequest::Journal)
+    ///     .journal_size(1 << 20);
+    /// let store = Perdura::open(options)?;
+    /// let made = std::fs::metadata(dir.path().join("pool.journal"))?.len();
+    /// assert_eq!(made, (1 << 20) + 8192);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn journal_size(self, bytes: u64) -> Options {
+        Options { journal_size: bytes, ..self }
     }
 
     /// Runs the instructions of persistent memory on any file: for tests, since a power loss is not
@@ -104,38 +179,28 @@ impl Options {
         let Some(path) = &self.path else {
             return Ok(Heap::volatile(self.limit, &CreateOptions::fitting(self.limit)?)?);
         };
-        if self.domain == DomainRequest::Journal {
-            // A call would return before its write is durable.
-            let text = "domain journal is not offered by the library yet";
-            return Err(OpenError::Io(io::Error::new(io::ErrorKind::Unsupported, text)));
-        }
-        let options = MapOptions {
-            create: self.create,
-            domain: self.domain,
-            emulate: self.emulate,
-            ..MapOptions::new(self.limit)
-        };
-        let region = pmem::when_unlocked(|| Region::open(path, &options), || ())?;
+        let region = pmem::when_unlocked(|| self.region(path), || ())?;
         if !self.create {
             return Ok(Heap::open(region, pmem::boot_id())?.0);
         }
         Ok(Heap::open_or_create(region)?.0)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Perdura;
-
-    #[test]
-    fn a_journal_is_refused_as_long_as_no_call_waits_for_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("pool");
-        let Err(error) = Perdura::open(Options::new(&path).domain(DomainRequest::Journal)) else {
-            panic!("it was opened");
+    /// Maps the file: with a journal if nothing was chosen and it is not on persistent memory.
+    fn region(&self, path: &Path) -> Result<Region, MapError> {
+        let options = MapOptions {
+            create: self.create,
+            domain: self.domain,
+            emulate: self.emulate,
+            journal: self.journal.clone(),
+            journal_size: self.journal_size,
+            ..MapOptions::new(self.limit)
         };
-        assert!(error.to_string().contains("not offered by the library"), "{error}");
-        assert!(!path.exists());
+        match Region::open(path, &options) {
+            Err(MapError::NoMapSync { .. }) if self.domain == DomainRequest::Auto => {
+                Region::open(path, &MapOptions { domain: DomainRequest::Journal, ..options })
+            }
+            other => other,
+        }
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keyspace::{Db, Entry, Expire, Key, KeyDamage, Keyspace, Losses, Txn};
-use pmem::Domain;
+use pmem::{Domain, Region};
 
 use crate::background::{self, Background};
+use crate::durability::Journaled;
 use crate::operations::{Execute, Open, later};
 use crate::reentry::{self, Entered};
 use crate::{CloseError, Error, OpenError, Options, Strings, Transaction};
@@ -65,7 +66,8 @@ pub struct Usage {
 pub struct Perdura {
     // First, so that it ends before the keyspace does.
     background: Option<Background>,
-    keyspace: Arc<Keyspace>,
+    pub(crate) journaled: Option<Box<Journaled>>,
+    pub(crate) keyspace: Arc<Keyspace>,
     clock: fn() -> u64,
 }
 
@@ -77,14 +79,67 @@ impl Perdura {
         let keyspace = Arc::new(Keyspace::new(options.heap()?, (options.clock)()));
         keyspace.heap().set_read_cache(options.read_cache);
         keyspace.resolve_losses();
+        let journaled = Journaled::start(&keyspace, options.durability)?;
         let background =
             options.background.then(|| Background::start(Arc::clone(&keyspace), options.clock));
-        Ok(Perdura { background: background.transpose()?, keyspace, clock: options.clock })
+        let background = background.transpose()?;
+        Ok(Perdura { background, journaled, keyspace, clock: options.clock })
     }
 
     /// Returns the persistence domain in force: what an acknowledged write survives.
     pub fn domain(&self) -> Domain {
         self.keyspace.heap().region().domain()
+    }
+
+    /// Returns when everything that was written before is durable, whatever the [`Durability`];
+    /// of use where that is not `Immediate`. Without a journal there is nothing to wait for: every
+    /// call has done what the domain can. Inside of a transaction, whose own changes are not
+    /// written yet, it returns [`Error::Reentrant`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use perdura::prelude::*;
+    /// use perdura::{Durability, Options, Perdura};
+    ///
+    /// let options = Options::new(dir.path().join("pool")).durability(Durability::Os);
+    /// let store = Perdura::open(options)?;
+    /// for row in 0..1000 {
+    ///     store.push_back("rows", row.to_string())?;
+    /// }
+    /// store.flush()?; // one sync for all
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn flush(&self) -> Result<(), Error> {
+        reentry::refuse(&self.keyspace)?;
+        let region = self.region();
+        region.sync_up_to(region.appended()).map_err(|_| Error::JournalFailed)
+    }
+
+    /// Returns why the store's journal failed, if it did.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use perdura::prelude::*;
+    /// use perdura::{Error, Options, Perdura};
+    ///
+    /// let store = Perdura::open(Options::new(dir.path().join("pool")))?;
+    /// match store.set("order", "paid") {
+    ///     Err(Error::JournalFailed) => panic!("{}", store.journal_failure().unwrap_or_default()),
+    ///     done => done?,
+    /// }
+    /// assert_eq!(store.journal_failure(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn journal_failure(&self) -> Option<&str> {
+        self.region().journal_failure()
+    }
+
+    pub(crate) fn region(&self) -> &Region {
+        self.keyspace.heap().region()
     }
 
     /// Returns true if the domain is emulated: a power loss is not survived.
@@ -122,28 +177,69 @@ impl Perdura {
     }
 
     /// Runs `work` and commits, unless it may have read zeros in the place of bytes that the medium
-    /// lost meanwhile.
+    /// lost meanwhile. Returns when what was written and seen is as durable as it is to be.
     fn run<R, E: From<Error>>(
         &self,
         keys: &[&[u8]],
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
-        let _entered = Entered::new(&self.keyspace)?;
-        self.attempt(|losses| {
+        let entered = Entered::new(&self.keyspace)?;
+        let (result, seen) = self.attempt(|losses| {
             keys.iter().try_for_each(|key| self.refuse_lost(key))?;
             let mut tx = Transaction::new(self.begin(keys)?);
             let result = work(&mut tx);
             self.keyspace.check_losses(losses)?;
+            let txn = &mut tx.open().txn;
             if result.is_ok() {
-                tx.commit()?;
+                self.commit(txn)?;
             }
-            Ok(result)
-        })?
+            Ok((result, self.seen(txn)))
+        })?;
+        drop(entered);
+        self.acknowledge(seen)?;
+        result
+    }
+
+    fn commit(&self, txn: &mut Txn<'_>) -> Result<(), Error> {
+        match &self.journaled {
+            None => Ok(txn.commit()?),
+            Some(journaled) => journaled.commit(self.region(), txn),
+        }
+    }
+
+    /// Returns the position in the journal after everything that a transaction can see; 0 without a
+    /// journal.
+    fn seen(&self, txn: &Txn<'_>) -> u64 {
+        self.journaled.as_ref().map_or(0, |journaled| journaled.seen(txn.locked()))
+    }
+
+    /// Waits until what is before a position is as durable as it is to be. No lock is held.
+    fn acknowledge(&self, position: u64) -> Result<(), Error> {
+        match &self.journaled {
+            Some(journaled) if position > 0 => journaled.wait(self.region(), position),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for what can be seen of a key.
+    fn acknowledge_key(&self, key: &[u8]) -> Result<(), Error> {
+        let Some(journaled) = &self.journaled else { return Ok(()) };
+        let shard = self.keyspace.key(key).shard();
+        self.acknowledge(journaled.seen(std::iter::once(shard)))
+    }
+
+    /// Says of a store that takes no more writes whether its journal is the cause.
+    fn named(&self, error: Error) -> Error {
+        match error {
+            Error::ReadOnly if self.journal_failure().is_some() => Error::JournalFailed,
+            other => other,
+        }
     }
 
     /// Finds out what the medium lost if that ended the attempt.
     fn attempt<R>(&self, attempt: impl FnOnce(Losses) -> Result<R, Error>) -> Result<R, Error> {
-        self.keyspace.attempt(Error::has_unresolved_losses, attempt)
+        let done = self.keyspace.attempt(Error::has_unresolved_losses, attempt);
+        done.map_err(|error| self.named(error))
     }
 
     fn begin(&self, keys: &[&[u8]]) -> Result<Txn<'_>, Error> {
@@ -174,7 +270,11 @@ impl Perdura {
     /// to ask.
     fn cut_lost(&self, key: &[u8]) -> Result<(), Error> {
         if self.keyspace.has_media_errors() {
-            self.keyspace.remove_unidentified(Db::default(), &self.keyspace.key(key))?;
+            let key = self.keyspace.key(key);
+            self.keyspace.remove_unidentified(Db::default(), &key)?;
+            if let Some(journaled) = &self.journaled {
+                journaled.committed(key.shard(), self.region().appended());
+            }
         }
         Ok(())
     }
@@ -203,13 +303,16 @@ impl Perdura {
         key: impl AsRef<[u8]>,
         mut look: impl FnMut(&[u8]),
     ) -> Result<bool, Error> {
-        let _entered = Entered::new(&self.keyspace)?;
-        self.attempt(|losses| {
+        let entered = Entered::new(&self.keyspace)?;
+        let found = self.attempt(|losses| {
             self.refuse_lost(key.as_ref())?;
             let found = self.show(key.as_ref(), &mut look);
             self.keyspace.check_losses(losses)?;
             found
-        })
+        })?;
+        drop(entered);
+        self.acknowledge_key(key.as_ref())?;
+        Ok(found)
     }
 
     fn show(&self, key: &[u8], look: &mut dyn FnMut(&[u8])) -> Result<bool, Error> {
@@ -242,7 +345,8 @@ impl Perdura {
                 }
                 done => done,
             }
-        })
+        })?;
+        self.acknowledge_key(key)
     }
 
     fn try_set(
@@ -261,7 +365,7 @@ impl Perdura {
             None => txn.set(Db::default(), key, value, expire)?,
         }
         self.keyspace.check_losses(losses)?;
-        Ok(txn.commit()?)
+        self.commit(&mut txn)
     }
 
     /// Deletes some expired keys and frees some of what deletes left; whether there is more to do.
@@ -283,6 +387,7 @@ impl Perdura {
     /// Dropping it instead loses nothing that the domain survives.
     pub fn close(mut self) -> Result<(), CloseError> {
         drop(self.background.take());
+        drop(self.journaled.take());
         Ok(self.keyspace.heap().close()?)
     }
 }
@@ -293,7 +398,7 @@ impl Execute for Perdura {
         keys: &[&[u8]],
         work: impl FnOnce(&mut Open<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        self.run(keys, |tx| work(tx.open()))
+        self.run(keys, |tx| work(tx.open())).map_err(|error| self.named(error))
     }
 
     fn replace_lost(&self, key: &[u8]) -> Result<(), Error> {
@@ -306,12 +411,14 @@ impl Strings for Perdura {
     // A large value is copied without keeping others from its shard.
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         reentry::refuse(&self.keyspace)?;
-        self.keyspace.retry_losses(Error::has_unresolved_losses, |losses| {
+        let value = self.keyspace.retry_losses(Error::has_unresolved_losses, |losses| {
             self.refuse_lost(key.as_ref())?;
             let value = self.read(key.as_ref());
             self.keyspace.check_losses(losses)?;
             value
-        })
+        })?;
+        self.acknowledge_key(key.as_ref())?;
+        Ok(value)
     }
 
     // A large value is written without keeping others from its shard.

@@ -8,6 +8,22 @@ use crate::operations::Execute;
 use crate::{Error, Transaction};
 
 /// Operations on strings.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
+/// use perdura::{Options, Perdura};
+/// use std::time::Duration;
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.set("name", "Ada")?;
+/// store.append("name", " Lovelace")?;
+/// assert_eq!(store.get("name")?.as_deref(), Some(&b"Ada Lovelace"[..]));
+/// assert_eq!(store.increment("visits", 2)?, 2);
+/// store.set_for("session", "token", Duration::from_secs(60))?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait Strings: Execute {
     /// Returns the value of a key. A store copies a large one without keeping others from the key's
     /// shard.

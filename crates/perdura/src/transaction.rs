@@ -44,10 +44,6 @@ impl<'s> Transaction<'s> {
         Transaction { open: RefCell::new(Open::new(txn)) }
     }
 
-    pub(crate) fn commit(&mut self) -> Result<(), Error> {
-        Ok(self.open.get_mut().txn.commit()?)
-    }
-
     pub(crate) fn open(&mut self) -> &mut Open<'s> {
         self.open.get_mut()
     }

@@ -6,6 +6,7 @@
 
 use crate::domain::Domain;
 use crate::error::MapError;
+use crate::journal::JournalPlace;
 use crate::locked::LockedFile;
 use crate::mapping::{Mapping, accepts_sync};
 use crate::media::{Lost, LostPage, Mapped, Watch};
@@ -21,9 +22,14 @@ pub type RecordLosses = fn(&Region, &[LostPage]) -> bool;
 
 impl Region {
     /// Maps a file so that stores stay in memory. The file is locked against those that would write
-    /// to it, not against other inspections.
+    /// to it, not against other inspections. Its journal is looked for next to it.
     pub fn inspect(path: impl AsRef<Path>) -> Result<Region, MapError> {
         let path = path.as_ref();
+        Region::inspect_with(path, &JournalPlace::of_pool(path))
+    }
+
+    /// As [`Region::inspect`], for a file whose journal is elsewhere.
+    pub fn inspect_with(path: &Path, journal: &Path) -> Result<Region, MapError> {
         let failed = |step, source| MapError::Io { path: path.to_owned(), step, source };
         let file = File::open(path).map_err(|source| failed("open", source))?;
         let metadata = file.metadata().map_err(|source| failed("stat", source))?;
@@ -44,7 +50,7 @@ impl Region {
             device,
             flags: 0,
         });
-        Ok(Region::from_parts(Parts {
+        let mut region = Region::from_parts(Parts {
             watch,
             mapping,
             len,
@@ -52,7 +58,9 @@ impl Region {
             emulated: false,
             device: false,
             file: Some(file),
-        }))
+        });
+        region.journal_to_read = Some(journal.to_owned());
+        Ok(region)
     }
 }
 

@@ -11,24 +11,37 @@
 use crate::error::GrowError;
 use crate::guess;
 use crate::journal::{
-    self, AllocateError, Journal, JournalCounts, JournalError, JournalId, JournalRecovery,
-    LineRange,
+    self, AllocateError, Journal, JournalCounts, JournalError, JournalId, JournalReading,
+    JournalRecovery, LineRange,
 };
 use crate::lines::LINE;
 use crate::mapping::PAGE;
 use crate::region::Region;
 use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncPolicy {
     /// When it is durable.
     Always,
-    /// When the kernel has it; whoever serves calls [`Region::sync_up_to`] once a second.
+    /// When the kernel has it; it is synced once a second.
     #[default]
     EverySecond,
     /// When the kernel has it.
     No,
+}
+
+impl SyncPolicy {
+    /// Returns how often [`JournalThread`](crate::JournalThread) syncs under the policy. Where
+    /// replies wait for syncs, it does so for lines that nobody waits for.
+    pub fn sync_every(self) -> Option<Duration> {
+        match self {
+            SyncPolicy::Always | SyncPolicy::EverySecond => Some(Duration::from_secs(1)),
+            SyncPolicy::No => None,
+        }
+    }
 }
 
 impl Region {
@@ -48,6 +61,12 @@ impl Region {
     /// share one write and one sync.
     pub fn sync_up_to(&self, position: u64) -> Result<(), JournalError> {
         self.with_the_journal(|journal| journal.sync_up_to(position))
+    }
+
+    /// Makes durable what was fenced so far, while other threads may write: what is done once in a
+    /// while, for lines that nobody waits for.
+    pub fn sync_in_background(&self) -> Result<(), JournalError> {
+        self.with_the_journal(Journal::sync_in_background)
     }
 
     /// Returns when the kernel has all lines up to `position`: they survive the end of the process.
@@ -112,6 +131,21 @@ impl Region {
         Ok(recovery)
     }
 
+    /// Stores what the journal that a file names holds into a private copy of the file, up to its
+    /// end, or to the first damage. Nothing is changed but this memory. Nobody else uses the region
+    /// meanwhile.
+    pub fn read_journal(&self, id: JournalId) -> Result<JournalReading, JournalError> {
+        let path = self.journal_to_read.as_deref().filter(|_| self.is_private());
+        let missing = || JournalError::Missing { path: PathBuf::new() };
+        journal::read(path.ok_or_else(missing)?, id, &|range, bytes| self.store_lines(range, bytes))
+    }
+
+    /// Refuses a private copy of a file that names no journal, though its journal holds writes.
+    pub fn refuse_unnamed_journal(&self, id: JournalId) -> Result<(), JournalError> {
+        let path = self.journal_to_read.as_deref();
+        path.map_or(Ok(()), |path| journal::refuse_unnamed(path, id))
+    }
+
     /// Applies everything and ends the use of the journal: fences go to the file again.
     pub fn end_journal(&self) -> Result<(), JournalError> {
         self.with_the_journal(Journal::end)
@@ -119,7 +153,7 @@ impl Region {
 
     /// Does something with the journal, if there is one. A failure is that of every fence from here
     /// on.
-    fn with_the_journal(
+    pub(crate) fn with_the_journal(
         &self,
         work: impl FnOnce(&Journal) -> Result<(), JournalError>,
     ) -> Result<(), JournalError> {

@@ -66,7 +66,8 @@ pub use fault_points::{FaultPointSet, disable_fault_point, panic_after, take_pas
 pub use holes::trim_allocator;
 pub use inspect::RecordLosses;
 pub use journal::{
-    DEFAULT_CAPACITY, JournalCounts, JournalError, JournalId, JournalRecovery, Storage,
+    DEFAULT_CAPACITY, JournalCounts, JournalError, JournalId, JournalReading, JournalRecovery,
+    JournalThread, Storage,
 };
 pub use journaled::SyncPolicy;
 pub use lines::{LINE, lines};

@@ -1,7 +1,6 @@
 //! A file that is locked for as long as it is used.
 
 use crate::error::MapError;
-use crate::region::Region;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -21,10 +20,10 @@ const RETRY: Duration = Duration::from_millis(5);
 
 /// Maps a file with `map`, again and again for up to three seconds while another process holds the
 /// file. Calls `waits` once if it has to wait.
-pub fn when_unlocked(
-    map: impl Fn() -> Result<Region, MapError>,
+pub fn when_unlocked<M>(
+    map: impl Fn() -> Result<M, MapError>,
     waits: impl FnOnce(),
-) -> Result<Region, MapError> {
+) -> Result<M, MapError> {
     match map() {
         Err(MapError::Locked { .. }) => waits(),
         other => return other,

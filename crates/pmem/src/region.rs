@@ -27,6 +27,7 @@ use crate::scheduler::lock;
 use crate::syncs::Syncs;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
+use std::path::PathBuf;
 #[cfg(feature = "sim")]
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -58,6 +59,8 @@ pub struct Region {
     pub(crate) file: Option<LockedFile>,
     /// That of the domain `journal`.
     pub(crate) journal: Option<Box<Journal>>,
+    /// Where the journal of a file that is looked at would be.
+    pub(crate) journal_to_read: Option<PathBuf>,
     #[cfg(feature = "sim")]
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
     #[cfg(feature = "emulate-media")]
@@ -97,6 +100,7 @@ impl Region {
             record: OnceLock::new(),
             file: parts.file,
             journal: None,
+            journal_to_read: None,
             #[cfg(feature = "sim")]
             recorder: None,
             #[cfg(feature = "emulate-media")]

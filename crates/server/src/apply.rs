@@ -7,6 +7,7 @@ use keyspace::{Eviction, Limits, Policy};
 
 use crate::append_only::fsync;
 use crate::config::{Refusal, Values};
+use crate::pool_journal::policy;
 use crate::shared::Shared;
 use crate::store::Backend;
 use crate::{listen, machine};
@@ -16,12 +17,15 @@ const OWN_FILES: u64 = 32;
 
 /// Why `read-cache` is refused or ignored where it could do nothing.
 pub(crate) const NO_READ_CACHE: &str =
-    "a read cache is DRAM in front of a pool, and without the pmem backend all data is in DRAM";
+    "a read cache is DRAM in front of persistent memory, and here all data is in DRAM";
 
 /// Applies everything that is stored where it is used, at the start.
 pub(crate) fn all(shared: &Shared, values: &Values) {
     shared.limits.load(values);
     engine(&shared.engine, values);
+    if !shared.store.is_in_dram() {
+        shared.engine.keyspace().heap().set_read_cache(values.size("read-cache"));
+    }
 }
 
 fn engine(engine: &Engine, values: &Values) {
@@ -53,9 +57,6 @@ fn engine(engine: &Engine, values: &Values) {
     engine.config().set_tracking_table_max_keys(number("tracking-table-max-keys"));
     engine.limit_cached_keys();
     engine.keyspace().set_eviction(eviction(values), engine.clock().unix_ms());
-    if engine.keyspace().heap().is_durable() {
-        engine.keyspace().heap().set_read_cache(values.size("read-cache"));
-    }
     engine.keyspace().heap().set_snapshot_limit(snapshot_limit(engine, values));
     let admin = engine.admin();
     admin.slow_log.set_slower_than(values.int("slowlog-log-slower-than"));
@@ -144,9 +145,12 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
         }
         "appendfsync" => match shared.log.get() {
             Some(log) => log.set_fsync(fsync(after)).map_err(|failure| failure.to_string()),
-            None => Ok(()),
+            None => match &shared.journal {
+                Some(journal) => journal.set_policy(policy(after)),
+                None => Ok(()),
+            },
         },
-        "read-cache" if shared.store.backend != Backend::Pmem && after.size("read-cache") > 0 => {
+        "read-cache" if shared.store.is_in_dram() && after.size("read-cache") > 0 => {
             Err(String::from(NO_READ_CACHE))
         }
         "appendonly" => append_only(shared, after.yes("appendonly")),

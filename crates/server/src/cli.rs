@@ -127,11 +127,14 @@ every directive of it as an option; `-` reads more directives from standard inpu
 docs/configuration.md for all of them.
 
 Where the data lives:
-  --backend auto|pmem|aof   pmem: the keyspace lives in the pool file, every write is durable when its
-                            reply leaves. aof: it lives in memory, behind an append-only file (with
-                            --appendonly no: memory and RDB files). auto (default): pmem if the
-                            pool's file can be mapped with MAP_SYNC, aof elsewhere; the log says which
-                            and why.
+  --backend auto|pmem|journal|aof
+                            pmem: the keyspace lives in the pool file, every write is durable when its
+                            reply leaves. journal: the same on an ordinary disk, with a journal next to
+                            the pool, which is synced as --appendfsync says. aof: it lives in memory,
+                            behind an append-only file (with --appendonly no: memory and RDB files).
+                            auto (default): pmem if the pool's file can be mapped with MAP_SYNC, journal
+                            elsewhere, but for a directory whose data is in an append-only file; the
+                            log says which and why.
   --other-stores refuse|ignore
                             what to do where another store than the one to be served (a pool, an
                             append-only file, a dump.rdb) holds data (default: refuse to start)
@@ -140,6 +143,8 @@ Where the data lives:
                             grows by up to 64mb: in a pool of more than 1gb what is left beyond its
                             last whole step is not used). MEMORY PURGE gives free space back to the
                             file system
+  --journal FILE            the journal's file (default: that of the pool, with .journal after it)
+  --journal-size SIZE       its size when it is made (default 256mb)
   --domain auto|clwb|eadr|msync|process
                             how stores become durable. clwb, eadr: persistent memory. msync: any file,
                             slow. process: any file, survives a crash of the process but no power loss.
@@ -163,7 +168,7 @@ Examples:
   perdura-server                                        what this machine offers, port 6379
   perdura-server /etc/perdura.conf --port 6380          a configuration file, and one change to it
   perdura-server --backend pmem --pool /mnt/pmem0/perdura.pool --pool-size 64gb
-  perdura-server --backend pmem --domain process --pool ./data/perdura.pool
+  perdura-server --backend journal --pool ./data/perdura.pool --appendfsync always
   perdura-server --backend aof --appendfsync always
   echo 'maxmemory 128mb' | perdura-server -
 ";

@@ -19,9 +19,58 @@ use std::time::{Duration, Instant};
 
 use aof::{Aof, Fsync};
 
+use crate::pool_journal::PoolJournal;
+
 /// The log could not be settled as far as that: it is not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogFailed;
+
+/// What replies wait for.
+#[derive(Clone)]
+pub(crate) enum WaitedFor {
+    Log(Arc<Aof>),
+    Journal(Arc<PoolJournal>),
+}
+
+/// A wait that is over.
+pub(crate) struct FinishedWait {
+    /// As the latency monitor names it.
+    pub(crate) event: &'static str,
+    pub(crate) time: Duration,
+}
+
+impl WaitedFor {
+    fn syncs_always(&self) -> bool {
+        match self {
+            WaitedFor::Log(log) => log.fsync() == Fsync::Always,
+            WaitedFor::Journal(journal) => journal.syncs_always(),
+        }
+    }
+
+    fn event(&self) -> &'static str {
+        match (self, self.syncs_always()) {
+            (WaitedFor::Log(_), true) => "aof-fsync-always",
+            (WaitedFor::Log(_), false) => "aof-write",
+            (WaitedFor::Journal(_), true) => "journal-sync",
+            (WaitedFor::Journal(_), false) => "journal-write",
+        }
+    }
+
+    fn full_waits(&self) -> u64 {
+        match self {
+            WaitedFor::Log(_) => 0,
+            WaitedFor::Journal(journal) => journal.full_waits(),
+        }
+    }
+
+    /// Does what the policy demands up to `offset`. Returns false if that failed.
+    fn sync_up_to(&self, offset: u64) -> bool {
+        match self {
+            WaitedFor::Log(log) => log.sync_up_to(offset).is_ok(),
+            WaitedFor::Journal(journal) => journal.acknowledge(offset),
+        }
+    }
+}
 
 #[derive(Default)]
 struct Waiting {
@@ -91,7 +140,11 @@ impl CommitBarrier {
     }
 
     /// The flusher: settles for those who wait, forever, and tells how long it took.
-    pub(crate) async fn flush(self: Arc<CommitBarrier>, log: Arc<Aof>, took: impl Fn(Duration)) {
+    pub(crate) async fn flush(
+        self: Arc<CommitBarrier>,
+        log: WaitedFor,
+        took: impl Fn(FinishedWait),
+    ) {
         loop {
             poll_fn(|cx| {
                 let mut waiting = self.waiting();
@@ -102,21 +155,21 @@ impl CommitBarrier {
                 Poll::Ready(())
             })
             .await;
-            if log.fsync() == Fsync::Always {
+            if log.syncs_always() {
                 self.gather().await;
             }
             let (wanted, wakers) = {
                 let mut waiting = self.waiting();
                 (waiting.wanted, std::mem::take(&mut waiting.wakers))
             };
-            let begin = Instant::now();
+            let (begin, event) = (Instant::now(), log.event());
+            let full_waits = log.full_waits();
             let durable = log.sync_up_to(wanted);
-            took(begin.elapsed());
-            match durable {
-                Ok(()) => self.durable.store(wanted, Relaxed),
-                // The log has said why.
-                Err(_) => self.failed.store(wanted, Relaxed),
-            }
+            let event = if log.full_waits() > full_waits { "journal-full" } else { event };
+            took(FinishedWait { event, time: begin.elapsed() });
+            // Where it failed, the log has said why.
+            let reached = if durable { &self.durable } else { &self.failed };
+            reached.store(wanted, Relaxed);
             wakers.into_iter().for_each(Waker::wake);
         }
     }
@@ -163,7 +216,9 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             let commit_barrier = Arc::new(CommitBarrier::default());
-            tokio::spawn(Arc::clone(&commit_barrier).flush(Arc::clone(&log), |_| {}));
+            tokio::spawn(
+                Arc::clone(&commit_barrier).flush(WaitedFor::Log(Arc::clone(&log)), |_| {}),
+            );
             for _ in 0..3 {
                 assert_eq!(fifty(&commit_barrier, &log).await, (1, 50));
             }

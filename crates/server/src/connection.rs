@@ -178,9 +178,12 @@ impl Connection {
     /// Drops what may not be acknowledged, and says why.
     fn fail(&mut self) {
         self.output.clear();
-        self.output.writer.error(
-            "MISCONF Errors writing to the AOF file: the log failed before this was durable",
-        );
+        self.output.writer.error(match self.worker.shared.journal {
+            Some(_) => "MISCONF Errors writing to the journal: it failed before this was durable",
+            None => {
+                "MISCONF Errors writing to the AOF file: the log failed before this was durable"
+            }
+        });
     }
 
     /// Sends what there is to send, and takes what arrives; false when the client is gone or must

@@ -133,6 +133,9 @@ pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
         if pool_checked.elapsed() >= POOL_FILE {
             pool_checked = Instant::now();
             pool_file::look_at(shared);
+            if let Some(journal) = &shared.journal {
+                journal.report_failure();
+            }
         }
         if !shared.cron.load(Relaxed) {
             continue;
@@ -192,7 +195,8 @@ impl Space {
         if given > 0 {
             tracing::debug!("Gave {given} bytes of free space in the pool back");
         }
-        if !self.warned && !heap.gives_space_back() && !heap.region().is_device() {
+        let may = !heap.region().is_device() && shared.journal.is_none();
+        if !self.warned && may && !heap.gives_space_back() {
             self.warned = true;
             tracing::info!("The pool's file system makes no holes in files: free space is kept");
         }

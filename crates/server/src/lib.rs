@@ -28,6 +28,7 @@ mod meter;
 mod other_stores;
 mod output;
 mod pool_file;
+mod pool_journal;
 mod pool_lock;
 mod ports;
 mod rates;

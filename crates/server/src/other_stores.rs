@@ -44,8 +44,8 @@ struct Holding {
     serve: &'static str,
 }
 
-const SERVE_POOL: &str = "--backend pmem with the --domain that it had (process: survives the end of the process; \
-     msync: power loss too, with a sync for each write)";
+const SERVE_POOL: &str =
+    "--backend journal (on an ordinary disk), or --backend pmem with the --domain that it had";
 const SERVE_LOG: &str = "--backend aof";
 const SERVE_DUMP: &str = "--backend aof --appendonly no, or redis-server";
 
@@ -118,10 +118,18 @@ pub(crate) fn refuse(
     Err(OtherStores { served, others })
 }
 
+/// Returns what an append-only file holds, in words, if that is the only store that holds data: not
+/// the pool.
+pub(crate) fn held_by_log(pool: &Path, values: &Values, now: u64) -> Option<String> {
+    let log = append_only::options(values);
+    let holds = log_holds(&log).filter(|_| pool_holds(pool, now).is_none())?;
+    Some(format!("the append-only file in {} {holds}", log.dir.join(&log.dirname).display()))
+}
+
 /// Returns true if the dump is a copy that was saved of what is served, and that is there.
 fn is_copy(served: Served, dump: &Path, log: &aof::Options) -> bool {
     match served {
-        Served::Pool { is_blank } => !is_blank && saved_of(dump).is_some_and(|of| of == b"pmem"),
+        Served::Pool { is_blank } => !is_blank && saved_of(dump).is_some_and(|of| of != b"aof"),
         Served::Log => log_holds(log).is_some() && saved_of(dump).is_some_and(|of| of == b"aof"),
         // It is what is loaded.
         Served::Memory => true,

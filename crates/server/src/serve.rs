@@ -23,6 +23,7 @@ use crate::config::{self, Config, Values};
 use crate::host::Server;
 use crate::listen::{self, ListenError};
 use crate::meter::Meter;
+use crate::pool_journal::{self, PoolJournal};
 use crate::save::Saver;
 use crate::shared::Shared;
 use crate::shutdown::Request;
@@ -109,7 +110,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         let _ = values.set(b"appendonly", &[b"yes"]);
     } else if backend == Backend::Pmem && values.yes("appendonly") {
         tracing::warn!(
-            "appendonly has no effect with the pmem backend: its pool is durable by itself"
+            "appendonly has no effect with the {} backend: its pool is durable by itself",
+            store.report.backend_name()
         );
         let _ = values.set(b"appendonly", &[b"no"]);
     }
@@ -118,12 +120,15 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         let points: Vec<&[u8]> = SAVE_POINTS.split(' ').map(str::as_bytes).collect();
         let _ = values.set(b"save", &points);
     }
-    if backend != Backend::Pmem && values.size("read-cache") > 0 {
+    if store.report.is_in_dram() && values.size("read-cache") > 0 {
         tracing::warn!("read-cache has no effect: {}", apply::NO_READ_CACHE);
         let _ = values.set(b"read-cache", &[b"0"]);
     }
     describe(&store, &fsync);
     let shared = build_shared_state(store, values, file)?;
+    if let Some(journal) = &shared.journal {
+        shared.engine.set_log(Arc::clone(journal) as Arc<dyn commands::CommandLog>);
+    }
     let server = Arc::new(Server {
         saver: Saver::new(Arc::clone(&shared)),
         shared: Arc::clone(&shared),
@@ -216,6 +221,7 @@ fn describe(store: &Store, fsync: &str) {
         (_, true) => ", closed cleanly",
         (_, false) => ", after a crash",
     };
+    let end = format!("{}{end}", replayed(store));
     // Only a pool has a domain: what an append-only file survives is not that of the memory before
     // it.
     let domain = report.pool.as_ref().map(|_| format!(" domain={}", report.domain));
@@ -238,6 +244,20 @@ fn describe(store: &Store, fsync: &str) {
     );
 }
 
+/// Returns what the journal gave at the start, in words.
+fn replayed(store: &Store) -> String {
+    let counts = store.keyspace.heap().region().journal_counts().unwrap_or_default();
+    if counts.recovered_batches == 0 {
+        return String::new();
+    }
+    format!(
+        ", {} batches with {} bytes of the journal in {:.1} ms",
+        counts.recovered_batches,
+        counts.recovered_bytes,
+        counts.recovery_ns as f64 / 1e6
+    )
+}
+
 fn build_shared_state(
     store: Store,
     values: Values,
@@ -248,6 +268,7 @@ fn build_shared_state(
     let mut options = EngineOptions::new(Arc::clone(&store.keyspace));
     options.threads = threads;
     options.seed = u64::from_le_bytes(seed);
+    let journal = PoolJournal::start(&store.keyspace, pool_journal::policy(&values));
     let shared = Shared {
         engine: Arc::new(Engine::new(options)),
         limits: Default::default(),
@@ -263,6 +284,7 @@ fn build_shared_state(
         loading: Default::default(),
         ports: Default::default(),
         store: store.report,
+        journal: journal.map_err(system("No threads"))?,
         log: OnceLock::new(),
         log_opened: watch::channel(false).0,
         run_id: machine::run_id().map_err(system("No random bytes"))?,
@@ -507,6 +529,9 @@ fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
         code = ExitCode::FAILURE;
     }
     shared.engine.keyspace().resolve_losses();
+    if let Some(journal) = &shared.journal {
+        journal.stop();
+    }
     let heap = shared.engine.keyspace().heap();
     if let Err(error) = heap.close() {
         tracing::error!("The pool could not be closed: {error}");

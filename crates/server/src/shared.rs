@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::limits::Limits;
 use crate::loading::Loading;
 use crate::meter::Meter;
+use crate::pool_journal::PoolJournal;
 use crate::ports::Ports;
 use crate::rates::Rates;
 use crate::scrub_progress::ScrubProgress;
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) ports: Ports,
     pub(crate) store: Report,
     pub(crate) loading: Loading,
+    /// The journal of the pool, if it has one.
+    pub(crate) journal: Option<Arc<PoolJournal>>,
     /// The append-only file, from when it is open.
     pub(crate) log: OnceLock<Arc<Aof>>,
     /// Becomes true when the log is open.

@@ -97,15 +97,33 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn backend_name(&self) -> &'static str {
         match self.backend {
+            Backend::Pmem if self.domain == Domain::Journal => "journal",
             Backend::Pmem => "pmem",
             Backend::Aof => "aof",
             Backend::Volatile => "volatile",
         }
     }
 
-    /// Returns what is survived and what not. `fsync` is the policy of the append-only file.
+    /// Returns true if reads never go to persistent memory.
+    pub(crate) fn is_in_dram(&self) -> bool {
+        self.backend != Backend::Pmem || self.domain == Domain::Journal
+    }
+
+    /// Returns what is survived and what not. `fsync` is the policy of the append-only file, or of
+    /// the journal.
     pub(crate) fn durability(&self, fsync: &str) -> &'static str {
         match (self.backend, self.domain) {
+            (Backend::Pmem, Domain::Journal) => match fsync {
+                "always" => {
+                    "a write is synced to the journal when its reply leaves: survives power loss"
+                }
+                "everysec" => {
+                    "survives a process crash; power loss may take the newest writes, of the last two seconds"
+                }
+                _ => {
+                    "survives a process crash; power loss may take the newest writes, those that the system had not yet written"
+                }
+            },
             (Backend::Pmem, _) if self.emulated => "emulated: survives a process crash only",
             (Backend::Pmem, Domain::Clwb | Domain::Eadr) => {
                 "a write is durable when its reply leaves: survives power loss"
@@ -155,52 +173,66 @@ pub(crate) fn open(values: &Values, now_ms: u64) -> Result<Store, StoreError> {
     let pool = values.text("pool");
     let pool = PathBuf::from(if pool.is_empty() { "perdura.pool" } else { &pool });
     let by_name = values.get("domain") != b"auto" || values.yes("emulate-pmem");
-    match values.get("backend") {
-        b"pmem" => open_pool(&pool, values, now_ms, None),
-        b"aof" if by_name => Err(StoreError::Options(
-            "--domain and --emulate-pmem belong to the pmem backend, and --backend aof was asked for".into(),
-        )),
-        b"aof" if values.get("emulate-media") != b"no" => Err(StoreError::Options(
-            "--emulate-media belongs to the pmem backend, and --backend aof was asked for".into(),
-        )),
-        b"aof" => open_memory(&pool, values, now_ms, None),
-        _ if by_name => open_pool(&pool, values, now_ms, Some("its domain was asked for by name".into())),
+    let backend = values.text("backend");
+    let no_pmem = |what: &str| {
+        let text = format!("{what} to the pmem backend, and --backend {backend} was asked for");
+        Err(StoreError::Options(text))
+    };
+    match backend.as_str() {
+        "pmem" => open_pool(&pool, request(values), values, now_ms, None),
+        "aof" | "journal" if by_name => no_pmem("--domain and --emulate-pmem belong"),
+        "aof" | "journal" if values.get("emulate-media") != b"no" => {
+            no_pmem("--emulate-media belongs")
+        }
+        "journal" => open_pool(&pool, DomainRequest::Journal, values, now_ms, None),
+        "aof" => open_memory(&pool, values, now_ms, None),
+        _ if by_name => {
+            let why = "its domain was asked for by name".into();
+            open_pool(&pool, request(values), values, now_ms, Some(why))
+        }
         _ => open_best(&pool, values, now_ms),
     }
 }
 
-/// Returns the pool if its file is persistent memory, memory and an append-only file otherwise.
+/// Returns the pool: as it is if its file is persistent memory, with a journal otherwise. An
+/// append-only file that holds the data is served as before.
 fn open_best(pool: &Path, values: &Values, now_ms: u64) -> Result<Store, StoreError> {
     let why = Some(format!("{} is persistent memory", pool.display()));
-    let why = match open_pool(pool, values, now_ms, why) {
-        Err(StoreError::Map(MapError::NoMapSync { .. })) => format!(
-            "{} is not persistent memory (no MAP_SYNC); --backend pmem --domain process takes a pool there",
-            pool.display()
-        ),
+    match open_pool(pool, DomainRequest::Auto, values, now_ms, why) {
+        Err(StoreError::Map(MapError::NoMapSync { .. })) => {}
         Err(StoreError::Map(MapError::WrongMachine { unit, found, .. })) => {
-            format!("no pool can be mapped on a machine whose {unit} have {found} bytes")
+            let why = format!("no pool can be mapped on a machine whose {unit} have {found} bytes");
+            return open_memory(pool, values, now_ms, Some(why));
         }
         other => return other,
-    };
-    open_memory(pool, values, now_ms, Some(why))
+    }
+    let is_disk = format!("{} is not persistent memory (no MAP_SYNC)", pool.display());
+    if let Some(holds) = other_stores::held_by_log(pool, values, now_ms) {
+        let why = format!("{is_disk}, and {holds}; --backend journal takes a pool");
+        return open_memory(pool, values, now_ms, Some(why));
+    }
+    open_pool(pool, DomainRequest::Journal, values, now_ms, Some(is_disk))
 }
 
-fn map(pool: &Path, values: &Values) -> Result<Region, MapError> {
+fn map(pool: &Path, domain: DomainRequest, values: &Values) -> Result<Region, MapError> {
     let mut options = MapOptions::new(values.size("pool-size"));
-    options.domain = request(values);
+    options.domain = domain;
     options.emulate = values.yes("emulate-pmem");
+    options.journal_size = values.size("journal-size");
+    options.journal = Some(values.text("journal")).filter(|path| !path.is_empty()).map(Into::into);
     when_unlocked(pool, || Region::open(pool, &options))
 }
 
 fn open_pool(
     pool: &Path,
+    domain: DomainRequest,
     values: &Values,
     now_ms: u64,
     why: Option<String>,
 ) -> Result<Store, StoreError> {
     let begin = Instant::now();
     media::check(values).map_err(StoreError::Options)?;
-    let region = map(pool, values)?;
+    let region = map(pool, domain, values)?;
     let is_blank = Heap::is_blank(&region);
     other_stores::refuse(Served::Pool { is_blank }, pool, values, now_ms)
         .map_err(StoreError::OtherStores)?;

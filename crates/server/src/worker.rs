@@ -11,15 +11,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use aof::Fsync;
 use commands::Peer;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
-use crate::commit_barrier::CommitBarrier;
+use crate::commit_barrier::{CommitBarrier, FinishedWait, WaitedFor};
 use crate::connection::Connection;
 use crate::housekeeping;
 use crate::meter::Meter;
@@ -115,23 +113,23 @@ async fn work(
     }
 }
 
-/// Serves the gate once there is a log.
+/// Serves the gate once there is a log, or a journal.
 async fn flush(worker: Arc<Worker>) {
-    let mut opened = worker.shared.log_opened.subscribe();
-    if opened.wait_for(|open| *open).await.is_ok()
-        && let Some(log) = worker.shared.log.get()
-    {
-        let engine = &worker.shared.engine;
-        let took = |time: Duration| {
-            let event = match log.fsync() {
-                Fsync::Always => "aof-fsync-always",
-                _ => "aof-write",
-            };
-            let now_s = engine.clock().unix_ms() / 1000;
-            engine.admin().latency.observe(event, time.as_millis() as u64, now_s);
-        };
-        Arc::clone(&worker.commit_barrier).flush(Arc::clone(log), took).await;
-    }
+    let shared = &worker.shared;
+    let mut opened = shared.log_opened.subscribe();
+    let waited_for = match &shared.journal {
+        Some(journal) => WaitedFor::Journal(Arc::clone(journal)),
+        None if opened.wait_for(|open| *open).await.is_err() => return,
+        None => match shared.log.get() {
+            Some(log) => WaitedFor::Log(Arc::clone(log)),
+            None => return,
+        },
+    };
+    let took = |FinishedWait { event, time }| {
+        let now_s = shared.engine.clock().unix_ms() / 1000;
+        shared.engine.admin().latency.observe(event, time.as_millis() as u64, now_s);
+    };
+    Arc::clone(&worker.commit_barrier).flush(waited_for, took).await;
 }
 
 fn accept_hand_off(

@@ -87,6 +87,13 @@ impl Launch {
         launch.args(["--pool", "perdura.pool", "--pool-size", "4gb"])
     }
 
+    /// Launches Perdura over a pool on a disk, with the smallest journal, which is full often:
+    /// `policy` is `always`, `everysec` or `no`.
+    pub fn perdura_journal(policy: &str) -> Launch {
+        let launch = Launch::perdura().args(["--backend", "journal", "--appendfsync", policy]);
+        launch.args(["--journal-size", "64kb", "--pool", "perdura.pool", "--pool-size", "4gb"])
+    }
+
     /// Launches Perdura in memory after an append-only file: `policy` is `always`, `everysec` or
     /// `no`.
     pub fn perdura_aof(policy: &str) -> Launch {

@@ -113,6 +113,27 @@ impl Server {
         }
     }
 
+    /// Refuses what is written to files after this many KiB from now on; for a server that was
+    /// started with a limit ([`Launch::longest_file`]), which does not end by it.
+    #[track_caller]
+    pub fn set_limit(&self, kib: u64) {
+        let maximum = getrlimit(Resource::Fsize).maximum;
+        let limit = Rlimit { current: Some(kib * 1024), maximum };
+        prlimit(Some(self.process()), Resource::Fsize, limit).expect("a limit can be lowered");
+    }
+
+    /// Stops the process where it is, until [`Server::resume`].
+    #[track_caller]
+    pub fn pause(&self) {
+        kill_process(self.process(), Signal::STOP).expect("SIGSTOP can be sent");
+    }
+
+    /// Lets a process go on that was paused.
+    #[track_caller]
+    pub fn resume(&self) {
+        kill_process(self.process(), Signal::CONT).expect("SIGCONT can be sent");
+    }
+
     /// Gives space again: files may become of any length ([`Launch::longest_file`]).
     #[track_caller]
     pub fn lift_limit(&self) {

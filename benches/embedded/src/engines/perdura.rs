@@ -1,9 +1,10 @@
 //! Perdura's library.
 
 use std::path::Path;
+use std::time::Duration;
 
 use perdura::prelude::*;
-use perdura::{DomainRequest, Options, Perdura};
+use perdura::{DomainRequest, Durability, Options, Perdura};
 
 use super::MAP_SIZE;
 use crate::data::Key;
@@ -20,6 +21,17 @@ fn pool(folder: &Path, domain: DomainRequest) -> Options {
 /// Flushes and fences of persistent memory, on memory that is not.
 pub fn emulated(folder: &Path) -> Result<Box<dyn Store>> {
     open(pool(folder, DomainRequest::Clwb).emulate_pmem(true))
+}
+
+/// A journal, which is synced before each call returns.
+pub fn journal(folder: &Path) -> Result<Box<dyn Store>> {
+    open(pool(folder, DomainRequest::Journal))
+}
+
+/// A journal, which is synced each second.
+pub fn interval(folder: &Path) -> Result<Box<dyn Store>> {
+    let every = Durability::Interval(Duration::from_secs(1));
+    open(pool(folder, DomainRequest::Journal).durability(every))
 }
 
 /// `msync` before each commit returns.

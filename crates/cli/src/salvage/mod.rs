@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use heap::{Salvage, SalvageError};
 use keyspace::{Db, SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};
-use pmem::{MapError, Region};
+use pmem::MapError;
 
 use crate::Verdict;
 use crate::arguments::SalvageArguments;
@@ -90,12 +90,17 @@ fn salvage(options: &SalvageArguments) -> Result<Outcome, Failure> {
     let began = Instant::now();
     let to = |source| Failure::Target { path: shown(&options.to), source };
     target::refuse_present(&options.to).map_err(to)?;
-    let region = Region::inspect(&options.pool).map_err(|error| match error {
-        MapError::Locked { .. } => Failure::InUse(shown(&options.pool)),
-        other => Failure::Map(other),
-    })?;
+    let region =
+        pool::inspect(&options.pool, options.journal.as_deref()).map_err(|error| match error {
+            MapError::Locked { .. } => Failure::InUse(shown(&options.pool)),
+            other => Failure::Map(other),
+        })?;
     let capacity = region.len();
-    let pool = Salvage::open(region, pmem::boot_id())
+    let open = match options.without_journal {
+        true => Salvage::open_without_journal,
+        false => Salvage::open,
+    };
+    let pool = open(region, pmem::boot_id())
         .map_err(|source| Failure::Pool { path: shown(&options.pool), source })?;
     let target = Target::create(&options.to, pool.geometry(), capacity).map_err(to)?;
     let (copied, findings) = copy(options, &pool, &target)

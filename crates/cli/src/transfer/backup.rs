@@ -199,7 +199,14 @@ fn new_pool(origin: &Origin, part: &Path, quiet: bool) -> Result<Saved, Transfer
     };
     pool.close()?;
     let unsound = |text: String| TransferError::Unsound { path: part.into(), text };
-    let options = Check { pool: part.into(), repair: false, json: false, threads: None, quiet };
+    let options = Check {
+        pool: part.into(),
+        journal: None,
+        repair: false,
+        json: false,
+        threads: None,
+        quiet,
+    };
     let found = check::examine(&options)?;
     let Checked { keys, libraries, .. } = found.outcome.checked;
     if found.verdict != Verdict::Sound || keys != saved.keys {

@@ -6,6 +6,7 @@ mod backup;
 mod check;
 mod common;
 mod dump;
+mod journal;
 mod salvage;
 mod server;
 mod transfer;

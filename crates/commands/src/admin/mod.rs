@@ -23,8 +23,8 @@ pub(crate) use monitor::send_to_monitors;
 
 pub use crate::admin_state::{Latency, SlowLog, State};
 pub use crate::host::{
-    AofFacts, Facts, Host, LoadingFacts, PassDump, Passed, Persistence, RdbFacts, SaveLocked,
-    ScrubFacts, Wire,
+    AofFacts, Facts, Host, JournalFacts, LoadingFacts, PassDump, Passed, Persistence, RdbFacts,
+    SaveLocked, ScrubFacts, Wire,
 };
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -135,7 +135,7 @@ impl<'e> Round<'e> {
             listed: HashSet::new(),
             visited: Vec::new(),
             served: Vec::new(),
-            effects: Effects::new(Vec::new(), engine.log().is_some()),
+            effects: Effects::new(Vec::new(), engine.logs_commands()),
             shown: Vec::new(),
             losses,
         }

@@ -31,10 +31,10 @@ impl Engine {
             return Err("ERR Command not allowed inside a transaction".into());
         }
         self.check_memory(session, command)?;
-        if let Some(text) = self.log_failure()
+        if let Some(failure) = self.log_failure()
             && (queue::writes(session, command) || command.spec.is(REPORTS_LOG_FAILURE))
         {
-            return Err(Failure::text(format!("{}{text}", failure::LOG_FAILED)));
+            return Err(failure);
         }
         if self.config().refuses_writes() && self.is_refused(session, command) {
             return Err(self.config().why_writes_are_refused());
@@ -68,7 +68,7 @@ impl Engine {
     /// Refuses writes while the command log cannot be written, or the server takes none.
     pub(crate) fn check_writes(&self) -> Done {
         match self.log_failure() {
-            Some(text) => Err(Failure::text(format!("{}{text}", failure::LOG_FAILED))),
+            Some(failure) => Err(failure),
             None if self.config().refuses_writes() => Err(self.config().why_writes_are_refused()),
             None => Ok(()),
         }
@@ -93,8 +93,8 @@ impl Engine {
         self.log_failure().is_none()
     }
 
-    fn log_failure(&self) -> Option<String> {
-        self.log().and_then(|log| log.failure())
+    fn log_failure(&self) -> Option<Failure> {
+        self.log().and_then(|log| log.failure().map(|why| failure::log_failed(log.name(), &why)))
     }
 
     /// Refuses a command before it was executed: a transaction that is being queued fails.

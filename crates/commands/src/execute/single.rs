@@ -79,7 +79,8 @@ impl Engine {
         out: &mut Writer,
         now_ns: u64,
     ) -> Outcome {
-        let logged = self.log().is_some() && !session.replay;
+        let has_log = self.log().is_some();
+        let logged = has_log && self.logs_commands() && !session.replay;
         let buffer = if logged { std::mem::take(&mut session.effects) } else { Vec::new() };
         let mut effects = Effects::new(buffer, logged);
         let mark = out.mark();
@@ -108,8 +109,10 @@ impl Engine {
             self.finish(&mut call, now_ns, done.is_err());
         }
         let outcome = Outcome { next: call.next, durable_at: call.durable_at };
-        if logged {
-            session.effects = effects.into_buffer();
+        if has_log {
+            if logged {
+                session.effects = effects.into_buffer();
+            }
             session.written_to = session.written_to.max(outcome.durable_at);
         }
         outcome

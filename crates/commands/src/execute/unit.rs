@@ -10,7 +10,8 @@
 //! 2. The transaction is committed, which tells those who watch a key. What expired or was evicted
 //!    is logged before what the command did.
 //! 3. The effects are appended to the command log, so that its order is the order of the changes,
-//!    and the shards that were changed remember where they end.
+//!    and the shards that were changed remember where they end. Where a journal is in the place of
+//!    the log, it has the changes since the commit.
 //! 4. The offset is found up to which the log must be durable before the reply may leave.
 //! 5. Messages, lines for those who monitor, and the replies of blocked clients that were served
 //!    are delivered.
@@ -82,13 +83,14 @@ impl Unit<'_> {
     pub(crate) fn commit(self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
         self.engine.keyspace().check_losses(self.losses)?;
         let changed = txn.pending_changes() > 0;
-        let mut shards = Shards::new();
+        let mut committed = None;
         if changed || txn.is_dirty() {
             self.effects.put_before(txn.changes());
-            shards = self.changed_shards(txn);
+            let shards = self.changed_shards(txn);
             txn.commit()?;
+            committed = Some(shards);
         }
-        self.follow(txn, changed, &shards)
+        self.follow(txn, changed, committed)
     }
 
     /// Does what is owed for a transaction that the keyspace has committed by itself, and that is
@@ -96,7 +98,7 @@ impl Unit<'_> {
     fn adopt(self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
         self.effects.put_before(txn.changes());
         let shards: Shards = txn.locked().collect();
-        self.follow(txn, true, &shards)
+        self.follow(txn, true, Some(shards))
     }
 
     /// Returns the shards of which readers may see something that this changes: where databases are
@@ -110,16 +112,16 @@ impl Unit<'_> {
         }
     }
 
-    /// `changed` says that the changes which the transaction lists are this unit's; `shards` are
-    /// those that it changed.
+    /// `changed` says that the changes which the transaction lists are this unit's; where something
+    /// was committed, `committed` are the shards that it changed.
     #[inline]
     fn follow(
         mut self,
         txn: &mut Txn<'_>,
         changed: bool,
-        shards: &[usize],
+        committed: Option<Shards>,
     ) -> Result<u64, Failure> {
-        let durable_at = self.append(shards)?;
+        let durable_at = self.append(committed)?;
         let engine = self.engine;
         if let Some(session) = self.session.as_deref_mut() {
             engine.deliver_all(session, self.effects);
@@ -138,12 +140,18 @@ impl Unit<'_> {
         Ok(durable_at)
     }
 
-    /// Appends the effects to the log, and finds out what the reply must wait for.
+    /// Appends the effects to the log, and finds out what the reply must wait for. A journal has
+    /// what was committed.
     #[inline]
-    fn append(&mut self, shards: &[usize]) -> Result<u64, Failure> {
+    fn append(&mut self, committed: Option<Shards>) -> Result<u64, Failure> {
         let Some(log) = self.engine.log() else { return Ok(0) };
-        if let Some(end) = self.effects.append_to(log) {
-            shards.iter().for_each(|&shard| self.engine.log_ends[shard].store(end, Relaxed));
+        let end = match self.engine.logs_commands() {
+            true => self.effects.append_to(log),
+            false => committed.is_some().then(|| log.end()),
+        };
+        if let Some(end) = end {
+            let shards = committed.into_iter().flatten();
+            shards.for_each(|shard| self.engine.log_ends[shard].store(end, Relaxed));
             return Ok(end);
         }
         let Shown::Keys(keys) = self.shown else { return Ok(0) };
@@ -198,7 +206,7 @@ impl Engine {
 
     /// Effects of work that no client asked for.
     fn own_effects(&self) -> Effects {
-        Effects::new(Vec::new(), self.log().is_some())
+        Effects::new(Vec::new(), self.logs_commands())
     }
 
     fn own_unit<'u>(&'u self, effects: &'u mut Effects) -> Unit<'u> {

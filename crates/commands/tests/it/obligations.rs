@@ -10,9 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::support::{Client, MemoryLog, TestClock, volatile};
-use commands::{Engine, EngineOptions};
-use keyspace::{Eviction, Policy};
+use crate::support::{Client, MemoryLog, TestClock, journaled, volatile};
+use commands::{CommandLog, Engine, EngineOptions};
+use keyspace::{Db, Eviction, Keyspace, Policy};
 
 const NOW: u64 = 1_700_000_000_000;
 /// When the key of the cases has expired.
@@ -68,11 +68,28 @@ struct Stage {
 impl Stage {
     /// `k` holds what its way needs: a list to which something comes, or what is made by `lines`.
     fn new(way: Way, lines: &[&str]) -> Stage {
-        let (log, clock) = (Arc::new(MemoryLog::default()), TestClock::new(NOW));
-        let options =
-            EngineOptions { clock: clock.clone(), ..EngineOptions::new(volatile(4, 64 << 20)) };
+        let log = Arc::new(MemoryLog::default());
+        Stage::over(volatile(4, 64 << 20), log.clone(), log, way, lines)
+    }
+
+    /// The same with a pool on a disk, whose journal replies wait for.
+    fn journaled(folder: &Path, way: Way) -> Stage {
+        let keyspace = journaled(&folder.join("pool"), 4);
+        let log = Arc::new(Journal(Arc::clone(&keyspace)));
+        Stage::over(keyspace, log, Arc::default(), way, LIST)
+    }
+
+    fn over(
+        keyspace: Arc<Keyspace>,
+        waited_for: Arc<dyn CommandLog>,
+        log: Arc<MemoryLog>,
+        way: Way,
+        lines: &[&str],
+    ) -> Stage {
+        let clock = TestClock::new(NOW);
+        let options = EngineOptions { clock: clock.clone(), ..EngineOptions::new(keyspace) };
         let engine = Arc::new(Engine::new(options));
-        assert!(engine.set_log(log.clone()));
+        assert!(engine.set_log(waited_for));
         let (actor, mover) = (Client::new(&engine), Client::patient(&engine));
         let mut stage = Stage { engine, log, clock, actor, mover, way };
         if way.deletes() {
@@ -133,6 +150,43 @@ impl Stage {
     }
 }
 
+/// The journal of a pool.
+struct Journal(Arc<Keyspace>);
+
+impl CommandLog for Journal {
+    fn takes_commands(&self) -> bool {
+        false
+    }
+
+    fn append(&self, _: Db, _: Db, _: &[u8]) -> u64 {
+        panic!("a journal takes no commands")
+    }
+
+    fn end(&self) -> u64 {
+        self.0.heap().region().appended()
+    }
+
+    fn is_synchronous(&self) -> bool {
+        true
+    }
+
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    fn is_on(&self) -> bool {
+        true
+    }
+
+    fn is_durable(&self, offset: u64) -> bool {
+        self.0.heap().region().synced() >= offset
+    }
+
+    fn sync_to(&self, offset: u64) -> bool {
+        self.0.heap().region().sync_up_to(offset).is_ok()
+    }
+}
+
 const LIST: &[&str] = &["RPUSH k u"];
 
 #[test]
@@ -158,6 +212,62 @@ fn every_change_is_waited_for_by_those_who_read_the_key_afterwards() {
         assert_eq!(reader.outcome.durable_at, end, "{way:?}");
         assert!(end > 0, "{way:?}");
     }
+}
+
+#[test]
+fn the_journal_has_every_change_where_its_readers_and_its_writer_wait_for_it() {
+    for way in WAYS {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut stage = Stage::journaled(folder.path(), way);
+        let engine = Arc::clone(&stage.engine);
+        let region = || engine.keyspace().heap().region();
+        let before = region().appended();
+        stage.act();
+        let mut reader = Client::new(&stage.engine);
+        let seen = reader.run("EXISTS k");
+        let waits = reader.outcome.durable_at;
+        assert!(waits > before && waits <= region().appended(), "{way:?}: {waits} after {before}");
+        let writer = match way {
+            Way::Single | Way::Run | Way::Exec | Way::Script | Way::Undeclared => &stage.actor,
+            Way::Served => &stage.mover,
+            Way::Reader | Way::Expiry | Way::Eviction => &reader,
+        };
+        assert!(writer.outcome.durable_at > before, "{way:?}");
+        // What is in the files after a sync up to there is what the reader saw.
+        region().sync_up_to(waits).expect("a sync");
+        let copy = tempfile::tempdir().expect("a folder");
+        for name in ["pool", "pool.journal"] {
+            fs::copy(folder.path().join(name), copy.path().join(name)).expect("a copy");
+        }
+        let engine = Arc::new(Engine::new(EngineOptions {
+            clock: stage.clock.clone(),
+            ..EngineOptions::new(journaled(&copy.path().join("pool"), 4))
+        }));
+        Client::new(&engine).check("EXISTS k", &seen);
+    }
+}
+
+#[test]
+fn with_a_journal_too_readers_of_untouched_shards_wait_for_nothing_new() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stage = Stage::journaled(folder.path(), Way::Single);
+    let shard = |key: &str| stage.engine.keyspace().key(key.as_bytes()).shard();
+    assert_ne!(shard("k"), shard("to"));
+    let (mut reader, mut writer) = (Client::new(&stage.engine), Client::new(&stage.engine));
+    writer.check("SADD k u", "(integer) 1");
+    reader.run("EXISTS k");
+    let before = reader.outcome.durable_at;
+    writer.check("SUNIONSTORE to k", "(integer) 1");
+    let end = writer.outcome.durable_at;
+    assert!(end > before && before > 0);
+    reader.run("EXISTS k");
+    assert_eq!(reader.outcome.durable_at, before);
+    reader.run("EXISTS to");
+    assert_eq!(reader.outcome.durable_at, end);
+    let is_elsewhere = |key: &String| ![shard("k"), shard("to")].contains(&shard(key));
+    let other = (0..).map(|n: u32| n.to_string()).find(is_elsewhere).expect("four shards");
+    writer.check(&format!("EXISTS {other}"), "(integer) 0");
+    assert_eq!(writer.outcome.durable_at, 0);
 }
 
 #[test]

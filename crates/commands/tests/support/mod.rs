@@ -30,8 +30,17 @@ pub fn volatile(shards: usize, limit: u64) -> Arc<Keyspace> {
 
 /// A keyspace in a file, by the instructions of persistent memory.
 pub fn emulated(file: &Path, shards: usize) -> Arc<Keyspace> {
-    let map =
-        MapOptions { domain: DomainRequest::Clwb, emulate: true, ..MapOptions::new(256 << 20) };
+    let domain = DomainRequest::Clwb;
+    opened(file, shards, MapOptions { domain, emulate: true, ..MapOptions::new(256 << 20) })
+}
+
+/// A keyspace in a file with a journal.
+pub fn journaled(file: &Path, shards: usize) -> Arc<Keyspace> {
+    let (domain, journal_size) = (DomainRequest::Journal, 1 << 20);
+    opened(file, shards, MapOptions { domain, journal_size, ..MapOptions::new(256 << 20) })
+}
+
+fn opened(file: &Path, shards: usize, map: MapOptions) -> Arc<Keyspace> {
     let region = Region::open(file, &map).expect("a mapping");
     let heap = if Heap::is_blank(&region) {
         Heap::create(region, &options(shards)).expect("a new pool")

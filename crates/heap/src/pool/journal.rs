@@ -8,28 +8,39 @@
 use crate::error::OpenError;
 use crate::layout::header::{self, Header};
 use crate::layout::{HEADER_A, HEADER_B};
-use pmem::{Domain, JournalError, JournalId, Region};
+use pmem::{Domain, JournalError, JournalId, JournalReading, JournalRecovery, Region};
 
-/// Stores what the pool's journal holds into the working memory, if the header names one. Returns
-/// the header as it is then.
-pub(super) fn recover(region: &Region, header: Header) -> Result<Header, OpenError> {
+/// Stores what the pool's journal holds into the working memory, if the header names one; of a
+/// private copy, into that, and the journal is only read. Returns the header as it is then.
+pub(super) fn recover(
+    region: &Region,
+    header: Header,
+) -> Result<(Header, Option<JournalRecovery>), OpenError> {
     let journal = header.journal;
+    let id = JournalId { pool: header.uuid, journal };
     if region.domain() == Domain::Journal {
         keep_headers(region);
     }
     if journal == 0 {
-        return Ok(header);
+        if region.is_private() {
+            region.refuse_unnamed_journal(id)?;
+        }
+        return Ok((header, None));
     }
-    if region.domain() != Domain::Journal {
+    let recovery = if region.domain() == Domain::Journal {
+        region.recover_journal(id)?
+    } else if region.is_private() {
+        let JournalReading { recovery, problem } = region.read_journal(id)?;
+        problem.map_or(Ok(recovery), Err)?
+    } else {
         return Err(OpenError::NeedsJournal { journal });
-    }
-    region.recover_journal(JournalId { pool: header.uuid, journal })?;
+    };
     let recovered = Header::read(region)?;
     if (recovered.uuid, recovered.journal) != (header.uuid, journal) {
         let (expected, found) = (journal, recovered.journal);
         return Err(JournalError::OtherIncarnation { expected, found }.into());
     }
-    Ok(recovered)
+    Ok((recovered, Some(recovery)))
 }
 
 /// Writes both headers to the file again, as they are. A sync of an earlier process may have

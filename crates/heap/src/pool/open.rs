@@ -35,7 +35,8 @@ impl Heap {
         if unknown != 0 && !region.is_private() {
             return Err(OpenError::ReadOnly { unknown });
         }
-        header = journal::recover(&region, header)?;
+        let journal;
+        (header, journal) = journal::recover(&region, header)?;
         let begins_journal = journal::begin(&region, &mut header)?;
         replay_losses(&region)?;
         let zones = zones(&region, &geometry)?;
@@ -48,7 +49,7 @@ impl Heap {
         let next = header.epoch.checked_add(1).filter(|_| has_space);
         let epoch = next.ok_or(OpenError::Exhausted)?;
         let recovered = replay::all(&region, &geometry, header.epoch, header.lsn)?;
-        let report = Recovery { clean: header.clean, epoch, ..recovered.report };
+        let report = Recovery { clean: header.clean, epoch, journal, ..recovered.report };
         if FaultPoint::NextEpoch.is_enabled() {
             header.epoch = epoch;
         }

@@ -29,6 +29,8 @@ pub struct Recovery {
     pub words: u64,
     /// The number of this incarnation of the pool.
     pub epoch: u32,
+    /// What the pool's journal gave, if it needed one.
+    pub journal: Option<pmem::JournalRecovery>,
 }
 
 /// The state in which the rings go on: for each shard the line and the sequence number of its next

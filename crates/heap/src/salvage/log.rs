@@ -21,7 +21,8 @@ pub(super) fn recover(
     if header.clean {
         return;
     }
-    let in_place = header.boot_id == boot_id;
+    // What a journal did not have ended with the process.
+    let in_place = header.boot_id == boot_id && header.journal == 0;
     if !in_place && !header.power_safe {
         notes.push(SalvageNote::OtherBoot);
     }

@@ -1,6 +1,7 @@
 //! Why nothing can be read from a pool, or what in it is not as it was left.
 
 use crate::error::OpenError;
+use pmem::JournalError;
 
 /// Why nothing can be read from a pool.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +19,12 @@ pub enum SalvageError {
     /// The header is lost, and nothing else looks like a pool's.
     #[error("{0}; nothing in it looks like the spans of a pool either")]
     NoPool(OpenError),
+    /// It needs a journal, which gives nothing.
+    #[error(
+        "{0}; without the journal (--without-journal) what the pool's file alone has is copied, \
+         which lacks the newest writes"
+    )]
+    Journal(JournalError),
 }
 
 /// Something of a pool that is not as it was left.
@@ -41,6 +48,15 @@ pub enum SalvageNote {
          what was acknowledged, or missing"
     )]
     OtherBoot,
+    /// The pool's journal was read up to here.
+    #[error("{0}: what was written after that is missing, or older")]
+    Journal(JournalError),
+    /// The pool's journal was not read.
+    #[error(
+        "the pool's journal was left out: what the pool's file did not have yet is missing, or \
+         older"
+    )]
+    WithoutJournal,
     /// A shard's log is damaged.
     #[error(
         "{error}{}",
@@ -90,7 +106,10 @@ impl SalvageNote {
     /// Returns true if something that was acknowledged may be lost that nothing else names.
     pub fn costs(&self) -> bool {
         match self {
-            SalvageNote::HeaderGuessed | SalvageNote::OtherBoot => true,
+            SalvageNote::HeaderGuessed
+            | SalvageNote::OtherBoot
+            | SalvageNote::Journal(_)
+            | SalvageNote::WithoutJournal => true,
             SalvageNote::Log { costs, .. } | SalvageNote::Cut { costs, .. } => *costs,
             SalvageNote::HeaderRepaired
             | SalvageNote::Zones { .. }

@@ -9,7 +9,7 @@ use crate::layout::header::is_blank;
 use crate::layout::{Geometry, ZONES_WORD};
 use crate::media_errors::losses;
 use crate::ptr::{Ptr, View};
-use pmem::Region;
+use pmem::{JournalId, Region};
 
 /// A pool that is read as far as it is sound.
 #[derive(Debug)]
@@ -22,21 +22,45 @@ pub struct Salvage {
 }
 
 impl Salvage {
-    /// Reads what leads to everything else: header, logs, span table. `boot_id` is that of the
-    /// machine's present boot.
+    /// Reads what leads to everything else: journal, header, logs, span table. `boot_id` is that of
+    /// the machine's present boot.
     pub fn open(region: Region, boot_id: [u8; 16]) -> Result<Salvage, SalvageError> {
+        Salvage::open_with(region, boot_id, read_journal)
+    }
+
+    /// As [`Salvage::open`], of what the pool's file has without its journal.
+    pub fn open_without_journal(
+        region: Region,
+        boot_id: [u8; 16],
+    ) -> Result<Salvage, SalvageError> {
+        Salvage::open_with(region, boot_id, |_, id, notes| {
+            notes.extend((id.journal != 0).then_some(SalvageNote::WithoutJournal));
+            Ok(())
+        })
+    }
+
+    fn open_with(
+        region: Region,
+        boot_id: [u8; 16],
+        journal: impl FnOnce(&Region, JournalId, &mut Vec<SalvageNote>) -> Result<(), SalvageError>,
+    ) -> Result<Salvage, SalvageError> {
         if !region.is_private() {
             return Err(SalvageError::NotPrivate);
         }
         if region.is_empty() || is_blank(&region) {
             return Err(SalvageError::Blank);
         }
-        // What was lost in an earlier incarnation is lost in this one too, though it can be read.
-        losses::read(&region).into_iter().for_each(|page| {
-            region.mark_lost(page);
-        });
+        mark_losses(&region);
         let mut notes = Vec::new();
-        let found = header::find(&region, &mut notes)?;
+        let mut found = header::find(&region, &mut notes)?;
+        if let Some(header) = &found.header {
+            let id = JournalId { pool: header.uuid, journal: header.journal };
+            journal(&region, id, &mut notes)?;
+            if id.journal != 0 {
+                mark_losses(&region);
+                found = header::find(&region, &mut Vec::new())?;
+            }
+        }
         let geometry = found.geometry;
         if let Some(stop) = losses::stopped(&region) {
             notes.push(SalvageNote::Stopped(stop.why));
@@ -132,6 +156,29 @@ impl View for Salvage {
     fn prefetch(&self, at: Ptr) {
         self.region.prefetch(at.raw());
     }
+}
+
+/// Takes for lost what was lost in an earlier incarnation, though it can be read.
+fn mark_losses(region: &Region) {
+    losses::read(region).into_iter().for_each(|page| {
+        region.mark_lost(page);
+    });
+}
+
+/// Stores what the journal that the pool names holds, as far as it is whole.
+fn read_journal(
+    region: &Region,
+    id: JournalId,
+    notes: &mut Vec<SalvageNote>,
+) -> Result<(), SalvageError> {
+    if id.journal == 0 {
+        let unnamed = region.refuse_unnamed_journal(id).err();
+        notes.extend(unnamed.map(SalvageNote::Journal));
+        return Ok(());
+    }
+    let reading = region.read_journal(id).map_err(SalvageError::Journal)?;
+    notes.extend(reading.problem.map(SalvageNote::Journal));
+    Ok(())
 }
 
 /// Returns how many zones there are, the last one perhaps not as a whole.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod derived;
+mod journal;
 mod media;
 mod reentry;
 mod store;

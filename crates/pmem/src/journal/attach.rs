@@ -14,7 +14,7 @@
 
 use super::apply::Applier;
 use super::batch::{BatchBuffer, BatchHeader, LineRange, ranges};
-use super::core::{Journal, locked};
+use super::core::{Count, Journal, locked};
 use super::error::JournalError;
 use super::layout::{RING_AT, capacity_for, longest_batch};
 use super::ring::Ring;
@@ -25,6 +25,10 @@ use super::writer::Writer;
 use crate::fault_points::FaultPoint;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
+use std::time::Instant;
+
+/// Bytes that are looked at at once.
+const CHUNK: u64 = 1 << 20;
 
 /// What a recovery found in a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +37,14 @@ pub struct JournalRecovery {
     pub batches: u64,
     /// Bytes of their lines.
     pub bytes: u64,
+    /// Sequence number of the first of them.
+    pub first: u64,
+    /// Position in the ring where the first of them begins,
+    pub tail: u64,
+    /// ... and where the last one ends.
+    pub head: u64,
+    /// Bytes of the ring.
+    pub capacity: u64,
 }
 
 /// Stores lines into the working memory; false if it has none there.
@@ -49,15 +61,7 @@ impl Journal {
         let is_blank = old.is_none();
         let mut superblock = match old {
             Some(old) => emptied(&*file, old, id)?,
-            None => Superblock {
-                id,
-                generation: 0,
-                incarnation: 0,
-                tail: 0,
-                tail_sequence: 1,
-                capacity,
-                tail_incarnation: 0,
-            },
+            None => blank(&*file, id, capacity)?,
         };
         let (size, needed) = (file.size()?, RING_AT + capacity);
         if size < needed {
@@ -103,16 +107,14 @@ impl Journal {
         let missing = || JournalError::Missing { path: self.place.path() };
         let file = self.place.open()?.ok_or_else(missing)?;
         let mut superblock = found(&*file)?.ok_or(JournalError::Superblock)?;
-        check_owner(&superblock, id)?;
-        if superblock.id.journal != id.journal {
-            let (expected, found) = (id.journal, superblock.id.journal);
-            return Err(JournalError::OtherIncarnation { expected, found });
-        }
-        let needed = RING_AT + superblock.capacity;
-        if file.size()? < needed {
-            return Err(JournalError::Cut { expected: needed, found: file.size()? });
-        }
-        let (recovery, end) = replay(&*file, &superblock, store)?;
+        check_id(&superblock, id)?;
+        check_length(&*file, &superblock)?;
+        let begin = Instant::now();
+        let mut recovery = JournalRecovery::default();
+        let end = replay(&*file, &superblock, store, &mut recovery)?;
+        self.progress.count(Count::RecoveredBatches, recovery.batches);
+        self.progress.count(Count::RecoveredBytes, recovery.bytes);
+        self.progress.count(Count::RecoveryNanos, begin.elapsed().as_nanos() as u64);
         if FaultPoint::RewriteUnsynced.is_enabled() {
             rewrite(&*file, &superblock, end)?;
         }
@@ -138,6 +140,7 @@ impl Journal {
         self.progress.tail.store(tail, Release);
         self.progress.head.store(end.position, Release);
         self.progress.synced_head.store(end.position, Release);
+        self.progress.capacity.store(capacity, Release);
         *locked(&self.writer) = Some(Writer {
             file: Arc::clone(&file),
             id,
@@ -153,7 +156,7 @@ impl Journal {
 }
 
 /// Reads the superblock of a file; none if it was never written.
-fn found(file: &dyn Storage) -> Result<Option<Superblock>, JournalError> {
+pub(super) fn found(file: &dyn Storage) -> Result<Option<Superblock>, JournalError> {
     if file.size()? == 0 {
         return Ok(None);
     }
@@ -171,6 +174,25 @@ fn found(file: &dyn Storage) -> Result<Option<Superblock>, JournalError> {
     }
 }
 
+/// Refuses a journal that is not the one that a pool names.
+pub(super) fn check_id(superblock: &Superblock, id: JournalId) -> Result<(), JournalError> {
+    check_owner(superblock, id)?;
+    if superblock.id.journal != id.journal {
+        let (expected, found) = (id.journal, superblock.id.journal);
+        return Err(JournalError::OtherIncarnation { expected, found });
+    }
+    Ok(())
+}
+
+/// Refuses a journal that is shorter than its ring.
+pub(super) fn check_length(
+    file: &dyn Storage,
+    superblock: &Superblock,
+) -> Result<(), JournalError> {
+    let (expected, found) = (RING_AT + superblock.capacity, file.size()?);
+    if found < expected { Err(JournalError::Cut { expected, found }) } else { Ok(()) }
+}
+
 fn check_owner(superblock: &Superblock, id: JournalId) -> Result<(), JournalError> {
     let hex = |pool: [u8; 16]| pool.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     match superblock.id.pool == id.pool {
@@ -183,16 +205,13 @@ fn check_owner(superblock: &Superblock, id: JournalId) -> Result<(), JournalErro
 
 /// Returns the superblock of a journal that was used before, if it holds nothing: after its last
 /// batch.
-fn emptied(
+pub(super) fn emptied(
     file: &dyn Storage,
     superblock: Superblock,
     id: JournalId,
 ) -> Result<Superblock, JournalError> {
     check_owner(&superblock, id)?;
-    let needed = RING_AT + superblock.capacity;
-    if file.size()? < needed {
-        return Err(JournalError::Cut { expected: needed, found: file.size()? });
-    }
+    check_length(file, &superblock)?;
     let mut scan = Scan::new(Ring { file, capacity: superblock.capacity }, &superblock);
     if scan.next()?.is_some() {
         let found = superblock.id.journal;
@@ -202,15 +221,39 @@ fn emptied(
     Ok(superblock)
 }
 
-/// Stores the lines of all batches that count.
-fn replay(
+/// Returns the superblock of a journal that is new. A file that has bytes and no superblock has
+/// lost it: what its ring holds might count again.
+fn blank(file: &dyn Storage, id: JournalId, capacity: u64) -> Result<Superblock, JournalError> {
+    let size = file.size()?;
+    let mut chunk = vec![0; size.min(CHUNK) as usize];
+    for at in (0..size).step_by(CHUNK as usize) {
+        let chunk = &mut chunk[..(size - at).min(CHUNK) as usize];
+        file.read_at(chunk, at)?;
+        if chunk.iter().any(|byte| *byte != 0) {
+            return Err(JournalError::Superblock);
+        }
+    }
+    Ok(Superblock {
+        id,
+        generation: 0,
+        incarnation: 0,
+        tail: 0,
+        tail_sequence: 1,
+        capacity,
+        tail_incarnation: 0,
+    })
+}
+
+/// Stores the lines of all batches that count, and says in `recovery` how far it came.
+pub(super) fn replay(
     file: &dyn Storage,
     superblock: &Superblock,
     store: StoreLines<'_>,
-) -> Result<(JournalRecovery, ScanEnd), JournalError> {
-    let ring = Ring { file, capacity: superblock.capacity };
-    let mut scan = Scan::new(ring, superblock);
-    let mut recovery = JournalRecovery::default();
+    recovery: &mut JournalRecovery,
+) -> Result<ScanEnd, JournalError> {
+    let Superblock { tail, tail_sequence: first, capacity, .. } = *superblock;
+    *recovery = JournalRecovery { first, tail, head: tail, capacity, ..Default::default() };
+    let mut scan = Scan::new(Ring { file, capacity }, superblock);
     loop {
         let ScanEnd { sequence, .. } = scan.end();
         let Some((_, bytes)) = scan.next()? else { break };
@@ -221,9 +264,10 @@ fn replay(
             recovery.bytes += bytes.len() as u64;
         }
         recovery.batches += 1;
+        recovery.head = scan.end().position;
     }
     scan.refuse_damage()?;
-    Ok((recovery, scan.end()))
+    Ok(scan.end())
 }
 
 /// Writes batches again that no later one names as synced. They may be in the page cache alone: a

@@ -10,6 +10,7 @@
 //! failure of the one before.
 
 use super::apply::Applier;
+use super::background::Attention;
 use super::batch::BatchBuffer;
 use super::error::JournalError;
 use super::place::JournalPlace;
@@ -19,6 +20,7 @@ use crate::scheduler::lock;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 /// The journal of a region.
 pub(crate) struct Journal {
@@ -30,6 +32,8 @@ pub(crate) struct Journal {
     pub(super) writer: Mutex<Option<Writer>>,
     pub(super) applier: Mutex<Option<Applier>>,
     pub(super) progress: Progress,
+    /// Wakes the thread that does the background work.
+    pub(super) attention: Arc<Attention>,
     syncing_file: Mutex<()>,
     syncing_pool: Mutex<()>,
     failure: OnceLock<String>,
@@ -62,7 +66,9 @@ pub(super) struct Progress {
     pub(super) synced_head: AtomicU64,
     /// ... and of what is not applied.
     pub(super) tail: AtomicU64,
-    counts: [AtomicU64; 6],
+    /// Bytes of the ring; 0 before a journal is in use.
+    pub(super) capacity: AtomicU64,
+    counts: [AtomicU64; Count::COUNTS],
 }
 
 impl Progress {
@@ -80,6 +86,15 @@ pub(super) enum Count {
     FullWaits,
     BytesWritten,
     BytesApplied,
+    BatchSyncs,
+    BatchSyncNanos,
+    RecoveredBatches,
+    RecoveredBytes,
+    RecoveryNanos,
+}
+
+impl Count {
+    const COUNTS: usize = Count::RecoveryNanos as usize + 1;
 }
 
 /// What a journal did since the region was opened.
@@ -97,8 +112,20 @@ pub struct JournalCounts {
     pub bytes_written: u64,
     /// Bytes written to the pool's file.
     pub bytes_applied: u64,
-    /// Bytes of the ring that are in use now.
+    /// Those of them that made batches durable,
+    pub batch_syncs: u64,
+    /// ... and the nanoseconds that these took.
+    pub batch_sync_ns: u64,
+    /// Batches that the opening read,
+    pub recovered_batches: u64,
+    /// ... the bytes of their lines,
+    pub recovered_bytes: u64,
+    /// ... and the nanoseconds that it took to read and store them.
+    pub recovery_ns: u64,
+    /// Bytes of the ring that are in use now: what is not applied yet.
     pub used: u64,
+    /// Bytes of the whole ring; 0 before a journal is in use.
+    pub capacity: u64,
 }
 
 impl Journal {
@@ -111,6 +138,7 @@ impl Journal {
             writer: Mutex::new(None),
             applier: Mutex::new(None),
             progress: Progress::default(),
+            attention: Arc::default(),
             syncing_file: Mutex::default(),
             syncing_pool: Mutex::default(),
             failure: OnceLock::new(),
@@ -119,7 +147,7 @@ impl Journal {
 
     /// Returns what was counted.
     pub(crate) fn counts(&self) -> JournalCounts {
-        let Progress { counts, head, tail, .. } = &self.progress;
+        let Progress { counts, head, tail, capacity, .. } = &self.progress;
         let counted = |count: Count| counts[count as usize].load(Ordering::Relaxed);
         // The tail first: it never passes the head.
         let tail = tail.load(Ordering::Acquire);
@@ -130,7 +158,13 @@ impl Journal {
             full_waits: counted(Count::FullWaits),
             bytes_written: counted(Count::BytesWritten),
             bytes_applied: counted(Count::BytesApplied),
+            batch_syncs: counted(Count::BatchSyncs),
+            batch_sync_ns: counted(Count::BatchSyncNanos),
+            recovered_batches: counted(Count::RecoveredBatches),
+            recovered_bytes: counted(Count::RecoveredBytes),
+            recovery_ns: counted(Count::RecoveryNanos),
             used: head.load(Ordering::Acquire) - tail,
+            capacity: capacity.load(Ordering::Relaxed),
         }
     }
 
@@ -159,6 +193,15 @@ impl Journal {
     pub(super) fn sync_file(&self, file: &dyn Storage) -> Result<(), JournalError> {
         self.progress.count(Count::Syncs, 1);
         self.sync(&self.syncing_file, file, "sync the journal")
+    }
+
+    /// Syncs batches that were written to the journal's file.
+    pub(super) fn sync_batches(&self, file: &dyn Storage) -> Result<(), JournalError> {
+        let begin = Instant::now();
+        self.sync_file(file)?;
+        self.progress.count(Count::BatchSyncs, 1);
+        self.progress.count(Count::BatchSyncNanos, begin.elapsed().as_nanos() as u64);
+        Ok(())
     }
 
     /// Syncs the pool's file.

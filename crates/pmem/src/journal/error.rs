@@ -36,7 +36,8 @@ pub enum JournalError {
     Superblock,
     /// The journal belongs to another pool.
     #[error(
-        "the journal belongs to another pool: expected one of pool {expected}, found one of {found}"
+        "the journal belongs to another pool: expected one of pool {expected}, found one of \
+         {found}; put the pool's own back, or say where it is"
     )]
     OtherPool {
         /// The pool's identifier.
@@ -48,7 +49,7 @@ pub enum JournalError {
     #[error(
         "the journal belongs to another incarnation of the pool: expected journal {expected} of \
          it, found {found}, which holds writes that are not in the pool; an older copy of one of \
-         them was put in the place of a newer one"
+         them was put in the place of a newer one: put back the two that belong together"
     )]
     OtherIncarnation {
         /// The number that the pool names; 0 if it names none.
@@ -57,7 +58,10 @@ pub enum JournalError {
         found: u64,
     },
     /// The journal is shorter than its ring.
-    #[error("the journal was cut short: expected {expected} bytes, found {found}")]
+    #[error(
+        "the journal was cut short: expected {expected} bytes, found {found}; put it back from a \
+         copy"
+    )]
     Cut {
         /// Length of a whole one.
         expected: u64,

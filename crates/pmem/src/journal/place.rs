@@ -3,7 +3,7 @@
 use super::error::JournalError;
 use super::storage::Storage;
 use crate::error::MapError;
-use crate::locked::LockedFile;
+use crate::locked::{LockedFile, when_unlocked};
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
@@ -37,6 +37,16 @@ impl JournalPlace {
         }
     }
 
+    /// Opens a file to read it, and locks it against those that would write; none if it does not
+    /// exist.
+    pub(super) fn open_shared(path: &Path) -> Result<Option<Arc<dyn Storage>>, JournalError> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => LockedFile::shared(path, file?).map_err(unlocked)?,
+        };
+        Ok(Some(Arc::new(LockedStorage(file))))
+    }
+
     /// Opens the file, or creates it.
     pub(super) fn open_or_create(&self) -> Result<Arc<dyn Storage>, JournalError> {
         match self {
@@ -66,11 +76,16 @@ impl JournalPlace {
 }
 
 fn open_locked(path: &Path, create: bool) -> Result<Arc<dyn Storage>, JournalError> {
-    let file = LockedFile::exclusive(path, create).map_err(|error| match error {
+    // A process that was just killed may hold it for a moment longer than the pool.
+    let file = when_unlocked(|| LockedFile::exclusive(path, create), || {}).map_err(unlocked)?;
+    Ok(Arc::new(LockedStorage(file)))
+}
+
+fn unlocked(error: MapError) -> io::Error {
+    match error {
         MapError::Io { source, .. } => source,
         other => io::Error::other(other),
-    })?;
-    Ok(Arc::new(LockedStorage(file)))
+    }
 }
 
 /// A file that stays locked.

@@ -26,6 +26,8 @@ pub(crate) const VERSION: u32 = 1;
 /// Bytes of a copy. It is in one sector of any disk, so that no disk tears it in normal use.
 pub(crate) const BYTES: usize = 128;
 const RESERVED: usize = 88;
+/// No counter comes this far, so that none overflows.
+const MOST_COUNTED: u64 = u64::MAX / 2;
 
 /// The pool and the journal that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,12 +111,18 @@ impl Superblock {
         let is_whole = u32_at(12) == crc32c(&raw[16..]) && raw[RESERVED..].iter().all(|b| *b == 0);
         let makes_sense = is_capacity(superblock.capacity)
             && superblock.tail.is_multiple_of(BLOCK)
-            && superblock.tail < u64::MAX / 2
-            && superblock.tail_sequence < u64::MAX / 2;
+            && superblock.counters().iter().all(|counter| *counter < MOST_COUNTED);
         match is_whole && makes_sense {
             true => Ok(superblock),
             false => Err(SuperblockError::Damaged),
         }
+    }
+
+    /// Returns what only counts up.
+    fn counters(&self) -> [u64; 5] {
+        let Superblock { generation, incarnation, tail, tail_sequence, tail_incarnation, .. } =
+            *self;
+        [generation, incarnation, tail, tail_sequence, tail_incarnation]
     }
 
     /// Reads both copies: the valid one with the higher generation, or why there is none.
@@ -193,6 +201,17 @@ pub(crate) mod tests {
                 _ => SuperblockError::Damaged,
             };
             assert_eq!(Superblock::decode(&raw), Err(expected), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_nothing_counts_that_far_is_refused_though_it_has_its_checksum() {
+        for at in [40, 48, 56, 64, 80] {
+            let mut raw = sample().encode();
+            raw[at..at + 8].copy_from_slice(&(u64::MAX << 12).to_le_bytes());
+            let crc = crc32c(&raw[16..]);
+            raw[12..16].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(Superblock::decode(&raw), Err(SuperblockError::Damaged), "byte {at}");
         }
     }
 

@@ -83,7 +83,7 @@ impl Journal {
     }
 
     /// Writes what was appended.
-    fn write(&self, writer: &mut Writer) -> Result<(), JournalError> {
+    pub(super) fn write(&self, writer: &mut Writer) -> Result<(), JournalError> {
         self.check()?;
         let mut buffer = locked(&self.buffer);
         if buffer.batch.is_empty() {
@@ -111,12 +111,13 @@ impl Journal {
         self.progress.count(Count::BytesWritten, space);
         self.progress.head.store(writer.head, Release);
         self.progress.written.store(end, Release);
+        self.notify_if_half_full(writer.head, space, writer.capacity);
         Ok(())
     }
 
     /// Syncs what was written.
     fn sync_written(&self, writer: &mut Writer) -> Result<(), JournalError> {
-        self.sync_file(&*writer.file)?;
+        self.sync_batches(&*writer.file)?;
         writer.synced_sequence = writer.sequence;
         self.progress.synced_head.store(writer.head, Release);
         self.progress.synced.store(self.written(), Release);

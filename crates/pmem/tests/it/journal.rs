@@ -230,6 +230,25 @@ fn each_refusal_says_what_is_wrong() {
 }
 
 #[test]
+fn a_journal_whose_superblocks_were_zeroed_is_not_taken_for_a_new_one() {
+    let files = Files::new();
+    let region = files.begun();
+    let end = put(&region, 64, 1);
+    region.sync_up_to(end).unwrap();
+    region.end_journal().unwrap();
+    drop(region);
+    files.damage(|bytes| bytes[..8192].fill(0));
+    let before = fs::read(&files.journal).unwrap();
+    let next = JournalId { journal: 2, ..ID };
+    let error = files.open().begin_journal(next).unwrap_err().to_string();
+    assert!(error.contains("both copies of the journal's superblock are damaged"), "{error}");
+    assert!(fs::read(&files.journal).unwrap() == before);
+    // One that was never begun.
+    files.damage(|bytes| bytes.fill(0));
+    files.open().begin_journal(next).unwrap();
+}
+
+#[test]
 fn one_damaged_superblock_costs_nothing() {
     for copy in [0, 4096] {
         let files = Files::new();

@@ -15,6 +15,7 @@ pub fn page() -> String {
          live can be changed with `CONFIG SET`, protected ones only if `enable-protected-configs` allows it.\n",
     );
     page.push_str(OTHER_STORES);
+    page.push_str(JOURNAL);
     page.push_str(REFUSED);
     page.push_str(SNAPSHOTS);
     for (title, rows) in table::groups() {
@@ -33,12 +34,23 @@ const OTHER_STORES: &str = "
 ## Which store a start serves
 
 A directory can hold a pool (`pool`), an append-only file (`appenddirname`, or one file of Redis before version 7) and a
-`dump.rdb` of Redis (`dbfilename`). A start serves one store: `backend` says which, `auto` decides by the medium. While another
+`dump.rdb` of Redis (`dbfilename`). A start serves one store: `backend` says which; `auto` takes the
+pool, with a journal where it is not on persistent memory, unless an append-only file alone holds data there. While another
 one of them holds data the start is refused, and both are named: `other-stores refuse`, the default. A pool holds data if
 it has keys or cannot be opened, a log if it has bytes to load, a `dump.rdb` if it exists and is not a copy that was
 saved of the store that is served. With `backend aof` and `appendonly no` the `dump.rdb` is what is served: it is loaded. To start, serve the
 store that holds the data, move it to another directory, or set `other-stores ignore`: it stays unchanged, and none
 of it is served. The rule is the same whether the backend was chosen by name or not, and for `appendonly no` too.
+";
+
+/// The journal of a pool on an ordinary disk.
+const JOURNAL: &str = "
+## The journal
+
+With `backend journal` the pool's changes are appended to a journal ([journal.md](journal.md)), `journal` (by default the pool's name with
+`.journal` after it), of `journal-size` bytes when it is made: 64 KiB to 1 TiB. `appendfsync` means for it what it means for an append-only file.
+The larger the journal, the fewer times a page that changes often is written to the pool, and the longer a start after a crash takes: under half a
+second for the default. Its file is never to be removed while the pool is open or was not closed cleanly.
 ";
 
 /// Directives that are refused instead of ignored.

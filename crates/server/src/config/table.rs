@@ -172,11 +172,13 @@ pub const RETIRED: [&str; 3] =
 
 /// Perdura's own directives.
 const OWN: &[Row] = &[
-    row("backend", Enum(&["auto", "pmem", "aof"]), "auto", Pinned, Used),
+    row("backend", Enum(&["auto", "pmem", "journal", "aof"]), "auto", Pinned, Used),
     row("pool", Text, "", Pinned, Used),
     row("other-stores", Enum(&["refuse", "ignore"]), "refuse", Pinned, Used),
     row("pool-size", Memory(16777216, I64), "4294967296", Pinned, Used),
     row("domain", Enum(&["auto", "clwb", "eadr", "msync", "process"]), "auto", Pinned, Used),
+    row("journal", Text, "", Pinned, Used),
+    row("journal-size", Memory(65536, 1 << 40), "268435456", Pinned, Used),
     row("emulate-pmem", Bool, "no", Pinned, Used),
     row("emulate-media", Enum(&["no", "optane", "nvdimm-n", "cxl"]), "no", Pinned, Used),
     row("emulate-cache", Memory(0, I64), "0", Pinned, Used),

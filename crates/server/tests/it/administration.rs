@@ -354,7 +354,7 @@ fn without_a_pool_there_is_nothing_to_cache() {
     error(
         &mut client,
         "CONFIG SET read-cache 1mb",
-        "ERR CONFIG SET failed (possibly related to argument 'read-cache') - a read cache is DRAM in front of a pool, and without the pmem backend all data is in DRAM",
+        "ERR CONFIG SET failed (possibly related to argument 'read-cache') - a read cache is DRAM in front of persistent memory, and here all data is in DRAM",
     );
     client.check("CONFIG SET read-cache 0", "OK");
 }

@@ -142,7 +142,7 @@ fn the_program_explains_itself() {
         let (succeeded, output) = run(arguments);
         assert!(succeeded == success && output.contains(text), "{arguments:?}: {output}");
     };
-    check(&["--help"], true, "--backend auto|pmem|aof");
+    check(&["--help"], true, "--backend auto|pmem|journal|aof");
     check(&["-v"], true, "Redis server v=7.0.15 sha=");
     let own = concat!(" perdura=", env!("CARGO_PKG_VERSION"));
     check(&["--version"], true, own);

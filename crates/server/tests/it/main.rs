@@ -9,6 +9,7 @@ mod blocking_kill;
 mod configuration;
 mod connections;
 mod emulated_media;
+mod journal;
 mod load;
 mod migrate;
 mod pool_file;

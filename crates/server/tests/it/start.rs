@@ -22,6 +22,7 @@ enum Asked {
     Auto,
     AutoVolatile,
     Pmem,
+    Journal,
     Aof,
     Volatile,
 }
@@ -30,22 +31,37 @@ impl Asked {
     fn launch(self) -> Launch {
         let pmem = ["--backend", "pmem", "--domain", "process"];
         match self {
-            Asked::Auto => Launch::perdura(),
-            Asked::AutoVolatile => Launch::perdura().args(["--appendonly", "no"]),
+            Asked::Auto => Launch::perdura().args(SMALL_JOURNAL),
+            Asked::AutoVolatile => Asked::Auto.launch().args(["--appendonly", "no"]),
+            Asked::Journal => Launch::perdura_journal("everysec"),
             Asked::Pmem => Launch::perdura().args(pmem),
             Asked::Aof => Launch::perdura_aof("always"),
             Asked::Volatile => Launch::perdura_volatile(),
         }
     }
 
-    /// On a medium that is no persistent memory: what would be served.
-    fn served(self) -> &'static str {
+    /// On a medium that is no persistent memory: what would be served of a pool and a log.
+    fn served(self, pool: Stored, log: Stored) -> &'static str {
+        let only_log_has_data = pool != Data && matches!(log, Data | OldData);
         match self {
             Asked::Pmem => "pmem",
-            Asked::Auto | Asked::Aof => "aof",
-            Asked::AutoVolatile | Asked::Volatile => "volatile",
+            Asked::Auto if only_log_has_data => "aof",
+            Asked::AutoVolatile if only_log_has_data => "volatile",
+            Asked::Auto | Asked::AutoVolatile | Asked::Journal => "journal",
+            Asked::Aof => "aof",
+            Asked::Volatile => "volatile",
         }
     }
+}
+
+const ALL: [Asked; 6] =
+    [Asked::Auto, Asked::AutoVolatile, Asked::Pmem, Asked::Journal, Asked::Aof, Asked::Volatile];
+
+const SMALL_JOURNAL: [&str; 2] = ["--journal-size", "64kb"];
+
+/// The key in the data that a backend serves.
+fn key_of(backend: &str) -> &str {
+    if backend == "journal" { "pmem" } else { backend }
 }
 
 /// Puts the files of a store into a directory, by serving it there.
@@ -59,7 +75,7 @@ fn store(folder: &Path, asked: Asked, stored: Stored) {
     }
     let mut server = asked.launch().on(Medium::Memory).start();
     if stored == Data {
-        let line = format!("SET {} 1", asked.served());
+        let line = format!("SET {} 1", key_of(asked.served(Nothing, Nothing)));
         server.client().check(&line, "OK");
     }
     assert!(server.terminate().success());
@@ -93,14 +109,15 @@ fn names(folder: &Path) -> Vec<String> {
 /// is served.
 fn refusal(asked: Asked, pool: Stored, log: Stored, dump: bool) -> Vec<&'static str> {
     let mut says = Vec::new();
-    if pool == Data && asked.served() != "pmem" {
-        says.extend(["perdura.pool holds 1 key", "--backend pmem"]);
+    let served = asked.served(pool, log);
+    if pool == Data && !matches!(served, "pmem" | "journal") {
+        says.extend(["perdura.pool holds 1 key", "--backend journal", "--backend pmem"]);
     }
-    if matches!(log, Data | OldData) && asked.served() != "aof" {
+    if matches!(log, Data | OldData) && served != "aof" {
         says.extend(["appendonlydir holds ", " bytes", "--backend aof"]);
     }
     // In memory only, it is what is served.
-    if dump && asked.served() != "volatile" {
+    if dump && served != "volatile" {
         says.extend(["dump.rdb is data that was saved", "--backend aof --appendonly no"]);
     }
     says
@@ -123,14 +140,15 @@ fn check(scratch: TempDir, asked: Asked, pool: Stored, log: Stored, dump: bool) 
     let launch = asked.launch().args(["--other-stores", ignore]);
     let mut server = launch.start_in(scratch);
     let mut client = server.client();
-    assert_eq!(client.info("persistence")["backend"], asked.served(), "{case}");
-    let has_data = match asked.served() {
-        "pmem" => pool == Data,
+    let served = asked.served(pool, log);
+    assert_eq!(client.info("persistence")["backend"], served, "{case}");
+    let has_data = match served {
+        "pmem" | "journal" => pool == Data,
         "aof" => matches!(log, Data | OldData),
         _ => false,
     };
     let expect = if has_data { "1" } else { "0" };
-    client.check(&format!("EXISTS {}", asked.served()), &format!("(integer) {expect}"));
+    client.check(&format!("EXISTS {}", key_of(served)), &format!("(integer) {expect}"));
     client.check("DBSIZE", &format!("(integer) {expect}"));
     server.kill();
 }
@@ -148,9 +166,7 @@ fn no_store_is_served_while_another_one_holds_data() {
                     fs::write(template.path().join("dump.rdb"), b"REDIS0010\xff\0\0\0\0\0\0\0\0")
                         .expect("a dump");
                 }
-                for asked in
-                    [Asked::Auto, Asked::AutoVolatile, Asked::Pmem, Asked::Aof, Asked::Volatile]
-                {
+                for asked in ALL {
                     let folder = medium.scratch();
                     copy(template.path(), folder.path());
                     check(folder, asked, pool, log, dump);
@@ -237,6 +253,9 @@ fn what_would_be_dangerous_to_ignore_is_refused_at_start() {
 fn the_start_line_names_the_domain_of_a_pool_only() {
     for (asked, says) in [
         (Asked::Pmem, "backend=pmem domain=process durability="),
+        (Asked::Journal, "backend=journal domain=journal durability=\"survives a process crash"),
+        (Asked::Auto, "perdura.pool is not persistent memory (no MAP_SYNC)"),
+        (Asked::Auto, "backend=journal domain=journal durability="),
         (Asked::Aof, "backend=aof durability=\"a write is synced"),
         (Asked::Volatile, "backend=volatile durability=\"only what was saved"),
     ] {

@@ -138,8 +138,11 @@ impl Explorer {
             }
             let position = region.appended();
             let syncs = policy == SyncPolicy::Always || self.rng.usize(..8) == 0;
-            let policy = if syncs { SyncPolicy::Always } else { policy };
-            if region.acknowledge(position, policy).is_err() {
+            let waited = match policy {
+                SyncPolicy::EverySecond | SyncPolicy::No if syncs => region.sync_in_background(),
+                policy => region.acknowledge(position, policy),
+            };
+            if waited.is_err() {
                 return Ok(());
             }
             if syncs {

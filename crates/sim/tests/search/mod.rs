@@ -81,15 +81,15 @@ enum Kind {
 /// In which order. What is quick comes first where time is short.
 const KINDS: [Kind; 5] = [Kind::Commands, Kind::Heap, Kind::Commands, Kind::Threads, Kind::Journal];
 const HASTY: [Kind; 9] = [
-    Kind::Threads,
-    Kind::Heap,
-    Kind::Heap,
-    Kind::Heap,
-    Kind::Heap,
-    Kind::Commands,
-    Kind::Commands,
-    Kind::Threads,
     Kind::Journal,
+    Kind::Threads,
+    Kind::Heap,
+    Kind::Heap,
+    Kind::Heap,
+    Kind::Heap,
+    Kind::Commands,
+    Kind::Commands,
+    Kind::Threads,
 ];
 
 /// Transactions of an exploration with a journal.
@@ -131,13 +131,14 @@ fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (Strin
     let shards = (shape / 12 % 4) as usize;
     let long_records = (shape / 48).is_multiple_of(8);
     let effort = Effort { streams: (shape / 768).is_multiple_of(2), ..effort };
+    let purges = (shape / 1536).is_multiple_of(3);
     match kinds[at] {
         Kind::Heap => {
-            let pool = Pool { spacious, long_records, ..Pool::of(1 + shards, zones) };
+            let pool = Pool { spacious, long_records, purges, ..Pool::of(1 + shards, zones) };
             explore(&pool, effort).map_err(|failure| (format!("{pool:?}"), failure))
         }
         Kind::Threads => {
-            let pool = Pool { spacious, long_records, ..Pool::of(2 + shards % 3, zones) };
+            let pool = Pool { spacious, long_records, purges, ..Pool::of(2 + shards % 3, zones) };
             let threads = Threads::new(pool, 3, (shape / 384).is_multiple_of(2));
             explore(&threads, effort).map_err(|failure| (format!("threads of {pool:?}"), failure))
         }

@@ -3,7 +3,7 @@
 use keyspace::Db;
 
 use super::{Page, human};
-use crate::host::{AofFacts, LoadingFacts, RdbFacts};
+use crate::host::{AofFacts, JournalFacts, LoadingFacts, RdbFacts};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The interpreters of all threads, and what is known of scripts and functions.
@@ -111,6 +111,9 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     page.line("recovery_usec", facts.recovery_us);
     page.line("recovery_records", facts.recovery_records);
     page.line("recovery_words", facts.recovery_words);
+    if let Some(facts) = &facts.journal {
+        journal(page, facts);
+    }
     page.line("fences", facts.fences);
     page.line("lines_flushed", facts.lines);
     page.line("bytes_streamed", facts.streamed);
@@ -123,6 +126,27 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     aof(page, &facts.aof.unwrap_or_else(idle));
     page.line("module_fork_in_progress", 0);
     page.line("module_fork_last_cow_size", 0);
+}
+
+fn journal(page: &mut Page<'_, '_>, journal: &JournalFacts) {
+    let per_byte = |bytes: u64| format!("{:.2}", bytes as f64 / journal.fenced.max(1) as f64);
+    page.line("journal_status", if journal.failure.is_empty() { "ok" } else { "err" });
+    page.line("journal_failure", &journal.failure);
+    page.line("journal_size", journal.size);
+    page.line("journal_unapplied_bytes", journal.used);
+    page.line("journal_unsynced_bytes", journal.unsynced);
+    page.line("journal_fenced_bytes", journal.fenced);
+    page.line("journal_written_bytes", journal.written);
+    page.line("journal_applied_bytes", journal.applied);
+    page.line("journal_written_per_fenced", per_byte(journal.written));
+    page.line("journal_applied_per_fenced", per_byte(journal.applied));
+    page.line("journal_batches", journal.batches);
+    page.line("journal_syncs", journal.syncs);
+    page.line("journal_sync_usec", journal.sync_us);
+    page.line("journal_full_waits", journal.full_waits);
+    page.line("journal_recovered_batches", journal.recovered_batches);
+    page.line("journal_recovered_bytes", journal.recovered_bytes);
+    page.line("journal_recovery_usec", journal.recovery_us);
 }
 
 /// What the snapshot of a rewrite or a dump holds.

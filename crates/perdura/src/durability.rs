@@ -1,0 +1,236 @@
+//! What an acknowledged write survives on an ordinary disk, and waiting for it.
+//!
+//! There a commit appends to the pool's journal and does not wait. Its position in the journal is
+//! stored for each shard that it changed, while their locks are held; a call waits for it when it
+//! has released them, so that others work on, and share its write and its sync. A call that only
+//! read waits for the last position of the shards that it looked at: what was seen is durable, and
+//! a read of shards that nobody writes to waits for nothing.
+//!
+//! On persistent memory there is none of this, and a call tests one pointer.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use keyspace::{Keyspace, Txn};
+use pmem::{Domain, JournalThread, Region};
+
+use crate::Error;
+
+/// When a call returns, where the pool is on an ordinary disk and has a journal
+/// ([`Domain::Journal`]). Persistent memory does not ask: every call is durable there when it
+/// returns.
+///
+/// Whatever it is, a power loss leaves a state of some moment: all calls before it, and none after
+/// it, each whole. A process that is killed loses nothing of what returned.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use perdura::prelude::*;
+/// use perdura::{Durability, Options, Perdura};
+/// use std::time::Duration;
+///
+/// let options = Options::new(dir.path().join("cache.pool"))
+///     .durability(Durability::Interval(Duration::from_millis(200)));
+/// let store = Perdura::open(options)?;
+/// store.set("page", "<html>")?; // a power loss may cost the last 200 ms
+/// store.flush()?; // ... but not this
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// A call returns when what it wrote, and what it read, is on the disk. Threads that wait at
+    /// the same time share one sync.
+    #[default]
+    Immediate,
+    /// A call returns when the kernel has what it wrote; a thread syncs it this often. A power loss
+    /// costs what was written since the last sync that ended.
+    Interval(Duration),
+    /// A call returns when the kernel has what it wrote, which is synced when it leaves the
+    /// journal, at rest, and by [`crate::Perdura::flush`].
+    Os,
+}
+
+impl Durability {
+    /// Returns how often lines are synced that nobody waits for: under `Immediate`, those of
+    /// expired keys.
+    fn sync_every(self) -> Option<Duration> {
+        match self {
+            Durability::Immediate => Some(Duration::from_secs(1)),
+            Durability::Interval(every) => Some(every),
+            Durability::Os => None,
+        }
+    }
+}
+
+/// A store with a journal.
+pub(crate) struct Journaled {
+    durability: Durability,
+    /// For each shard the position after its last commit.
+    committed: Box<[Position]>,
+    /// Syncs what nobody waits for, and applies batches to the pool's file.
+    _thread: JournalThread,
+}
+
+/// In a line of its own: shards are used by different threads.
+#[derive(Default)]
+#[repr(align(64))]
+struct Position(AtomicU64);
+
+impl Journaled {
+    /// Starts the journal's thread; none if the store has no journal.
+    pub(crate) fn start(
+        keyspace: &Arc<Keyspace>,
+        durability: Durability,
+    ) -> io::Result<Option<Box<Journaled>>> {
+        if keyspace.heap().region().domain() != Domain::Journal {
+            return Ok(None);
+        }
+        let region: fn(&Keyspace) -> &Region = |keyspace| keyspace.heap().region();
+        let thread = JournalThread::start(Arc::clone(keyspace), region, durability.sync_every())?;
+        let committed = (0..keyspace.shards()).map(|_| Position::default()).collect();
+        Ok(Some(Box::new(Journaled { durability, committed, _thread: thread })))
+    }
+
+    /// Commits, and stores the position of what was changed. The transaction keeps its locks.
+    pub(crate) fn commit(&self, region: &Region, txn: &mut Txn<'_>) -> Result<(), Error> {
+        if !txn.is_dirty() {
+            return Ok(txn.commit()?);
+        }
+        txn.commit()?;
+        let position = region.appended();
+        txn.locked().for_each(|shard| self.committed(shard, position));
+        Ok(())
+    }
+
+    /// Stores the position after a commit of a shard.
+    pub(crate) fn committed(&self, shard: usize, position: u64) {
+        if let Some(committed) = self.committed.get(shard) {
+            committed.0.fetch_max(position, Ordering::AcqRel);
+        }
+    }
+
+    /// Returns the position after everything that can be seen in some shards.
+    pub(crate) fn seen(&self, shards: impl Iterator<Item = usize>) -> u64 {
+        let position = |shard: usize| {
+            self.committed.get(shard).map_or(0, |committed| committed.0.load(Ordering::Acquire))
+        };
+        shards.map(position).max().unwrap_or(0)
+    }
+
+    /// Returns when what is before a position survives what it is to survive. The caller holds no
+    /// lock of a shard.
+    pub(crate) fn wait(&self, region: &Region, position: u64) -> Result<(), Error> {
+        let done = match self.durability {
+            Durability::Immediate => region.sync_up_to(position),
+            Durability::Interval(_) | Durability::Os => region.write_up_to(position),
+        };
+        done.map_err(|_| Error::JournalFailed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prelude::*;
+    use crate::{DomainRequest, Options, Perdura};
+    use keyspace::{Db, Expire};
+
+    fn open(folder: &tempfile::TempDir, durability: Durability) -> Perdura {
+        let options = Options::new(folder.path().join("pool"))
+            .domain(DomainRequest::Journal)
+            .limit(64 << 20)
+            .journal_size(8 << 20)
+            .durability(durability)
+            .background(false);
+        Perdura::open(options).expect("a store")
+    }
+
+    fn journaled(store: &Perdura) -> &Journaled {
+        store.journaled.as_ref().expect("a journal")
+    }
+
+    fn syncs(store: &Perdura) -> u64 {
+        store.region().journal_counts().expect("a journal").syncs
+    }
+
+    /// Commits as another thread does that has not come to wait yet.
+    fn commit_without_waiting(store: &Perdura, key: &[u8]) {
+        let key = store.keyspace.key(key);
+        let mut txn = store.keyspace.begin_one(key.shard(), 0);
+        txn.set(Db::default(), &key, b"seen", Expire::Clear).expect("free memory");
+        journaled(store).commit(store.region(), &mut txn).expect("a disk that does not fail");
+    }
+
+    #[test]
+    fn an_immediate_call_returns_when_what_it_wrote_or_read_is_synced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(&folder, Durability::Immediate);
+        let region = store.region();
+        let all_synced = |what: &str| assert_eq!(region.synced(), region.appended(), "{what}");
+        store.set("a", "1").expect("free memory");
+        all_synced("a short value");
+        store.set("a", vec![1; 1 << 20]).expect("free memory");
+        all_synced("a large value");
+        store.push_back("list", "x").expect("free memory");
+        all_synced("a list");
+        store
+            .transaction(&["a", "b"], |tx| {
+                tx.set("a", "1")?;
+                tx.set("b", "1")
+            })
+            .expect("free memory");
+        all_synced("a transaction");
+
+        let read: [&dyn Fn(&Perdura) -> bool; 4] = [
+            &|store| store.get("c") == Ok(Some(b"seen".to_vec())),
+            &|store| store.get_with("c", |_| ()) == Ok(true),
+            &|store| store.exists("c") == Ok(true),
+            &|store| store.push_back("c", "x") == Err(Error::WrongType),
+        ];
+        for (n, read) in read.into_iter().enumerate() {
+            commit_without_waiting(&store, b"c");
+            let before = (region.appended(), syncs(&store));
+            assert!(region.synced() < before.0);
+            assert!(read(&store), "read {n}");
+            assert_eq!((region.synced(), syncs(&store)), (before.0, before.1 + 1), "read {n}");
+            assert!(read(&store));
+            assert_eq!(syncs(&store), before.1 + 1, "nothing more to wait for");
+        }
+    }
+
+    #[test]
+    fn a_read_waits_for_no_other_shard() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(&folder, Durability::Immediate);
+        let shard = |key: &str| store.keyspace.key(key.as_bytes()).shard();
+        let keys: Vec<String> = (0..100).map(|n| format!("key{n}")).collect();
+        let other = keys.iter().find(|key| shard(key) != shard("c")).expect("another shard");
+        store.set(other, "1").expect("free memory");
+        commit_without_waiting(&store, b"c");
+        let before = syncs(&store);
+        assert_eq!(store.get(other), Ok(Some(b"1".to_vec())));
+        assert_eq!(store.exists(other), Ok(true));
+        assert_eq!(syncs(&store), before);
+        assert!(store.region().synced() < store.region().appended());
+        store.flush().expect("a disk that does not fail");
+        assert_eq!(store.region().synced(), store.region().appended());
+    }
+
+    #[test]
+    fn other_durabilities_wait_for_the_kernel_alone() {
+        for durability in [Durability::Os, Durability::Interval(Duration::from_secs(3600))] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let store = open(&folder, durability);
+            store.flush().expect("a disk that does not fail");
+            let before = store.region().journal_counts().expect("a journal");
+            store.set("a", "1").expect("free memory");
+            store.push_back("list", "x").expect("free memory");
+            let after = store.region().journal_counts().expect("a journal");
+            assert_eq!((after.batches - before.batches, after.syncs), (2, before.syncs));
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! The background work of a journal: syncing what nobody waited for, and applying batches.
+//!
+//! One thread per region does it. It sleeps on a condition variable, looks several times a second,
+//! and at once when the ring becomes half full or when it is told to end. What is due then is
+//! worked out from positions and times alone ([`Pace`]), so that it can be tested without waiting.
+//!
+//! Batches are applied late, since lines that change again meanwhile are written once: when the
+//! ring is half full, until it is a quarter full; and when nothing was fenced for a while, until
+//! nothing is left. What is not synced yet is synced first. The thread never holds the writer's
+//! lock over a sync, so that whoever only writes does not wait for it.
+//!
+//! A failure is the region's, as any other; the thread ends with it.
+
+use super::core::{Journal, JournalCounts, locked};
+use super::error::JournalError;
+use crate::region::Region;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often the thread looks, at least.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// ... and at most.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// How long nothing is fenced before everything is applied.
+const REST: Duration = Duration::from_millis(500);
+
+/// The thread that does the background work of a region's journal. Dropping it ends the thread, and
+/// waits for that.
+pub struct JournalThread {
+    attention: Arc<Attention>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl JournalThread {
+    /// Starts the thread for the region of `owner`, which it keeps for as long; one that does
+    /// nothing if the region has no journal. It syncs this often, or only what it applies.
+    pub fn start<T: Send + Sync + 'static>(
+        owner: Arc<T>,
+        region: fn(&T) -> &Region,
+        sync_every: Option<Duration>,
+    ) -> io::Result<JournalThread> {
+        let Some(journal) = &region(&owner).journal else {
+            return Ok(JournalThread { attention: Arc::default(), thread: None });
+        };
+        let attention = Arc::clone(&journal.attention);
+        attention.ask(|asked| *asked = Asked { sync_every, ..Asked::default() });
+        let run = move || work(region(&owner));
+        let thread = std::thread::Builder::new().name("journal".into()).spawn(run)?;
+        Ok(JournalThread { attention, thread: Some(thread) })
+    }
+
+    /// Changes how often the thread syncs what nobody waited for.
+    pub fn sync_every(&self, sync_every: Option<Duration>) {
+        self.attention.ask(|asked| asked.sync_every = sync_every);
+    }
+}
+
+impl Drop for JournalThread {
+    fn drop(&mut self) {
+        self.attention.ask(|asked| asked.ends = true);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread is the region's failure already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Wakes the thread.
+#[derive(Default)]
+pub(super) struct Attention {
+    asked: Mutex<Asked>,
+    changed: Condvar,
+}
+
+/// What the thread is asked for.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    ends: bool,
+    looks: bool,
+    sync_every: Option<Duration>,
+}
+
+impl Attention {
+    /// Has the thread look at once.
+    pub(super) fn look(&self) {
+        self.ask(|_| {});
+    }
+
+    fn ask(&self, change: impl FnOnce(&mut Asked)) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut asked);
+        asked.looks = true;
+        drop(asked);
+        self.changed.notify_all();
+    }
+
+    /// Returns true unless the thread is to end.
+    fn goes_on(&self) -> bool {
+        !self.asked.lock().unwrap_or_else(PoisonError::into_inner).ends
+    }
+
+    /// Waits until it is time to look.
+    fn wait(&self) -> Asked {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let longest = asked.sync_every.map_or(LOOK, |every| (every / 4).clamp(SHORTEST, LOOK));
+        let waited =
+            self.changed.wait_timeout_while(asked, longest, |asked| !asked.looks && !asked.ends);
+        let (mut asked, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        asked.looks = false;
+        *asked
+    }
+}
+
+/// The thread, until it is told to end or the journal has failed.
+fn work(region: &Region) {
+    let Some(journal) = &region.journal else { return };
+    let mut pace = Pace::new(Instant::now());
+    loop {
+        let asked = journal.attention.wait();
+        if asked.ends {
+            return;
+        }
+        let step = || {
+            let due = pace.due(Instant::now(), journal.state(), asked.sync_every);
+            region.with_the_journal(|journal| journal.tend(due, &|| journal.attention.goes_on()))
+        };
+        match catch_unwind(AssertUnwindSafe(step)) {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return region.fail(),
+            Err(_) => {
+                journal.fail("background work", "a panic");
+                return region.fail();
+            }
+        }
+    }
+}
+
+/// How far a journal is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct State {
+    /// Positions of lines.
+    appended: u64,
+    synced: u64,
+    /// Bytes of the ring in use, and of the whole.
+    used: u64,
+    capacity: u64,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Due {
+    sync: bool,
+    /// Batches are to be applied until this many bytes of the ring are in use.
+    apply_to: Option<u64>,
+}
+
+/// Works out when something is due.
+struct Pace {
+    /// When everything was synced, or a sync was due, last.
+    synced: Instant,
+    /// What was appended when it was looked at last, and since when it is that.
+    appended: u64,
+    since: Instant,
+}
+
+impl Pace {
+    fn new(now: Instant) -> Pace {
+        Pace { synced: now, appended: 0, since: now }
+    }
+
+    fn due(&mut self, now: Instant, state: State, sync_every: Option<Duration>) -> Due {
+        let State { appended, synced, used, capacity } = state;
+        if appended != self.appended {
+            (self.appended, self.since) = (appended, now);
+        }
+        let rests = now.duration_since(self.since) >= REST;
+        let mut due = Due::default();
+        if used > capacity / 2 {
+            due.apply_to = Some(capacity / 4);
+        }
+        if rests && (used > 0 || synced < appended) {
+            due.apply_to = Some(0);
+        }
+        let is_time = sync_every.is_some_and(|every| now.duration_since(self.synced) >= every);
+        due.sync = synced < appended && (is_time || due.apply_to.is_some());
+        if due.sync || synced >= appended {
+            self.synced = now;
+        }
+        due
+    }
+}
+
+impl Journal {
+    pub(super) fn state(&self) -> State {
+        let JournalCounts { used, capacity, .. } = self.counts();
+        // What is synced first: it never passes what is appended.
+        let synced = self.synced();
+        State { appended: self.appended(), synced, used, capacity }
+    }
+
+    /// Does what is due, as long as it may go on.
+    pub(super) fn tend(&self, due: Due, goes_on: &dyn Fn() -> bool) -> Result<(), JournalError> {
+        if due.sync {
+            self.sync_in_background()?;
+        }
+        let Some(left) = due.apply_to else { return Ok(()) };
+        while self.counts().used > left && goes_on() && self.apply_step()? {}
+        Ok(())
+    }
+
+    /// Makes durable what was appended so far. Others may write meanwhile, and sync.
+    pub(crate) fn sync_in_background(&self) -> Result<(), JournalError> {
+        let mut writer = locked(&self.writer);
+        let Some(open) = &mut *writer else { return self.check() };
+        self.write(open)?;
+        let (file, incarnation) = (Arc::clone(&open.file), open.incarnation);
+        let (head, sequence, written) = (open.head, open.sequence, self.written());
+        drop(writer);
+        self.sync_batches(&*file)?;
+        let mut writer = locked(&self.writer);
+        // The journal may have ended meanwhile.
+        if let Some(open) = writer.as_mut().filter(|open| open.incarnation == incarnation) {
+            open.synced_sequence = open.synced_sequence.max(sequence);
+            self.progress.synced_head.fetch_max(head, Release);
+            self.progress.synced.fetch_max(written, Release);
+        }
+        Ok(())
+    }
+
+    /// Wakes the thread if what was just written made the ring more than half full.
+    pub(super) fn notify_if_half_full(&self, head: u64, space: u64, capacity: u64) {
+        let used = head - self.progress.tail.load(Acquire);
+        if used > capacity / 2 && used - space <= capacity / 2 {
+            self.attention.look();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::place::JournalPlace;
+    use super::super::storage::Storage;
+    use super::super::storage::tests::Memory;
+    use super::super::superblock::JournalId;
+    use super::*;
+    use crate::domain::Domain;
+    use crate::journaled::SyncPolicy;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    const LEN: u64 = 1 << 20;
+    const RING: u64 = 64 << 10;
+    const SECOND: Option<Duration> = Some(Duration::from_secs(1));
+
+    fn state(appended: u64, synced: u64, used: u64) -> State {
+        State { appended, synced, used, capacity: RING }
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_synced_after_a_second_and_applied_at_rest() {
+        let begin = Instant::now();
+        let at = |ms: u64| begin + Duration::from_millis(ms);
+        let mut pace = Pace::new(begin);
+        let nothing = Due::default();
+        let sync = Due { sync: true, apply_to: None };
+        assert_eq!(pace.due(at(100), state(0, 0, 0), SECOND), nothing);
+        // Fences all the time: never at rest.
+        for ms in (200..1100).step_by(100) {
+            assert_eq!(pace.due(at(ms), state(ms, 0, 0), SECOND), nothing, "{ms} ms");
+        }
+        assert_eq!(pace.due(at(1100), state(1100, 0, 0), SECOND), sync);
+        for ms in (1200..2100).step_by(100) {
+            assert_eq!(pace.due(at(ms), state(ms, 1100, 4096), SECOND), nothing, "{ms} ms");
+        }
+        assert_eq!(pace.due(at(2100), state(2100, 1100, 4096), SECOND), sync);
+        // Nothing more: everything is synced and applied, and then there is nothing to do.
+        assert_eq!(pace.due(at(2500), state(2100, 2100, 8192), SECOND), nothing);
+        let apply = Due { sync: false, apply_to: Some(0) };
+        assert_eq!(pace.due(at(2600), state(2100, 2100, 8192), SECOND), apply);
+        assert_eq!(pace.due(at(9000), state(2100, 2100, 0), SECOND), nothing);
+        // What is fenced after that has its whole second.
+        assert_eq!(pace.due(at(9100), state(2200, 2100, 0), SECOND), nothing);
+    }
+
+    #[test]
+    fn without_an_interval_only_what_is_applied_is_synced() {
+        let begin = Instant::now();
+        let at = |ms: u64| begin + Duration::from_millis(ms);
+        let mut pace = Pace::new(begin);
+        for ms in (100..60_000).step_by(100) {
+            assert_eq!(pace.due(at(ms), state(ms, 0, RING / 2), None), Due::default());
+        }
+        let half_full = Due { sync: true, apply_to: Some(RING / 4) };
+        assert_eq!(pace.due(at(60_000), state(60_000, 0, RING / 2 + 1), None), half_full);
+        let at_rest = Due { sync: true, apply_to: Some(0) };
+        assert_eq!(pace.due(at(60_500), state(60_000, 0, RING / 4), None), at_rest);
+    }
+
+    /// A file whose syncs, or writes, begin to fail, or panic.
+    struct Failing {
+        file: Memory,
+        syncs_left: AtomicUsize,
+        panics: bool,
+    }
+
+    impl Storage for Failing {
+        fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+            self.file.read_at(bytes, at)
+        }
+
+        fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+            self.file.write_at(bytes, at)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            let left = self.syncs_left.load(Relaxed);
+            assert!(left > 0 || !self.panics, "a bug");
+            self.syncs_left.store(left.saturating_sub(1), Relaxed);
+            if left == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        }
+
+        fn size(&self) -> io::Result<u64> {
+            self.file.size()
+        }
+
+        fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
+            self.file.allocate(from, to)
+        }
+    }
+
+    /// A region with an empty journal in use, of which this many more syncs end well.
+    fn region(syncs: usize, panics: bool) -> Arc<Region> {
+        // Beginning takes some.
+        let beginning = 3;
+        let syncs_left = AtomicUsize::new(syncs + beginning);
+        let file = Arc::new(Failing { file: Memory::new(0), syncs_left, panics });
+        let place = JournalPlace::Given(Arc::clone(&file) as Arc<dyn Storage>);
+        let pool = Arc::new(Memory::new(0));
+        let region = Region::anonymous(LEN as usize).unwrap();
+        let mut region = region.with_journal(Journal::new(place, RING, pool));
+        region.domain = Domain::Journal;
+        region.grow(LEN).unwrap();
+        region.begin_journal(JournalId { pool: [7; 16], journal: 1 }).unwrap();
+        region.start_journal();
+        assert_eq!(file.syncs_left.load(Relaxed), syncs);
+        Arc::new(region)
+    }
+
+    fn start(region: &Arc<Region>, sync_every: Option<Duration>) -> JournalThread {
+        JournalThread::start(Arc::clone(region), |region| region, sync_every).unwrap()
+    }
+
+    fn put(region: &Region, off: u64, value: u64) {
+        // SAFETY: no slice of the region is held while these tests store.
+        unsafe { region.store(off, value) };
+        region.flush(off, 8);
+        region.fence();
+    }
+
+    /// Waits for something that is to come.
+    fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+        let begin = Instant::now();
+        while !holds() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{what} does not come");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn lines_that_nobody_waits_for_become_durable_and_leave_the_ring() {
+        let region = region(1 << 20, false);
+        let thread = start(&region, SyncPolicy::EverySecond.sync_every());
+        put(&region, 64, 1);
+        wait_until("the sync", || region.synced() == region.appended());
+        wait_until("the rest", || region.journal_counts().unwrap().used == 0);
+        thread.sync_every(SyncPolicy::No.sync_every());
+        for n in 0..3000 {
+            put(&region, n % 512 * 2048, n);
+            region.write_up_to(region.appended()).unwrap();
+        }
+        wait_until("the rest", || region.journal_counts().unwrap().used == 0);
+        assert_eq!(region.synced(), region.appended());
+        drop(thread);
+        assert_eq!(region.journal_failure(), None);
+        // One that ended may be followed by another.
+        let thread = start(&region, Some(Duration::ZERO));
+        put(&region, 64, 1);
+        wait_until("the sync", || region.synced() == region.appended());
+        drop(thread);
+    }
+
+    #[test]
+    fn a_failure_or_a_panic_is_the_regions() {
+        for (panics, cause) in [(false, "sync the journal"), (true, "background work: a panic")] {
+            let region = region(0, panics);
+            let thread = start(&region, Some(Duration::ZERO));
+            put(&region, 64, 1);
+            wait_until("the failure", || region.failed());
+            let failure = region.journal_failure().unwrap().to_owned();
+            assert!(failure.contains(cause), "{failure}");
+            let refused = region.write_up_to(region.appended() + 1).unwrap_err();
+            assert!(refused.to_string().contains(cause), "{refused}");
+            drop(thread);
+        }
+    }
+
+    #[test]
+    fn a_region_without_a_journal_needs_none() {
+        let region = Arc::new(Region::anonymous(4096).unwrap());
+        let thread = start(&region, SECOND);
+        thread.sync_every(None);
+        assert!(thread.thread.is_none());
+    }
+
+    #[test]
+    fn a_sync_in_the_background_counts_what_was_written_before_it() {
+        let region = region(1 << 20, false);
+        let journal = region.journal.as_ref().unwrap();
+        put(&region, 64, 1);
+        let before = region.appended();
+        region.sync_in_background().unwrap();
+        assert_eq!(region.synced(), before);
+        put(&region, 128, 1);
+        assert_eq!(region.synced(), before);
+        region.sync_in_background().unwrap();
+        assert_eq!(region.synced(), region.appended());
+        assert!(journal.apply_step().unwrap());
+        assert_eq!(region.journal_counts().unwrap().used, 0);
+        region.end_journal().unwrap();
+        region.sync_in_background().unwrap();
+    }
+}

@@ -1,0 +1,84 @@
+//! Reading a journal without changing it: for programs that look at a pool, or copy what is sound
+//! in it.
+//!
+//! The file is opened for reading, and locked against those that would write. What it holds is
+//! stored into a private copy of the pool's pages. A journal that is damaged, or was cut, is read
+//! up to there: a prefix is a state that a crash may leave.
+
+use super::attach::{self, JournalRecovery, StoreLines};
+use super::error::JournalError;
+use super::place::JournalPlace;
+use super::storage::Storage;
+use super::superblock::{JournalId, Superblock};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a journal gave to a copy of its pool.
+#[derive(Debug)]
+pub struct JournalReading {
+    /// What was stored.
+    pub recovery: JournalRecovery,
+    /// Why it was not read to its end.
+    pub problem: Option<JournalError>,
+}
+
+/// Reads the journal that a pool names, as far as it is whole.
+pub(crate) fn read(
+    path: &Path,
+    id: JournalId,
+    store: StoreLines<'_>,
+) -> Result<JournalReading, JournalError> {
+    let missing = || JournalError::Missing { path: path.to_owned() };
+    let file = JournalPlace::open_shared(path)?.ok_or_else(missing)?;
+    let superblock = attach::found(&*file)?.ok_or(JournalError::Superblock)?;
+    attach::check_id(&superblock, id)?;
+    let cut = attach::check_length(&*file, &superblock).err();
+    let file = CutFile(file);
+    let mut recovery = JournalRecovery::default();
+    let problem = attach::replay(&file, &superblock, store, &mut recovery).err();
+    match problem {
+        Some(JournalError::Io(error)) => Err(JournalError::Io(error)),
+        problem => Ok(JournalReading { recovery, problem: cut.or(problem) }),
+    }
+}
+
+/// Refuses what an opening would refuse: that a journal of this pool, which names none, holds
+/// batches. A file of something else is none of the pool's business.
+pub(crate) fn refuse_unnamed(path: &Path, id: JournalId) -> Result<(), JournalError> {
+    let Some(file) = JournalPlace::open_shared(path)? else { return Ok(()) };
+    match attach::found(&*file) {
+        Ok(Some(superblock)) if superblock.id.pool == id.pool => {
+            attach::emptied(&*file, superblock, id).map(|_: Superblock| ())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A file that has zeros after its end.
+struct CutFile(Arc<dyn Storage>);
+
+impl Storage for CutFile {
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        let left = self.0.size()?.saturating_sub(at).min(bytes.len() as u64) as usize;
+        let (whole, rest) = bytes.split_at_mut(left);
+        rest.fill(0);
+        if whole.is_empty() { Ok(()) } else { self.0.read_at(whole, at) }
+    }
+
+    fn write_at(&self, _bytes: &[u8], _at: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+
+    fn allocate(&self, _from: u64, _to: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+}

@@ -1,0 +1,187 @@
+//! The journal of the pool: what replies wait for where the pool is on an ordinary disk.
+//!
+//! A command's commit has put its lines at the end of the journal when its locks are released; the
+//! reply waits, and no lock, until they are as safe as `appendfsync` demands: synced (`always`), or
+//! in the kernel (`everysec`, `no`). The engine asks for positions through [`CommandLog`], which a
+//! journal serves without taking any commands. A thread of the journal's own syncs once a second
+//! and applies.
+//!
+//! Invariant: what was acknowledged under one policy is as safe as under the one that was set
+//! meanwhile.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use commands::CommandLog;
+use commands::admin::JournalFacts;
+use keyspace::{Db, Keyspace};
+use pmem::{JournalThread, Region, SyncPolicy};
+
+use crate::config::Values;
+
+/// The policies, by number.
+const POLICIES: [SyncPolicy; 3] = [SyncPolicy::Always, SyncPolicy::EverySecond, SyncPolicy::No];
+
+/// Returns when replies leave, by the configuration.
+pub(crate) fn policy(values: &Values) -> SyncPolicy {
+    match values.get("appendfsync") {
+        b"always" => SyncPolicy::Always,
+        b"no" => SyncPolicy::No,
+        _ => SyncPolicy::EverySecond,
+    }
+}
+
+/// The journal of a running server.
+pub(crate) struct PoolJournal {
+    keyspace: Arc<Keyspace>,
+    policy: AtomicU8,
+    thread: Mutex<Option<JournalThread>>,
+    /// The failure was logged.
+    reported: AtomicBool,
+}
+
+fn region_of(keyspace: &Keyspace) -> &Region {
+    keyspace.heap().region()
+}
+
+impl PoolJournal {
+    /// Starts the background work of the pool's journal; none where it has no journal.
+    pub(crate) fn start(
+        keyspace: &Arc<Keyspace>,
+        policy: SyncPolicy,
+    ) -> std::io::Result<Option<Arc<PoolJournal>>> {
+        if keyspace.heap().region().journal_counts().is_none() {
+            return Ok(None);
+        }
+        let thread = JournalThread::start(Arc::clone(keyspace), region_of, policy.sync_every())?;
+        Ok(Some(Arc::new(PoolJournal {
+            keyspace: Arc::clone(keyspace),
+            policy: AtomicU8::new(policy as u8),
+            thread: Mutex::new(Some(thread)),
+            reported: AtomicBool::new(false),
+        })))
+    }
+
+    fn region(&self) -> &Region {
+        region_of(&self.keyspace)
+    }
+
+    fn policy(&self) -> SyncPolicy {
+        POLICIES[usize::from(self.policy.load(Ordering::SeqCst)) % POLICIES.len()]
+    }
+
+    /// Returns true if replies wait for a sync.
+    pub(crate) fn syncs_always(&self) -> bool {
+        self.policy() == SyncPolicy::Always
+    }
+
+    /// Changes when replies leave. What was acknowledged before is as safe as what follows.
+    pub(crate) fn set_policy(&self, policy: SyncPolicy) -> Result<(), String> {
+        self.policy.store(policy as u8, Ordering::SeqCst);
+        if let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
+            thread.sync_every(policy.sync_every());
+        }
+        let region = self.region();
+        let done = region.acknowledge(region.appended(), policy);
+        done.map_err(|error| error.to_string())
+    }
+
+    /// Returns true when replies that depend on the journal up to a position may leave; false if
+    /// they never may.
+    pub(crate) fn acknowledge(&self, position: u64) -> bool {
+        let policy = self.policy();
+        let mut done = self.region().acknowledge(position, policy);
+        let now = self.policy();
+        if done.is_ok() && now != policy {
+            done = self.region().acknowledge(position, now);
+        }
+        if done.is_err() {
+            self.report_failure();
+        }
+        done.is_ok()
+    }
+
+    /// Logs that the journal has failed, once.
+    pub(crate) fn report_failure(&self) {
+        if let Some(why) = self.region().journal_failure()
+            && !self.reported.swap(true, Ordering::Relaxed)
+        {
+            tracing::error!(
+                "The pool's journal has failed, and no more writes are taken: {why}. What was \
+                 acknowledged is safe; free the cause and start again"
+            );
+        }
+    }
+
+    /// How often a writer had to wait since the journal was full.
+    pub(crate) fn full_waits(&self) -> u64 {
+        self.region().journal_counts().unwrap_or_default().full_waits
+    }
+
+    /// Ends the background work. The pool's closing applies what is left.
+    pub(crate) fn stop(&self) {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Returns what INFO says.
+    pub(crate) fn facts(&self) -> JournalFacts {
+        let region = self.region();
+        let counts = region.journal_counts().unwrap_or_default();
+        // What is synced first: it never passes what is appended.
+        let synced = region.synced();
+        JournalFacts {
+            failure: region.journal_failure().unwrap_or_default().to_owned(),
+            size: counts.capacity,
+            used: counts.used,
+            unsynced: region.appended() - synced,
+            fenced: region.appended(),
+            written: counts.bytes_written,
+            applied: counts.bytes_applied,
+            batches: counts.batches,
+            syncs: counts.batch_syncs,
+            sync_us: counts.batch_sync_ns / 1000 / counts.batch_syncs.max(1),
+            full_waits: counts.full_waits,
+            recovered_batches: counts.recovered_batches,
+            recovered_bytes: counts.recovered_bytes,
+            recovery_us: counts.recovery_ns / 1000,
+        }
+    }
+}
+
+impl CommandLog for PoolJournal {
+    fn takes_commands(&self) -> bool {
+        false
+    }
+
+    fn name(&self) -> &'static str {
+        "journal"
+    }
+
+    fn append(&self, _: Db, _: Db, _: &[u8]) -> u64 {
+        self.end()
+    }
+
+    fn end(&self) -> u64 {
+        self.region().appended()
+    }
+
+    fn is_synchronous(&self) -> bool {
+        self.syncs_always()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.region().journal_failure().map(str::to_owned)
+    }
+
+    fn is_on(&self) -> bool {
+        true
+    }
+
+    fn is_durable(&self, offset: u64) -> bool {
+        self.region().synced() >= offset
+    }
+
+    fn sync_to(&self, offset: u64) -> bool {
+        self.region().sync_up_to(offset).is_ok()
+    }
+}

@@ -1,0 +1,217 @@
+//! A pool on an ordinary disk, with a journal: what survives, what is refused, what is said.
+
+use std::collections::BTreeMap;
+use std::fs;
+use testkit::{Client, Launch};
+
+const POLICIES: [&str; 3] = ["always", "everysec", "no"];
+
+fn number(facts: &BTreeMap<String, String>, name: &str) -> u64 {
+    facts[name].parse().unwrap_or_else(|_| panic!("{name} is {}", facts[name]))
+}
+
+fn fill(client: &mut Client, keys: std::ops::Range<u32>) {
+    let value = "v".repeat(1000);
+    for key in keys {
+        client.check(&format!("SET key:{key} {value}"), "OK");
+    }
+}
+
+#[test]
+fn an_ordinary_disk_gets_a_journal_unless_something_else_is_asked_for() {
+    let launch = Launch::perdura().args(["--journal-size", "64kb"]);
+    let mut server = launch.args(["--journal", "elsewhere.journal"]).start();
+    let mut client = server.client();
+    client.check("CONFIG GET journal-size", "[\"journal-size\", \"65536\"]");
+    client.check("CONFIG GET backend", "[\"backend\", \"auto\"]");
+    let facts = client.info("persistence");
+    assert_eq!((facts["backend"].as_str(), facts["domain"].as_str()), ("journal", "journal"));
+    assert_eq!(facts["journal_size"], "65536");
+    client.check("SET k v", "OK");
+    assert!(server.folder().join("elsewhere.journal").exists());
+    assert!(!server.folder().join("perdura.pool.journal").exists());
+    server.crash();
+    server.client().check("GET k", "\"v\"");
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_kill_under_each_policy_and_the_start_says_how() {
+    for policy in POLICIES {
+        let mut server = Launch::perdura_journal(policy).args(["--journal-size", "1mb"]).start();
+        fill(&mut server.client(), 0..100);
+        server.crash();
+        let mut client = server.client();
+        client.check("DBSIZE", "(integer) 100");
+        let facts = client.info("persistence");
+        let log = server.log();
+        assert!(number(&facts, "journal_recovered_batches") > 0, "{policy}: {log}");
+        assert!(number(&facts, "journal_recovered_bytes") > 0, "{policy}: {log}");
+        assert!(log.contains("after a crash") && log.contains(" of the journal in "), "{log}");
+        assert!(server.terminate().success());
+        server.start_again();
+        let mut client = server.client();
+        client.check("DBSIZE", "(integer) 100");
+        assert_eq!(client.info("persistence")["journal_recovered_batches"], "0", "{policy}");
+        assert!(server.log().contains("closed cleanly"), "{}", server.log());
+    }
+}
+
+#[test]
+fn each_policy_says_what_a_power_loss_may_take_and_is_changed_while_serving() {
+    let server = Launch::perdura_journal("everysec").start();
+    let mut client = server.client();
+    let durability = |client: &mut Client| client.info("persistence")["durability"].clone();
+    for (policy, says) in [
+        ("everysec", "of the last two seconds"),
+        ("always", "is synced to the journal when its reply leaves: survives power loss"),
+        ("no", "that the system had not yet written"),
+    ] {
+        client.check(&format!("CONFIG SET appendfsync {policy}"), "OK");
+        let said = durability(&mut client);
+        assert!(said.contains(says), "{policy}: {said}");
+        client.check(&format!("SET {policy} v"), "OK");
+        if policy == "always" {
+            let facts = client.info("persistence");
+            assert_eq!(number(&facts, "journal_unsynced_bytes"), 0);
+            assert!(number(&facts, "journal_syncs") > 0);
+        }
+        client.check("WAITAOF 1 0 0", "[(integer) 1, (integer) 0]");
+        assert_eq!(number(&client.info("persistence"), "journal_unsynced_bytes"), 0, "{policy}");
+    }
+}
+
+#[test]
+fn a_full_journal_delays_writes_and_refuses_none() {
+    let mut server = Launch::perdura_journal("no").start();
+    let mut client = server.client();
+    fill(&mut client, 0..2000);
+    let facts = client.info("persistence");
+    assert!(number(&facts, "journal_full_waits") > 0, "{facts:?}");
+    assert!(number(&facts, "journal_applied_bytes") > 0, "{facts:?}");
+    assert!(number(&facts, "journal_written_bytes") > number(&facts, "journal_fenced_bytes"));
+    assert!(number(&facts, "journal_unapplied_bytes") <= 65536, "{facts:?}");
+    server.crash();
+    server.client().check("DBSIZE", "(integer) 2000");
+}
+
+#[test]
+fn a_copy_of_both_files_at_one_moment_is_a_whole_store() {
+    for policy in POLICIES {
+        let server = Launch::perdura_journal(policy).start();
+        let mut client = server.client();
+        fill(&mut client, 0..200);
+        server.pause();
+        let copy = testkit::Medium::Disk.scratch();
+        for name in ["perdura.pool", "perdura.pool.journal"] {
+            fs::copy(server.folder().join(name), copy.path().join(name)).expect("a copy");
+        }
+        server.resume();
+        fill(&mut client, 200..300);
+        let copied = Launch::perdura_journal(policy).start_in(copy);
+        copied.client().check("DBSIZE", "(integer) 200");
+    }
+}
+
+#[test]
+fn a_pool_that_was_closed_cleanly_opens_with_a_journal_and_without() {
+    let process = || Launch::perdura_pmem().on(testkit::Medium::Disk);
+    let mut server = process().start();
+    let mut opened = String::new();
+    for domain in ["process", "journal", "msync", "journal", "process"] {
+        assert!(server.terminate().success(), "{}", server.log());
+        server.start_as(match domain {
+            "process" => process(),
+            "msync" => Launch::perdura_msync(),
+            _ => Launch::perdura_journal("everysec"),
+        });
+        let mut client = server.client();
+        assert_eq!(client.info("persistence")["domain"], domain);
+        opened.push_str(domain);
+        client.check(&format!("APPEND opened {domain}"), &format!("(integer) {}", opened.len()));
+        client.check("GET opened", &format!("\"{opened}\""));
+    }
+    // One that was not closed needs its journal.
+    assert!(server.terminate().success());
+    server.start_as(Launch::perdura_journal("no"));
+    server.client().check("SET k v", "OK");
+    server.kill();
+    let refused = process().run_to_end_in(server.folder());
+    assert!(refused.log.contains("journal"), "{}", refused.log);
+    assert_eq!(refused.status.code(), Some(1));
+    let journal = server.folder().join("perdura.pool.journal");
+    fs::rename(&journal, server.folder().join("away")).expect("a move");
+    let refused = Launch::perdura_journal("no").run_to_end_in(server.folder());
+    assert!(refused.log.contains("is missing"), "{}", refused.log);
+    fs::rename(server.folder().join("away"), &journal).expect("a move");
+    server.start_as(Launch::perdura_journal("no"));
+    server.client().check("GET k", "\"v\"");
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_stops_writes_and_not_reads() {
+    for policy in POLICIES {
+        let launch = Launch::perdura_journal(policy).args(["--journal-size", "1mb"]);
+        let mut server = launch.longest_file(1 << 30).start();
+        let mut client = server.client();
+        client.check("SET k v", "OK");
+        server.set_limit(4);
+        let refused = client.run("SET k w").to_string();
+        assert!(refused.starts_with("(error) MISCONF Errors writing to the journal"), "{refused}");
+        let (mut client, mut other) = (server.client(), server.client());
+        let refused = client.run("SET k x").to_string();
+        assert!(refused.contains("File too large"), "{policy}: {refused}");
+        let facts = client.info("persistence");
+        assert_eq!(
+            (facts["journal_status"].as_str(), facts["backend"].as_str()),
+            ("err", "journal")
+        );
+        assert!(facts["journal_failure"].contains("File too large"), "{facts:?}");
+        // With `always` a reader is refused where it may see what is not durable.
+        let read =
+            (0..64).filter(|n| other.run(&format!("GET {n}")).to_string() == "(nil)").count();
+        assert!(if policy == "always" { read > 0 } else { read == 64 }, "{policy}: {read}");
+        other.check("CONFIG SET maxclients 100", "OK");
+        assert!(server.log().contains("The pool's journal has failed"), "{}", server.log());
+        server.lift_limit();
+        assert!(client.run("SET k y").to_string().contains("MISCONF"));
+        server.kill();
+        server.start_as(Launch::perdura_journal(policy));
+        let mut client = server.client();
+        client.check("GET k", "\"v\"");
+        client.check("SET k z", "OK");
+    }
+}
+
+#[test]
+fn a_disk_without_space_for_growth_refuses_writes_as_a_full_pool_does() {
+    let mut server = Launch::perdura_journal("everysec").longest_file(80 << 10).start();
+    let mut client = server.client();
+    let value = "v".repeat(100_000);
+    let mut keys = 0;
+    let refused = loop {
+        let reply = client.run(&format!("SET {keys} {value}")).to_string();
+        if reply != "OK" {
+            break reply;
+        }
+        keys += 1;
+        assert!(keys < 2000, "a pool of 80 MiB holds no more");
+    };
+    assert!(refused.contains("OOM"), "{refused}");
+    client.check("STRLEN 0", "(integer) 100000");
+    client.check("DEL 0", "(integer) 1");
+    assert_eq!(client.info("persistence")["journal_status"], "ok");
+    server.crash();
+    let mut client = server.client();
+    client.check("DBSIZE", &format!("(integer) {}", keys - 1));
+    client.check("SET small v", "OK");
+}
+
+#[test]
+fn options_that_do_not_go_with_a_journal_are_refused() {
+    for arguments in [["--domain", "process"], ["--emulate-pmem", "yes"]] {
+        let refused = Launch::perdura_journal("no").args(arguments).run_to_end();
+        assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
+        let says = "--backend journal was asked for";
+        assert!(refused.log.contains(says), "{arguments:?}: {}", refused.log);
+    }
+}
