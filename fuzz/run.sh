@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")"
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- requests pool journal aof rdb script
+[ $# -gt 0 ] || set -- requests pool journal aof rdb restore script
 
 if ! rustup run nightly rustc --version >/dev/null 2>&1; then
     rustup toolchain install nightly --profile minimal >/dev/null 2>&1 || true

@@ -36,6 +36,7 @@ const LEFT_OUT: &[&str] = &[
     "shutdown",
     "lolwut",
     "wait",
+    "migrate",   // connects to whatever server is named
     "subscribe", // these have a reply for each name, or a mode of their own
     "unsubscribe",
     "psubscribe",

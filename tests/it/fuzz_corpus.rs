@@ -17,6 +17,8 @@ mod pool;
 mod rdb_target;
 #[path = "../../fuzz/bodies/requests.rs"]
 mod requests;
+#[path = "../../fuzz/bodies/restore.rs"]
+mod restore;
 
 fn replay(target: &str, check: fn(&[u8])) {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus")).join(target);
@@ -56,4 +58,9 @@ fn append_only_files_of_the_corpus() {
 #[test]
 fn dumps_of_the_corpus() {
     replay("rdb", rdb_target::check);
+}
+
+#[test]
+fn payloads_of_the_corpus() {
+    replay("restore", restore::check);
 }

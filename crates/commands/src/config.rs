@@ -26,6 +26,7 @@ pub struct Config {
     busy_reply_all: AtomicBool,
     script_kill_rollback: AtomicBool,
     calls_any_from_script: AtomicBool,
+    skips_checksums: AtomicBool,
     tracking_table_max_keys: AtomicUsize,
     hash: Threshold,
     set: Threshold,
@@ -78,6 +79,7 @@ impl Default for Config {
             busy_reply_all: AtomicBool::new(false),
             script_kill_rollback: AtomicBool::new(false),
             calls_any_from_script: AtomicBool::new(false),
+            skips_checksums: AtomicBool::new(false),
             tracking_table_max_keys: AtomicUsize::new(1_000_000),
             list_node: AtomicI32::new(-2),
             stream_node: (AtomicUsize::new(4096), AtomicUsize::new(100)),
@@ -306,6 +308,17 @@ impl Config {
     fn set_refuses_writes(&self, why: &str) {
         let refuses = !why.is_empty() || self.lacks_replicas.load(Relaxed) || self.save_failed();
         self.refuses_writes.store(refuses, Relaxed);
+    }
+
+    /// Returns true if the checksums of dumps and their payloads count for nothing (DEBUG
+    /// SET-SKIP-CHECKSUM-VALIDATION).
+    pub(crate) fn skips_checksums(&self) -> bool {
+        self.skips_checksums.load(Relaxed)
+    }
+
+    /// Makes them count for nothing, or for something again.
+    pub(crate) fn set_skips_checksums(&self, yes: bool) {
+        self.skips_checksums.store(yes, Relaxed);
     }
 
     /// Returns true if data is being loaded, so that most commands are refused.

@@ -177,7 +177,7 @@ impl Engine {
         target: &mut T,
     ) -> Result<LoadedDump, LoadDumpError> {
         let mut reader = Reader::new(from, Keyspace::MAX_STRING as u64)?;
-        if !options.verifies {
+        if !options.verifies || self.config().skips_checksums() {
             reader = reader.without_checksum();
         }
         let mut load = Load { engine: self, loaded: LoadedDump::default(), db: Db::default() };

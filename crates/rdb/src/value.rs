@@ -179,7 +179,8 @@ fn list_nodes<R: Read, E: From<Error>>(
             item.with(|element| show(Part::Element(element)))
         };
         match (container, kind) {
-            (PLAIN, _) => element(Item::Bytes(&node))?,
+            // Only large elements are stored so.
+            (PLAIN, _) if !node.is_empty() => element(Item::Bytes(&node))?,
             (PACKED, Kind::ListQuicklist2) => {
                 let node = Listpack::parse(&node).ok_or_else(|| source.corrupt("listpack"))?;
                 node.items().try_for_each(element)?;

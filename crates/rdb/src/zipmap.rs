@@ -2,9 +2,11 @@
 //!
 //! A byte with the number of fields (from 254 on: not known), then for each field its length,
 //! itself, its value's length, a byte with the number of unused bytes after the value, the value;
-//! a byte FF. A length is one byte, or FE and 32 bits.
+//! a byte FF. A length is one byte, or, from 254 on, FE and 32 bits.
 
 const END: u8 = 0xff;
+/// A length of 32 bits follows.
+const LONG: u8 = 0xfe;
 
 /// Returns the fields with their values, if the bytes are a zipmap.
 pub(crate) fn fields(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
@@ -25,9 +27,11 @@ pub(crate) fn fields(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
 fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     match first {
-        0xfe => {
+        LONG => {
             let (len, rest) = rest.split_first_chunk()?;
-            Some((u32::from_le_bytes(*len) as usize, rest))
+            let len = u32::from_le_bytes(*len);
+            // A short one is never written so.
+            (len >= u32::from(LONG)).then_some((len as usize, rest))
         }
         END => None,
         short => Some((usize::from(short), rest)),
@@ -48,5 +52,9 @@ mod tests {
             assert_eq!(fields(&bytes[..end]), None, "cut at {end}");
         }
         assert_eq!(fields(b"\x03\x03foo\x03\x00bar\xff"), None);
+        let long = [b"\x01\xfe\xfe\0\0\0".as_slice(), &[b'x'; 254], b"\x01\0v\xff"].concat();
+        assert_eq!(fields(&long).map(|fields| fields[0].0.len()), Some(254));
+        assert_eq!(fields(b"\x01\xfe\x01\0\0\0f\x01\0v\xff"), None);
+        assert_eq!(fields(b"\x01\x01f\xfe\x01\0\0\0\0v\xff"), None);
     }
 }

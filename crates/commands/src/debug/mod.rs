@@ -77,6 +77,10 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             call.engine.config().set_calls_any_from_script(flag(call));
             ok(call)
         }
+        (b"set-skip-checksum-validation", 3) => {
+            call.engine.config().set_skips_checksums(flag(call));
+            ok(call)
+        }
         (b"quicklist-packed-threshold", 3) => packed_threshold(call),
         (b"listpack", 3) => packed(call, txn),
         (b"quicklist", 3 | 4) => list(call, txn),
@@ -313,6 +317,8 @@ fn debug_help(call: &mut Call<'_>) -> Done {
             "    default.",
             "SET-DISABLE-DENY-SCRIPTS <0|1>",
             "    Accepted; there are no scripts.",
+            "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
+            "    Enables or disables checksum checks for RDB files and RESTORE's payload.",
             "SLEEP <seconds>",
             "    Stop the server for <seconds>. Decimals allowed.",
             "STRINGMATCH-LEN <pattern> <string>",

@@ -100,7 +100,11 @@ fn reply_arg(call: &mut Call<'_>, arg: &Arg) {
         ("since", arg.since),
         ("deprecated_since", arg.deprecated),
     ];
-    let texts = texts.iter().filter(|(_, text)| !text.is_empty());
+    // The token of MIGRATE's empty key is the empty string.
+    let is_printed = |name: &str, text: &str| {
+        !text.is_empty() || name == "token" && matches!(arg.kind, ArgKind::PureToken)
+    };
+    let texts = texts.iter().filter(|(name, text)| is_printed(name, text));
     let flags = [
         (arg.is_optional, "optional"),
         (arg.is_multiple, "multiple"),

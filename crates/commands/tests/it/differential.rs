@@ -32,7 +32,8 @@ const LEFT_OUT: &[&str] = &[
     "quit",
     "shutdown",
     "time",
-    "wait", // for replicas, as long as it is told to
+    "wait",    // for replicas, as long as it is told to
+    "migrate", // connects to whatever server is named
     "lolwut",
     "hrandfield",
     "hscan",

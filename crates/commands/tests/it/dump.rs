@@ -328,3 +328,18 @@ fn a_large_value_is_stored_as_a_whole_or_not_at_all() {
     client.check("HLEN key", "(integer) 50000");
     client.check("HGET key field:49999", "\"value\"");
 }
+
+#[test]
+fn a_checksum_counts_unless_it_is_switched_off() {
+    let mut client = Client::new(&engine());
+    client.run("SET k value");
+    let mut payload = dump(&mut client, "k");
+    *payload.last_mut().expect("a checksum") ^= 1;
+    let wrong = "(error) ERR DUMP payload version or checksum are wrong";
+    assert_eq!(restore(&mut client, "other", &payload), wrong);
+    client.run("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1");
+    assert_eq!(restore(&mut client, "other", &payload), "OK");
+    assert_eq!(client.run("GET other"), "\"value\"");
+    client.run("DEBUG SET-SKIP-CHECKSUM-VALIDATION 0");
+    assert_eq!(restore(&mut client, "third", &payload), wrong);
+}

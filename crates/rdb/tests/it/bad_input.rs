@@ -223,6 +223,21 @@ fn lengths_that_lie_take_no_memory() {
 }
 
 #[test]
+fn an_element_that_is_stored_by_itself_is_not_empty() {
+    let list = |element: &'static [u8]| {
+        build(Kind::ListQuicklist2, |w| {
+            w.length(1)?;
+            w.length(1)?;
+            w.string(element)
+        })
+    };
+    let (kind, bytes) = list(b"x");
+    assert!(read(kind, &bytes).is_ok());
+    let (kind, bytes) = list(b"");
+    assert!(matches!(read(kind, &bytes), Err(Error::Corrupt { .. })));
+}
+
+#[test]
 fn what_belongs_to_modules_is_refused_by_name() {
     // The name "ReJSON-RL", and version 3 of its encoding.
     let letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -244,6 +259,9 @@ fn a_payload_is_refused_by_version_and_checksum() {
     let body = whole.clone();
     payload::append_footer(&mut whole, rdb::VERSION);
     assert!(payload::open(&whole, LONGEST).is_ok());
+    let mut unsummed = whole.clone();
+    *unsummed.last_mut().expect("a checksum") ^= 1;
+    assert!(payload::open_verified(&unsummed, LONGEST, false).is_ok());
     for at in 0..whole.len() {
         let mut changed = whole.clone();
         changed[at] ^= 1;

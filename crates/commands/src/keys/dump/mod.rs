@@ -132,7 +132,8 @@ fn restore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return Err(BUSY_KEY.into());
     }
     let expiry = expiry(call, options)?;
-    let opened = payload::open(call.args[3], Keyspace::MAX_STRING as u64);
+    let verifies = !call.engine.config().skips_checksums();
+    let opened = payload::open_verified(call.args[3], Keyspace::MAX_STRING as u64, verifies);
     let (kind, mut source) = opened.map_err(|error| match payload::is_refused(&error) {
         true => BAD_FOOTER,
         false => BAD_DATA,

@@ -67,10 +67,11 @@ pub(crate) const MIGRATE: CommandSpec = CommandSpec {
         oneof(
             "authentication",
             &[
-                string("password").token("AUTH").since("4.0.7"),
+                string("password").token("AUTH").since("4.0.7").optional(),
                 block("username_password", &[string("username"), string("password")])
                     .token("AUTH2")
-                    .since("6.0.0"),
+                    .since("6.0.0")
+                    .optional(),
             ],
         )
         .optional(),

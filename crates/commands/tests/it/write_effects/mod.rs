@@ -485,7 +485,9 @@ fn every_command_that_writes_has_cases() {
         writes.map(|command| command.full_name()).collect(),
         WRITES.iter().map(|write| write.name.to_owned()).collect(),
     );
-    // Function libraries are no keys.
+    // Function libraries are no keys. MIGRATE needs another server: its effects are tested with the
+    // server.
+    names.remove("migrate");
     names.retain(|name| !listed.contains(name) && !name.starts_with("function|"));
     assert!(names.is_empty(), "no cases for {names:?}");
 }
