@@ -91,10 +91,10 @@ impl Perdura {
         self.keyspace.heap().region().domain()
     }
 
-    /// Returns when everything that was written before is durable, whatever the [`Durability`](crate::Durability);
-    /// of use where that is not `Immediate`. Without a journal there is nothing to wait for: every
-    /// call has done what the domain can. Inside of a transaction, whose own changes are not
-    /// written yet, it returns [`Error::Reentrant`].
+    /// Returns when everything that was written before is durable, whatever the
+    /// [`Durability`](crate::Durability); of use where that is not `Immediate`. Without a journal
+    /// there is nothing to wait for: every call has done what the domain can. Inside of a
+    /// transaction, whose own changes are not written yet, it returns [`Error::Reentrant`].
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
