@@ -109,7 +109,8 @@ fn claims_nothing(bed: &Bed, memory: Memory, device: &str, options: &str) -> Res
     let hardware = Hardware { memory, ..USUAL };
     let image = Image::make("domains", Format::Ext4, MEDIUM, false)?;
     let mut machine = Machine::boot(bed, &hardware, &image)?;
-    machine.run(&format!("appears {device} && mount -t ext4 {options} {device} /pm"))?;
+    let mount = format!("appears {device} && mount -t ext4 {options} {device} /pm");
+    machine.run(&mount)?;
     let (status, said) =
         machine.shell("perdura-server --dir /pm --backend pmem --domain auto 2>&1 </dev/null")?;
     check(&name, status != 0, "the pool was taken")?;
@@ -118,11 +119,18 @@ fn claims_nothing(bed: &Bed, memory: Memory, device: &str, options: &str) -> Res
     {
         check(&name, said.contains(choice), &said)?;
     }
-    let mut client = machine.serve("--dir /pm --backend auto --appendfsync always")?;
+    let server = "--dir /pm --backend auto --appendfsync always --journal-size 16mb";
+    let mut client = machine.serve(server)?;
     let log = machine.log()?;
     check(&name, log.contains("backend=journal"), &log)?;
     check(&name, log.contains("is not persistent memory (no MAP_SYNC)"), &log)?;
     client.check("SET greeting hello", "OK");
+    machine.cut();
+
+    let mut machine = Machine::boot(bed, &hardware, &image)?;
+    machine.run(&mount)?;
+    let mut client = machine.serve(server)?;
+    client.check("GET greeting", "\"hello\"");
     println!("  {name}: journal; a pool without is refused by name");
     Ok(())
 }
