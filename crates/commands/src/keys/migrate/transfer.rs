@@ -10,7 +10,7 @@ use super::target::Target;
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::execute::Scope;
-use crate::failure::{Done, Failure};
+use crate::failure::{Done, Failure, log_failed};
 use crate::keys::dump;
 
 /// A key is changed faster than it is sent.
@@ -134,7 +134,18 @@ impl<'t> Transfer<'t, '_> {
             }
             Ok(())
         })?;
+        self.settle(call.durable_at)?;
         Ok((value, sent))
+    }
+
+    /// Waits until what was read is as durable as a reply would make it: the other server must not
+    /// have what a crash takes here.
+    fn settle(&self, durable_at: u64) -> Done {
+        let Some(log) = self.engine.log().filter(|log| log.is_synchronous()) else { return Ok(()) };
+        if log.is_durable(durable_at) || log.sync_to(durable_at) {
+            return Ok(());
+        }
+        Err(log_failed(log.name(), &log.failure().unwrap_or_default()))
     }
 
     fn send(&mut self, key: usize, value: &Value, replace: bool) -> Done {
@@ -176,7 +187,7 @@ impl<'t> Transfer<'t, '_> {
             changed.clear();
             let mut words: Vec<&[u8]> = vec![b"DEL"];
             for (sent, key) in sent.iter().zip(call.keys) {
-                // Nobody else can change it now.
+                // Its shard is locked: no other client changes it from here on.
                 if sent.is_changed.load(Relaxed) {
                     changed.push(sent.key);
                 } else if txn.delete(call.db(), key)? {
