@@ -8,7 +8,8 @@
 //! all the while. So those under way at a crash have no shard in common, and each may be in effect
 //! or not: whole.
 
-use crate::pool::{Contents, Open, Pool, Prepared, perform, read_snapshot};
+use crate::pool::snapshot::read_snapshot;
+use crate::pool::{Contents, Open, Pool, Prepared, perform};
 use heap::{Detached, Heap};
 use pmem::Region;
 use sim::{Incarnation, Promise, Promises, Subject, Workload, run_scheduled};

@@ -134,13 +134,13 @@ impl<'t> Transfer<'t, '_> {
             }
             Ok(())
         })?;
-        self.settle(call.durable_at)?;
+        self.wait_until_durable(call.durable_at)?;
         Ok((value, sent))
     }
 
     /// Waits until what was read is as durable as a reply would make it: the other server must not
     /// have what a crash takes here.
-    fn settle(&self, durable_at: u64) -> Done {
+    fn wait_until_durable(&self, durable_at: u64) -> Done {
         let Some(log) = self.engine.log().filter(|log| log.is_synchronous()) else { return Ok(()) };
         if log.is_durable(durable_at) || log.sync_to(durable_at) {
             return Ok(());

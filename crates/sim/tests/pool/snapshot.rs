@@ -1,0 +1,50 @@
+//! A snapshot of the pool, read shard by shard while transactions go on.
+
+use super::{Contents, Open, read_contents, read_shard};
+use heap::{Snapshot, SnapshotLost};
+use std::collections::BTreeSet;
+
+/// A snapshot, what there was at its cut, and the shard that is read next.
+pub(super) struct Taken {
+    snapshot: Snapshot,
+    state: Vec<Contents>,
+    next: usize,
+}
+
+/// Reads a shard of a snapshot, compares it with what there was at the cut, and releases it. False
+/// if the snapshot was given up.
+pub(crate) fn read_snapshot(
+    snapshot: &Snapshot,
+    shard: usize,
+    expected: &Contents,
+) -> Result<bool, String> {
+    let view = match snapshot.lock(shard) {
+        Ok(view) => view,
+        Err(SnapshotLost::Released) => return Err(format!("shard {shard} was not released")),
+        Err(_) => return Ok(false),
+    };
+    let found = read_contents(&view, shard, |n| view.root(n), &mut BTreeSet::new())?;
+    drop(view);
+    if found != *expected {
+        let difference = expected.difference(&found, &format!("shard {shard}"));
+        return Err(format!("a snapshot differs from its cut:{difference}"));
+    }
+    snapshot.release(shard);
+    Ok(true)
+}
+
+/// Takes a snapshot, or reads one more shard of the one that was taken.
+pub(super) fn go_on_with_snapshot(store: &mut Open) -> Result<(), String> {
+    let heap = &store.heap;
+    let Some(Taken { snapshot, state, next }) = store.snapshot.take() else {
+        let read = |shard| read_shard(&heap.lock(shard), &mut BTreeSet::new());
+        let state = (0..heap.shards()).map(read).collect::<Result<_, _>>()?;
+        let (snapshot, ()) = heap.snapshot(|| ()).map_err(|error| error.to_string())?;
+        store.snapshot = Some(Taken { snapshot, state, next: 0 });
+        return Ok(());
+    };
+    if read_snapshot(&snapshot, next, &state[next])? && next + 1 < state.len() {
+        store.snapshot = Some(Taken { snapshot, state, next: next + 1 });
+    }
+    Ok(())
+}
