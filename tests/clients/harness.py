@@ -181,12 +181,26 @@ class Stage:
                 self.worker(*command)
 
     def stop_workers(self):
-        """Ends the workers as their operator does."""
-        for process in self.workers:
-            process.terminate()
-        for process in self.workers:
-            process.wait(PATIENCE)
+        """Ends the workers as their operator does: asks them again if they do not end.
+
+        RQ forgets a request that comes after a worker looked for one and before it calls itself
+        idle: it then waits for its next job, for minutes.
+        """
+        self.ask_to_end()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.join_workers(10)
+        self.ask_to_end()
+        self.join_workers(PATIENCE)
         self.workers.clear()
+
+    def ask_to_end(self):
+        for process in self.workers:
+            if process.poll() is None:
+                process.terminate()
+
+    def join_workers(self, seconds):
+        for process in self.workers:
+            process.wait(seconds)
 
     def wait_for(self, condition, what):
         def supervised():
