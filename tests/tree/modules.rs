@@ -155,6 +155,7 @@ const SERVER: &[&str] = &[
     "log",
     "machine",
     "limits",
+    "tls",
     "stream",
     "meter",
     "shutdown",

@@ -10,7 +10,7 @@ use crate::config::{Refusal, Values};
 use crate::pool_journal::policy;
 use crate::shared::Shared;
 use crate::store::Backend;
-use crate::{listen, machine};
+use crate::{listen, machine, tls};
 
 /// Files that the server itself keeps open, in addition to its clients' sockets.
 const OWN_FILES: u64 = 32;
@@ -127,6 +127,14 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
                 _ => "Failed to bind to specified addresses.".into(),
             }
         }),
+        "tls-port" => {
+            configure_tls(shared, after)?;
+            listen::replace(shared, after).map_err(|error| {
+                tracing::warn!("{error}");
+                "Unable to listen on this port. Check server logs.".into()
+            })
+        }
+        name if name.starts_with("tls-") => configure_tls(shared, after),
         "maxclients" => {
             let wanted = after.size("maxclients");
             let possible = files(wanted);
@@ -156,6 +164,17 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
         "appendonly" => append_only(shared, after.yes("appendonly")),
         _ => Ok(()),
     }
+}
+
+/// Reads certificates and keys again, if they are needed.
+fn configure_tls(shared: &Shared, values: &Values) -> Result<(), String> {
+    if !tls::is_wanted(values) {
+        return Ok(());
+    }
+    shared.tls.configure(values).map_err(|error| {
+        tracing::warn!("{error}");
+        String::from("Unable to update TLS configuration. Check server logs.")
+    })
 }
 
 /// Returns where there is a log, it can be switched off and on; whether there is one is settled at

@@ -111,7 +111,7 @@ impl Host for Server {
             os: machine::os(),
             run_id: shared.run_id.clone(),
             process_id: std::process::id(),
-            tcp_port: u16::try_from(values.int("port")).unwrap_or(0),
+            tcp_port: first_port(&values),
             executable: path(std::env::current_exe().ok()),
             config_file: path(shared.config.file().cloned()),
             started_ms: shared.started_ms,
@@ -215,7 +215,10 @@ impl Host for Server {
                     stream.set_read_timeout(Some(timeout))?;
                     stream.set_write_timeout(Some(timeout))?;
                     stream.set_nodelay(true)?;
-                    return Ok(Box::new(stream));
+                    return match self.shared.tls.client() {
+                        Some(client) => client.connect(stream, address.ip()),
+                        None => Ok(Box::new(stream)),
+                    };
                 }
                 Err(error) => last = error,
             }
@@ -256,6 +259,15 @@ impl Host for Server {
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }
+}
+
+/// Returns the port that INFO tells: that of plain connections, if there is one.
+fn first_port(values: &Values) -> u16 {
+    let port = match values.int("port") {
+        0 => values.int("tls-port"),
+        port => port,
+    };
+    u16::try_from(port).unwrap_or(0)
 }
 
 fn written(saved: Result<bool, save::Busy>) -> Result<(), Failure> {

@@ -305,16 +305,6 @@ mod tests {
     #[test]
     fn what_would_be_dangerous_to_ignore_is_refused() {
         let config = Config::new(Values::default(), None);
-        for (name, harmless, value) in [
-            ("tls-port", "0", "6380"),
-            ("tls-cluster", "no", "yes"),
-            ("tls-replication", "no", "yes"),
-        ] {
-            assert_eq!(set(&config, &[(name, harmless)]), Ok(()));
-            let refusal = set(&config, &[(name, value)]).expect_err(name);
-            assert!(format!("{refusal:?}").contains("TLS is not supported"), "{refusal:?}");
-            assert_eq!(config.values().text(name), harmless);
-        }
         let events = |value| set(&config, &[("notify-keyspace-events", value)]);
         assert_eq!(events(""), Ok(()));
         let why = "keyspace notifications are not supported: subscribers would wait forever";

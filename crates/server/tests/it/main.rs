@@ -19,4 +19,5 @@ mod save;
 mod space;
 mod start;
 mod sync;
+mod tls;
 mod tracking;
