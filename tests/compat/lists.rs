@@ -75,9 +75,6 @@ impl LeftOut {
     /// or a command that it refuses for another reason first.
     pub(crate) fn needs_by_name(&mut self, unit: &str, name: &str) -> bool {
         let needs = match name {
-            name if name.starts_with("Keyspace notifications") => {
-                "config set notify-keyspace-events"
-            }
             name if name.starts_with("CLUSTER RESET") => "cluster|reset",
             "COMMAND LIST FILTERBY PATTERN - list all commands/subcommands" => "cluster|help",
             "MIGRATE command is marked with movablekeys" => "migrate",

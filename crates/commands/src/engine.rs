@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::hub::Hub;
 use crate::libraries::Libraries;
-use crate::log::CommandLog;
+use crate::log::{CommandLog, Effects};
 use crate::running_scripts::RunningScripts;
 use crate::script_cache::ScriptCache;
 use crate::session::Session;
@@ -156,6 +156,12 @@ impl Engine {
     #[inline]
     pub(crate) fn logs_commands(&self) -> bool {
         self.log.get().is_some_and(|log| log.takes_commands)
+    }
+
+    /// Effects that reuse `buffer`, with commands for the log if it has any.
+    #[inline]
+    pub(crate) fn new_effects(&self, buffer: Vec<u8>, logged: bool) -> Effects {
+        Effects::new(buffer, logged, self.config().events())
     }
 
     /// Starts logging, once: after the log was replayed. `false` if there was a log already.

@@ -18,6 +18,7 @@ pub(super) use read::payload as payload_of;
 
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 const DUMP_COMPLEXITY: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1).";
@@ -157,6 +158,7 @@ fn restore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         txn.set_frequency(db, &key, frequency);
     }
     log(call, expiry, options);
+    call.notify(EventClass::Generic, "restore", &key);
     done(call)
 }
 
@@ -176,6 +178,7 @@ fn expired(call: &mut Call<'_>, txn: &mut Txn<'_>, options: Options) -> Done {
 fn gone(call: &mut Call<'_>) -> Done {
     let key = call.args[1];
     call.wrote_as(&[b"DEL", key]);
+    call.notify(EventClass::Generic, "del", &call.key(0));
     done(call)
 }
 
