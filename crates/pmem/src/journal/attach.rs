@@ -147,6 +147,7 @@ impl Journal {
             incarnation,
             capacity,
             head: end.position,
+            begins_block: true,
             sequence: end.sequence,
             synced_sequence: end.sequence,
             spare: BatchBuffer::default(),

@@ -17,6 +17,7 @@ use super::layout::{BLOCK, longest_batch};
 use super::ring::Ring;
 use super::superblock::Superblock;
 use crate::fault_points::FaultPoint;
+use crate::lines::LINE;
 use std::io;
 
 /// Bytes that a search for later batches reads at once.
@@ -63,18 +64,13 @@ impl<'f> Scan<'f> {
     /// Reads the next batch that counts, if there is one: its position and its bytes, without the
     /// padding.
     pub(crate) fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
-        let ScanEnd { position, .. } = self.end;
-        if position - self.superblock.tail >= self.superblock.capacity {
-            return Ok(None);
-        }
-        let pool = &self.superblock.id.pool;
-        let Some(header) = self.ring.read_batch(pool, position, &mut self.bytes)? else {
-            return Ok(None);
+        // After the last one; or, if a sync came between, in the next block.
+        let after = self.end.position;
+        let found = match self.read_at(after)? {
+            None if !after.is_multiple_of(BLOCK) => self.read_at(after.next_multiple_of(BLOCK))?,
+            found => found,
         };
-        let after = position - self.superblock.tail + header.space();
-        if !self.counts(&header) || after > self.superblock.capacity {
-            return Ok(None);
-        }
+        let Some((position, header)) = found else { return Ok(None) };
         self.end = ScanEnd {
             position: position + header.space(),
             sequence: header.sequence + 1,
@@ -82,6 +78,19 @@ impl<'f> Scan<'f> {
             synced: self.end.synced.max(header.synced.min(header.sequence)),
         };
         Ok(Some((position, &self.bytes)))
+    }
+
+    /// Reads the batch at a position, if it is there and counts.
+    fn read_at(&mut self, position: u64) -> io::Result<Option<(u64, BatchHeader)>> {
+        let Superblock { tail, capacity, id, .. } = &self.superblock;
+        // Nothing is written to the tail's block as long as it is that.
+        let last = tail / BLOCK * BLOCK + capacity;
+        if position >= last {
+            return Ok(None);
+        }
+        let header = self.ring.read_batch(&id.pool, position, &mut self.bytes)?;
+        let fits = |header: &BatchHeader| position + header.space() <= last;
+        Ok(header.filter(|header| self.counts(header) && fits(header)).map(|h| (position, h)))
     }
 
     fn counts(&self, header: &BatchHeader) -> bool {
@@ -100,12 +109,12 @@ impl<'f> Scan<'f> {
         let missing = self.end.sequence;
         let mut chunk = vec![0; SEARCH.min(self.superblock.capacity) as usize];
         let mut bytes = Vec::new();
-        let last = self.superblock.tail + self.superblock.capacity;
+        let last = self.superblock.tail / BLOCK * BLOCK + self.superblock.capacity;
         let mut position = self.end.position;
         while position < last {
             let len = (last - position).min(chunk.len() as u64) as usize;
             self.ring.read(&mut chunk[..len], position)?;
-            for at in (0..len).step_by(BLOCK as usize) {
+            for at in (0..len).step_by(LINE as usize) {
                 let raw = chunk[at..].first_chunk::<HEADER>();
                 let header =
                     raw.and_then(|raw| BatchHeader::parse(raw, longest_batch(self.ring.capacity)));
@@ -221,12 +230,39 @@ mod tests {
     }
 
     #[test]
+    fn batches_that_share_a_block_are_read_and_then_those_of_the_next_one() {
+        let file = Memory::new((RING_AT + LEAST_CAPACITY) as usize);
+        let ring = Ring { file: &file, capacity: LEAST_CAPACITY };
+        let put = |batch: Vec<u8>, at: u64| ring.write(&batch[..192], TAIL + at).unwrap();
+        put(one(1, 10, 10), 0);
+        put(one(1, 11, 10), 192);
+        put(one(1, 12, 10), BLOCK);
+        put(one(1, 13, 13), 2 * BLOCK);
+        let sequences = |file: &Memory| read(file).0;
+        assert_eq!(sequences(&file), [10, 11, 12, 13]);
+        // A later one of the same block, whole, after one that is torn.
+        put(one(1, 14, 13), 2 * BLOCK + 192);
+        put(one(1, 15, 13), 2 * BLOCK + 384);
+        ring.write(&[1], TAIL + 2 * BLOCK + 192 + 100).unwrap();
+        assert_eq!(sequences(&file), [10, 11, 12, 13]);
+        assert_eq!(read(&file).2, Ok(()));
+        // Its place was taken in the next block, by the next incarnation.
+        put(one(2, 14, 14), 3 * BLOCK);
+        put(one(2, 15, 14), 3 * BLOCK + 192);
+        assert_eq!(sequences(&file), [10, 11, 12, 13, 14, 15]);
+        put(one(2, 16, 16), 4 * BLOCK);
+        ring.write(&[1], TAIL + 3 * BLOCK + 192 + 100).unwrap();
+        let refused = read(&file).2.unwrap_err();
+        assert!(refused.contains("batch 15 is not whole, though it was synced before batch 16"));
+    }
+
+    #[test]
     fn a_full_ring_is_read_once_around() {
         let blocks = LEAST_CAPACITY / BLOCK;
         let batches: Vec<_> = (10..10 + blocks).map(|n| one(1, n, n)).collect();
         let (found, end, refused) = read(&journal(&batches));
         assert_eq!(found.len() as u64, blocks);
-        assert_eq!(end.position, TAIL + LEAST_CAPACITY);
+        assert_eq!(end.position, TAIL + LEAST_CAPACITY - BLOCK + 192);
         assert_eq!((end.synced, refused), (9 + blocks, Ok(())));
     }
 

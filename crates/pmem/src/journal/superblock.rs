@@ -14,9 +14,10 @@
 //! 40  generation                8     88  zero                       40
 //! ```
 
-use super::layout::{BLOCK, SUPERBLOCKS, array, is_capacity};
+use super::layout::{SUPERBLOCKS, array, is_capacity};
 use super::storage::Storage;
 use crate::fault_points::FaultPoint;
+use crate::lines::LINE;
 use crc_fast::{CrcAlgorithm, checksum};
 use std::io;
 
@@ -110,7 +111,7 @@ impl Superblock {
         };
         let is_whole = u32_at(12) == crc32c(&raw[16..]) && raw[RESERVED..].iter().all(|b| *b == 0);
         let makes_sense = is_capacity(superblock.capacity)
-            && superblock.tail.is_multiple_of(BLOCK)
+            && superblock.tail.is_multiple_of(LINE)
             && superblock.counters().iter().all(|counter| *counter < MOST_COUNTED);
         match is_whole && makes_sense {
             true => Ok(superblock),
@@ -168,7 +169,7 @@ const _: () = assert!(BYTES <= 512 && RESERVED == 80 + size_of::<u64>());
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::layout::DEFAULT_CAPACITY;
+    use super::super::layout::{BLOCK, DEFAULT_CAPACITY};
     use super::super::storage::tests::Memory;
     use super::*;
     use proptest::prelude::*;

@@ -99,7 +99,43 @@ fn one_write_and_one_sync_serve_all_fences_before_them() {
     region.sync_up_to(positions[3]).unwrap();
     let counts = region.journal_counts().unwrap();
     assert_eq!((counts.batches - before.batches, counts.syncs - before.syncs), (1, 1));
-    assert_eq!(counts.used, 4096);
+    assert_eq!(counts.used, 832);
+}
+
+#[test]
+fn writes_that_nobody_syncs_share_blocks_and_those_after_a_sync_do_not() {
+    let files = Files::new();
+    let region = files.begun();
+    let written = || region.journal_counts().unwrap().bytes_written;
+    let write = |n: u64| {
+        let end = put(&region, 64 * n, n);
+        region.write_up_to(end).unwrap();
+        written()
+    };
+    assert_eq!(write(1), 4096);
+    // A header, a range, a line.
+    assert_eq!(write(2), 4096 + 192);
+    assert_eq!(write(3), 4096 + 2 * 192);
+    region.sync_up_to(region.appended()).unwrap();
+    assert_eq!(write(4), 2 * 4096 + 2 * 192);
+    region.sync_in_background().unwrap();
+    assert_eq!(write(5), 3 * 4096 + 2 * 192);
+    for n in 6..40 {
+        write(n);
+    }
+    drop(region);
+    for checkpoints in 0..3 {
+        let region = files.recovered().unwrap();
+        assert!((1..40).all(|n| region.load(64 * n) == n), "{checkpoints}");
+        region.apply_step().unwrap();
+        let end = put(&region, 64 * 40, checkpoints);
+        region.write_up_to(end).unwrap();
+        let end = put(&region, 64 * 41, checkpoints);
+        region.write_up_to(end).unwrap();
+        drop(region);
+        let region = files.recovered().unwrap();
+        assert_eq!((region.load(64 * 40), region.load(64 * 41)), (checkpoints, checkpoints));
+    }
 }
 
 #[test]
