@@ -85,6 +85,10 @@ fault_points! { 1:
     SyncApplied,
     /// ... and the tail before the space that it frees is written to.
     SyncTail,
+    /// The first batch after a sync begins a block: none with synced bytes is written to.
+    BeginBlock,
+    /// A reader looks for the next batch after the last one, and then in the next block.
+    ScanNextBlock,
 }
 
 /// Returns true: no fault point can be disabled in this build.

@@ -67,7 +67,9 @@ impl<'f> Scan<'f> {
         // After the last one; or, if a sync came between, in the next block.
         let after = self.end.position;
         let found = match self.read_at(after)? {
-            None if !after.is_multiple_of(BLOCK) => self.read_at(after.next_multiple_of(BLOCK))?,
+            None if !after.is_multiple_of(BLOCK) && FaultPoint::ScanNextBlock.is_enabled() => {
+                self.read_at(after.next_multiple_of(BLOCK))?
+            }
             found => found,
         };
         let Some((position, header)) = found else { return Ok(None) };

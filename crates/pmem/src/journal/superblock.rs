@@ -22,8 +22,10 @@ use crc_fast::{CrcAlgorithm, checksum};
 use std::io;
 
 pub(crate) const MAGIC: [u8; 8] = *b"PERDURAJ";
-/// The format that this code reads and writes.
-pub(crate) const VERSION: u32 = 1;
+/// The format that this code writes.
+pub(crate) const VERSION: u32 = 2;
+/// The oldest that it reads: there each batch began a block.
+const OLDEST_VERSION: u32 = 1;
 /// Bytes of a copy. It is in one sector of any disk, so that no disk tears it in normal use.
 pub(crate) const BYTES: usize = 128;
 const RESERVED: usize = 88;
@@ -97,7 +99,7 @@ impl Superblock {
         if raw[..8] != MAGIC {
             return Err(SuperblockError::Magic);
         }
-        if u32_at(8) != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&u32_at(8)) {
             return Err(SuperblockError::Version { found: u32_at(8) });
         }
         let superblock = Superblock {

@@ -17,6 +17,7 @@ use super::layout::BLOCK;
 use super::ring::Ring;
 use super::storage::Storage;
 use super::superblock::JournalId;
+use crate::fault_points::FaultPoint;
 use crate::lines::LINE;
 use std::mem;
 use std::sync::Arc;
@@ -170,7 +171,8 @@ struct Place {
 impl Writer {
     /// Returns where a batch of this length goes.
     fn place(&self, len: usize) -> Place {
-        let at = if self.begins_block { self.head.next_multiple_of(BLOCK) } else { self.head };
+        let begins_block = self.begins_block && FaultPoint::BeginBlock.is_enabled();
+        let at = if begins_block { self.head.next_multiple_of(BLOCK) } else { self.head };
         let head = at + (len as u64).next_multiple_of(LINE);
         let stays_in_block = !at.is_multiple_of(BLOCK) && at / BLOCK == (head - 1) / BLOCK;
         let end = if stays_in_block { head } else { head.next_multiple_of(BLOCK) };
