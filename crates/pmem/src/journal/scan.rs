@@ -11,7 +11,7 @@
 //! torn one is no damage by itself. Each batch says which ones had been synced when it was written:
 //! a later batch that names the missing one as synced shows damage.
 
-use super::batch::{BatchHeader, HEADER};
+use super::batch::{BatchHeader, HEADER, has_checksum};
 use super::error::JournalError;
 use super::layout::{BLOCK, longest_batch};
 use super::ring::Ring;
@@ -20,8 +20,8 @@ use crate::fault_points::FaultPoint;
 use crate::lines::LINE;
 use std::io;
 
-/// Bytes that a search for later batches reads at once.
-const SEARCH: u64 = 1 << 20;
+/// Bytes that are read at once: many batches, and few enough for a processor's own cache.
+const WINDOW: u64 = 256 << 10;
 
 /// How far a journal was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,32 @@ pub(crate) struct Scan<'f> {
     ring: Ring<'f>,
     superblock: Superblock,
     end: ScanEnd,
+    window: Window,
+}
+
+/// Bytes of the ring that were read ahead. Whoever scans does not look at those that somebody may
+/// be writing meanwhile.
+#[derive(Default)]
+struct Window {
+    from: u64,
     bytes: Vec<u8>,
+}
+
+impl Window {
+    /// Returns `len` bytes from a position on; what is read ahead ends before `last`.
+    fn read(&mut self, ring: &Ring<'_>, position: u64, len: usize, last: u64) -> io::Result<&[u8]> {
+        let end = position + len as u64;
+        if position < self.from || end > self.from + self.bytes.len() as u64 {
+            let ahead = WINDOW.min(last.saturating_sub(position));
+            self.bytes.resize(ahead.max(len as u64) as usize, 0);
+            self.from = position;
+            let read = ring.read(&mut self.bytes, position);
+            // What a read that failed left is nobody's.
+            read.inspect_err(|_| self.bytes.clear())?;
+        }
+        let at = (position - self.from) as usize;
+        Ok(&self.bytes[at..at + len])
+    }
 }
 
 impl<'f> Scan<'f> {
@@ -53,7 +78,12 @@ impl<'f> Scan<'f> {
             incarnation: superblock.tail_incarnation,
             synced: superblock.tail_sequence,
         };
-        Scan { ring, superblock: *superblock, end, bytes: Vec::new() }
+        Scan { ring, superblock: *superblock, end, window: Window::default() }
+    }
+
+    /// Returns a scan that goes on where another one was.
+    pub(crate) fn resume(ring: Ring<'f>, superblock: &Superblock, end: ScanEnd) -> Scan<'f> {
+        Scan { end, ..Scan::new(ring, superblock) }
     }
 
     /// Returns how far it was read.
@@ -79,20 +109,32 @@ impl<'f> Scan<'f> {
             incarnation: header.incarnation,
             synced: self.end.synced.max(header.synced.min(header.sequence)),
         };
-        Ok(Some((position, &self.bytes)))
+        let bytes = self.window.read(&self.ring, position, header.len, self.last())?;
+        Ok(Some((position, bytes)))
+    }
+
+    /// Returns the position before which everything is. Nothing is written to the tail's block as
+    /// long as it is that.
+    fn last(&self) -> u64 {
+        self.superblock.tail / BLOCK * BLOCK + self.superblock.capacity
     }
 
     /// Reads the batch at a position, if it is there and counts.
     fn read_at(&mut self, position: u64) -> io::Result<Option<(u64, BatchHeader)>> {
-        let Superblock { tail, capacity, id, .. } = &self.superblock;
-        // Nothing is written to the tail's block as long as it is that.
-        let last = tail / BLOCK * BLOCK + capacity;
+        let last = self.last();
         if position >= last {
             return Ok(None);
         }
-        let header = self.ring.read_batch(&id.pool, position, &mut self.bytes)?;
+        let raw = self.window.read(&self.ring, position, HEADER, last)?;
+        let raw = raw.first_chunk().copied().unwrap_or([0; HEADER]);
+        let header = BatchHeader::parse(&raw, longest_batch(self.ring.capacity));
         let fits = |header: &BatchHeader| position + header.space() <= last;
-        Ok(header.filter(|header| self.counts(header) && fits(header)).map(|h| (position, h)))
+        let Some(header) = header.filter(|header| self.counts(header) && fits(header)) else {
+            return Ok(None);
+        };
+        let batch = self.window.read(&self.ring, position, header.len, last)?;
+        let is_whole = has_checksum(&self.superblock.id.pool, batch);
+        Ok(is_whole.then_some((position, header)))
     }
 
     fn counts(&self, header: &BatchHeader) -> bool {
@@ -109,9 +151,9 @@ impl<'f> Scan<'f> {
             return Ok(());
         }
         let missing = self.end.sequence;
-        let mut chunk = vec![0; SEARCH.min(self.superblock.capacity) as usize];
+        let last = self.last();
+        let mut chunk = vec![0; WINDOW.min(self.superblock.capacity) as usize];
         let mut bytes = Vec::new();
-        let last = self.superblock.tail / BLOCK * BLOCK + self.superblock.capacity;
         let mut position = self.end.position;
         while position < last {
             let len = (last - position).min(chunk.len() as u64) as usize;
