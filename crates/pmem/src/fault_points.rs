@@ -87,6 +87,8 @@ fault_points! { 1:
     SyncTail,
     /// The first batch after a sync begins a block: none with synced bytes is written to.
     BeginBlock,
+    /// From the last opening on no batch of an earlier one counts.
+    CheckOpening,
     /// A reader looks for the next batch after the last one, and then in the next block.
     ScanNextBlock,
 }

@@ -141,7 +141,8 @@ impl FilesState {
 
 impl FilesState {
     /// Returns what a loss of power leaves if it cuts off the disk's own writes of blocks, in one
-    /// of the files: `tears` decides for each block that has something that is not certain.
+    /// of the files: `tears` decides for each block that has something to be synced. What the
+    /// kernel gave up is not written.
     pub fn after_torn_blocks(
         &self,
         name: Named,
@@ -149,9 +150,8 @@ impl FilesState {
         mut tears: impl FnMut() -> bool,
     ) -> FilesState {
         let mut left = self.after_power_loss(arrives);
-        let FileState { dirty, forgotten, .. } = &self.0[name as usize];
-        let written: BTreeSet<_> =
-            dirty.iter().chain(forgotten).map(|piece| piece.at / BLOCK * BLOCK).collect();
+        let dirty = &self.0[name as usize].dirty;
+        let written: BTreeSet<_> = dirty.iter().map(|piece| piece.at / BLOCK * BLOCK).collect();
         let FileState { durable, cached, .. } = left.file(name);
         for at in written.into_iter().filter(|_| tears()) {
             let end = durable.len().min(at + BLOCK);

@@ -80,6 +80,7 @@ impl Journal {
         superblock = Superblock { id, capacity, tail: 0, ..superblock };
         superblock.incarnation += 1;
         superblock.tail_incarnation = superblock.incarnation;
+        superblock.opened_at = superblock.tail_sequence;
         superblock.write(&*file, || self.sync_file(&*file))?;
         let end = ScanEnd {
             position: 0,
@@ -141,6 +142,7 @@ impl Journal {
         }
         self.sync_file(&*file)?;
         superblock.incarnation += 1;
+        superblock.opened_at = end.sequence;
         superblock.write(&*file, || self.sync_file(&*file))?;
         let head = end.position.next_multiple_of(BLOCK);
         ring.will_overwrite(head, superblock.tail / BLOCK * BLOCK + ring.capacity - head);
@@ -265,6 +267,7 @@ fn blank(file: &dyn Storage, id: JournalId, capacity: u64) -> Result<Superblock,
         tail_sequence: 1,
         capacity,
         tail_incarnation: 0,
+        opened_at: 0,
     })
 }
 

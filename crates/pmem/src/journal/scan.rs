@@ -6,6 +6,10 @@
 //! expected next. Their incarnation is older than that of the batch that was written over their
 //! first one; if that batch is applied, the superblock has its incarnation.
 //!
+//! Nor does a batch that an opening found torn, and that is whole later: the batch that is written
+//! over it may be torn too, and have the very bytes that were missing. The superblock has the
+//! sequence number with which the last opening began, and from there on only that counts.
+//!
 //! The first batch that does not count is the end, if nothing shows that it had been synced. Blocks
 //! of several writes that were not synced reach the medium in any order, so a whole batch after a
 //! torn one is no damage by itself. Each batch says which ones had been synced when it was written:
@@ -76,7 +80,7 @@ impl<'f> Scan<'f> {
             position: superblock.tail,
             sequence: superblock.tail_sequence,
             incarnation: superblock.tail_incarnation,
-            synced: superblock.tail_sequence,
+            synced: superblock.tail_sequence.max(superblock.opened_at),
         };
         Scan { ring, superblock: *superblock, end, window: Window::default() }
     }
@@ -139,10 +143,17 @@ impl<'f> Scan<'f> {
 
     fn counts(&self, header: &BatchHeader) -> bool {
         let follows = header.sequence == self.end.sequence;
-        let is_later = header.incarnation >= self.end.incarnation
-            && header.incarnation <= self.superblock.incarnation;
         (follows || !FaultPoint::CheckSequence.is_enabled())
-            && (is_later || !FaultPoint::CheckIncarnation.is_enabled())
+            && (self.is_of_incarnation(header) || !FaultPoint::CheckIncarnation.is_enabled())
+    }
+
+    fn is_of_incarnation(&self, header: &BatchHeader) -> bool {
+        let Superblock { opened_at, incarnation, .. } = self.superblock;
+        let is_later =
+            header.incarnation >= self.end.incarnation && header.incarnation <= incarnation;
+        let is_given_up =
+            opened_at > 0 && header.sequence >= opened_at && header.incarnation < incarnation;
+        is_later && (!is_given_up || !FaultPoint::CheckOpening.is_enabled())
     }
 
     /// Refuses the journal if a batch anywhere shows that the one at the end had been synced.
@@ -151,6 +162,10 @@ impl<'f> Scan<'f> {
             return Ok(());
         }
         let missing = self.end.sequence;
+        let opened_at = self.superblock.opened_at;
+        if missing < opened_at {
+            return Err(JournalError::Damaged { expected: missing, found: opened_at });
+        }
         let last = self.last();
         let mut chunk = vec![0; WINDOW.min(self.superblock.capacity) as usize];
         let mut bytes = Vec::new();

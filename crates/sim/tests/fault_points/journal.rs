@@ -78,6 +78,14 @@ fn an_older_incarnation_does_not_count_after_a_newer_one() {
 }
 
 #[test]
+fn what_an_opening_found_torn_is_not_whole_later() {
+    check_history(
+        FaultPoint::CheckOpening,
+        histories::what_an_opening_found_torn_is_not_whole_later,
+    );
+}
+
+#[test]
 fn what_was_synced_and_is_damaged_is_no_end() {
     check_history(FaultPoint::FindDamage, histories::what_was_synced_and_is_damaged_is_no_end);
 }

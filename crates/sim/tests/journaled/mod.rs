@@ -21,6 +21,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const RING: u64 = 64 << 10;
 /// Crashes after a crash.
 const DEPTH: usize = 2;
+/// What arrives of that which was not synced.
+const WAYS: [&str; 5] = ["nothing", "everything", "half", "nearly all", "blocks are torn"];
 /// The mark after which an incarnation is open.
 const OPENED: usize = 1;
 
@@ -204,7 +206,7 @@ impl Explorer {
         depth: usize,
     ) -> Result<(), String> {
         let allowed = &promises.at(mark);
-        let ways = if mark >= OPENED { 5 } else { 4 };
+        let ways = if mark >= OPENED { WAYS.len() } else { WAYS.len() - 1 };
         for way in 0..ways {
             let (mut rng, mut other) = (self.rng.fork(), self.rng.fork());
             let arrives = || match way {
@@ -220,8 +222,10 @@ impl Explorer {
                 let transactions = self.rng.usize(..12);
                 self.incarnation(image, allowed.to_vec(), transactions, depth + 1)?;
             } else {
-                let mut store = self.open(&SimulatedFiles::new(image))?;
-                self.read(&mut store, allowed)?;
+                let found = self
+                    .open(&SimulatedFiles::new(image))
+                    .and_then(|mut store| self.read(&mut store, allowed));
+                found.map_err(|what| format!("{what}\n{}", WAYS[way]))?;
             }
         }
         if depth < DEPTH && self.rng.usize(..12) == 0 {
