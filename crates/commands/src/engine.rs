@@ -36,7 +36,7 @@ pub struct EngineOptions {
     pub log: Option<Arc<dyn CommandLog>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Threads that will execute commands.
+    /// Threads that will execute commands, and load a dump together.
     pub threads: usize,
     /// Seeds the random numbers of all sessions.
     pub seed: u64,
@@ -63,6 +63,7 @@ pub struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     table: Table,
     config: Config,
+    threads: usize,
     stats: Stats,
     clients: Clients,
     host: OnceLock<Arc<dyn Host>>,
@@ -117,6 +118,7 @@ impl Engine {
             clock: options.clock,
             table,
             config: Config::default(),
+            threads: options.threads,
             stats,
             clients: Clients::default(),
             host: OnceLock::new(),
@@ -135,6 +137,11 @@ impl Engine {
             seed: options.seed,
             log_ends,
         }
+    }
+
+    /// Returns how many threads execute commands, or load a dump.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
     }
 
     /// Returns the data.

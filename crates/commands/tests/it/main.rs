@@ -20,6 +20,7 @@ mod geo;
 mod golden_pools;
 mod keys;
 mod load;
+mod load_threads;
 mod log;
 mod log_failure;
 mod media;
