@@ -28,7 +28,19 @@ impl Engine {
         options: &SaveOptions<'_>,
         at_cut: impl FnOnce(),
     ) -> Result<W, SaveError> {
-        let (snapshot, ()) = self.keyspace().snapshot(at_cut).map_err(|_| SaveError::Busy)?;
+        let log = self.log().filter(|log| log.is_synchronous());
+        let cut = || {
+            at_cut();
+            log.map_or(0, |log| log.end())
+        };
+        let (snapshot, end) = self.keyspace().snapshot(cut).map_err(|_| SaveError::Busy)?;
+        // Nobody is to have what a power loss takes here.
+        if let Some(log) = log.filter(|log| !log.is_durable(end))
+            && !log.sync_to(end)
+        {
+            let why = log.failure().unwrap_or_default();
+            return Err(io::Error::other(format!("the {} failed: {why}", log.name())).into());
+        }
         self.save_snapshot(snapshot, to, options)
     }
 

@@ -32,6 +32,7 @@ mod pipeline;
 mod read_cache;
 mod redis_7_2;
 mod rewrites;
+mod saves;
 mod script_calls;
 mod scripts;
 mod snapshots;
