@@ -81,6 +81,8 @@ pub struct Engine {
     running_scripts: RunningScripts,
     /// When the log told last of HTTP that was refused, in seconds of unix time.
     pub(crate) last_http_warning: AtomicU64,
+    /// When the log told last of a payload that RESTORE refused, in seconds of unix time.
+    pub(crate) last_bad_payload: AtomicU64,
     seed: u64,
     /// Per shard, where its last change ends in the log: what a reply that saw it must wait for.
     pub(crate) log_ends: Box<[AtomicU64]>,
@@ -134,6 +136,7 @@ impl Engine {
             libraries: Arc::default(),
             running_scripts: RunningScripts::default(),
             last_http_warning: AtomicU64::new(0),
+            last_bad_payload: AtomicU64::new(0),
             seed: options.seed,
             log_ends,
         }

@@ -63,7 +63,7 @@ impl Framing {
         read_value(&mut source, frame.kind, show)?;
         match source.at() - frame.at {
             read if read == bytes.len() as u64 => Ok(()),
-            _ => Err(source.corrupt("value").into()),
+            _ => Err(source.corrupt("Value").into()),
         }
     }
 }

@@ -115,6 +115,10 @@ impl<R: Read> Source<R> {
         Error::Corrupt { what, at: self.at }
     }
 
+    pub(crate) fn bad_group(&self, what: &'static str) -> Error {
+        Error::Group { what, at: self.at }
+    }
+
     pub(crate) fn fill(&mut self, into: &mut [u8]) -> Result<(), Error> {
         self.read(into)?;
         if let Some(copy) = &mut self.copy {
@@ -244,7 +248,7 @@ impl<R: Read> Source<R> {
         }
         let mut packed = Vec::new();
         self.take(packed_len, &mut packed)?;
-        lzf::decompress(&packed, len, into).ok_or_else(|| self.corrupt("compressed string"))
+        lzf::decompress(&packed, len, into).ok_or_else(|| self.corrupt("LZF compressed string"))
     }
 
     /// Reads what is left, which must be nothing.

@@ -128,13 +128,13 @@ fn text_score<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
             let mut text = [0; 252];
             let text = &mut text[..usize::from(len)];
             source.fill(text)?;
-            item::score(text).ok_or_else(|| source.corrupt("score"))
+            item::score(text).ok_or_else(|| source.corrupt("Score"))
         }
     }
 }
 
 fn number<R: Read>(source: &Source<R>, score: f64) -> Result<f64, Error> {
-    if score.is_nan() { Err(source.corrupt("score")) } else { Ok(score) }
+    if score.is_nan() { Err(source.corrupt("Score")) } else { Ok(score) }
 }
 
 /// Returns a hash whose fields have times, told from the earliest of all on.
@@ -153,7 +153,7 @@ fn expiring<R: Read, E: From<Error>>(
             0 => None,
             after => {
                 let time = i128::from(after) + i128::from(earliest) - 1;
-                Some(u64::try_from(time).map_err(|_| source.corrupt("time of a field"))?)
+                Some(u64::try_from(time).map_err(|_| source.corrupt("Field expiration"))?)
             }
         };
         source.string_into(&mut field)?;
@@ -182,14 +182,16 @@ fn list_nodes<R: Read, E: From<Error>>(
             // Only large elements are stored so.
             (PLAIN, _) if !node.is_empty() => element(Item::Bytes(&node))?,
             (PACKED, Kind::ListQuicklist2) => {
-                let node = Listpack::parse(&node).ok_or_else(|| source.corrupt("listpack"))?;
+                let node =
+                    Listpack::parse(&node).ok_or_else(|| source.corrupt("Quicklist listpack"))?;
                 node.items().try_for_each(element)?;
             }
             (PACKED, _) => {
-                let node = Ziplist::parse(&node).ok_or_else(|| source.corrupt("ziplist"))?;
+                let node =
+                    Ziplist::parse(&node).ok_or_else(|| source.corrupt("Quicklist ziplist"))?;
                 node.items().try_for_each(element)?;
             }
-            _ => return Err(source.corrupt("node of a list").into()),
+            _ => return Err(source.corrupt("Quicklist").into()),
         }
     }
     if is_empty { Err(Error::Empty { at: source.at() }.into()) } else { Ok(()) }
@@ -209,25 +211,40 @@ fn packed<R: Read, E: From<Error>>(
     let bytes = source.string()?;
     match kind {
         Kind::HashZipmap => {
-            let fields = zipmap::fields(&bytes).ok_or_else(|| source.corrupt("zipmap"))?;
+            let fields = zipmap::fields(&bytes).ok_or_else(|| source.corrupt(packed_name(kind)))?;
             not_empty(source, fields.len())?;
             fields.into_iter().try_for_each(|(field, value)| show(Part::Field(field, value, None)))
         }
         Kind::SetIntset => {
-            let mut ints = intset::parse(&bytes).ok_or_else(|| source.corrupt("intset"))?;
+            let mut ints =
+                intset::parse(&bytes).ok_or_else(|| source.corrupt(packed_name(kind)))?;
             not_empty(source, bytes.len() - 8)?;
             ints.try_for_each(|int| Item::Int(int).with(|member| show(Part::Member(member))))
         }
         Kind::ListZiplist | Kind::SortedSetZiplist | Kind::HashZiplist => {
-            let list = Ziplist::parse(&bytes).ok_or_else(|| source.corrupt("ziplist"))?;
+            let list = Ziplist::parse(&bytes).ok_or_else(|| source.corrupt(packed_name(kind)))?;
             not_empty(source, list.len())?;
             items(source, kind, (list.items(), list.len()), show)
         }
         _ => {
-            let list = Listpack::parse(&bytes).ok_or_else(|| source.corrupt("listpack"))?;
+            let list = Listpack::parse(&bytes).ok_or_else(|| source.corrupt(packed_name(kind)))?;
             not_empty(source, list.len())?;
             items(source, kind, (list.items(), list.len()), show)
         }
+    }
+}
+
+/// Returns what Redis calls an encoding whose integrity it checks.
+fn packed_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::HashZipmap => "Zipmap",
+        Kind::SetIntset => "Intset",
+        Kind::ListZiplist => "List ziplist",
+        Kind::SortedSetZiplist => "Zset ziplist",
+        Kind::HashZiplist => "Hash ziplist",
+        Kind::SetListpack => "Set listpack",
+        Kind::SortedSetListpack => "Zset listpack",
+        _ => "Hash listpack",
     }
 }
 
@@ -248,7 +265,7 @@ fn items<'b, R: Read, E: From<Error>>(
         _ => 2,
     };
     if !len.is_multiple_of(each) {
-        return Err(source.corrupt("number of elements").into());
+        return Err(source.corrupt(packed_name(kind)).into());
     }
     while let Some(first) = items.next() {
         first.with(|first| match kind {
@@ -256,13 +273,13 @@ fn items<'b, R: Read, E: From<Error>>(
             Kind::SetListpack => show(Part::Member(first)),
             Kind::SortedSetZiplist | Kind::SortedSetListpack => {
                 let score = items.next().and_then(|item| item.score());
-                show(Part::Scored(first, score.ok_or_else(|| source.corrupt("score"))?))
+                show(Part::Scored(first, score.ok_or_else(|| source.corrupt("Score"))?))
             }
             _ => {
                 let value = items.next().unwrap_or(Item::Bytes(&[]));
                 let time = if each == 3 { items.next() } else { Some(Item::Int(0)) };
                 let time = time.and_then(|time| u64::try_from(time.int()?).ok());
-                let time = time.ok_or_else(|| source.corrupt("time of a field"))?;
+                let time = time.ok_or_else(|| source.corrupt("Field expiration"))?;
                 let time = (time != 0).then_some(time);
                 value.with(|value| show(Part::Field(first, value, time)))
             }

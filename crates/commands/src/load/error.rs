@@ -29,7 +29,7 @@ pub enum LoadDumpError {
     #[error("The RDB file contains module data I can't load: no matching module type '{0}'")]
     Module(String),
     /// Something else that cannot be read.
-    #[error("Internal error in RDB reading: {0}")]
+    #[error("Internal error in RDB reading: {0}.")]
     Read(rdb::Error),
     /// A key that comes twice.
     #[error("RDB has duplicated key '{key}' in DB {db}")]

@@ -26,6 +26,8 @@ use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::keys::dump::store::{Stopped, Store};
 
+/// Keys without elements that the log names.
+const LOGGED: u64 = 10;
 /// Bytes of a value that goes into a batch, at most.
 const LARGEST_IN_BATCH: usize = 8 << 20;
 /// Bytes of all batches, at most; one may be larger by a value.
@@ -180,6 +182,8 @@ struct Loading<'e> {
     keys: AtomicU64,
     expired: AtomicU64,
     empty: AtomicU64,
+    /// Keys without elements, committed or not.
+    skipped: AtomicU64,
 }
 
 impl<'e> Loading<'e> {
@@ -187,13 +191,22 @@ impl<'e> Loading<'e> {
         let keeps_expired = options.keeps_expired;
         // What the commands after it found is to be found by them.
         let now = if keeps_expired { 0 } else { engine.clock().unix_ms() };
-        let (keys, expired, empty) = Default::default();
-        Loading { engine, keeps_expired, now, keys, expired, empty }
+        let (keys, expired, empty, skipped) = Default::default();
+        Loading { engine, keeps_expired, now, keys, expired, empty, skipped }
     }
 
     fn loaded(&self, bytes: u64) -> LoadedDump {
         let (keys, expired) = (self.keys.load(Relaxed), self.expired.load(Relaxed));
         LoadedDump { bytes, keys, expired, empty: self.empty.load(Relaxed) }
+    }
+
+    /// Logs that a key is left out which has no elements; the first few.
+    fn skip(&self, key: &[u8]) {
+        if self.skipped.fetch_add(1, Relaxed) < LOGGED
+            && let Some(host) = self.engine.host()
+        {
+            host.log(&format!("rdbLoadObject skipping empty key: {}", key.escape_ascii()));
+        }
     }
 
     /// Adds keys that are committed.
@@ -337,6 +350,7 @@ impl<'e> Loading<'e> {
             Err(Stopped::Store(failure)) => return Err(refused(key.bytes(), &failure)),
         };
         if !is_there {
+            self.skip(key.bytes());
             return Ok(Fate::Empty);
         }
         about.put(txn, db, &key)?;

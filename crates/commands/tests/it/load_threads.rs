@@ -132,7 +132,7 @@ fn the_first_error_of_the_dump_counts() {
     });
     let cut = &bytes[..bytes.len() - 100];
     let alone = load(&engine(1), &bytes).expect_err("a damaged dump").to_string();
-    assert!(alone.contains("corrupt intset"), "{alone}");
+    assert!(alone.contains("Intset integrity check failed"), "{alone}");
     for _ in 0..10 {
         for dump in [&bytes[..], cut] {
             let error = load(&engine(4), dump).expect_err("a damaged dump").to_string();

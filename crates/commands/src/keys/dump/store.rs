@@ -38,14 +38,11 @@ pub(super) fn store(
     txn: &mut Txn<'_>,
     kind: Kind,
     mut source: Source<&[u8]>,
-) -> Result<bool, Failure> {
+) -> Result<bool, Stopped> {
     let mut store = Store::new(call.engine.config(), txn, call.db(), call.key(0));
     let read = rdb::read_value(&mut source, kind, |part| store.take(part).map_err(Stopped::Store));
-    read.map_err(|stopped| match stopped {
-        Stopped::Read(_) => BAD_DATA.into(),
-        Stopped::Store(failure) => failure,
-    })?;
-    store.finish()
+    read?;
+    store.finish().map_err(Stopped::Store)
 }
 
 /// Parts of a value that are still to be stored; one kind of them at a time.
