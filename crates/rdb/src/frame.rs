@@ -7,7 +7,7 @@
 use std::io::Read;
 
 use crate::source::{Length, Source};
-use crate::value::read_value;
+use crate::value::{packed_in, read_value};
 use crate::{Error, Kind, Part};
 
 /// Where the bytes of a value are, in what [`crate::Reader::frame`] appended to.
@@ -53,11 +53,15 @@ impl Framing {
         mut show: impl FnMut(Part<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let bytes = &bytes[frame.from..frame.to];
-        if frame.kind == Kind::String
-            && let Some(value) = plain(bytes)
-            && value.len() as u64 <= self.longest
-        {
-            return show(Part::String(value));
+        if let Some(value) = plain(bytes).filter(|value| value.len() as u64 <= self.longest) {
+            match frame.kind {
+                Kind::String => return show(Part::String(value)),
+                kind if kind.is_packed() => {
+                    let at = frame.at + bytes.len() as u64;
+                    return packed_in(value, at, kind, &mut show);
+                }
+                _ => {}
+            }
         }
         let mut source = Source::new(bytes, self.version, self.longest).starting_at(frame.at);
         read_value(&mut source, frame.kind, show)?;

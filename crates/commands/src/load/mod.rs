@@ -24,7 +24,7 @@ pub(crate) use self::error::refused;
 use self::queue::BatchQueue;
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::keys::dump::store::{Stopped, Store};
+use crate::keys::dump::store::{Parts, Stopped, Store};
 
 /// Keys without elements that the log names.
 const LOGGED: u64 = 10;
@@ -98,6 +98,7 @@ impl Engine {
         let load = Loading::new(self, options);
         let mut reader = self.dump_reader(from, options)?;
         let (mut db, mut loaded) = (Db::default(), LoadedDump::default());
+        let mut parts = Parts::default();
         loop {
             match reader.next()? {
                 Record::End => {
@@ -111,7 +112,8 @@ impl Engine {
                     let hashed = self.keyspace().key(&key);
                     target.with(&mut |txn| {
                         let read = |show: Show<'_>| reader.value(show);
-                        loaded.count(load.key(txn, db, hashed, &about, false, read)?);
+                        let (key, commits) = ((db, hashed, &about), false);
+                        loaded.count(load.key(txn, &mut parts, key, commits, read)?);
                         Ok(())
                     })?;
                 }
@@ -269,7 +271,8 @@ impl<'e> Loading<'e> {
         let keyspace = self.engine.keyspace();
         let hashed = keyspace.key(key);
         let mut txn = keyspace.begin_one(hashed.shard(), self.now);
-        let fate = self.key(&mut txn, db, hashed, about, true, |show| reader.value(show))?;
+        let (mut parts, whole) = (Parts::default(), (db, hashed, about));
+        let fate = self.key(&mut txn, &mut parts, whole, true, |show| reader.value(show))?;
         txn.commit().map_err(|error| refused(key, &error.into()))?;
         let mut loaded = LoadedDump::default();
         loaded.count(fate);
@@ -322,9 +325,8 @@ impl<'e> Loading<'e> {
     fn key(
         &self,
         txn: &mut Txn<'_>,
-        db: Db,
-        key: Key<'_>,
-        about: &About,
+        parts: &mut Parts,
+        (db, key, about): (Db, Key<'_>, &About),
         commits: bool,
         read: impl FnOnce(Show<'_>) -> Result<(), Stopped>,
     ) -> Result<Fate, LoadDumpError> {
@@ -340,7 +342,7 @@ impl<'e> Loading<'e> {
             let key = key.bytes().escape_ascii().to_string();
             return Err(LoadDumpError::Duplicate { key, db: db.number() });
         }
-        let mut store = Store::new(self.engine.config(), txn, db, key);
+        let mut store = Store::new(self.engine.config(), txn, db, key, parts);
         if commits {
             store = store.in_steps();
         }

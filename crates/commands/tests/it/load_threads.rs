@@ -1,8 +1,11 @@
 //! A dump that several threads load: the same data, counts and errors as by one.
 
+use std::io::Cursor;
 use std::sync::Arc;
 
-use commands::{Engine, EngineOptions, LoadDumpError, LoadOptions, LoadedDump};
+use commands::{
+    Engine, EngineOptions, LoadDumpError, LoadOptions, LoadedDump, SaveError, SaveOptions,
+};
 use rdb::{FileWriter, Kind};
 
 use crate::support::{Client, volatile};
@@ -36,6 +39,19 @@ fn load(engine: &Engine, bytes: &[u8]) -> Result<LoadedDump, LoadDumpError> {
     let loaded = engine.load_dump(bytes, &mut options)?;
     assert_eq!(last, loaded, "the last report");
     Ok(loaded)
+}
+
+/// Saves the data, or gives up after some keys.
+fn save(engine: &Engine, keys: u64) -> Result<Vec<u8>, SaveError> {
+    let options = SaveOptions {
+        compresses: true,
+        has_checksum: true,
+        is_base: false,
+        backend: "test",
+        spool: &|| Ok(Box::new(Cursor::new(Vec::new()))),
+        go_on: &|saved| saved < keys,
+    };
+    engine.save(Vec::new(), &options, || ())
 }
 
 fn key(file: &mut File, name: &str, expires: Option<u64>) -> std::io::Result<()> {
@@ -105,8 +121,26 @@ fn by_any_number_of_threads_it_is_the_same_data() {
         client.check("SCARD large-set", "(integer) 100");
         client.check("STRLEN large-string", &format!("(integer) {}", 2 * LARGE));
         digests.push(client.run("DEBUG DIGEST"));
+        let saved = save(&engine, u64::MAX).expect("a dump");
+        let again = self::engine(threads);
+        assert_eq!(load(&again, &saved).expect("a dump").keys, loaded.keys);
+        digests.push(Client::new(&again).run("DEBUG DIGEST"));
     }
     assert!(digests.windows(2).all(|pair| pair[0] == pair[1]), "{digests:?}");
+}
+
+#[test]
+fn a_save_that_is_given_up_ends_its_threads_and_the_next_one_goes_well() {
+    let bytes = mixed();
+    for threads in THREADS {
+        let engine = engine(threads);
+        let keys = load(&engine, &bytes).expect("a dump").keys;
+        for after in [1, 100, keys] {
+            assert!(matches!(save(&engine, after), Err(SaveError::GivenUp)), "after {after} keys");
+            assert!(!engine.keyspace().heap().snapshot_stats().is_taken);
+        }
+        assert!(save(&engine, keys + 1).is_ok());
+    }
 }
 
 #[test]

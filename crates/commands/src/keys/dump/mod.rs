@@ -171,7 +171,7 @@ fn refused(call: &Call<'_>, stopped: Stopped) -> Failure {
     let (failure, why) = match stopped {
         Stopped::Read(error) => (BAD_DATA.into(), error.to_string()),
         Stopped::Store(failure) if failure.as_bytes() == BAD_DATA.as_bytes() => {
-            (failure, "integrity check failed: an element comes twice".to_owned())
+            (failure, "integrity check failed: a listpack with dup elements, or a table".to_owned())
         }
         Stopped::Store(failure) => return failure,
     };
