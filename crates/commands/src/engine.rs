@@ -36,7 +36,7 @@ pub struct EngineOptions {
     pub log: Option<Arc<dyn CommandLog>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Threads that will execute commands.
+    /// Threads that will execute commands, and load a dump together.
     pub threads: usize,
     /// Seeds the random numbers of all sessions.
     pub seed: u64,
@@ -63,6 +63,7 @@ pub struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     table: Table,
     config: Config,
+    threads: usize,
     stats: Stats,
     clients: Clients,
     host: OnceLock<Arc<dyn Host>>,
@@ -80,6 +81,8 @@ pub struct Engine {
     running_scripts: RunningScripts,
     /// When the log told last of HTTP that was refused, in seconds of unix time.
     pub(crate) last_http_warning: AtomicU64,
+    /// When the log told last of a payload that RESTORE refused, in seconds of unix time.
+    pub(crate) last_bad_payload: AtomicU64,
     seed: u64,
     /// Per shard, where its last change ends in the log: what a reply that saw it must wait for.
     pub(crate) log_ends: Box<[AtomicU64]>,
@@ -117,6 +120,7 @@ impl Engine {
             clock: options.clock,
             table,
             config: Config::default(),
+            threads: options.threads,
             stats,
             clients: Clients::default(),
             host: OnceLock::new(),
@@ -132,9 +136,15 @@ impl Engine {
             libraries: Arc::default(),
             running_scripts: RunningScripts::default(),
             last_http_warning: AtomicU64::new(0),
+            last_bad_payload: AtomicU64::new(0),
             seed: options.seed,
             log_ends,
         }
+    }
+
+    /// Returns how many threads execute commands, or load a dump.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
     }
 
     /// Returns the data.
