@@ -207,7 +207,7 @@ impl Explorer {
     ) -> Result<(), String> {
         let allowed = &promises.at(mark);
         let ways = if mark >= OPENED { WAYS.len() } else { WAYS.len() - 1 };
-        for way in 0..ways {
+        for (way, name) in WAYS.iter().enumerate().take(ways) {
             let (mut rng, mut other) = (self.rng.fork(), self.rng.fork());
             let arrives = || match way {
                 0 => false,
@@ -225,7 +225,7 @@ impl Explorer {
                 let found = self
                     .open(&SimulatedFiles::new(image))
                     .and_then(|mut store| self.read(&mut store, allowed));
-                found.map_err(|what| format!("{what}\n{}", WAYS[way]))?;
+                found.map_err(|what| format!("{what}\n{name}"))?;
             }
         }
         if depth < DEPTH && self.rng.usize(..12) == 0 {
