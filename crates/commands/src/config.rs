@@ -232,7 +232,7 @@ impl Config {
     }
 
     /// Sets `notify-keyspace-events`.
-    pub fn set_events(&self, classes: EventClasses) {
+    pub(crate) fn set_events(&self, classes: EventClasses) {
         self.events.store(classes.bits(), Relaxed);
     }
 

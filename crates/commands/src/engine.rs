@@ -17,6 +17,7 @@ use crate::host::Host;
 use crate::hub::Hub;
 use crate::libraries::Libraries;
 use crate::log::{CommandLog, Effects};
+use crate::notifications::{EventClass, EventClasses};
 use crate::running_scripts::RunningScripts;
 use crate::script_cache::ScriptCache;
 use crate::session::Session;
@@ -166,6 +167,13 @@ impl Engine {
     #[inline]
     pub(crate) fn logs_commands(&self) -> bool {
         self.log.get().is_some_and(|log| log.takes_commands)
+    }
+
+    /// Sets `notify-keyspace-events`.
+    pub fn set_events(&self, classes: EventClasses) {
+        let has = |class| classes.has(class);
+        self.keyspace().list_events(has(EventClass::New), has(EventClass::Miss));
+        self.config().set_events(classes);
     }
 
     /// Effects that reuse `buffer`, with commands for the log if it has any.

@@ -135,22 +135,24 @@ impl Effects {
         }
     }
 
-    /// Says first what expired or was evicted.
+    /// Says first which keys expired, were evicted, are new, or were not found.
     #[inline]
-    pub(crate) fn notify_gone<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
+    pub(crate) fn notify_of<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
         if self.events.is_any() {
-            self.note_gone(changes);
+            self.note_changes(changes);
         }
     }
 
     #[cold]
-    fn note_gone<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
+    fn note_changes<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
         let later = std::mem::take(&mut self.deliveries);
         let mut last_hash = None;
         for Change { db, key, event, .. } in changes {
             match event {
                 Event::Expired => self.notify(EventClass::Expired, db, "expired", key),
                 Event::Evicted => self.notify(EventClass::Evicted, db, "evicted", key),
+                Event::Created => self.notify(EventClass::New, db, "new", key),
+                Event::Missed => self.notify(EventClass::Miss, db, "keymiss", key),
                 // Once for a hash, however many of its fields expired together.
                 Event::FieldExpired if last_hash != Some((db, key)) => {
                     last_hash = Some((db, key));

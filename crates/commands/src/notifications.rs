@@ -32,9 +32,13 @@ pub(crate) enum EventClass {
     Evicted = 1 << 9,
     /// `t`
     Stream = 1 << 10,
+    /// `m`: a reader did not find a key; no part of `A`.
+    Miss = 1 << 11,
+    /// `n`: a key is new; no part of `A`.
+    New = 1 << 12,
 }
 
-const LETTERS: [(u8, EventClass); 11] = [
+const LETTERS: [(u8, EventClass); 13] = [
     (b'K', EventClass::Keyspace),
     (b'E', EventClass::Keyevent),
     (b'g', EventClass::Generic),
@@ -46,6 +50,8 @@ const LETTERS: [(u8, EventClass); 11] = [
     (b'x', EventClass::Expired),
     (b'e', EventClass::Evicted),
     (b't', EventClass::Stream),
+    (b'm', EventClass::Miss),
+    (b'n', EventClass::New),
 ];
 
 /// The classes that are published; none without `K` or `E`.
@@ -53,13 +59,13 @@ const LETTERS: [(u8, EventClass); 11] = [
 pub struct EventClasses(u32);
 
 impl EventClasses {
-    /// Reads the letters of `notify-keyspace-events`; `A` means all but `K` and `E`.
+    /// Reads the letters of `notify-keyspace-events`; `A` means all but `K`, `E`, `m` and
+    /// `n`.
     pub fn parse(letters: &[u8]) -> EventClasses {
-        let has = |letter: u8, class: EventClass| {
-            let is_event = !matches!(class, EventClass::Keyspace | EventClass::Keyevent);
-            letters.contains(&letter) || is_event && letters.contains(&b'A')
+        let has = |letter: u8| {
+            letters.contains(&letter) || !b"KEmn".contains(&letter) && letters.contains(&b'A')
         };
-        let chosen = LETTERS.iter().filter(|(letter, class)| has(*letter, *class));
+        let chosen = LETTERS.iter().filter(|(letter, _)| has(*letter));
         let bits = chosen.fold(0, |bits, (_, class)| bits | *class as u32);
         let both = EventClass::Keyspace as u32 | EventClass::Keyevent as u32;
         EventClasses(if bits & both == 0 { 0 } else { bits })
@@ -115,6 +121,7 @@ mod tests {
         assert!(has("KA", EventClass::Stream) && has("AE", EventClass::Expired));
         assert!(has("K$", EventClass::String) && !has("K$", EventClass::Keyevent));
         assert!(!has("K$", EventClass::Generic));
+        assert!(has("Kn", EventClass::New) && !has("KEA", EventClass::New));
         for without_channel in ["", "A", "g$"] {
             assert!(!EventClasses::parse(without_channel.as_bytes()).is_any(), "{without_channel}");
         }

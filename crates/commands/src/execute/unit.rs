@@ -82,13 +82,14 @@ impl Unit<'_> {
     #[inline]
     pub(crate) fn commit(self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
         self.engine.keyspace().check_losses(self.losses)?;
-        let changed = txn.pending_changes() > 0;
+        let lists = txn.pending_changes() > 0;
+        if lists {
+            self.effects.notify_of(txn.changes());
+        }
+        let changed = lists && !txn.has_only_missed();
         let mut committed = None;
         if changed || txn.is_dirty() {
             self.effects.put_before(txn.changes());
-            if changed {
-                self.effects.notify_gone(txn.changes());
-            }
             let shards = self.changed_shards(txn);
             txn.commit()?;
             committed = Some(shards);
@@ -100,7 +101,7 @@ impl Unit<'_> {
     /// still locked.
     fn adopt(self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
         self.effects.put_before(txn.changes());
-        self.effects.notify_gone(txn.changes());
+        self.effects.notify_of(txn.changes());
         let shards: Shards = txn.locked().collect();
         self.follow(txn, true, Some(shards))
     }

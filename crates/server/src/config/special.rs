@@ -115,13 +115,6 @@ pub(super) fn events(word: &[u8]) -> Result<Vec<u8>, String> {
     if !word.iter().all(known) {
         return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
     }
-    if word.iter().any(|b| b"mn".contains(b)) {
-        return Err(
-            "The events of the classes 'm' (a key that is not there) and 'n' (a new key) are \
-                    not supported: subscribers would wait forever"
-                .into(),
-        );
-    }
     let has = |b: u8| word.contains(&b);
     let mut out = Vec::new();
     if has(b'A') || EVENT_CLASSES.iter().all(|b| has(*b)) {
@@ -129,7 +122,7 @@ pub(super) fn events(word: &[u8]) -> Result<Vec<u8>, String> {
     } else {
         out.extend(EVENT_CLASSES.iter().filter(|b| has(**b)));
     }
-    out.extend(b"KE".iter().filter(|b| has(**b)));
+    out.extend(b"KEmn".iter().filter(|b| has(**b)));
     Ok(out)
 }
 
@@ -202,8 +195,5 @@ mod tests {
         assert_eq!(events(b"lEK$"), Ok(b"$lKE".to_vec()));
         assert_eq!(events(b"g$lshzxetd"), Ok(b"A".to_vec()));
         assert!(events(b"Q").is_err());
-        for class in ["Em", "KAn"] {
-            assert!(events(class.as_bytes()).is_err_and(|why| why.contains("not supported")));
-        }
     }
 }

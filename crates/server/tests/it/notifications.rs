@@ -206,6 +206,31 @@ fn events_and_their_order_are_those_of_redis() {
 }
 
 #[test]
+fn new_keys_and_missing_ones_are_events_of_their_own() {
+    let mut here = Observed::start(perdura(), "Emn");
+    let mut there = Observed::start(Launch::redis(), "Emn");
+    for line in [
+        "GET a",
+        "SET a 1",
+        "SET a 2",
+        "MGET a b",
+        "LPUSH l 1",
+        "LPUSH l 1",
+        "SINTERSTORE s none none",
+        "HGET h f",
+        "HSET h f 1",
+        "RENAME h h2",
+        "COPY l l2",
+        "XADD x * f 1",
+        "ZRANGE z 0 -1",
+        "DEL none",
+    ] {
+        let (_, found) = here.run(line);
+        assert_eq!(found, there.run(line).1, "{line}");
+    }
+}
+
+#[test]
 fn dumps_that_are_restored_are_events() {
     let mut here = Observed::start(perdura(), "KEA");
     here.client.check("SET a 1", "OK");
@@ -238,10 +263,9 @@ fn what_the_server_deletes_by_itself_is_an_event() {
     let message = here.listener.receive().expect("a message").to_string();
     assert_eq!(message, "[\"pmessage\", \"*\", \"__keyspace@0__:h\", \"hexpired\"]");
     here.client.check("CONFIG SET notify-keyspace-events Ee", "OK");
+    here.client.check("DEL h", "(integer) 1");
     here.client.check("SET b 1", "OK");
     here.client.check("CONFIG SET maxmemory-policy allkeys-random maxmemory 1", "OK");
-    // It needs memory.
-    here.client.run("SET c 1");
     let evicted = here.listener.receive().expect("a message").to_string();
     assert_eq!(evicted, "[\"pmessage\", \"*\", \"__keyevent@0__:evicted\", \"b\"]");
 }
