@@ -36,14 +36,14 @@ const LENIENT: [(&str, &str); 3] = [
 ];
 
 /// Says that the folder has all that is made of the package; its name changes with that.
-const COMPLETE: &str = "complete-2";
+const COMPLETE: &str = "complete-3";
 
 /// What the suite starts as redis-server: that, or the server that `COMPAT_SERVER` names, after the
 /// line by which the suite knows that a server is there.
 const STARTED: &str = "#!/bin/sh
 [ -n \"$COMPAT_SERVER\" ] || exec /usr/bin/redis-server \"$@\"
 echo \" PID: $$\"
-exec \"$COMPAT_SERVER\" \"$@\" --backend aof --other-stores ignore
+exec \"$COMPAT_SERVER\" \"$@\" --backend aof --other-stores ignore $COMPAT_ARGUMENTS
 ";
 
 /// The unpacked suite.
@@ -64,7 +64,6 @@ impl Suite {
             fs::rename(found, &folder)?;
             lend_programs(&folder)?;
             make_lenient(&folder.join("tests/support/server.tcl"))?;
-            leave_notifications_out(&folder.join("tests/assets/default.conf"))?;
             fs::write(folder.join(COMPLETE), "")?;
         }
         run(Command::new("tclsh").args(["/dev/null"]))?;
@@ -159,14 +158,6 @@ fn lend_programs(folder: &Path) -> Result<(), Setup> {
     let server = folder.join("src/redis-server");
     fs::write(&server, STARTED)?;
     fs::set_permissions(&server, fs::Permissions::from_mode(0o755))?;
-    Ok(())
-}
-
-/// Takes keyspace notifications, which Perdura does not have, out of the servers' configuration.
-fn leave_notifications_out(path: &Path) -> Result<(), Setup> {
-    let text = fs::read_to_string(path)?;
-    let lines = text.lines().filter(|line| !line.starts_with("notify-keyspace-events"));
-    fs::write(path, lines.map(|line| format!("{line}\n")).collect::<String>())?;
     Ok(())
 }
 

@@ -61,9 +61,9 @@ impl CommandLog for SlowLog {
 }
 
 /// Notes that something is written.
-struct Noted(Arc<SlowLog>);
+struct Recorded(Arc<SlowLog>);
 
-impl Write for Noted {
+impl Write for Recorded {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.note("write".into());
         Ok(bytes.len())
@@ -83,7 +83,7 @@ fn save(engine: &Engine, log: &Arc<SlowLog>) -> Result<(), SaveError> {
         spool: &|| Err(std::io::Error::other("nothing is large")),
         go_on: &|_| true,
     };
-    engine.save(Noted(Arc::clone(log)), &options, || log.note("cut".into())).map(drop)
+    engine.save(Recorded(Arc::clone(log)), &options, || log.note("cut".into())).map(drop)
 }
 
 #[test]

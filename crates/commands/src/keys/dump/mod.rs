@@ -167,8 +167,8 @@ fn restore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     done(call)
 }
 
-/// Returns the error for a payload that cannot be read or stored, and logs why, since the reply does
-/// not tell: once a second at most.
+/// Returns the error for a payload that cannot be read or stored, and logs why, since the reply
+/// does not tell: once a second at most.
 fn refused(call: &Call<'_>, stopped: Stopped) -> Failure {
     let (failure, why) = match stopped {
         Stopped::Read(error) => (BAD_DATA.into(), error.to_string()),
