@@ -83,7 +83,7 @@ impl Interpreter {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         // Panics of Rust are not caught by Lua's pcall, which stays Lua's own.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let state = Rc::new(State::new(&lua, memory_limit)?);
+        let state = Rc::new(State::new(memory_limit));
         let natives = natives::table(&lua, &state, memory_limit)?;
         let code = lua.load(include_str!("lua/sandbox.lua")).set_name("=[C]");
         let sandbox: Table = code.call(natives)?;
@@ -196,16 +196,15 @@ impl Interpreter {
     ) -> Outcome {
         self.state.start();
         self.state.is_running.set(true);
-        let ended = host::lend(host, || {
+        let ended = host::lend(host, self, || {
             let (has_succeeded, value) = start(self)?;
             if !has_succeeded {
                 return Ok(Err(value));
             }
             let is_resp3 = self.state.is_resp3.get();
-            self.state.without_limit(&self.lua, || from_lua(&value, is_resp3)).map(Ok)
+            self.state.without_limit(&self.lua, |_| from_lua(&value, is_resp3)).map(Ok)
         });
         self.state.is_running.set(false);
-        self.state.last_words.clear();
         let was_killed = self.state.is_killed.get();
         match ended {
             Ok(Ok(reply)) => Outcome { reply, has_failed: false, was_killed },
@@ -267,14 +266,7 @@ impl Interpreter {
             self.lua.create_sequence_from(items)
         };
         self.state
-            .without_limit(&self.lua, || Ok((list(invocation.keys)?, list(invocation.arguments)?)))
-    }
-}
-
-impl Drop for Interpreter {
-    /// After a panic the words of the last command are still there, which own the Lua state.
-    fn drop(&mut self) {
-        self.state.last_words.clear();
+            .without_limit(&self.lua, |_| Ok((list(invocation.keys)?, list(invocation.arguments)?)))
     }
 }
 
