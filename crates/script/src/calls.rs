@@ -87,7 +87,27 @@ fn execute(frame: &mut Frame<'_>, interpreter: &Interpreter) -> Result<(), Unfin
 
 /// Passes the words of a command to the host, or says why not.
 fn ask(frame: &Frame<'_>, is_resp3: bool, reply: &mut Vec<u8>) -> Result<bool, &'static str> {
-    let mut words: SmallVec<[Word<'_>; 6]> = SmallVec::new();
+    let mut words: SmallVec<[&[u8]; 8]> = SmallVec::new();
+    for argument in frame.arguments() {
+        match argument {
+            Argument::Text(text) => words.push(text),
+            Argument::Number(_) => return ask_with_numbers(frame, is_resp3, reply),
+            Argument::Other => return Err(NOT_A_STRING),
+        }
+    }
+    if words.is_empty() {
+        return Err(NO_ARGUMENT);
+    }
+    host::with(|host| host.call(&words, is_resp3, reply)).ok_or(NESTED)
+}
+
+/// As [`ask`], where some words are the digits of numbers.
+fn ask_with_numbers(
+    frame: &Frame<'_>,
+    is_resp3: bool,
+    reply: &mut Vec<u8>,
+) -> Result<bool, &'static str> {
+    let mut words: SmallVec<[Word<'_>; 8]> = SmallVec::new();
     for argument in frame.arguments() {
         words.push(match argument {
             Argument::Text(text) => Word::Text(text),
@@ -95,10 +115,7 @@ fn ask(frame: &Frame<'_>, is_resp3: bool, reply: &mut Vec<u8>) -> Result<bool, &
             Argument::Other => return Err(NOT_A_STRING),
         });
     }
-    if words.is_empty() {
-        return Err(NO_ARGUMENT);
-    }
-    let slices: SmallVec<[&[u8]; 6]> = words.iter().map(Word::bytes).collect();
+    let slices: SmallVec<[&[u8]; 8]> = words.iter().map(Word::bytes).collect();
     host::with(|host| host.call(&slices, is_resp3, reply)).ok_or(NESTED)
 }
 

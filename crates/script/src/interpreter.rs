@@ -1,5 +1,6 @@
 //! Compiles scripts, keeps them by SHA-1, and runs them.
 
+use crate::bytecode::only_reads_globals;
 use crate::cache::Cache;
 use crate::convert::from_lua;
 use crate::natives::{CompileError, compile};
@@ -22,6 +23,8 @@ pub struct Interpreter {
     scripts: Cache,
     /// The parts that `lua/sandbox.lua` returns.
     pub(crate) sandbox: Table,
+    /// What the globals of scripts show.
+    content: Table,
     run: mlua::Function,
     pub(crate) run_function: mlua::Function,
     pub(crate) handler: mlua::Function,
@@ -96,6 +99,7 @@ impl Interpreter {
         Ok(Interpreter {
             run: sandbox.raw_get("run")?,
             run_function: sandbox.raw_get("run_function")?,
+            content: sandbox.raw_get("content")?,
             sandbox,
             handler,
             scripts: Cache::default(),
@@ -147,6 +151,10 @@ impl Interpreter {
             CompileError::Lua(error) => failed(errors::text_of(&error)),
         })?;
         let lines = code.trim_ascii_end().iter().filter(|byte| **byte == b'\n').count() + 1;
+        if only_reads_globals(&function.dump(true)) {
+            let content = self.content.clone();
+            function.set_environment(content).map_err(|error| failed(errors::text_of(&error)))?;
+        }
         let function = self.lua.create_registry_value(function).map(Rc::new);
         let function = function.map_err(|error| failed(errors::text_of(&error)))?;
         let script = Script { sha: sha.as_str().into(), flags, lines, function };

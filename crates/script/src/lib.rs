@@ -16,6 +16,7 @@
 #![deny(unsafe_code)]
 
 mod arguments;
+mod bytecode;
 mod cache;
 mod calls;
 mod convert;

@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
 }
 
 fn integer(line: &[u8]) -> mlua::Result<i64> {
-    str::from_utf8(line).ok().and_then(|text| text.parse().ok()).ok_or_else(incomplete)
+    resp::number::parse_i64(line).ok_or_else(incomplete)
 }
 
 fn length(line: &[u8]) -> mlua::Result<usize> {
