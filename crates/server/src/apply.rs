@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use commands::Engine;
+use commands::{Engine, EventClasses};
 use keyspace::{Eviction, Limits, Policy};
 
 use crate::append_only::fsync;
@@ -10,7 +10,7 @@ use crate::config::{Refusal, Values};
 use crate::pool_journal::policy;
 use crate::shared::Shared;
 use crate::store::Backend;
-use crate::{listen, machine};
+use crate::{listen, machine, tls};
 
 /// Files that the server itself keeps open, in addition to its clients' sockets.
 const OWN_FILES: u64 = 32;
@@ -54,6 +54,7 @@ fn engine(engine: &Engine, values: &Values) {
     engine.config().set_busy_reply_threshold(values.size("busy-reply-threshold"));
     engine.config().set_busy_reply_all(values.yes("busy-reply-all"));
     engine.config().set_script_kill_rollback(values.yes("script-kill-rollback"));
+    engine.set_events(EventClasses::parse(values.get("notify-keyspace-events")));
     engine.config().set_tracking_table_max_keys(number("tracking-table-max-keys"));
     engine.limit_cached_keys();
     engine.keyspace().set_eviction(eviction(values), engine.clock().unix_ms());
@@ -115,6 +116,9 @@ pub(crate) fn change(
             .map_err(|why| Refusal::Value { name: (*name).to_owned(), why })?;
     }
     all(shared, after);
+    if names.contains(&"maxmemory") {
+        shared.limits.evict.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
     Ok(())
 }
 
@@ -127,6 +131,14 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
                 _ => "Failed to bind to specified addresses.".into(),
             }
         }),
+        "tls-port" => {
+            configure_tls(shared, after)?;
+            listen::replace(shared, after).map_err(|error| {
+                tracing::warn!("{error}");
+                "Unable to listen on this port. Check server logs.".into()
+            })
+        }
+        name if name.starts_with("tls-") => configure_tls(shared, after),
         "maxclients" => {
             let wanted = after.size("maxclients");
             let possible = files(wanted);
@@ -156,6 +168,17 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
         "appendonly" => append_only(shared, after.yes("appendonly")),
         _ => Ok(()),
     }
+}
+
+/// Reads certificates and keys again, if they are needed.
+fn configure_tls(shared: &Shared, values: &Values) -> Result<(), String> {
+    if !tls::is_wanted(values) {
+        return Ok(());
+    }
+    shared.tls.configure(values).map_err(|error| {
+        tracing::warn!("{error}");
+        String::from("Unable to update TLS configuration. Check server logs.")
+    })
 }
 
 /// Returns where there is a log, it can be switched off and on; whether there is one is settled at

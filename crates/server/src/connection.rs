@@ -163,6 +163,7 @@ impl Connection {
             }
         }
         poll_fn(|cx| self.poll_drain(cx)).await;
+        let _ = poll_fn(|cx| Poll::Ready(self.stream.poll_end(cx))).await;
     }
 
     /// Waits until what the replies acknowledge is durable; false where it will not be.
@@ -274,6 +275,10 @@ impl Connection {
                 }
                 Poll::Pending => return self.check_output(),
             }
+        }
+        if let Poll::Ready(Err(error)) = self.stream.poll_flush(cx) {
+            tracing::debug!("Error writing to client: {error}");
+            return false;
         }
         if self.client.output.load(Relaxed) != 0 {
             self.client.output.store(0, Relaxed);
@@ -488,7 +493,8 @@ impl Connection {
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.store_waker(cx);
         let goes_on = !self.client.killed.load(Relaxed) && self.try_write(cx);
-        if goes_on && !self.output.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+        let is_sent = self.output.is_empty() && self.stream.is_flushed();
+        if goes_on && !is_sent { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 

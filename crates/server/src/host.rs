@@ -111,7 +111,7 @@ impl Host for Server {
             os: machine::os(),
             run_id: shared.run_id.clone(),
             process_id: std::process::id(),
-            tcp_port: u16::try_from(values.int("port")).unwrap_or(0),
+            tcp_port: first_port(&values),
             executable: path(std::env::current_exe().ok()),
             config_file: path(shared.config.file().cloned()),
             started_ms: shared.started_ms,
@@ -207,6 +207,12 @@ impl Host for Server {
         self.saver.wait_for_snapshot();
     }
 
+    fn end_save(&self) {
+        if !self.shared.engine.config().loading() {
+            self.saver.end_for_flush();
+        }
+    }
+
     fn dial(&self, host: &str, port: u16, timeout: Duration) -> io::Result<Box<dyn Wire>> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for address in (host, port).to_socket_addrs()? {
@@ -215,7 +221,10 @@ impl Host for Server {
                     stream.set_read_timeout(Some(timeout))?;
                     stream.set_write_timeout(Some(timeout))?;
                     stream.set_nodelay(true)?;
-                    return Ok(Box::new(stream));
+                    return match self.shared.tls.client() {
+                        Some(client) => client.connect(stream, address.ip()),
+                        None => Ok(Box::new(stream)),
+                    };
                 }
                 Err(error) => last = error,
             }
@@ -256,6 +265,15 @@ impl Host for Server {
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }
+}
+
+/// Returns the port that INFO tells: that of plain connections, if there is one.
+fn first_port(values: &Values) -> u16 {
+    let port = match values.int("port") {
+        0 => values.int("tls-port"),
+        port => port,
+    };
+    u16::try_from(port).unwrap_or(0)
 }
 
 fn written(saved: Result<bool, save::Busy>) -> Result<(), Failure> {

@@ -42,12 +42,14 @@ mod spool;
 mod store;
 mod stream;
 mod text;
+mod tls;
 mod worker;
 
 pub use listen::ListenError;
 pub use other_stores::OtherStores;
 pub use serve::{ServeError, serve};
 pub use store::StoreError;
+pub use tls::TlsError;
 
 /// The release of Redis whose semantics are served, as clients are told.
 pub const REDIS_VERSION: &str = commands::REDIS_VERSION;

@@ -2,10 +2,10 @@
 //!
 //! The main thread accepts. A client is refused with Redis's words if there are too many, or if it
 //! comes from elsewhere while nothing protects the server; else it goes to the worker that serves
-//! the fewest. A change of `bind` or `port` closes the old sockets before it opens the new ones,
-//! which may overlap with them: nobody binds 127.0.0.1 next to a socket that listens on all
-//! addresses. Where the new ones cannot be opened, the configuration takes the change back, and so
-//! opens the old ones again. Connections stay.
+//! the fewest. A change of `bind`, `port` or `tls-port` closes the old sockets before it opens the
+//! new ones, which may overlap with them: nobody binds 127.0.0.1 next to a socket that listens on
+//! all addresses. Where the new ones cannot be opened, the configuration takes the change back, and
+//! so opens the old ones again. Connections stay.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -45,13 +45,17 @@ pub enum ListenError {
         reason: String,
     },
     /// Nothing says where to listen, or no address of `bind` is there.
-    #[error("Configured to not listen anywhere, exiting. Set port and bind, or unixsocket.")]
+    #[error(
+        "Configured to not listen anywhere, exiting. Set port or tls-port and bind, or unixsocket."
+    )]
     Nowhere,
 }
 
 /// A listening socket, which tells that it is closed.
 struct Listening {
     socket: TcpListener,
+    /// Whether what arrives on it speaks TLS.
+    is_encrypted: bool,
     /// Dropped after the socket.
     _closed: Sender<()>,
 }
@@ -96,13 +100,14 @@ fn listener(address: SocketAddr, backlog: i32) -> io::Result<std::net::TcpListen
 
 /// Returns whether the values say where to listen: asked before anything is opened.
 pub(crate) fn is_somewhere(values: &Values) -> Result<(), ListenError> {
-    let by_port = values.int("port") != 0 && !values.get("bind").is_empty();
+    let has_port = values.int("port") != 0 || values.int("tls-port") != 0;
+    let by_port = has_port && !values.get("bind").is_empty();
     if by_port || !values.get("unixsocket").is_empty() { Ok(()) } else { Err(ListenError::Nowhere) }
 }
 
-/// Opens the TCP sockets that the values name; none for port 0.
-fn open_ports(values: &Values) -> Result<Vec<std::net::TcpListener>, ListenError> {
-    let port = u16::try_from(values.int("port")).unwrap_or(0);
+/// Opens the TCP sockets that the values name for the port of `directive`; none for port 0.
+fn open_ports(values: &Values, directive: &str) -> Result<Vec<std::net::TcpListener>, ListenError> {
+    let port = u16::try_from(values.int(directive)).unwrap_or(0);
     if port == 0 {
         return Ok(Vec::new());
     }
@@ -161,15 +166,16 @@ pub(crate) fn replace(shared: &Arc<Shared>, values: &Values) -> Result<(), Liste
     };
     let mut accepting = shared.ports.accepting.lock().unwrap_or_else(PoisonError::into_inner);
     ports::close(&mut accepting);
-    let opened = open_ports(values)?;
+    let plain = open_ports(values, "port")?.into_iter().map(|socket| (socket, false));
+    let encrypted = open_ports(values, "tls-port")?.into_iter().map(|socket| (socket, true));
     let _entered = runtime.enter();
-    for socket in opened {
+    for (socket, is_encrypted) in plain.chain(encrypted) {
         let socket = TcpListener::from_std(socket).map_err(|error| ListenError::Socket {
             address: values.text("bind"),
             reason: crate::text::os_error(&error),
         })?;
         let (sender, closed) = channel();
-        let listening = Listening { socket, _closed: sender };
+        let listening = Listening { socket, is_encrypted, _closed: sender };
         let task = runtime.spawn(accept_tcp(listening, Arc::clone(shared), senders.clone()));
         accepting.push(Accepting { task, closed });
     }
@@ -212,7 +218,12 @@ async fn accept_tcp(
                     fd: i64::from(socket.as_raw_fd()),
                     local: from.ip().to_canonical().is_loopback(),
                 };
-                admit(&shared, &senders, UnregisteredSocket::Tcp(socket), peer);
+                let socket = match shared.tls.acceptor() {
+                    _ if !listening.is_encrypted => UnregisteredSocket::Tcp(socket),
+                    Some(acceptor) => UnregisteredSocket::Tls(socket, acceptor),
+                    None => continue,
+                };
+                admit(&shared, &senders, socket, peer);
             }
             Err(error) => failed(&error).await,
         }
@@ -284,11 +295,13 @@ fn admit(
     let _ = senders[at].send((raw, peer));
 }
 
-/// Sends what fits into the socket's buffer and closes it.
+/// Sends what fits into the socket's buffer and closes it. Who wants to speak TLS gets no reason,
+/// as with Redis: a handshake would be more work for the server than it takes.
 fn refuse(raw: UnregisteredSocket, text: &[u8]) {
     use std::io::Write;
     let _ = match raw {
         UnregisteredSocket::Tcp(mut socket) => socket.write(text),
+        UnregisteredSocket::Tls(..) => Ok(0),
         UnregisteredSocket::Unix(mut socket) => socket.write(text),
     };
 }

@@ -28,6 +28,7 @@ use crate::save::Saver;
 use crate::shared::Shared;
 use crate::shutdown::Request;
 use crate::store::{self, Backend, Store, StoreError};
+use crate::tls::{self, TlsError};
 use crate::worker::Workers;
 use crate::{apply, housekeeping, machine, other_stores, scrub};
 
@@ -44,6 +45,9 @@ pub enum ServeError {
     /// No socket can be opened.
     #[error("{0}")]
     Listen(#[from] ListenError),
+    /// A TLS port was asked for, and TLS cannot be configured.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
     /// The system refuses something else.
     #[error("{what}: {source}")]
     System {
@@ -283,6 +287,7 @@ fn build_shared_state(
         shutdown: Default::default(),
         loading: Default::default(),
         ports: Default::default(),
+        tls: Default::default(),
         store: store.report,
         journal: journal.map_err(system("No threads"))?,
         log: OnceLock::new(),
@@ -301,6 +306,9 @@ fn serve_until_shutdown(
     server: &Arc<Server>,
 ) -> Result<ExitCode, ServeError> {
     let values = shared.config.values();
+    if tls::is_wanted(&values) {
+        shared.tls.configure(&values)?;
+    }
     let loading = server.has_to_load();
     shared.engine.config().set_loading(loading);
     let runtime = Builder::new_current_thread().enable_io().enable_time().build();
@@ -344,9 +352,15 @@ fn ready(values: &Values) {
     if !socket.is_empty() {
         tracing::info!("The server is now ready to accept connections at {socket}");
     }
-    match values.int("port") {
-        0 => tracing::info!("Ready to accept connections"),
-        port => tracing::info!("Ready to accept connections on port {port}"),
+    match (values.int("port"), values.int("tls-port")) {
+        (0, 0) => tracing::info!("Ready to accept connections"),
+        (port, 0) => tracing::info!("Ready to accept connections on port {port}"),
+        (0, port) => tracing::info!("Ready to accept connections on port {port} with TLS"),
+        (port, encrypted) => {
+            tracing::info!(
+                "Ready to accept connections on port {port}, and on port {encrypted} with TLS"
+            );
+        }
     }
 }
 
@@ -431,7 +445,11 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
     };
     let file = std::io::BufReader::with_capacity(1 << 20, file);
     let loaded = shared.engine.load_dump(file, &mut options);
-    let loaded = loaded.map_err(|error| failed(error.to_string()))?;
+    let loaded = loaded.map_err(|error| {
+        tracing::warn!("{error}");
+        tracing::warn!("Terminating server after rdb file reading failure.");
+        failed(error.to_string())
+    })?;
     shared.loading.keys.store(loaded.keys, Ordering::Relaxed);
     shared.loading.expired.store(loaded.expired, Ordering::Relaxed);
     tracing::info!(

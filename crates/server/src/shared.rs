@@ -18,6 +18,7 @@ use crate::rates::Rates;
 use crate::scrub_progress::ScrubProgress;
 use crate::shutdown::Shutdown;
 use crate::store::Report;
+use crate::tls::Tls;
 
 /// Shared by main thread, workers and housekeeping.
 pub(crate) struct Shared {
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(crate) cron: AtomicBool,
     pub(crate) shutdown: Shutdown,
     pub(crate) ports: Ports,
+    pub(crate) tls: Tls,
     pub(crate) store: Report,
     pub(crate) loading: Loading,
     /// The journal of the pool, if it has one.

@@ -1,4 +1,4 @@
-//! A client's connection: TCP or unix socket, after one type.
+//! A client's connection: TCP, TCP with TLS, or unix socket, after one type.
 
 use std::io;
 use std::pin::Pin;
@@ -8,9 +8,12 @@ use commands::Peer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::tls::{Acceptor, TlsStream};
+
 /// A socket on its way from the acceptor to a worker: not yet known to a runtime.
 pub(crate) enum UnregisteredSocket {
     Tcp(std::net::TcpStream),
+    Tls(std::net::TcpStream, Acceptor),
     Unix(std::os::unix::net::UnixStream),
 }
 
@@ -20,15 +23,31 @@ pub(crate) type HandOff = (UnregisteredSocket, Peer);
 /// A socket that a worker serves.
 pub(crate) enum Stream {
     Tcp(TcpStream),
+    Tls(Box<TlsStream>),
     Unix(UnixStream),
+}
+
+/// A socket that the calling thread's runtime knows.
+pub(crate) enum Registered {
+    /// It can be served.
+    Ready(Stream),
+    /// It can be served after a handshake.
+    Handshake(TcpStream, Acceptor),
 }
 
 impl UnregisteredSocket {
     /// Registers the socket with the runtime of the calling thread.
-    pub(crate) fn into_stream(self) -> io::Result<Stream> {
+    pub(crate) fn register(self) -> io::Result<Registered> {
         Ok(match self {
-            UnregisteredSocket::Tcp(socket) => Stream::Tcp(TcpStream::from_std(socket)?),
-            UnregisteredSocket::Unix(socket) => Stream::Unix(UnixStream::from_std(socket)?),
+            UnregisteredSocket::Tcp(socket) => {
+                Registered::Ready(Stream::Tcp(TcpStream::from_std(socket)?))
+            }
+            UnregisteredSocket::Tls(socket, acceptor) => {
+                Registered::Handshake(TcpStream::from_std(socket)?, acceptor)
+            }
+            UnregisteredSocket::Unix(socket) => {
+                Registered::Ready(Stream::Unix(UnixStream::from_std(socket)?))
+            }
         })
     }
 }
@@ -46,6 +65,7 @@ impl Stream {
         let mut buffer = ReadBuf::new(buffer);
         let read = match self {
             Stream::Tcp(socket) => Pin::new(socket).poll_read(cx, &mut buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
             Stream::Unix(socket) => Pin::new(socket).poll_read(cx, &mut buffer),
         };
         read.map_ok(|()| buffer.filled().len())
@@ -55,6 +75,11 @@ impl Stream {
     pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Tcp(socket) => socket.poll_read_ready(cx),
+            Stream::Tls(stream) => match stream.get_ref() {
+                (socket, session) if session.wants_read() => socket.poll_read_ready(cx),
+                // What has arrived was decrypted already, or nothing will come any more.
+                _ => Poll::Ready(Ok(())),
+            },
             Stream::Unix(socket) => socket.poll_read_ready(cx),
         }
     }
@@ -67,7 +92,34 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         match self {
             Stream::Tcp(socket) => Pin::new(socket).poll_write(cx, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Unix(socket) => Pin::new(socket).poll_write(cx, bytes),
+        }
+    }
+
+    /// Sends what was written and is still kept here: with TLS, records that the socket did not
+    /// take.
+    #[inline]
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Tcp(_) | Stream::Unix(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Returns true if nothing that was written is still kept here.
+    pub(crate) fn is_flushed(&self) -> bool {
+        match self {
+            Stream::Tls(stream) => !stream.get_ref().1.wants_write(),
+            Stream::Tcp(_) | Stream::Unix(_) => true,
+        }
+    }
+
+    /// Tells the client that nothing follows, where the protocol has words for it.
+    pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Tcp(_) | Stream::Unix(_) => Poll::Ready(Ok(())),
         }
     }
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
 use commands::Peer;
+use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
@@ -22,7 +23,8 @@ use crate::connection::Connection;
 use crate::housekeeping;
 use crate::meter::Meter;
 use crate::shared::Shared;
-use crate::stream::{HandOff, UnregisteredSocket};
+use crate::stream::{HandOff, Registered, Stream, UnregisteredSocket};
+use crate::tls::Acceptor;
 
 /// Connections that a worker takes over at once.
 const MOST_AT_ONCE: usize = 64;
@@ -132,17 +134,36 @@ async fn flush(worker: Arc<Worker>) {
     Arc::clone(&worker.commit_barrier).flush(waited_for, took).await;
 }
 
+/// Returns the connection if it can be served at once; one with TLS is served after its handshake.
 fn accept_hand_off(
     worker: &Arc<Worker>,
     raw: UnregisteredSocket,
     peer: Peer,
 ) -> Option<Connection> {
-    match raw.into_stream() {
-        Ok(stream) => Some(Connection::new(stream, peer, Arc::clone(worker))),
+    match raw.register() {
+        Ok(Registered::Ready(stream)) => Some(Connection::new(stream, peer, Arc::clone(worker))),
+        Ok(Registered::Handshake(socket, acceptor)) => {
+            tokio::spawn(serve_encrypted(Arc::clone(worker), socket, acceptor, peer));
+            None
+        }
         Err(error) => {
             worker.meter().serving.fetch_sub(1, Relaxed);
             tracing::debug!("Cannot serve a client: {error}");
             None
+        }
+    }
+}
+
+async fn serve_encrypted(worker: Arc<Worker>, socket: TcpStream, acceptor: Acceptor, peer: Peer) {
+    match acceptor.accept(socket).await {
+        Ok(stream) => Connection::new(Stream::Tls(Box::new(stream)), peer, worker).serve().await,
+        Err(error) => {
+            worker.meter().serving.fetch_sub(1, Relaxed);
+            tracing::debug!(
+                "Error accepting a client connection: {error} (addr={} laddr={})",
+                peer.addr,
+                peer.laddr
+            );
         }
     }
 }

@@ -16,6 +16,7 @@ pub fn page() -> String {
     );
     page.push_str(OTHER_STORES);
     page.push_str(JOURNAL);
+    page.push_str(TLS);
     page.push_str(REFUSED);
     page.push_str(SNAPSHOTS);
     for (title, rows) in table::groups() {
@@ -53,13 +54,28 @@ The larger the journal, the fewer times a page that changes often is written to 
 second for the default. Its file is never to be removed while the pool is open or was not closed cleanly.
 ";
 
+/// TLS.
+const TLS: &str = "
+## TLS
+
+`tls-port` is one more port, or with `port 0` the only one, on which clients speak TLS 1.2 or 1.3, by rustls; `tls-cert-file` and `tls-key-file` are
+its certificate, with those that lead from it to an authority, and its key, in PEM format. Clients need a certificate that `tls-ca-cert-file`
+or `tls-ca-cert-dir` vouches for, unless `tls-auth-clients` is `no`, or `optional`. Each `CONFIG SET` of a `tls-` directive reads all files again: to renew
+a certificate set `tls-cert-file` and `tls-key-file` in one `CONFIG SET`, to the paths that they have if the files are new. A file that is not right
+is named in the log, and nothing changes. Open connections stay.
+
+`tls-ciphers` (TLS 1.2) and `tls-ciphersuites` (TLS 1.3) are lists as OpenSSL reads them. Known are the suites with forward secrecy and authenticated
+encryption, which are those that clients of today ask for; a list that leaves none of them is refused. A key may be encrypted (PKCS#8, as OpenSSL 3
+writes it). A handshake may take ten seconds. With `tls-cluster yes` MIGRATE speaks TLS.
+";
+
 /// Directives that are refused instead of ignored.
 const REFUSED: &str = "
 ## What is refused
 
 Directives about permissions, replication or routing that are not implemented are not ignored: any value except
 the default is refused, at start and by `CONFIG SET`. So are the lines `user`, `rename-command`, `loadmodule` and
-`sentinel`, and a start that would listen nowhere (`port 0` or `bind \"\"`, and no `unixsocket`).
+`sentinel`, and a start that would listen nowhere (`port 0` and `tls-port 0`, or `bind \"\"`, and no `unixsocket`).
 ";
 
 /// What a snapshot may hold.

@@ -71,7 +71,7 @@ pub enum Why {
     Replication,
     /// It belongs to the cluster.
     Cluster,
-    /// It belongs to TLS.
+    /// It steers a part of TLS that rustls does not have.
     Tls,
     /// It belongs to data types that are not served.
     Types,
@@ -89,7 +89,7 @@ impl Why {
             Design => "nothing here depends on it",
             Replication => "replication is not supported",
             Cluster => "cluster mode is not supported",
-            Tls => "TLS is not supported",
+            Tls => "rustls has no such option",
             Types => "this data type is not supported",
             Later => "this feature is not supported",
             Foreground => "the server always runs in the foreground",
@@ -211,6 +211,23 @@ const NETWORK: &[Row] = &[
         Live,
         Used,
     ),
+    row("tls-port", Int(0, 65535), "0", Live, Used),
+    row("tls-cluster", Bool, "no", Live, Used),
+    row("tls-session-cache-size", Int(0, I32), "20480", Live, Used),
+    row("tls-auth-clients", Enum(&["no", "yes", "optional"]), "yes", Live, Used),
+    row("tls-prefer-server-ciphers", Bool, "no", Live, Used),
+    row("tls-session-caching", Bool, "yes", Live, Used),
+    row("tls-cert-file", Text, "", Live, Used),
+    row("tls-key-file", Text, "", Live, Used),
+    row("tls-key-file-pass", Text, "", Live, Used).secret(),
+    row("tls-client-cert-file", Text, "", Live, Used),
+    row("tls-client-key-file", Text, "", Live, Used),
+    row("tls-client-key-file-pass", Text, "", Live, Used).secret(),
+    row("tls-ca-cert-file", Text, "", Live, Used),
+    row("tls-ca-cert-dir", Text, "", Live, Used),
+    row("tls-protocols", Text, "", Live, Used),
+    row("tls-ciphers", Text, "", Live, Used),
+    row("tls-ciphersuites", Text, "", Live, Used),
     row("bind", Bind, "* -::*", Live, Used),
 ];
 
@@ -257,6 +274,7 @@ const STORE: &[Row] = &[
 
 /// Logs and statistics.
 const WATCH: &[Row] = &[
+    row("notify-keyspace-events", Events, "", Live, Used),
     row("latency-tracking", Bool, "yes", Live, Used),
     row("pidfile", Text, "", Fixed, Used),
     row("logfile", Text, "", Fixed, Used),
@@ -273,10 +291,6 @@ const WATCH: &[Row] = &[
 const REFUSED: &[Row] = &[
     row("cluster-enabled", Bool, "no", Fixed, Refused("cluster mode is not supported: every key would be accepted, and no other node would be asked")),
     row("aclfile", Text, "", Fixed, Refused("users and permissions are not supported: everybody could do everything")),
-    row("tls-port", Int(0, 65535), "0", Live, Refused("TLS is not supported: nothing would listen there")),
-    row("tls-cluster", Bool, "no", Live, Refused("TLS is not supported: nothing would be encrypted")),
-    row("tls-replication", Bool, "no", Live, Refused("TLS is not supported: nothing would be encrypted")),
-    row("notify-keyspace-events", Events, "", Live, Refused("keyspace notifications are not supported: subscribers would wait forever")),
     row("replicaof", ReplicaOf, "", Fixed, Refused("replication is not supported: the master's data would be missing, and writes would be accepted independently of it")).alias("slaveof"),
 ];
 
@@ -458,23 +472,9 @@ const ACCEPTED: &[Row] = &[
     row("repl-backlog-ttl", Int(0, I64), "3600", Live, Ignored(Replication)),
     row("loading-process-events-interval-bytes", Int(1024, I32), "2097152", Live, Ignored(Design))
         .hidden(),
-    row("tls-session-cache-size", Int(0, I32), "20480", Live, Ignored(Tls)),
+    row("tls-replication", Bool, "no", Live, Ignored(Replication)),
     row("tls-session-cache-timeout", Int(0, I32), "300", Live, Ignored(Tls)),
-    row("tls-auth-clients", Enum(&["no", "yes", "optional"]), "yes", Live, Ignored(Tls)),
-    row("tls-prefer-server-ciphers", Bool, "no", Live, Ignored(Tls)),
-    row("tls-session-caching", Bool, "yes", Live, Ignored(Tls)),
-    row("tls-cert-file", Text, "", Live, Ignored(Tls)),
-    row("tls-key-file", Text, "", Live, Ignored(Tls)),
-    row("tls-key-file-pass", Text, "", Live, Ignored(Tls)),
-    row("tls-client-cert-file", Text, "", Live, Ignored(Tls)),
-    row("tls-client-key-file", Text, "", Live, Ignored(Tls)),
-    row("tls-client-key-file-pass", Text, "", Live, Ignored(Tls)),
     row("tls-dh-params-file", Text, "", Live, Ignored(Tls)),
-    row("tls-ca-cert-file", Text, "", Live, Ignored(Tls)),
-    row("tls-ca-cert-dir", Text, "", Live, Ignored(Tls)),
-    row("tls-protocols", Text, "", Live, Ignored(Tls)),
-    row("tls-ciphers", Text, "", Live, Ignored(Tls)),
-    row("tls-ciphersuites", Text, "", Live, Ignored(Tls)),
     row("save", Save, "", Live, Used),
     row("oom-score-adj-values", OomValues, "0 200 800", Live, Ignored(Design)),
 ];
@@ -487,7 +487,10 @@ mod tests {
     const OF_REDIS: [(&str, &str); 4] = [
         (
             "used",
-            "active-expire-effort activedefrag aof-load-truncated appenddirname appendfilename \
+            "tls-auth-clients tls-ca-cert-dir tls-ca-cert-file tls-cert-file tls-ciphers \
+         tls-ciphersuites tls-client-cert-file tls-client-key-file tls-client-key-file-pass \
+         tls-cluster tls-key-file tls-key-file-pass tls-port tls-prefer-server-ciphers \
+         tls-protocols tls-session-cache-size tls-session-caching notify-keyspace-events active-expire-effort activedefrag aof-load-truncated appenddirname appendfilename \
          appendfsync appendonly auto-aof-rewrite-min-size auto-aof-rewrite-percentage bind \
          busy-reply-threshold client-output-buffer-limit client-query-buffer-limit databases dir enable-debug-command \
          enable-protected-configs hash-max-listpack-entries hash-max-listpack-value \
@@ -528,16 +531,9 @@ mod tests {
          replica-priority replica-read-only replica-serve-stale-data sanitize-dump-payload  \
          server_cpulist set-proc-title   shutdown-timeout \
          socket-mark-id  supervised syslog-enabled syslog-facility \
-         syslog-ident tls-auth-clients tls-ca-cert-dir tls-ca-cert-file tls-cert-file tls-ciphers \
-         tls-ciphersuites tls-client-cert-file tls-client-key-file tls-client-key-file-pass \
-         tls-dh-params-file tls-key-file tls-key-file-pass tls-prefer-server-ciphers \
-         tls-protocols tls-session-cache-size tls-session-cache-timeout tls-session-caching",
+         syslog-ident tls-dh-params-file tls-replication tls-session-cache-timeout",
         ),
-        (
-            "refused",
-            "aclfile cluster-enabled notify-keyspace-events replicaof tls-cluster tls-port \
-         tls-replication",
-        ),
+        ("refused", "aclfile cluster-enabled replicaof"),
         ("refused line", "loadmodule rename-command user"),
     ];
 

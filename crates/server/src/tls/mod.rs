@@ -1,0 +1,167 @@
+//! TLS: the `tls-*` directives as configurations of rustls, which new connections take.
+//!
+//! A change reads all files again and replaces the configuration as a whole, or changes nothing:
+//! connections that are open keep the one with which they began.
+
+mod client;
+mod files;
+mod suites;
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerSessionMemoryCache,
+    WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
+use tokio_rustls::TlsAcceptor;
+
+use self::client::Client;
+use crate::config::Values;
+
+/// How long a client may take for its handshake: it holds one of `maxclients` meanwhile.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Sessions that are kept where `tls-session-cache-size` sets no limit: OpenSSL's default.
+const USUAL_SESSIONS: usize = 20_480;
+
+/// Why the directives make no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A directive that must be set is not.
+    #[error("No {0} configured!")]
+    Missing(&'static str),
+    /// Client certificates cannot be verified.
+    #[error(
+        "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster or tls-auth-clients are enabled!"
+    )]
+    NoAuthority,
+    /// A file is not what its directive wants.
+    #[error("Failed to load {what}: {path}: {reason}")]
+    File {
+        /// What the file should have.
+        what: &'static str,
+        /// Where it should be.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No protocol is left.
+    #[error("Failed to configure tls-protocols '{0}': use TLSv1.2, TLSv1.3 or both")]
+    Protocols(String),
+    /// No cipher suite is left.
+    #[error("Failed to configure {directive} '{value}': it may name {known}")]
+    Suites {
+        /// The directive.
+        directive: &'static str,
+        /// Its value.
+        value: String,
+        /// The names that have a meaning.
+        known: String,
+    },
+    /// The parts do not go together.
+    #[error("Failed to configure TLS: {0}")]
+    Unusable(#[from] rustls::Error),
+}
+
+/// What new connections take.
+#[derive(Default)]
+pub(crate) struct Tls {
+    /// Those of clients; none before there is a `tls-port`.
+    server: RwLock<Option<Arc<ServerConfig>>>,
+    /// Those to other servers; none where they are not to be encrypted.
+    client: RwLock<Option<Client>>,
+}
+
+/// Returns true if anything is to be encrypted.
+pub(crate) fn is_wanted(values: &Values) -> bool {
+    values.int("tls-port") != 0 || values.yes("tls-cluster")
+}
+
+impl Tls {
+    /// Reads the files that `values` name.
+    pub(crate) fn configure(&self, values: &Values) -> Result<(), TlsError> {
+        let server = Arc::new(build(values)?);
+        let client = if values.yes("tls-cluster") { Some(Client::new(values)?) } else { None };
+        *self.server.write().unwrap_or_else(PoisonError::into_inner) = Some(server);
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+        Ok(())
+    }
+
+    /// Returns what does the server's part of a handshake.
+    pub(crate) fn acceptor(&self) -> Option<Acceptor> {
+        let config = self.server.read().unwrap_or_else(PoisonError::into_inner);
+        Some(Acceptor(TlsAcceptor::from(Arc::clone(config.as_ref()?))))
+    }
+
+    /// Returns what does the client's part of one, if connections to other servers are encrypted.
+    pub(crate) fn client(&self) -> Option<Client> {
+        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The server's part of a handshake.
+pub(crate) struct Acceptor(TlsAcceptor);
+
+/// The encrypted stream of a client.
+pub(crate) type TlsStream = tokio_rustls::server::TlsStream<tokio::net::TcpStream>;
+
+impl Acceptor {
+    /// Returns the stream when both sides have finished the handshake.
+    pub(crate) async fn accept(self, socket: tokio::net::TcpStream) -> std::io::Result<TlsStream> {
+        tokio::time::timeout(HANDSHAKE_WITHIN, self.0.accept(socket)).await?
+    }
+}
+
+/// The one certificate of the server, whatever name a client asks for.
+#[derive(Debug)]
+struct Certificate(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0))
+    }
+}
+
+fn provider(values: &Values) -> Result<Arc<CryptoProvider>, TlsError> {
+    let (new, old) = (values.text("tls-ciphersuites"), values.text("tls-ciphers"));
+    let cipher_suites = suites::chosen(&new, &old)?;
+    Ok(Arc::new(CryptoProvider { cipher_suites, ..ring::default_provider() }))
+}
+
+fn build(values: &Values) -> Result<ServerConfig, TlsError> {
+    let provider = provider(values)?;
+    let protocols = suites::protocols(&values.text("tls-protocols"))?;
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&protocols)?;
+    let certificate = Arc::new(files::certificate(values, &files::SERVER, &provider)?);
+    let builder = match values.get("tls-auth-clients") {
+        b"no" => builder.with_no_client_auth(),
+        when => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(
+                Arc::new(files::authorities(values)?),
+                provider,
+            );
+            let verifier =
+                if when == b"optional" { verifier.allow_unauthenticated() } else { verifier };
+            let verifier = verifier.build().map_err(|_| TlsError::NoAuthority)?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(Certificate(certificate)));
+    config.ignore_client_order = values.yes("tls-prefer-server-ciphers");
+    if values.yes("tls-session-caching") {
+        let sessions = match values.size("tls-session-cache-size") as usize {
+            0 => USUAL_SESSIONS,
+            sessions => sessions,
+        };
+        config.session_storage = ServerSessionMemoryCache::new(sessions);
+    } else {
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+    Ok(config)
+}
