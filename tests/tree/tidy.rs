@@ -15,6 +15,10 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// words, and, outside of the workspace, the adapter of LMDB, which cannot be opened without it.
 const MAY_BE_UNSAFE: [&str; 3] = ["crates/pmem/", "crates/heap/", "benches/embedded/src/lib.rs"];
 
+/// A crate of which one module may contain unsafe code, and that module: functions on Lua's stack.
+const MAY_HAVE_AN_UNSAFE_MODULE: (&str, &str) =
+    ("crates/script/src/lib.rs", "crates/script/src/stack.rs");
+
 /// Lines of a source file before its tests.
 const LONGEST_FILE: usize = 600;
 
@@ -88,13 +92,30 @@ fn the_tree_is_found() {
 fn unsafe_code_is_forbidden_above_the_heap() {
     let roots = |file: &File| {
         let root = file.path.ends_with("src/lib.rs") || file.path.ends_with("src/main.rs");
-        root && !MAY_BE_UNSAFE.iter().any(|place| file.path.starts_with(place))
+        let is_closed = !MAY_BE_UNSAFE.iter().any(|place| file.path.starts_with(place));
+        root && is_closed && file.path != MAY_HAVE_AN_UNSAFE_MODULE.0
     };
     let open = sources()
         .into_iter()
         .filter(roots)
         .filter(|file| !file.text.contains("#![forbid(unsafe_code)]"));
     none("crates that do not forbid unsafe code", open.map(|file| file.path).collect());
+}
+
+#[test]
+fn one_module_of_one_other_crate_is_unsafe() {
+    let (root, module) = MAY_HAVE_AN_UNSAFE_MODULE;
+    let sources = sources();
+    let denies =
+        sources.iter().any(|file| file.path == root && file.text.contains("#![deny(unsafe_code)]"));
+    assert!(denies, "{root} does not deny unsafe code");
+    let folder = root.trim_end_matches("lib.rs");
+    let open = sources.iter().filter(|file| file.path.starts_with(folder)).filter(|file| {
+        let allows = ["expect(unsafe_code", "allow(unsafe_code", "warn(unsafe_code"];
+        allows.iter().any(|lint| file.text.contains(lint))
+    });
+    let open: Vec<&str> = open.map(|file| file.path.as_str()).collect();
+    assert_eq!(open, [module]);
 }
 
 #[test]

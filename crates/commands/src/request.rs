@@ -114,7 +114,7 @@ impl<'a> Batch<'a> {
 
 /// Returns true if two names are the same; they are so short that a call of `memcmp` takes longer.
 #[inline]
-fn is_same(name: &[u8], other: &[u8]) -> bool {
+pub(crate) fn is_same(name: &[u8], other: &[u8]) -> bool {
     name.len() == other.len() && name.iter().zip(other).all(|(a, b)| a == b)
 }
 

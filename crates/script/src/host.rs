@@ -1,5 +1,7 @@
 //! What a script reaches outside of Lua.
 
+use crate::Interpreter;
+
 /// What [`Host::poll`] decides about the script that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Continue {
@@ -55,13 +57,27 @@ scoped_tls_hkt::scoped_thread_local!(
     static mut HOST: for<'a> &'a mut (dyn Host + 'a)
 );
 
-/// Lends `host` to everything that `run` does on this thread.
-pub(crate) fn lend<R>(host: &mut dyn Host, run: impl FnOnce() -> R) -> R {
-    HOST.set(host, run)
+scoped_tls_hkt::scoped_thread_local!(
+    /// The interpreter of the script that runs on this thread.
+    static INTERPRETER: Interpreter
+);
+
+/// Lends `host` to everything that `run` does on this thread, in this interpreter.
+pub(crate) fn lend<R>(
+    host: &mut dyn Host,
+    interpreter: &Interpreter,
+    run: impl FnOnce() -> R,
+) -> R {
+    HOST.set(host, || INTERPRETER.set(interpreter, run))
 }
 
 /// Passes the host of this run to `f`; returns `None` outside of a run, or inside of another such
 /// call.
 pub(crate) fn with<R>(f: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
     HOST.is_set().then(|| HOST.with(f))
+}
+
+/// Passes the interpreter of this run to `f`; returns `None` outside of a run.
+pub(crate) fn with_interpreter<R>(f: impl FnOnce(&Interpreter) -> R) -> Option<R> {
+    INTERPRETER.is_set().then(|| INTERPRETER.with(f))
 }

@@ -1,5 +1,6 @@
 //! Compiles scripts, keeps them by SHA-1, and runs them.
 
+use crate::bytecode::only_reads_globals;
 use crate::cache::Cache;
 use crate::convert::from_lua;
 use crate::natives::{CompileError, compile};
@@ -22,6 +23,8 @@ pub struct Interpreter {
     scripts: Cache,
     /// The parts that `lua/sandbox.lua` returns.
     pub(crate) sandbox: Table,
+    /// What the globals of scripts show.
+    content: Table,
     run: mlua::Function,
     pub(crate) run_function: mlua::Function,
     pub(crate) handler: mlua::Function,
@@ -83,7 +86,7 @@ impl Interpreter {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         // Panics of Rust are not caught by Lua's pcall, which stays Lua's own.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let state = Rc::new(State::new(&lua, memory_limit)?);
+        let state = Rc::new(State::new(memory_limit));
         let natives = natives::table(&lua, &state, memory_limit)?;
         let code = lua.load(include_str!("lua/sandbox.lua")).set_name("=[C]");
         let sandbox: Table = code.call(natives)?;
@@ -96,6 +99,7 @@ impl Interpreter {
         Ok(Interpreter {
             run: sandbox.raw_get("run")?,
             run_function: sandbox.raw_get("run_function")?,
+            content: sandbox.raw_get("content")?,
             sandbox,
             handler,
             scripts: Cache::default(),
@@ -147,6 +151,10 @@ impl Interpreter {
             CompileError::Lua(error) => failed(errors::text_of(&error)),
         })?;
         let lines = code.trim_ascii_end().iter().filter(|byte| **byte == b'\n').count() + 1;
+        if only_reads_globals(&function.dump(true)) {
+            let content = self.content.clone();
+            function.set_environment(content).map_err(|error| failed(errors::text_of(&error)))?;
+        }
         let function = self.lua.create_registry_value(function).map(Rc::new);
         let function = function.map_err(|error| failed(errors::text_of(&error)))?;
         let script = Script { sha: sha.as_str().into(), flags, lines, function };
@@ -196,16 +204,15 @@ impl Interpreter {
     ) -> Outcome {
         self.state.start();
         self.state.is_running.set(true);
-        let ended = host::lend(host, || {
+        let ended = host::lend(host, self, || {
             let (has_succeeded, value) = start(self)?;
             if !has_succeeded {
                 return Ok(Err(value));
             }
             let is_resp3 = self.state.is_resp3.get();
-            self.state.without_limit(&self.lua, || from_lua(&value, is_resp3)).map(Ok)
+            self.state.without_limit(&self.lua, |_| from_lua(&value, is_resp3)).map(Ok)
         });
         self.state.is_running.set(false);
-        self.state.last_words.clear();
         let was_killed = self.state.is_killed.get();
         match ended {
             Ok(Ok(reply)) => Outcome { reply, has_failed: false, was_killed },
@@ -267,14 +274,7 @@ impl Interpreter {
             self.lua.create_sequence_from(items)
         };
         self.state
-            .without_limit(&self.lua, || Ok((list(invocation.keys)?, list(invocation.arguments)?)))
-    }
-}
-
-impl Drop for Interpreter {
-    /// After a panic the words of the last command are still there, which own the Lua state.
-    fn drop(&mut self) {
-        self.state.last_words.clear();
+            .without_limit(&self.lua, |_| Ok((list(invocation.keys)?, list(invocation.arguments)?)))
     }
 }
 

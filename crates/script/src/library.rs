@@ -62,7 +62,7 @@ impl Interpreter {
         })?;
         self.state.start();
         *self.state.loading.borrow_mut() = Some(Vec::new());
-        let ended = host::lend(host, || -> mlua::Result<(bool, Value)> {
+        let ended = host::lend(host, self, || -> mlua::Result<(bool, Value)> {
             let globals: Table = self.sandbox.raw_get("library_globals")?;
             let of_library: Table = self.sandbox.raw_get("of_library")?;
             of_library.raw_set("__index", self.sandbox.raw_get::<Table>("loading_content")?)?;

@@ -1,22 +1,15 @@
 //! The functions of the table `redis`.
 
-use crate::arguments::{Arguments, Raise, Raised, Results, error_table, native};
-use crate::convert::error_to_lua;
+use crate::arguments::{Arguments, Raise, Results, error_table, native};
+use crate::calls::{self, NO_ARGUMENT, NOT_A_STRING};
 use crate::state::{State, check_length};
-use crate::wire::{self, Replied};
 use crate::{LogLevel, host, words};
-use mlua::{Function, Lua, Table, Value};
+use mlua::{Lua, Table, Value};
 use std::rc::Rc;
 
 /// The version of Redis whose behaviour scripts find.
 const VERSION: &str = "7.0.15";
 const VERSION_NUMBER: u32 = 0x0007_000F;
-
-/// Bytes of the largest buffer for replies that is kept for the next command.
-const LARGEST_KEPT_REPLY: usize = 64 << 10;
-
-const NO_ARGUMENT: &str = "Please specify at least one argument for this redis lib call";
-const NOT_A_STRING: &str = "Lua redis lib command arguments must be strings or integers";
 
 /// Makes the table.
 pub(crate) fn table(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
@@ -31,8 +24,8 @@ pub(crate) fn table(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
     add("breakpoint", Box::new(|_| Ok(vec![Value::Boolean(false)])))?;
     add("debug", Box::new(|_| Ok(Vec::new())))?;
     add("replicate_commands", Box::new(|_| Ok(vec![Value::Boolean(true)])))?;
-    table.raw_set("call", caller(lua, state, true)?)?;
-    table.raw_set("pcall", caller(lua, state, false)?)?;
+    table.raw_set("call", calls::function(lua, state, true)?)?;
+    table.raw_set("pcall", calls::function(lua, state, false)?)?;
     let of_run = Rc::clone(state);
     add("setresp", Box::new(move |arguments| set_resp(arguments, &of_run)))?;
     add("set_repl", Box::new(set_replication))?;
@@ -54,57 +47,6 @@ pub(crate) fn table(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
     }
     table.raw_set("REDIS_VERSION", VERSION)?;
     Ok(table)
-}
-
-/// Makes what `redis.call`, which raises errors, or `redis.pcall`, which returns them.
-fn caller(lua: &Lua, state: &Rc<State>, raises: bool) -> mlua::Result<Function> {
-    let state = Rc::clone(state);
-    lua.create_function(move |lua, arguments: words::Arguments| {
-        state.without_limit(lua, || {
-            let called = words::with(&state, arguments, |words| match words {
-                [] => refused(lua, NO_ARGUMENT, raises),
-                words => call(lua, words, &state, raises),
-            });
-            called.unwrap_or_else(|| refused(lua, NOT_A_STRING, raises))
-        })
-    })
-}
-
-type Returned = mlua::Result<Value>;
-
-fn refused(lua: &Lua, text: &str, raises: bool) -> Returned {
-    failed(lua, format!("ERR {text}").into(), false, raises)
-}
-
-#[cold]
-fn failed(lua: &Lua, message: Vec<u8>, is_counted: bool, raises: bool) -> Returned {
-    if raises {
-        return Err(mlua::Error::external(Raised::Reply { message, is_counted }));
-    }
-    error_to_lua(lua, &message, is_counted)
-}
-
-fn call(lua: &Lua, command: &[&[u8]], state: &State, raises: bool) -> Returned {
-    if !state.is_running.get() {
-        let text = "redis.call/pcall can only be called inside a script invocation";
-        return refused(lua, text, true);
-    }
-    let is_resp3 = state.is_resp3.get();
-    let mut reply = state.reply.take();
-    reply.clear();
-    let called = host::with(|host| host.call(command, is_resp3, &mut reply));
-    let result = match called {
-        None => refused(lua, "a command cannot run inside of another one", raises),
-        Some(_) if reply == b"+OK\r\n" => state.ok(lua),
-        Some(is_counted) => match wire::to_lua(lua, &reply, is_resp3)? {
-            Replied::Value(value) => Ok(value),
-            Replied::Error(message) => failed(lua, message, is_counted, raises),
-        },
-    };
-    if reply.capacity() <= LARGEST_KEPT_REPLY {
-        state.reply.set(reply);
-    }
-    result
 }
 
 fn sha1hex(arguments: &Arguments<'_>) -> Results {

@@ -1,10 +1,11 @@
 //! What the functions of one interpreter share.
 
+use crate::calls::Unfinished;
 use crate::libraries::CjsonSettings;
 use crate::random::Lrand48;
-use crate::words::LastWords;
+use crate::stack::{self, Unlimited};
 use crate::{Continue, Function, errors, host};
-use mlua::{Lua, LuaString, RegistryKey, Value};
+use mlua::{Lua, RegistryKey};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -56,10 +57,8 @@ pub(crate) struct State {
     pub(crate) loading: RefCell<Option<Vec<Registered>>>,
     /// The buffer of commands' replies, empty while a command runs.
     pub(crate) reply: Cell<Vec<u8>>,
-    /// The words of the last command of the run.
-    pub(crate) last_words: LastWords,
-    /// The texts `ok` and `OK`, of which the usual reply is made.
-    ok: [LuaString; 2],
+    /// What is left of a call of a command for mlua's part of it.
+    pub(crate) unfinished: Cell<Option<Unfinished>>,
     /// Steps of matching patterns since the host was last asked.
     pub(crate) steps: Cell<u32>,
     memory_limit: usize,
@@ -78,8 +77,8 @@ pub(crate) struct Failure {
 }
 
 impl State {
-    pub(crate) fn new(lua: &Lua, memory_limit: usize) -> mlua::Result<State> {
-        Ok(State {
+    pub(crate) fn new(memory_limit: usize) -> State {
+        State {
             is_running: Cell::new(false),
             is_resp3: Cell::new(false),
             is_killed: Cell::new(false),
@@ -89,34 +88,19 @@ impl State {
             failure: RefCell::new(None),
             loading: RefCell::new(None),
             reply: Cell::new(Vec::new()),
-            last_words: LastWords::default(),
-            ok: [lua.create_string("ok")?, lua.create_string("OK")?],
+            unfinished: Cell::new(None),
             steps: Cell::new(0),
             memory_limit,
-        })
+        }
     }
 
-    /// Returns the status `OK` as scripts see it.
-    pub(crate) fn ok(&self, lua: &Lua) -> mlua::Result<Value> {
-        let [name, text] = &self.ok;
-        lua.create_table_from([(name, text)]).map(Value::Table)
-    }
-
-    /// Calls `f` with the limit of memory lifted, and then says whether the limit was passed. As
-    /// long as memory cannot run out, mlua calls Lua directly; else it makes a protected call, two
-    /// closures included, for each string and each field of a table.
+    /// Calls `f` with the limit of memory lifted; see [`stack::without_limit`].
     pub(crate) fn without_limit<R>(
         &self,
         lua: &Lua,
-        f: impl FnOnce() -> mlua::Result<R>,
+        f: impl FnOnce(&Unlimited) -> mlua::Result<R>,
     ) -> mlua::Result<R> {
-        lua.set_memory_limit(0)?;
-        let result = f();
-        lua.set_memory_limit(self.memory_limit)?;
-        if lua.used_memory() > self.memory_limit {
-            return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
-        }
-        result
+        stack::without_limit(lua, self.memory_limit, f)
     }
 
     /// Forgets the run before.

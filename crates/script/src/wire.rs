@@ -3,6 +3,7 @@
 use crate::Reply;
 use crate::convert::{error_to_lua, named, set_entry, string};
 use crate::number::append_general;
+use crate::stack::{Frame, LONGEST_LIST, LONGEST_STRING, Unlimited};
 use mlua::{Lua, LuaString, Value};
 
 /// Nesting of a reply; no command comes near.
@@ -13,6 +14,46 @@ pub(crate) enum Replied {
     Value(Value),
     /// The text of an error, which begins with its code.
     Error(Vec<u8>),
+}
+
+/// Pushes a reply of a usual kind: one that has no errors, no types of RESP3, and nothing in an
+/// array's arrays. Returns `None` for any other, of which nothing is left on the stack.
+pub(crate) fn push(frame: &mut Frame<'_>, reply: &[u8], unlimited: &Unlimited) -> Option<()> {
+    if reply == b"+OK\r\n" {
+        frame.push_status(None, unlimited);
+        return Some(());
+    }
+    let mut rest = reply;
+    if reply.first() != Some(&b'*') {
+        return push_scalar(frame, &mut rest, unlimited);
+    }
+    let length = length(&take_line(&mut rest)?[1..]).ok().filter(|items| *items <= LONGEST_LIST)?;
+    frame.push_list(length, unlimited, |frame, unlimited| push_scalar(frame, &mut rest, unlimited))
+}
+
+fn push_scalar(frame: &mut Frame<'_>, rest: &mut &[u8], unlimited: &Unlimited) -> Option<()> {
+    let (&kind, line) = take_line(rest)?.split_first()?;
+    match kind {
+        b'$' if line == b"-1" => frame.push_boolean(false),
+        b'$' => {
+            let length = length(line).ok().filter(|length| *length <= LONGEST_STRING)?;
+            let (text, after) = rest.split_at_checked(length)?;
+            frame.push_string(text, unlimited);
+            *rest = after.get(2..)?;
+        }
+        b':' => frame.push_number(integer(line).ok()? as f64),
+        b'+' => frame.push_status(Some(line), unlimited),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Returns the bytes up to the next end of line, and skips it.
+fn take_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let end = memchr::memchr(b'\r', rest)?;
+    let line = &rest[..end];
+    *rest = rest.get(end + 2..)?;
+    Some(line)
 }
 
 /// Reads a reply of RESP2 or RESP3. With `resp3`, the script sees the types of RESP3.
@@ -147,10 +188,7 @@ impl<'a> Reader<'a> {
 
     /// Returns the bytes up to the next end of line, and skips it.
     fn line(&mut self) -> mlua::Result<&'a [u8]> {
-        let end = memchr::memchr(b'\r', self.rest).ok_or_else(incomplete)?;
-        let line = &self.rest[..end];
-        self.rest = self.rest.get(end + 2..).ok_or_else(incomplete)?;
-        Ok(line)
+        take_line(&mut self.rest).ok_or_else(incomplete)
     }
 
     /// Returns this many bytes, and skips the end of line after them.
@@ -162,7 +200,7 @@ impl<'a> Reader<'a> {
 }
 
 fn integer(line: &[u8]) -> mlua::Result<i64> {
-    str::from_utf8(line).ok().and_then(|text| text.parse().ok()).ok_or_else(incomplete)
+    resp::number::parse_i64(line).ok_or_else(incomplete)
 }
 
 fn length(line: &[u8]) -> mlua::Result<usize> {

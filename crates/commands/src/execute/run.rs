@@ -25,7 +25,7 @@ use crate::engine::Engine;
 use crate::log::Effects;
 use crate::request::Batch;
 use crate::session::{ReplyMode, Session};
-use crate::spec::{BLOCKING, DENYOOM, FAST, READONLY, WRITE};
+use crate::spec::{BLOCKING, DENYOOM, READONLY, WRITE};
 
 /// Commands of a run: its locks are held while they are executed.
 const LONGEST: usize = 16;
@@ -113,7 +113,7 @@ impl Engine {
         let begin = call.out.len();
         let mut executed = 0;
         for step in steps {
-            let is_quick = is_quick(step);
+            let is_quick = step.is_quick();
             if !is_quick {
                 times.share(&mut call, &steps[..executed]);
             }
@@ -178,16 +178,9 @@ fn is_plain(step: &Step<'_>) -> bool {
     let spec = step.command.spec;
     matches!(spec.run, Run::Keys(_))
         && !spec.has(BLOCKING)
-        && (spec.has(WRITE) || spec.has(READONLY) && is_quick(step))
+        && (spec.has(WRITE) || spec.has(READONLY) && step.is_quick())
         && (1..=MOST_KEYS).contains(&step.keys.len())
         && step.args.iter().map(|arg| arg.len()).sum::<usize>() <= MOST_BYTES
-}
-
-/// Returns true if a command takes so little that it shares the time of others. (Redis does not
-/// call SET fast.)
-#[inline]
-fn is_quick(step: &Step<'_>) -> bool {
-    step.command.spec.has(FAST) || step.command.spec.value.is_some()
 }
 
 /// Shares the time of a run among its commands: to look at the clock takes as long as a quick

@@ -42,6 +42,13 @@ impl<'a> Step<'a> {
         }
     }
 
+    /// Returns true if it takes so little that it shares the time of others. (Redis does not call
+    /// SET fast.)
+    #[inline]
+    pub(crate) fn is_quick(&self) -> bool {
+        self.command.spec.has(FAST) || self.command.spec.value.is_some()
+    }
+
     /// Makes this the command that `call` executes.
     #[inline]
     pub(crate) fn enter(&self, call: &mut Call<'a>) {

@@ -17,11 +17,12 @@ use script::{Continue, LogLevel};
 use smallvec::SmallVec;
 
 use super::run::Rights;
+use super::times::{self, Times};
 use crate::call::{Call, Run};
 use crate::execute::Step;
 use crate::failure::{Done, OOM};
 use crate::fault_points::FaultPoint;
-use crate::request::Keys;
+use crate::request::{Keys, is_same};
 use crate::running_scripts::{LongSince, RunningScript};
 use crate::spec::{CommandSpec, DENYOOM, IMMEDIATE, MAY_REPLICATE, NO_MULTI, NOSCRIPT, WRITE};
 use crate::table::{Command, Lookup};
@@ -36,6 +37,9 @@ const HALTED: &str = "ERR the script was halted";
 /// Bytes of lines for the log that are kept until a run counts. Of a run that does not, and says
 /// more, some lines are written twice.
 const MAX_LINE_BYTES: usize = 1 << 20;
+
+/// Declared keys that are compared with those of each command.
+const FEW_KEYS: usize = 4;
 
 /// Why a script was ended, and what it did is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +62,11 @@ pub(super) struct ScriptHost<'h, 'c, 'k> {
     rights: Rights,
     /// Effects go into the command log (`redis.set_repl`).
     is_logged: bool,
+    /// The name of the last command, as the script wrote it, and the command.
+    last: Option<(SmallVec<[u8; 16]>, &'c Command)>,
     has_written: bool,
+    /// Of its commands that are not counted yet.
+    times: Times,
     /// When it was looked at first how long the script takes, unix ns.
     started_ns: Option<u64>,
     /// It can be run again on a thread of its own.
@@ -94,6 +102,8 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
             name,
             rights,
             is_logged: true,
+            last: None,
+            times: Times::default(),
             has_written: false,
             started_ns: None,
             may_move: may_move && running.is_none(),
@@ -135,11 +145,11 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         if step.needs_all() {
             return self.txn.covers_all();
         }
-        let missing: SmallVec<[usize; 4]> =
-            step.keys.iter().filter(|key| !self.txn.covers(key)).map(Key::shard).collect();
-        if missing.is_empty() {
+        if step.keys.iter().all(|key| self.txn.covers(key)) {
             return true;
         }
+        let missing: SmallVec<[usize; 4]> =
+            step.keys.iter().filter(|key| !self.txn.covers(key)).map(Key::shard).collect();
         let is_locked = missing.into_iter().all(|shard| self.txn.try_extend(shard));
         if let Some(running) = &self.running {
             running.set_locked(self.txn.locked());
@@ -161,12 +171,45 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         self.is_listed = true;
     }
 
+    /// Returns the command that is named. Scripts call the same one again and again.
+    fn find(&mut self, arguments: &[&[u8]]) -> Option<&'c Command> {
+        if let Some((name, command)) = &self.last
+            && is_same(name, arguments[0])
+        {
+            return Some(command);
+        }
+        let engine = self.call.engine;
+        let Lookup::Found(command) = engine.table().find(arguments) else { return None };
+        if command.parent.is_none() && !command.spec.is_container() {
+            self.last = Some((SmallVec::from_slice(arguments[0]), command));
+        }
+        Some(command)
+    }
+
+    /// Hashes the keys of a command, those excepted that the script declares: that was done before.
+    fn keys_of<'a>(&self, command: &Command, arguments: &'a [&'a [u8]], keys: &mut Keys<'a>)
+    where
+        'c: 'a,
+    {
+        let engine = self.call.engine;
+        let declared = &self.call.keys[..self.call.keys.len().min(FEW_KEYS)];
+        if command.spec.accepts(arguments.len()) {
+            for spec in command.spec.keys {
+                spec.each(arguments, |at| {
+                    let known = declared.iter().find(|key| key.bytes() == arguments[at]);
+                    keys.push(match known {
+                        Some(key) => *key,
+                        None => engine.keyspace().key(arguments[at]),
+                    });
+                });
+            }
+        }
+    }
+
     /// Executes a command if it may be. Its reply, which may be an error, goes to `out`.
     fn try_execute(&mut self, arguments: &[&[u8]], out: &mut Writer) -> Done {
         let engine = self.call.engine;
-        let Lookup::Found(command) = engine.table().find(arguments) else {
-            return Err(UNKNOWN.into());
-        };
+        let command = self.find(arguments).ok_or(UNKNOWN)?;
         if self.halt.is_some() {
             return Err(HALTED.into());
         }
@@ -174,7 +217,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
             engine.stats().rejected(self.call.session.stripe, command.id);
         })?;
         let mut keys = Keys::new();
-        engine.keys_of(Lookup::Found(command), arguments, |key| keys.push(key));
+        self.keys_of(command, arguments, &mut keys);
         let step = Step { command, args: arguments, keys: &keys };
         if !self.lock(&step) {
             self.halt = Some(Halt::NotLocked);
@@ -190,15 +233,26 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         let call = &mut *self.call;
         let (engine, losses, mark) = (call.engine, call.losses, call.effects.mark());
         let script_keys = Some(call.keys);
-        let started_ns = engine.begin_ns(call.session);
         let command = step.command;
+        let shares = times::may_share(engine, call.session, step);
+        let started_ns = match shares && self.times.is_of(command) {
+            true => None,
+            false => {
+                self.times.count(engine, call.session);
+                Some(engine.begin_ns(call.session))
+            }
+        };
         let inner = Call::new(engine, call.session, command, out, call.now_ns, call.effects);
         let mut inner = Call { may_pin: false, may_block: false, script_keys, losses, ..inner };
         let failed = step.run(&mut inner, self.txn).err();
         if !FaultPoint::CommitAtEnd.is_enabled() {
             let _ = inner.commit_part(self.txn);
         }
-        engine.finish(&mut inner, started_ns, failed.is_some());
+        if shares {
+            self.times.add(&mut inner, started_ns, failed.is_some());
+        } else {
+            engine.finish(&mut inner, started_ns.unwrap_or_default(), failed.is_some());
+        }
         if !self.is_logged {
             call.effects.truncate_commands(mark);
         }
@@ -291,6 +345,7 @@ impl script::Host for ScriptHost<'_, '_, '_> {
 
 impl Drop for ScriptHost<'_, '_, '_> {
     fn drop(&mut self) {
+        self.times.count(self.call.engine, self.call.session);
         let Some(running) = self.running.take() else { return };
         // Whoever waits for one of its shards waits for a commit from here on. Were it to run
         // again, it would find its own locks in the way.

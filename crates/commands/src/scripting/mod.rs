@@ -9,6 +9,7 @@
 //!   `script_cache.rs`.
 //! - [`reply`]: replies of commands as scripts see them, and back.
 //! - [`script`]: SCRIPT, for the cache of scripts.
+//! - [`times`]: how long the commands of a script take.
 
 mod eval;
 mod host;
@@ -17,6 +18,7 @@ mod long;
 mod reply;
 mod run;
 mod script;
+mod times;
 
 pub(crate) use run::{Program, alone, within};
 

@@ -253,3 +253,23 @@ fn info_knows_what_scripts_take() {
     assert!(of_functions > 0 && number("used_memory_functions") > 0);
     assert_eq!(number("used_memory_vm_total"), number("used_memory_lua") + of_functions);
 }
+
+#[test]
+fn commands_that_share_their_time_are_all_counted() {
+    let mut client = Client::new(&engine());
+    let script = "for i = 1, 40 do redis.call('set', KEYS[1], i) end \
+        for i = 1, 3 do redis.call('GET', KEYS[1]) redis.pcall('hget', KEYS[1], 'f') end \
+        return redis.call('get', KEYS[1]) .. redis.call('incr', KEYS[2])";
+    assert_eq!(eval(&mut client, script, &["k", "n"]), "\"401\"");
+    let mut stat = |name: &str| {
+        let line = info(&mut client, "commandstats", name).expect("a line");
+        let part =
+            |of: &str| line.split(',').find_map(|part| part.strip_prefix(of)).map(str::to_owned);
+        (part("calls="), part("failed_calls="))
+    };
+    let counted = |calls: &str, failed: &str| (Some(calls.to_owned()), Some(failed.to_owned()));
+    assert_eq!(stat("cmdstat_set"), counted("40", "0"));
+    assert_eq!(stat("cmdstat_get"), counted("4", "0"));
+    assert_eq!(stat("cmdstat_hget"), counted("3", "3"));
+    assert_eq!(stat("cmdstat_incr"), counted("1", "0"));
+}

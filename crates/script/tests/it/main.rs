@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calls;
 mod errors;
 mod fuzz_corpus;
 mod libraries;

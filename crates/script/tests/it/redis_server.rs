@@ -6,6 +6,24 @@ use testkit::Launch;
 
 /// Scripts over the libraries; each must reply the same, errors included.
 const SCRIPTS: &[&str] = &[
+    // globals, of functions that only read them and of those that do not
+    "return {KEYS[1] == nil, #ARGV, type(redis), type(string), _G.KEYS == KEYS, _G.redis == redis}",
+    "KEYS = 1 return KEYS",
+    "return missing",
+    "local function f() return missing end return f()",
+    "return {pcall(function() return missing end)}",
+    "return {pcall(function() KEYS = {} end)}",
+    "return {pcall(function() function redis() end end)}",
+    "_G.KEYS = 1",
+    "rawset(_G, 'KEYS', 1)",
+    "return loadstring('x = 1')()",
+    "return loadstring('return x')()",
+    "return loadstring('return type(KEYS)')()",
+    "local co = coroutine.wrap(function() return missing end) return co()",
+    "local co = coroutine.wrap(function() KEYS = 1 end) return co()",
+    "redis.call = 1",
+    "return {redis.call('echo', 1), redis.call('echo', 1.5), redis.call('echo', -0.0)}",
+    "return {redis.call('echo', 2^31), redis.call('echo', -2^31), redis.call('echo', 1/0)}",
     // bit
     "return {bit.tobit(2^32 - 1), bit.tobit(-1), bit.tobit(1.5), bit.tobit(2.5), bit.tobit(2^31)}",
     "return {bit.band(0x12345678, 0xff), bit.bor(1, 2, 4), bit.bxor(0xa5a5f0f0, 0xaa55ff00)}",

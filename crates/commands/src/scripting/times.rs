@@ -1,0 +1,81 @@
+//! How long the commands of a script take.
+//!
+//! To look at the clock takes as long as a quick command. Quick commands of one name that follow
+//! each other therefore share their time, as those of a pipeline do. All are observed one by one if
+//! somebody wants to see each.
+
+use crate::admin;
+use crate::call::Call;
+use crate::engine::Engine;
+use crate::execute::Step;
+use crate::session::Session;
+use crate::table::Command;
+
+/// Commands that share their time, at most.
+const MOST: u64 = 16;
+
+/// Bytes of the words of a quick command, at most.
+const MOST_BYTES: usize = 4096;
+
+/// Commands of one name that were executed and not counted.
+#[derive(Default)]
+pub(super) struct Times {
+    id: usize,
+    calls: u64,
+    /// When the first began, unix ns, and how long the thread had waited for locks by then.
+    since_ns: u64,
+    waited_ns: u64,
+}
+
+/// Returns true if a command may share the time of others.
+#[inline]
+pub(super) fn may_share(engine: &Engine, session: &Session, step: &Step<'_>) -> bool {
+    let is_short = step.args.iter().map(|word| word.len()).sum::<usize>() <= MOST_BYTES;
+    let is_observed = session.replay || engine.monitors() > 0 || admin::is_slow(engine, 0);
+    step.is_quick() && is_short && !is_observed
+}
+
+impl Times {
+    /// Returns true if there are commands of this name.
+    #[inline]
+    pub(super) fn is_of(&self, command: &Command) -> bool {
+        self.calls > 0 && self.id == command.id
+    }
+
+    /// Adds a command that was executed: the first of its name, which began at `started_ns`, or
+    /// another one.
+    #[inline]
+    pub(super) fn add(&mut self, call: &mut Call<'_>, started_ns: Option<u64>, has_failed: bool) {
+        let (engine, id) = (call.engine, call.command.id);
+        if let Some(since_ns) = started_ns {
+            *self = Times { id, calls: 0, since_ns, waited_ns: call.waited_ns };
+        }
+        self.calls += 1;
+        if has_failed {
+            engine.stats().failed(call.session.stripe, id);
+        }
+        if self.calls == MOST
+            && let Some(nanos) = self.count(engine, call.session)
+            && admin::is_slow(engine, nanos)
+        {
+            admin::observe(call, nanos);
+        }
+    }
+
+    /// Counts the commands, and returns how long each took, if there are any.
+    pub(super) fn count(&mut self, engine: &Engine, session: &mut Session) -> Option<u64> {
+        let calls = std::mem::take(&mut self.calls);
+        if calls == 0 {
+            return None;
+        }
+        let ended_ns = engine.clock().unix_ns();
+        let waited_ns = heap::waited_ns().wrapping_sub(self.waited_ns);
+        let nanos = ended_ns.saturating_sub(self.since_ns).saturating_sub(waited_ns) / calls;
+        if session.in_batch {
+            session.ended_ns = Some(ended_ns);
+        }
+        engine.stats().called(session.stripe, self.id, calls, nanos);
+        admin::count(engine, session.stripe, self.id, calls, nanos);
+        Some(nanos)
+    }
+}

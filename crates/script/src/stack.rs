@@ -1,0 +1,251 @@
+//! Functions on Lua's own stack, for `redis.call`: the only unsafe code above the heap.
+//!
+//! What mlua passes between Lua and Rust goes through handles on a second stack: for a command of a
+//! script that takes as many instructions as the command itself. A function that is made here reads
+//! its arguments where Lua has them, and puts its result there. It does so in the usual cases only;
+//! all others, every error among them, are left to a function of mlua that is called in its place.
+//!
+//! Why this is sound:
+//!
+//! - *Pointers.* A [`Frame`] is lent to the body of a call, which cannot keep it: its lifetime is
+//!   unknown there. The arguments stay on Lua's stack until the call returns. Therefore Lua's
+//!   collector keeps them; it moves no string, and strings do not change. Nothing else removes what
+//!   is on this stack meanwhile: the interpreter is used by one thread, and what Lua may run below
+//!   the body, its finalizers, leaves the stack as it was.
+//! - *Places.* Lua grants 20 places in addition to the arguments; a frame counts what it has pushed
+//!   and panics beyond [`MOST_PUSHED`]. What goes into a list is a value that was counted after the
+//!   list was made, and the list is below it.
+//! - *Errors.* Lua raises an error by `longjmp`, which skips destructors. What pushes a string or a
+//!   table demands an [`Unlimited`]: with the limit of memory lifted, an allocation of Lua succeeds
+//!   or aborts the process. Lua's other reasons do not occur: strings and lists have a largest size
+//!   here, far below Lua's; only new tables are filled, without metatables, by keys that are
+//!   strings or integers; and the only finalizers are those of mlua, which raise nothing, since
+//!   scripts can make none (`newproxy` is not in the sandbox). So no method of a frame raises an
+//!   error, and the function of mlua, which does, is called after the body by a function that owns
+//!   nothing.
+//! - *Panics* are caught, and do not reach C.
+
+#![expect(unsafe_code, reason = "mlua has no safe access to Lua's stack; see above")]
+
+use mlua::ffi::{self, lua_State};
+use mlua::{Function, Lua, LuaString};
+use std::any::Any;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
+
+/// Bytes of the longest string, and items of the longest list, that a frame takes.
+pub(crate) const LONGEST_STRING: usize = 1 << 28;
+pub(crate) const LONGEST_LIST: usize = 1 << 16;
+
+/// Values that a frame has pushed at the same time, at most.
+const MOST_PUSHED: u32 = 8;
+
+/// Where a function has what it was made with: what is called otherwise, and two texts.
+const OTHERWISE: c_int = ffi::lua_upvalueindex(1);
+const NAME_OF_STATUS: c_int = ffi::lua_upvalueindex(2);
+const OK: c_int = ffi::lua_upvalueindex(3);
+
+/// How the body of a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It has pushed the result.
+    Returned,
+    /// The result is that of the function of mlua, which is called without arguments.
+    Otherwise,
+}
+
+/// What a function does.
+pub(crate) trait Body {
+    /// Runs in each call.
+    fn call(frame: &mut Frame<'_>) -> Ended;
+
+    /// Gets what a call has panicked with; the function of mlua is called then.
+    fn has_panicked(payload: Box<dyn Any + Send>);
+}
+
+/// Says that Lua's memory is not limited at present.
+pub(crate) struct Unlimited(());
+
+/// Calls `f` with the limit of memory lifted, and then says whether the limit was passed. As long
+/// as memory cannot run out, mlua calls Lua directly as well; else it makes a protected call, two
+/// closures included, for each string and each field of a table.
+pub(crate) fn without_limit<R>(
+    lua: &Lua,
+    limit: usize,
+    f: impl FnOnce(&Unlimited) -> mlua::Result<R>,
+) -> mlua::Result<R> {
+    lua.set_memory_limit(0)?;
+    let result = f(&Unlimited(()));
+    lua.set_memory_limit(limit)?;
+    if lua.used_memory() > limit {
+        return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
+    }
+    result
+}
+
+/// Makes a function for Lua. `texts` are the strings `ok` and `OK`.
+pub(crate) fn function<B: Body>(
+    lua: &Lua,
+    otherwise: Function,
+    [name, text]: [&LuaString; 2],
+) -> mlua::Result<Function> {
+    let make = |state| {
+        // SAFETY: the three values on the stack become the upvalues of the function.
+        unsafe { ffi::lua_pushcclosure(state, enter::<B>, 3) };
+    };
+    // SAFETY: `make` is called in a protected call, owns nothing, and leaves one value.
+    unsafe { lua.exec_raw((otherwise, name, text), make) }
+}
+
+/// What Lua calls. It owns nothing, so that an error of the other function may skip it.
+unsafe extern "C-unwind" fn enter<B: Body>(state: *mut lua_State) -> c_int {
+    if run::<B>(state) == Ended::Returned {
+        return 1;
+    }
+    // SAFETY: the function's own stack is emptied; nobody has pointers to its arguments any more.
+    unsafe { ffi::lua_settop(state, 0) };
+    // SAFETY: the function has three upvalues, and the stack has free places since it is empty.
+    unsafe { ffi::lua_pushvalue(state, OTHERWISE) };
+    // SAFETY: the function was just pushed. An error leaves this function, which owns nothing.
+    unsafe { ffi::lua_call(state, 0, 1) };
+    1
+}
+
+/// Runs the body.
+fn run<B: Body>(state: *mut lua_State) -> Ended {
+    // SAFETY: Lua calls with its state, whose stack is the function's own.
+    let arguments = unsafe { ffi::lua_gettop(state) };
+    let mut frame = Frame { state, arguments, pushed: 0, lent: PhantomData };
+    match catch_unwind(AssertUnwindSafe(|| B::call(&mut frame))) {
+        // A result that was not pushed would be taken from the arguments.
+        Ok(Ended::Returned) if frame.pushed == 1 => Ended::Returned,
+        Ok(_) => Ended::Otherwise,
+        Err(payload) => {
+            B::has_panicked(payload);
+            Ended::Otherwise
+        }
+    }
+}
+
+/// An argument of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Argument<'f> {
+    /// A string.
+    Text(&'f [u8]),
+    /// A number.
+    Number(f64),
+    /// Anything else.
+    Other,
+}
+
+/// A call: its arguments and what it has pushed.
+pub(crate) struct Frame<'f> {
+    state: *mut lua_State,
+    arguments: c_int,
+    pushed: u32,
+    lent: PhantomData<&'f mut ()>,
+}
+
+impl Frame<'_> {
+    /// Returns the arguments in their order.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = Argument<'_>> {
+        (1..=self.arguments).map(|at| self.argument(at))
+    }
+
+    fn argument(&self, at: c_int) -> Argument<'_> {
+        // SAFETY: `at` is one of the arguments; nothing removes them.
+        match unsafe { ffi::lua_type(self.state, at) } {
+            ffi::LUA_TSTRING => {
+                let mut length = 0;
+                // SAFETY: as above; of a string this returns its bytes and converts nothing.
+                let bytes = unsafe { ffi::lua_tolstring(self.state, at, &mut length) };
+                // SAFETY: they have this length, and stay as they are as long as the argument is
+                // there, that is as long as the frame.
+                Argument::Text(unsafe { slice::from_raw_parts(bytes.cast(), length) })
+            }
+            // SAFETY: as above; a number is returned as it is.
+            ffi::LUA_TNUMBER => Argument::Number(unsafe { ffi::lua_tonumber(self.state, at) }),
+            _ => Argument::Other,
+        }
+    }
+
+    /// Counts a value that is to be pushed.
+    fn count(&mut self) {
+        assert!(self.pushed < MOST_PUSHED, "a frame of Lua is full");
+        self.pushed += 1;
+    }
+
+    /// Pushes a boolean.
+    pub(crate) fn push_boolean(&mut self, value: bool) {
+        self.count();
+        // SAFETY: the place was counted; nothing is allocated.
+        unsafe { ffi::lua_pushboolean(self.state, value.into()) };
+    }
+
+    /// Pushes a number.
+    pub(crate) fn push_number(&mut self, value: f64) {
+        self.count();
+        // SAFETY: the place was counted; nothing is allocated.
+        unsafe { ffi::lua_pushnumber(self.state, value) };
+    }
+
+    /// Pushes a string of [`LONGEST_STRING`] at most.
+    pub(crate) fn push_string(&mut self, bytes: &[u8], _: &Unlimited) {
+        assert!(bytes.len() <= LONGEST_STRING, "a string is too long for a frame of Lua");
+        self.count();
+        // SAFETY: the place was counted, Lua copies the bytes, and memory is not limited.
+        unsafe { ffi::lua_pushlstring(self.state, bytes.as_ptr().cast(), bytes.len()) };
+    }
+
+    /// Pushes a status: a table with the field `ok`. `None` is the status `OK`.
+    pub(crate) fn push_status(&mut self, text: Option<&[u8]>, unlimited: &Unlimited) {
+        self.count();
+        // SAFETY: the place was counted, and memory is not limited.
+        unsafe { ffi::lua_createtable(self.state, 0, 1) };
+        self.count();
+        // SAFETY: the place was counted, and the function has three upvalues.
+        unsafe { ffi::lua_pushvalue(self.state, NAME_OF_STATUS) };
+        match text {
+            Some(text) => self.push_string(text, unlimited),
+            None => {
+                self.count();
+                // SAFETY: as for the name.
+                unsafe { ffi::lua_pushvalue(self.state, OK) };
+            }
+        }
+        // SAFETY: the table is below the key, a string, and the value, which are taken away.
+        unsafe { ffi::lua_rawset(self.state, -3) };
+        self.pushed -= 2;
+    }
+
+    /// Pushes a list of this many items, [`LONGEST_LIST`] at most, each of which is pushed by
+    /// `item`. Where that fails, nothing is pushed.
+    pub(crate) fn push_list(
+        &mut self,
+        length: usize,
+        unlimited: &Unlimited,
+        mut item: impl FnMut(&mut Frame<'_>, &Unlimited) -> Option<()>,
+    ) -> Option<()> {
+        assert!(length <= LONGEST_LIST, "a list is too long for a frame of Lua");
+        self.count();
+        let before = self.pushed;
+        // SAFETY: the place was counted, and memory is not limited.
+        unsafe { ffi::lua_createtable(self.state, length as c_int, 0) };
+        for at in 1..=length {
+            let pushed = item(self, unlimited);
+            if pushed.is_none() || self.pushed != before + 1 {
+                let surplus = self.pushed - (before - 1);
+                // SAFETY: the list and what was pushed after it are removed.
+                unsafe { ffi::lua_settop(self.state, -(surplus as c_int) - 1) };
+                self.pushed = before - 1;
+                return None;
+            }
+            // SAFETY: the list is below the item, which is taken away; its key is an integer.
+            unsafe { ffi::lua_rawseti(self.state, -2, at as ffi::lua_Integer) };
+            self.pushed -= 1;
+        }
+        Some(())
+    }
+}

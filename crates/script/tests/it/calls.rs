@@ -1,0 +1,162 @@
+//! What `redis.call` makes of replies, on Lua's stack and off it.
+
+use crate::support::{MEMORY, TestHost, eval_in, show};
+use script::{Continue, Host, Interpreter, Invocation, LogLevel};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Replies each command with the same bytes, or panics.
+struct Fixed(Option<Vec<u8>>);
+
+impl Host for Fixed {
+    fn call(&mut self, _: &[&[u8]], _: bool, reply: &mut Vec<u8>) -> bool {
+        match &self.0 {
+            Some(fixed) => reply.extend_from_slice(fixed),
+            None => panic!("no reply"),
+        }
+        true
+    }
+
+    fn log(&mut self, _: LogLevel, _: &[u8]) {}
+
+    fn acl_check(&mut self, _: &[&[u8]]) -> Option<bool> {
+        None
+    }
+
+    fn set_replication(&mut self, _: u8) {}
+
+    fn poll(&mut self) -> Continue {
+        Continue::Yes
+    }
+}
+
+/// Runs a script whose commands get this reply.
+fn with_reply(interpreter: &mut Interpreter, script: &str, reply: &[u8]) -> String {
+    let script = interpreter.load(script.as_bytes()).expect("a script");
+    let mut host = Fixed(Some(reply.to_vec()));
+    show(&interpreter.run(&script, Invocation::default(), &mut host).reply, script.sha())
+}
+
+#[track_caller]
+fn check(reply: &[u8], expected: &str) {
+    let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
+    let shown = with_reply(&mut interpreter, "return redis.call('x')", reply);
+    assert_eq!(shown, expected, "{}", reply.escape_ascii());
+}
+
+#[test]
+fn replies_of_all_shapes_are_read() {
+    check(b"+OK\r\n", "+OK");
+    check(b"+\r\n", "+");
+    check(b"+a b\r\n", "+a b");
+    check(b"$-1\r\n", "nil");
+    check(b"*-1\r\n", "nil");
+    check(b"$0\r\n\r\n", "\"\"");
+    check(b"$3\r\na\r\n\r\n", "\"a\\r\\n\"");
+    check(b":-12\r\n", "-12");
+    check(b":9007199254740992\r\n", "9007199254740992");
+    check(b"*0\r\n", "[]");
+    check(b"*4\r\n$1\r\na\r\n:1\r\n+OK\r\n+QUEUED\r\n", "[\"a\" 1 +OK +QUEUED]");
+    check(b"*2\r\n$-1\r\n:1\r\n", "[nil 1]");
+    check(b"*2\r\n*1\r\n$1\r\na\r\n*0\r\n", "[[\"a\"] []]");
+    check(b"*3\r\n:1\r\n-ERR no\r\n*1\r\n:2\r\n", "[1 -ERR no [2]]");
+    check(b"%1\r\n+a\r\n:1\r\n", "[+a 1]");
+    check(b"_\r\n", "nil");
+}
+
+#[test]
+fn long_lists_are_read() {
+    for length in [65_536, 65_537] {
+        let mut reply = format!("*{length}\r\n").into_bytes();
+        (0..length).for_each(|_| reply.extend_from_slice(b":1\r\n"));
+        let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
+        let length = length.to_string();
+        assert_eq!(with_reply(&mut interpreter, "return #redis.call('x')", &reply), length);
+    }
+}
+
+#[test]
+fn a_reply_that_is_cut_is_an_error() {
+    let whole = b"*2\r\n$3\r\nabc\r\n*1\r\n+OK\r\n";
+    let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
+    for length in 0..whole.len() {
+        let shown = with_reply(&mut interpreter, "return redis.call('x')", &whole[..length]);
+        let expected = "-ERR ERR the reply is incomplete";
+        assert!(shown.starts_with(expected), "{length}: {shown}");
+    }
+    assert_eq!(with_reply(&mut interpreter, "return redis.call('x')", whole), "[\"abc\" [+OK]]");
+}
+
+#[test]
+fn errors_are_raised_and_returned_wherever_the_call_is() {
+    let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
+    let raised = "-WRONG no script: SHA, on @user_script:1.";
+    for (script, expected) in [
+        ("return redis.call('x')", raised),
+        ("redis.call('x')", raised),
+        ("return redis.pcall('x')", "-WRONG no"),
+        ("return redis.pcall('x').err", "\"WRONG no\""),
+        ("return {pcall(redis.call, 'x')}", "[nil \"WRONG no\"]"),
+        ("return {pcall(redis.pcall, 'x')}", "[1 -WRONG no]"),
+        (
+            "local c = coroutine.wrap(function(x) return redis.pcall(x) end) return c('x')",
+            "-WRONG no",
+        ),
+        (
+            "local c = coroutine.wrap(function(x) return redis.call(x) end) c('x')",
+            "-WRONG no script: SHA, on @user_script:1.",
+        ),
+        ("local f = redis.pcall for i = 1, 1000 do f('x') end return f('x').err", "\"WRONG no\""),
+    ] {
+        let shown = with_reply(&mut interpreter, script, b"-WRONG no\r\n");
+        assert_eq!(shown, expected, "{script}");
+    }
+}
+
+#[test]
+fn a_panic_of_the_host_passes_through_lua() {
+    for script in [
+        "redis.call('x')",
+        "redis.pcall('x')",
+        "pcall(redis.call, 'x')",
+        "coroutine.wrap(function() redis.call('x') end)()",
+    ] {
+        let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
+        let script = interpreter.load(script.as_bytes()).expect("a script");
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            interpreter.run(&script, Invocation::default(), &mut Fixed(None))
+        }));
+        let payload = ended.expect_err("a panic");
+        assert_eq!(payload.downcast_ref::<&str>().copied(), Some("no reply"), "{}", script.sha());
+    }
+}
+
+#[test]
+fn a_reply_beyond_the_limit_of_memory_is_an_error() {
+    let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
+    let mut reply = format!("${MEMORY}\r\n").into_bytes();
+    reply.resize(reply.len() + MEMORY, b'x');
+    reply.extend_from_slice(b"\r\n");
+    let refused = "-ERR Error running script SHA, not enough memory";
+    for script in ["return #redis.call('x')", "return #redis.pcall('x')"] {
+        assert_eq!(with_reply(&mut interpreter, script, &reply), refused, "{script}");
+        assert_eq!(with_reply(&mut interpreter, "return redis.call('x')", b":1\r\n"), "1");
+    }
+    // What each call returns fits, and all of it does not.
+    let script = "local t = {} for i = 1, 100 do t[i] = redis.call('x') .. i end";
+    let mut reply = format!("${}\r\n", MEMORY / 64).into_bytes();
+    reply.resize(reply.len() + MEMORY / 64, b'x');
+    reply.extend_from_slice(b"\r\n");
+    assert_eq!(with_reply(&mut interpreter, script, &reply), refused);
+    assert_eq!(eval_in(&mut interpreter, "return 1", &mut TestHost::default()), "1");
+}
+
+#[test]
+fn many_arguments_are_passed() {
+    let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
+    let script = "local t = {'set'} for i = 1, 5000 do t[i + 1] = i end \
+        return redis.pcall(unpack(t)).err";
+    let refused = "\"ERR Wrong number of args calling Redis command from script\"";
+    assert_eq!(eval_in(&mut interpreter, script, &mut TestHost::default()), refused);
+    let script = "return redis.call('echo', -0.0)";
+    assert_eq!(eval_in(&mut interpreter, script, &mut TestHost::default()), "\"-0\"");
+}
