@@ -21,6 +21,7 @@ const BOOT: [u8; 16] = [1; 16];
 const UUID: [u8; 16] = [2; 16];
 const RING: usize = 64 << 10;
 const BLOCK: usize = 4096;
+const LINE: usize = 64;
 const SUPERBLOCK_LEN: usize = 128;
 /// The transaction that was applied to the pool's file when it was killed, and the last one.
 const APPLIED: u64 = 3;
@@ -161,7 +162,7 @@ fn change(journal: &mut Vec<u8>, mut data: &[u8]) -> bool {
             1 | 2 => write(journal, at, bytes),
             3 => move_block(journal, usize::from(*a), usize::from(*b)),
             4 => is_forged |= fix_superblock_checksum(journal, at % 2 * BLOCK),
-            _ => is_forged |= fix_batch_checksum(journal, at.saturating_mul(BLOCK)),
+            _ => is_forged |= fix_batch_checksum(journal, at.saturating_mul(LINE)),
         }
         data = following;
     }
@@ -244,8 +245,9 @@ fn bases() -> &'static (Files, Files) {
 fn is_where_it_was(journal: &[u8]) {
     let mut fixed = journal.to_vec();
     let superblocks = [0, 1].map(|copy| fix_superblock_checksum(&mut fixed, copy * BLOCK));
-    let blocks = 2..journal.len() / BLOCK;
-    let batches = blocks.filter(|block| fix_batch_checksum(&mut fixed, block * BLOCK)).count();
+    let lines = (2 * BLOCK..journal.len()).step_by(LINE);
+    let begins = lines.filter(|at| journal[*at..].starts_with(b"PJBATCH\0"));
+    let batches = begins.filter(|at| fix_batch_checksum(&mut fixed, *at)).count();
     assert!(superblocks == [true; 2] && batches >= LAST as usize);
     assert!(fixed == journal, "the journal's layout is no longer what it was");
 }

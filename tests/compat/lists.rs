@@ -75,12 +75,8 @@ impl LeftOut {
     /// or a command that it refuses for another reason first.
     pub(crate) fn needs_by_name(&mut self, unit: &str, name: &str) -> bool {
         let needs = match name {
-            name if name.starts_with("Keyspace notifications") => {
-                "config set notify-keyspace-events"
-            }
             name if name.starts_with("CLUSTER RESET") => "cluster|reset",
             "COMMAND LIST FILTERBY PATTERN - list all commands/subcommands" => "cluster|help",
-            "MIGRATE command is marked with movablekeys" => "migrate",
             _ => return false,
         };
         self.add(unit, name, needs);
@@ -111,11 +107,11 @@ impl Reasons {
     pub(crate) fn read() -> Result<Reasons, Setup> {
         let text = fs::read_to_string(REASONS)?;
         let rows = text.lines().filter_map(|line| {
-            let mut cells = line.strip_prefix("| `unit/")?.split(" | ");
-            let unit = cells.next()?.trim_end_matches('`');
+            let mut cells = line.strip_prefix("| `")?.split(" | ");
+            let unit = cells.next()?.strip_suffix('`').filter(|unit| unit.contains('/'))?;
             let case = cells.next()?.trim_matches('`').replace("\\|", "|");
             cells.next().filter(|reason| reason.trim().len() > 10)?;
-            Some((format!("unit/{unit}"), case))
+            Some((unit.to_owned(), case))
         });
         Ok(Reasons { rows: rows.collect() })
     }

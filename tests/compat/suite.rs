@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,6 +35,17 @@ const LENIENT: [(&str, &str); 3] = [
     ("        r config set $param $val\n", "        catch {r config set $param $val}\n"),
 ];
 
+/// Says that the folder has all that is made of the package; its name changes with that.
+const COMPLETE: &str = "complete-3";
+
+/// What the suite starts as redis-server: that, or the server that `COMPAT_SERVER` names, after the
+/// line by which the suite knows that a server is there.
+const STARTED: &str = "#!/bin/sh
+[ -n \"$COMPAT_SERVER\" ] || exec /usr/bin/redis-server \"$@\"
+echo \" PID: $$\"
+exec \"$COMPAT_SERVER\" \"$@\" --backend aof --other-stores ignore $COMPAT_ARGUMENTS
+";
+
 /// The unpacked suite.
 pub(crate) struct Suite {
     folder: PathBuf,
@@ -44,7 +56,7 @@ impl Suite {
     pub(crate) fn obtain() -> Result<Suite, Setup> {
         let home = target().join("compat");
         let folder = home.join("suite");
-        if !folder.join("complete").exists() {
+        if !folder.join(COMPLETE).exists() {
             println!("fetching the source package of redis");
             let _ = fs::remove_dir_all(&home);
             fs::create_dir_all(&home)?;
@@ -52,7 +64,7 @@ impl Suite {
             fs::rename(found, &folder)?;
             lend_programs(&folder)?;
             make_lenient(&folder.join("tests/support/server.tcl"))?;
-            fs::write(folder.join("complete"), "")?;
+            fs::write(folder.join(COMPLETE), "")?;
         }
         run(Command::new("tclsh").args(["/dev/null"]))?;
         Ok(Suite { folder })
@@ -77,6 +89,11 @@ impl Suite {
         left_out: &BTreeSet<String>,
     ) -> Result<Vec<Case>, Setup> {
         unit::run(self, unit, system, launch, left_out)
+    }
+
+    /// Runs a unit that starts servers of its own: redis-server, or Perdura's.
+    pub(crate) fn run_starter(&self, unit: &str, system: &str) -> Result<Vec<Case>, Setup> {
+        unit::run_starter(self, unit, system)
     }
 }
 
@@ -134,10 +151,13 @@ fn for_sources(text: &str) -> String {
 
 /// Some cases start programs of Redis from where they would have been built.
 fn lend_programs(folder: &Path) -> Result<(), Setup> {
-    for name in ["redis-cli", "redis-benchmark", "redis-server"] {
+    for name in ["redis-cli", "redis-benchmark", "redis-check-rdb", "redis-check-aof"] {
         let installed = Path::new("/usr/bin").join(name);
         std::os::unix::fs::symlink(installed, folder.join("src").join(name))?;
     }
+    let server = folder.join("src/redis-server");
+    fs::write(&server, STARTED)?;
+    fs::set_permissions(&server, fs::Permissions::from_mode(0o755))?;
     Ok(())
 }
 

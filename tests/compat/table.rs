@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use crate::BACKENDS;
 use crate::case::{Case, Outcome};
 use crate::suite::Setup;
 
@@ -57,7 +58,7 @@ impl Table {
         &mut self,
         unit: &str,
         reference: &[Case],
-        runs: [(&'static str, Vec<Case>); 2],
+        runs: Vec<(&'static str, Vec<Case>)>,
     ) {
         let expected = reference.iter().filter(|case| case.passed()).count();
         let mut passed = Vec::new();
@@ -77,26 +78,23 @@ impl Table {
         self.rows.iter().map(|row| row.expected).sum()
     }
 
-    /// Cases that each backend passes.
-    fn passed(&self) -> Vec<(&'static str, usize)> {
-        let mut sums: Vec<(&'static str, usize)> = Vec::new();
-        for &(backend, count) in self.rows.iter().flat_map(|row| &row.passed) {
-            match sums.iter_mut().find(|sum| sum.0 == backend) {
-                Some(sum) => sum.1 += count,
-                None => sums.push((backend, count)),
-            }
-        }
-        sums
+    /// Cases that a backend passes, of those of the units that it ran.
+    fn passed(&self, backend: &str) -> (usize, usize) {
+        let found = |row: &Row| {
+            let run = row.passed.iter().find(|run| run.0 == backend);
+            run.map(|(_, count)| (*count, row.expected))
+        };
+        let both = self.rows.iter().filter_map(found);
+        both.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// The share of the backend that passes least; 1 where nothing was to be passed.
     pub(crate) fn least_share(&self) -> f64 {
-        let share = |(_, count): (&str, usize)| count as f64 / self.expected().max(1) as f64;
-        if self.expected() == 0 {
-            1.0
-        } else {
-            self.passed().into_iter().map(share).fold(1.0, f64::min)
-        }
+        let share = |backend| match self.passed(backend) {
+            (_, 0) => 1.0,
+            (count, expected) => count as f64 / expected as f64,
+        };
+        BACKENDS.into_iter().map(share).fold(1.0, f64::min)
     }
 
     /// Writes the failures for whoever works on them.
@@ -112,19 +110,26 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<26} {:>8} {:>15} {:>15}",
+            "{:<42} {:>8} {:>15} {:>15}",
             "unit", "redis", "pmem (failed)", "aof (failed)"
         )?;
-        let line = |name: &str, expected: usize, passed: &[(&str, usize)]| {
-            let cell = |&(_, count): &(&str, usize)| format!("{count} ({})", expected - count);
-            let cells: Vec<String> = passed.iter().map(cell).collect();
-            format!("{name:<26} {expected:>8} {:>15} {:>15}", cells[0], cells[1])
+        let line = |name: &str, expected: usize, runs: [Option<(usize, usize)>; 2]| {
+            let cell = |run: Option<(usize, usize)>| {
+                run.map_or("-".to_owned(), |(count, of)| format!("{count} ({})", of - count))
+            };
+            let [pmem, aof] = runs.map(cell);
+            format!("{name:<42} {expected:>8} {pmem:>15} {aof:>15}")
         };
         for row in &self.rows {
-            writeln!(f, "{}", line(&row.unit, row.expected, &row.passed))?;
+            let run = |backend| {
+                let found = row.passed.iter().find(|run| run.0 == backend);
+                found.map(|(_, count)| (*count, row.expected))
+            };
+            writeln!(f, "{}", line(&row.unit, row.expected, BACKENDS.map(run)))?;
         }
         if !self.rows.is_empty() {
-            writeln!(f, "{}", line("all", self.expected(), &self.passed()))?;
+            let all = BACKENDS.map(|backend| Some(self.passed(backend)));
+            writeln!(f, "{}", line("all", self.expected(), all))?;
         }
         write!(f, "{:.1} % of what redis-server passes", self.least_share() * 100.0)
     }

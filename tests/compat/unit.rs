@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use testkit::{Launch, Server};
+use testkit::Launch;
 
+use crate::REFERENCE;
 use crate::case::{Case, Outcome, parse};
 use crate::suite::{Setup, Suite};
 
@@ -39,7 +40,8 @@ pub(crate) fn run(
     let mut hung: Vec<Case> = Vec::new();
     let began = Instant::now();
     loop {
-        let log = once(suite, unit, &server, &file, &skipped)?;
+        let of_server = ["--host", "127.0.0.1", "--port", &server.port().to_string()];
+        let log = once(suite, unit, &of_server, &file, &skipped)?;
         let mut cases = parse(&log);
         let stuck = cases.iter().position(|case| case.outcome == Outcome::Hung);
         let Some(at) = stuck.filter(|_| hung.len() < HANGS && began.elapsed() < LONGEST) else {
@@ -53,11 +55,30 @@ pub(crate) fn run(
     }
 }
 
-/// Runs the suite's program once; what it printed.
+/// Runs a unit that starts servers of its own: redis-server, or Perdura's.
+pub(crate) fn run_starter(suite: &Suite, unit: &str, system: &str) -> Result<Vec<Case>, Setup> {
+    let folder = suite.results().join(system);
+    fs::create_dir_all(&folder)?;
+    let file = folder.join(unit.replace('/', "_"));
+    let began = Instant::now();
+    // An empty variable is none for the script that starts the server.
+    let server = if system == REFERENCE { Path::new("") } else { testkit::perdura_server() };
+    let variable = format!("COMPAT_SERVER={}", server.display());
+    // A server that is started without an append-only file cannot get one later.
+    let log = if unit == "unit/aofrw" { "--appendonly yes" } else { "" };
+    let arguments = ["--clients", "1", &variable, &format!("COMPAT_ARGUMENTS={log}")];
+    let log = once(suite, unit, &arguments, &file, &BTreeSet::new())?;
+    let cases = parse(&log);
+    let passed = cases.iter().filter(|case| case.passed()).count();
+    println!("{unit} {system}: {passed} passed in {} s", began.elapsed().as_secs());
+    Ok(cases)
+}
+
+/// Runs the suite's program once, with these arguments and variables; what it printed.
 fn once(
     suite: &Suite,
     unit: &str,
-    server: &Server,
+    arguments: &[&str],
     file: &Path,
     skipped: &BTreeSet<String>,
 ) -> Result<String, Setup> {
@@ -69,7 +90,12 @@ fn once(
         let base = PORTS.fetch_add(40, Ordering::Relaxed);
         let mut command = Command::new("tclsh");
         command.arg("tests/test_helper.tcl").current_dir(suite.folder()).env("TERM", "dumb");
-        command.args(["--host", "127.0.0.1", "--port", &server.port().to_string()]);
+        for argument in arguments {
+            match argument.split_once('=') {
+                Some((variable, value)) => command.env(variable, value),
+                None => command.arg(argument),
+            };
+        }
         command.args(["--baseport", &base.to_string(), "--timeout", &PATIENCE.to_string()]);
         command.args(["--durable", "--dont-clean", "--tags", "-slow", "--single", unit]);
         command.arg("--skipfile").arg(&skip);

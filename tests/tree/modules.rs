@@ -91,6 +91,7 @@ const COMMANDS: &[&str] = &[
     "failure",
     "walk",
     "clock",
+    "notifications",
     "config",
     "stats",
     "names",

@@ -136,6 +136,8 @@ pub struct Plan {
 pub enum Family {
     /// Perdura with its keyspace in a pool.
     PerduraPmem,
+    /// Perdura with its keyspace in a pool on a disk, and a journal.
+    PerduraJournal,
     /// Perdura in DRAM with an append-only file.
     PerduraAof,
     /// Perdura in DRAM alone.
@@ -271,6 +273,10 @@ pub struct Run {
     pub generator_busy: f64,
     /// Whether the generator, not the server, set the rate: compare CPU time then, not rates.
     pub saturated: bool,
+    /// Bytes that the server gave to the disk, in whole pages, as the kernel counts them; `None`
+    /// where the medium is not written through a page cache, or nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_bytes: Option<u64>,
 }
 
 /// A distribution of times, in microseconds.

@@ -7,6 +7,7 @@ use resp::Writer;
 use crate::engine::Engine;
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::log::Effects;
+use crate::notifications::EventClass;
 use crate::running_scripts::LongSince;
 use crate::session::Session;
 use crate::table::Command;
@@ -207,6 +208,39 @@ impl<'a> Call<'a> {
         let db = self.session.db;
         self.engine.stats().changed(self.session.stripe);
         self.effects.push(db, args);
+    }
+
+    /// Says that something happened to a key of the selected database.
+    #[inline]
+    pub(crate) fn notify(&mut self, class: EventClass, name: &'static str, key: &Key<'_>) {
+        self.effects.notify(class, self.session.db, name, key.bytes());
+    }
+
+    /// Says that something was taken from a key, and that the key is gone if that was all.
+    #[inline]
+    pub(crate) fn notify_taken(
+        &mut self,
+        class: EventClass,
+        txn: &Txn<'_>,
+        name: &'static str,
+        key: &Key<'_>,
+    ) {
+        self.effects.notify_taken(class, txn, self.session.db, name, key);
+    }
+
+    /// Says that a key holds what a command has found, or is gone because that was nothing.
+    pub(crate) fn notify_stored(
+        &mut self,
+        class: EventClass,
+        name: &'static str,
+        key: &Key<'_>,
+        is_empty: bool,
+    ) {
+        if is_empty {
+            self.notify(EventClass::Generic, "del", key);
+        } else {
+            self.notify(class, name, key);
+        }
     }
 
     /// Returns an argument as a 64-bit integer.

@@ -3,10 +3,13 @@
 //! Everything else of redis.conf is the server's. Whoever owns a setting there stores its value
 //! here when it changes.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
 use std::sync::{PoisonError, RwLock};
 
 use crate::failure::{Failure, NO_REPLICAS, SAVE_FAILED};
+use crate::notifications::EventClasses;
 use keyspace::{Db, Limits, NodeLimits, StreamLimits};
 
 /// Settings read by commands.
@@ -25,6 +28,8 @@ pub struct Config {
     busy_reply_all: AtomicBool,
     script_kill_rollback: AtomicBool,
     calls_any_from_script: AtomicBool,
+    /// `notify-keyspace-events`.
+    events: AtomicU32,
     skips_checksums: AtomicBool,
     tracking_table_max_keys: AtomicUsize,
     hash: Threshold,
@@ -77,6 +82,7 @@ impl Default for Config {
             busy_reply_all: AtomicBool::new(false),
             script_kill_rollback: AtomicBool::new(false),
             calls_any_from_script: AtomicBool::new(false),
+            events: AtomicU32::new(0),
             skips_checksums: AtomicBool::new(false),
             tracking_table_max_keys: AtomicUsize::new(1_000_000),
             list_node: AtomicI32::new(-2),
@@ -205,6 +211,17 @@ impl Config {
     /// Sets `script-kill-rollback`.
     pub fn set_script_kill_rollback(&self, yes: bool) {
         self.script_kill_rollback.store(yes, Relaxed);
+    }
+
+    /// Returns the events of keys that are published.
+    #[inline]
+    pub(crate) fn events(&self) -> EventClasses {
+        EventClasses::from_bits(self.events.load(Relaxed))
+    }
+
+    /// Sets `notify-keyspace-events`.
+    pub(crate) fn set_events(&self, classes: EventClasses) {
+        self.events.store(classes.bits(), Relaxed);
     }
 
     /// Returns how large a node of a list may become.

@@ -10,6 +10,7 @@ use crate::admin;
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::log::{Delivery, Effects};
+use crate::notifications::{EventClass, KeyEvent};
 use crate::session::Session;
 
 impl Call<'_> {
@@ -19,7 +20,7 @@ impl Call<'_> {
         if self.is_inner() {
             self.effects.deliver(delivery);
         } else {
-            self.engine.deliver(self.session, delivery);
+            self.engine.deliver(Some(self.session), delivery);
         }
     }
 }
@@ -27,7 +28,7 @@ impl Call<'_> {
 impl Engine {
     /// Delivers what a committed transaction left to be sent. Its locks are held.
     #[inline]
-    pub(crate) fn deliver_all(&self, session: &mut Session, effects: &mut Effects) {
+    pub(crate) fn deliver_all(&self, session: Option<&mut Session>, effects: &mut Effects) {
         if effects.has_deliveries() {
             self.deliver_each(session, effects);
         }
@@ -43,8 +44,10 @@ impl Engine {
     }
 
     #[cold]
-    fn deliver_each(&self, session: &mut Session, effects: &mut Effects) {
-        effects.take_deliveries().into_iter().for_each(|delivery| self.deliver(session, delivery));
+    fn deliver_each(&self, mut session: Option<&mut Session>, effects: &mut Effects) {
+        for delivery in effects.take_deliveries() {
+            self.deliver(session.as_deref_mut(), delivery);
+        }
     }
 
     /// Returns how far the log must be settled before what is sent to clients now may leave: it may
@@ -54,15 +57,28 @@ impl Engine {
         self.log().filter(|log| log.failure().is_none()).map_or(0, |log| log.end())
     }
 
-    fn deliver(&self, session: &mut Session, delivery: Delivery) {
-        match delivery {
-            Delivery::Message { receivers, text } => {
+    fn deliver(&self, session: Option<&mut Session>, delivery: Delivery) {
+        match (delivery, session) {
+            (Delivery::KeyEvent(event), _) => self.publish_event(&event),
+            (Delivery::Monitored(line), _) => admin::send_to_monitors(self, &line),
+            (Delivery::Libraries(change), _) => change.keep(),
+            (Delivery::Message { receivers, text }, Some(session)) => {
                 self.hub().send(&receivers, &text, &session.client, self.sent_after());
             }
-            Delivery::Monitored(line) => admin::send_to_monitors(self, &line),
-            Delivery::Flushed => self.notify_trackers_of_flush(session),
-            Delivery::Libraries(change) => change.keep(),
-            Delivery::Own(bytes) => session.client.post(&bytes, 0),
+            (Delivery::Flushed, Some(session)) => self.notify_trackers_of_flush(session),
+            (Delivery::Own(bytes), Some(session)) => session.client.post(&bytes, 0),
+            // What the store does by itself comes from no client.
+            (Delivery::Message { .. } | Delivery::Flushed | Delivery::Own(_), None) => {}
+        }
+    }
+
+    fn publish_event(&self, event: &KeyEvent) {
+        let (classes, after) = (self.config().events(), self.sent_after());
+        if classes.has(EventClass::Keyspace) {
+            self.hub().publish(&event.keyspace_channel(), event.name.as_bytes(), after);
+        }
+        if classes.has(EventClass::Keyevent) {
+            self.hub().publish(event.keyevent_channel().as_bytes(), &event.key, after);
         }
     }
 }

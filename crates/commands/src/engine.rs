@@ -16,7 +16,8 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::hub::Hub;
 use crate::libraries::Libraries;
-use crate::log::CommandLog;
+use crate::log::{CommandLog, Effects};
+use crate::notifications::{EventClass, EventClasses};
 use crate::running_scripts::RunningScripts;
 use crate::script_cache::ScriptCache;
 use crate::session::Session;
@@ -37,7 +38,7 @@ pub struct EngineOptions {
     pub log: Option<Arc<dyn CommandLog>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Threads that will execute commands.
+    /// Threads that will execute commands, and load a dump together.
     pub threads: usize,
     /// Seeds the random numbers of all sessions.
     pub seed: u64,
@@ -64,6 +65,7 @@ pub struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     table: Table,
     config: Config,
+    threads: usize,
     stats: Stats,
     clients: Clients,
     users: Users,
@@ -82,6 +84,8 @@ pub struct Engine {
     running_scripts: RunningScripts,
     /// When the log told last of HTTP that was refused, in seconds of unix time.
     pub(crate) last_http_warning: AtomicU64,
+    /// When the log told last of a payload that RESTORE refused, in seconds of unix time.
+    pub(crate) last_bad_payload: AtomicU64,
     seed: u64,
     /// Per shard, where its last change ends in the log: what a reply that saw it must wait for.
     pub(crate) log_ends: Box<[AtomicU64]>,
@@ -120,6 +124,7 @@ impl Engine {
             clock: options.clock,
             table,
             config: Config::default(),
+            threads: options.threads,
             stats,
             clients: Clients::default(),
             users,
@@ -136,9 +141,15 @@ impl Engine {
             libraries: Arc::default(),
             running_scripts: RunningScripts::default(),
             last_http_warning: AtomicU64::new(0),
+            last_bad_payload: AtomicU64::new(0),
             seed: options.seed,
             log_ends,
         }
+    }
+
+    /// Returns how many threads execute commands, or load a dump.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
     }
 
     /// Returns the data.
@@ -160,6 +171,19 @@ impl Engine {
     #[inline]
     pub(crate) fn logs_commands(&self) -> bool {
         self.log.get().is_some_and(|log| log.takes_commands)
+    }
+
+    /// Sets `notify-keyspace-events`.
+    pub fn set_events(&self, classes: EventClasses) {
+        let has = |class| classes.has(class);
+        self.keyspace().list_events(has(EventClass::New), has(EventClass::Miss));
+        self.config().set_events(classes);
+    }
+
+    /// Effects that reuse `buffer`, with commands for the log if it has any.
+    #[inline]
+    pub(crate) fn new_effects(&self, buffer: Vec<u8>, logged: bool) -> Effects {
+        Effects::new(buffer, logged, self.config().events())
     }
 
     /// Starts logging, once: after the log was replayed. `false` if there was a log already.

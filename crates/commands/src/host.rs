@@ -73,6 +73,9 @@ pub trait Host: Send + Sync {
     /// from now on is in it. Not for long: where something holds that up, it is given up.
     fn wait_for_snapshot(&self) {}
 
+    /// All keys are about to be deleted: a save that is under way is of no use.
+    fn end_save(&self) {}
+
     /// Connects to another server; nothing is waited for longer than `timeout`, each time.
     fn dial(&self, _host: &str, _port: u16, _timeout: Duration) -> io::Result<Box<dyn Wire>> {
         Err(io::ErrorKind::Unsupported.into())
@@ -302,6 +305,8 @@ pub struct RdbFacts {
     pub keys: u64,
     /// Keys that it will have.
     pub total: u64,
+    /// Bytes that the snapshot of the last one held at most.
+    pub held: u64,
     /// Keys that were loaded from the dump at the start.
     pub loaded: u64,
     /// Keys of it that had expired.

@@ -8,9 +8,10 @@
 //! which none was acknowledged. SELECT is put before an effect on another database than the one
 //! before it; the log knows the database of its last record.
 
-use keyspace::{Change, Db, Event};
+use keyspace::{Change, Db, Event, Key, Txn};
 
 use crate::libraries::Uncommitted;
+use crate::notifications::{EventClass, EventClasses, KeyEvent};
 use crate::receivers::Receivers;
 
 /// What replies wait for: a log of commands, such as the append-only file, or the journal of a
@@ -54,6 +55,8 @@ pub trait CommandLog: Send + Sync {
 pub(crate) enum Delivery {
     /// A message, for those who listened when it was published.
     Message { receivers: Receivers, text: Box<[u8]> },
+    /// Something that happened to a key, for those who are notified of it.
+    KeyEvent(KeyEvent),
     /// A line for those who monitor.
     Monitored(Vec<u8>),
     /// Databases were emptied: told to clients that keep copies.
@@ -72,6 +75,8 @@ pub struct Effects {
     first: Db,
     last: Db,
     enabled: bool,
+    /// The events of keys that are published.
+    events: EventClasses,
     /// Where the last group begins: what is wrapped in MULTI and EXEC if it is more than one
     /// command.
     group: Group,
@@ -92,10 +97,71 @@ struct Group {
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT";
 
 impl Effects {
-    /// Effects that reuse `buffer`; nothing is kept unless `enabled`.
-    pub(crate) fn new(mut buffer: Vec<u8>, enabled: bool) -> Effects {
+    /// Effects that reuse `buffer`; no command is kept unless `enabled`, no event but of the
+    /// classes.
+    pub(crate) fn new(mut buffer: Vec<u8>, enabled: bool, events: EventClasses) -> Effects {
         buffer.clear();
-        Effects { bytes: buffer, enabled, ..Effects::default() }
+        Effects { bytes: buffer, enabled, events, ..Effects::default() }
+    }
+
+    /// Says that something happened to a key.
+    #[inline]
+    pub(crate) fn notify(&mut self, class: EventClass, db: Db, name: &'static str, key: &[u8]) {
+        if self.events.has(class) {
+            self.note(db, name, key);
+        }
+    }
+
+    #[cold]
+    fn note(&mut self, db: Db, name: &'static str, key: &[u8]) {
+        self.deliveries.push(Delivery::KeyEvent(KeyEvent { db, name, key: key.into() }));
+    }
+
+    /// Says that something was taken from a key, and that the key is gone if that was all.
+    #[inline]
+    pub(crate) fn notify_taken(
+        &mut self,
+        class: EventClass,
+        txn: &Txn<'_>,
+        db: Db,
+        name: &'static str,
+        key: &Key<'_>,
+    ) {
+        if self.events.is_any() {
+            self.notify(class, db, name, key.bytes());
+            if txn.peek(db, key).is_none() {
+                self.notify(EventClass::Generic, db, "del", key.bytes());
+            }
+        }
+    }
+
+    /// Says first which keys expired, were evicted, are new, or were not found.
+    #[inline]
+    pub(crate) fn notify_of<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
+        if self.events.is_any() {
+            self.note_changes(changes);
+        }
+    }
+
+    #[cold]
+    fn note_changes<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
+        let later = std::mem::take(&mut self.deliveries);
+        let mut last_hash = None;
+        for Change { db, key, event, .. } in changes {
+            match event {
+                Event::Expired => self.notify(EventClass::Expired, db, "expired", key),
+                Event::Evicted => self.notify(EventClass::Evicted, db, "evicted", key),
+                Event::Created => self.notify(EventClass::New, db, "new", key),
+                Event::Missed => self.notify(EventClass::Miss, db, "keymiss", key),
+                // Once for a hash, however many of its fields expired together.
+                Event::FieldExpired if last_hash != Some((db, key)) => {
+                    last_hash = Some((db, key));
+                    self.notify(EventClass::Hash, db, "hexpired", key);
+                }
+                _ => {}
+            }
+        }
+        self.deliveries.extend(later);
     }
 
     /// Returns true if there is a log, and it pays to rewrite commands.

@@ -83,15 +83,17 @@ const OLDER: &str =
 /// What to do about a pool that lost what an opening needs.
 const SALVAGE: &str = "`perdura salvage POOL --to NEW` copies what is sound in it into a new pool";
 
-/// Returns what to do about a pool whose journal cannot be used.
-fn way_on(error: &JournalError) -> String {
+/// Returns what is wrong with a pool's journal, and what to do about the pool.
+fn with_way_on(error: &JournalError) -> String {
     let how = match error {
+        // It names the ways itself.
+        JournalError::NoSpace { .. } => return error.to_string(),
         JournalError::Cut { .. }
         | JournalError::Damaged { .. }
         | JournalError::Senseless { .. } => "with the journal's writes up to there",
         _ => "without the journal's writes, if --without-journal is given",
     };
-    format!("{SALVAGE}, {how}")
+    format!("{error}; {SALVAGE}, {how}")
 }
 
 /// Why a pool was not opened, and what to do.
@@ -216,7 +218,7 @@ pub enum OpenError {
         journal: u64,
     },
     /// Its journal cannot be used.
-    #[error("{}; {}", .0, way_on(.0))]
+    #[error("{}", with_way_on(.0))]
     Journal(#[from] JournalError),
     /// A record that was fenced is not readable any more.
     #[error(

@@ -19,6 +19,10 @@ pub enum Event {
     Evicted,
     /// Its database was emptied or swapped (listed for watched keys only).
     Flushed,
+    /// It is new: listed before what was written, and only where somebody asks for it.
+    Created,
+    /// A reader did not find it (listed only where somebody asks for it).
+    Missed,
     /// Something in addition to its value was written: the groups of a stream or its last ID, the
     /// form of a value. As in Redis, no watch is told.
     MetadataOnly,

@@ -39,6 +39,8 @@ pub struct Keyspace {
     pub(crate) map: AtomicU64,
     pub(crate) longest_lock_hold: AtomicU64,
     tracks: AtomicBool,
+    lists_created: AtomicBool,
+    lists_missed: AtomicBool,
     eviction: RwLock<Eviction>,
     /// What every write needs of `eviction`: bytes that blocks may take.
     pub(crate) eviction_limit: AtomicU64,
@@ -73,6 +75,8 @@ impl Keyspace {
             map: AtomicU64::new(map),
             longest_lock_hold: AtomicU64::new(0),
             tracks: AtomicBool::new(false),
+            lists_created: AtomicBool::new(false),
+            lists_missed: AtomicBool::new(false),
             eviction: RwLock::default(),
             eviction_limit: AtomicU64::new(u64::MAX),
             lfu: AtomicU32::new(0),
@@ -203,6 +207,20 @@ impl Keyspace {
     /// Ends what one call of [`Keyspace::follow`] began.
     pub fn unfollow(&self, shard: usize) {
         self.volatile_shards[shard].followers.fetch_sub(1, Relaxed);
+    }
+
+    /// Makes transactions list new keys, and keys that readers do not find.
+    pub fn list_events(&self, created: bool, missed: bool) {
+        self.lists_created.store(created, Relaxed);
+        self.lists_missed.store(missed, Relaxed);
+    }
+
+    pub(crate) fn lists_created(&self) -> bool {
+        self.lists_created.load(Relaxed)
+    }
+
+    pub(crate) fn lists_missed(&self) -> bool {
+        self.lists_missed.load(Relaxed)
     }
 
     pub(crate) fn tracks_changes(&self) -> bool {

@@ -263,7 +263,8 @@ impl Snapshot {
 }
 
 impl Item {
-    fn size(&self) -> u64 {
+    /// Returns how many bytes the key and the value, or the part of it, have.
+    pub fn size(&self) -> u64 {
         let value = match &self.value {
             Content::String(value) => value.len(),
             Content::Elements(_, elements) => elements.iter().map(Vec::len).sum(),

@@ -88,6 +88,8 @@ pub struct Txn<'k> {
     changes: Option<Box<Changes>>,
     /// Whether `changes` are those of a commit that has happened.
     committed: bool,
+    /// Whether a key was linked that is to be listed as new with what is written to it.
+    pub(crate) is_new: bool,
     memo: Option<Memo>,
     /// Expired keys that readers met.
     pub(crate) lazily_expired: Option<Box<LazilyExpired>>,
@@ -114,6 +116,7 @@ impl<'k> Txn<'k> {
             now,
             changes: None,
             committed: false,
+            is_new: false,
             memo: None,
             lazily_expired: None,
             attached: None,
@@ -284,6 +287,9 @@ impl<'k> Txn<'k> {
         let found = self.slot(place, key);
         let Some(slot) = found.filter(|slot| self.live(place, slot.entry())) else {
             volatile.counters.misses.add(1);
+            if self.keyspace.lists_missed() {
+                self.record_change(place.shard, db, key.bytes, Event::Missed);
+            }
             if found.is_some() {
                 self.add_lazily_expired(db, key);
             }
@@ -385,14 +391,25 @@ impl<'k> Txn<'k> {
         bytes
     }
 
-    /// Lists a change, where somebody wants to know.
+    /// Forgets the changes of a commit that has happened.
     #[inline]
-    pub(crate) fn record_change(&mut self, shard: usize, db: Db, key: &[u8], event: Event) {
+    fn drop_committed(&mut self) {
         if self.committed {
             self.changes = None;
             self.committed = false;
         }
-        let wanted = matches!(event, Event::Expired | Event::FieldExpired | Event::Evicted)
+    }
+
+    /// Lists a change, where somebody wants to know.
+    #[inline]
+    pub(crate) fn record_change(&mut self, shard: usize, db: Db, key: &[u8], event: Event) {
+        self.drop_committed();
+        if self.is_new && event == Event::Written {
+            self.is_new = false;
+            self.changes_mut().record_change(shard, db, key, Event::Created);
+        }
+        use Event::{Evicted, Expired, FieldExpired, Missed};
+        let wanted = matches!(event, Expired | FieldExpired | Evicted | Missed)
             || self.keyspace.tracks_changes()
             || !self.volatile(shard).watches.is_empty()
             || self.volatile(shard).followers.load(Ordering::Relaxed) > 0;
@@ -401,12 +418,14 @@ impl<'k> Txn<'k> {
         }
     }
 
+    /// Returns true if the changes that are listed are keys that readers did not find.
+    pub fn has_only_missed(&self) -> bool {
+        self.keyspace.lists_missed() && self.changes().all(|change| change.event == Event::Missed)
+    }
+
     /// Lists that a field expired.
     pub(crate) fn record_expired_field(&mut self, shard: usize, db: Db, key: &[u8], field: &[u8]) {
-        if self.committed {
-            self.changes = None;
-            self.committed = false;
-        }
+        self.drop_committed();
         self.changes_mut().record_expired_field(shard, db, key, field);
     }
 
@@ -505,6 +524,7 @@ impl<'k> Txn<'k> {
             changes.flushed.truncate(savepoint.flushed);
         }
         self.map = savepoint.map;
+        self.is_new = false;
         self.forget();
     }
 
@@ -552,9 +572,14 @@ impl<'k> Txn<'k> {
                 Event::Expired => volatile.counters.expired.add(1),
                 Event::FieldExpired => volatile.counters.expired_fields.add(1),
                 Event::Evicted => volatile.counters.evicted.add(1),
-                Event::Written | Event::Deleted | Event::Flushed | Event::MetadataOnly => {}
+                Event::Created
+                | Event::Deleted
+                | Event::Flushed
+                | Event::MetadataOnly
+                | Event::Missed
+                | Event::Written => {}
             }
-            if !matches!(change.event, Event::Flushed | Event::MetadataOnly)
+            if !matches!(change.event, Event::Flushed | Event::MetadataOnly | Event::Missed)
                 && !volatile.watches.is_empty()
             {
                 let key = self.key(change.key);

@@ -85,6 +85,12 @@ fault_points! { 1:
     SyncApplied,
     /// ... and the tail before the space that it frees is written to.
     SyncTail,
+    /// The first batch after a sync begins a block: none with synced bytes is written to.
+    BeginBlock,
+    /// From the last opening on no batch of an earlier one counts.
+    CheckOpening,
+    /// A reader looks for the next batch after the last one, and then in the next block.
+    ScanNextBlock,
 }
 
 /// Returns true: no fault point can be disabled in this build.

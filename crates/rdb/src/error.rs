@@ -74,9 +74,17 @@ pub enum Error {
         at: u64,
     },
     /// A value that contradicts itself.
-    #[error("corrupt {what}, which ends at byte {at}")]
+    #[error("{what} integrity check failed, before byte {at}")]
     Corrupt {
-        /// What of it.
+        /// What of it, as Redis calls it.
+        what: &'static str,
+        /// Where reading was when it showed.
+        at: u64,
+    },
+    /// A consumer group of a stream that contradicts itself.
+    #[error("{what}, before byte {at}")]
+    Group {
+        /// How, in Redis's words.
         what: &'static str,
         /// Where reading was when it showed.
         at: u64,

@@ -101,6 +101,22 @@ impl Kind {
         }
     }
 
+    /// Returns true if it is a collection in one string, with nothing before it.
+    pub(crate) fn is_packed(self) -> bool {
+        matches!(
+            self,
+            HashZipmap
+                | ListZiplist
+                | SetIntset
+                | SortedSetZiplist
+                | HashZiplist
+                | HashListpack
+                | SortedSetListpack
+                | SetListpack
+                | HashListpackExpiringOld
+        )
+    }
+
     /// Returns the number of the type.
     pub fn number(self) -> u8 {
         match self {

@@ -18,6 +18,7 @@
 mod checksum;
 mod error;
 mod file;
+mod frame;
 mod intset;
 mod item;
 mod kind;
@@ -36,6 +37,7 @@ mod zipmap;
 
 pub use error::Error;
 pub use file::{FileWriter, Usage};
+pub use frame::{Frame, Framing};
 pub use intset::intset;
 pub use item::canonical_int;
 pub use kind::Kind;

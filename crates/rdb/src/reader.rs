@@ -3,8 +3,9 @@
 //! What precedes a key in the file (its expiry time, how it was used) comes out with the key; its
 //! value is read next, by [`Reader::value`], and is passed over where it is not.
 
-use std::io::Read;
+use std::io::{self, Read};
 
+use crate::frame::{Frame, Framing, Unframed, copy_value};
 use crate::source::Source;
 use crate::value::module;
 use crate::{Error, Kind, Part, is_known_version, payload, read_value};
@@ -72,6 +73,8 @@ pub struct Reader<R> {
     source: Source<R>,
     origin: Origin,
     value: Option<Kind>,
+    /// What was read of a value that was too large to be framed, and where it began.
+    begun: Option<(u64, Vec<u8>)>,
     verifies: bool,
     is_at_end: bool,
 }
@@ -98,7 +101,8 @@ impl<R: Read> Reader<R> {
             return Err(Error::Version { version });
         }
         source.set_version(version);
-        Ok(Reader { source, origin, value: None, verifies: true, is_at_end: false })
+        let (value, begun) = (None, None);
+        Ok(Reader { source, origin, value, begun, verifies: true, is_at_end: false })
     }
 
     /// Leaves the checksum at the end alone (`rdbchecksum no`).
@@ -171,17 +175,52 @@ impl<R: Read> Reader<R> {
         &mut self,
         show: impl FnMut(Part<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        match self.value.take() {
-            Some(kind) => read_value(&mut self.source, kind, show),
-            None => Ok(()),
+        let Some(kind) = self.value.take() else { return Ok(()) };
+        let Some((at, begun)) = self.begun.take() else {
+            return read_value(&mut self.source, kind, show);
+        };
+        let framing = self.framing();
+        let rest = begun.chain(Rest(&mut self.source));
+        let mut source = Source::new(rest, framing.version, framing.longest).starting_at(at);
+        read_value(&mut source, kind, show)
+    }
+
+    /// Returns what the frames of this dump are read with.
+    pub fn framing(&self) -> Framing {
+        Framing { version: self.source.version(), longest: self.source.longest() }
+    }
+
+    /// Appends the bytes of the value of the key that [`Reader::next`] returned, as they are and
+    /// not verified, to be read by [`Framing::read`]. `None` where these are more than `most`: such
+    /// a value is left to [`Reader::value`].
+    pub fn frame(&mut self, into: &mut Vec<u8>, most: usize) -> Result<Option<Frame>, Error> {
+        let Some(kind) = self.value.filter(|_| self.begun.is_none()) else { return Ok(None) };
+        let (at, from) = (self.source.at(), into.len());
+        self.source.begin_copy(std::mem::take(into));
+        let copied = copy_value(&mut self.source, kind, from.saturating_add(most));
+        *into = self.source.end_copy();
+        match copied {
+            Ok(()) => {
+                self.value = None;
+                Ok(Some(Frame::new(kind, (from, into.len()), at)))
+            }
+            Err(Unframed::Large) => {
+                self.begun = Some((at, into.split_off(from)));
+                Ok(None)
+            }
+            Err(Unframed::Read(error)) => {
+                self.value = None;
+                Err(error)
+            }
         }
     }
 
     /// Reads the value of the key that [`Reader::next`] returned, verifies it, and returns it as
     /// DUMP answers it: with type, version and checksum. Its encoding stays as it is. `None` where
-    /// the value was read already.
+    /// the value was read already, or too large for a frame.
     pub fn payload(&mut self) -> Result<Option<Vec<u8>>, Error> {
-        let Some(kind) = self.value.take() else { return Ok(None) };
+        let Some(kind) = self.value.filter(|_| self.begun.is_none()) else { return Ok(None) };
+        self.value = None;
         self.source.begin_copy(vec![kind.number()]);
         let read = read_value(&mut self.source, kind, |_| Ok::<_, Error>(()));
         let mut payload = self.source.end_copy();
@@ -227,4 +266,17 @@ impl<R: Read> Reader<R> {
 /// Returns a time; 0 where it is before 1970, since it has passed, whatever it was. -1 is none.
 fn time(millis: i64) -> Option<u64> {
     (millis != -1).then(|| u64::try_from(millis).unwrap_or(0))
+}
+
+/// What follows in a dump, as bytes.
+struct Rest<'s, R>(&'s mut Source<R>);
+
+impl<R: Read> Read for Rest<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self.0.fill(into) {
+            Ok(()) => Ok(into.len()),
+            Err(Error::Io(error)) => Err(error),
+            Err(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
 }

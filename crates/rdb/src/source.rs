@@ -29,7 +29,29 @@ pub struct Source<R> {
     copy: Option<Vec<u8>>,
 }
 
-struct ChecksumState(Checksum);
+/// A checksum of bytes that come in small pieces: they are collected, since it is slow for few.
+struct ChecksumState {
+    checksum: Checksum,
+    pending: Vec<u8>,
+}
+
+impl ChecksumState {
+    fn add(&mut self, bytes: &[u8]) {
+        if self.pending.len() + bytes.len() > CHUNK {
+            self.checksum.update(&self.pending);
+            self.pending.clear();
+        }
+        match bytes.len() < CHUNK {
+            true => self.pending.extend_from_slice(bytes),
+            false => self.checksum.update(bytes),
+        }
+    }
+
+    fn finish(mut self) -> u64 {
+        self.checksum.update(&self.pending);
+        self.checksum.finalize()
+    }
+}
 
 impl std::fmt::Debug for ChecksumState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -42,6 +64,16 @@ impl<R: Read> Source<R> {
     /// bytes is refused. It makes many small reads: give it a buffer.
     pub fn new(from: R, version: u16, longest: u64) -> Source<R> {
         Source { from, at: 0, longest, version, checksum: None, copy: None }
+    }
+
+    /// Counts what is read from this place on.
+    pub(crate) fn starting_at(self, at: u64) -> Source<R> {
+        Source { at, ..self }
+    }
+
+    /// Returns the longest string that is taken.
+    pub(crate) fn longest(&self) -> u64 {
+        self.longest
     }
 
     /// Returns how many bytes were read.
@@ -60,12 +92,13 @@ impl<R: Read> Source<R> {
 
     /// Begins to add up what is read.
     pub(crate) fn begin_checksum(&mut self) {
-        self.checksum = Some(ChecksumState(checksum::begin()));
+        let pending = Vec::with_capacity(CHUNK);
+        self.checksum = Some(ChecksumState { checksum: checksum::begin(), pending });
     }
 
     /// Returns the checksum of what was read since it was begun.
     pub(crate) fn end_checksum(&mut self) -> u64 {
-        self.checksum.take().map_or(0, |checksum| checksum.0.finalize())
+        self.checksum.take().map_or(0, ChecksumState::finish)
     }
 
     /// Begins to copy what is read, after these bytes.
@@ -82,19 +115,43 @@ impl<R: Read> Source<R> {
         Error::Corrupt { what, at: self.at }
     }
 
+    pub(crate) fn bad_group(&self, what: &'static str) -> Error {
+        Error::Group { what, at: self.at }
+    }
+
     pub(crate) fn fill(&mut self, into: &mut [u8]) -> Result<(), Error> {
+        self.read(into)?;
+        if let Some(copy) = &mut self.copy {
+            copy.extend_from_slice(into);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> Result<(), Error> {
         self.from.read_exact(into).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => Error::Cut { at: self.at },
             _ => Error::Io(error),
         })?;
         self.at += into.len() as u64;
         if let Some(checksum) = &mut self.checksum {
-            checksum.0.update(into);
-        }
-        if let Some(copy) = &mut self.copy {
-            copy.extend_from_slice(into);
+            checksum.add(into);
         }
         Ok(())
+    }
+
+    /// Returns how many bytes were copied since that was begun.
+    pub(crate) fn copied(&self) -> usize {
+        self.copy.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Copies bytes that are of no interest for now.
+    pub(crate) fn copy(&mut self, len: usize) -> Result<(), Error> {
+        let mut copy = self.copy.take().unwrap_or_default();
+        let from = copy.len();
+        copy.resize(from + len, 0);
+        let read = self.read(&mut copy[from..]);
+        self.copy = Some(copy);
+        read
     }
 
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
@@ -166,7 +223,7 @@ impl<R: Read> Source<R> {
         Ok(bytes)
     }
 
-    fn checked(&self, len: u64) -> Result<usize, Error> {
+    pub(crate) fn checked(&self, len: u64) -> Result<usize, Error> {
         let error = Error::TooLong { len, longest: self.longest, at: self.at };
         usize::try_from(len).ok().filter(|_| len <= self.longest).ok_or(error)
     }
@@ -191,7 +248,7 @@ impl<R: Read> Source<R> {
         }
         let mut packed = Vec::new();
         self.take(packed_len, &mut packed)?;
-        lzf::decompress(&packed, len, into).ok_or_else(|| self.corrupt("compressed string"))
+        lzf::decompress(&packed, len, into).ok_or_else(|| self.corrupt("LZF compressed string"))
     }
 
     /// Reads what is left, which must be nothing.

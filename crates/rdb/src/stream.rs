@@ -5,7 +5,7 @@
 //! sequence), fields with values or, where it has the master's fields, values alone; and how many
 //! items these are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 
 use crate::item::Item;
@@ -51,12 +51,12 @@ pub(crate) fn read<R: Read, E: From<Error>>(
     let (mut first, mut last_entry) = (None, StreamId::MIN);
     for _ in 0..source.length()? {
         source.string_into(&mut node)?;
-        let base = node[..].try_into().map_err(|_| source.corrupt("ID of a stream's node"))?;
+        let base = node[..].try_into().map_err(|_| source.corrupt("Stream node key"))?;
         source.string_into(&mut node)?;
-        let list = Listpack::parse(&node).ok_or_else(|| source.corrupt("listpack"))?;
+        let list = Listpack::parse(&node).ok_or_else(|| source.corrupt("Stream listpack"))?;
         let base = StreamId::from_bytes(base);
         let walk = Node { base, first: &mut first, last: &mut last_entry };
-        entries += walk.entries(list, || source.corrupt("node of a stream"), show)?;
+        entries += walk.entries(list, || source.corrupt("Stream listpack"), show)?;
     }
     let len = source.length()?;
     let last = id(source)?;
@@ -68,7 +68,7 @@ pub(crate) fn read<R: Read, E: From<Error>>(
         added = source.length()?;
     }
     if entries != len || last_entry > last {
-        return Err(source.corrupt("length of a stream").into());
+        return Err(source.corrupt("Stream length").into());
     }
     show(Part::Stream { len, last, added, deleted })?;
     for _ in 0..source.length()? {
@@ -180,25 +180,38 @@ fn group<R: Read, E: From<Error>>(
     let mut pending = HashMap::new();
     for _ in 0..source.length()? {
         let id = StreamId::from_bytes(source.array()?);
-        let delivery = (time(source)?, source.length()?);
+        let delivery = (time(source)?, source.length()?, false);
         if pending.insert(id, delivery).is_some() {
-            return Err(source.corrupt("list of pending entries").into());
+            return Err(source.bad_group("Duplicated global PEL entry loading stream").into());
         }
     }
+    let mut owners = HashSet::new();
     for _ in 0..source.length()? {
         let name = source.string()?;
+        if !owners.insert(name.clone()) {
+            return Err(source.bad_group("Duplicate stream consumer detected").into());
+        }
         let seen = time(source)?;
         let active = if kind == Kind::Stream3 { source.millis()? } else { -1 };
         show(Part::Consumer { name: &name, seen, active: u64::try_from(active).ok() })?;
         for _ in 0..source.length()? {
             let id = StreamId::from_bytes(source.array()?);
-            let delivery = pending.remove(&id);
-            let (delivered, count) = delivery.ok_or_else(|| source.corrupt("pending entry"))?;
+            let unknown = || source.bad_group("Consumer entry not found in group global PEL");
+            let delivery = pending.get_mut(&id).ok_or_else(unknown)?;
+            let (delivered, count, is_owned) = *delivery;
+            if is_owned {
+                let twice = "Stream consumer PEL entry already has a consumer assigned";
+                return Err(source.bad_group(twice).into());
+            }
+            delivery.2 = true;
             show(Part::Pending { id, delivered, count })?;
         }
     }
     // Each belongs to one consumer.
-    if pending.is_empty() { Ok(()) } else { Err(source.corrupt("list of pending entries").into()) }
+    match pending.values().all(|(.., is_owned)| *is_owned) {
+        true => Ok(()),
+        false => Err(source.bad_group("NACK in group global PEL without consumer").into()),
+    }
 }
 
 /// Returns a time that may have been written by a clock before 1970.

@@ -128,13 +128,13 @@ fn text_score<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
             let mut text = [0; 252];
             let text = &mut text[..usize::from(len)];
             source.fill(text)?;
-            item::score(text).ok_or_else(|| source.corrupt("score"))
+            item::score(text).ok_or_else(|| source.corrupt("Score"))
         }
     }
 }
 
 fn number<R: Read>(source: &Source<R>, score: f64) -> Result<f64, Error> {
-    if score.is_nan() { Err(source.corrupt("score")) } else { Ok(score) }
+    if score.is_nan() { Err(source.corrupt("Score")) } else { Ok(score) }
 }
 
 /// Returns a hash whose fields have times, told from the earliest of all on.
@@ -153,7 +153,7 @@ fn expiring<R: Read, E: From<Error>>(
             0 => None,
             after => {
                 let time = i128::from(after) + i128::from(earliest) - 1;
-                Some(u64::try_from(time).map_err(|_| source.corrupt("time of a field"))?)
+                Some(u64::try_from(time).map_err(|_| source.corrupt("Field expiration"))?)
             }
         };
         source.string_into(&mut field)?;
@@ -182,14 +182,16 @@ fn list_nodes<R: Read, E: From<Error>>(
             // Only large elements are stored so.
             (PLAIN, _) if !node.is_empty() => element(Item::Bytes(&node))?,
             (PACKED, Kind::ListQuicklist2) => {
-                let node = Listpack::parse(&node).ok_or_else(|| source.corrupt("listpack"))?;
+                let node =
+                    Listpack::parse(&node).ok_or_else(|| source.corrupt("Quicklist listpack"))?;
                 node.items().try_for_each(element)?;
             }
             (PACKED, _) => {
-                let node = Ziplist::parse(&node).ok_or_else(|| source.corrupt("ziplist"))?;
+                let node =
+                    Ziplist::parse(&node).ok_or_else(|| source.corrupt("Quicklist ziplist"))?;
                 node.items().try_for_each(element)?;
             }
-            _ => return Err(source.corrupt("node of a list").into()),
+            _ => return Err(source.corrupt("Quicklist").into()),
         }
     }
     if is_empty { Err(Error::Empty { at: source.at() }.into()) } else { Ok(()) }
@@ -207,37 +209,63 @@ fn packed<R: Read, E: From<Error>>(
         source.millis()?;
     }
     let bytes = source.string()?;
+    packed_in(&bytes, source.at(), kind, show)
+}
+
+/// Shows a collection in one string, which ends at byte `at`.
+pub(crate) fn packed_in<E: From<Error>>(
+    bytes: &[u8],
+    at: u64,
+    kind: Kind,
+    show: Show<'_, E>,
+) -> Result<(), E> {
+    let corrupt = || Error::Corrupt { what: packed_name(kind), at };
     match kind {
         Kind::HashZipmap => {
-            let fields = zipmap::fields(&bytes).ok_or_else(|| source.corrupt("zipmap"))?;
-            not_empty(source, fields.len())?;
+            // As in Redis, one without fields is corrupt.
+            let fields = zipmap::fields(bytes).filter(|fields| !fields.is_empty());
+            let fields = fields.ok_or_else(corrupt)?;
             fields.into_iter().try_for_each(|(field, value)| show(Part::Field(field, value, None)))
         }
         Kind::SetIntset => {
-            let mut ints = intset::parse(&bytes).ok_or_else(|| source.corrupt("intset"))?;
-            not_empty(source, bytes.len() - 8)?;
+            let mut ints = intset::parse(bytes).ok_or_else(corrupt)?;
+            not_empty(at, bytes.len() - 8)?;
             ints.try_for_each(|int| Item::Int(int).with(|member| show(Part::Member(member))))
         }
         Kind::ListZiplist | Kind::SortedSetZiplist | Kind::HashZiplist => {
-            let list = Ziplist::parse(&bytes).ok_or_else(|| source.corrupt("ziplist"))?;
-            not_empty(source, list.len())?;
-            items(source, kind, (list.items(), list.len()), show)
+            let list = Ziplist::parse(bytes).ok_or_else(corrupt)?;
+            not_empty(at, list.len())?;
+            items(at, kind, (list.items(), list.len()), show)
         }
         _ => {
-            let list = Listpack::parse(&bytes).ok_or_else(|| source.corrupt("listpack"))?;
-            not_empty(source, list.len())?;
-            items(source, kind, (list.items(), list.len()), show)
+            let list = Listpack::parse(bytes).ok_or_else(corrupt)?;
+            not_empty(at, list.len())?;
+            items(at, kind, (list.items(), list.len()), show)
         }
     }
 }
 
-fn not_empty<R: Read>(source: &Source<R>, len: usize) -> Result<(), Error> {
-    if len == 0 { Err(Error::Empty { at: source.at() }) } else { Ok(()) }
+/// Returns what Redis calls an encoding whose integrity it checks.
+fn packed_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::HashZipmap => "Zipmap",
+        Kind::SetIntset => "Intset",
+        Kind::ListZiplist => "List ziplist",
+        Kind::SortedSetZiplist => "Zset ziplist",
+        Kind::HashZiplist => "Hash ziplist",
+        Kind::SetListpack => "Set listpack",
+        Kind::SortedSetListpack => "Zset listpack",
+        _ => "Hash listpack",
+    }
+}
+
+fn not_empty(at: u64, len: usize) -> Result<(), Error> {
+    if len == 0 { Err(Error::Empty { at }) } else { Ok(()) }
 }
 
 /// Returns the elements of a packed collection, of one, two or three items each.
-fn items<'b, R: Read, E: From<Error>>(
-    source: &Source<R>,
+fn items<'b, E: From<Error>>(
+    at: u64,
     kind: Kind,
     (mut items, len): (impl Iterator<Item = Item<'b>>, usize),
     show: Show<'_, E>,
@@ -247,8 +275,9 @@ fn items<'b, R: Read, E: From<Error>>(
         Kind::HashListpackExpiring | Kind::HashListpackExpiringOld => 3,
         _ => 2,
     };
+    let corrupt = |what| Error::Corrupt { what, at };
     if !len.is_multiple_of(each) {
-        return Err(source.corrupt("number of elements").into());
+        return Err(corrupt(packed_name(kind)).into());
     }
     while let Some(first) = items.next() {
         first.with(|first| match kind {
@@ -256,13 +285,13 @@ fn items<'b, R: Read, E: From<Error>>(
             Kind::SetListpack => show(Part::Member(first)),
             Kind::SortedSetZiplist | Kind::SortedSetListpack => {
                 let score = items.next().and_then(|item| item.score());
-                show(Part::Scored(first, score.ok_or_else(|| source.corrupt("score"))?))
+                show(Part::Scored(first, score.ok_or_else(|| corrupt("Score"))?))
             }
             _ => {
                 let value = items.next().unwrap_or(Item::Bytes(&[]));
                 let time = if each == 3 { items.next() } else { Some(Item::Int(0)) };
                 let time = time.and_then(|time| u64::try_from(time.int()?).ok());
-                let time = time.ok_or_else(|| source.corrupt("time of a field"))?;
+                let time = time.ok_or_else(|| corrupt("Field expiration"))?;
                 let time = (time != 0).then_some(time);
                 value.with(|value| show(Part::Field(first, value, time)))
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use commands::Engine;
+use commands::{Engine, EventClasses};
 use keyspace::{Eviction, Limits, Policy};
 
 use crate::append_only::fsync;
@@ -55,6 +55,7 @@ fn engine(engine: &Engine, values: &Values) {
     engine.config().set_busy_reply_threshold(values.size("busy-reply-threshold"));
     engine.config().set_busy_reply_all(values.yes("busy-reply-all"));
     engine.config().set_script_kill_rollback(values.yes("script-kill-rollback"));
+    engine.set_events(EventClasses::parse(values.get("notify-keyspace-events")));
     engine.config().set_tracking_table_max_keys(number("tracking-table-max-keys"));
     engine.limit_cached_keys();
     engine.keyspace().set_eviction(eviction(values), engine.clock().unix_ms());
@@ -116,6 +117,9 @@ pub(crate) fn change(
             .map_err(|why| Refusal::Value { name: (*name).to_owned(), why })?;
     }
     all(shared, after);
+    if names.contains(&"maxmemory") {
+        shared.limits.evict.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
     Ok(())
 }
 

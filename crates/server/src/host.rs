@@ -213,6 +213,12 @@ impl Host for Server {
         self.saver.wait_for_snapshot();
     }
 
+    fn end_save(&self) {
+        if !self.shared.engine.config().loading() {
+            self.saver.end_for_flush();
+        }
+    }
+
     fn dial(&self, host: &str, port: u16, timeout: Duration) -> io::Result<Box<dyn Wire>> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for address in (host, port).to_socket_addrs()? {

@@ -65,6 +65,7 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
         }
         contained("blocked clients", || worker.shared.engine.retry_deferred(worker.number));
         let until = Instant::now() + period * SHARE / 100;
+        evict(&worker, until).await;
         let (step, shards) = (worker.shared.meters.len(), worker.shared.engine.keyspace().shards());
         for shard in (worker.number..shards).step_by(step) {
             expire(&worker, shard, until).await;
@@ -93,7 +94,22 @@ async fn expire(worker: &Worker, shard: usize, until: Instant) {
     }
 }
 
-/// Frees what deletes left .
+/// Deletes keys until the data is within a limit that was made smaller, as long as time is left.
+async fn evict(worker: &Worker, until: Instant) {
+    let shared = &worker.shared;
+    if !shared.limits.evict.swap(false, Relaxed) || !shared.engine.takes_writes() {
+        return;
+    }
+    while contained("eviction", || shared.engine.evict_over_limit()) == Some(true) {
+        if Instant::now() > until {
+            shared.limits.evict.store(true, Relaxed);
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Frees what deletes left.
 async fn reclaim(worker: &Worker, shard: usize) {
     let engine = &worker.shared.engine;
     let keyspace = engine.keyspace();

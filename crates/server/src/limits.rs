@@ -19,6 +19,8 @@ pub(crate) struct Limits {
     pub(crate) hz: AtomicU64,
     pub(crate) expire_effort: AtomicU64,
     pub(crate) defragment: AtomicBool,
+    /// Whether keys are to be evicted although no command needs memory: `maxmemory` was changed.
+    pub(crate) evict: AtomicBool,
     /// Bytes a second that are scrubbed, and seconds from the begin of a pass to that of the next.
     pub(crate) scrub_rate: AtomicU64,
     pub(crate) scrub_every_s: AtomicU64,

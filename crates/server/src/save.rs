@@ -50,6 +50,8 @@ struct State {
     senders: Vec<JoinHandle<()>>,
     /// BGSAVE SCHEDULE: to begin when nothing else is under way.
     scheduled: bool,
+    /// It is one of BGSAVE or a save point.
+    is_in_background: bool,
     failed: bool,
     last: Option<Duration>,
     last_tried: Option<Instant>,
@@ -66,8 +68,12 @@ pub(crate) struct Saver {
     /// That the dump which is being written is fixed, or ended.
     fixed: Condvar,
     stopping: AtomicBool,
+    /// The save in the background that is under way is to end.
+    ending: AtomicBool,
     /// Keys of the dump that is being written.
     keys: AtomicU64,
+    /// Bytes that the snapshot of the last save held at most.
+    held: AtomicU64,
 }
 
 /// Returns the save points: seconds, and changes.
@@ -85,9 +91,9 @@ pub(crate) fn has_points(values: &Values) -> bool {
 
 impl Saver {
     pub(crate) fn new(shared: Arc<Shared>) -> Arc<Saver> {
-        let stopping = AtomicBool::new(false);
         let (state, fixed) = (Mutex::default(), Condvar::new());
-        Arc::new(Saver { shared, state, fixed, stopping, keys: AtomicU64::new(0) })
+        let (stopping, ending, keys, held) = Default::default();
+        Arc::new(Saver { shared, state, fixed, stopping, ending, keys, held })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -123,6 +129,8 @@ impl Saver {
             return Err(Busy);
         }
         (state.began, state.is_fixed) = (Some(Instant::now()), false);
+        state.is_in_background = false;
+        self.ending.store(false, Relaxed);
         state.total = Db::all().map(|db| self.shared.engine.keyspace().count(db).0).sum();
         self.keys.store(0, Relaxed);
         Ok(state)
@@ -148,6 +156,7 @@ impl Saver {
     /// taken by the new thread.
     pub(crate) fn save_in_background(self: &Arc<Saver>) -> Result<(), Busy> {
         self.begin()?;
+        self.state().is_in_background = true;
         let this = Arc::clone(self);
         let run = move || {
             if this.run(|options, path, changes| this.write(options, path, changes)) {
@@ -175,6 +184,20 @@ impl Saver {
     /// Has a dump written when nothing else is under way.
     pub(crate) fn schedule(&self) {
         self.state().scheduled = true;
+    }
+
+    /// Ends a save in the background, since all keys are deleted. With save points another one is
+    /// written soon: a start must not bring them back.
+    pub(crate) fn end_for_flush(&self) {
+        let mut state = self.state();
+        if state.began.is_some() && state.is_in_background {
+            self.ending.store(true, Relaxed);
+        }
+        state.scheduled |= has_points(&self.shared.config.values());
+    }
+
+    fn is_ending(&self) -> bool {
+        self.stopping.load(Relaxed) || self.ending.load(Relaxed)
     }
 
     fn syncs_often(&self) -> bool {
@@ -233,7 +256,12 @@ impl Saver {
         let mut state = self.state();
         let took = state.began.take().map(|began| began.elapsed());
         state.last = took;
-        state.failed = done.is_err();
+        let held = self.shared.engine.keyspace().heap().snapshot_stats().peak;
+        self.held.store(held, Relaxed);
+        // One that was ended says nothing of the next.
+        if !matches!(done, Err(SaveError::GivenUp)) {
+            state.failed = done.is_err();
+        }
         if done.is_ok() {
             state.saved_changes = changes;
             state.saves += 1;
@@ -256,12 +284,12 @@ impl Saver {
             _ if keys.is_multiple_of(delay.unsigned_abs()) => Duration::from_micros(1),
             _ => Duration::ZERO,
         };
-        while !left.is_zero() && !self.stopping.load(Relaxed) {
+        while !left.is_zero() && !self.is_ending() {
             let step = left.min(DELAY_STEP);
             std::thread::sleep(step);
             left -= step;
         }
-        !self.stopping.load(Relaxed)
+        !self.is_ending()
     }
 
     /// Refuses writes, or takes them again: `stop-writes-on-bgsave-error`.
@@ -314,6 +342,7 @@ impl Saver {
             saves: state.saves,
             keys: state.began.map_or(0, |_| self.keys.load(Relaxed)),
             total: state.began.map_or(0, |_| state.total),
+            held: self.held.load(Relaxed),
             loaded: self.shared.loading.keys.load(Relaxed),
             expired: self.shared.loading.expired.load(Relaxed),
         }

@@ -467,7 +467,11 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
     };
     let file = std::io::BufReader::with_capacity(1 << 20, file);
     let loaded = shared.engine.load_dump(file, &mut options);
-    let loaded = loaded.map_err(|error| failed(error.to_string()))?;
+    let loaded = loaded.map_err(|error| {
+        tracing::warn!("{error}");
+        tracing::warn!("Terminating server after rdb file reading failure.");
+        failed(error.to_string())
+    })?;
     shared.loading.keys.store(loaded.keys, Ordering::Relaxed);
     shared.loading.expired.store(loaded.expired, Ordering::Relaxed);
     tracing::info!(

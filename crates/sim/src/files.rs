@@ -5,15 +5,22 @@
 //! arrived or not. A sync that fails makes nothing certain, and the kernel takes what it could not
 //! write for clean: no later sync writes it, unless it is written again.
 //!
+//! A disk whose physical sectors are longer may lose all of a block that it is writing to:
+//! [`FilesState::after_torn_blocks`].
+//!
 //! All writes and syncs are recorded, so that a crash can be looked at before and after each.
 
 use pmem::Storage;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that arrive together or not at all.
 const SECTOR: usize = 512;
+/// Bytes that a disk may write at once.
+const BLOCK: usize = 4096;
+/// What a write that was cut off leaves.
+const TORN: u8 = 0xa5;
 
 /// One of the two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +136,31 @@ impl FilesState {
             let durable = files[n].after_power_loss(&mut arrives);
             FileState { cached: durable.clone(), durable, ..FileState::default() }
         }))
+    }
+}
+
+impl FilesState {
+    /// Returns what a loss of power leaves if it cuts off the disk's own writes of blocks, in one
+    /// of the files: `tears` decides for each block that has something to be synced. What the
+    /// kernel gave up is not written.
+    pub fn after_torn_blocks(
+        &self,
+        name: Named,
+        arrives: impl FnMut() -> bool,
+        mut tears: impl FnMut() -> bool,
+    ) -> FilesState {
+        let mut left = self.after_power_loss(arrives);
+        let dirty = &self.0[name as usize].dirty;
+        let written: BTreeSet<_> = dirty.iter().map(|piece| piece.at / BLOCK * BLOCK).collect();
+        let FileState { durable, cached, .. } = left.file(name);
+        for at in written.into_iter().filter(|_| tears()) {
+            let end = durable.len().min(at + BLOCK);
+            if at < end {
+                durable[at..end].fill(TORN);
+            }
+        }
+        cached.clone_from(durable);
+        left
     }
 }
 
@@ -290,5 +322,23 @@ mod tests {
         pool.write_at(&[2; 2], 511).unwrap();
         pool.sync().unwrap();
         assert_eq!(images(&files.state()).len(), 1);
+    }
+
+    #[test]
+    fn a_torn_block_loses_all_of_its_bytes_and_others_none() {
+        let files = SimulatedFiles::default();
+        let journal = files.storage(Named::Journal);
+        journal.write_at(&[1; 3 * BLOCK], 0).unwrap();
+        journal.sync().unwrap();
+        journal.write_at(&[2; 2], BLOCK as u64 + 700).unwrap();
+        let left = |tears: bool| {
+            let mut state = files.state().after_torn_blocks(Named::Journal, || false, || tears);
+            state.file(Named::Journal).cached.clone()
+        };
+        assert_eq!(left(false), [1; 3 * BLOCK]);
+        let torn = left(true);
+        assert_eq!(torn[..BLOCK], [1; BLOCK]);
+        assert_eq!(torn[BLOCK..2 * BLOCK], [TORN; BLOCK]);
+        assert_eq!(torn[2 * BLOCK..], [1; BLOCK]);
     }
 }

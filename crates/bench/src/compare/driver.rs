@@ -33,9 +33,17 @@ pub(super) struct Measured {
     pub(super) saturated: bool,
 }
 
+/// What a server used for a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServerUsed {
+    pub(super) cpu: Duration,
+    /// Bytes for the disk; none where it has no disk.
+    pub(super) written: Option<u64>,
+}
+
 impl Measured {
     /// Returns a run of the results.
-    pub(super) fn run(&self, job: &Job, system: &str, round: u32, server_cpu: Duration) -> Run {
+    pub(super) fn run(&self, job: &Job, system: &str, round: u32, server: ServerUsed) -> Run {
         let cores = job.workload.generator_cores.len().max(1) as f64;
         let busy = self.cpu.as_secs_f64() / (self.seconds * cores).max(f64::MIN_POSITIVE);
         // On one core with the server, neither can be told from the other by how busy the core is.
@@ -50,9 +58,10 @@ impl Measured {
             latency: self.latency,
             writes: self.writes,
             reads: self.reads,
-            server_cpu_seconds: server_cpu.as_secs_f64(),
+            server_cpu_seconds: server.cpu.as_secs_f64(),
             generator_busy: busy,
             saturated: !shared && (self.saturated || busy > SATURATED),
+            written_bytes: server.written,
         }
     }
 }

@@ -12,8 +12,9 @@ const MEDIA: [&str; 3] = ["optane", "nvdimm-n", "cxl"];
 /// Compare ways to persist: Perdura's pool, append-only files, redis-server, side by side.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Systems: perdura-pmem, perdura-aof-always, perdura-aof-everysec, perdura-aof-no, perdura-volatile,
-redis-always, redis-everysec, redis-off, and NAME-always, NAME-everysec, NAME-off for a peer; a name with
+Systems: perdura-pmem, perdura-journal-always, perdura-journal-everysec, perdura-journal-no, perdura-journal-tail
+(the pool on the disk, its journal on persistent memory), perdura-aof-always, perdura-aof-everysec, perdura-aof-no,
+perdura-volatile, redis-always, redis-everysec, redis-off, and NAME-always, NAME-everysec, NAME-off for a peer; a name with
 @second or @dax is the same on that device. A shorter name means all that begin with it.
 
 Workloads: throughput-N and latency-N with N percent of writes (0, 30, 70, 100), small-N (0, 100),

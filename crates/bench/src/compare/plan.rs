@@ -80,6 +80,9 @@ impl Shape {
     fn quick() -> Shape {
         let systems = [
             "perdura-pmem",
+            "perdura-journal-always",
+            "perdura-journal-everysec",
+            "perdura-journal-tail",
             "perdura-aof-always",
             "perdura-aof-everysec",
             "perdura-volatile",

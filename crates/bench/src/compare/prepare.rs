@@ -140,6 +140,7 @@ fn launch(candidate: &Candidate, tool: &Path, cores: &Cores) -> Launch {
         program: candidate.program.clone(),
         arguments: candidate.system.command[1..].to_vec(),
         place: candidate.place.clone(),
+        journal: candidate.journal.clone(),
         cores: cores.server.clone(),
     }
 }
@@ -267,7 +268,7 @@ fn ask(
 ) -> Result<Vec<(&'static str, String)>, Failure> {
     let server = Server::start(launch, cancel)?;
     let mut connection = server.connect()?;
-    if candidate.system.family == Family::PerduraPmem {
+    if matches!(candidate.system.family, Family::PerduraPmem | Family::PerduraJournal) {
         candidate.system.domain = client::info(&mut connection, "persistence")?.remove("domain");
     }
     let mut missing = Vec::new();

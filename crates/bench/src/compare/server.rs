@@ -88,6 +88,9 @@ pub(crate) struct Launch {
     pub(crate) arguments: Vec<String>,
     /// The directory below which its own directory is made.
     pub(crate) place: PathBuf,
+    /// The directory below which a journal of its own is, in the place of `JOURNAL`, if there is
+    /// one.
+    pub(crate) journal: Option<PathBuf>,
     /// The cores it may use; all when none is named.
     pub(crate) cores: Vec<usize>,
 }
@@ -97,6 +100,7 @@ pub(crate) struct Launch {
 pub(crate) struct Server {
     launch: Launch,
     folder: TempDir,
+    journal: Option<TempDir>,
     port: u16,
     child: Option<Child>,
 }
@@ -104,12 +108,10 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server in a new directory and waits until it answers.
     pub(crate) fn start(launch: Launch, cancel: &AtomicBool) -> Result<Server, Failure> {
-        let folder = tempfile::Builder::new()
-            .prefix(&format!("{PREFIX}{}-", std::process::id()))
-            .tempdir_in(&launch.place);
-        let folder = folder.map_err(failed(launch.place.display().to_string()))?;
+        let folder = own_folder(&launch.place)?;
+        let journal = launch.journal.as_deref().map(own_folder).transpose()?;
         fs::create_dir(folder.path().join("data")).map_err(failed("a directory"))?;
-        let mut server = Server { launch, folder, port: 0, child: None };
+        let mut server = Server { launch, folder, journal, port: 0, child: None };
         for _ in 0..5 {
             server.port = free_port();
             server.spawn()?;
@@ -156,6 +158,7 @@ impl Server {
         let own = |argument: &String| match argument.as_str() {
             "PORT" => self.port.to_string().into(),
             "DIR" => self.data().into_os_string(),
+            "JOURNAL" => self.journal_path().into_os_string(),
             other => other.into(),
         };
         self.launch.arguments.iter().map(own).collect()
@@ -238,7 +241,7 @@ impl Server {
 
     /// Bytes that its directory takes on its medium.
     pub(crate) fn stored(&self) -> u64 {
-        occupied(&self.data())
+        occupied(&self.data()) + self.journal.as_ref().map_or(0, |own| occupied(own.path()))
     }
 
     /// Ends it at once, as a crash would.
@@ -249,6 +252,39 @@ impl Server {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+
+    /// Returns the bytes that it has given to a disk, in whole pages, as the kernel counts them.
+    pub(crate) fn written(&self) -> u64 {
+        let Some(child) = &self.child else { return 0 };
+        let text = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
+        let field = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+        field.and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+
+    /// Returns when its journal has nothing that is not in the pool.
+    pub(crate) fn wait_until_applied(&mut self, cancel: &AtomicBool) -> Result<(), Failure> {
+        let began = Instant::now();
+        let mut connection = self.connect()?;
+        loop {
+            let facts = client::info(&mut connection, "persistence")?;
+            if facts.get("journal_unapplied_bytes").is_none_or(|left| left == "0") {
+                return Ok(());
+            }
+            if cancel.load(Ordering::Relaxed) {
+                return Err(Failure::Cancelled);
+            }
+            if began.elapsed() > PATIENCE {
+                let seconds = PATIENCE.as_secs();
+                return Err(Failure::Silent { seconds, log: self.last_lines() });
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn journal_path(&self) -> PathBuf {
+        let folder = self.journal.as_ref().map_or_else(|| self.data(), |own| own.path().into());
+        folder.join("perdura.journal")
     }
 
     fn data(&self) -> PathBuf {
@@ -280,6 +316,13 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+fn own_folder(place: &Path) -> Result<TempDir, Failure> {
+    tempfile::Builder::new()
+        .prefix(&format!("{PREFIX}{}-", std::process::id()))
+        .tempdir_in(place)
+        .map_err(failed(place.display().to_string()))
 }
 
 /// Removes directories that a tool left which was killed.

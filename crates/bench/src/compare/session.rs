@@ -3,6 +3,7 @@
 //! After every run the results are written, whole, so that any end leaves them. A failure of one
 //! system is noted and the others go on; a full disk and Ctrl-C end the session.
 
+use super::driver::ServerUsed;
 use super::launch::stay_on;
 use super::options::Driver;
 use super::plan::{Clock, FEWEST, Shape, Stage, order, turns};
@@ -16,7 +17,7 @@ use super::workloads::{Job, groups};
 use super::{client, driver};
 use crate::device;
 use crate::results::summary::amount;
-use crate::results::{Durability, FORMAT, Recovery, Results, Run, Skipped};
+use crate::results::{Durability, FORMAT, Family, Recovery, Results, Run, Skipped};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -240,10 +241,16 @@ impl<'a> Session<'a> {
                 server.insert(new)
             }
         };
-        let before = server.cpu();
+        let (cpu, written) = (server.cpu(), server.written());
         let seconds = self.ready.shape.seconds;
         let measured = driver::drive(self.driver, job, server.port(), seconds, self.cancel);
-        let cpu = server.cpu().saturating_sub(before);
+        // What a journal has still to write to the pool is a part of the run.
+        if candidate.system.family == Family::PerduraJournal && job.workload.writes_percent > 0 {
+            server.wait_until_applied(self.cancel)?;
+        }
+        let on_disk = matches!(candidate.system.place.as_str(), "disk" | "second");
+        let written = on_disk.then(|| server.written().saturating_sub(written));
+        let used = ServerUsed { cpu: server.cpu().saturating_sub(cpu), written };
         // A server that is gone says more than the connections that it broke.
         server.still_runs()?;
         let measured = measured?;
@@ -258,7 +265,7 @@ impl<'a> Session<'a> {
         if measured.operations == 0 {
             return Err(Failure::Generator("no operation was answered".into()));
         }
-        Ok(measured.run(job, &candidate.system.id, round, cpu))
+        Ok(measured.run(job, &candidate.system.id, round, used))
     }
 
     /// Returns what the media can do: the one that pools are on, and that of the logs.

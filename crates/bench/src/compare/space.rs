@@ -6,6 +6,7 @@ use super::recovery::VALUE_BYTES;
 use super::session::load_of;
 use super::systems::{Candidate, Ground};
 use super::workloads::{Job, Load, groups};
+use crate::results::Family;
 use crate::results::summary::amount;
 use rustix::fs::statvfs;
 use std::path::Path;
@@ -24,6 +25,9 @@ const AROUND_A_VALUE: u64 = 128;
 
 /// Bytes of a pool that holds nothing.
 const EMPTY_POOL: u64 = 64 << 20;
+
+/// Bytes of a journal.
+const JOURNAL: u64 = 256 << 20;
 
 /// Bytes that a log grows by in a second of the load that surrounds a kill.
 const AROUND_A_KILL: f64 = 80e6;
@@ -115,7 +119,15 @@ pub(super) fn check(
     for ground in grounds {
         let used = candidates.iter().any(|candidate| candidate.place == ground.path);
         let in_memory = matches!(ground.id, "memory" | "dax");
-        let Some(need) = needed(shape, jobs, in_memory).filter(|_| used) else { continue };
+        let Some(mut need) = needed(shape, jobs, in_memory).filter(|_| used) else { continue };
+        let has_journal = |candidate: &Candidate| {
+            let place = candidate.journal.as_ref().unwrap_or(&candidate.place);
+            candidate.system.family == Family::PerduraJournal && *place == ground.path
+        };
+        if candidates.iter().any(has_journal) {
+            need.bytes += JOURNAL;
+            need.what += ", and a journal";
+        }
         match free(&ground.path) {
             Some(free) if free < need.bytes => {
                 return Err(format!(

@@ -13,8 +13,18 @@ use std::path::{Path, PathBuf};
 /// What is next to every figure of a pool in `/dev/shm`.
 const ON_DRAM: &str = "flushes and fences run on DRAM: a power loss is not survived";
 
+/// What is next to every figure of a journal in `/dev/shm`.
+const JOURNAL_IN_DRAM: &str = "the journal is in DRAM: a power loss is not survived";
+
 /// Address space of a pool; its file grows as it is needed.
 const POOL_SIZE: &str = "64gb";
+
+/// When a write to a file is synced: the directive's value, its title, the promise.
+const POLICIES: [(&str, &str, Durability); 3] = [
+    ("always", "always", Durability::Always),
+    ("everysec", "everysec", Durability::EverySecond),
+    ("no", "no sync", Durability::Kernel),
+];
 
 /// A directory that systems may be given.
 #[derive(Clone, Debug)]
@@ -34,6 +44,8 @@ pub(super) struct Candidate {
     pub(super) program: PathBuf,
     /// The directory below which it gets one of its own.
     pub(super) place: PathBuf,
+    /// The directory of its journal, if that is elsewhere.
+    pub(super) journal: Option<PathBuf>,
 }
 
 /// The systems, and those that could not be had.
@@ -84,11 +96,8 @@ impl Catalogue {
     fn perdura(&mut self, options: &Options, grounds: &[Ground]) {
         let program = options.perdura_server();
         self.pools(options, &program, grounds);
-        for (id, title, durability) in [
-            ("always", "always", Durability::Always),
-            ("everysec", "everysec", Durability::EverySecond),
-            ("no", "no sync", Durability::Kernel),
-        ] {
+        self.journals(&program, grounds);
+        for (id, title, durability) in POLICIES {
             let arguments = perdura(&["--backend", "aof", "--appendfsync", id]);
             let named = Named::new(&format!("perdura-aof-{id}"), &format!("Perdura AOF {title}"));
             self.on_disks(&named, Family::PerduraAof, durability, &program, &arguments, grounds);
@@ -149,6 +158,34 @@ impl Catalogue {
                 };
                 add(&cached, program, &[&more[..], &["--read-cache", size]].concat(), label);
             }
+        }
+    }
+
+    /// Adds the pool on a disk with a journal, under each policy; and with a journal on persistent
+    /// memory, or in memory.
+    fn journals(&mut self, program: &Path, grounds: &[Ground]) {
+        let own = ["--backend", "journal", "--pool", "perdura.pool", "--pool-size", POOL_SIZE];
+        let with = |more: &[&str]| perdura(&[&own, more].concat());
+        let disks: Vec<Ground> =
+            grounds.iter().filter(|g| matches!(g.id, "disk" | "second")).cloned().collect();
+        for (id, title, durability) in POLICIES {
+            let named =
+                Named::new(&format!("perdura-journal-{id}"), &format!("Perdura journal {title}"));
+            let arguments = with(&["--appendfsync", id]);
+            let family = Family::PerduraJournal;
+            self.on_disks(&named, family, durability, program, &arguments, &disks);
+        }
+        let of = |id: &str| grounds.iter().find(|ground| ground.id == id);
+        let (Some(disk), Some(tail)) = (of("disk"), of("dax").or_else(|| of("memory"))) else {
+            return;
+        };
+        let named = Named::new("perdura-journal-tail", "Perdura journal, on persistent memory");
+        let arguments = with(&["--appendfsync", "always", "--journal", "JOURNAL"]);
+        let (family, always) = (Family::PerduraJournal, Durability::Always);
+        self.add(&named, family, always, program, &arguments, disk);
+        if let Some(last) = self.candidates.last_mut() {
+            last.journal = Some(tail.path.clone());
+            last.system.emulated = (tail.id != "dax").then(|| JOURNAL_IN_DRAM.to_owned());
         }
     }
 
@@ -225,7 +262,7 @@ impl Catalogue {
             command,
         };
         let (program, place) = (program.to_owned(), ground.path.clone());
-        self.candidates.push(Candidate { system, program, place });
+        self.candidates.push(Candidate { system, program, place, journal: None });
     }
 }
 
@@ -275,6 +312,13 @@ mod tests {
         let catalogue = Catalogue::new(&options, &grounds(&["disk", "memory", "second"]));
         let expected = [
             "perdura-pmem",
+            "perdura-journal-always",
+            "perdura-journal-always@second",
+            "perdura-journal-everysec",
+            "perdura-journal-everysec@second",
+            "perdura-journal-no",
+            "perdura-journal-no@second",
+            "perdura-journal-tail",
             "perdura-aof-always",
             "perdura-aof-always@second",
             "perdura-aof-everysec",
@@ -308,6 +352,22 @@ mod tests {
     }
 
     #[test]
+    fn a_journal_is_on_persistent_memory_or_labelled() {
+        let tail = |ids: &[&'static str]| {
+            let catalogue = Catalogue::new(&Options::for_tests(), &grounds(ids));
+            let found = catalogue.candidates.into_iter();
+            found.filter(|c| c.system.id == "perdura-journal-tail").collect::<Vec<_>>()
+        };
+        let [found] = &tail(&["disk", "memory"])[..] else { panic!("one") };
+        assert_eq!(found.system.emulated.as_deref(), Some(JOURNAL_IN_DRAM));
+        assert!(found.journal.is_some() && found.system.place == "disk");
+        assert!(found.system.command.ends_with(&["--journal".into(), "JOURNAL".into()]));
+        let [found] = &tail(&["disk", "memory", "dax"])[..] else { panic!("one") };
+        assert_eq!(found.system.emulated, None);
+        assert!(tail(&["disk"]).is_empty());
+    }
+
+    #[test]
     fn systems_are_chosen_by_name() {
         let new = || Catalogue::new(&Options::for_tests(), &grounds(&["disk", "memory", "second"]));
         let mut catalogue = new();
@@ -321,7 +381,7 @@ mod tests {
         assert_eq!(ids(&catalogue), ["perdura-aof-no@second"]);
         let mut catalogue = new();
         catalogue.choose(&["perdura".into()]).expect("known");
-        assert_eq!(ids(&catalogue).len(), 8);
+        assert_eq!(ids(&catalogue).len(), 15);
         let error = new().choose(&["mysql".into()]).expect_err("unknown");
         assert!(error.contains("no system mysql; there are: perdura-pmem, "), "{error}");
     }

@@ -40,6 +40,7 @@ impl Bench<'_> {
             program: program.clone(),
             arguments: system.arguments(),
             place: if system.is_on_disk { self.disk.clone() } else { "/dev/shm".into() },
+            journal: None,
             cores: cores.to_vec(),
         };
         Ok(Host { server: Server::start(launch, self.cancel)? })

@@ -47,7 +47,8 @@ fn emulated(results: &Results, system: &str) -> bool {
 fn runs(results: &Results) -> String {
     let mut csv = String::from(
         "workload,system,emulated,round,seconds,operations,errors,operations_per_second,mean_us,p50_us,p90_us,p99_us,\
-         p99.9_us,p99.99_us,p99.999_us,max_us,server_cpu_us_per_operation,generator_busy,generator_saturated\n",
+         p99.9_us,p99.99_us,p99.999_us,max_us,server_cpu_us_per_operation,generator_busy,generator_saturated,\
+         written_bytes_per_operation\n",
     );
     for run in &results.runs {
         let Latency { mean, p50, p90, p99, p999, p9999, p99999, max } = run.latency;
@@ -71,6 +72,7 @@ fn runs(results: &Results) -> String {
             &run.server_cpu(),
             &run.generator_busy,
             &run.saturated,
+            &maybe(run.written()),
         ]);
     }
     csv

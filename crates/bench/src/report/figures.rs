@@ -22,7 +22,7 @@ const PERCENTILES: [Percentile; 6] = [
 
 /// Returns all charts of servers that there are figures for.
 pub(crate) fn charts(results: &Results) -> Vec<Chart> {
-    let mut charts = vec![throughput(results), cpu(results), latency(results)];
+    let mut charts = vec![throughput(results), cpu(results), written(results), latency(results)];
     let mut of_one_client = of_kind(results, WorkloadKind::Latency);
     of_one_client.sort_by_key(|workload| std::cmp::Reverse(workload.writes_percent));
     charts.extend(of_one_client.iter().map(|workload| percentiles(results, workload)));
@@ -132,6 +132,30 @@ fn cpu(results: &Results) -> Chart {
         x,
         y_title: "CPU time per operation".into(),
         unit: Unit::Seconds,
+        log: false,
+        series,
+    }
+}
+
+fn written(results: &Results) -> Chart {
+    let mut workloads = of_kind(results, WorkloadKind::Throughput);
+    workloads.sort_by_key(|workload| workload.writes_percent);
+    let place = |w: &&Workload| (f64::from(w.writes_percent), format!("{} %", w.writes_percent));
+    let places: Vec<_> = workloads.iter().map(place).collect();
+    let series = by_system(results, &places, |system, n| {
+        let runs = results.runs_of(&workloads[n].id, system);
+        Summary::of(&runs.filter_map(crate::results::Run::written).collect::<Vec<_>>())
+    });
+    let x = Steps { title: "share of writes".into(), places, log: false, ordered: true };
+    Chart {
+        id: "written".into(),
+        title: "Bytes written to the disk by share of writes".into(),
+        description: "Bytes in whole pages that the kernel was given for the disk, for each operation of the same runs; \
+                      lower is better. A journal's part has what it writes to the pool until nothing is left."
+            .into(),
+        x,
+        y_title: "bytes per operation".into(),
+        unit: Unit::Bytes,
         log: false,
         series,
     }

@@ -2,7 +2,8 @@
 //! Perdura is better.
 //!
 //! Nothing is chosen here. A pool is compared with every other system; a log, or plain memory, with
-//! the peers that promise the same on the same medium. What was lost comes from the same list as
+//! the peers that promise the same on the same medium; a journal also with our logs that do.
+//! What was lost comes from the same list as
 //! what was won, and a ratio whose range is on both sides of 1 is neither.
 
 use crate::results::summary::Metric;
@@ -84,6 +85,11 @@ fn pairs(systems: &[System]) -> Vec<(usize, usize)> {
             let is_peer = matches!(theirs.family, Family::Redis | Family::Peer);
             let fits = match ours.family {
                 Family::PerduraPmem => theirs.family != Family::PerduraPmem,
+                Family::PerduraJournal => {
+                    (is_peer || theirs.family == Family::PerduraAof)
+                        && theirs.durability == ours.durability
+                        && theirs.place == ours.place
+                }
                 Family::PerduraAof | Family::PerduraVolatile => {
                     is_peer && theirs.durability == ours.durability && theirs.place == ours.place
                 }

@@ -48,8 +48,8 @@ fn head(html: &mut String, results: &Results) {
     let facts = format!("{}, {kind}{} cores, {}, {}", m.cpu, m.cores, m.kernel, m.began);
     let _ = writeln!(html, "<p class=\"sub\">{}</p>", escape(&facts));
     html.push_str(
-        "<p class=\"lead\">Perdura keeps its keyspace in a heap on persistent memory, or in DRAM behind Redis’s \
-         append-only file: the same server, two ways to persist, with redis-server beside them. Absolute figures belong \
+        "<p class=\"lead\">Perdura keeps its keyspace in a heap on persistent memory, on a disk behind a journal, or in DRAM behind Redis’s \
+         append-only file: the same server, three ways to persist, with redis-server beside them. Absolute figures belong \
          to the machine; read the ratios.</p>\n",
     );
     if let Some(why) = &results.partial {

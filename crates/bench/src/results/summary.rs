@@ -38,6 +38,11 @@ impl Run {
         self.server_cpu_seconds / self.operations as f64 * 1e6
     }
 
+    /// Bytes that were given to the disk per operation; `None` where nobody counted.
+    pub fn written(&self) -> Option<f64> {
+        Some(self.written_bytes? as f64 / self.operations as f64)
+    }
+
     /// Returns a figure of it.
     pub fn metric(&self, metric: Metric) -> f64 {
         match metric {
@@ -193,6 +198,7 @@ mod tests {
             server_cpu_seconds: 1.0,
             generator_busy: 0.5,
             saturated: false,
+            written_bytes: None,
         }
     }
 

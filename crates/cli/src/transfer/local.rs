@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use aof::{Loader, Options};
 use commands::{Engine, EngineOptions, LoadOptions, LoadedDump, SaveOptions, Spool};
@@ -31,7 +32,9 @@ pub(super) struct Local {
 impl Local {
     fn new(heap: Heap, path: &Path) -> Local {
         let keyspace = Arc::new(Keyspace::new(heap, unix_ms()));
-        Local { engine: Engine::new(EngineOptions::new(keyspace)), path: path.into() }
+        let mut options = EngineOptions::new(keyspace);
+        options.threads = thread::available_parallelism().map_or(1, usize::from);
+        Local { engine: Engine::new(options), path: path.into() }
     }
 
     /// Opens a pool in a private copy of its pages.

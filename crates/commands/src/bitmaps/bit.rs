@@ -5,6 +5,7 @@ use keyspace::Txn;
 use super::bit_offset;
 use crate::call::{Call, Run};
 use crate::failure::Done;
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const GETBIT: CommandSpec = CommandSpec {
@@ -57,6 +58,7 @@ fn setbit(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (was, wrote) = txn.set_bit(call.db(), &call.key(0), offset, on)?;
     if wrote {
         call.wrote();
+        call.notify(EventClass::String, "setbit", &call.key(0));
     }
     call.out.integer(i64::from(was));
     Ok(())

@@ -5,6 +5,7 @@ use keyspace::{BitChange, BitField, BitInteger, BitOverflow, Txn};
 use super::bit_offset;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const BITFIELD: CommandSpec = CommandSpec {
@@ -117,6 +118,7 @@ fn answer(call: &mut Call<'_>, txn: &mut Txn<'_>, fields: &[BitField]) -> Done {
     let (answers, wrote) = txn.change_bit_fields(call.db(), &call.key(0), fields)?;
     if wrote {
         call.wrote();
+        call.notify(EventClass::String, "setbit", &call.key(0));
     }
     call.out.array(answers.len());
     for answer in answers {

@@ -4,6 +4,7 @@ use keyspace::{BitOperation, Txn};
 
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const BITOP: CommandSpec = CommandSpec {
@@ -30,6 +31,7 @@ fn bitop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (len, wrote) = txn.combine_bits(call.db(), target, operation, sources)?;
     if wrote {
         call.wrote();
+        call.notify_stored(EventClass::String, "set", target, len == 0);
     }
     call.out.integer(len as i64);
     Ok(())

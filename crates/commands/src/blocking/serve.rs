@@ -135,7 +135,7 @@ impl<'e> Round<'e> {
             listed: HashSet::new(),
             visited: Vec::new(),
             served: Vec::new(),
-            effects: Effects::new(Vec::new(), engine.logs_commands()),
+            effects: engine.new_effects(Vec::new(), engine.logs_commands()),
             shown: Vec::new(),
             losses,
         }

@@ -6,6 +6,7 @@ use resp::Writer;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::log::Effects;
+use crate::notifications::EventClass;
 use crate::stats::Stats;
 
 /// Where a client is served: by its own command, or later by whoever fills the key.
@@ -32,6 +33,22 @@ impl Serving<'_> {
     pub(crate) fn wrote_as(&mut self, args: &[&[u8]]) {
         self.stats.changed(self.stripe);
         self.effects.push(self.db, args);
+    }
+
+    /// Says that something happened to a key.
+    pub(crate) fn notify(&mut self, class: EventClass, name: &'static str, key: &Key<'_>) {
+        self.effects.notify(class, self.db, name, key.bytes());
+    }
+
+    /// Says that something was taken from a key, and that the key is gone if that was all.
+    pub(crate) fn notify_taken(
+        &mut self,
+        class: EventClass,
+        txn: &Txn<'_>,
+        name: &'static str,
+        key: &Key<'_>,
+    ) {
+        self.effects.notify_taken(class, txn, self.db, name, key);
     }
 }
 

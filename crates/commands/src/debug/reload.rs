@@ -11,7 +11,7 @@
 use std::io::Read;
 
 use aof::{Entry, Loader};
-use keyspace::{Db, Key, Txn};
+use keyspace::{Db, Txn};
 use resp::{Protocol, Writer};
 
 use crate::admin::with_host;
@@ -176,11 +176,8 @@ struct Locked<'l, 'c, 't> {
 }
 
 impl Target for Locked<'_, '_, '_> {
-    const COMMITS: bool = false;
-
     fn with(
         &mut self,
-        _: &Key<'_>,
         step: &mut dyn FnMut(&mut Txn<'_>) -> Result<(), LoadDumpError>,
     ) -> Result<(), LoadDumpError> {
         step(self.txn)?;

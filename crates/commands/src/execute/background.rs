@@ -22,7 +22,7 @@ impl Engine {
 
     /// Deletes some keys by the eviction policy if more memory is in use than a limit allows.
     /// Returns true if there were any.
-    pub(crate) fn evict_over_limit(&self) -> bool {
+    pub fn evict_over_limit(&self) -> bool {
         let now = self.clock.unix_ns();
         match self.keyspace().evict_step(KEYS_AT_ONCE, now / 1_000_000, now) {
             Ok(Some(mut txn)) => {

@@ -84,7 +84,7 @@ impl Engine {
         }
         let mark = out.mark();
         let buffer = std::mem::take(&mut session.effects);
-        let mut effects = Effects::new(buffer, self.logs_commands());
+        let mut effects = self.new_effects(buffer, self.logs_commands());
         let executed = self.execute_steps((session, losses), &steps, out, &mut effects);
         session.effects = effects.into_buffer();
         match executed {

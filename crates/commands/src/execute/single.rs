@@ -14,7 +14,6 @@ use crate::call::{Call, Next, Outcome, Run};
 use crate::cross_protocol::is_http;
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
-use crate::log::Effects;
 use crate::queue;
 use crate::request::{Keys, Request};
 use crate::session::Session;
@@ -82,7 +81,7 @@ impl Engine {
         let has_log = self.log().is_some();
         let logged = has_log && self.logs_commands() && !session.replay;
         let buffer = if logged { std::mem::take(&mut session.effects) } else { Vec::new() };
-        let mut effects = Effects::new(buffer, logged);
+        let mut effects = self.new_effects(buffer, logged);
         let mark = out.mark();
         let (args, keys) = (request.args, request.keys);
         let call = Call::new(self, session, command, out, now_ns, &mut effects);

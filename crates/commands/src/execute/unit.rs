@@ -13,8 +13,8 @@
 //!    and the shards that were changed remember where they end. Where a journal is in the place of
 //!    the log, it has the changes since the commit.
 //! 4. The offset is found up to which the log must be durable before the reply may leave.
-//! 5. Messages, lines for those who monitor, and the replies of blocked clients that were served
-//!    are delivered.
+//! 5. Messages, events of keys, lines for those who monitor, and the replies of blocked clients
+//!    that were served are delivered.
 //! 6. Clients that track one of the changed keys are notified.
 //! 7. Clients that wait for one of the changed keys are served, by a unit of work on the same
 //!    locks.
@@ -82,7 +82,11 @@ impl Unit<'_> {
     #[inline]
     pub(crate) fn commit(self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
         self.engine.keyspace().check_losses(self.losses)?;
-        let changed = txn.pending_changes() > 0;
+        let lists = txn.pending_changes() > 0;
+        if lists {
+            self.effects.notify_of(txn.changes());
+        }
+        let changed = lists && !txn.has_only_missed();
         let mut committed = None;
         if changed || txn.is_dirty() {
             self.effects.put_before(txn.changes());
@@ -97,6 +101,7 @@ impl Unit<'_> {
     /// still locked.
     fn adopt(self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
         self.effects.put_before(txn.changes());
+        self.effects.notify_of(txn.changes());
         let shards: Shards = txn.locked().collect();
         self.follow(txn, true, Some(shards))
     }
@@ -123,9 +128,7 @@ impl Unit<'_> {
     ) -> Result<u64, Failure> {
         let durable_at = self.append(committed)?;
         let engine = self.engine;
-        if let Some(session) = self.session.as_deref_mut() {
-            engine.deliver_all(session, self.effects);
-        }
+        engine.deliver_all(self.session.as_deref_mut(), self.effects);
         if let Role::Serve(served) = &mut self.role {
             engine.let_go(served, durable_at);
         }
@@ -206,7 +209,7 @@ impl Engine {
 
     /// Effects of work that no client asked for.
     fn own_effects(&self) -> Effects {
-        Effects::new(Vec::new(), self.logs_commands())
+        self.new_effects(Vec::new(), self.logs_commands())
     }
 
     fn own_unit<'u>(&'u self, effects: &'u mut Effects) -> Unit<'u> {

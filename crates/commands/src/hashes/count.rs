@@ -8,6 +8,7 @@ use resp::number::{LongDouble, parse_i64};
 
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, NOT_FLOAT};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const HINCRBY: CommandSpec = CommandSpec {
@@ -33,6 +34,7 @@ fn hincrby(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let new = old.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
     store(call, txn, itoa::Buffer::new().format(new).as_bytes())?;
     call.wrote();
+    call.notify(EventClass::Hash, "hincrby", &call.key(0));
     call.out.integer(new);
     Ok(())
 }
@@ -73,6 +75,7 @@ fn hincrbyfloat(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     } else {
         call.wrote_as(&[b"HSET", key, field, &text]);
     }
+    call.notify(EventClass::Hash, "hincrbyfloat", &call.key(0));
     call.out.bulk(text);
     Ok(())
 }

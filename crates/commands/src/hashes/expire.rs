@@ -8,6 +8,7 @@ use keyspace::{FieldChange, Txn, Type};
 use super::fields::{FIELDS, fields, log, log_deletion, time};
 use crate::call::{Call, Run};
 use crate::failure::Done;
+use crate::notifications::EventClass;
 use crate::spec::*;
 use crate::strings::Unit;
 
@@ -127,9 +128,11 @@ fn expire(call: &mut Call<'_>, txn: &mut Txn<'_>, unit: Unit) -> Done {
     })?;
     if is_past && !changed.is_empty() {
         log_deletion(call, &changed);
+        call.notify_taken(EventClass::Hash, txn, "hdel", &key);
     } else if !changed.is_empty() {
         let text = itoa::Buffer::new().format(at).to_owned();
         log(call, &[b"HPEXPIREAT", key.bytes(), text.as_bytes()], &changed);
+        call.notify(EventClass::Hash, "hexpire", &key);
     }
     call.out.array(replies.len());
     replies.into_iter().for_each(|reply| call.out.integer(reply));

@@ -10,6 +10,7 @@ use keyspace::{FieldChange, Text, Txn, Type};
 use super::fields::{FIELDS, POSITIVE, fields, log, log_deletion, time, wrong_number};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
+use crate::notifications::EventClass;
 use crate::spec::*;
 use crate::strings::Unit;
 
@@ -144,11 +145,18 @@ fn apply(call: &mut Call<'_>, txn: &mut Txn<'_>, fields: &[&[u8]], change: Chang
     match change {
         _ if changed.is_empty() => {}
         Change::None => {}
-        Change::Persist => log(call, &[b"HPERSIST", key.bytes()], &changed),
-        Change::Delete => log_deletion(call, &changed),
+        Change::Persist => {
+            log(call, &[b"HPERSIST", key.bytes()], &changed);
+            call.notify(EventClass::Hash, "hpersist", &key);
+        }
+        Change::Delete => {
+            log_deletion(call, &changed);
+            call.notify_taken(EventClass::Hash, txn, "hdel", &key);
+        }
         Change::Expire(at) => {
             let text = itoa::Buffer::new().format(at).to_owned();
             log(call, &[b"HPEXPIREAT", key.bytes(), text.as_bytes()], &changed);
+            call.notify(EventClass::Hash, "hexpire", &key);
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ use keyspace::{FieldChange, FieldTime, Txn, Type};
 use super::fields::{count, log_deletion, time, wrong_number};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
+use crate::notifications::EventClass;
 use crate::spec::*;
 use crate::strings::Unit;
 
@@ -72,6 +73,7 @@ fn hsetex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             })?;
             if !gone.is_empty() {
                 log_deletion(call, &gone);
+                call.notify_taken(EventClass::Hash, txn, "hdel", &key);
             }
         }
         time => {
@@ -79,6 +81,10 @@ fn hsetex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             let limits = call.engine.config().hash_limits();
             txn.put_fields(db, &key, pairs, time, limits)?;
             log_setting(call, time, given.pairs);
+            call.notify(EventClass::Hash, "hset", &key);
+            if matches!(time, FieldTime::At(_)) {
+                call.notify(EventClass::Hash, "hexpire", &key);
+            }
         }
     }
     call.out.integer(1);

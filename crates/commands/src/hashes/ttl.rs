@@ -6,6 +6,7 @@ use super::fields::{FIELDS, POSITIVE, fields, log};
 use super::hash;
 use crate::call::{Call, Run};
 use crate::failure::Done;
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 /// What the four that read share.
@@ -109,6 +110,7 @@ fn hpersist(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     })?;
     if !changed.is_empty() {
         log(call, &[b"HPERSIST", key.bytes()], &changed);
+        call.notify(EventClass::Hash, "hpersist", &key);
     }
     call.out.array(replies.len());
     replies.into_iter().for_each(|reply| call.out.integer(reply));

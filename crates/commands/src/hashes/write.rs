@@ -4,6 +4,7 @@ use keyspace::{Txn, Type};
 
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const HSET: CommandSpec = CommandSpec {
@@ -63,6 +64,7 @@ fn set_all(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Result<usize, Failure> {
     let limits = call.engine.config().hash_limits();
     let new = txn.put_members(call.db(), &call.key(0), Type::Hash, pairs, limits)?;
     call.wrote();
+    call.notify(EventClass::Hash, "hset", &call.key(0));
     Ok(new)
 }
 
@@ -92,6 +94,7 @@ fn hsetnx(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let limits = call.engine.config().hash_limits();
         txn.put_members(db, &key, Type::Hash, pair, limits)?;
         call.wrote();
+        call.notify(EventClass::Hash, "hset", &key);
     }
     call.out.integer(i64::from(!found));
     Ok(())
@@ -118,6 +121,7 @@ fn hdel(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (removed, _) = txn.remove_members(call.db(), &call.key(0), Type::Hash, fields)?;
     if removed > 0 {
         call.wrote();
+        call.notify_taken(EventClass::Hash, txn, "hdel", &call.key(0));
     }
     call.out.integer(removed as i64);
     Ok(())

@@ -7,6 +7,7 @@ use keyspace::Txn;
 
 use crate::call::{Call, Run};
 use crate::failure::{Done, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 /// The group's commands.
@@ -34,6 +35,7 @@ fn pfadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let changed = txn.add_to_hyperloglog(call.db(), &call.key(0), elements, limit)?;
     if changed {
         call.wrote();
+        call.notify(EventClass::String, "pfadd", &call.key(0));
     }
     call.out.integer(i64::from(changed));
     Ok(())
@@ -86,6 +88,7 @@ fn pfmerge(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let limit = call.engine.config().hll_sparse_max_bytes();
     txn.merge_hyperloglogs(call.db(), target, sources, limit)?;
     call.wrote();
+    call.notify(EventClass::String, "pfadd", target);
     call.out.ok();
     Ok(())
 }

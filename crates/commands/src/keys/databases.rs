@@ -66,7 +66,11 @@ pub(crate) const FLUSHALL: CommandSpec = CommandSpec {
 
 fn flushall(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let all: Vec<Db> = Db::all().collect();
-    flush(call, txn, &all)
+    flush(call, txn, &all)?;
+    if let Some(host) = call.engine.host() {
+        host.end_save();
+    }
+    Ok(())
 }
 
 fn flush(call: &mut Call<'_>, txn: &mut Txn<'_>, databases: &[Db]) -> Done {

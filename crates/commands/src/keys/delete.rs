@@ -4,6 +4,7 @@ use keyspace::Txn;
 
 use crate::call::{Call, Run};
 use crate::failure::Done;
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const DEL: CommandSpec = CommandSpec {
@@ -43,7 +44,10 @@ pub(crate) const UNLINK: CommandSpec = CommandSpec {
 fn del(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let mut deleted = 0;
     for key in call.keys {
-        deleted += i64::from(txn.delete(call.session.db, key)?);
+        if txn.delete(call.session.db, key)? {
+            deleted += 1;
+            call.notify(EventClass::Generic, "del", key);
+        }
     }
     if deleted > 0 {
         call.wrote();

@@ -6,6 +6,7 @@ use keyspace::Txn;
 
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, NOT_INTEGER};
+use crate::notifications::EventClass;
 use crate::spec::*;
 use crate::strings::Unit;
 
@@ -186,10 +187,12 @@ fn expire_generic(call: &mut Call<'_>, txn: &mut Txn<'_>, unit: Unit) -> Done {
             txn.set_expiry(db, &key, Some(at))?;
             let mut digits = itoa::Buffer::new();
             call.wrote_as(&[b"PEXPIREAT", key.bytes(), digits.format(at).as_bytes()]);
+            call.notify(EventClass::Generic, "expire", &key);
         }
         None => {
             txn.delete(db, &key)?;
             call.wrote_as(&[b"DEL", key.bytes()]);
+            call.notify(EventClass::Generic, "del", &key);
         }
     }
     call.out.integer(1);

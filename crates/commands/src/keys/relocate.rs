@@ -4,6 +4,7 @@ use keyspace::{Db, Key, Txn};
 
 use crate::call::{Call, Run};
 use crate::failure::{DB_OUT_OF_RANGE, Done, Failure, NO_SUCH_KEY, SAME_OBJECT, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const RENAME: CommandSpec = CommandSpec {
@@ -69,6 +70,8 @@ fn rename_generic(call: &mut Call<'_>, txn: &mut Txn<'_>, only_new: bool) -> Res
     }
     txn.rename((db, &from), (db, &to))?;
     call.wrote();
+    call.notify(EventClass::Generic, "rename_from", &from);
+    call.notify(EventClass::Generic, "rename_to", &to);
     Ok(true)
 }
 
@@ -98,6 +101,8 @@ fn move_key(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         && txn.rename((from, &key), (to, &key))?;
     if moved {
         call.wrote();
+        call.effects.notify(EventClass::Generic, from, "move_from", key.bytes());
+        call.effects.notify(EventClass::Generic, to, "move_to", key.bytes());
     }
     call.out.integer(i64::from(moved));
     Ok(())
@@ -146,6 +151,7 @@ fn copy(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         && txn.copy((db, &from), (target, &to))?;
     if copied {
         call.wrote();
+        call.effects.notify(EventClass::Generic, target, "copy_to", to.bytes());
     }
     call.out.integer(i64::from(copied));
     Ok(())

@@ -4,6 +4,7 @@ use keyspace::Txn;
 
 use crate::call::{Call, Run};
 use crate::failure::Done;
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const TTL: CommandSpec = CommandSpec {
@@ -124,6 +125,7 @@ fn persist(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if expires {
         txn.set_expiry(db, &key, None)?;
         call.wrote();
+        call.notify(EventClass::Generic, "persist", &key);
     }
     call.out.integer(i64::from(expires));
     Ok(())

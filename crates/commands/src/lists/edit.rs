@@ -5,6 +5,7 @@ use keyspace::{Side, Txn};
 use super::span;
 use crate::call::{Call, Run};
 use crate::failure::{Done, NO_SUCH_KEY, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const LSET: CommandSpec = CommandSpec {
@@ -30,6 +31,7 @@ fn lset(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let limits = call.engine.config().list_limits();
     txn.set_element(db, &key, index, call.args[3], limits)?;
     call.wrote();
+    call.notify(EventClass::List, "lset", &key);
     call.out.ok();
     Ok(())
 }
@@ -80,6 +82,7 @@ fn linsert(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let limits = call.engine.config().list_limits();
     let len = txn.insert_element(db, &key, pivot + offset, call.args[4], limits)?;
     call.wrote();
+    call.notify(EventClass::List, "linsert", &key);
     call.out.integer(len as i64);
     Ok(())
 }
@@ -116,6 +119,7 @@ fn lrem(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     if removed > 0 {
         call.wrote();
+        call.notify_taken(EventClass::List, txn, "lrem", &key);
     }
     call.out.integer(removed as i64);
     Ok(())
@@ -149,6 +153,7 @@ fn ltrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             // As in Redis: told to those who watch it, and not logged.
             txn.record_written(db, &key);
         }
+        call.notify_taken(EventClass::List, txn, "ltrim", &key);
     }
     call.out.ok();
     Ok(())

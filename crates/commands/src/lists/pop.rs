@@ -9,6 +9,7 @@ use super::side;
 use crate::blocking::{BlockedOperation, Serving, seconds, serve_or_block};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const LPOP: CommandSpec = CommandSpec {
@@ -80,6 +81,7 @@ fn pop(call: &mut Call<'_>, txn: &mut Txn<'_>, side: Side) -> Done {
     if some > 0 {
         txn.pop(db, &key, side, some, |element| call.out.bulk(element))?;
         call.wrote();
+        call.notify_taken(EventClass::List, txn, event(side), &key);
     }
     Ok(())
 }
@@ -121,10 +123,16 @@ fn lmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let name: &[u8] = if side == Side::Head { b"LPOP" } else { b"RPOP" };
         let some = itoa::Buffer::new().format(some).to_owned();
         call.wrote_as(&[name, key.bytes(), some.as_bytes()]);
+        call.notify_taken(EventClass::List, txn, event(side), &key);
         return Ok(());
     }
     call.out.null_array();
     Ok(())
+}
+
+/// Returns what happens to a list that is popped from at this side.
+fn event(side: Side) -> &'static str {
+    if side == Side::Head { "lpop" } else { "rpop" }
 }
 
 /// Pops from one list; the reply names the key. With a count it is BLMPOP's.
@@ -156,6 +164,7 @@ impl BlockedOperation for Pop {
             }
             None => serving.wrote_as(&[name, key.bytes()]),
         }
+        serving.notify_taken(EventClass::List, txn, event(self.side), key);
         Ok(true)
     }
 }

@@ -4,6 +4,7 @@ use keyspace::{Side, Txn};
 
 use crate::call::{Call, Run};
 use crate::failure::Done;
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const LPUSH: CommandSpec = CommandSpec {
@@ -99,6 +100,8 @@ fn push(call: &mut Call<'_>, txn: &mut Txn<'_>, side: Side) -> Done {
     let elements = call.args[2..].iter().copied();
     let len = txn.push(call.db(), &call.key(0), side, elements, limits)?;
     call.wrote();
+    let name = if side == Side::Head { "lpush" } else { "rpush" };
+    call.notify(EventClass::List, name, &call.key(0));
     call.out.integer(len as i64);
     Ok(())
 }

@@ -8,6 +8,7 @@ use super::side;
 use crate::blocking::{BlockedOperation, Serving, seconds, serve_or_block};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const LMOVE: CommandSpec = CommandSpec {
@@ -103,6 +104,9 @@ fn shift(
         txn.pop(db, source, from, 1, |element| moved.extend_from_slice(element))?;
         txn.push(db, target, to, [moved.as_slice()], limits)?;
     }
+    let (taken, pushed) = (events(from).0, events(to).1);
+    serving.notify(EventClass::List, pushed, target);
+    serving.notify_taken(EventClass::List, txn, taken, source);
     serving.out.bulk(moved);
     Ok(true)
 }
@@ -140,6 +144,14 @@ impl BlockedOperation for Move {
 
     fn refuse(&self, out: &mut Writer) {
         out.null();
+    }
+}
+
+/// Returns what happens to a list of which an element is taken, or to which one is added.
+fn events(side: Side) -> (&'static str, &'static str) {
+    match side {
+        Side::Head => ("lpop", "lpush"),
+        Side::Tail => ("rpop", "rpush"),
     }
 }
 

@@ -6,10 +6,11 @@
 //! So memory is bounded but for the longest string and the consumer groups of one stream.
 //!
 //! It runs next to the server's work, with locks held for a bounded number of keys, and may take
-//! long: run it on a thread of its own.
+//! long: run it on a thread of its own. Another one reads the snapshot meanwhile.
 
 mod stream;
 mod value;
+mod walk;
 
 use std::io::{self, Read, Write};
 
@@ -28,26 +29,34 @@ impl Engine {
         options: &SaveOptions<'_>,
         at_cut: impl FnOnce(),
     ) -> Result<W, SaveError> {
-        let (snapshot, ()) = self.keyspace().snapshot(at_cut).map_err(|_| SaveError::Busy)?;
+        let log = self.log().filter(|log| log.is_synchronous());
+        let cut = || {
+            at_cut();
+            log.map_or(0, |log| log.end())
+        };
+        let (snapshot, end) = self.keyspace().snapshot(cut).map_err(|_| SaveError::Busy)?;
+        // Nobody is to have what a power loss takes here.
+        if let Some(log) = log.filter(|log| !log.is_durable(end))
+            && !log.sync_to(end)
+        {
+            let why = log.failure().unwrap_or_default();
+            return Err(io::Error::other(format!("the {} failed: {why}", log.name())).into());
+        }
         self.save_snapshot(snapshot, to, options)
     }
 
     /// Writes a snapshot as a dump.
     pub(crate) fn save_snapshot<W: Write>(
         &self,
-        mut snapshot: Snapshot,
+        snapshot: Snapshot,
         to: W,
         options: &SaveOptions<'_>,
     ) -> Result<W, SaveError> {
         let mut dump = Dump::begin(self, to, options)?;
         snapshot.for_each_library(|code| Ok::<_, SaveError>(dump.file.function(code)?))?;
-        let mut items = Vec::new();
-        while snapshot.next(&mut items)? {
-            for item in items.drain(..) {
-                dump.add(item, |db, key| self.usage(db, key))?;
-            }
-        }
-        drop(snapshot);
+        walk::for_each(snapshot, self.threads(), |item| {
+            dump.add(item, |db, key| self.usage(db, key))
+        })?;
         dump.end()
     }
 

@@ -13,6 +13,7 @@ use keyspace::{Key, Members, Txn, Type};
 use super::add;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const SINTER: CommandSpec = CommandSpec {
@@ -303,6 +304,8 @@ fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, members: &[Vec<u8>]) -> Done {
     }
     if was_there || !members.is_empty() {
         call.wrote();
+        let name = call.command.spec.name;
+        call.notify_stored(EventClass::Set, name, &key, members.is_empty());
     }
     call.out.integer(members.len() as i64);
     Ok(())

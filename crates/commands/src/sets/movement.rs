@@ -5,6 +5,7 @@ use keyspace::{Txn, Type};
 use super::add;
 use crate::call::{Call, Run};
 use crate::failure::{Done, WRONG_TYPE};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const SMOVE: CommandSpec = CommandSpec {
@@ -41,7 +42,10 @@ fn smove(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     };
     if found && from.bytes() != to.bytes() {
         txn.remove_members(db, &from, Type::Set, [member])?;
-        add(call, txn, &to, [member])?;
+        call.notify_taken(EventClass::Set, txn, "srem", &from);
+        if add(call, txn, &to, [member])? > 0 {
+            call.notify(EventClass::Set, "sadd", &to);
+        }
         call.wrote();
     }
     call.out.integer(i64::from(found));

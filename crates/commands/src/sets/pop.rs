@@ -9,6 +9,7 @@ use super::set;
 use crate::call::{Call, Run};
 use crate::collections::random::{Picked, pick};
 use crate::failure::{Done, Failure, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 /// Members of one logged SREM.
@@ -66,6 +67,7 @@ fn pop_many(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if members.len() as u64 == all && all > 0 {
         txn.delete(call.db(), &call.key(0))?;
         call.wrote_as(&[b"DEL", call.args[1]]);
+        call.notify_taken(EventClass::Set, txn, "spop", &call.key(0));
     } else if !members.is_empty() {
         take(call, txn, &members)?;
     }
@@ -85,6 +87,7 @@ fn count(call: &Call<'_>) -> Result<i64, Failure> {
 fn take(call: &mut Call<'_>, txn: &mut Txn<'_>, members: &[&[u8]]) -> Done {
     let key = call.key(0);
     let (_, gone) = txn.remove_members(call.db(), &key, Type::Set, members.iter().copied())?;
+    call.notify_taken(EventClass::Set, txn, "spop", &key);
     if gone {
         call.wrote_as(&[b"DEL", key.bytes()]);
         return Ok(());

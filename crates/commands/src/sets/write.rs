@@ -5,6 +5,7 @@ use keyspace::{Txn, Type};
 use super::add;
 use crate::call::{Call, Run};
 use crate::failure::Done;
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const SADD: CommandSpec = CommandSpec {
@@ -27,6 +28,7 @@ fn sadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let new = add(call, txn, &call.key(0), call.args[2..].iter().copied())?;
     if new > 0 {
         call.wrote();
+        call.notify(EventClass::Set, "sadd", &call.key(0));
     }
     call.out.integer(new as i64);
     Ok(())
@@ -53,6 +55,7 @@ fn srem(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (removed, _) = txn.remove_members(call.db(), &call.key(0), Type::Set, members)?;
     if removed > 0 {
         call.wrote();
+        call.notify_taken(EventClass::Set, txn, "srem", &call.key(0));
     }
     call.out.integer(removed as i64);
     Ok(())

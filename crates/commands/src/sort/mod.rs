@@ -27,6 +27,7 @@ use smallvec::SmallVec;
 use crate::acl::may_read_all_keys;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, WRONG_TYPE};
+use crate::notifications::EventClass;
 use crate::spec::*;
 use options::Options;
 use read::Reader;
@@ -166,6 +167,7 @@ fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, values: &[Bytes]) -> Done {
     }
     if was_there || !values.is_empty() {
         call.wrote();
+        call.notify_stored(EventClass::List, "sortstore", &target, values.is_empty());
     }
     call.out.integer(values.len() as i64);
     Ok(())

@@ -4,6 +4,7 @@ use keyspace::Txn;
 
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, NOT_FLOAT, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const ZADD: CommandSpec = CommandSpec {
@@ -144,6 +145,8 @@ pub(crate) fn add(
     edit.finish(txn, db, &key)?;
     if tally.added + tally.changed > 0 {
         call.wrote();
+        let name = if options.increment { "zincr" } else { "zadd" };
+        call.notify(EventClass::SortedSet, name, &key);
     }
     match tally.score {
         Some(score) if options.increment => call.out.double(score),

@@ -8,6 +8,7 @@ use super::pop::{End, parse_many, reply_from, take};
 use crate::blocking::{BlockedOperation, Serving, seconds, serve_or_block};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const BZPOPMIN: CommandSpec = CommandSpec {
@@ -113,6 +114,8 @@ impl BlockedOperation for Pop {
         }
         let count = itoa::Buffer::new().format(taken.len()).to_owned();
         serving.wrote_as(&[self.end.command(), key.bytes(), count.as_bytes()]);
+        let name = self.end.event();
+        serving.notify_taken(EventClass::SortedSet, txn, name, key);
         Ok(true)
     }
 }

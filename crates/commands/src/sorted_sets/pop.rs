@@ -9,6 +9,7 @@ use resp::{Protocol, Writer};
 use super::Scored;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 /// Which end of a sorted set.
@@ -26,6 +27,14 @@ impl End {
         match self {
             End::Min => b"ZPOPMIN",
             End::Max => b"ZPOPMAX",
+        }
+    }
+
+    /// Returns what happens to a key from which it takes.
+    pub(crate) fn event(self) -> &'static str {
+        match self {
+            End::Min => "zpopmin",
+            End::Max => "zpopmax",
         }
     }
 }
@@ -83,6 +92,7 @@ fn pop(call: &mut Call<'_>, txn: &mut Txn<'_>, end: End) -> Done {
     let taken = take(txn, call.db(), &call.key(0), end, count.unwrap_or(1))?.unwrap_or_default();
     if !taken.is_empty() {
         call.wrote();
+        call.notify_taken(EventClass::SortedSet, txn, end.event(), &call.key(0));
     }
     let nested = count.is_some() && call.out.protocol() == Protocol::Resp3;
     call.out.array(if nested { taken.len() } else { 2 * taken.len() });
@@ -122,6 +132,7 @@ fn zmpop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             reply_from(call.out, &key, &taken);
             let count = itoa::Buffer::new().format(taken.len()).to_owned();
             call.wrote_as(&[end.command(), key.bytes(), count.as_bytes()]);
+            call.notify_taken(EventClass::SortedSet, txn, end.event(), &key);
             return Ok(());
         }
     }

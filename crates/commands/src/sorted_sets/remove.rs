@@ -8,6 +8,7 @@ use super::bound::{LexRange, ScoreRange};
 use super::select::span;
 use crate::call::{Call, Run};
 use crate::failure::Done;
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const ZREM: CommandSpec = CommandSpec {
@@ -35,6 +36,7 @@ fn zrem(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     edit.finish(txn, db, &key)?;
     if removed > 0 {
         call.wrote();
+        call.notify_taken(EventClass::SortedSet, txn, "zrem", &key);
     }
     call.out.integer(removed);
     Ok(())
@@ -116,6 +118,7 @@ fn remove(
         removed = edit.remove_range(txn, range.start, range.end - range.start, |_, _| {})?;
         edit.finish(txn, db, &key)?;
         call.wrote();
+        call.notify_taken(EventClass::SortedSet, txn, call.command.spec.name, &key);
     }
     call.out.integer(removed as i64);
     Ok(())

@@ -6,6 +6,7 @@ use super::select::{Form, Selection};
 use super::{Scored, sorted_set_at};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const ZRANGESTORE: CommandSpec = CommandSpec {
@@ -64,6 +65,11 @@ pub(crate) fn store(
     let (db, limits) = (call.db(), call.engine.config().sorted_set_limits());
     if txn.put_sorted_set(db, key, members, limits)? {
         call.wrote();
+        let name = match call.command.spec.name {
+            "georadius" | "georadiusbymember" => "georadiusstore",
+            name => name,
+        };
+        call.notify_stored(EventClass::SortedSet, name, key, members.is_empty());
     }
     Ok(())
 }

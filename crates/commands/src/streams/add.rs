@@ -7,6 +7,7 @@ use super::trim::{Options, exact};
 use super::{reply, stream_mut};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 /// Bytes of fields and values that Redis takes in one entry.
@@ -78,7 +79,7 @@ fn xadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     let (db, key) = (call.db(), call.key(0));
     let limits = call.engine.config().stream_limits();
-    txn.edit_stream(db, &key, |edit| {
+    let trimmed = txn.edit_stream(db, &key, |edit| {
         edit.append(id, words, limits)?;
         options.trim.map_or(Ok(0), |trim| edit.trim(trim))
     })?;
@@ -86,6 +87,10 @@ fn xadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         log(call, txn, &options, id)?;
     } else {
         call.wrote();
+    }
+    call.notify(EventClass::Stream, "xadd", &key);
+    if trimmed > 0 {
+        call.notify(EventClass::Stream, "xtrim", &key);
     }
     reply::id(call.out, id);
     Ok(())

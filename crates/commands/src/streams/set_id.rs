@@ -5,6 +5,7 @@ use keyspace::{StreamId, Txn};
 use super::{id, stream_mut};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, NO_SUCH_KEY, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const XSETID: CommandSpec = CommandSpec {
@@ -55,6 +56,7 @@ fn xsetid(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         Ok(())
     })?;
     call.wrote();
+    call.notify(EventClass::Stream, "xsetid", &call.key(0));
     call.out.ok();
     Ok(())
 }

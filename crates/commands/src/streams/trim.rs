@@ -6,6 +6,7 @@ use super::id::{self, Wanted};
 use super::{reply, stream_mut};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const XTRIM: CommandSpec = CommandSpec {
@@ -56,6 +57,7 @@ fn xtrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let mut args: Vec<&[u8]> = vec![call.args[0], key.bytes()];
         args.extend(words.iter().map(Vec::as_slice));
         call.wrote_as(&args);
+        call.notify(EventClass::Stream, "xtrim", &key);
     }
     call.out.integer(gone as i64);
     Ok(())
@@ -192,6 +194,7 @@ fn xdel(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     if deleted > 0 {
         call.wrote();
+        call.notify(EventClass::Stream, "xdel", &call.key(0));
     }
     call.out.integer(deleted as i64);
     Ok(())

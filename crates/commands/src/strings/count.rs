@@ -8,6 +8,7 @@ use resp::number::{LongDouble, parse_i64};
 
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, NOT_FLOAT, NOT_INTEGER};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const INCR: CommandSpec = CommandSpec {
@@ -100,6 +101,7 @@ fn add(call: &mut Call<'_>, txn: &mut Txn<'_>, by: i64) -> Done {
     let new = old.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
     txn.set_int(db, &key, new, Expire::Keep)?;
     call.wrote();
+    call.notify(EventClass::String, "incrby", &key);
     call.out.integer(new);
     Ok(())
 }
@@ -148,6 +150,7 @@ fn incrbyfloat(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, key: &Key<'_>, text: &[u8]) -> Done {
     txn.set_raw(call.db(), key, text, Expire::Keep)?;
     call.wrote_as(&[b"SET", key.bytes(), text, b"KEEPTTL"]);
+    call.notify(EventClass::String, "incrbyfloat", key);
     call.out.bulk(text);
     Ok(())
 }

@@ -5,6 +5,7 @@ use keyspace::{Expire, Txn};
 use super::check_len;
 use crate::call::{Call, Run};
 use crate::failure::Done;
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const APPEND: CommandSpec = CommandSpec {
@@ -35,6 +36,7 @@ fn append(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         }
     };
     call.wrote();
+    call.notify(EventClass::String, "append", &key);
     call.out.integer(len as i64);
     Ok(())
 }
@@ -69,6 +71,7 @@ fn setrange(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     check_len(call, at, bytes.len())?;
     let len = txn.set_range(db, &key, at, bytes)?;
     call.wrote();
+    call.notify(EventClass::String, "setrange", &key);
     call.out.integer(len as i64);
     Ok(())
 }

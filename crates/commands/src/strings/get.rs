@@ -5,6 +5,7 @@ use keyspace::{Expire, Txn};
 use super::reply_string;
 use crate::call::{Call, Run};
 use crate::failure::Done;
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const GET: CommandSpec = CommandSpec {
@@ -47,6 +48,7 @@ fn getdel(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if reply_string(call, txn, &key)? {
         txn.delete(call.db(), &key)?;
         call.wrote_as(&[b"DEL", key.bytes()]);
+        call.notify(EventClass::Generic, "del", &key);
     }
     Ok(())
 }
@@ -73,6 +75,7 @@ fn getset(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     reply_string(call, txn, &key)?;
     call.set_value(txn, 2, Expire::Clear)?;
     call.wrote_as(&[b"SET", key.bytes(), call.args[2]]);
+    call.notify(EventClass::String, "set", &key);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use super::expiry::{Unit, expire_at};
 use super::reply_string;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const GETEX: CommandSpec = CommandSpec {
@@ -57,6 +58,7 @@ fn getex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             if entry.is_some_and(|entry| txn.expiry(&entry).is_some()) {
                 txn.set_expiry(db, &key, None)?;
                 call.wrote_as(&[b"PERSIST", key.bytes()]);
+                call.notify(EventClass::Generic, "persist", &key);
             }
         }
         Change::Expire(unit, text) => {
@@ -64,10 +66,12 @@ fn getex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             if unit.is_absolute() && at <= txn.now() {
                 txn.delete(db, &key)?;
                 call.wrote_as(&[b"DEL", key.bytes()]);
+                call.notify(EventClass::Generic, "del", &key);
             } else {
                 txn.set_expiry(db, &key, Some(at))?;
                 let mut digits = itoa::Buffer::new();
                 call.wrote_as(&[b"PEXPIREAT", key.bytes(), digits.format(at).as_bytes()]);
+                call.notify(EventClass::Generic, "expire", &key);
             }
         }
     }

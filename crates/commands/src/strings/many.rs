@@ -5,6 +5,7 @@ use keyspace::{Error, Expire, Txn};
 use super::reply_part;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const MGET: CommandSpec = CommandSpec {
@@ -102,6 +103,7 @@ fn check_pairs(call: &Call<'_>) -> Done {
 fn store_all(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     for (n, key) in call.keys.iter().enumerate() {
         txn.set(call.session.db, key, call.args[2 * n + 2], Expire::Clear)?;
+        call.notify(EventClass::String, "set", key);
     }
     call.wrote();
     Ok(())

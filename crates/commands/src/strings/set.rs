@@ -9,6 +9,7 @@ use super::expiry::{Unit, expire_at};
 use super::reply_string;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 pub(crate) const SET: CommandSpec = CommandSpec {
@@ -70,6 +71,7 @@ fn set(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if call.args.len() == 3 {
         call.set_value(txn, 2, Expire::Clear)?;
         call.wrote();
+        call.notify(EventClass::String, "set", &call.key(0));
         call.out.ok();
         return Ok(());
     }
@@ -149,6 +151,10 @@ fn store(
         }
         None if keep => call.wrote_as(&[b"SET", key.bytes(), value, b"KEEPTTL"]),
         None => call.wrote_as(&[b"SET", key.bytes(), value]),
+    }
+    call.notify(EventClass::String, "set", &key);
+    if at.is_some() {
+        call.notify(EventClass::Generic, "expire", &key);
     }
     Ok(())
 }

@@ -154,7 +154,7 @@ impl Engine {
             while let Some((_, key)) = reads.next_if(|(after, _)| *after <= at) {
                 self.tracker().keys.add(shard(&key), &key, by);
             }
-            if matches!(change.event, Event::Flushed | Event::MetadataOnly) {
+            if matches!(change.event, Event::Flushed | Event::MetadataOnly | Event::Missed) {
                 continue;
             }
             if self.tracker().prefixes() > 0 {

@@ -16,19 +16,23 @@ use super::apply::Applier;
 use super::batch::{BatchBuffer, BatchHeader, LineRange, ranges};
 use super::core::{Count, Journal, locked};
 use super::error::JournalError;
-use super::layout::{RING_AT, capacity_for, longest_batch};
+use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, capacity_for, longest_batch};
 use super::ring::Ring;
 use super::scan::{Scan, ScanEnd};
 use super::storage::{Storage, write_zeros};
 use super::superblock::{JournalId, Superblock, SuperblockError, VERSION};
 use super::writer::Writer;
 use crate::fault_points::FaultPoint;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 use std::time::Instant;
 
 /// Bytes that are looked at at once.
 const CHUNK: u64 = 1 << 20;
+
+/// Bytes that the kernel is asked to read at once: a ring of the usual length.
+const READ_AHEAD: u64 = DEFAULT_CAPACITY;
 
 /// What a recovery found in a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,9 +69,7 @@ impl Journal {
         };
         let (size, needed) = (file.size()?, RING_AT + capacity);
         if size < needed {
-            // Written once, so that later writes change no metadata of the file.
-            file.allocate(size, needed)?;
-            write_zeros(&*file, size, needed)?;
+            self.make_space(&*file, size, needed)?;
         }
         if size < needed || is_blank {
             // A process that ended here may have left a file of this size that was never synced. No
@@ -78,6 +80,7 @@ impl Journal {
         superblock = Superblock { id, capacity, tail: 0, ..superblock };
         superblock.incarnation += 1;
         superblock.tail_incarnation = superblock.incarnation;
+        superblock.opened_at = superblock.tail_sequence;
         superblock.write(&*file, || self.sync_file(&*file))?;
         let end = ScanEnd {
             position: 0,
@@ -85,8 +88,25 @@ impl Journal {
             incarnation: superblock.incarnation,
             synced: superblock.tail_sequence,
         };
+        Ring { file: &*file, capacity }.will_overwrite(0, capacity);
         self.prepare(file, superblock, end);
         Ok(())
+    }
+
+    /// Makes a file as long as it is to be. It is written once, so that later writes change no
+    /// metadata of the file. A disk that has no space for all of it keeps none of it.
+    fn make_space(&self, file: &dyn Storage, from: u64, to: u64) -> Result<(), JournalError> {
+        let made = file.allocate(from, to).and_then(|()| write_zeros(file, from, to));
+        made.map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => {
+                // If that fails too, a later start finds zeros, and goes on from there.
+                let _ = file.cut(from);
+                JournalError::NoSpace { path: self.place.path(), needed: to, source: error }
+            }
+            _ => error.into(),
+        })
     }
 
     /// Lets fences go to the journal from here on: the pool names it.
@@ -111,16 +131,21 @@ impl Journal {
         check_length(&*file, &superblock)?;
         let begin = Instant::now();
         let mut recovery = JournalRecovery::default();
-        let end = replay(&*file, &superblock, store, &mut recovery)?;
+        let ring = Ring { file: &*file, capacity: superblock.capacity };
+        ring.will_read(superblock.tail, READ_AHEAD);
+        let Replayed { end, before_unsynced } = replay(&*file, &superblock, store, &mut recovery)?;
         self.progress.count(Count::RecoveredBatches, recovery.batches);
         self.progress.count(Count::RecoveredBytes, recovery.bytes);
         self.progress.count(Count::RecoveryNanos, begin.elapsed().as_nanos() as u64);
         if FaultPoint::RewriteUnsynced.is_enabled() {
-            rewrite(&*file, &superblock, end)?;
+            rewrite(&*file, &superblock, before_unsynced, end)?;
         }
         self.sync_file(&*file)?;
         superblock.incarnation += 1;
+        superblock.opened_at = end.sequence;
         superblock.write(&*file, || self.sync_file(&*file))?;
+        let head = end.position.next_multiple_of(BLOCK);
+        ring.will_overwrite(head, superblock.tail / BLOCK * BLOCK + ring.capacity - head);
         self.prepare(file, superblock, end);
         self.start();
         Ok(recovery)
@@ -147,6 +172,7 @@ impl Journal {
             incarnation,
             capacity,
             head: end.position,
+            begins_block: true,
             sequence: end.sequence,
             synced_sequence: end.sequence,
             spare: BatchBuffer::default(),
@@ -241,7 +267,15 @@ fn blank(file: &dyn Storage, id: JournalId, capacity: u64) -> Result<Superblock,
         tail_sequence: 1,
         capacity,
         tail_incarnation: 0,
+        opened_at: 0,
     })
+}
+
+/// How far a journal was replayed.
+pub(super) struct Replayed {
+    end: ScanEnd,
+    /// A place before all batches that no later one names as synced.
+    before_unsynced: ScanEnd,
 }
 
 /// Stores the lines of all batches that count, and says in `recovery` how far it came.
@@ -250,12 +284,16 @@ pub(super) fn replay(
     superblock: &Superblock,
     store: StoreLines<'_>,
     recovery: &mut JournalRecovery,
-) -> Result<ScanEnd, JournalError> {
+) -> Result<Replayed, JournalError> {
     let Superblock { tail, tail_sequence: first, capacity, .. } = *superblock;
     *recovery = JournalRecovery { first, tail, head: tail, capacity, ..Default::default() };
     let mut scan = Scan::new(Ring { file, capacity }, superblock);
+    let mut places = vec![scan.end()];
     loop {
-        let ScanEnd { sequence, .. } = scan.end();
+        let ScanEnd { sequence, position, .. } = scan.end();
+        if places.last().is_some_and(|last| last.position + CHUNK <= position) {
+            places.push(scan.end());
+        }
         let Some((_, bytes)) = scan.next()? else { break };
         for (range, bytes) in ranges(bytes).ok_or(JournalError::Senseless { sequence })? {
             if !store(range, bytes) {
@@ -267,14 +305,21 @@ pub(super) fn replay(
         recovery.head = scan.end().position;
     }
     scan.refuse_damage()?;
-    Ok(scan.end())
+    let end = scan.end();
+    let known = places.iter().rev().find(|place| place.sequence <= end.synced);
+    Ok(Replayed { end, before_unsynced: known.copied().unwrap_or(places[0]) })
 }
 
 /// Writes batches again that no later one names as synced. They may be in the page cache alone: a
 /// sync of an earlier process may have failed, and the kernel takes their pages for clean since.
-fn rewrite(file: &dyn Storage, superblock: &Superblock, end: ScanEnd) -> Result<(), JournalError> {
+fn rewrite(
+    file: &dyn Storage,
+    superblock: &Superblock,
+    from: ScanEnd,
+    end: ScanEnd,
+) -> Result<(), JournalError> {
     let ring = Ring { file, capacity: superblock.capacity };
-    let mut scan = Scan::new(ring, superblock);
+    let mut scan = Scan::resume(ring, superblock, from);
     while let Some((position, bytes)) = scan.next()? {
         let header = bytes
             .first_chunk()
@@ -283,5 +328,9 @@ fn rewrite(file: &dyn Storage, superblock: &Superblock, end: ScanEnd) -> Result<
             ring.write(bytes, position)?;
         }
     }
-    Ok(())
+    // The kernel may have given up a page in between, and what the disk has of it is older.
+    match scan.end() == end {
+        true => Ok(()),
+        false => Err(io::Error::other("it reads otherwise than a moment ago").into()),
+    }
 }

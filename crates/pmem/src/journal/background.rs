@@ -219,6 +219,8 @@ impl Journal {
         let mut writer = locked(&self.writer);
         let Some(open) = &mut *writer else { return self.check() };
         self.write(open)?;
+        // What is written meanwhile shares no block with what this syncs.
+        open.begins_block = true;
         let (file, incarnation) = (Arc::clone(&open.file), open.incarnation);
         let (head, sequence, written) = (open.head, open.sequence, self.written());
         drop(writer);

@@ -15,10 +15,10 @@
 //! 40  zero                                   24
 //! 64  ranges: first line << 16 | lines        8
 //!             their bytes                     64 each
-//! ..  padding up to a block
+//! ..  padding up to a line, or to a block: see `writer.rs`
 //! ```
 
-use super::layout::{BLOCK, array};
+use super::layout::array;
 use crate::fault_points::FaultPoint;
 use crate::lines::LINE;
 use crc_fast::{CrcAlgorithm, Digest};
@@ -61,9 +61,9 @@ impl BatchHeader {
         may_be.then_some(header)
     }
 
-    /// Returns the bytes that the batch takes in the ring.
+    /// Returns the bytes that the batch takes in the ring, at least.
     pub(crate) fn space(&self) -> u64 {
-        (self.len as u64).next_multiple_of(BLOCK)
+        (self.len as u64).next_multiple_of(LINE)
     }
 }
 
@@ -123,8 +123,14 @@ impl BatchBuffer {
         debug_assert_eq!(self.bytes.len() - from, range.bytes().1);
     }
 
-    /// Completes the batch: its header, its checksum, its padding. Returns all of its bytes.
-    pub(crate) fn finish(&mut self, pool: &[u8; 16], sequences: BatchHeader) -> &[u8] {
+    /// Completes the batch: its header, its checksum, its padding of this length. Returns all of
+    /// its bytes.
+    pub(crate) fn finish(
+        &mut self,
+        pool: &[u8; 16],
+        sequences: BatchHeader,
+        padding: usize,
+    ) -> &[u8] {
         let len = self.bytes.len();
         let mut put =
             |at: usize, bytes: &[u8]| self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
@@ -135,7 +141,7 @@ impl BatchBuffer {
         put(32, &sequences.synced.to_le_bytes());
         let crc = checksum_of(pool, &self.bytes);
         self.bytes[8..12].copy_from_slice(&crc.to_le_bytes());
-        self.bytes.resize(len.next_multiple_of(BLOCK as usize), 0);
+        self.bytes.resize(len + padding, 0);
         &self.bytes
     }
 
@@ -189,6 +195,7 @@ const _: () = {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::super::layout::BLOCK;
     use super::*;
     use proptest::prelude::*;
 
@@ -206,7 +213,8 @@ pub(crate) mod tests {
             let range = LineRange { first, lines };
             buffer.push(range, |out| out.resize(out.len() + range.bytes().1, fill));
         }
-        buffer.finish(&POOL, sequences).to_vec()
+        let padding = buffer.len().next_multiple_of(BLOCK as usize) - buffer.len();
+        buffer.finish(&POOL, sequences, padding).to_vec()
     }
 
     fn parse(bytes: &[u8]) -> Option<(BatchHeader, Vec<RangeBytes<'_>>)> {
@@ -222,7 +230,7 @@ pub(crate) mod tests {
         assert_eq!(bytes.len(), BLOCK as usize);
         let (found, ranges) = parse(&bytes).unwrap();
         assert_eq!((found.incarnation, found.sequence, found.synced), (3, 9, 8));
-        assert_eq!(found.space(), BLOCK);
+        assert_eq!(found.space(), 384);
         assert_eq!(ranges.len(), 2);
         assert_eq!(ranges[1], (LineRange { first: 70_000, lines: 3 }, &[6; 192][..]));
     }
@@ -233,8 +241,9 @@ pub(crate) mod tests {
         for _ in 0..2 {
             assert!(buffer.is_empty());
             buffer.push(LineRange { first: 4, lines: 1 }, |out| out.extend([1; 64]));
-            let bytes = buffer.finish(&POOL, header(1, 2, 1)).to_vec();
-            assert_eq!(bytes, batch(header(1, 2, 1), &[(4, 1, 1)]));
+            let bytes = buffer.finish(&POOL, header(1, 2, 1), 5).to_vec();
+            assert_eq!(bytes, batch(header(1, 2, 1), &[(4, 1, 1)])[..bytes.len()]);
+            assert_eq!(bytes[bytes.len() - 6..], [1, 0, 0, 0, 0, 0]);
             buffer.clear();
         }
     }

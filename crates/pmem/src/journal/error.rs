@@ -17,6 +17,20 @@ pub enum JournalError {
         /// Where it was looked for.
         path: PathBuf,
     },
+    /// There is no space for a journal of the size that was asked for.
+    #[error(
+        "no space for the pool's journal {}, which takes {needed} bytes ({source}): free some, \
+         choose a smaller size (`journal-size`), or put it on another disk (`journal`)",
+        path.display()
+    )]
+    NoSpace {
+        /// Where it was to be made.
+        path: PathBuf,
+        /// Its length.
+        needed: u64,
+        /// What the file system said.
+        source: io::Error,
+    },
     /// The file holds something else.
     #[error("the journal's file is no journal: name another one, or move it away")]
     NotAJournal,

@@ -5,7 +5,7 @@
 //! meanwhile may take the neighbours, which were synced before. Nothing that was synced shares a
 //! block with what is written later.
 
-/// Bytes to which superblocks and batches are aligned.
+/// Bytes to which superblocks are aligned, and the first batch after a sync.
 pub(crate) const BLOCK: u64 = 4096;
 
 /// Offsets of the two copies of the superblock.

@@ -111,4 +111,16 @@ impl Storage for LockedStorage {
     fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
         Storage::allocate(self.0.deref(), from, to)
     }
+
+    fn cut(&self, len: u64) -> io::Result<()> {
+        Storage::cut(self.0.deref(), len)
+    }
+
+    fn will_read(&self, from: u64, to: u64) {
+        Storage::will_read(self.0.deref(), from, to);
+    }
+
+    fn will_overwrite(&self, from: u64, to: u64) {
+        Storage::will_overwrite(self.0.deref(), from, to);
+    }
 }

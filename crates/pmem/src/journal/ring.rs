@@ -21,6 +21,28 @@ impl Ring<'_> {
         if rest.is_empty() { Ok(()) } else { self.file.read_at(rest, RING_AT) }
     }
 
+    /// Says that this many bytes will be read from a position on.
+    pub(crate) fn will_read(&self, position: u64, len: u64) {
+        self.in_file(position, len, |from, to| self.file.will_read(from, to));
+    }
+
+    /// Says that this many bytes from a position on are written before they are read. The kernel
+    /// gives up their pages, which may be joined to long ones: it looks at all of such a page for
+    /// each small write.
+    pub(crate) fn will_overwrite(&self, position: u64, len: u64) {
+        self.in_file(position, len, |from, to| self.file.will_overwrite(from, to));
+    }
+
+    /// Gives the ranges of the file that are some bytes of the ring.
+    fn in_file(&self, position: u64, len: u64, mut each: impl FnMut(u64, u64)) {
+        let (at, len) = (position % self.capacity, len.min(self.capacity));
+        let first = len.min(self.capacity - at);
+        each(RING_AT + at, RING_AT + at + first);
+        if len > first {
+            each(RING_AT, RING_AT + len - first);
+        }
+    }
+
     /// Writes from a position on, around the end of the ring.
     pub(crate) fn write(&self, bytes: &[u8], position: u64) -> io::Result<()> {
         let (at, first) = self.place(position, bytes.len());

@@ -6,21 +6,26 @@
 //! expected next. Their incarnation is older than that of the batch that was written over their
 //! first one; if that batch is applied, the superblock has its incarnation.
 //!
+//! Nor does a batch that an opening found torn, and that is whole later: the batch that is written
+//! over it may be torn too, and have the very bytes that were missing. The superblock has the
+//! sequence number with which the last opening began, and from there on only that counts.
+//!
 //! The first batch that does not count is the end, if nothing shows that it had been synced. Blocks
 //! of several writes that were not synced reach the medium in any order, so a whole batch after a
 //! torn one is no damage by itself. Each batch says which ones had been synced when it was written:
 //! a later batch that names the missing one as synced shows damage.
 
-use super::batch::{BatchHeader, HEADER};
+use super::batch::{BatchHeader, HEADER, has_checksum};
 use super::error::JournalError;
 use super::layout::{BLOCK, longest_batch};
 use super::ring::Ring;
 use super::superblock::Superblock;
 use crate::fault_points::FaultPoint;
+use crate::lines::LINE;
 use std::io;
 
-/// Bytes that a search for later batches reads at once.
-const SEARCH: u64 = 1 << 20;
+/// Bytes that are read at once: many batches, and few enough for a processor's own cache.
+const WINDOW: u64 = 256 << 10;
 
 /// How far a journal was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +45,32 @@ pub(crate) struct Scan<'f> {
     ring: Ring<'f>,
     superblock: Superblock,
     end: ScanEnd,
+    window: Window,
+}
+
+/// Bytes of the ring that were read ahead. Whoever scans does not look at those that somebody may
+/// be writing meanwhile.
+#[derive(Default)]
+struct Window {
+    from: u64,
     bytes: Vec<u8>,
+}
+
+impl Window {
+    /// Returns `len` bytes from a position on; what is read ahead ends before `last`.
+    fn read(&mut self, ring: &Ring<'_>, position: u64, len: usize, last: u64) -> io::Result<&[u8]> {
+        let end = position + len as u64;
+        if position < self.from || end > self.from + self.bytes.len() as u64 {
+            let ahead = WINDOW.min(last.saturating_sub(position));
+            self.bytes.resize(ahead.max(len as u64) as usize, 0);
+            self.from = position;
+            let read = ring.read(&mut self.bytes, position);
+            // What a read that failed left is nobody's.
+            read.inspect_err(|_| self.bytes.clear())?;
+        }
+        let at = (position - self.from) as usize;
+        Ok(&self.bytes[at..at + len])
+    }
 }
 
 impl<'f> Scan<'f> {
@@ -50,9 +80,14 @@ impl<'f> Scan<'f> {
             position: superblock.tail,
             sequence: superblock.tail_sequence,
             incarnation: superblock.tail_incarnation,
-            synced: superblock.tail_sequence,
+            synced: superblock.tail_sequence.max(superblock.opened_at),
         };
-        Scan { ring, superblock: *superblock, end, bytes: Vec::new() }
+        Scan { ring, superblock: *superblock, end, window: Window::default() }
+    }
+
+    /// Returns a scan that goes on where another one was.
+    pub(crate) fn resume(ring: Ring<'f>, superblock: &Superblock, end: ScanEnd) -> Scan<'f> {
+        Scan { end, ..Scan::new(ring, superblock) }
     }
 
     /// Returns how far it was read.
@@ -63,33 +98,62 @@ impl<'f> Scan<'f> {
     /// Reads the next batch that counts, if there is one: its position and its bytes, without the
     /// padding.
     pub(crate) fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
-        let ScanEnd { position, .. } = self.end;
-        if position - self.superblock.tail >= self.superblock.capacity {
-            return Ok(None);
-        }
-        let pool = &self.superblock.id.pool;
-        let Some(header) = self.ring.read_batch(pool, position, &mut self.bytes)? else {
-            return Ok(None);
+        // After the last one; or, if a sync came between, in the next block.
+        let after = self.end.position;
+        let found = match self.read_at(after)? {
+            None if !after.is_multiple_of(BLOCK) && FaultPoint::ScanNextBlock.is_enabled() => {
+                self.read_at(after.next_multiple_of(BLOCK))?
+            }
+            found => found,
         };
-        let after = position - self.superblock.tail + header.space();
-        if !self.counts(&header) || after > self.superblock.capacity {
-            return Ok(None);
-        }
+        let Some((position, header)) = found else { return Ok(None) };
         self.end = ScanEnd {
             position: position + header.space(),
             sequence: header.sequence + 1,
             incarnation: header.incarnation,
             synced: self.end.synced.max(header.synced.min(header.sequence)),
         };
-        Ok(Some((position, &self.bytes)))
+        let bytes = self.window.read(&self.ring, position, header.len, self.last())?;
+        Ok(Some((position, bytes)))
+    }
+
+    /// Returns the position before which everything is. Nothing is written to the tail's block as
+    /// long as it is that.
+    fn last(&self) -> u64 {
+        self.superblock.tail / BLOCK * BLOCK + self.superblock.capacity
+    }
+
+    /// Reads the batch at a position, if it is there and counts.
+    fn read_at(&mut self, position: u64) -> io::Result<Option<(u64, BatchHeader)>> {
+        let last = self.last();
+        if position >= last {
+            return Ok(None);
+        }
+        let raw = self.window.read(&self.ring, position, HEADER, last)?;
+        let raw = raw.first_chunk().copied().unwrap_or([0; HEADER]);
+        let header = BatchHeader::parse(&raw, longest_batch(self.ring.capacity));
+        let fits = |header: &BatchHeader| position + header.space() <= last;
+        let Some(header) = header.filter(|header| self.counts(header) && fits(header)) else {
+            return Ok(None);
+        };
+        let batch = self.window.read(&self.ring, position, header.len, last)?;
+        let is_whole = has_checksum(&self.superblock.id.pool, batch);
+        Ok(is_whole.then_some((position, header)))
     }
 
     fn counts(&self, header: &BatchHeader) -> bool {
         let follows = header.sequence == self.end.sequence;
-        let is_later = header.incarnation >= self.end.incarnation
-            && header.incarnation <= self.superblock.incarnation;
         (follows || !FaultPoint::CheckSequence.is_enabled())
-            && (is_later || !FaultPoint::CheckIncarnation.is_enabled())
+            && (self.is_of_incarnation(header) || !FaultPoint::CheckIncarnation.is_enabled())
+    }
+
+    fn is_of_incarnation(&self, header: &BatchHeader) -> bool {
+        let Superblock { opened_at, incarnation, .. } = self.superblock;
+        let is_later =
+            header.incarnation >= self.end.incarnation && header.incarnation <= incarnation;
+        let is_given_up =
+            opened_at > 0 && header.sequence >= opened_at && header.incarnation < incarnation;
+        is_later && (!is_given_up || !FaultPoint::CheckOpening.is_enabled())
     }
 
     /// Refuses the journal if a batch anywhere shows that the one at the end had been synced.
@@ -98,14 +162,18 @@ impl<'f> Scan<'f> {
             return Ok(());
         }
         let missing = self.end.sequence;
-        let mut chunk = vec![0; SEARCH.min(self.superblock.capacity) as usize];
+        let opened_at = self.superblock.opened_at;
+        if missing < opened_at {
+            return Err(JournalError::Damaged { expected: missing, found: opened_at });
+        }
+        let last = self.last();
+        let mut chunk = vec![0; WINDOW.min(self.superblock.capacity) as usize];
         let mut bytes = Vec::new();
-        let last = self.superblock.tail + self.superblock.capacity;
         let mut position = self.end.position;
         while position < last {
             let len = (last - position).min(chunk.len() as u64) as usize;
             self.ring.read(&mut chunk[..len], position)?;
-            for at in (0..len).step_by(BLOCK as usize) {
+            for at in (0..len).step_by(LINE as usize) {
                 let raw = chunk[at..].first_chunk::<HEADER>();
                 let header =
                     raw.and_then(|raw| BatchHeader::parse(raw, longest_batch(self.ring.capacity)));
@@ -221,12 +289,39 @@ mod tests {
     }
 
     #[test]
+    fn batches_that_share_a_block_are_read_and_then_those_of_the_next_one() {
+        let file = Memory::new((RING_AT + LEAST_CAPACITY) as usize);
+        let ring = Ring { file: &file, capacity: LEAST_CAPACITY };
+        let put = |batch: Vec<u8>, at: u64| ring.write(&batch[..192], TAIL + at).unwrap();
+        put(one(1, 10, 10), 0);
+        put(one(1, 11, 10), 192);
+        put(one(1, 12, 10), BLOCK);
+        put(one(1, 13, 13), 2 * BLOCK);
+        let sequences = |file: &Memory| read(file).0;
+        assert_eq!(sequences(&file), [10, 11, 12, 13]);
+        // A later one of the same block, whole, after one that is torn.
+        put(one(1, 14, 13), 2 * BLOCK + 192);
+        put(one(1, 15, 13), 2 * BLOCK + 384);
+        ring.write(&[1], TAIL + 2 * BLOCK + 192 + 100).unwrap();
+        assert_eq!(sequences(&file), [10, 11, 12, 13]);
+        assert_eq!(read(&file).2, Ok(()));
+        // Its place was taken in the next block, by the next incarnation.
+        put(one(2, 14, 14), 3 * BLOCK);
+        put(one(2, 15, 14), 3 * BLOCK + 192);
+        assert_eq!(sequences(&file), [10, 11, 12, 13, 14, 15]);
+        put(one(2, 16, 16), 4 * BLOCK);
+        ring.write(&[1], TAIL + 3 * BLOCK + 192 + 100).unwrap();
+        let refused = read(&file).2.unwrap_err();
+        assert!(refused.contains("batch 15 is not whole, though it was synced before batch 16"));
+    }
+
+    #[test]
     fn a_full_ring_is_read_once_around() {
         let blocks = LEAST_CAPACITY / BLOCK;
         let batches: Vec<_> = (10..10 + blocks).map(|n| one(1, n, n)).collect();
         let (found, end, refused) = read(&journal(&batches));
         assert_eq!(found.len() as u64, blocks);
-        assert_eq!(end.position, TAIL + LEAST_CAPACITY);
+        assert_eq!(end.position, TAIL + LEAST_CAPACITY - BLOCK + 192);
         assert_eq!((end.synced, refused), (9 + blocks, Ok(())));
     }
 

@@ -5,10 +5,11 @@
 //! later one does not write it again: so nothing is accepted after one.
 
 use crate::calls::{self, Call};
-use rustix::fs::{FallocateFlags, fallocate, fdatasync};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
+use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 
 /// A file, or what a simulation puts in its place.
@@ -23,6 +24,14 @@ pub trait Storage: Send + Sync {
     fn size(&self) -> io::Result<u64>;
     /// Gives the file space for `[from, to)`, zeros where it had none.
     fn allocate(&self, from: u64, to: u64) -> io::Result<()>;
+    /// Cuts the file off at `len`.
+    fn cut(&self, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Says that `[from, to)` will be read soon.
+    fn will_read(&self, _from: u64, _to: u64) {}
+    /// Says that `[from, to)`, which is synced, will not be read: it is written before that.
+    fn will_overwrite(&self, _from: u64, _to: u64) {}
 }
 
 impl Storage for File {
@@ -49,6 +58,19 @@ impl Storage for File {
             Err(Errno::OPNOTSUPP) => write_zeros(self, from.max(Storage::size(self)?), to),
             other => Ok(other?),
         }
+    }
+
+    fn cut(&self, len: u64) -> io::Result<()> {
+        self.set_len(len)
+    }
+
+    fn will_read(&self, from: u64, to: u64) {
+        // Advice: a refusal changes nothing.
+        let _ = fadvise(self, from, NonZero::new(to.saturating_sub(from)), Advice::WillNeed);
+    }
+
+    fn will_overwrite(&self, from: u64, to: u64) {
+        let _ = fadvise(self, from, NonZero::new(to.saturating_sub(from)), Advice::DontNeed);
     }
 }
 

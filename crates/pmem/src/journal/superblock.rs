@@ -11,21 +11,26 @@
 //! 12  crc32c of 16..128 u32     4     64  tail: sequence number       8
 //! 16  uuid of the pool         16     72  bytes of the ring           8
 //! 32  id of the journal         8     80  tail: oldest incarnation    8
-//! 40  generation                8     88  zero                       40
+//! 40  generation                8     88  first of the incarnation:   8
+//!                                         its sequence number
+//!                                     96  zero                       32
 //! ```
 
-use super::layout::{BLOCK, SUPERBLOCKS, array, is_capacity};
+use super::layout::{SUPERBLOCKS, array, is_capacity};
 use super::storage::Storage;
 use crate::fault_points::FaultPoint;
+use crate::lines::LINE;
 use crc_fast::{CrcAlgorithm, checksum};
 use std::io;
 
 pub(crate) const MAGIC: [u8; 8] = *b"PERDURAJ";
-/// The format that this code reads and writes.
-pub(crate) const VERSION: u32 = 1;
+/// The format that this code writes.
+pub(crate) const VERSION: u32 = 2;
+/// The oldest that it reads: there each batch began a block.
+const OLDEST_VERSION: u32 = 1;
 /// Bytes of a copy. It is in one sector of any disk, so that no disk tears it in normal use.
 pub(crate) const BYTES: usize = 128;
-const RESERVED: usize = 88;
+const RESERVED: usize = 96;
 /// No counter comes this far, so that none overflows.
 const MOST_COUNTED: u64 = u64::MAX / 2;
 
@@ -54,6 +59,9 @@ pub(crate) struct Superblock {
     pub(crate) capacity: u64,
     /// The incarnation of the newest batch that is applied: an older one has no batch after it.
     pub(crate) tail_incarnation: u64,
+    /// The sequence number with which this incarnation began: from there on no batch of an earlier
+    /// one counts, and all before it were synced. 0 in format 1, which does not say.
+    pub(crate) opened_at: u64,
 }
 
 /// Why a copy does not count.
@@ -82,6 +90,7 @@ impl Superblock {
         put(64, &self.tail_sequence.to_le_bytes());
         put(72, &self.capacity.to_le_bytes());
         put(80, &self.tail_incarnation.to_le_bytes());
+        put(88, &self.opened_at.to_le_bytes());
         let crc = crc32c(&out[16..]);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         out
@@ -96,7 +105,7 @@ impl Superblock {
         if raw[..8] != MAGIC {
             return Err(SuperblockError::Magic);
         }
-        if u32_at(8) != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&u32_at(8)) {
             return Err(SuperblockError::Version { found: u32_at(8) });
         }
         let superblock = Superblock {
@@ -107,10 +116,11 @@ impl Superblock {
             tail_sequence: u64_at(64),
             capacity: u64_at(72),
             tail_incarnation: u64_at(80),
+            opened_at: u64_at(88),
         };
         let is_whole = u32_at(12) == crc32c(&raw[16..]) && raw[RESERVED..].iter().all(|b| *b == 0);
         let makes_sense = is_capacity(superblock.capacity)
-            && superblock.tail.is_multiple_of(BLOCK)
+            && superblock.tail.is_multiple_of(LINE)
             && superblock.counters().iter().all(|counter| *counter < MOST_COUNTED);
         match is_whole && makes_sense {
             true => Ok(superblock),
@@ -119,10 +129,10 @@ impl Superblock {
     }
 
     /// Returns what only counts up.
-    fn counters(&self) -> [u64; 5] {
-        let Superblock { generation, incarnation, tail, tail_sequence, tail_incarnation, .. } =
-            *self;
-        [generation, incarnation, tail, tail_sequence, tail_incarnation]
+    fn counters(&self) -> [u64; 6] {
+        let Superblock { generation, incarnation, tail, .. } = *self;
+        let Superblock { tail_sequence, tail_incarnation, opened_at, .. } = *self;
+        [generation, incarnation, tail, tail_sequence, tail_incarnation, opened_at]
     }
 
     /// Reads both copies: the valid one with the higher generation, or why there is none.
@@ -164,11 +174,11 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-const _: () = assert!(BYTES <= 512 && RESERVED == 80 + size_of::<u64>());
+const _: () = assert!(BYTES <= 512 && RESERVED == 88 + size_of::<u64>());
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::layout::DEFAULT_CAPACITY;
+    use super::super::layout::{BLOCK, DEFAULT_CAPACITY};
     use super::super::storage::tests::Memory;
     use super::*;
     use proptest::prelude::*;
@@ -182,6 +192,7 @@ pub(crate) mod tests {
             tail_sequence: 9,
             capacity: DEFAULT_CAPACITY,
             tail_incarnation: 1,
+            opened_at: 0,
         }
     }
 
@@ -206,7 +217,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_counter_that_nothing_counts_that_far_is_refused_though_it_has_its_checksum() {
-        for at in [40, 48, 56, 64, 80] {
+        for at in [40, 48, 56, 64, 80, 88] {
             let mut raw = sample().encode();
             raw[at..at + 8].copy_from_slice(&(u64::MAX << 12).to_le_bytes());
             let crc = crc32c(&raw[16..]);

@@ -3,6 +3,12 @@
 //! Whoever needs its lines written or synced takes the writer. The thread that had it before may
 //! have done it meanwhile; if not, this one writes everything that was appended so far, as one
 //! batch, and syncs once. Those that come meanwhile wait for the writer, and share the next write.
+//!
+//! The first batch after a sync begins a block, so that no block with synced bytes is written to
+//! again: a power loss meanwhile could take them too. Batches that no sync parts follow each other
+//! within the block, so that a small write that nobody syncs costs its own bytes. Whenever a batch
+//! comes into a block, the rest of it is written with zeros: nothing needs to be read for that, and
+//! what was there before does not look like the next batch.
 
 use super::batch::{BatchBuffer, BatchHeader};
 use super::core::{Count, Journal, locked};
@@ -11,6 +17,8 @@ use super::layout::BLOCK;
 use super::ring::Ring;
 use super::storage::Storage;
 use super::superblock::JournalId;
+use crate::fault_points::FaultPoint;
+use crate::lines::LINE;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -21,8 +29,11 @@ pub(super) struct Writer {
     pub(super) id: JournalId,
     pub(super) incarnation: u64,
     pub(super) capacity: u64,
-    /// Position in the ring, and sequence number, of the next batch.
+    /// Position in the ring after the last batch.
     pub(super) head: u64,
+    /// The next batch begins a block.
+    pub(super) begins_block: bool,
+    /// Sequence number of the next batch.
     pub(super) sequence: u64,
     /// All batches before this one are synced.
     pub(super) synced_sequence: u64,
@@ -92,8 +103,9 @@ impl Journal {
         mem::swap(&mut buffer.batch, &mut writer.spare);
         let end = buffer.end;
         drop(buffer);
-        let space = (writer.spare.len() as u64).next_multiple_of(BLOCK);
-        self.wait_for_space(writer, space)?;
+        let len = writer.spare.len();
+        self.wait_for_space(writer, len)?;
+        let place = writer.place(len);
         let header = BatchHeader {
             incarnation: writer.incarnation,
             sequence: writer.sequence,
@@ -101,14 +113,15 @@ impl Journal {
             len: 0,
         };
         let ring = Ring { file: &*writer.file, capacity: writer.capacity };
-        let bytes = writer.spare.finish(&writer.id.pool, header);
-        let written = ring.write(bytes, writer.head);
+        let bytes = writer.spare.finish(&writer.id.pool, header, place.padding);
+        let (written, byte_count) = (ring.write(bytes, place.at), bytes.len() as u64);
         written.map_err(|error| self.fail("write to the journal", error))?;
         writer.spare.clear();
-        writer.head += space;
+        let space = place.head - writer.head;
+        (writer.head, writer.begins_block) = (place.head, false);
         writer.sequence += 1;
         self.progress.count(Count::Batches, 1);
-        self.progress.count(Count::BytesWritten, space);
+        self.progress.count(Count::BytesWritten, byte_count);
         self.progress.head.store(writer.head, Release);
         self.progress.written.store(end, Release);
         self.notify_if_half_full(writer.head, space, writer.capacity);
@@ -117,6 +130,7 @@ impl Journal {
 
     /// Syncs what was written.
     fn sync_written(&self, writer: &mut Writer) -> Result<(), JournalError> {
+        writer.begins_block = true;
         self.sync_batches(&*writer.file)?;
         writer.synced_sequence = writer.sequence;
         self.progress.synced_head.store(writer.head, Release);
@@ -124,10 +138,13 @@ impl Journal {
         Ok(())
     }
 
-    /// Applies batches until the ring has this much space.
-    fn wait_for_space(&self, writer: &mut Writer, space: u64) -> Result<(), JournalError> {
+    /// Applies batches until the ring has space for one of this length.
+    fn wait_for_space(&self, writer: &mut Writer, len: usize) -> Result<(), JournalError> {
         let is_full = |writer: &Writer| {
-            writer.head + space - self.progress.tail.load(Acquire) > writer.capacity
+            let place = writer.place(len);
+            let end = place.at + (len + place.padding) as u64;
+            // The tail's block has batches that are not applied.
+            end - self.progress.tail.load(Acquire) / BLOCK * BLOCK > writer.capacity
         };
         if !is_full(writer) {
             return Ok(());
@@ -138,5 +155,61 @@ impl Journal {
             self.apply_step()?;
         }
         Ok(())
+    }
+}
+
+/// Where a batch goes in the ring.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    at: u64,
+    /// Position after it,
+    head: u64,
+    /// ... and zeros that are written after it.
+    padding: usize,
+}
+
+impl Writer {
+    /// Returns where a batch of this length goes.
+    fn place(&self, len: usize) -> Place {
+        let begins_block = self.begins_block && FaultPoint::BeginBlock.is_enabled();
+        let at = if begins_block { self.head.next_multiple_of(BLOCK) } else { self.head };
+        let head = at + (len as u64).next_multiple_of(LINE);
+        let stays_in_block = !at.is_multiple_of(BLOCK) && at / BLOCK == (head - 1) / BLOCK;
+        let end = if stays_in_block { head } else { head.next_multiple_of(BLOCK) };
+        Place { at, head, padding: (end - at) as usize - len }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::storage::tests::Memory;
+    use super::*;
+
+    #[test]
+    fn a_batch_after_a_sync_begins_a_block_and_others_share_it() {
+        let place = |head, begins_block, len| {
+            let writer = Writer {
+                file: Arc::new(Memory::new(0)),
+                id: JournalId { pool: [7; 16], journal: 1 },
+                incarnation: 1,
+                capacity: 1 << 20,
+                head,
+                begins_block,
+                sequence: 1,
+                synced_sequence: 1,
+                spare: BatchBuffer::default(),
+            };
+            let Place { at, head, padding } = writer.place(len);
+            (at, head, padding)
+        };
+        // Into a new block: the rest of it is zeros.
+        assert_eq!(place(0, true, 200), (0, 256, 3896));
+        assert_eq!(place(256, true, 200), (4096, 4352, 3896));
+        assert_eq!(place(4096, false, 4096), (4096, 8192, 0));
+        assert_eq!(place(4096, true, 4097), (4096, 8256, 4095));
+        // After a batch that was not synced.
+        assert_eq!(place(256, false, 200), (256, 512, 56));
+        assert_eq!(place(256, false, 3840), (256, 4096, 0));
+        assert_eq!(place(256, false, 3841), (256, 4160, 4095));
     }
 }

@@ -99,7 +99,43 @@ fn one_write_and_one_sync_serve_all_fences_before_them() {
     region.sync_up_to(positions[3]).unwrap();
     let counts = region.journal_counts().unwrap();
     assert_eq!((counts.batches - before.batches, counts.syncs - before.syncs), (1, 1));
-    assert_eq!(counts.used, 4096);
+    assert_eq!(counts.used, 832);
+}
+
+#[test]
+fn writes_that_nobody_syncs_share_blocks_and_those_after_a_sync_do_not() {
+    let files = Files::new();
+    let region = files.begun();
+    let written = || region.journal_counts().unwrap().bytes_written;
+    let write = |n: u64| {
+        let end = put(&region, 64 * n, n);
+        region.write_up_to(end).unwrap();
+        written()
+    };
+    assert_eq!(write(1), 4096);
+    // A header, a range, a line.
+    assert_eq!(write(2), 4096 + 192);
+    assert_eq!(write(3), 4096 + 2 * 192);
+    region.sync_up_to(region.appended()).unwrap();
+    assert_eq!(write(4), 2 * 4096 + 2 * 192);
+    region.sync_in_background().unwrap();
+    assert_eq!(write(5), 3 * 4096 + 2 * 192);
+    for n in 6..40 {
+        write(n);
+    }
+    drop(region);
+    for checkpoints in 0..3 {
+        let region = files.recovered().unwrap();
+        assert!((1..40).all(|n| region.load(64 * n) == n), "{checkpoints}");
+        region.apply_step().unwrap();
+        let end = put(&region, 64 * 40, checkpoints);
+        region.write_up_to(end).unwrap();
+        let end = put(&region, 64 * 41, checkpoints);
+        region.write_up_to(end).unwrap();
+        drop(region);
+        let region = files.recovered().unwrap();
+        assert_eq!((region.load(64 * 40), region.load(64 * 41)), (checkpoints, checkpoints));
+    }
 }
 
 #[test]
@@ -208,7 +244,7 @@ fn each_refusal_says_what_is_wrong() {
     check(&|bytes| bytes[..8192].fill(0), "superblock are damaged");
     check(&|bytes| bytes.iter_mut().step_by(100).for_each(|byte| *byte ^= 1), "no journal");
     check(&|bytes| (bytes[30] ^= 1, bytes[4096 + 30] ^= 1).0, "superblock are damaged");
-    check(&|bytes| (bytes[8] += 1, bytes[4096 + 8] += 1).0, "has format 2");
+    check(&|bytes| (bytes[8] += 1, bytes[4096 + 8] += 1).0, "has format 3");
     check(&|bytes| bytes[8192 + 100] ^= 1, "batch 1 is not whole, though it was synced");
     // The last batch: nothing shows that it was synced.
     files.damage(|bytes| bytes[8192 + 2 * 4096 + 100] ^= 1);
@@ -227,6 +263,24 @@ fn each_refusal_says_what_is_wrong() {
     fs::remove_file(&files.journal).unwrap();
     files.check_refused("missing");
     assert!(!files.journal.exists());
+}
+
+#[test]
+fn a_journal_whose_batches_all_begin_a_block_is_read() {
+    let files = Files::new();
+    let region = files.begun();
+    for n in 1..4 {
+        let end = put(&region, 64 * n, n);
+        region.sync_up_to(end).unwrap();
+    }
+    drop(region);
+    // Such a one is of format 1 but for its number.
+    files.damage(|bytes| (bytes[8], bytes[4096 + 8]) = (1, 1));
+    let region = files.recovered().unwrap();
+    assert_eq!([64, 128, 192].map(|off| region.load(off)), [1, 2, 3]);
+    drop(region);
+    let journal = fs::read(&files.journal).unwrap();
+    assert_eq!([journal[8], journal[4096 + 8]], [2, 2]);
 }
 
 #[test]

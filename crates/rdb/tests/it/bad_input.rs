@@ -76,7 +76,7 @@ fn stream(writer: &mut Write, kind: Kind) -> std::io::Result<()> {
 }
 
 /// A value of each type and encoding.
-fn samples() -> Vec<(Kind, Vec<u8>)> {
+pub(crate) fn samples() -> Vec<(Kind, Vec<u8>)> {
     let long = "abc".repeat(50);
     let strings = |writer: &mut Write, strings: &[&str]| {
         strings.iter().try_for_each(|string| writer.string(string.as_bytes()))

@@ -4,4 +4,5 @@
 #![forbid(unsafe_code)]
 
 mod bad_input;
+mod frames;
 mod redis;

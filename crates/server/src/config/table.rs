@@ -273,6 +273,7 @@ const STORE: &[Row] = &[
 
 /// Logs and statistics.
 const WATCH: &[Row] = &[
+    row("notify-keyspace-events", Events, "", Live, Used),
     row("latency-tracking", Bool, "yes", Live, Used),
     row("pidfile", Text, "", Fixed, Used),
     row("logfile", Text, "", Fixed, Used),
@@ -289,7 +290,6 @@ const WATCH: &[Row] = &[
 const REFUSED: &[Row] = &[
     row("cluster-enabled", Bool, "no", Fixed, Refused("cluster mode is not supported: every key would be accepted, and no other node would be asked")),
     row("aclfile", Text, "", Fixed, Used),
-    row("notify-keyspace-events", Events, "", Live, Refused("keyspace notifications are not supported: subscribers would wait forever")),
     row("replicaof", ReplicaOf, "", Fixed, Refused("replication is not supported: the master's data would be missing, and writes would be accepted independently of it")).alias("slaveof"),
 ];
 
@@ -483,7 +483,7 @@ mod tests {
             "acl-pubsub-default aclfile acllog-max-len tls-auth-clients tls-ca-cert-dir tls-ca-cert-file tls-cert-file tls-ciphers \
          tls-ciphersuites tls-client-cert-file tls-client-key-file tls-client-key-file-pass \
          tls-cluster tls-key-file tls-key-file-pass tls-port tls-prefer-server-ciphers \
-         tls-protocols tls-session-cache-size tls-session-caching active-expire-effort activedefrag aof-load-truncated appenddirname appendfilename \
+         tls-protocols tls-session-cache-size tls-session-caching notify-keyspace-events active-expire-effort activedefrag aof-load-truncated appenddirname appendfilename \
          appendfsync appendonly auto-aof-rewrite-min-size auto-aof-rewrite-percentage bind \
          busy-reply-threshold client-output-buffer-limit client-query-buffer-limit databases dir enable-debug-command \
          enable-protected-configs hash-max-listpack-entries hash-max-listpack-value \
@@ -526,7 +526,7 @@ mod tests {
          socket-mark-id  supervised syslog-enabled syslog-facility \
          syslog-ident tls-dh-params-file tls-replication tls-session-cache-timeout",
         ),
-        ("refused", "cluster-enabled notify-keyspace-events replicaof"),
+        ("refused", "cluster-enabled replicaof"),
         ("refused line", "loadmodule rename-command"),
     ];
 

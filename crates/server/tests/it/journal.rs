@@ -207,6 +207,21 @@ fn a_disk_without_space_for_growth_refuses_writes_as_a_full_pool_does() {
 }
 
 #[test]
+fn a_disk_without_space_for_the_journal_is_named_with_what_to_do() {
+    let launch = Launch::perdura_journal("no").args(["--journal-size", "256mb"]);
+    let folder = testkit::Medium::Disk.scratch();
+    let refused = launch.longest_file(80 << 10).run_to_end_in(folder.path());
+    assert_eq!(refused.status.code(), Some(1));
+    let says = "choose a smaller size (`journal-size`), or put it on another disk (`journal`)";
+    assert!(refused.log.contains(says) && refused.log.contains("268443648"), "{}", refused.log);
+    assert!(!refused.log.contains("salvage"), "{}", refused.log);
+    let journal = folder.path().join("perdura.pool.journal");
+    assert_eq!(std::fs::metadata(journal).expect("a file").len(), 0, "it keeps no space");
+    // The pool that was not finished is no obstacle.
+    Launch::perdura_journal("no").longest_file(80 << 10).start_in(folder);
+}
+
+#[test]
 fn options_that_do_not_go_with_a_journal_are_refused() {
     for arguments in [["--domain", "process"], ["--emulate-pmem", "yes"]] {
         let refused = Launch::perdura_journal("no").args(arguments).run_to_end();

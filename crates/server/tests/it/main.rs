@@ -13,6 +13,7 @@ mod emulated_media;
 mod journal;
 mod load;
 mod migrate;
+mod notifications;
 mod pool_file;
 mod pubsub;
 mod redis_replies;

@@ -453,7 +453,7 @@ fn a_dump_has_what_was_there_when_bgsave_was_answered() {
     let mut client = server.client();
     for _ in 0..20 {
         client.check("MSET a 1 b 2", "OK");
-        let both = [vec!["BGSAVE"], vec!["FLUSHALL"]];
+        let both = [vec!["BGSAVE"], vec!["FLUSHDB"]];
         for reply in client.pipeline(&both).expect("replies") {
             assert!(!reply.is_error(), "{reply}");
         }
@@ -461,4 +461,39 @@ fn a_dump_has_what_was_there_when_bgsave_was_answered() {
         let keys = check_rdb(&server.folder().join("dump.rdb"));
         assert!(keys.contains("2 keys read"), "{keys}");
     }
+}
+
+#[test]
+fn flushall_ends_a_save_in_the_background_and_no_other() {
+    let launch = Launch::perdura_pmem().args(["--rdb-key-save-delay", "1000000"]);
+    let server = launch.start();
+    let mut client = server.client();
+    client.run("MSET a 1 b 2 c 3");
+    client.run("BGSAVE");
+    client.check("FLUSHDB", "OK");
+    assert_eq!(client.info("persistence")["rdb_bgsave_in_progress"], "1");
+    client.run("SET d 4");
+    client.check("FLUSHALL", "OK");
+    wait_for(&mut client, "rdb_bgsave_in_progress", "0");
+    let info = client.info("persistence");
+    assert!(!server.folder().join("dump.rdb").exists());
+    assert_eq!((&*info["rdb_last_bgsave_status"], &*info["rdb_saves"]), ("ok", "0"));
+    client.run("CONFIG SET rdb-key-save-delay 0");
+    client.run("SET e 5");
+    client.run("BGSAVE");
+    wait_for(&mut client, "rdb_saves", "1");
+}
+
+#[test]
+fn with_save_points_a_start_does_not_bring_back_what_flushall_deleted() {
+    let launch = Launch::perdura_aof("no").args(["--appendonly", "no", "--save", "3600 1000000"]);
+    let mut server = launch.start();
+    let mut client = server.client();
+    client.run("MSET a 1 b 2 c 3");
+    client.check("SAVE", "OK");
+    client.check("FLUSHALL", "OK");
+    wait_for(&mut client, "rdb_saves", "2");
+    server.kill();
+    server.start_again();
+    assert_eq!(server.client().run("DBSIZE").to_string(), "(integer) 0");
 }

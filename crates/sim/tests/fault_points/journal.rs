@@ -44,6 +44,12 @@ fn only_what_is_whole_and_next_counts() {
 }
 
 #[test]
+fn no_block_with_synced_bytes_is_written_to_and_readers_look_at_the_next_one() {
+    check_explored(FaultPoint::BeginBlock);
+    check_explored(FaultPoint::ScanNextBlock);
+}
+
+#[test]
 fn only_what_is_synced_is_applied_and_the_newest_of_it() {
     check_explored(FaultPoint::ApplySynced);
     check_explored(FaultPoint::NewestWins);
@@ -68,6 +74,14 @@ fn an_older_incarnation_does_not_count_after_a_newer_one() {
     check_history(
         FaultPoint::CheckIncarnation,
         histories::an_older_incarnation_does_not_count_after_a_newer_one,
+    );
+}
+
+#[test]
+fn what_an_opening_found_torn_is_not_whole_later() {
+    check_history(
+        FaultPoint::CheckOpening,
+        histories::what_an_opening_found_torn_is_not_whole_later,
     );
 }
 

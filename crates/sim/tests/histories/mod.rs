@@ -34,6 +34,9 @@ const JOURNALED: &[(&str, fn())] = &[
     ("what_was_synced_and_is_damaged_is_no_end", || {
         assert!(journaled::histories::what_was_synced_and_is_damaged_is_no_end());
     }),
+    ("what_an_opening_found_torn_is_not_whole_later", || {
+        assert!(journaled::histories::what_an_opening_found_torn_is_not_whole_later());
+    }),
     ("what_is_not_known_to_be_synced_is_written_again", || {
         assert!(journaled::histories::what_is_not_known_to_be_synced_is_written_again());
     }),

@@ -57,8 +57,8 @@ pub(crate) fn one_copy_of_the_superblock_stays_whole() -> bool {
 pub(crate) fn an_older_incarnation_does_not_count_after_a_newer_one() -> bool {
     let files = SimulatedFiles::default();
     let region = begun(&files);
-    // Two batches that are not synced; of the first one nothing arrives.
-    put(&region, 0, 1);
+    // Two batches that are not synced; the first one fills a block, and its header does not arrive.
+    (2..57).chain([0]).for_each(|n| put(&region, n, 1));
     region.write_up_to(region.appended()).expect("a write");
     put(&region, 1, 1);
     region.write_up_to(region.appended()).expect("a write");
@@ -79,6 +79,34 @@ pub(crate) fn an_older_incarnation_does_not_count_after_a_newer_one() -> bool {
     let region = open(&left(&files, false));
     region.recover_journal(ID).is_ok_and(|found| found.batches == 1)
         && (region.load(0), region.load(64)) == (2, 0)
+}
+
+/// Leaves one of a batch's two sectors, and completes it with a sector of the batch after it.
+pub(crate) fn what_an_opening_found_torn_is_not_whole_later() -> bool {
+    let write = |region: &Region, value: u64| {
+        // The first sector has the first line, the second sector has the last one.
+        (0..8).for_each(|line| put(region, line, if line == 0 { value } else { 1 }));
+        region.write_up_to(region.appended()).expect("a write");
+    };
+    // What arrives of two sectors, after the lengths of both files.
+    let left = |files: &SimulatedFiles, second: bool| {
+        let mut part = 0;
+        SimulatedFiles::new(files.state().after_power_loss(|| {
+            part += 1;
+            part <= 2 || part == 3 + usize::from(second)
+        }))
+    };
+    let files = SimulatedFiles::default();
+    let region = begun(&files);
+    write(&region, 1);
+    drop(region);
+    let files = left(&files, false);
+    let region = open(&files);
+    assert_eq!(region.recover_journal(ID).expect("a journal").batches, 0, "it is torn");
+    write(&region, 2);
+    drop(region);
+    let region = open(&left(&files, true));
+    region.recover_journal(ID).is_ok_and(|found| found.batches == 0) && region.load(0) == 0
 }
 
 /// Damages a batch that was synced.

@@ -6,6 +6,9 @@
 //! several ways, or the process dies. What is opened then must hold a state between the last that
 //! was acknowledged as durable and the newest, whole: of several commits a prefix. Some images go
 //! on, and are crashed again, inside their recovery and after it.
+//!
+//! In one of the ways the disk also loses whole blocks of the journal that it was writing to; not
+//! in a recovery, which writes again what may have been synced.
 
 pub(crate) mod histories;
 
@@ -18,6 +21,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const RING: u64 = 64 << 10;
 /// Crashes after a crash.
 const DEPTH: usize = 2;
+/// What arrives of that which was not synced.
+const WAYS: [&str; 5] = ["nothing", "everything", "half", "nearly all", "blocks are torn"];
+/// The mark after which an incarnation is open.
+const OPENED: usize = 1;
 
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,7 +112,7 @@ impl Explorer {
         promises.states.push(state);
         // What was found is durable, or is in the journal that the recovery synced.
         promises.marks.push((newest + 1, newest + 1));
-        files.mark(1);
+        files.mark(OPENED);
         self.transactions(&mut store, &files, &mut promises, transactions)?;
         let events = files.take_events();
         drop(store);
@@ -179,7 +186,7 @@ impl Explorer {
                 FileEvent::Write(..) | FileEvent::Grow(..) => 8,
             } << depth.min(2);
             if self.rng.usize(..one_in) == 0 {
-                self.crash(&state, &promises.at(mark), depth)
+                self.crash(&state, promises, mark, depth)
                     .map_err(|what| format!("{what}\ncrash before event {n} ({})", kind(event)))?;
             }
             state.apply(event);
@@ -187,26 +194,38 @@ impl Explorer {
                 mark = *number;
             }
         }
-        self.crash(&state, &promises.at(mark), depth)
+        self.crash(&state, promises, mark, depth)
             .map_err(|what| format!("{what}\ncrash at the end"))
     }
 
-    fn crash(&mut self, state: &FilesState, allowed: &[State], depth: usize) -> Result<(), String> {
-        for way in 0..4 {
-            let mut rng = fastrand::Rng::with_seed(self.rng.u64(..));
-            let image = state.after_power_loss(|| match way {
+    fn crash(
+        &mut self,
+        state: &FilesState,
+        promises: &Promises,
+        mark: usize,
+        depth: usize,
+    ) -> Result<(), String> {
+        let allowed = &promises.at(mark);
+        let ways = if mark >= OPENED { WAYS.len() } else { WAYS.len() - 1 };
+        for (way, name) in WAYS.iter().enumerate().take(ways) {
+            let (mut rng, mut other) = (self.rng.fork(), self.rng.fork());
+            let arrives = || match way {
                 0 => false,
                 1 => true,
                 2 => rng.bool(),
                 _ => rng.usize(..10) > 0,
-            });
+            };
+            let tears = || way == 4 && other.bool();
+            let image = state.after_torn_blocks(Named::Journal, arrives, tears);
             self.looked.images += 1;
             if depth < DEPTH && self.rng.usize(..25) == 0 {
                 let transactions = self.rng.usize(..12);
                 self.incarnation(image, allowed.to_vec(), transactions, depth + 1)?;
             } else {
-                let mut store = self.open(&SimulatedFiles::new(image))?;
-                self.read(&mut store, allowed)?;
+                let found = self
+                    .open(&SimulatedFiles::new(image))
+                    .and_then(|mut store| self.read(&mut store, allowed));
+                found.map_err(|what| format!("{what}\n{name}"))?;
             }
         }
         if depth < DEPTH && self.rng.usize(..12) == 0 {

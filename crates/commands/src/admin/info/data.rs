@@ -118,10 +118,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     page.line("lines_flushed", facts.lines);
     page.line("bytes_streamed", facts.streamed);
     page.line("longest_lock_hold_usec", engine.keyspace().longest_lock_hold_ns() / 1000);
-    for name in ["current_cow_peak", "current_cow_size", "current_cow_size_age"] {
-        page.line(name, 0);
-    }
-    page.line("current_fork_perc", "0.00");
+    copied(page, &facts.rdb);
     rdb(page, &facts.rdb);
     aof(page, &facts.aof.unwrap_or_else(idle));
     page.line("module_fork_in_progress", 0);
@@ -151,6 +148,21 @@ fn journal(page: &mut Page<'_, '_>, journal: &JournalFacts) {
     page.line("journal_recovery_usec", journal.recovery_us);
 }
 
+/// What the snapshot holds of changed data, under the names that Redis has for pages which a child
+/// process shares no longer.
+fn copied(page: &mut Page<'_, '_>, rdb: &RdbFacts) {
+    let stats = page.call.engine.keyspace().heap().snapshot_stats();
+    let (peak, size) = match stats.is_taken {
+        true => (stats.peak, stats.held + stats.overlay),
+        false => (0, 0),
+    };
+    page.line("current_cow_peak", peak);
+    page.line("current_cow_size", size);
+    page.line("current_cow_size_age", 0);
+    let share = rdb.keys as f64 * 100.0 / rdb.total.max(1) as f64;
+    page.line("current_fork_perc", format!("{share:.2}"));
+}
+
 /// What the snapshot of a rewrite or a dump holds.
 fn snapshot(page: &mut Page<'_, '_>) {
     let stats = page.call.engine.keyspace().heap().snapshot_stats();
@@ -174,7 +186,7 @@ fn rdb(page: &mut Page<'_, '_>, rdb: &RdbFacts) {
     page.line("rdb_last_bgsave_time_sec", seconds(rdb.last_s));
     page.line("rdb_current_bgsave_time_sec", seconds(rdb.current_s));
     page.line("rdb_saves", rdb.saves);
-    page.line("rdb_last_cow_size", 0);
+    page.line("rdb_last_cow_size", rdb.held);
     page.line("rdb_last_load_keys_expired", rdb.expired);
     page.line("rdb_last_load_keys_loaded", rdb.loaded);
 }

@@ -11,13 +11,17 @@
 mod read;
 pub(crate) mod store;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use keyspace::{Keyspace, Txn};
 use rdb::{Error, payload};
 
 pub(super) use read::payload as payload_of;
 
+use self::store::Stopped;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
+use crate::notifications::EventClass;
 use crate::spec::*;
 
 const DUMP_COMPLEXITY: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1).";
@@ -139,11 +143,13 @@ fn restore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         false => BAD_DATA,
     })?;
     if expiry != 0 && expiry <= call.now_ms() {
-        rdb::read_value(&mut source, kind, |_| Ok::<_, Error>(())).map_err(|_| BAD_DATA)?;
+        let read = rdb::read_value(&mut source, kind, |_| Ok::<_, Error>(()));
+        read.map_err(|error| refused(call, Stopped::Read(error)))?;
         return expired(call, txn, options);
     }
     let was_there = options.replace && txn.delete(db, &key)?;
-    if !store::store(call, txn, kind, source)? {
+    let stored = store::store(call, txn, kind, source).map_err(|stopped| refused(call, stopped));
+    if !stored? {
         // All fields of the hash had expired.
         return if was_there { gone(call) } else { done(call) };
     }
@@ -157,7 +163,27 @@ fn restore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         txn.set_frequency(db, &key, frequency);
     }
     log(call, expiry, options);
+    call.notify(EventClass::Generic, "restore", &key);
     done(call)
+}
+
+/// Returns the error for a payload that cannot be read or stored, and logs why, since the reply
+/// does not tell: once a second at most.
+fn refused(call: &Call<'_>, stopped: Stopped) -> Failure {
+    let (failure, why) = match stopped {
+        Stopped::Read(error) => (BAD_DATA.into(), error.to_string()),
+        Stopped::Store(failure) if failure.as_bytes() == BAD_DATA.as_bytes() => {
+            (failure, "integrity check failed: a listpack with dup elements, or a table".to_owned())
+        }
+        Stopped::Store(failure) => return failure,
+    };
+    let (now, last) = (call.now_ms() / 1000, &call.engine.last_bad_payload);
+    if last.swap(now, Relaxed) != now
+        && let Some(host) = call.engine.host()
+    {
+        host.log(&format!("Internal error in RDB reading, by RESTORE: {why}."));
+    }
+    failure
 }
 
 fn done(call: &mut Call<'_>) -> Done {
@@ -176,6 +202,7 @@ fn expired(call: &mut Call<'_>, txn: &mut Txn<'_>, options: Options) -> Done {
 fn gone(call: &mut Call<'_>) -> Done {
     let key = call.args[1];
     call.wrote_as(&[b"DEL", key]);
+    call.notify(EventClass::Generic, "del", &call.key(0));
     done(call)
 }
 

@@ -38,25 +38,62 @@ pub(super) fn store(
     txn: &mut Txn<'_>,
     kind: Kind,
     mut source: Source<&[u8]>,
-) -> Result<bool, Failure> {
-    let mut store = Store::new(call.engine.config(), txn, call.db(), call.key(0));
+) -> Result<bool, Stopped> {
+    let mut parts = Parts::default();
+    let mut store = Store::new(call.engine.config(), txn, call.db(), call.key(0), &mut parts);
     let read = rdb::read_value(&mut source, kind, |part| store.take(part).map_err(Stopped::Store));
-    read.map_err(|stopped| match stopped {
-        Stopped::Read(_) => BAD_DATA.into(),
-        Stopped::Store(failure) => failure,
-    })?;
-    store.finish()
+    read?;
+    store.finish().map_err(Stopped::Store)
 }
 
-/// Parts of a value that are still to be stored; one kind of them at a time.
+/// Parts of a value that are still to be stored; one kind of them at a time. Whoever stores many
+/// values uses the same memory for all.
 #[derive(Default)]
-struct Parts {
-    bytes: usize,
+pub(crate) struct Parts {
     what: Option<Type>,
-    words: Vec<Vec<u8>>,
+    words: Words,
     scores: Vec<f64>,
     times: Vec<Option<u64>>,
     stream: Vec<StreamPart>,
+    stream_bytes: usize,
+}
+
+/// Words one after the other, and where each ends.
+#[derive(Default)]
+struct Words {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Words {
+    fn push(&mut self, word: &[u8]) {
+        self.bytes.extend_from_slice(word);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut from = 0;
+        self.ends.iter().map(move |&end| {
+            let word = &self.bytes[from..end];
+            from = end;
+            word
+        })
+    }
+
+    /// Returns each two words.
+    fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut words = self.iter();
+        std::iter::from_fn(move || Some((words.next()?, words.next()?)))
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
 }
 
 /// A part of a stream.
@@ -81,7 +118,7 @@ pub(crate) struct Store<'s, 't, 'k> {
     config: &'s Config,
     db: Db,
     key: Key<'k>,
-    parts: Parts,
+    parts: &'s mut Parts,
     place: StreamPlace,
     is_there: bool,
     /// Each batch is committed: nobody sees the value before it is complete.
@@ -95,8 +132,10 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         txn: &'s mut Txn<'t>,
         db: Db,
         key: Key<'k>,
+        parts: &'s mut Parts,
     ) -> Store<'s, 't, 'k> {
-        let (parts, place) = (Parts::default(), StreamPlace::default());
+        parts.clear();
+        let place = StreamPlace::default();
         Store { txn, config, db, key, parts, place, is_there: false, commits: false }
     }
 
@@ -113,7 +152,7 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
 
     /// Takes a part.
     pub(crate) fn take(&mut self, part: Part<'_>) -> Done {
-        let parts = &mut self.parts;
+        let parts = &mut *self.parts;
         match part {
             Part::String(value) => {
                 self.is_there = true;
@@ -137,7 +176,7 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
             part => parts.push_stream(part)?,
         }
         let len = self.parts.words.len().max(self.parts.stream.len());
-        let is_enough = len >= PARTS_AT_ONCE || self.parts.bytes >= BYTES_AT_ONCE;
+        let is_enough = len >= PARTS_AT_ONCE || self.parts.bytes() >= BYTES_AT_ONCE;
         // A field and its value stay together.
         if !is_enough {
             return Ok(());
@@ -151,29 +190,30 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
 
     /// Stores what was kept.
     fn flush(&mut self) -> Done {
-        let parts = std::mem::take(&mut self.parts);
-        let Some(what) = parts.what else { return Ok(()) };
+        let Some(what) = self.parts.what else { return Ok(()) };
         self.is_there = true;
+        let words = &self.parts.words;
         match what {
             Type::List => {
-                let elements = parts.words.iter().map(Vec::as_slice);
                 let limits = self.config.list_limits();
-                self.txn.push(self.db, &self.key, Side::Tail, elements, limits)?;
-                Ok(())
+                self.txn.push(self.db, &self.key, Side::Tail, words.iter(), limits)?;
             }
             Type::Set => {
-                let members = parts.words.iter().map(|member| (&member[..], &b""[..]));
+                let members = words.iter().map(|member| (member, &b""[..]));
                 let limits = self.config.set_limits();
                 let new = self.txn.put_members(self.db, &self.key, what, members, limits)?;
-                each_once(new, parts.words.len())
+                each_once(new, words.len())?;
             }
-            Type::SortedSet => self.scored(&parts),
-            Type::Stream => self.stream(&parts),
-            _ => self.fields(&parts),
+            Type::SortedSet => self.scored()?,
+            Type::Stream => self.stream()?,
+            _ => self.fields()?,
         }
+        self.parts.clear();
+        Ok(())
     }
 
-    fn scored(&mut self, parts: &Parts) -> Done {
+    fn scored(&mut self) -> Done {
+        let parts = &*self.parts;
         let limits = self.config.sorted_set_limits();
         let mut edit = self.txn.edit_sorted_set(self.db, &self.key, limits)?;
         let mut new = 0;
@@ -187,22 +227,23 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         each_once(new, parts.words.len())
     }
 
-    fn fields(&mut self, parts: &Parts) -> Done {
-        let pairs = parts.words.chunks_exact(2).map(|pair| (&pair[0][..], &pair[1][..]));
-        let limits = self.config.hash_limits();
+    fn fields(&mut self) -> Done {
+        let parts = &*self.parts;
+        let (pairs, limits) = (parts.words.pairs(), self.config.hash_limits());
         let new = self.txn.put_members(self.db, &self.key, Type::Hash, pairs, limits)?;
         each_once(new, parts.times.len())?;
         if parts.times.iter().all(Option::is_none) {
             return Ok(());
         }
         let mut times = parts.times.iter().flatten();
-        let timed = parts.words.chunks_exact(2).zip(&parts.times).filter(|(_, t)| t.is_some());
-        let fields = timed.map(|(pair, _)| &pair[0][..]);
+        let timed = parts.words.pairs().zip(&parts.times).filter(|(_, time)| time.is_some());
+        let fields = timed.map(|((field, _), _)| field);
         let change = |_: &[u8], _| FieldChange::Time(times.next().copied());
         Ok(self.txn.change_fields(self.db, &self.key, fields, change)?)
     }
 
-    fn stream(&mut self, parts: &Parts) -> Done {
+    fn stream(&mut self) -> Done {
+        let parts = &*self.parts;
         let (limits, place) = (self.config.stream_limits(), &mut self.place);
         let done = self.txn.edit_stream(self.db, &self.key, |edit| {
             let mut writer = StreamWriter { edit, limits, group: None, consumer: None };
@@ -229,15 +270,27 @@ fn id(id: rdb::StreamId) -> StreamId {
 impl Parts {
     fn push(&mut self, what: Type, word: &[u8]) {
         self.what = Some(what);
-        self.bytes += word.len();
-        self.words.push(word.to_vec());
+        self.words.push(word);
+    }
+
+    fn bytes(&self) -> usize {
+        self.words.bytes.len() + self.stream_bytes
+    }
+
+    fn clear(&mut self) {
+        self.what = None;
+        self.words.clear();
+        self.scores.clear();
+        self.times.clear();
+        self.stream.clear();
+        self.stream_bytes = 0;
     }
 
     fn push_stream(&mut self, part: Part<'_>) -> Done {
         self.what = Some(Type::Stream);
         self.stream.push(match part {
             Part::Entry(entry, words) => {
-                self.bytes += words.iter().map(|word| word.len()).sum::<usize>();
+                self.stream_bytes += words.iter().map(|word| word.len()).sum::<usize>();
                 StreamPart::Entry(id(entry), words.iter().map(|word| word.to_vec()).collect())
             }
             Part::Stream { last, added, deleted, .. } => {

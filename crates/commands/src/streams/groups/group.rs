@@ -6,6 +6,7 @@ use super::no_group_of;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::help::reply_help;
+use crate::notifications::EventClass;
 use crate::spec::*;
 use crate::streams::{id, stream_mut, unknown};
 
@@ -155,6 +156,7 @@ fn xgroup_create(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let name = call.args[3];
     txn.edit_stream(call.db(), &call.key(0), |edit| edit.create_group(name, last, options.read))?;
     call.wrote();
+    call.notify(EventClass::Stream, "xgroup-create", &call.key(0));
     call.out.ok();
     Ok(())
 }
@@ -196,6 +198,7 @@ fn xgroup_setid(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         Ok(())
     })?;
     call.wrote();
+    call.notify(EventClass::Stream, "xgroup-setid", &call.key(0));
     call.out.ok();
     Ok(())
 }
@@ -221,6 +224,7 @@ fn xgroup_destroy(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let name = call.args[3];
         txn.edit_stream(call.db(), &call.key(0), |edit| edit.drop_group(name))?;
         call.wrote();
+        call.notify(EventClass::Stream, "xgroup-destroy", &call.key(0));
     }
     call.out.integer(i64::from(group.is_some()));
     Ok(())
@@ -248,6 +252,7 @@ fn xgroup_createconsumer(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         txn.edit_stream(call.db(), &call.key(0), |edit| edit.create_consumer(&group, name, now))?;
     if made.is_some() {
         call.wrote();
+        call.notify(EventClass::Stream, "xgroup-createconsumer", &call.key(0));
     }
     call.out.integer(i64::from(made.is_some()));
     Ok(())
@@ -275,6 +280,7 @@ fn xgroup_delconsumer(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         txn.edit_stream(call.db(), &call.key(0), |edit| edit.drop_consumer(&group, name))?;
     if pending.is_some() {
         call.wrote();
+        call.notify(EventClass::Stream, "xgroup-delconsumer", &call.key(0));
     }
     call.out.integer(pending.unwrap_or(0) as i64);
     Ok(())

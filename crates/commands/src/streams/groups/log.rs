@@ -3,6 +3,7 @@
 use keyspace::{StreamGroup, StreamId};
 
 use crate::blocking::Serving;
+use crate::notifications::EventClass;
 use crate::streams::reply::text;
 
 /// A group and where it is.
@@ -16,6 +17,8 @@ impl Place<'_> {
     /// Logs that a consumer was made.
     pub(super) fn made_consumer(&self, serving: &mut Serving<'_>, consumer: &[u8]) {
         serving.wrote_as(&[b"XGROUP", b"CREATECONSUMER", self.key, self.group, consumer]);
+        let (db, name) = (serving.db, "xgroup-createconsumer");
+        serving.effects.notify(EventClass::Stream, db, name, self.key);
     }
 
     /// Logs that an entry was delivered to a consumer, when (unix ms) and how often.

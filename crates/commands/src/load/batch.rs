@@ -1,0 +1,139 @@
+//! Keys of a dump with their values, as they are in it, that are stored together.
+//!
+//! They are stored shard by shard, many of them by one commit. Another thread may be about to store
+//! its batch in the same shards: one that is locked is left for later.
+
+use std::collections::VecDeque;
+use std::iter;
+use std::ops::Range;
+
+use keyspace::{Db, Key, Txn};
+use rdb::{Frame, Framing};
+
+use super::error::{LoadDumpError, refused};
+use crate::keys::dump::store::Parts;
+
+use super::{About, LoadedDump, Loading, Show};
+
+/// Keys, and bytes, of a batch that is full.
+const KEYS: usize = 2048;
+const BYTES: usize = 512 << 10;
+/// Keys, and bytes of values, that are committed at once.
+const KEYS_AT_ONCE: usize = 128;
+const BYTES_AT_ONCE: usize = 256 << 10;
+/// How many keys before it is stored a key's place in the index is prefetched.
+const AHEAD: usize = 8;
+
+struct BatchKey {
+    db: Db,
+    key: Range<usize>,
+    frame: Frame,
+    about: About,
+}
+
+pub(super) struct LoadBatch {
+    number: u64,
+    framing: Framing,
+    /// Keys and frames.
+    bytes: Vec<u8>,
+    keys: Vec<BatchKey>,
+}
+
+impl LoadBatch {
+    /// Makes a batch without keys. Numbers tell the order of batches.
+    pub(super) fn new(number: u64, framing: Framing) -> LoadBatch {
+        LoadBatch { number, framing, bytes: Vec::new(), keys: Vec::new() }
+    }
+
+    /// Makes an empty batch of this one.
+    pub(super) fn reused(mut self, number: u64) -> LoadBatch {
+        self.bytes.clear();
+        self.keys.clear();
+        LoadBatch { number, ..self }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns how many bytes it has.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() + self.keys.len() * size_of::<BatchKey>()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.keys.len() >= KEYS || self.bytes.len() >= BYTES
+    }
+
+    /// Returns where frames are appended to.
+    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Adds a key whose frame was appended.
+    pub(super) fn push(&mut self, db: Db, key: &[u8], frame: Frame, about: About) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        self.keys.push(BatchKey { db, key: from..self.bytes.len(), frame, about });
+    }
+
+    /// Stores all keys.
+    pub(super) fn store(&self, load: &Loading<'_>) -> Result<(), LoadDumpError> {
+        let keyspace = load.engine.keyspace();
+        let hashed = |one| (keyspace.key(&self.bytes[BatchKey::range(one)]), one);
+        let mut keys: Vec<(Key<'_>, &BatchKey)> = self.keys.iter().map(hashed).collect();
+        // Keys of a shard stay in their order.
+        keys.sort_by_key(|(key, _)| key.shard());
+        let mut groups: VecDeque<_> =
+            keys.chunk_by(|(one, _), (other, _)| one.shard() == other.shard()).collect();
+        groups.rotate_left(self.number as usize % groups.len().max(1));
+        let (mut parts, mut locked) = (Parts::default(), 0);
+        while let Some(group) = groups.pop_front() {
+            let shard = group[0].0.shard();
+            let txn = match keyspace.try_begin(iter::once(shard), load.now) {
+                Some(txn) => txn,
+                None if locked < groups.len() => {
+                    locked += 1;
+                    groups.push_back(group);
+                    continue;
+                }
+                None => keyspace.begin_one(shard, load.now),
+            };
+            locked = 0;
+            self.store_group(load, txn, &mut parts, group)?;
+        }
+        Ok(())
+    }
+
+    /// Stores keys of one shard, which is locked.
+    fn store_group(
+        &self,
+        load: &Loading<'_>,
+        mut txn: Txn<'_>,
+        parts: &mut Parts,
+        group: &[(Key<'_>, &BatchKey)],
+    ) -> Result<(), LoadDumpError> {
+        let keyspace = load.engine.keyspace();
+        let (mut loaded, mut keys, mut bytes) = (LoadedDump::default(), 0, 0);
+        for (at, (key, one)) in group.iter().enumerate() {
+            if let Some((ahead, one)) = group.get(at + AHEAD) {
+                let _ = keyspace.prefetch_bucket(one.db, ahead);
+            }
+            let read = |show: Show<'_>| self.framing.read(&one.frame, &self.bytes, show);
+            loaded.count(load.key(&mut txn, parts, (one.db, *key, &one.about), true, read)?);
+            (keys, bytes) = (keys + 1, bytes + one.frame.len());
+            if keys >= KEYS_AT_ONCE || bytes >= BYTES_AT_ONCE || at + 1 == group.len() {
+                txn.commit().map_err(|error| refused(key.bytes(), &error.into()))?;
+                (keys, bytes) = (0, 0);
+            }
+        }
+        load.add(&loaded);
+        Ok(())
+    }
+}
+
+impl BatchKey {
+    fn range(&self) -> Range<usize> {
+        self.key.clone()
+    }
+}

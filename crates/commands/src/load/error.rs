@@ -1,0 +1,76 @@
+//! Why a dump is not loaded, in the words that a start or DEBUG RELOAD logs.
+
+use crate::failure::Failure;
+
+/// Why a dump is not loaded. The texts are Redis's where it has one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadDumpError {
+    /// It ends too early.
+    #[error("Short read or OOM loading DB. Unrecoverable error, aborting now. ({0})")]
+    Short(rdb::Error),
+    /// It is no dump.
+    #[error("Wrong signature trying to load DB from file ({0})")]
+    Signature(rdb::Error),
+    /// A version that is not known.
+    #[error("Can't handle RDB format version {0}")]
+    Version(u16),
+    /// The checksum is that of other bytes.
+    #[error(
+        "Wrong RDB checksum expected: ({expected:x}) but got ({found:x}). Aborting now. RDB CRC error"
+    )]
+    Checksum {
+        /// What is written.
+        expected: u64,
+        /// What the bytes have.
+        found: u64,
+    },
+    /// The data of a module.
+    #[error("The RDB file contains module data I can't load: no matching module type '{0}'")]
+    Module(String),
+    /// Something else that cannot be read.
+    #[error("Internal error in RDB reading: {0}.")]
+    Read(rdb::Error),
+    /// A key that comes twice.
+    #[error("RDB has duplicated key '{key}' in DB {db}")]
+    Duplicate {
+        /// The key.
+        key: String,
+        /// Its database.
+        db: usize,
+    },
+    /// A database that does not exist.
+    #[error(
+        "FATAL: Data file was created with a Redis server configured to handle more than {0} databases. Exiting"
+    )]
+    Database(usize),
+    /// A thread that stored a part of it ended.
+    #[error("Internal error in RDB loading: a thread ended")]
+    Stopped,
+    /// A value or a library that is refused.
+    #[error("Internal error in RDB reading, at '{name}': {text}")]
+    Refused {
+        /// The key.
+        name: String,
+        /// Why.
+        text: String,
+    },
+}
+
+impl From<rdb::Error> for LoadDumpError {
+    fn from(error: rdb::Error) -> LoadDumpError {
+        match error {
+            rdb::Error::Cut { .. } => LoadDumpError::Short(error),
+            rdb::Error::Magic { .. } => LoadDumpError::Signature(error),
+            rdb::Error::Version { version } => LoadDumpError::Version(version),
+            rdb::Error::Checksum { expected, found } => LoadDumpError::Checksum { expected, found },
+            rdb::Error::Module { name, .. } => LoadDumpError::Module(name),
+            error => LoadDumpError::Read(error),
+        }
+    }
+}
+
+pub(crate) fn refused(name: &[u8], failure: &Failure) -> LoadDumpError {
+    let (name, text) = (name.escape_ascii().to_string(), failure.as_bytes());
+    LoadDumpError::Refused { name, text: String::from_utf8_lossy(text).into_owned() }
+}

@@ -1,0 +1,404 @@
+//! Brings the data back from a dump file: every key of it, as RESTORE would store it.
+//!
+//! The caller has the keyspace to itself. One thread reads the dump and computes its checksum;
+//! values stay as they are, and as many threads as the engine has read and store them, in batches.
+//! A large value is read, stored and committed in steps, so that memory is bounded but for the
+//! longest string. Whatever is wrong with the file ends the loading with an error that says where;
+//! what was stored until then is not all of the data.
+
+mod batch;
+mod error;
+mod queue;
+
+use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use keyspace::{Db, Key, Keyspace, Txn};
+use rdb::{Part, Reader, Record};
+use resp::{Protocol, Writer};
+
+use self::batch::LoadBatch;
+pub use self::error::LoadDumpError;
+pub(crate) use self::error::refused;
+use self::queue::BatchQueue;
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::keys::dump::store::{Parts, Stopped, Store};
+
+/// Keys without elements that the log names.
+const LOGGED: u64 = 10;
+/// Bytes of a value that goes into a batch, at most.
+const LARGEST_IN_BATCH: usize = 8 << 20;
+/// Bytes of all batches, at most; one may be larger by a value.
+const BYTES_IN_BATCHES: usize = 32 << 20;
+
+/// How a dump is loaded.
+pub struct LoadOptions<'o> {
+    /// Whether its checksum counts (`rdbchecksum`).
+    pub verifies: bool,
+    /// Whether keys that have expired are loaded: commands follow that were executed before.
+    pub keeps_expired: bool,
+    /// Called periodically with what was loaded so far.
+    pub report: &'o mut dyn FnMut(LoadedDump),
+}
+
+/// What was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadedDump {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Keys.
+    pub keys: u64,
+    /// Keys that had expired, and were left out.
+    pub expired: u64,
+    /// Collections without elements, which were left out.
+    pub empty: u64,
+}
+
+/// Where what is loaded goes.
+pub(crate) trait Target {
+    /// Runs a step in a transaction that has locked all shards.
+    fn with(
+        &mut self,
+        step: &mut dyn FnMut(&mut Txn<'_>) -> Result<(), LoadDumpError>,
+    ) -> Result<(), LoadDumpError>;
+
+    /// Loads a library of functions.
+    fn function(&mut self, code: &[u8]) -> Result<(), LoadDumpError>;
+}
+
+impl Engine {
+    /// Loads a dump into databases without keys.
+    pub fn load_dump<R: Read>(
+        &self,
+        from: R,
+        options: &mut LoadOptions<'_>,
+    ) -> Result<LoadedDump, LoadDumpError> {
+        let load = Loading::new(self, options);
+        let mut reader = self.dump_reader(from, options)?;
+        let loaded = match self.threads() {
+            ..2 => load.batches(&mut reader, options, &mut |batch| {
+                batch.store(&load)?;
+                Ok(Some(batch))
+            }),
+            threads => load.by_threads(threads, &mut reader, options),
+        }?;
+        (options.report)(loaded);
+        Ok(loaded)
+    }
+
+    /// Loads a dump into a target, key by key.
+    pub(crate) fn load_dump_into<R: Read, T: Target>(
+        &self,
+        from: R,
+        options: &mut LoadOptions<'_>,
+        target: &mut T,
+    ) -> Result<LoadedDump, LoadDumpError> {
+        let load = Loading::new(self, options);
+        let mut reader = self.dump_reader(from, options)?;
+        let (mut db, mut loaded) = (Db::default(), LoadedDump::default());
+        let mut parts = Parts::default();
+        loop {
+            match reader.next()? {
+                Record::End => {
+                    loaded.bytes = reader.at();
+                    return Ok(loaded);
+                }
+                Record::Database(number) => db = load.database(number)?,
+                Record::Function(code) => target.function(&code)?,
+                Record::Key { key, expires, idle, frequency, .. } => {
+                    let about = About { expires, idle, frequency };
+                    let hashed = self.keyspace().key(&key);
+                    target.with(&mut |txn| {
+                        let read = |show: Show<'_>| reader.value(show);
+                        let (key, commits) = ((db, hashed, &about), false);
+                        loaded.count(load.key(txn, &mut parts, key, commits, read)?);
+                        Ok(())
+                    })?;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn dump_reader<R: Read>(
+        &self,
+        from: R,
+        options: &LoadOptions<'_>,
+    ) -> Result<Reader<R>, LoadDumpError> {
+        let reader = Reader::new(from, Keyspace::MAX_STRING as u64)?;
+        let verifies = options.verifies && !self.config().skips_checksums();
+        Ok(if verifies { reader } else { reader.without_checksum() })
+    }
+
+    fn load_library(&self, code: &[u8]) -> Result<(), LoadDumpError> {
+        let mut session = self.connect_replay();
+        let mut out = Writer::new(Protocol::Resp2);
+        let _ = self.execute(&mut session, &[b"FUNCTION", b"LOAD", code], &mut out);
+        self.disconnect(&mut session);
+        match out.as_bytes().strip_prefix(b"-") {
+            Some(text) => Err(refused(b"a library", &Failure::text(text.trim_ascii_end()))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a dump says of a key.
+struct About {
+    expires: Option<u64>,
+    idle: Option<u64>,
+    frequency: Option<u8>,
+}
+
+/// Who is given the parts of a value.
+type Show<'s> = &'s mut dyn FnMut(Part<'_>) -> Result<(), Stopped>;
+
+/// Who takes a full batch; one that is done with comes back, to be filled again.
+type Put<'p> = &'p mut dyn FnMut(LoadBatch) -> Result<Option<LoadBatch>, LoadDumpError>;
+
+/// What became of a key.
+#[derive(Clone, Copy)]
+enum Fate {
+    Stored,
+    Expired,
+    Empty,
+}
+
+impl LoadedDump {
+    fn count(&mut self, fate: Fate) {
+        match fate {
+            Fate::Stored => self.keys += 1,
+            Fate::Expired => self.expired += 1,
+            Fate::Empty => self.empty += 1,
+        }
+    }
+}
+
+/// A dump that is being loaded, by any number of threads.
+struct Loading<'e> {
+    engine: &'e Engine,
+    keeps_expired: bool,
+    /// The time of all transactions.
+    now: u64,
+    keys: AtomicU64,
+    expired: AtomicU64,
+    empty: AtomicU64,
+    /// Keys without elements, committed or not.
+    skipped: AtomicU64,
+}
+
+impl<'e> Loading<'e> {
+    fn new(engine: &'e Engine, options: &LoadOptions<'_>) -> Loading<'e> {
+        let keeps_expired = options.keeps_expired;
+        // What the commands after it found is to be found by them.
+        let now = if keeps_expired { 0 } else { engine.clock().unix_ms() };
+        let (keys, expired, empty, skipped) = Default::default();
+        Loading { engine, keeps_expired, now, keys, expired, empty, skipped }
+    }
+
+    fn loaded(&self, bytes: u64) -> LoadedDump {
+        let (keys, expired) = (self.keys.load(Relaxed), self.expired.load(Relaxed));
+        LoadedDump { bytes, keys, expired, empty: self.empty.load(Relaxed) }
+    }
+
+    /// Logs that a key is left out which has no elements; the first few.
+    fn skip(&self, key: &[u8]) {
+        if self.skipped.fetch_add(1, Relaxed) < LOGGED
+            && let Some(host) = self.engine.host()
+        {
+            host.log(&format!("rdbLoadObject skipping empty key: {}", key.escape_ascii()));
+        }
+    }
+
+    /// Adds keys that are committed.
+    fn add(&self, loaded: &LoadedDump) {
+        self.keys.fetch_add(loaded.keys, Relaxed);
+        self.expired.fetch_add(loaded.expired, Relaxed);
+        self.empty.fetch_add(loaded.empty, Relaxed);
+    }
+
+    fn database(&self, number: u64) -> Result<Db, LoadDumpError> {
+        let config = self.engine.config();
+        let db = usize::try_from(number).ok().and_then(|number| config.database(number));
+        db.ok_or(LoadDumpError::Database(config.databases()))
+    }
+
+    /// Reads the dump in batches and has each stored.
+    fn batches<R: Read>(
+        &self,
+        reader: &mut Reader<R>,
+        options: &mut LoadOptions<'_>,
+        put: Put<'_>,
+    ) -> Result<LoadedDump, LoadDumpError> {
+        let (mut db, mut number) = (Db::default(), 0);
+        let mut batch = LoadBatch::new(number, reader.framing());
+        loop {
+            match reader.next()? {
+                Record::End => break,
+                Record::Database(number) => db = self.database(number)?,
+                Record::Function(code) => self.engine.load_library(&code)?,
+                Record::Key { key, expires, idle, frequency, .. } => {
+                    let about = About { expires, idle, frequency };
+                    match reader.frame(batch.bytes(), LARGEST_IN_BATCH)? {
+                        Some(frame) => batch.push(db, &key, frame, about),
+                        None => self.large(reader, db, &key, &about)?,
+                    }
+                }
+                _ => {}
+            }
+            if batch.is_full() {
+                number += 1;
+                batch = match put(batch)? {
+                    Some(spare) => spare.reused(number),
+                    None => LoadBatch::new(number, reader.framing()),
+                };
+                (options.report)(self.loaded(reader.at()));
+            }
+        }
+        put(batch)?;
+        Ok(self.loaded(reader.at()))
+    }
+
+    /// Reads a value that is too large for a batch, and stores it meanwhile.
+    fn large<R: Read>(
+        &self,
+        reader: &mut Reader<R>,
+        db: Db,
+        key: &[u8],
+        about: &About,
+    ) -> Result<(), LoadDumpError> {
+        let keyspace = self.engine.keyspace();
+        let hashed = keyspace.key(key);
+        let mut txn = keyspace.begin_one(hashed.shard(), self.now);
+        let (mut parts, whole) = (Parts::default(), (db, hashed, about));
+        let fate = self.key(&mut txn, &mut parts, whole, true, |show| reader.value(show))?;
+        txn.commit().map_err(|error| refused(key, &error.into()))?;
+        let mut loaded = LoadedDump::default();
+        loaded.count(fate);
+        self.add(&loaded);
+        Ok(())
+    }
+
+    /// Reads the dump on this thread, and has it stored by others.
+    fn by_threads<R: Read>(
+        &self,
+        threads: usize,
+        reader: &mut Reader<R>,
+        options: &mut LoadOptions<'_>,
+    ) -> Result<LoadedDump, LoadDumpError> {
+        let queue = BatchQueue::new(BYTES_IN_BATCHES);
+        let read = thread::scope(|scope| {
+            let spawn = |n: usize| {
+                let builder = thread::Builder::new().name(format!("load-{n}"));
+                builder.spawn_scoped(scope, || self.store_from(&queue)).is_ok()
+            };
+            let spawned = (0..threads).filter(|n| spawn(*n)).count();
+            let _close = Closing(&queue);
+            self.batches(reader, options, &mut |batch| match spawned {
+                0 => batch.store(self).map(|()| Some(batch)),
+                _ if queue.push(batch) => Ok(queue.spare()),
+                // The error of the batch takes the place of this one.
+                _ => Err(LoadDumpError::Stopped),
+            })
+        });
+        match queue.failure() {
+            // What a batch has comes before where the reader is.
+            Some(error) => Err(error),
+            None => read.map(|read| self.loaded(read.bytes)),
+        }
+    }
+
+    /// Stores batches until there are no more.
+    fn store_from(&self, queue: &BatchQueue) {
+        while let Some(batch) = queue.pop() {
+            let abandon = Abandoning(queue);
+            let is_dropped = queue.is_dropped(batch.number());
+            let done = if is_dropped { Ok(()) } else { batch.store(self) };
+            std::mem::forget(abandon);
+            queue.give_back(batch, done);
+        }
+    }
+
+    /// Stores a key, unless it has expired or is a collection without elements. `commits` says that
+    /// a large value may be committed in steps.
+    fn key(
+        &self,
+        txn: &mut Txn<'_>,
+        parts: &mut Parts,
+        (db, key, about): (Db, Key<'_>, &About),
+        commits: bool,
+        read: impl FnOnce(Show<'_>) -> Result<(), Stopped>,
+    ) -> Result<Fate, LoadDumpError> {
+        let has_expired = |at| at < self.engine.clock().unix_ms();
+        if !self.keeps_expired && about.expires.is_some_and(has_expired) {
+            return match read(&mut |_| Ok(())) {
+                Err(Stopped::Read(error)) => if_empty(error).map(|()| Fate::Expired),
+                _ => Ok(Fate::Expired),
+            };
+        }
+        let there = txn.find_mut(db, &key).map_err(|error| refused(key.bytes(), &error.into()))?;
+        if there.is_some() {
+            let key = key.bytes().escape_ascii().to_string();
+            return Err(LoadDumpError::Duplicate { key, db: db.number() });
+        }
+        let mut store = Store::new(self.engine.config(), txn, db, key, parts);
+        if commits {
+            store = store.in_steps();
+        }
+        let is_there = match read(&mut |part| store.take(part).map_err(Stopped::Store)) {
+            Ok(()) => store.finish().map_err(|failure| refused(key.bytes(), &failure))?,
+            Err(Stopped::Read(error)) => if_empty(error).map(|()| false)?,
+            Err(Stopped::Store(failure)) => return Err(refused(key.bytes(), &failure)),
+        };
+        if !is_there {
+            self.skip(key.bytes());
+            return Ok(Fate::Empty);
+        }
+        about.put(txn, db, &key)?;
+        Ok(Fate::Stored)
+    }
+}
+
+/// Says that no other batch comes when the reader ends, in whatever way.
+struct Closing<'q>(&'q BatchQueue);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Says that a thread ends by a panic, unless it is forgotten.
+struct Abandoning<'q>(&'q BatchQueue);
+
+impl Drop for Abandoning<'_> {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+impl About {
+    fn put(&self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<(), LoadDumpError> {
+        if let Some(at) = self.expires {
+            // A time before 1970, which has passed.
+            let set = txn.set_expiry(db, key, Some(at.max(1)));
+            set.map_err(|error| refused(key.bytes(), &error.into()))?;
+        }
+        if let Some(idle) = self.idle {
+            txn.set_idle(db, key, idle.saturating_mul(1000));
+        }
+        if let Some(frequency) = self.frequency {
+            txn.set_frequency(db, key, frequency);
+        }
+        Ok(())
+    }
+}
+
+/// A collection without elements is left out, as in Redis.
+fn if_empty(error: rdb::Error) -> Result<(), LoadDumpError> {
+    match error {
+        rdb::Error::Empty { .. } => Ok(()),
+        error => Err(error.into()),
+    }
+}

@@ -1,0 +1,224 @@
+//! Values as they are in a dump, found without being read: only their lengths are.
+//!
+//! Whoever loads a dump by several threads frames the values on one of them, which is quick, and
+//! has them read and verified by others. A frame ends where reading the value ends, whatever is
+//! wrong with what is in between. A value of more bytes than are wanted in memory is not framed.
+
+use std::io::Read;
+
+use crate::source::{Length, Source};
+use crate::value::{packed_in, read_value};
+use crate::{Error, Kind, Part};
+
+/// Where the bytes of a value are, in what [`crate::Reader::frame`] appended to.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    kind: Kind,
+    from: usize,
+    to: usize,
+    /// Where it begins in the dump.
+    at: u64,
+}
+
+impl Frame {
+    pub(crate) fn new(kind: Kind, (from, to): (usize, usize), at: u64) -> Frame {
+        Frame { kind, from, to, at }
+    }
+
+    /// Returns how many bytes it has.
+    pub fn len(&self) -> usize {
+        self.to - self.from
+    }
+
+    /// Returns true if it has none, which no value has.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What is to be known of a dump to read its frames.
+#[derive(Clone, Copy, Debug)]
+pub struct Framing {
+    pub(crate) version: u16,
+    pub(crate) longest: u64,
+}
+
+impl Framing {
+    /// Reads the value of a frame and shows its parts. What was shown counts only if this ends
+    /// well.
+    pub fn read<E: From<Error>>(
+        self,
+        frame: &Frame,
+        bytes: &[u8],
+        mut show: impl FnMut(Part<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let bytes = &bytes[frame.from..frame.to];
+        if let Some(value) = plain(bytes).filter(|value| value.len() as u64 <= self.longest) {
+            match frame.kind {
+                Kind::String => return show(Part::String(value)),
+                kind if kind.is_packed() => {
+                    let at = frame.at + bytes.len() as u64;
+                    return packed_in(value, at, kind, &mut show);
+                }
+                _ => {}
+            }
+        }
+        let mut source = Source::new(bytes, self.version, self.longest).starting_at(frame.at);
+        read_value(&mut source, frame.kind, show)?;
+        match source.at() - frame.at {
+            read if read == bytes.len() as u64 => Ok(()),
+            _ => Err(source.corrupt("Value").into()),
+        }
+    }
+}
+
+/// Returns a string that is stored as it is, with a length of one or two bytes before it.
+fn plain(bytes: &[u8]) -> Option<&[u8]> {
+    let (len, value) = match *bytes {
+        [len @ 0..64, ref value @ ..] => (usize::from(len), value),
+        [high @ 64..128, low, ref value @ ..] => {
+            (usize::from(high & 63) << 8 | usize::from(low), value)
+        }
+        _ => return None,
+    };
+    (value.len() == len).then_some(value)
+}
+
+/// Why a value was not framed.
+pub(crate) enum Unframed {
+    /// It cannot be read.
+    Read(Error),
+    /// It has more bytes than are wanted.
+    Large,
+}
+
+impl From<Error> for Unframed {
+    fn from(error: Error) -> Unframed {
+        Unframed::Read(error)
+    }
+}
+
+/// Copies the bytes of a value, as long as they are no more than `most`.
+pub(crate) fn copy_value<R: Read>(
+    source: &mut Source<R>,
+    kind: Kind,
+    most: usize,
+) -> Result<(), Unframed> {
+    Copy { source, most }.value(kind)
+}
+
+struct Copy<'s, R> {
+    source: &'s mut Source<R>,
+    most: usize,
+}
+
+impl<R: Read> Copy<'_, R> {
+    fn value(&mut self, kind: Kind) -> Result<(), Unframed> {
+        match kind {
+            Kind::List | Kind::Set | Kind::ListQuicklist => self.each(|copy| copy.string()),
+            Kind::ListQuicklist2 => self.each(|copy| {
+                copy.source.length()?;
+                copy.string()
+            }),
+            Kind::Hash => self.each(Copy::pair),
+            Kind::HashValkey => self.each(|copy| {
+                copy.pair()?;
+                copy.bytes(8)
+            }),
+            Kind::SortedSet => self.each(|copy| {
+                copy.string()?;
+                copy.bytes(8)
+            }),
+            Kind::SortedSetText => self.each(|copy| {
+                copy.string()?;
+                match copy.source.byte()? {
+                    253.. => Ok(()),
+                    len => copy.bytes(u64::from(len)),
+                }
+            }),
+            Kind::HashExpiring | Kind::HashExpiringOld => {
+                if kind == Kind::HashExpiring {
+                    self.bytes(8)?;
+                }
+                self.each(|copy| {
+                    copy.source.length()?;
+                    copy.pair()
+                })
+            }
+            Kind::Stream | Kind::Stream2 | Kind::Stream3 => self.stream(kind),
+            Kind::Module | Kind::ModuleOld => Err(crate::value::module(self.source)?.into()),
+            Kind::HashListpackExpiring => {
+                self.bytes(8)?;
+                self.string()
+            }
+            _ => self.string(),
+        }
+    }
+
+    /// Copies a number, and as many of what `one` copies.
+    fn each(
+        &mut self,
+        mut one: impl FnMut(&mut Self) -> Result<(), Unframed>,
+    ) -> Result<(), Unframed> {
+        for _ in 0..self.source.length()? {
+            one(self)?;
+        }
+        Ok(())
+    }
+
+    fn pair(&mut self) -> Result<(), Unframed> {
+        self.string()?;
+        self.string()
+    }
+
+    fn string(&mut self) -> Result<(), Unframed> {
+        let len = match self.source.any_length()? {
+            Length::Plain(len) => len,
+            Length::Special(bits @ 0..3) => 1 << bits,
+            Length::Special(3) => {
+                let packed = self.source.length()?;
+                self.source.length()?;
+                packed
+            }
+            Length::Special(_) => return Err(Error::Length { at: self.source.at() - 1 }.into()),
+        };
+        self.source.checked(len)?;
+        self.bytes(len)
+    }
+
+    fn bytes(&mut self, len: u64) -> Result<(), Unframed> {
+        let copied = self.source.copied();
+        let is_wanted = |len: &usize| copied.checked_add(*len).is_some_and(|len| len <= self.most);
+        match usize::try_from(len).ok().filter(is_wanted) {
+            Some(len) => Ok(self.source.copy(len)?),
+            None => Err(Unframed::Large),
+        }
+    }
+
+    fn stream(&mut self, kind: Kind) -> Result<(), Unframed> {
+        self.each(Copy::pair)?;
+        let numbers = if kind == Kind::Stream { 3 } else { 8 };
+        for _ in 0..numbers {
+            self.source.length()?;
+        }
+        self.each(|copy| copy.group(kind))
+    }
+
+    fn group(&mut self, kind: Kind) -> Result<(), Unframed> {
+        self.string()?;
+        let numbers = if kind == Kind::Stream { 2 } else { 3 };
+        for _ in 0..numbers {
+            self.source.length()?;
+        }
+        self.each(|copy| {
+            copy.bytes(24)?;
+            copy.source.length()?;
+            Ok(())
+        })?;
+        self.each(|copy| {
+            copy.string()?;
+            copy.bytes(if kind == Kind::Stream3 { 16 } else { 8 })?;
+            copy.each(|copy| copy.bytes(16))
+        })
+    }
+}
