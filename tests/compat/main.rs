@@ -65,7 +65,10 @@ const UNITS: [&str; 30] = [
 ];
 
 /// Units that start servers of their own, and load dumps that these find at their start.
-const STARTERS: [&str; 7] = [
+const STARTERS: [&str; 10] = [
+    "unit/acl",
+    "unit/acl-v2",
+    "unit/auth",
     "unit/dump",
     "unit/aofrw",
     "integration/rdb",

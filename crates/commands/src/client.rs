@@ -15,6 +15,8 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::users::{Account, DEFAULT};
+
 pub(crate) use operation::{BlockedOperation, Serving};
 pub(crate) use tracking::{Tracking, TrackingOptions};
 pub(crate) use waiter::{Ending, Served, Waiter};
@@ -53,7 +55,7 @@ pub struct Client {
     /// CLIENT SETINFO LIB-VER.
     pub lib_version: Mutex<Vec<u8>>,
     /// The user it is authenticated as.
-    pub user: Mutex<Vec<u8>>,
+    pub(crate) user: Mutex<Option<Arc<Account>>>,
     /// Selected database.
     pub db: AtomicU32,
     /// 2 or 3.
@@ -170,6 +172,12 @@ impl Client {
     /// Returns true if it listens to anything.
     pub fn is_subscribed(&self) -> bool {
         self.subscriptions.iter().any(|count| count.load(Relaxed) > 0)
+    }
+
+    /// Returns the name of its user.
+    pub(crate) fn user_name(&self) -> Vec<u8> {
+        let user = self.user.lock().unwrap_or_else(PoisonError::into_inner);
+        user.as_ref().map_or(DEFAULT, |user| user.name()).to_vec()
     }
 
     /// Asks for the connection to be closed.

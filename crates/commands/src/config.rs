@@ -15,7 +15,6 @@ use keyspace::{Db, Limits, NodeLimits, StreamLimits};
 /// Settings read by commands.
 #[derive(Debug)]
 pub struct Config {
-    requirepass: RwLock<Vec<u8>>,
     proto_max_bulk_len: AtomicU64,
     loading: AtomicBool,
     refuses_writes: AtomicBool,
@@ -68,7 +67,6 @@ impl Threshold {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            requirepass: RwLock::default(),
             proto_max_bulk_len: AtomicU64::new(512 << 20),
             loading: AtomicBool::new(false),
             refuses_writes: AtomicBool::new(false),
@@ -94,16 +92,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the password, empty when none is required.
-    pub fn requirepass(&self) -> Vec<u8> {
-        self.requirepass.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Requires a password of sessions that begin from now on.
-    pub fn set_requirepass(&self, password: &[u8]) {
-        *self.requirepass.write().unwrap_or_else(PoisonError::into_inner) = password.to_vec();
-    }
-
     /// Returns the longest string, `proto-max-bulk-len`.
     pub fn proto_max_bulk_len(&self) -> u64 {
         self.proto_max_bulk_len.load(Relaxed)

@@ -1,38 +1,61 @@
 //! A new engine, with the commands of all groups. Nothing but this names all groups.
 
+use crate::acl::UserSet;
 use crate::engine::{Engine, EngineOptions};
 use crate::table::Table;
 use crate::{
-    admin, bitmaps, blocking, connection, debug, functions, geo, hashes, hyperloglog,
+    acl, admin, bitmaps, blocking, connection, debug, functions, geo, hashes, hyperloglog,
     introspection, keys, lists, pubsub, scripting, sets, sort, sorted_sets, streams, strings,
     transactions,
 };
 
+/// Returns all commands.
+fn table() -> Table {
+    Table::new(&[
+        strings::COMMANDS,
+        hashes::COMMANDS,
+        lists::COMMANDS,
+        sorted_sets::COMMANDS,
+        geo::COMMANDS,
+        streams::COMMANDS,
+        sets::COMMANDS,
+        blocking::COMMANDS,
+        bitmaps::COMMANDS,
+        hyperloglog::COMMANDS,
+        keys::COMMANDS,
+        sort::COMMANDS,
+        connection::COMMANDS,
+        transactions::COMMANDS,
+        pubsub::COMMANDS,
+        scripting::COMMANDS,
+        functions::COMMANDS,
+        introspection::COMMANDS,
+        admin::COMMANDS,
+        debug::COMMANDS,
+        acl::COMMANDS,
+    ])
+}
+
 impl Engine {
     /// Returns an engine of these parts.
     pub fn new(options: EngineOptions) -> Engine {
-        let table = Table::new(&[
-            strings::COMMANDS,
-            hashes::COMMANDS,
-            lists::COMMANDS,
-            sorted_sets::COMMANDS,
-            geo::COMMANDS,
-            streams::COMMANDS,
-            sets::COMMANDS,
-            blocking::COMMANDS,
-            bitmaps::COMMANDS,
-            hyperloglog::COMMANDS,
-            keys::COMMANDS,
-            sort::COMMANDS,
-            connection::COMMANDS,
-            transactions::COMMANDS,
-            pubsub::COMMANDS,
-            scripting::COMMANDS,
-            functions::COMMANDS,
-            introspection::COMMANDS,
-            admin::COMMANDS,
-            debug::COMMANDS,
-        ]);
-        Engine::of(options, table)
+        Engine::of(options, table())
+    }
+}
+
+impl UserSet {
+    /// Reads the ACL file of this name, which has this text. `all_channels` says that new users may
+    /// use all channels (`acl-pubsub-default`). All that is wrong is named, with its line.
+    pub fn read_file(name: &str, text: &[u8], all_channels: bool) -> Result<UserSet, String> {
+        UserSet::of_file(&table(), all_channels, (name, text))
+    }
+
+    /// Reads the `user` lines of a configuration, each a name and rules. Where one is wrong, its
+    /// number and what is wrong with it.
+    pub fn read_lines(
+        lines: &[Vec<&[u8]>],
+        all_channels: bool,
+    ) -> Result<UserSet, (usize, String)> {
+        UserSet::of_lines(&table(), all_channels, lines)
     }
 }

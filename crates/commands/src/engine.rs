@@ -24,6 +24,7 @@ use crate::session::Session;
 use crate::stats::{Full, Stats};
 use crate::table::Table;
 use crate::tracker::Tracker;
+use crate::users::{Account, Users};
 use crate::waiting::{Deferred, Waiting};
 
 /// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
@@ -67,6 +68,7 @@ pub struct Engine {
     threads: usize,
     stats: Stats,
     clients: Clients,
+    users: Users,
     host: OnceLock<Arc<dyn Host>>,
     admin: State,
     monitors: AtomicUsize,
@@ -107,6 +109,7 @@ impl Engine {
         let stats = Stats::new(table.len(), options.threads);
         let now_ms = options.clock.unix_ms();
         let admin = State::new(table.len(), options.threads, now_ms, options.seed);
+        let users = Users::new(table.len());
         let log_ends = (0..options.keyspace.shards()).map(|_| AtomicU64::new(0)).collect();
         let waiting = Waiting::new(options.keyspace.shards());
         let tracker = Tracker::new(options.keyspace.shards());
@@ -124,6 +127,7 @@ impl Engine {
             threads: options.threads,
             stats,
             clients: Clients::default(),
+            users,
             host: OnceLock::new(),
             admin,
             monitors: AtomicUsize::new(0),
@@ -205,6 +209,12 @@ impl Engine {
     /// Returns all sessions.
     pub fn clients(&self) -> &Clients {
         &self.clients
+    }
+
+    /// Returns who may do what.
+    #[inline]
+    pub(crate) fn users(&self) -> &Users {
+        &self.users
     }
 
     /// Returns the time.
@@ -314,7 +324,8 @@ impl Engine {
     pub fn connect(&self, peer: Peer, stripe: usize) -> Session {
         let client = self.clients.enter(peer, self.clock.unix_ms());
         let seed = self.seed ^ client.id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut session = Session::new(client, stripe, seed);
+        let user = Arc::clone(self.users.default_user());
+        let mut session = Session::new(client, user, stripe, seed);
         self.authenticate_default(&mut session);
         session
     }
@@ -324,6 +335,7 @@ impl Engine {
         let mut session = self.connect(Peer::default(), 0);
         self.clients.leave(session.id());
         session.replay = true;
+        session.user = Arc::new(Account::internal());
         session.authenticated = true;
         session
     }
@@ -335,11 +347,6 @@ impl Engine {
         self.hub.leave_all(&session.client, &mut session.subscriptions);
         self.unwatch(session);
         self.clients.leave(session.id());
-    }
-
-    /// Makes the session what a new one is: not asked for a password where none is set.
-    pub(crate) fn authenticate_default(&self, session: &mut Session) {
-        session.authenticated = self.config.requirepass().is_empty();
     }
 
     /// Drops all watches of the session. None of its shards may be locked by this thread.

@@ -95,6 +95,26 @@ pub trait Host: Send + Sync {
     /// none. The caller holds all shards.
     fn open_log(&self) -> Result<Option<aof::Loader>, Failure>;
 
+    /// Returns the name of the file of `aclfile`, as it was given; nothing if there is none.
+    fn acl_file(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns what that file holds.
+    fn read_acl_file(&self) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Puts this in the place of what that file holds: all of it or nothing.
+    fn write_acl_file(&self, _text: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Fills a buffer with random bytes that nobody can guess.
+    fn fill_random(&self, _bytes: &mut [u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Stops or starts the active expiry of keys.
     fn set_active_expire(&self, yes: bool);
 

@@ -197,6 +197,22 @@ impl Hub {
         names
     }
 
+    /// Returns the clients that listen to a name which is `wanted`, each once.
+    pub(crate) fn listeners_of_any(
+        &self,
+        wanted: impl Fn(Kind, &[u8]) -> bool,
+    ) -> Vec<Arc<Client>> {
+        let mut found = Listeners::new();
+        for kind in Kind::ALL {
+            let registry = self.read(kind);
+            for (_, listeners) in registry.iter().filter(|(name, _)| wanted(kind, name)) {
+                let clients = listeners.iter().map(|(id, client)| (*id, Arc::clone(client)));
+                found.extend(clients);
+            }
+        }
+        found.into_values().collect()
+    }
+
     /// Returns how many names of a kind somebody listens to.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.read(kind).len()

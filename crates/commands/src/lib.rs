@@ -15,6 +15,7 @@
 //! given to it. Redis's texts are made here and in the server, nowhere below.
 #![forbid(unsafe_code)]
 
+mod acl;
 pub mod admin;
 mod admin_state;
 mod bitmaps;
@@ -74,9 +75,11 @@ mod tracker;
 mod tracking;
 mod transactions;
 mod unwritten;
+mod users;
 mod waiting;
 mod walk;
 
+pub use acl::UserSet;
 pub use call::{Call, Next, Outcome, Run};
 pub use client::{Client, Clients, Peer, Waker};
 pub use clock::{Clock, SystemClock};

@@ -15,6 +15,7 @@ use crate::client::{Client, SESSION_BYTES, Waiter};
 use crate::hub::Subscriptions;
 use crate::running_scripts::{LateReply, RunningScript};
 use crate::tracker::Readers;
+use crate::users::Account;
 use crate::walk::Walk;
 
 /// Whether replies are sent: CLIENT REPLY.
@@ -60,8 +61,10 @@ pub struct Session {
     pub db: Db,
     /// RESP version of its replies.
     pub protocol: Protocol,
-    /// Whether it gave the password, or none is needed.
+    /// Whether it gave a password, or needed none when it began.
     pub authenticated: bool,
+    /// Who it is: what it may do.
+    pub(crate) user: Arc<Account>,
     /// CLIENT REPLY.
     pub reply: ReplyMode,
     /// Which stripe of the statistics it counts in: the number of its thread.
@@ -111,8 +114,14 @@ pub struct Session {
 const _: () = assert!(size_of::<Session>().abs_diff(SESSION_BYTES) <= 128);
 
 impl Session {
-    pub(crate) fn new(client: Arc<Client>, stripe: usize, seed: u64) -> Session {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        user: Arc<Account>,
+        stripe: usize,
+        seed: u64,
+    ) -> Session {
         Session {
+            user,
             client,
             db: Db::default(),
             protocol: Protocol::Resp2,
@@ -156,7 +165,7 @@ impl Session {
             authenticated: self.authenticated,
             random: self.random.clone(),
             caching: self.caching,
-            ..Session::new(Arc::clone(&self.client), self.stripe, 0)
+            ..Session::new(Arc::clone(&self.client), Arc::clone(&self.user), self.stripe, 0)
         }
     }
 
@@ -169,6 +178,12 @@ impl Session {
             touched: std::mem::take(&mut self.touched),
             ..self.for_script()
         }
+    }
+
+    /// Returns true if its user may not do everything.
+    #[inline]
+    pub(crate) fn is_limited(&self) -> bool {
+        !self.user.is_unlimited()
     }
 
     /// Returns its id.

@@ -119,6 +119,11 @@ impl Table {
         }
     }
 
+    /// Returns the subcommands of a command, none where it is no container.
+    pub(crate) fn subs_of(&self, of: &Command) -> &[Command] {
+        if of.spec.is_container() { self.subs(of) } else { &[] }
+    }
+
     /// Returns the subcommand of this name, in any case.
     pub fn sub(&self, of: &Command, name: &[u8]) -> Option<&Command> {
         self.subs(of).iter().find(|c| c.spec.name.as_bytes().eq_ignore_ascii_case(name))

@@ -29,7 +29,8 @@ pub(crate) fn all(shared: &Shared, values: &Values) {
 }
 
 fn engine(engine: &Engine, values: &Values) {
-    engine.config().set_requirepass(values.get("requirepass"));
+    engine.set_new_users_use_all_channels(values.get("acl-pubsub-default") == b"allchannels");
+    engine.set_acl_log_max_len(values.size("acllog-max-len") as usize);
     engine.config().set_proto_max_bulk_len(values.size("proto-max-bulk-len"));
     let number = |name| values.size(name) as usize;
     engine.config().set_hash_limits(Limits {
@@ -147,6 +148,10 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
                     "The operating system is not able to handle the specified number of clients, try with {possible}"
                 ));
             }
+            Ok(())
+        }
+        "requirepass" => {
+            shared.engine.set_default_password(after.get("requirepass"));
             Ok(())
         }
         "dir" => std::env::set_current_dir(after.text("dir"))

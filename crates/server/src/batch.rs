@@ -71,7 +71,7 @@ pub(crate) fn run(connection: &mut Connection) -> Step {
 /// Parses up to a batch of commands. Says how many are complete, with an error too.
 fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
     let Connection { parser, input, filled, session, worker, missing, .. } = connection;
-    let authenticated = session.authenticated;
+    let authenticated = !worker.shared.engine.must_authenticate(session);
     let max_bulk = worker.shared.limits.max_bulk.load(Relaxed);
     let max_bulk = usize::try_from(max_bulk).unwrap_or(usize::MAX);
     let limits = Limits { max_bulk, authenticated, ..Limits::default() };

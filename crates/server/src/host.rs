@@ -17,7 +17,7 @@ use crate::save::{self, Saver};
 use crate::shared::Shared;
 use crate::shutdown::Request;
 use crate::store::Backend;
-use crate::{apply, machine, other_stores};
+use crate::{apply, machine, other_stores, users};
 
 /// What commands ask and tell the server through.
 pub(crate) struct Server {
@@ -67,7 +67,13 @@ impl Host for Server {
         let Some(file) = config.file() else {
             return Err("ERR The server is running without a config file".into());
         };
-        match rewrite::rewrite(file, &config.values()) {
+        let values = config.values();
+        // Users of a file of their own have no lines here.
+        let users = match values.get("aclfile") {
+            b"" => self.shared.engine.user_lines_with(values.get("requirepass")),
+            _ => Vec::new(),
+        };
+        match rewrite::rewrite(file, &values, &users) {
             Ok(()) => {
                 tracing::info!("CONFIG REWRITE executed with success.");
                 Ok(())
@@ -248,6 +254,23 @@ impl Host for Server {
             };
         };
         append_only.open().map(Some).map_err(|error| Failure::text(format!("ERR {error}")))
+    }
+
+    fn acl_file(&self) -> Option<String> {
+        Some(self.shared.config.values().text("aclfile")).filter(|name| !name.is_empty())
+    }
+
+    fn read_acl_file(&self) -> io::Result<Vec<u8>> {
+        let text = users::read_file(&self.shared.config.values());
+        text.map_err(|error| io::Error::other(crate::text::os_error(&error)))
+    }
+
+    fn write_acl_file(&self, text: &[u8]) -> io::Result<()> {
+        rewrite::overwrite(&users::file(&self.shared.config.values()), text)
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) -> io::Result<()> {
+        machine::fill_random(bytes)
     }
 
     fn set_active_expire(&self, yes: bool) {

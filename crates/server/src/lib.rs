@@ -43,6 +43,7 @@ mod store;
 mod stream;
 mod text;
 mod tls;
+mod users;
 mod worker;
 
 pub use listen::ListenError;

@@ -281,9 +281,8 @@ fn admit(
         shared.rejected.fetch_add(1, Relaxed);
         return refuse(raw, TOO_MANY);
     }
-    let open = shared.limits.protected.load(Relaxed)
-        && !peer.local
-        && shared.engine.config().requirepass().is_empty();
+    let open =
+        shared.limits.protected.load(Relaxed) && !peer.local && shared.engine.needs_no_password();
     if open {
         shared.rejected.fetch_add(1, Relaxed);
         return refuse(raw, PROTECTED);

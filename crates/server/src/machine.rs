@@ -6,10 +6,15 @@ use std::time::Duration;
 
 /// Returns random bytes of the operating system.
 pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
-    use std::io::Read;
     let mut bytes = [0; N];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    fill_random(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Fills a buffer with random bytes of the operating system.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
+    use std::io::Read;
+    std::fs::File::open("/dev/urandom")?.read_exact(bytes)
 }
 
 /// Returns 40 hexadecimal digits.

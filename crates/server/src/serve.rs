@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use commands::{Clock, Engine, EngineOptions, SystemClock};
+use commands::{Clock, Engine, EngineOptions, SystemClock, UserSet};
 use keyspace::{DATABASES, Db};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,6 +29,7 @@ use crate::shared::Shared;
 use crate::shutdown::Request;
 use crate::store::{self, Backend, Store, StoreError};
 use crate::tls::{self, TlsError};
+use crate::users::{self, UsersError};
 use crate::worker::Workers;
 use crate::{apply, housekeeping, machine, other_stores, scrub};
 
@@ -39,6 +40,9 @@ pub enum ServeError {
     /// The configuration is wrong.
     #[error("{0}")]
     Config(#[from] ReadError),
+    /// The users are wrong.
+    #[error("{0}")]
+    Users(String),
     /// The data cannot be opened.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -107,6 +111,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         tracing::warn!("databases is set to {DATABASES}: a store has no more");
         let _ = values.set(b"databases", &[DATABASES.to_string().as_bytes()]);
     }
+    let users = users::read(&values).map_err(|error| match error {
+        UsersError::Line(error) => ServeError::Config(error),
+        error => ServeError::Users(error.to_string()),
+    })?;
     let store = store::open(&values, SystemClock.unix_ms())?;
     let fsync = values.text("appendfsync");
     let backend = store.report.backend;
@@ -130,6 +138,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     }
     describe(&store, &fsync);
     let shared = build_shared_state(store, values, file)?;
+    set_users(&shared, users);
     if let Some(journal) = &shared.journal {
         shared.engine.set_log(Arc::clone(journal) as Arc<dyn commands::CommandLog>);
     }
@@ -146,6 +155,19 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         thread.spawn(move || job(&shared.engine)).is_ok()
     });
     serve_until_shutdown(&shared, &server)
+}
+
+/// Makes the users those of the configuration; `requirepass` is the password of the default one.
+fn set_users(shared: &Shared, users: UserSet) {
+    let values = shared.config.values();
+    let (password, file) = (values.get("requirepass"), values.text("aclfile"));
+    if !file.is_empty() && !password.is_empty() {
+        tracing::warn!(
+            "requirepass has no effect with aclfile: the passwords of all users are those of {file}"
+        );
+    }
+    shared.engine.set_default_password(password);
+    shared.engine.set_users(users);
 }
 
 /// Returns the configuration of the command line, and the file's absolute path.

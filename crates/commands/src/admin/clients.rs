@@ -17,7 +17,7 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
         String::from_utf8_lossy(&bytes).into_owned()
     };
     let since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
-    let user = text(&client.user);
+    let user = String::from_utf8_lossy(&client.user_name()).into_owned();
     let command = engine.table().all().get(client.last_command.load(Relaxed));
     let output = client.output.load(Relaxed) + client.push_bytes.load(Relaxed);
     let capacity = client.reply_buffer.load(Relaxed);
@@ -48,7 +48,7 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
         client.memory(),
         if output > 0 { "rw" } else { "r" },
         command.map_or_else(|| "NULL".to_owned(), |c| c.full_name()),
-        if user.is_empty() { "default" } else { &user },
+        user,
         client.tracking.redirect().map_or(-1, |id| id as i64),
         client.protocol.load(Relaxed),
         text(&client.lib_name),

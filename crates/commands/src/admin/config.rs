@@ -121,6 +121,7 @@ fn config_rewrite(call: &mut Call<'_>) -> Done {
 fn config_resetstat(call: &mut Call<'_>) -> Done {
     let engine = call.engine;
     engine.stats().reset();
+    engine.users().reset_denied();
     engine.admin().histograms.reset();
     engine.keyspace().reset_stats();
     engine.keyspace().heap().reset_read_cache_stats();

@@ -1,6 +1,6 @@
 //! CLIENT KILL: which clients are meant, and their end.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::call::{Call, Next, Run};
 use crate::client::Client;
@@ -100,14 +100,12 @@ pub(super) struct Filter {
 
 impl Filter {
     fn admits(&self, client: &Client) -> bool {
-        let user = client.user.lock().unwrap_or_else(PoisonError::into_inner);
-        let user: &[u8] = if user.is_empty() { b"default" } else { &user };
         self.id.is_none_or(|id| id == client.id)
             && self.skip.is_none_or(|id| id != client.id)
             && self.kind.is_none_or(|kind| kind == Type::of(client))
             && self.addr.as_ref().is_none_or(|addr| addr == client.peer.addr.as_bytes())
             && self.laddr.as_ref().is_none_or(|addr| addr == client.peer.laddr.as_bytes())
-            && self.user.as_ref().is_none_or(|name| name == user)
+            && self.user.as_ref().is_none_or(|name| *name == client.user_name())
     }
 
     /// Returns the clients that the filter lets through.
@@ -158,7 +156,7 @@ fn filter(call: &Call<'_>, own: u64) -> Result<Filter, Failure> {
             () if call.is(at, "addr") => filter.addr = Some(value.to_vec()),
             () if call.is(at, "laddr") => filter.laddr = Some(value.to_vec()),
             () if call.is(at, "user") => {
-                if value != b"default" {
+                if call.engine.users().get(value).is_none() {
                     let name = String::from_utf8_lossy(value);
                     return Err(Failure::text(format!("ERR No such user '{name}'")));
                 }

@@ -127,6 +127,8 @@ fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
                 words.iter_mut().skip(at + 7).take(count).for_each(|word| *word = REDACTED);
             }
         }
+    } else if is(words[0], "acl") && words.get(1).is_some_and(|word| is(word, "setuser")) {
+        words[2..].fill(REDACTED);
     } else if is(words[0], "config") && words.get(1).is_some_and(|word| is(word, "set")) {
         for pair in words[2..].chunks_exact_mut(2) {
             if ["requirepass", "masterauth", "masteruser"].iter().any(|name| is(pair[0], name)) {

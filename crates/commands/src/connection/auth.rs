@@ -1,13 +1,7 @@
-//! AUTH: the password of the one user there is, `default`.
-//!
-//! A wrong password takes as long as a right one, whatever its length.
-
-use std::sync::PoisonError;
+//! AUTH: the name and the password of a user, or the password of the user `default`.
 
 use crate::call::{Call, Run};
-use crate::engine::Engine;
-use crate::failure::{Done, SYNTAX, WRONG_PASS};
-use crate::session::Session;
+use crate::failure::{Done, SYNTAX};
 use crate::spec::*;
 
 pub(crate) const AUTH: CommandSpec = CommandSpec {
@@ -28,7 +22,7 @@ pub(crate) const AUTH: CommandSpec = CommandSpec {
 fn auth(call: &mut Call<'_>) -> Done {
     let (user, password) = match call.args {
         [_, password] => {
-            if call.engine.config().requirepass().is_empty() {
+            if call.engine.needs_no_password() {
                 return Err("ERR AUTH <password> called without any password configured for the \
                             default user. Are you sure your configuration is correct?"
                     .into());
@@ -38,27 +32,7 @@ fn auth(call: &mut Call<'_>) -> Done {
         [_, user, password] => (*user, *password),
         _ => return Err(SYNTAX.into()),
     };
-    log_in(call.engine, call.session, user, password)?;
+    call.engine.authenticate(call.session, (user, password), call.args[0])?;
     call.out.ok();
     Ok(())
-}
-
-/// Authenticates the session, or leaves it as it is.
-pub(super) fn log_in(engine: &Engine, session: &mut Session, user: &[u8], password: &[u8]) -> Done {
-    let expected = engine.config().requirepass();
-    if user != b"default" || !(expected.is_empty() || equal(&expected, password)) {
-        return Err(WRONG_PASS.into());
-    }
-    session.authenticated = true;
-    *session.client.user.lock().unwrap_or_else(PoisonError::into_inner) = user.to_vec();
-    Ok(())
-}
-
-/// Compares without giving away by its time where the texts differ.
-fn equal(expected: &[u8], given: &[u8]) -> bool {
-    let difference = given
-        .iter()
-        .enumerate()
-        .fold(0, |difference, (at, byte)| difference | (byte ^ expected[at % expected.len()]));
-    expected.len() == given.len() && difference == 0
 }

@@ -4,7 +4,6 @@ use std::sync::PoisonError;
 
 use resp::Protocol;
 
-use super::auth::log_in;
 use crate::call::{Call, Run};
 use crate::engine::REDIS_VERSION;
 use crate::failure::{Done, Failure};
@@ -49,9 +48,9 @@ struct Options<'a> {
 fn hello(call: &mut Call<'_>) -> Done {
     let options = parse(call.args)?;
     if let Some((user, password)) = options.login {
-        log_in(call.engine, call.session, user, password)?;
+        call.engine.authenticate(call.session, (user, password), call.args[0])?;
     }
-    if !call.session.authenticated {
+    if call.engine.must_authenticate(call.session) {
         return Err(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise \
                     the HELLO AUTH <user> <pass> option can be used to authenticate the \

@@ -15,8 +15,8 @@ use crate::table::Command;
 
 impl Engine {
     /// Checks what must hold before a command is queued or executed.
-    pub(crate) fn admit(&self, session: &Session, command: &Command, argc: usize) -> Done {
-        if !command.spec.accepts(argc) {
+    pub(crate) fn admit(&self, session: &Session, command: &Command, args: &[&[u8]]) -> Done {
+        if !command.spec.accepts(args.len()) {
             let name = command.full_name();
             let text = format!("ERR wrong number of arguments for '{name}' command");
             return Err(Failure::text(text));
@@ -24,12 +24,13 @@ impl Engine {
         if session.replay {
             return Ok(());
         }
-        if !session.authenticated && !command.spec.has(NO_AUTH) {
+        if !command.spec.has(NO_AUTH) && self.must_authenticate(session) {
             return Err(failure::NO_AUTH.into());
         }
         if session.in_multi() && command.spec.has(NO_MULTI) {
             return Err("ERR Command not allowed inside a transaction".into());
         }
+        self.check_permission(session, command, args)?;
         self.check_memory(session, command)?;
         if let Some(failure) = self.log_failure()
             && (queue::writes(session, command) || command.spec.is(REPORTS_LOG_FAILURE))

@@ -63,13 +63,18 @@ impl Engine {
             return Err(1);
         }
         let losses = self.keyspace().losses();
-        if !session.authenticated
+        if self.must_authenticate(session)
             || session.reply != ReplyMode::On
             || self.keyspace().has_media_errors()
         {
             return Err(1);
         }
-        let steps = run_of(batch, from);
+        let mut steps = run_of(batch, from);
+        if session.is_limited() {
+            // What is denied is refused by itself.
+            let commands = steps.iter().map(|step| (step.command, step.args));
+            steps.truncate(self.permitted(session, commands));
+        }
         if steps.len() < 2 {
             return Err(1);
         }

@@ -50,7 +50,7 @@ impl Engine {
             Lookup::Unknown if is_http(args[0]) => return self.refuse_http(),
             Lookup::Unknown => return self.reject(session, None, unknown_command(args), out),
         };
-        if let Err(failure) = self.admit(session, command, args.len()) {
+        if let Err(failure) = self.admit(session, command, args) {
             return self.reject(session, Some(command), failure, out);
         }
         if session.in_multi() && !command.spec.is(IMMEDIATE) {

@@ -117,15 +117,16 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
     }
 
     /// Checks what must hold before a command is executed.
-    fn admit(&self, command: &Command, argc: usize) -> Done {
+    fn admit(&self, command: &Command, args: &[&[u8]]) -> Done {
         let spec = command.spec;
-        if !spec.accepts(argc) {
+        if !spec.accepts(args.len()) {
             return Err(WRONG_ARITY.into());
         }
         let config = self.call.engine.config();
         if spec.has(NOSCRIPT) && !(config.calls_any_from_script() && may_be_allowed(spec)) {
             return Err(NOT_FROM_SCRIPT.into());
         }
+        self.call.engine.check_called(self.call.session, command, args)?;
         let Rights { may_write, .. } = self.rights;
         // What may be propagated counts as a write here, as it does while clients are paused.
         if spec.has(WRITE | MAY_REPLICATE) && !may_write {
@@ -213,7 +214,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         if self.halt.is_some() {
             return Err(HALTED.into());
         }
-        self.admit(command, arguments.len()).inspect_err(|_| {
+        self.admit(command, arguments).inspect_err(|_| {
             engine.stats().rejected(self.call.session.stripe, command.id);
         })?;
         let mut keys = Keys::new();
@@ -303,7 +304,8 @@ impl script::Host for ScriptHost<'_, '_, '_> {
     }
 
     fn acl_check(&mut self, arguments: &[&[u8]]) -> Option<bool> {
-        matches!(self.call.engine.table().find(arguments), Lookup::Found(_)).then_some(true)
+        let Lookup::Found(command) = self.call.engine.table().find(arguments) else { return None };
+        Some(self.call.engine.may_execute(self.call.session, command, arguments))
     }
 
     fn set_replication(&mut self, flags: u8) {

@@ -24,6 +24,7 @@ mod rows;
 use keyspace::{Entry, Side, Txn, Type};
 use smallvec::SmallVec;
 
+use crate::acl::may_read_all_keys;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, WRONG_TYPE};
 use crate::notifications::EventClass;
@@ -95,15 +96,22 @@ pub(crate) const SORT_RO: CommandSpec = CommandSpec {
 /// Returns true if a request looks up keys that it does not name. One that is malformed looks up
 /// nothing.
 fn reaches_beyond(args: &[&[u8]]) -> bool {
-    Options::parse(args, true).is_ok_and(|options| options.looks_up())
+    Options::parse(args, true, true).is_ok_and(|options| options.looks_up())
 }
 
 fn sort(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    answer(call, txn, Options::parse(call.args, true)?)
+    answer(call, txn, parse(call, true)?)
 }
 
 fn sort_ro(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    answer(call, txn, Options::parse(call.args, false)?)
+    answer(call, txn, parse(call, false)?)
+}
+
+/// Reads the words of a request. Keys that it looks up without naming them are for users that may
+/// read every key.
+fn parse<'a>(call: &Call<'a>, may_store: bool) -> Result<Options<'a>, Failure> {
+    let reads_all = may_read_all_keys(call.session, call.command, call.args);
+    Options::parse(call.args, may_store, reads_all)
 }
 
 fn answer(call: &mut Call<'_>, txn: &mut Txn<'_>, mut options: Options<'_>) -> Done {

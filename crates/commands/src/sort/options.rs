@@ -8,6 +8,9 @@ use smallvec::SmallVec;
 use super::pattern::Pattern;
 use crate::failure::{Failure, NOT_INTEGER, SYNTAX};
 
+const NO_BY: &str = "ERR BY option of SORT denied due to insufficient ACL permissions.";
+const NO_GET: &str = "ERR GET option of SORT denied due to insufficient ACL permissions.";
+
 /// What a SORT is asked for.
 pub(super) struct Options<'a> {
     /// By what the keys of this name say, and not by the elements themselves.
@@ -25,8 +28,13 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Reads the words of a request, its name included. SORT_RO knows no STORE.
-    pub(super) fn parse(args: &[&'a [u8]], may_store: bool) -> Result<Options<'a>, Failure> {
+    /// Reads the words of a request, its name included. SORT_RO knows no STORE. Who may not read
+    /// all keys may not name patterns of keys.
+    pub(super) fn parse(
+        args: &[&'a [u8]],
+        may_store: bool,
+        reads_all: bool,
+    ) -> Result<Options<'a>, Failure> {
         let mut options = Options {
             by: None,
             as_they_are: false,
@@ -39,7 +47,7 @@ impl<'a> Options<'a> {
         };
         let mut words = args.get(2..).unwrap_or(&[]);
         while let [word, rest @ ..] = words {
-            words = options.take(word, rest, may_store)?;
+            words = options.take(word, rest, (may_store, reads_all))?;
         }
         Ok(options)
     }
@@ -49,7 +57,7 @@ impl<'a> Options<'a> {
         &mut self,
         word: &[u8],
         rest: &'w [&'a [u8]],
-        may_store: bool,
+        (may_store, reads_all): (bool, bool),
     ) -> Result<&'w [&'a [u8]], Failure> {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         match rest {
@@ -67,10 +75,14 @@ impl<'a> Options<'a> {
             }
             [by, rest @ ..] if is("BY") => {
                 let by = Pattern::of(by);
+                if by.looks_up() && !reads_all {
+                    return Err(NO_BY.into());
+                }
                 self.as_they_are |= !by.looks_up();
                 self.by = Some(by);
                 return Ok(rest);
             }
+            [_, ..] if is("GET") && !reads_all => return Err(NO_GET.into()),
             [get, rest @ ..] if is("GET") => {
                 self.gets.push(Pattern::of(get));
                 return Ok(rest);

@@ -124,6 +124,16 @@ fn refuse_damaged(call: &Call<'_>, steps: &[Step<'_>]) -> Done {
     Ok(())
 }
 
+/// Returns true if the user may still execute a step; its reply is an error otherwise.
+fn is_permitted(call: &mut Call<'_>, step: &Step<'_>) -> bool {
+    let checked = call.engine.check_queued(call.session, step.command, step.args);
+    if let Err(failure) = &checked {
+        call.out.error(failure.as_bytes());
+        call.engine.stats().error(failure.code());
+    }
+    checked.is_ok()
+}
+
 /// Locks the shards of these keys, or all of them, checks the watches and runs all steps. With
 /// `may_give_up`, a step that finds no free memory ends it, and nothing has happened; whether it
 /// came to an end.
@@ -151,6 +161,9 @@ fn attempt(
     let mut inner = call.inner();
     inner.waited_ns = waited_ns;
     for step in steps {
+        if !is_permitted(&mut inner, step) {
+            continue;
+        }
         let started_ns = inner.engine.begin_ns(inner.session);
         let failed = step.run(&mut inner, &mut txn).err();
         if let Some(since) = inner.long_script {
@@ -170,9 +183,7 @@ fn attempt(
             }
             inner.engine.record_out_of_memory();
         }
-        if inner.next != Next::Reply {
-            next = inner.next;
-        }
+        next = if inner.next == Next::Reply { next } else { inner.next };
     }
     let script_changes_databases = inner.changed_databases;
     call.next = next;

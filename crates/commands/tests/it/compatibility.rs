@@ -62,6 +62,12 @@ Known differences:
 - XINFO STREAM returns the number of a stream's nodes as radix-tree-keys, and one more as
   radix-tree-nodes. A node has slightly more capacity than Redis's with the same
   stream-node-max-bytes.
+- ACL LOG keeps 1024 bytes of a key, channel or name. INFO has acl_access_denied_*, as in Redis 7.2.
+  Rules may name commands of Redis 7.0 that are missing here (CLUSTER, REPLICAOF): what is said of
+  them is kept. A first argument that has spaces, and a pattern of a selector that ends with a
+  closing parenthesis, are refused, since a file could not say them. CONFIG REWRITE writes no line
+  for the default user where requirepass says all of it. Listeners of the default user, too, are
+  closed by an ACL LOAD that takes their channels. An error in an ACL file always names the word.
 - DEBUG LISTPACK and DEBUG QUICKLIST reply as in Redis and print nothing; DEBUG STRINGMATCH-LEN
   exists.
 - ZRANK and ZREVRANK accept WITHSCORE, as in Redis 7.2. CLIENT NO-TOUCH, CLIENT SETINFO and WAITAOF

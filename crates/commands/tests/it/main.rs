@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod acl;
 mod bitmaps;
 mod blocking;
 mod budgets;

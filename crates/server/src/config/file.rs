@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Values, table};
+use super::{UserLine, Values, table};
 
 /// Why a configuration cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +29,23 @@ pub enum ReadError {
         version = env!("CARGO_PKG_VERSION")
     )]
     Line {
+        /// Counted from 1.
+        line: usize,
+        /// The line without blanks at its ends.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A user is wrong.
+    #[error(
+        "\n*** FATAL CONFIG FILE ERROR (Perdura {version}) ***\n\
+         Reading the configuration file{file}, at line {line}\n>>> '{text}'\n{reason}",
+        version = env!("CARGO_PKG_VERSION"),
+        file = file.as_ref().map(|file| format!(" '{}'", file.display())).unwrap_or_default()
+    )]
+    User {
+        /// The file that has the line.
+        file: Option<PathBuf>,
         /// Counted from 1.
         line: usize,
         /// The line without blanks at its ends.
@@ -61,6 +78,9 @@ const MAX_DEPTH: usize = 32;
 pub struct Reader {
     values: Values,
     saw_save: bool,
+    /// Where the line is that is read.
+    file: Option<PathBuf>,
+    at: usize,
     notes: Vec<String>,
 }
 
@@ -74,6 +94,7 @@ impl Reader {
         };
         text.push('\n');
         text.push_str(more);
+        reader.file = file.map(Path::to_owned);
         reader.lines(&text, 0)?;
         // Only what holds at the end counts: the command line may take back what a file says.
         let refused = super::refused(&reader.values).into_iter();
@@ -90,6 +111,7 @@ impl Reader {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
+            self.at = at + 1;
             self.line(line, depth).map_err(|wrong| match wrong {
                 Wrong::ThisFile(reason) => {
                     ReadError::Line { line: at + 1, text: line.to_owned(), reason }
@@ -115,6 +137,12 @@ impl Reader {
             )));
         }
         match (name.as_slice(), words) {
+            (b"user", [_, ..]) => {
+                let (file, text) = (self.file.clone(), lossy(&unescape(line)));
+                let words = words.to_vec();
+                self.values.users.push(UserLine { file, line: self.at, text, words });
+                Ok(())
+            }
             (b"include", [file]) => self.include(file, depth),
             (_, [_]) if table::RETIRED.iter().any(|r| r.as_bytes() == name) => {
                 self.notes.push(format!(
@@ -168,7 +196,9 @@ impl Reader {
         };
         for file in files {
             let text = open(&file).map_err(Wrong::IncludedFile)?;
+            let outer = self.file.replace(file);
             self.lines(&text, depth + 1).map_err(Wrong::IncludedFile)?;
+            self.file = outer;
         }
         Ok(())
     }
@@ -304,7 +334,6 @@ mod tests {
     #[test]
     fn what_would_be_dangerous_to_ignore_is_refused_by_name() {
         for (line, harmless, reason) in [
-            ("aclfile users.acl", "aclfile \"\"", "everybody could do everything"),
             ("replicaof 127.0.0.1 1", "replicaof no one", "the master's data would be missing"),
             ("slaveof 127.0.0.1 1", "slaveof no one", "the master's data would be missing"),
             ("cluster-enabled yes", "cluster-enabled no", "cluster mode is not supported"),
@@ -316,16 +345,27 @@ mod tests {
             assert!(read(harmless).is_ok(), "{harmless}");
             assert!(read(&format!("{line}\n{harmless}")).is_ok(), "{line}: taken back");
         }
-        let both = read("aclfile x\ncluster-enabled yes").expect_err("two");
-        assert!(both.contains("'aclfile'") && both.contains("'cluster-enabled'"), "{both}");
+        let both = read("replicaof x 1\ncluster-enabled yes").expect_err("two");
+        assert!(both.contains("'replicaof'") && both.contains("'cluster-enabled'"), "{both}");
         for (line, reason) in [
-            ("user default off", "everybody could do everything"),
             ("rename-command FLUSHALL \"\"", "what it hides would be open to everybody"),
             ("loadmodule x.so", "their commands and types would be missing"),
             ("sentinel monitor x 127.0.0.1 1 2", "nothing would be watched"),
         ] {
             refused(line, 2, &format!("{reason}. Remove the line to start without it."));
         }
+    }
+
+    #[test]
+    fn users_are_kept_with_their_place() {
+        let values = read("port 1\nuser \"a\" on  +get\nuser b").expect("readable");
+        let users = values.users.iter();
+        let read: Vec<_> =
+            users.map(|user| (user.line, user.text.as_str(), user.words.join(&b'|'))).collect();
+        let expected =
+            [(3, "user \"a\" on  +get", b"a|on|+get".to_vec()), (4, "user b", b"b".to_vec())];
+        assert_eq!(read, expected);
+        refused("user", 2, "unknown directive 'user'");
     }
 
     #[test]

@@ -24,12 +24,27 @@ use table::{Change, Row, Usage};
 pub struct Values {
     values: Vec<Vec<u8>>,
     given: Vec<bool>,
+    /// The `user` lines that were read.
+    pub users: Vec<UserLine>,
+}
+
+/// A `user` line: what it says is for whoever knows commands.
+#[derive(Clone, Debug)]
+pub struct UserLine {
+    /// The file that has it; none for the command line alone.
+    pub file: Option<PathBuf>,
+    /// Its number in the file, from 1.
+    pub line: usize,
+    /// All of it.
+    pub text: String,
+    /// A name and rules.
+    pub words: Vec<Vec<u8>>,
 }
 
 impl Default for Values {
     fn default() -> Values {
         let values: Vec<Vec<u8>> = table::rows().map(|row| row.default.into()).collect();
-        Values { given: vec![false; values.len()], values }
+        Values { given: vec![false; values.len()], values, users: Vec::new() }
     }
 }
 

@@ -74,7 +74,7 @@ const REFUSED: &str = "
 ## What is refused
 
 Directives about permissions, replication or routing that are not implemented are not ignored: any value except
-the default is refused, at start and by `CONFIG SET`. So are the lines `user`, `rename-command`, `loadmodule` and
+the default is refused, at start and by `CONFIG SET`. So are the lines `rename-command`, `loadmodule` and
 `sentinel`, and a start that would listen nowhere (`port 0` and `tls-port 0`, or `bind \"\"`, and no `unixsocket`).
 ";
 

@@ -159,8 +159,7 @@ pub fn find(name: &[u8]) -> Option<(usize, &'static Row)> {
 
 /// Directives without a value of their own that are refused as `Usage::Refused` is, with the
 /// reason.
-pub const REFUSED_LINES: [(&str, &str); 4] = [
-    ("user", "users and permissions are not supported: everybody could do everything"),
+pub const REFUSED_LINES: [(&str, &str); 3] = [
     ("rename-command", "commands keep their names: what it hides would be open to everybody"),
     ("loadmodule", "modules are not supported: their commands and types would be missing"),
     ("sentinel", "this is no Sentinel: nothing would be watched"),
@@ -290,7 +289,7 @@ const WATCH: &[Row] = &[
 /// Known, and dangerous to go without.
 const REFUSED: &[Row] = &[
     row("cluster-enabled", Bool, "no", Fixed, Refused("cluster mode is not supported: every key would be accepted, and no other node would be asked")),
-    row("aclfile", Text, "", Fixed, Refused("users and permissions are not supported: everybody could do everything")),
+    row("aclfile", Text, "", Fixed, Used),
     row("replicaof", ReplicaOf, "", Fixed, Refused("replication is not supported: the master's data would be missing, and writes would be accepted independently of it")).alias("slaveof"),
 ];
 
@@ -401,13 +400,7 @@ const ACCEPTED: &[Row] = &[
         Ignored(Replication),
     ),
     row("oom-score-adj", Enum(&["no", "yes", "relative", "absolute"]), "no", Live, Ignored(Design)),
-    row(
-        "acl-pubsub-default",
-        Enum(&["allchannels", "resetchannels"]),
-        "resetchannels",
-        Live,
-        Ignored(Later),
-    ),
+    row("acl-pubsub-default", Enum(&["allchannels", "resetchannels"]), "resetchannels", Live, Used),
     row("sanitize-dump-payload", Enum(&["no", "yes", "clients"]), "no", Live, Ignored(Design)),
     row("enable-module-command", Enum(&["no", "yes", "local"]), "no", Fixed, Ignored(Later)),
     row(
@@ -454,7 +447,7 @@ const ACCEPTED: &[Row] = &[
     row("repl-diskless-sync-max-replicas", Int(0, I32), "0", Live, Ignored(Replication)),
     row("socket-mark-id", Int(0, U32), "0", Fixed, Ignored(Design)),
     row("active-defrag-max-scan-fields", Int(1, I64), "1000", Live, Ignored(Design)),
-    row("acllog-max-len", Int(0, I64), "128", Live, Ignored(Later)),
+    row("acllog-max-len", Int(0, I64), "128", Live, Used),
     row("busy-reply-threshold", Int(0, I64), "5000", Live, Used).alias("lua-time-limit"),
     row("cluster-node-timeout", Int(0, I64), "15000", Live, Ignored(Cluster)),
     row("stream-node-max-entries", Int(0, I64), "100", Live, Used),
@@ -487,7 +480,7 @@ mod tests {
     const OF_REDIS: [(&str, &str); 4] = [
         (
             "used",
-            "tls-auth-clients tls-ca-cert-dir tls-ca-cert-file tls-cert-file tls-ciphers \
+            "acl-pubsub-default aclfile acllog-max-len tls-auth-clients tls-ca-cert-dir tls-ca-cert-file tls-cert-file tls-ciphers \
          tls-ciphersuites tls-client-cert-file tls-client-key-file tls-client-key-file-pass \
          tls-cluster tls-key-file tls-key-file-pass tls-port tls-prefer-server-ciphers \
          tls-protocols tls-session-cache-size tls-session-caching notify-keyspace-events active-expire-effort activedefrag aof-load-truncated appenddirname appendfilename \
@@ -506,7 +499,7 @@ mod tests {
         ),
         (
             "ignored",
-            "acl-pubsub-default acllog-max-len active-defrag-cycle-max active-defrag-cycle-min \
+            "active-defrag-cycle-max active-defrag-cycle-min \
          active-defrag-ignore-bytes active-defrag-max-scan-fields active-defrag-threshold-lower \
          active-defrag-threshold-upper activerehashing always-show-logo \
          aof-rewrite-incremental-fsync aof-timestamp-enabled \
@@ -533,8 +526,8 @@ mod tests {
          socket-mark-id  supervised syslog-enabled syslog-facility \
          syslog-ident tls-dh-params-file tls-replication tls-session-cache-timeout",
         ),
-        ("refused", "aclfile cluster-enabled replicaof"),
-        ("refused line", "loadmodule rename-command user"),
+        ("refused", "cluster-enabled replicaof"),
+        ("refused line", "loadmodule rename-command"),
     ];
 
     fn usage(name: &str) -> &'static str {

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acl;
 mod administration;
 mod blocking;
 mod blocking_kill;

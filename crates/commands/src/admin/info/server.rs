@@ -3,6 +3,7 @@
 use super::Page;
 use crate::engine::REDIS_VERSION;
 use crate::receivers::Kind;
+use crate::users::Reason;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) fn server(page: &mut Page<'_, '_>) {
@@ -128,6 +129,20 @@ pub(super) fn stats(page: &mut Page<'_, '_>) {
     page.line("io_threaded_writes_processed", 0);
     page.line("reply_buffer_shrinks", 0);
     page.line("reply_buffer_expands", 0);
+    denied(page);
+}
+
+/// How often users were denied something.
+fn denied(page: &mut Page<'_, '_>) {
+    let users = page.call.engine.users();
+    for (name, reason) in [
+        ("acl_access_denied_auth", Reason::Auth),
+        ("acl_access_denied_cmd", Reason::Command),
+        ("acl_access_denied_key", Reason::Key),
+        ("acl_access_denied_channel", Reason::Channel),
+    ] {
+        page.line(name, users.denied(reason));
+    }
 }
 
 pub(super) fn replication(page: &mut Page<'_, '_>) {

@@ -1,0 +1,218 @@
+//! Who a session is, and what it was denied.
+
+use std::sync::{Arc, PoisonError};
+
+use super::check;
+use super::parse::digest;
+use crate::admin::describe;
+use crate::engine::Engine;
+use crate::failure::{self, Done, Failure, WRONG_PASS};
+use crate::session::Session;
+use crate::table::Command;
+use crate::users::{Account, Context, Denied, Entry, Reason};
+
+/// Bytes that the log keeps of a key or a name.
+const MAX_SHOWN: usize = 1024;
+
+impl Engine {
+    /// Makes the session what a new one is: of the default user, not asked for a password where
+    /// none is set.
+    pub(crate) fn authenticate_default(&self, session: &mut Session) {
+        let user = self.users().default_user();
+        let is_open = user.rules().is_open();
+        set_user(session, Arc::clone(user), is_open);
+    }
+
+    /// Authenticates the session by a name and a password, or leaves it as it is. `command` is the
+    /// word by which it asked for that.
+    pub(crate) fn authenticate(
+        &self,
+        session: &mut Session,
+        (name, password): (&[u8], &[u8]),
+        command: &[u8],
+    ) -> Done {
+        // A password is hashed whether there is such a user or not.
+        let digest = digest(password);
+        let user = self.users().get(name);
+        match user.filter(|user| user.rules().admits(&digest) && !user.is_deleted()) {
+            Some(user) => {
+                set_user(session, user, true);
+                Ok(())
+            }
+            None => {
+                let context = context(session);
+                self.log_denied(session, Reason::Auth, context, (command, name));
+                Err(WRONG_PASS.into())
+            }
+        }
+    }
+
+    /// Returns true if the session has to authenticate before it may execute anything.
+    #[inline]
+    pub fn must_authenticate(&self, session: &Session) -> bool {
+        !session.authenticated && !self.users().default_user().rules().is_open()
+    }
+
+    /// Takes from the session what it was.
+    pub(crate) fn log_out(&self, session: &mut Session) {
+        set_user(session, Arc::clone(self.users().default_user()), false);
+    }
+
+    /// Refuses a command that the session's user may not execute.
+    #[inline]
+    pub(crate) fn check_permission(
+        &self,
+        session: &Session,
+        command: &Command,
+        args: &[&[u8]],
+    ) -> Done {
+        if session.user.is_unlimited() { Ok(()) } else { self.check_limits(session, command, args) }
+    }
+
+    #[cold]
+    fn check_limits(&self, session: &Session, command: &Command, args: &[&[u8]]) -> Done {
+        if session.user.is_deleted() && !command.spec.has(crate::spec::NO_AUTH) {
+            return Err(failure::NO_AUTH.into());
+        }
+        check::check(session, command, args).map_err(|denied| {
+            self.record_denied(session, command, args, (denied, context(session)));
+            match denied.reason {
+                Reason::Command => Failure::text(format!(
+                    "NOPERM this user has no permissions to run the '{}' command",
+                    command.full_name()
+                )),
+                Reason::Key => NO_KEY.into(),
+                Reason::Auth | Reason::Channel => NO_CHANNEL.into(),
+            }
+        })
+    }
+
+    /// Returns how many commands from the front the session's user may execute.
+    pub(crate) fn permitted<'a>(
+        &self,
+        session: &Session,
+        commands: impl Iterator<Item = (&'a Command, &'a [&'a [u8]])>,
+    ) -> usize {
+        let rules = session.user.rules();
+        let may = |(command, args): &(&Command, &[&[u8]])| {
+            check::check_rules(&rules, command, args).is_ok()
+        };
+        commands.take_while(may).count()
+    }
+
+    /// Returns true if the session's user may execute a command; nothing is recorded.
+    pub(crate) fn may_execute(&self, session: &Session, command: &Command, args: &[&[u8]]) -> bool {
+        check::check(session, command, args).is_ok()
+    }
+
+    /// Refuses a queued command that the session's user may not execute any more.
+    #[inline]
+    pub(crate) fn check_queued(
+        &self,
+        session: &Session,
+        command: &Command,
+        args: &[&[u8]],
+    ) -> Done {
+        self.check_within(session, command, args, Context::Multi).map_err(|reason| {
+            let reason = match reason {
+                Reason::Command => "no permission to execute the command or subcommand",
+                Reason::Key => "no permission to touch the specified keys",
+                Reason::Auth | Reason::Channel => {
+                    "no permission to access one of the channels used as arguments"
+                }
+            };
+            Failure::text(format!(
+                "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: {reason}"
+            ))
+        })
+    }
+
+    /// Refuses a command of a script that the session's user may not execute.
+    #[inline]
+    pub(crate) fn check_called(
+        &self,
+        session: &Session,
+        command: &Command,
+        args: &[&[u8]],
+    ) -> Done {
+        self.check_within(session, command, args, Context::Lua).map_err(|reason| {
+            Failure::from(match reason {
+                Reason::Command => {
+                    "ERR The user executing the script can't run this command or subcommand"
+                }
+                Reason::Key => {
+                    "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
+                }
+                Reason::Auth | Reason::Channel => {
+                    "ERR The user executing the script can't publish to the channel mentioned in the command"
+                }
+            })
+        })
+    }
+
+    #[inline]
+    fn check_within(
+        &self,
+        session: &Session,
+        command: &Command,
+        args: &[&[u8]],
+        context: Context,
+    ) -> Result<(), Reason> {
+        check::check(session, command, args).map_err(|denied| {
+            self.record_denied(session, command, args, (denied, context));
+            denied.reason
+        })
+    }
+
+    #[cold]
+    fn record_denied(
+        &self,
+        session: &Session,
+        command: &Command,
+        args: &[&[u8]],
+        (denied, context): (Denied, Context),
+    ) {
+        let name = command.full_name();
+        let object = match denied.reason {
+            Reason::Command => name.as_bytes(),
+            _ => args[denied.at],
+        };
+        self.log_denied(session, denied.reason, context, (object, session.user.name()));
+    }
+
+    fn log_denied(
+        &self,
+        session: &Session,
+        reason: Reason,
+        context: Context,
+        (object, username): (&[u8], &[u8]),
+    ) {
+        let at_ms = self.clock.unix_ms();
+        let cut = |text: &[u8]| text[..text.len().min(MAX_SHOWN)].to_vec();
+        self.users().count_denied(reason);
+        self.users().log.enter(Entry {
+            count: 1,
+            reason,
+            context,
+            object: cut(object),
+            username: cut(username),
+            at_ms,
+            client: describe(self, &session.client, at_ms),
+        });
+    }
+}
+
+const NO_KEY: &str =
+    "NOPERM this user has no permissions to access one of the keys used as arguments";
+const NO_CHANNEL: &str =
+    "NOPERM this user has no permissions to access one of the channels used as arguments";
+
+fn context(session: &Session) -> Context {
+    if session.in_multi() { Context::Multi } else { Context::Toplevel }
+}
+
+fn set_user(session: &mut Session, user: Arc<Account>, authenticated: bool) {
+    session.authenticated = authenticated;
+    *session.client.user.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&user));
+    session.user = user;
+}

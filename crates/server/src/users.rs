@@ -1,0 +1,84 @@
+//! Users at the start: those of `aclfile`, or those of the configuration's `user` lines.
+//!
+//! They are read before the store is opened, so that a mistake leaves everything as it was. The
+//! engine knows what their rules mean; files are known here alone.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use commands::UserSet;
+
+use crate::config::Values;
+use crate::config::file::ReadError;
+
+/// Why the users cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UsersError {
+    /// A `user` line is wrong.
+    #[error(transparent)]
+    Line(ReadError),
+    /// Something is wrong with the file.
+    #[error("Aborting the start because of ACL errors: {0}")]
+    File(String),
+    /// There are both.
+    #[error(
+        "Configuring users by user lines and at the same time by the ACL file '{file}' is refused: \
+         define them either in the one or in the other (at line {line}: {text})"
+    )]
+    Both {
+        /// `aclfile`
+        file: String,
+        /// The first `user` line.
+        line: usize,
+        /// All of it.
+        text: String,
+    },
+}
+
+/// Returns the path of `aclfile`.
+pub(crate) fn file(values: &Values) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(values.get("aclfile")))
+}
+
+/// Returns what is in `aclfile`.
+pub(crate) fn read_file(values: &Values) -> io::Result<Vec<u8>> {
+    std::fs::read(file(values))
+}
+
+/// Returns the users of the configuration.
+pub(crate) fn read(values: &Values) -> Result<UserSet, UsersError> {
+    let all_channels = values.get("acl-pubsub-default") == b"allchannels";
+    let name = values.text("aclfile");
+    if name.is_empty() {
+        return read_lines(values, all_channels);
+    }
+    if let Some(user) = values.users.first() {
+        let (line, text) = (user.line, user.text.clone());
+        return Err(UsersError::Both { file: name, line, text });
+    }
+    let text = read_file(values).map_err(|error| {
+        let why = crate::text::os_error(&error);
+        UsersError::File(format!("Error loading ACLs, opening file '{name}': {why}"))
+    })?;
+    UserSet::read_file(&name, &text, all_channels).map_err(UsersError::File)
+}
+
+fn read_lines(values: &Values, all_channels: bool) -> Result<UserSet, UsersError> {
+    let words = |words: &Vec<Vec<u8>>| -> Vec<Vec<u8>> {
+        match words.as_slice() {
+            // All of it in one pair of quotes.
+            [one] => one.split(|byte| *byte == b' ').map(<[u8]>::to_vec).collect(),
+            words => words.to_vec(),
+        }
+    };
+    let lines: Vec<Vec<Vec<u8>>> = values.users.iter().map(|user| words(&user.words)).collect();
+    let lines: Vec<Vec<&[u8]>> =
+        lines.iter().map(|line| line.iter().map(Vec::as_slice).collect()).collect();
+    UserSet::read_lines(&lines, all_channels).map_err(|(at, reason)| {
+        let user = &values.users[at];
+        let (file, line, text) = (user.file.clone(), user.line, user.text.clone());
+        UsersError::Line(ReadError::User { file, line, text, reason })
+    })
+}
