@@ -65,8 +65,8 @@ pub(super) fn channels(channels: &Patterns<Box<[u8]>>) -> Vec<u8> {
     if channels.all {
         return b"&*".to_vec();
     }
-    let text = |name: &Box<[u8]>| [b"&", &**name].concat();
-    channels.some.iter().map(text).collect::<Vec<_>>().join(&b' ')
+    let texts = channels.some.iter().map(|name| [b"&", &**name].concat());
+    texts.collect::<Vec<_>>().join(&b' ')
 }
 
 /// Returns which commands a selector allows, as rules.

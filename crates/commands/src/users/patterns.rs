@@ -83,10 +83,10 @@ impl Patterns<Box<[u8]>> {
 
     /// Returns true if a channel may be used; a pattern of channels only if it is one of these.
     pub(crate) fn admits_channel(&self, name: &[u8], is_pattern: bool) -> bool {
-        let fits = |known: &Box<[u8]>| match is_pattern {
-            true => **known == *name,
+        let fits = |known: &[u8]| match is_pattern {
+            true => known == name,
             false => resp::glob::matches(known, name),
         };
-        self.all || self.some.iter().any(fits)
+        self.all || self.some.iter().any(|known| fits(known))
     }
 }
