@@ -28,7 +28,7 @@ use crate::save::Saver;
 use crate::shared::Shared;
 use crate::shutdown::Request;
 use crate::store::{self, Backend, Store, StoreError};
-use crate::tls::{self, TlsError};
+use crate::tls::{self, Tls, TlsError};
 use crate::users::{self, UsersError};
 use crate::worker::Workers;
 use crate::{apply, housekeeping, machine, other_stores, scrub};
@@ -111,6 +111,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         tracing::warn!("databases is set to {DATABASES}: a store has no more");
         let _ = values.set(b"databases", &[DATABASES.to_string().as_bytes()]);
     }
+    // What is wrong with them leaves no store behind.
+    let tls = Tls::default();
+    if tls::is_wanted(&values) {
+        tls.configure(&values)?;
+    }
     let users = users::read(&values).map_err(|error| match error {
         UsersError::Line(error) => ServeError::Config(error),
         error => ServeError::Users(error.to_string()),
@@ -137,7 +142,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         let _ = values.set(b"read-cache", &[b"0"]);
     }
     describe(&store, &fsync);
-    let shared = build_shared_state(store, values, file)?;
+    let shared = build_shared_state(store, values, file, tls)?;
     set_users(&shared, users);
     if let Some(journal) = &shared.journal {
         shared.engine.set_log(Arc::clone(journal) as Arc<dyn commands::CommandLog>);
@@ -288,6 +293,7 @@ fn build_shared_state(
     store: Store,
     values: Values,
     file: Option<std::path::PathBuf>,
+    tls: Tls,
 ) -> Result<Arc<Shared>, ServeError> {
     let threads = threads(&values);
     let seed = machine::random::<8>().map_err(system("No random bytes"))?;
@@ -309,7 +315,7 @@ fn build_shared_state(
         shutdown: Default::default(),
         loading: Default::default(),
         ports: Default::default(),
-        tls: Default::default(),
+        tls,
         store: store.report,
         journal: journal.map_err(system("No threads"))?,
         log: OnceLock::new(),
@@ -328,9 +334,6 @@ fn serve_until_shutdown(
     server: &Arc<Server>,
 ) -> Result<ExitCode, ServeError> {
     let values = shared.config.values();
-    if tls::is_wanted(&values) {
-        shared.tls.configure(&values)?;
-    }
     let loading = server.has_to_load();
     shared.engine.config().set_loading(loading);
     let runtime = Builder::new_current_thread().enable_io().enable_time().build();

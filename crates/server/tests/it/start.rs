@@ -228,20 +228,17 @@ fn a_name_without_an_address_is_refused_and_the_way_out_named() {
 #[test]
 fn what_would_be_dangerous_to_ignore_is_refused_at_start() {
     let folder = Medium::Memory.scratch();
-    fs::write(folder.path().join("users.acl"), "user default off\n").expect("a list of users");
     for (arguments, says) in [
-        (vec!["--aclfile", "users.acl"], "'aclfile': users and permissions are not supported"),
         (vec!["--replicaof", "127.0.0.1 1"], "'replicaof': replication is not supported"),
         (vec!["--cluster-enabled", "yes"], "'cluster-enabled': cluster mode is not supported"),
-        (vec!["--port", "0", "--tls-port", "6380"], "'tls-port': TLS is not supported"),
-        (vec!["--user", "default off"], "'user': users and permissions are not supported"),
+        (vec!["--port", "0", "--tls-port", "6380"], "No tls-cert-file configured!"),
         (vec!["--port", "0"], "Configured to not listen anywhere, exiting"),
         (vec!["--bind", ""], "Configured to not listen anywhere, exiting"),
     ] {
         let refused = Asked::Pmem.launch().args(arguments.clone()).run_to_end_in(folder.path());
         assert_eq!(refused.status.code(), Some(1), "{arguments:?}: {}", refused.log);
         assert!(refused.log.contains(says), "{arguments:?}: {}", refused.log);
-        assert_eq!(names(folder.path()), ["users.acl"], "{arguments:?}");
+        assert_eq!(names(folder.path()), [""; 0], "{arguments:?}");
     }
     for harmless in [["--cluster-enabled", "no"], ["--tls-port", "0"], ["--replicaof", "no one"]] {
         let mut server = Asked::Volatile.launch().args(harmless).start();
