@@ -111,7 +111,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         tracing::warn!("databases is set to {DATABASES}: a store has no more");
         let _ = values.set(b"databases", &[DATABASES.to_string().as_bytes()]);
     }
-    // What is wrong with them leaves no store behind.
+    // What is wrong with them is found before there is a store.
     let tls = Tls::default();
     if tls::is_wanted(&values) {
         tls.configure(&values)?;
