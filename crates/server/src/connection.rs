@@ -42,6 +42,9 @@ const LARGE_INPUT: usize = 64 * 1024;
 /// Space that a large argument gets at once.
 const CLAIM: usize = 64 * 1024;
 
+/// Bytes that may wait for a client that has not authenticated: as in Redis, some error replies.
+const UNAUTHENTICATED: u64 = 1024;
+
 /// A connection that is being served.
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
@@ -294,6 +297,10 @@ impl Connection {
         self.client.output.store(waiting as usize, Relaxed);
         self.publish_capacity();
         if self.exceeds_all(waiting) {
+            return false;
+        }
+        let engine = &self.worker.shared.engine;
+        if waiting > UNAUTHENTICATED && engine.must_authenticate(&self.session) {
             return false;
         }
         let limit = self.worker.shared.limits.output(self.client.is_subscribed());

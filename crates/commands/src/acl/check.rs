@@ -69,6 +69,10 @@ fn each_key(
             return Ok(());
         }
     }
+    // MIGRATE with KEYS has an empty word in the place of its key.
+    if command.spec.name == "migrate" && keys.len() > 1 && args[keys[0].0].is_empty() {
+        keys.remove(0);
+    }
     keys.into_iter().try_for_each(|(at, flags)| each(at, flags))
 }
 
