@@ -18,8 +18,8 @@ const KEY: &str = "private key";
 const AUTHORITIES: &str = "CA certificate(s) file";
 
 /// What OpenSSL before 3.0 writes.
-const LEGACY_ENCRYPTION: &str = "its encryption is that of OpenSSL before 3.0, which is not supported; \
-    `openssl pkcs8 -topk8 -in FILE` writes it anew";
+const LEGACY_ENCRYPTION: &str = "its encryption is that of OpenSSL before 3.0, which is not \
+    supported; `openssl pkcs8 -topk8 -in FILE` converts it";
 
 fn wrong(what: &'static str, path: &Path, reason: impl ToString) -> TlsError {
     TlsError::File { what, path: path.display().to_string(), reason: reason.to_string() }
