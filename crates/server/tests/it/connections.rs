@@ -44,6 +44,17 @@ fn a_password_is_asked_for() {
     server.client().check("GET k", "(nil)");
 }
 
+#[test]
+fn who_has_not_authenticated_and_reads_no_reply_is_parted() {
+    use std::io::Write;
+    let server = start(&["--requirepass", "secret"]);
+    let requests = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".repeat(1000);
+    // Its replies are far more than the sockets' buffers hold.
+    let is_parted = |mut socket: TcpStream| (0..2000).any(|_| socket.write_all(&requests).is_err());
+    assert!(is_parted(TcpStream::connect(server.address()).expect("connected")));
+    server.client().check("AUTH secret", "OK");
+}
+
 /// An address of this machine that is not the loopback, if it has one.
 fn own_address(port: u16) -> Option<SocketAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
