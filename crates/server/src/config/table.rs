@@ -480,24 +480,25 @@ mod tests {
     const OF_REDIS: [(&str, &str); 4] = [
         (
             "used",
-            "acl-pubsub-default aclfile acllog-max-len tls-auth-clients tls-ca-cert-dir tls-ca- \
-         cert-file tls-cert-file tls-ciphers tls-ciphersuites tls-client-cert-file tls-client- \
-         key-file tls-client-key-file-pass tls-cluster tls-key-file tls-key-file-pass tls-port \
-         tls-prefer-server-ciphers tls-protocols tls-session-cache-size tls-session-caching \
-         notify-keyspace-events active-expire-effort activedefrag aof-load-truncated \
-         appenddirname appendfilename appendfsync appendonly auto-aof-rewrite-min-size auto- \
-         aof-rewrite-percentage bind busy-reply-threshold client-output-buffer-limit client- \
-         query-buffer-limit databases dir enable-debug-command enable-protected-configs hash- \
-         max-listpack-entries hash-max-listpack-value hll-sparse-max-bytes hz latency-monitor- \
-         threshold latency-tracking latency-tracking-info-percentiles lfu-decay-time lfu-log- \
-         factor list-max-listpack-size logfile loglevel lua-time-limit maxclients maxmemory \
-         maxmemory-clients maxmemory-policy maxmemory-samples min-replicas-max-lag min- \
-         replicas-to-write pidfile port protected-mode proto-max-bulk-len requirepass set-max- \
-         intset-entries slowlog-log-slower-than slowlog-max-len stream-node-max-bytes stream- \
-         node-max-entries tcp-backlog tcp-keepalive timeout tracking-table-max-keys unixsocket \
-         unixsocketperm zset-max-listpack-entries zset-max-listpack-value aof-use-rdb-preamble \
-         dbfilename rdb-save-incremental-fsync rdbchecksum rdbcompression save shutdown-on- \
-         sigint shutdown-on-sigterm stop-writes-on-bgsave-error",
+            "acl-pubsub-default aclfile acllog-max-len tls-auth-clients tls-ca-cert-dir \
+         tls-ca-cert-file tls-cert-file tls-ciphers tls-ciphersuites tls-client-cert-file \
+         tls-client-key-file tls-client-key-file-pass tls-cluster tls-key-file \
+         tls-key-file-pass tls-port tls-prefer-server-ciphers tls-protocols \
+         tls-session-cache-size tls-session-caching notify-keyspace-events active-expire-effort \
+         activedefrag aof-load-truncated appenddirname appendfilename appendfsync appendonly \
+         auto-aof-rewrite-min-size auto-aof-rewrite-percentage bind busy-reply-threshold \
+         client-output-buffer-limit client-query-buffer-limit databases dir \
+         enable-debug-command enable-protected-configs hash-max-listpack-entries \
+         hash-max-listpack-value hll-sparse-max-bytes hz latency-monitor-threshold \
+         latency-tracking latency-tracking-info-percentiles lfu-decay-time lfu-log-factor \
+         list-max-listpack-size logfile loglevel lua-time-limit maxclients maxmemory \
+         maxmemory-clients maxmemory-policy maxmemory-samples min-replicas-max-lag \
+         min-replicas-to-write pidfile port protected-mode proto-max-bulk-len requirepass \
+         set-max-intset-entries slowlog-log-slower-than slowlog-max-len stream-node-max-bytes \
+         stream-node-max-entries tcp-backlog tcp-keepalive timeout tracking-table-max-keys \
+         unixsocket unixsocketperm zset-max-listpack-entries zset-max-listpack-value \
+         aof-use-rdb-preamble dbfilename rdb-save-incremental-fsync rdbchecksum rdbcompression \
+         save shutdown-on-sigint shutdown-on-sigterm stop-writes-on-bgsave-error",
         ),
         (
             "ignored",
