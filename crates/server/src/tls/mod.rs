@@ -5,6 +5,7 @@
 
 mod client;
 mod files;
+mod peer;
 mod suites;
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -70,8 +71,8 @@ pub enum TlsError {
 /// What new connections take.
 #[derive(Default)]
 pub(crate) struct Tls {
-    /// Those of clients; none before there is a `tls-port`.
-    server: RwLock<Option<Arc<ServerConfig>>>,
+    /// What clients are accepted by; none before there is a `tls-port`.
+    server: RwLock<Option<Acceptor>>,
     /// Those to other servers; none where they are not to be encrypted.
     client: RwLock<Option<Client>>,
 }
@@ -84,7 +85,10 @@ pub(crate) fn is_wanted(values: &Values) -> bool {
 impl Tls {
     /// Reads the files that `values` name.
     pub(crate) fn configure(&self, values: &Values) -> Result<(), TlsError> {
-        let server = Arc::new(build(values)?);
+        let server = Acceptor {
+            handshake: TlsAcceptor::from(Arc::new(build(values)?)),
+            names_user: values.get("tls-auth-clients-user") == b"CN",
+        };
         let client = if values.yes("tls-cluster") { Some(Client::new(values)?) } else { None };
         *self.server.write().unwrap_or_else(PoisonError::into_inner) = Some(server);
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
@@ -93,8 +97,7 @@ impl Tls {
 
     /// Returns what does the server's part of a handshake.
     pub(crate) fn acceptor(&self) -> Option<Acceptor> {
-        let config = self.server.read().unwrap_or_else(PoisonError::into_inner);
-        Some(Acceptor(TlsAcceptor::from(Arc::clone(config.as_ref()?))))
+        self.server.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns what does the client's part of one, if connections to other servers are encrypted.
@@ -104,15 +107,30 @@ impl Tls {
 }
 
 /// The server's part of a handshake.
-pub(crate) struct Acceptor(TlsAcceptor);
+#[derive(Clone)]
+pub(crate) struct Acceptor {
+    handshake: TlsAcceptor,
+    /// A client's certificate names its user.
+    names_user: bool,
+}
 
 /// The encrypted stream of a client.
 pub(crate) type TlsStream = tokio_rustls::server::TlsStream<tokio::net::TcpStream>;
 
 impl Acceptor {
-    /// Returns the stream when both sides have finished the handshake.
-    pub(crate) async fn accept(self, socket: tokio::net::TcpStream) -> std::io::Result<TlsStream> {
-        tokio::time::timeout(HANDSHAKE_WITHIN, self.0.accept(socket)).await?
+    /// Returns the stream when both sides have finished the handshake, and the name of the user
+    /// that the client's certificate gives it, if certificates do that.
+    pub(crate) async fn accept(
+        self,
+        socket: tokio::net::TcpStream,
+    ) -> std::io::Result<(TlsStream, Option<Vec<u8>>)> {
+        let accepting = self.handshake.accept(socket);
+        let stream = tokio::time::timeout(HANDSHAKE_WITHIN, accepting).await??;
+        let user = match stream.get_ref().1.peer_certificates() {
+            Some([certificate, ..]) if self.names_user => peer::common_name(certificate),
+            _ => None,
+        };
+        Ok((stream, user))
     }
 }
 

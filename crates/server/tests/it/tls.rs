@@ -52,7 +52,9 @@ impl Authority {
     fn sign(&self, name: &str) {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec!["127.0.0.1".into(), name.into()]);
-        let signed = params.expect("parameters").signed_by(&key, &self.issuer);
+        let mut params = params.expect("parameters");
+        params.distinguished_name.push(DnType::CommonName, name);
+        let signed = params.signed_by(&key, &self.issuer);
         let pem = signed.expect("a certificate").pem();
         std::fs::write(self.folder.path().join(format!("{name}.crt")), pem).expect("written");
         let pem = key.serialize_pem();
@@ -183,6 +185,42 @@ fn tls_auth_clients_says_who_needs_a_certificate() {
     client.check("CONFIG SET tls-protocols TLSv1.2", "OK");
     assert!(!is_served(authority.connect_by(port, Some("client"), &[&TLS13])));
     assert!(is_served(authority.connect_by(port, Some("client"), &[&TLS12])));
+}
+
+#[test]
+fn a_certificate_names_its_user() {
+    let authority = Authority::new();
+    authority.sign("bob");
+    authority.sign("eve");
+    let (server, port) = authority.start(&["--tls-auth-clients", "optional"]);
+    let mut admin = server.client();
+    admin.check("ACL SETUSER bob on >secret ~b:* +@all", "OK");
+    admin.check("ACL SETUSER eve off nopass ~* +@all", "OK");
+    let who = |shows: Option<&str>| {
+        let mut client = Client::through(authority.connect(port, shows));
+        client.run("ACL WHOAMI").to_string()
+    };
+    assert_eq!(who(Some("bob")), "\"default\"", "only where it is asked for");
+    admin.check("CONFIG SET tls-auth-clients-user cn", "OK");
+    admin.check("CONFIG GET tls-auth-clients-user", "[\"tls-auth-clients-user\", \"CN\"]");
+    assert_eq!(who(Some("bob")), "\"bob\"");
+    assert_eq!(who(None), "\"default\"");
+    let mut bob = Client::through(authority.connect(port, Some("bob")));
+    bob.check("SET b:1 x", "OK");
+    bob.check(
+        "SET a:1 x",
+        "(error) NOPERM this user has no permissions to access one of the keys used as arguments",
+    );
+    admin.check("ACL LOG RESET", "OK");
+    // One who is off, and one whom nobody knows, are what clients without a certificate are.
+    admin.check("CONFIG SET requirepass pass", "OK");
+    for shows in [Some("eve"), Some("client"), None] {
+        assert_eq!(who(shows), "(error) NOAUTH Authentication required.", "{shows:?}");
+    }
+    assert_eq!(who(Some("bob")), "\"bob\"", "no password is needed");
+    let denied = admin.run("ACL LOG").to_string();
+    assert_eq!(denied.matches("\"tls-cert\"").count(), 2, "{denied}");
+    assert!(denied.contains("\"eve\"") && denied.contains("\"client\""), "{denied}");
 }
 
 #[test]
