@@ -5,9 +5,10 @@
 
 mod client;
 mod files;
-mod peer;
 mod suites;
+mod x509;
 
+use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use rustls::server::{
     WebPkiClientVerifier,
 };
 use rustls::sign::CertifiedKey;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use self::client::Client;
@@ -25,6 +27,10 @@ use crate::config::Values;
 
 /// How long a client may take for its handshake: it holds one of `maxclients` meanwhile.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// The type of a TLS record that begins a handshake (RFC 8446, 5.1). Whoever sends something else
+/// gets no reply: an alert is not what it could read.
+const HANDSHAKE: u8 = 22;
 
 /// Sessions that are kept where `tls-session-cache-size` sets no limit: OpenSSL's default.
 const USUAL_SESSIONS: usize = 20_480;
@@ -115,22 +121,30 @@ pub(crate) struct Acceptor {
 }
 
 /// The encrypted stream of a client.
-pub(crate) type TlsStream = tokio_rustls::server::TlsStream<tokio::net::TcpStream>;
+pub(crate) type TlsStream = tokio_rustls::server::TlsStream<TcpStream>;
 
 impl Acceptor {
     /// Returns the stream when both sides have finished the handshake, and the name of the user
     /// that the client's certificate gives it, if certificates do that.
     pub(crate) async fn accept(
         self,
-        socket: tokio::net::TcpStream,
-    ) -> std::io::Result<(TlsStream, Option<Vec<u8>>)> {
-        let accepting = self.handshake.accept(socket);
-        let stream = tokio::time::timeout(HANDSHAKE_WITHIN, accepting).await??;
+        socket: TcpStream,
+    ) -> io::Result<(TlsStream, Option<Vec<u8>>)> {
+        let stream = tokio::time::timeout(HANDSHAKE_WITHIN, self.shake_hands(socket)).await??;
         let user = match stream.get_ref().1.peer_certificates() {
-            Some([certificate, ..]) if self.names_user => peer::common_name(certificate),
+            Some([certificate, ..]) if self.names_user => x509::common_name(certificate),
             _ => None,
         };
         Ok((stream, user))
+    }
+
+    async fn shake_hands(&self, socket: TcpStream) -> io::Result<TlsStream> {
+        let mut first = [0];
+        socket.peek(&mut first).await?;
+        if first != [HANDSHAKE] {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not speak TLS"));
+        }
+        self.handshake.accept(socket).await
     }
 }
 
