@@ -156,7 +156,13 @@ fn accept_hand_off(
 
 async fn serve_encrypted(worker: Arc<Worker>, socket: TcpStream, acceptor: Acceptor, peer: Peer) {
     match acceptor.accept(socket).await {
-        Ok(stream) => Connection::new(Stream::Tls(Box::new(stream)), peer, worker).serve().await,
+        Ok((stream, user)) => {
+            let mut connection = Connection::new(Stream::Tls(Box::new(stream)), peer, worker);
+            if let Some(user) = user {
+                connection.authenticate_by_certificate(&user);
+            }
+            connection.serve().await;
+        }
         Err(error) => {
             worker.meter().serving.fetch_sub(1, Relaxed);
             tracing::debug!(
