@@ -1,5 +1,6 @@
-"""The client libraries of six languages over what they use of the protocol: RESP2 and RESP3, pipelines,
-transactions, pub/sub, blocking commands, scripts, streams, iterators, TLS with a user of its own.
+"""The client libraries of five languages over what they use of the protocol: RESP2 and RESP3,
+pipelines, transactions, pub/sub, blocking commands, scripts, streams, iterators, TLS with a user of
+its own.
 
 A library promises that an acknowledged write was executed, and finds the server again after it was
 gone. So each write that it acknowledged is in the store after any number of kills.

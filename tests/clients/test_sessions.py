@@ -1,5 +1,5 @@
-"""Sessions and cached pages of web frameworks: what a visitor was answered with is what the site knows
-after the server was gone, and a visitor who left is not known again.
+"""Sessions and cached pages of web frameworks: what a visitor was answered with is what the site
+knows after the server was gone, and a visitor who left is not known again.
 
 The server is killed between the requests, since some frameworks begin another session when they
 cannot read theirs. They find the server again by themselves: no request fails.

@@ -1,4 +1,4 @@
-// The scenarios of scenarios.py by ioredis: `node ioredis.cjs scenarios` or `node ioredis.cjs writes`.
+// The scenarios of scenarios.py by ioredis: `node ioredis.cjs scenarios` or `... writes`.
 'use strict';
 
 const fs = require('node:fs');

@@ -186,7 +186,8 @@ func scripts(client *redis.Client) any {
 	must(client.ScriptFlush(ctx).Result())
 	second := must(script.Run(ctx, client, []string{"scripted"}, 2).Int())
 	must(client.FunctionLoad(ctx, "#!lua name=greetings\n"+
-		"redis.register_function('greet', function(keys, args) return 'hello ' .. args[1] end)").Result())
+		"redis.register_function('greet', function(keys, args)"+
+		" return 'hello ' .. args[1] end)").Result())
 	err := client.Eval(ctx, "return redis.error_reply('MINE it is')", nil).Err()
 	greeting := must(client.FCall(ctx, "greet", nil, "you").Result())
 	return list{first, second, code(err), greeting}
@@ -195,13 +196,14 @@ func scripts(client *redis.Client) any {
 func streams(client *redis.Client) any {
 	read := func(consumer string, count int64, block time.Duration) []redis.XMessage {
 		return must(client.XReadGroup(ctx, &redis.XReadGroupArgs{
-			Group: "group", Consumer: consumer, Streams: []string{"stream", ">"}, Count: count, Block: block,
+			Group: "group", Consumer: consumer, Streams: []string{"stream", ">"},
+			Count: count, Block: block,
 		}).Result())[0].Messages
 	}
 	must(client.XGroupCreateMkStream(ctx, "stream", "group", "0").Result())
 	for number := 1; number <= 3; number++ {
-		entry := map[string]any{"n": number}
-		must(client.XAdd(ctx, &redis.XAddArgs{Stream: "stream", ID: fmt.Sprintf("%d-1", number), Values: entry}).Result())
+		entry, id := map[string]any{"n": number}, fmt.Sprintf("%d-1", number)
+		must(client.XAdd(ctx, &redis.XAddArgs{Stream: "stream", ID: id, Values: entry}).Result())
 	}
 	first := list{}
 	for _, message := range read("alice", 2, -1) {

@@ -46,7 +46,8 @@ public class JedisApp {
     }
 
     static RedisClient connectTls() throws Exception {
-        return connect(TLS, options().ssl(true).sslSocketFactory(trusting()).user("app").password("secret"));
+        var options = options().ssl(true).sslSocketFactory(trusting());
+        return connect(TLS, options.user("app").password("secret"));
     }
 
     /** What trusts the authority of the test's certificates. */
@@ -97,7 +98,8 @@ public class JedisApp {
                 String[] parts = field.split("=", 2);
                 info.put(parts[0], parts[1]);
             }
-            return list(info.get("name"), Integer.valueOf(info.get("db")), Integer.valueOf(info.get("resp")));
+            int database = Integer.parseInt(info.get("db"));
+            return list(info.get("name"), database, Integer.parseInt(info.get("resp")));
         }
     }
 
@@ -108,7 +110,8 @@ public class JedisApp {
         long number = client.incr("number");
         long ttl = client.ttl("value");
         long deleted = client.del("value", "number", "missing");
-        return list("OK".equals(first), "OK".equals(second), some, number, 1 <= ttl && ttl <= 100, deleted);
+        boolean inTime = 1 <= ttl && ttl <= 100;
+        return list("OK".equals(first), "OK".equals(second), some, number, inTime, deleted);
     }
 
     static Object binary(UnifiedJedis client) {
@@ -130,8 +133,8 @@ public class JedisApp {
         for (Tuple member : client.zrangeWithScores("sorted", 0, -1)) {
             sorted.add(list(member.getElement(), member.getScore()));
         }
-        return list(
-            client.hgetAll("hash"), client.lrange("list", 0, -1), new TreeSet<>(client.smembers("set")), sorted);
+        var members = new TreeSet<>(client.smembers("set"));
+        return list(client.hgetAll("hash"), client.lrange("list", 0, -1), members, sorted);
     }
 
     static Object pipeline(UnifiedJedis client) {
@@ -206,8 +209,11 @@ public class JedisApp {
         client.rpush("queue", "job");
         client.zadd("urgent", 1, "first");
         var urgent = client.bzpopmin(1, "urgent");
+        var first = urgent.getValue();
         return list(
-            nothing, popped.get(), list(urgent.getKey(), urgent.getValue().getElement(), urgent.getValue().getScore()));
+            nothing,
+            popped.get(),
+            list(urgent.getKey(), first.getElement(), first.getScore()));
     }
 
     static Object scripts(UnifiedJedis client) {
@@ -243,7 +249,8 @@ public class JedisApp {
         }
         long acknowledged = client.xack("stream", "group", new StreamEntryID("1-1"));
         var pending = client.xpending("stream", "group");
-        var claimed = client.xautoclaim("stream", "group", "bob", 0, new StreamEntryID("0-0"), new XAutoClaimParams());
+        var start = new StreamEntryID("0-0");
+        var claimed = client.xautoclaim("stream", "group", "bob", 0, start, new XAutoClaimParams());
         var wait = XReadGroupParams.xReadGroupParams().block(1000);
         var rest = client.xreadGroup("group", "bob", wait, unread).get(0).getValue();
         return list(
@@ -323,7 +330,8 @@ public class JedisApp {
         var json = new GsonBuilder().serializeNulls().create();
         try (var client = connect(PLAIN, options())) {
             for (var scenario : scenarios.entrySet()) {
-                System.out.println(scenario.getKey() + " " + json.toJson(scenario.getValue().run(client)));
+                Object result = scenario.getValue().run(client);
+                System.out.println(scenario.getKey() + " " + json.toJson(result));
             }
         }
     }
