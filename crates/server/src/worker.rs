@@ -127,10 +127,7 @@ async fn flush(worker: Arc<Worker>) {
             None => return,
         },
     };
-    let took = |FinishedWait { event, time }| {
-        let now_s = shared.engine.clock().unix_ms() / 1000;
-        shared.engine.admin().latency.observe(event, time.as_millis() as u64, now_s);
-    };
+    let took = |FinishedWait { event, time }| shared.engine.observe_latency(event, time);
     Arc::clone(&worker.commit_barrier).flush(waited_for, took).await;
 }
 
