@@ -53,16 +53,17 @@ dax:
 differential: packages
 	@DIFFERENTIAL_MINUTES=$(MINUTES) $(if $(LOG),DIFFERENTIAL_LOG=$(abspath $(LOG))) cargo test --quiet --release --package perdura-tests --test differential
 
-# Applications over Redis (tests/clients/README.md), whose server is killed KILLS times while they work on JOBS jobs:
+# Client libraries and applications over Redis (tests/clients/README.md), whose server is killed KILLS times while they work on JOBS jobs:
 # make clients KILLS=20 JOBS=2000, or a part of them: ARGS="-k celery". Their packages are installed below $(TARGET).
 JOBS ?= 400
 KILLS ?= 5
 CLIENTS := $(abspath $(TARGET))/clients
 clients:
 	@tests/clients/install $(CLIENTS)
+	@tests/clients/build $(CLIENTS) $(TARGET)
 	@$(if $(PERDURA_SERVER),,cargo build --quiet --package perdura-server)
 	@PERDURA_SERVER=$(abspath $(or $(PERDURA_SERVER),$(TARGET)/debug/perdura-server)) JOBS=$(JOBS) KILLS=$(KILLS) \
-		NODE_PATH=$(CLIENTS)/node_modules PYTHONDONTWRITEBYTECODE=1 $(CLIENTS)/venv/bin/pytest tests/clients $(ARGS)
+		CLIENTS_BUILT=$(CLIENTS) NODE_PATH=$(CLIENTS)/node_modules PYTHONDONTWRITEBYTECODE=1 $(CLIENTS)/venv/bin/pytest tests/clients $(ARGS)
 
 # Redis's own test suite (of Debian's source package) against both backends and redis-server, or some units of it:
 # make compat UNITS="hash set". RENEW=1 rewrites the list of cases that are left out.

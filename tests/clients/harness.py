@@ -33,6 +33,8 @@ BACKENDS = {
     "aof": ["--backend", "aof", "--appendfsync", "always"],
     # Keeps nothing: a test that passes on it could not fail.
     "volatile": ["--backend", "aof", "--appendonly", "no"],
+    # The peer, for expectations that are those of Redis.
+    "redis-server": ["--save", ""],
 }
 
 
@@ -52,22 +54,26 @@ def wait_for(condition, what, patience=PATIENCE):
         time.sleep(0.01)
 
 
+def free_port():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return unused.getsockname()[1]
+
+
 class Server:
     """perdura-server on a free port of this machine, over one folder from start to start."""
 
-    def __init__(self, folder, backend):
+    def __init__(self, folder, backend, options=()):
         self.folder = folder
-        self.options = BACKENDS[backend]
+        self.program = backend if backend == "redis-server" else os.environ["PERDURA_SERVER"]
+        self.options = [*BACKENDS[backend], *options]
         self.process = None
-        with socket.socket() as unused:
-            unused.bind(("127.0.0.1", 0))
-            self.port = unused.getsockname()[1]
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.start()
 
     def start(self):
-        program = os.environ["PERDURA_SERVER"]
-        command = [program, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", "."]
+        command = [self.program, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", "."]
         with open(self.folder / "server.log", "ab") as log:
             self.process = subprocess.Popen(
                 command + self.options, cwd=self.folder, stdout=log, stderr=log
@@ -160,10 +166,10 @@ def verify(ledger, lost_at_most=0, twice_at_most=0):
 class Stage:
     """One server and the processes of one application."""
 
-    def __init__(self, folder, backend):
+    def __init__(self, folder, backend, prepare=None):
         self.folder = pathlib.Path(folder)
         self.ledger = Ledger(self.folder / "ledger")
-        self.server = Server(self.folder, backend)
+        self.server = Server(self.folder, backend, prepare(self.folder) if prepare else ())
         self.processes = []
         self.workers = {}
 
@@ -209,7 +215,7 @@ class Stage:
 
         wait_for(supervised, what)
 
-    def spawn(self, *command):
+    def spawn(self, *command, **variables):
         """Starts a process of the application, in a process group of its own."""
         environment = dict(
             os.environ,
@@ -217,6 +223,7 @@ class Stage:
             CLIENTS_LEDGER=str(self.ledger.path),
             PYTHONPATH=os.pathsep.join([str(HERE), str(APPLICATIONS)]),
         )
+        environment.update(variables)
         with open(self.folder / f"{len(self.processes)}.log", "wb") as log:
             process = subprocess.Popen(
                 command,
@@ -256,16 +263,23 @@ class Stage:
             process.wait()
         self.server.kill()
 
+    def output(self, process):
+        """What a process has printed."""
+        number = self.processes.index(process)
+        return (self.folder / f"{number}.log").read_text(errors="replace")
+
     def logs(self):
         for path in sorted(self.folder.glob("*.log")):
             yield path.name, path.read_text(errors="replace")[-6000:]
 
 
 @contextlib.contextmanager
-def stage(backend):
-    """A stage in a scratch directory; if a test fails, the ends of all logs are printed."""
+def stage(backend, prepare=None):
+    """A stage in a scratch directory; if a test fails, the ends of all logs are printed. `prepare`
+    gets the directory and returns further options of the server.
+    """
     with tempfile.TemporaryDirectory(prefix="perdura-clients-") as folder:
-        here = Stage(folder, backend)
+        here = Stage(folder, backend, prepare)
         try:
             yield here
         except BaseException:

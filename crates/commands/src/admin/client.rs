@@ -266,13 +266,11 @@ fn client_list(call: &mut Call<'_>) -> Done {
             clients.retain(|client| kind == Type::of(client));
         }
         4.. if call.is(2, "id") => {
-            let ids: Vec<u64> = (3..call.args.len())
-                .map(|at| match call.int(at) {
-                    Ok(id) if id > 0 => Ok(id as u64),
-                    _ => Err(Failure::from("ERR Invalid client ID")),
-                })
+            let ids: Vec<i64> = (3..call.args.len())
+                .map(|at| call.int(at).map_err(|_| Failure::from("ERR Invalid client ID")))
                 .collect::<Result<_, _>>()?;
-            clients = ids.iter().filter_map(|id| call.engine.clients().get(*id)).collect();
+            let positive = ids.into_iter().filter_map(|id| u64::try_from(id).ok());
+            clients = positive.filter_map(|id| call.engine.clients().get(id)).collect();
         }
         _ => return Err(SYNTAX.into()),
     }
@@ -291,7 +289,7 @@ fn client_pause(call: &mut Call<'_>) -> Done {
         4 if call.is(3, "all") => true,
         4 if call.is(3, "write") => false,
         4 => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
-        _ => return Err(SYNTAX.into()),
+        _ => return Err(too_many_arguments(call)),
     };
     let not_integer = "ERR timeout is not an integer or out of range";
     let timeout = call.int(2).map_err(|_| Failure::from(not_integer))?;
@@ -338,12 +336,16 @@ fn client_no_evict(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
+/// Returns the error for more arguments than a subcommand takes.
+fn too_many_arguments(call: &Call<'_>) -> Failure {
+    let name = call.args[1].escape_ascii();
+    let error = "ERR unknown subcommand or wrong number of arguments for";
+    Failure::text(format!("{error} '{name}'. Try CLIENT HELP."))
+}
+
 fn client_unblock(call: &mut Call<'_>) -> Done {
     if call.args.len() > 4 {
-        let name = call.args[1].escape_ascii();
-        return Err(Failure::text(format!(
-            "ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP."
-        )));
+        return Err(too_many_arguments(call));
     }
     if call.args.len() == 4 && !call.is(3, "timeout") && !call.is(3, "error") {
         return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());

@@ -12,6 +12,7 @@ mod info;
 mod kill;
 mod latency;
 mod memory;
+mod module;
 mod monitor;
 mod pause;
 mod server;
@@ -43,6 +44,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &slowlog::SLOWLOG,
     &latency::LATENCY,
     &memory::MEMORY,
+    &module::MODULE,
     &monitor::MONITOR,
     &server::SHUTDOWN,
     &server::LOLWUT,

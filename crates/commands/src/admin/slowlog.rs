@@ -2,7 +2,7 @@
 
 use super::help;
 use crate::call::{Call, Run};
-use crate::failure::Done;
+use crate::failure::{Done, Failure};
 use crate::spec::*;
 
 pub(crate) const SLOWLOG: CommandSpec = CommandSpec {
@@ -70,6 +70,11 @@ const SLOWLOG_RESET: CommandSpec = CommandSpec {
 };
 
 fn slowlog_get(call: &mut Call<'_>) -> Done {
+    if call.args.len() > 3 {
+        let name = call.args[1].escape_ascii();
+        let error = "ERR unknown subcommand or wrong number of arguments for";
+        return Err(Failure::text(format!("{error} '{name}'. Try SLOWLOG HELP.")));
+    }
     let count = if call.args.len() > 2 { call.int(2).ok() } else { Some(10) };
     let count = count.filter(|count| *count >= -1);
     let count = count.ok_or("ERR count should be greater than or equal to -1")?;

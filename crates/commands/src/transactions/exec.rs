@@ -1,5 +1,7 @@
 //! EXEC: all queued commands in one transaction of the keyspace.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use keyspace::{Db, Key, Losses, Txn};
 use smallvec::SmallVec;
 
@@ -34,7 +36,10 @@ fn exec(call: &mut Call<'_>) -> Done {
     // On a thread of its own it would run in another session than the one that it changes.
     let can_walk = call.session.can_walk;
     call.session.can_walk &= !changes_session(call.engine, &queue);
+    // CLIENT INFO within it shows the transaction.
+    call.session.client.queued.store(queue.commands.len() as i64, Relaxed);
     let done = execute(call, &queue);
+    call.session.client.queued.store(-1, Relaxed);
     call.session.can_walk = can_walk;
     if let Some(since) = call.long_script.take() {
         // Nothing has happened: a thread of its own begins again.

@@ -93,3 +93,37 @@ fn executions_refusals_and_failures_are_counted() {
     engine.stats().reset();
     assert_eq!(stats("set"), (0, 0, 0));
 }
+
+#[test]
+fn administration_of_clients_replies_as_redis_does() {
+    let mut client = Client::new(&engine());
+    let too_many = "(error) ERR unknown subcommand or wrong number of arguments for";
+    for (line, expected) in [
+        ("CLIENT LIST ID 0", "\"\"".to_owned()),
+        ("CLIENT LIST ID -1 999999", "\"\"".to_owned()),
+        ("CLIENT LIST ID 1 x", "(error) ERR Invalid client ID".to_owned()),
+        ("CLIENT PAUSE 1 WRITE x", format!("{too_many} \\'PAUSE\\'. Try CLIENT HELP.")),
+        ("CLIENT UNBLOCK 1 ERROR x", format!("{too_many} \\'UNBLOCK\\'. Try CLIENT HELP.")),
+        ("SLOWLOG GET 1 2", format!("{too_many} \\'GET\\'. Try SLOWLOG HELP.")),
+        ("MODULE LIST", "[]".to_owned()),
+        (
+            "MODULE LIST x",
+            "(error) ERR wrong number of arguments for \\'module|list\\' command".into(),
+        ),
+        ("MODULE LOAD x", "(error) ERR unknown subcommand \\'LOAD\\'. Try MODULE HELP.".to_owned()),
+    ] {
+        client.check(line, &expected);
+    }
+}
+
+#[test]
+fn client_info_shows_the_transaction_that_it_is_in() {
+    let mut client = Client::new(&engine());
+    client.check("MULTI", "OK");
+    client.check("CLIENT INFO", "QUEUED");
+    client.check("PING", "QUEUED");
+    let within = client.run("EXEC");
+    assert!(within.contains(" flags=x ") && within.contains(" multi=2 "), "{within}");
+    let after = client.run("CLIENT INFO");
+    assert!(after.contains(" flags=N ") && after.contains(" multi=-1 "), "{after}");
+}
