@@ -32,6 +32,7 @@ mod obligations;
 mod pipeline;
 mod read_cache;
 mod redis_7_2;
+mod redis_8;
 mod rewrites;
 mod saves;
 mod script_calls;

@@ -62,6 +62,8 @@ pub(crate) const WRITES: &[Write] = &[
             "SET k v NX GET EX 100",
             "SET k v PXAT 1",
             "SET k ~v*40000",
+            "SET k v IFEQ hello",
+            "SET k v IFNE hello EX 100",
         ],
     ),
     write("setnx", Text, "cn", &["SETNX k v"]),
@@ -95,6 +97,14 @@ pub(crate) const WRITES: &[Write] = &[
     write("incrbyfloat", Text, "cmn", &["INCRBYFLOAT k 1.5", "INCRBYFLOAT k 0"]),
     write("mset", Text, "cm", &["MSET k 1 d 2", "MSET k 1 k 2"]),
     write("msetnx", Text, "cn", &["MSETNX k 1 d 2", "MSETNX k 1 k 2"]),
+    write(
+        "msetex",
+        Text,
+        "cmn",
+        &["MSETEX 2 k 1 d 2", "MSETEX 2 k 1 d 2 NX EX 100", "MSETEX 1 k 1 XX KEEPTTL"],
+    ),
+    write("delex", Text, "dn", &["DELEX k", "DELEX k IFEQ nothing", "DELEX k IFNE nothing"]),
+    write("delifeq", Text, "n", &["DELIFEQ k nothing"]),
     write("setbit", Text, "cmn", &["SETBIT k 7 1", "SETBIT k 7 0", "SETBIT k 400000 1"]),
     write(
         "bitfield",
