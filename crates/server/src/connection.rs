@@ -107,6 +107,11 @@ impl Connection {
         }
     }
 
+    /// Makes the client the user that its verified certificate names, if there is such a user.
+    pub(crate) fn authenticate_by_certificate(&mut self, name: &[u8]) {
+        self.worker.shared.engine.authenticate_by_certificate(&mut self.session, name);
+    }
+
     /// Serves the client until either side ends it.
     pub(crate) async fn serve(mut self) {
         let mut closing = false;

@@ -214,6 +214,7 @@ const NETWORK: &[Row] = &[
     row("tls-cluster", Bool, "no", Live, Used),
     row("tls-session-cache-size", Int(0, I32), "20480", Live, Used),
     row("tls-auth-clients", Enum(&["no", "yes", "optional"]), "yes", Live, Used),
+    row("tls-auth-clients-user", Enum(&["off", "CN"]), "off", Live, Used),
     row("tls-prefer-server-ciphers", Bool, "no", Live, Used),
     row("tls-session-caching", Bool, "yes", Live, Used),
     row("tls-cert-file", Text, "", Live, Used),
