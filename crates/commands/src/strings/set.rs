@@ -140,7 +140,7 @@ fn set_with(call: &mut Call<'_>, txn: &mut Txn<'_>, options: Options<'_>) -> Don
     if options.get {
         reply_string(call, txn, &call.key(0))?;
     }
-    if !is_met(call, txn, &options)? {
+    if !condition_holds(call, txn, &options)? {
         if !options.get {
             call.out.null();
         }
@@ -154,7 +154,11 @@ fn set_with(call: &mut Call<'_>, txn: &mut Txn<'_>, options: Options<'_>) -> Don
 }
 
 /// Returns true if the key is as the options want it.
-fn is_met(call: &Call<'_>, txn: &mut Txn<'_>, options: &Options<'_>) -> Result<bool, Failure> {
+fn condition_holds(
+    call: &Call<'_>,
+    txn: &mut Txn<'_>,
+    options: &Options<'_>,
+) -> Result<bool, Failure> {
     if options.only_new || options.only_old {
         return Ok(txn.find_mut(call.db(), &call.key(0))?.is_some() == options.only_old);
     }
