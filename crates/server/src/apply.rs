@@ -54,6 +54,7 @@ fn engine(engine: &Engine, values: &Values) {
     engine.config().set_hll_sparse_max_bytes(values.size("hll-sparse-max-bytes") as usize);
     engine.config().set_busy_reply_threshold(values.size("busy-reply-threshold"));
     engine.config().set_busy_reply_all(values.yes("busy-reply-all"));
+    engine.config().set_redis_version(&values.text("redis-version"));
     engine.config().set_script_kill_rollback(values.yes("script-kill-rollback"));
     engine.set_events(EventClasses::parse(values.get("notify-keyspace-events")));
     engine.config().set_tracking_table_max_keys(number("tracking-table-max-keys"));

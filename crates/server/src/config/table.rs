@@ -184,6 +184,7 @@ const OWN: &[Row] = &[
     row("threads", Int(0, 1024), "0", Pinned, Used),
     row("read-cache", Memory(0, I64), "0", Live, Used),
     row("busy-reply-all", Bool, "no", Live, Used),
+    row("redis-version", Version, "7.0.15", Pinned, Used),
     row("script-kill-rollback", Bool, "no", Live, Used),
     row("snapshot-memory-limit", Memory(0, I64), "0", Live, Used),
     row("scrub-rate", Memory(0, I64), "8388608", Live, Used),
