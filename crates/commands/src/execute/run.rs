@@ -82,6 +82,9 @@ impl Engine {
         if needs_memory && !self.evict_until_under_limit() {
             return Err(steps.len());
         }
+        if self.keyspace().excess() > 0 {
+            return Err(1);
+        }
         let mark = out.mark();
         let buffer = std::mem::take(&mut session.effects);
         let mut effects = self.new_effects(buffer, self.logs_commands());

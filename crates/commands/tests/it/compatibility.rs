@@ -94,9 +94,8 @@ Known differences:
 - CLIENT TRACKING: changes of one transaction, or of one pipelined run, are broadcast in one
   message, where Redis sends one for all changes of a turn of its event loop. A client is notified
   of changes that it made itself in a run after the run's last reply.
-- Keys are evicted by commands that may need memory; in Redis by reads, too. maxmemory is compared
-  with the memory that the heap uses, which is 0 at first; Redis counts about a megabyte of its
-  own.
+- maxmemory is compared with the memory that the heap uses, which is 0 at first; Redis counts about
+  a megabyte of its own.
 - OBJECT IDLETIME, OBJECT FREQ and eviction by LRU and LFU use a table in memory: 16 to 32 bytes
   per key with such a policy, otherwise about a megabyte at most. A restart forgets it. About one
   key in 150 may find its line of the table full; such a key counts as used no later, and no more
