@@ -64,6 +64,10 @@ fn engine(engine: &Engine, values: &Values) {
     let admin = engine.admin();
     admin.slow_log.set_slower_than(values.int("slowlog-log-slower-than"));
     admin.slow_log.set_max_len(values.size("slowlog-max-len") as usize);
+    admin.large_requests.set_slower_than(values.int("commandlog-request-larger-than"));
+    admin.large_requests.set_max_len(values.size("commandlog-large-request-max-len") as usize);
+    admin.large_replies.set_slower_than(values.int("commandlog-reply-larger-than"));
+    admin.large_replies.set_max_len(values.size("commandlog-large-reply-max-len") as usize);
     admin.latency.set_threshold_ms(values.size("latency-monitor-threshold"));
     let tracking = values.yes("latency-tracking");
     admin.tracking.store(tracking, std::sync::atomic::Ordering::Relaxed);

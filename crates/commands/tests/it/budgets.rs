@@ -300,6 +300,8 @@ const BUDGETS: &[Budget] = &[
     row("msetex", &[], "MSETEX 2 {#}a $ {#}b $ NX", 2 * ENTRY + RECORD + 1),
     row("delex", &["SET key:# v"], "DELEX key:# IFEQ v", RECORD),
     row("delifeq", &["SET key:# v"], "DELIFEQ key:# v", RECORD),
+    row("xdelex", STREAM, "XDELEX key:# IDS 1 1-1", STREAM_RECORD),
+    row("xackdel", GROUP, "XACKDEL key:# g IDS 1 1-1", STREAM_RECORD + TREES),
 ];
 
 const SHARDS: u64 = 4;

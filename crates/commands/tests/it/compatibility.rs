@@ -81,6 +81,15 @@ Known differences:
   those of Redis 7.4, HGETEX, HSETEX, HGETDEL those of 8.0. A field that has expired is not
   counted by HLEN, and a hash whose fields have all expired is gone at once: in Redis both wait
   until the fields are deleted. Loading an append-only file with field TTLs needs Redis 8.0.
+- SET with IFEQ, IFNE, IFDEQ, IFDNE, DELEX, DIGEST, MSETEX and XREADGROUP with CLAIM are those of
+  Redis 8.4; XDELEX, XACKDEL, KEEPREF, DELREF, ACKED of XADD and XTRIM, and the operations DIFF,
+  DIFF1, ANDOR, ONE of BITOP those of 8.2; CLIENT KILL with MAXAGE and HSCAN with NOVALUES those of
+  7.4. DELIFEQ, GEOSEARCH with BYPOLYGON, HSETEX with NX and XX, SCRIPT SHOW, COMMANDLOG, CLIENT CAPA
+  and IMPORT-SOURCE are those of Valkey 8 and 9. COMPAT.md has a row for each command. The log has what came
+  of them, in commands that Redis 7.0 loads. XREADGROUP with CLAIM and BLOCK waits for new entries
+  only: who waits is not woken when a pending entry becomes old enough. XTRIM with ACKED takes
+  entries out one by one, also with ~, and goes on after those that are referenced. redis-version
+  changes what is claimed, and nothing else.
 - DUMP returns the same bytes as Redis 7.0, except that elements of a hash table come in another
   order, that a list or a stream is divided into nodes as RPUSH or XADD would divide it now, and
   that a hash with field TTLs is dumped as Redis 7.4 does (version 12, which 7.0 refuses). RESTORE

@@ -42,10 +42,12 @@ mod sort;
 mod sorted_sets;
 mod stream_groups;
 mod stream_metadata;
+mod stream_references;
 mod strings;
 #[path = "../support/mod.rs"]
 mod support;
 mod transactions;
+mod valkey;
 mod waits;
 mod write_effects;
 mod writes;

@@ -44,6 +44,8 @@ const UNTOLD: &[&str] = &[
     "xgroup|destroy",
     "xreadgroup",
     "xack",
+    "xackdel",
+    "xdelex",
     "xclaim",
     "xautoclaim",
 ];
