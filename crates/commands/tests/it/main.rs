@@ -9,6 +9,7 @@ mod bitmaps;
 mod blocking;
 mod budgets;
 mod collections;
+mod command_rows;
 mod compatibility;
 mod connection;
 mod differential;
