@@ -112,11 +112,13 @@ struct Reader {
     claim: Option<u64>,
 }
 
+/// Entries that were delivered: the ID, when (unix ms) and how often.
+type Deliveries = Vec<(StreamId, (u64, u64))>;
+
 /// What was delivered.
 struct Delivered {
     made_consumer: bool,
-    /// The ID, when (unix ms) and how often.
-    entries: Vec<(StreamId, (u64, u64))>,
+    entries: Deliveries,
     group: StreamGroup,
 }
 
@@ -245,11 +247,11 @@ impl Reader {
         group: &StreamGroup,
         now: u64,
         out: &mut Writer,
-    ) -> Result<(bool, Vec<(StreamId, (u64, u64))>), keyspace::Error> {
-        let Some(least) = self.claim else { return Ok((false, Vec::new())) };
+    ) -> Result<(bool, Deliveries), keyspace::Error> {
+        let Some(least) = self.claim else { return Ok((false, Deliveries::new())) };
         let found = claimable(&edit.read(), group, (now, least), self.most)?;
         if found.is_empty() {
-            return Ok((false, Vec::new()));
+            return Ok((false, Deliveries::new()));
         }
         let (consumer, made_consumer) = edit.see_consumer(group, &self.consumer, now)?;
         let mut entries = Vec::new();
