@@ -45,7 +45,7 @@ impl Engine {
     /// Evicts where a limit is exceeded, before any command: those that read do too, as in Redis.
     #[inline]
     pub(crate) fn evict_excess(&self) {
-        if self.keyspace().excess() > 0 {
+        if self.keyspace().excess() > 0 && self.may_delete_now() {
             self.evict();
         }
     }

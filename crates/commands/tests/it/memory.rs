@@ -61,10 +61,15 @@ fn reads_evict_too() {
     let mut client = Client::new(&engine);
     fill(&mut client, 100);
     let before = client.run("DBSIZE");
+    // Not while clients are paused.
+    client.run("CLIENT PAUSE 100000 WRITE");
     let maxmemory = engine.keyspace().heap().used() / 2;
     let policy = Policy::AllkeysLru;
     engine.keyspace().set_eviction(Eviction { maxmemory, policy, ..Eviction::default() }, 0);
     log.clear();
+    client.run("GET nothing");
+    client.check("DBSIZE", &before);
+    client.run("CLIENT UNPAUSE");
     client.run("GET nothing");
     assert!(engine.keyspace().heap().used() <= maxmemory);
     assert!(log.lines().iter().any(|line| line.starts_with("DEL key:")), "{:?}", log.lines());
