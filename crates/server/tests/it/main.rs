@@ -7,6 +7,7 @@ mod acl;
 mod administration;
 mod blocking;
 mod blocking_kill;
+mod client_limits;
 mod configuration;
 mod connections;
 mod emulated_media;
