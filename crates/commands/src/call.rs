@@ -90,6 +90,8 @@ pub struct Call<'a> {
     pub keys: &'a [Key<'a>],
     /// Where the reply goes.
     pub out: &'a mut Writer,
+    /// Where its reply begins there.
+    pub(crate) reply_from: usize,
     /// The time at which it happens, unix nanoseconds.
     pub now_ns: u64,
     /// What goes into the command log.
@@ -133,6 +135,7 @@ impl<'a> Call<'a> {
             command,
             args: &[],
             keys: &[],
+            reply_from: out.len(),
             out,
             now_ns,
             effects,
@@ -168,6 +171,13 @@ impl<'a> Call<'a> {
     /// Returns true if a script calls this.
     pub(crate) fn is_from_script(&self) -> bool {
         self.script_keys.is_some()
+    }
+
+    /// Returns the bytes of its reply so far.
+    #[inline]
+    pub(crate) fn reply_len(&self) -> usize {
+        let pinned = self.pinned.as_ref().map_or(0, |pinned| pinned.len());
+        self.out.len().saturating_sub(self.reply_from) + pinned
     }
 
     /// Returns the selected database.

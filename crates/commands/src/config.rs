@@ -12,6 +12,10 @@ use crate::failure::{Failure, NO_REPLICAS, SAVE_FAILED};
 use crate::notifications::EventClasses;
 use keyspace::{Db, Limits, NodeLimits, StreamLimits};
 
+/// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it unless
+/// `redis-version` names another.
+pub const REDIS_VERSION: &str = "7.0.15";
+
 /// Settings read by commands.
 #[derive(Debug)]
 pub struct Config {
@@ -22,6 +26,8 @@ pub struct Config {
     save_failed: AtomicBool,
     /// Why no write is taken for now, for the server's own reasons; empty: none.
     writes_refused: RwLock<String>,
+    /// `redis-version`.
+    redis_version: RwLock<Box<str>>,
     databases: AtomicUsize,
     hll_sparse_max_bytes: AtomicUsize,
     busy_reply_threshold_ms: AtomicU64,
@@ -73,6 +79,7 @@ impl Default for Config {
             lacks_replicas: AtomicBool::new(false),
             save_failed: AtomicBool::new(false),
             writes_refused: RwLock::default(),
+            redis_version: RwLock::new(REDIS_VERSION.into()),
             databases: AtomicUsize::new(keyspace::DATABASES),
             hash: Threshold::new(Limits { entries: 512, value: 64 }),
             set: Threshold::new(Limits { entries: 512, value: 0 }),
@@ -105,6 +112,16 @@ impl Config {
     /// Returns the database of this number, if there are this many (`databases`).
     pub fn database(&self, number: usize) -> Option<Db> {
         Db::new(number).filter(|_| number < self.databases.load(Relaxed))
+    }
+
+    /// Returns the version of Redis that is claimed (`redis-version`).
+    pub(crate) fn redis_version(&self) -> Box<str> {
+        self.redis_version.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets `redis-version`, before any script runs: an interpreter keeps what it is made with.
+    pub fn set_redis_version(&self, version: &str) {
+        *self.redis_version.write().unwrap_or_else(PoisonError::into_inner) = version.into();
     }
 
     /// Returns how many databases there are (`databases`).

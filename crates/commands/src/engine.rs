@@ -28,9 +28,6 @@ use crate::tracker::Tracker;
 use crate::users::{Account, Users};
 use crate::waiting::{Deferred, Waiting};
 
-/// The version of Redis whose behaviour is reproduced, as HELLO and INFO report it.
-pub const REDIS_VERSION: &str = "7.0.15";
-
 /// What an engine is made of.
 pub struct EngineOptions {
     /// The data.

@@ -33,12 +33,21 @@ impl Engine {
         if queue::needs_memory(session, command) && !self.evict_until_under_limit() {
             return Err(failure::OOM.into());
         }
+        self.evict_excess();
         Ok(())
     }
 
     /// Evicts where a limit is exceeded; false if `maxmemory` still is.
     pub(crate) fn evict_until_under_limit(&self) -> bool {
         self.evict() || !self.keyspace().exceeds_maxmemory()
+    }
+
+    /// Evicts where a limit is exceeded, before any command: those that read do too, as in Redis.
+    #[inline]
+    pub(crate) fn evict_excess(&self) {
+        if self.keyspace().excess() > 0 && self.may_delete_now() {
+            self.evict();
+        }
     }
 
     /// Deletes keys by the eviction policy until no limit is exceeded; false if one still is.

@@ -5,7 +5,7 @@ use crate::cache::Cache;
 use crate::convert::from_lua;
 use crate::natives::{CompileError, compile};
 use crate::state::State;
-use crate::{Continue, Flags, Host, Reply, ScriptError, errors, host, natives, shebang};
+use crate::{Continue, Flags, Host, Reply, ScriptError, errors, host, natives, redis, shebang};
 use mlua::{Either, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
 use std::rc::Rc;
 
@@ -77,16 +77,21 @@ pub struct Outcome {
 impl Interpreter {
     /// Creates an interpreter that may use `memory_limit` bytes.
     pub fn new(memory_limit: usize) -> Result<Interpreter, ScriptError> {
-        Interpreter::build(memory_limit).map_err(|error| {
+        Interpreter::of_version(memory_limit, redis::VERSION)
+    }
+
+    /// Creates one whose scripts find this version of Redis.
+    pub fn of_version(memory_limit: usize, version: &str) -> Result<Interpreter, ScriptError> {
+        Interpreter::build(memory_limit, version).map_err(|error| {
             ScriptError::new(format!("cannot create the Lua interpreter: {error}"))
         })
     }
 
-    fn build(memory_limit: usize) -> mlua::Result<Interpreter> {
+    fn build(memory_limit: usize, version: &str) -> mlua::Result<Interpreter> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         // Panics of Rust are not caught by Lua's pcall, which stays Lua's own.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let state = Rc::new(State::new(memory_limit));
+        let state = Rc::new(State::new(memory_limit, version));
         let natives = natives::table(&lua, &state, memory_limit)?;
         let code = lua.load(include_str!("lua/sandbox.lua")).set_name("=[C]");
         let sandbox: Table = code.call(natives)?;

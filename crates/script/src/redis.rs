@@ -8,8 +8,12 @@ use mlua::{Lua, Table, Value};
 use std::rc::Rc;
 
 /// The version of Redis whose behaviour scripts find.
-const VERSION: &str = "7.0.15";
-const VERSION_NUMBER: u32 = 0x0007_000F;
+pub(crate) const VERSION: &str = "7.0.15";
+
+/// Returns a version as Redis's number: a byte for each of its parts.
+fn number(version: &str) -> u32 {
+    version.split('.').fold(0, |all, part| all << 8 | u32::from(part.parse::<u8>().unwrap_or(0)))
+}
 
 /// Makes the table.
 pub(crate) fn table(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
@@ -40,12 +44,12 @@ pub(crate) fn table(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
         ("REPL_SLAVE", 2),
         ("REPL_REPLICA", 2),
         ("REPL_ALL", 3),
-        ("REDIS_VERSION_NUM", VERSION_NUMBER),
+        ("REDIS_VERSION_NUM", number(&state.version)),
     ];
     for (name, value) in constants {
         table.raw_set(name, value)?;
     }
-    table.raw_set("REDIS_VERSION", VERSION)?;
+    table.raw_set("REDIS_VERSION", &*state.version)?;
     Ok(table)
 }
 

@@ -62,6 +62,8 @@ pub(crate) struct State {
     /// Steps of matching patterns since the host was last asked.
     pub(crate) steps: Cell<u32>,
     memory_limit: usize,
+    /// The version of Redis that scripts find.
+    pub(crate) version: Box<str>,
 }
 
 /// A function of a library, and what it calls. Lua has some 8000 places for values that Rust holds;
@@ -77,7 +79,7 @@ pub(crate) struct Failure {
 }
 
 impl State {
-    pub(crate) fn new(memory_limit: usize) -> State {
+    pub(crate) fn new(memory_limit: usize, version: &str) -> State {
         State {
             is_running: Cell::new(false),
             is_resp3: Cell::new(false),
@@ -91,6 +93,7 @@ impl State {
             unfinished: Cell::new(None),
             steps: Cell::new(0),
             memory_limit,
+            version: version.into(),
         }
     }
 

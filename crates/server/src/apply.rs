@@ -57,6 +57,7 @@ fn engine(engine: &Engine, values: &Values) {
     engine.config().set_hll_sparse_max_bytes(values.size("hll-sparse-max-bytes") as usize);
     engine.config().set_busy_reply_threshold(values.size("busy-reply-threshold"));
     engine.config().set_busy_reply_all(values.yes("busy-reply-all"));
+    engine.config().set_redis_version(&values.text("redis-version"));
     engine.config().set_script_kill_rollback(values.yes("script-kill-rollback"));
     engine.set_events(EventClasses::parse(values.get("notify-keyspace-events")));
     engine.config().set_tracking_table_max_keys(number("tracking-table-max-keys"));
@@ -66,6 +67,10 @@ fn engine(engine: &Engine, values: &Values) {
     let admin = engine.admin();
     admin.slow_log.set_slower_than(values.int("slowlog-log-slower-than"));
     admin.slow_log.set_max_len(values.size("slowlog-max-len") as usize);
+    admin.large_requests.set_slower_than(values.int("commandlog-request-larger-than"));
+    admin.large_requests.set_max_len(values.size("commandlog-large-request-max-len") as usize);
+    admin.large_replies.set_slower_than(values.int("commandlog-reply-larger-than"));
+    admin.large_replies.set_max_len(values.size("commandlog-large-reply-max-len") as usize);
     admin.latency.set_threshold_ms(values.size("latency-monitor-threshold"));
     let tracking = values.yes("latency-tracking");
     admin.tracking.store(tracking, std::sync::atomic::Ordering::Relaxed);

@@ -219,7 +219,7 @@ fn greet(values: &Values, from_file: bool, notes: &[(&str, &str)]) {
     let pid = std::process::id();
     tracing::info!(
         "Perdura version={version}, redis={}, bits=64, pid={pid}, just started",
-        crate::REDIS_VERSION
+        values.text("redis-version")
     );
     if from_file {
         tracing::info!("Configuration loaded");

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::clients::describe;
 use super::kill::{self, Type, client_type};
-use super::{client_7_2, help, on_off};
+use super::{client_7_2, client_valkey, help, on_off};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::session::ReplyMode;
@@ -22,10 +22,12 @@ pub(crate) const CLIENT: CommandSpec = CommandSpec {
     traits: KEEPS_CACHING,
     subs: &[
         &tracking::CLIENT_CACHING,
+        &client_valkey::CLIENT_CAPA,
         &CLIENT_GETNAME,
         &tracking::CLIENT_GETREDIR,
         &CLIENT_HELP,
         &CLIENT_ID,
+        &client_valkey::CLIENT_IMPORT_SOURCE,
         &CLIENT_INFO,
         &kill::CLIENT_KILL,
         &CLIENT_LIST,

@@ -52,6 +52,7 @@ pub(super) const CLIENT_KILL: CommandSpec = CommandSpec {
                     string("ip:port").token("ADDR").optional(),
                     string("ip:port").token("LADDR").since("6.2.0").optional(),
                     string("yes/no").token("SKIPME").optional(),
+                    integer("maxage").token("MAXAGE").since("7.4.0").optional(),
                 ],
             )
             .multiple(),
@@ -96,6 +97,8 @@ pub(super) struct Filter {
     pub(super) laddr: Option<Vec<u8>>,
     pub(super) user: Option<Vec<u8>>,
     pub(super) skip: Option<u64>,
+    /// The client came then, unix ms, or before.
+    pub(super) came_by: Option<u64>,
 }
 
 impl Filter {
@@ -105,6 +108,7 @@ impl Filter {
             && self.kind.is_none_or(|kind| kind == Type::of(client))
             && self.addr.as_ref().is_none_or(|addr| addr == client.peer.addr.as_bytes())
             && self.laddr.as_ref().is_none_or(|addr| addr == client.peer.laddr.as_bytes())
+            && self.came_by.is_none_or(|latest| client.since_ms <= latest)
             && self.user.as_ref().is_none_or(|name| *name == client.user_name())
     }
 
@@ -151,6 +155,13 @@ fn filter(call: &Call<'_>, own: u64) -> Result<Filter, Failure> {
                 let id = call.int(at + 1).ok().filter(|id| *id > 0);
                 let id = id.ok_or("ERR client-id should be greater than 0")?;
                 filter.id = Some(id as u64);
+            }
+            () if call.is(at, "maxage") => {
+                let age = call.int(at + 1).ok();
+                let age = age.ok_or("ERR maxage is not an integer or out of range")?;
+                let age = u64::try_from(age).ok().filter(|age| *age > 0);
+                let age = age.ok_or("ERR maxage should be greater than 0")?;
+                filter.came_by = Some(call.now_ms().saturating_sub(age.saturating_mul(1000)));
             }
             () if call.is(at, "type") => filter.kind = Some(client_type(value)?),
             () if call.is(at, "addr") => filter.addr = Some(value.to_vec()),

@@ -5,7 +5,9 @@
 
 mod client;
 mod client_7_2;
+mod client_valkey;
 mod clients;
+mod commandlog;
 mod config;
 mod graph;
 mod info;
@@ -41,6 +43,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &info::INFO,
     &config::CONFIG,
     &client::CLIENT,
+    &commandlog::COMMANDLOG,
     &slowlog::SLOWLOG,
     &latency::LATENCY,
     &memory::MEMORY,
@@ -85,6 +88,46 @@ pub(crate) fn observe(call: &Call<'_>, nanos: u64) {
         let event = if spec.has(FAST) { "fast-command" } else { "command" };
         state.latency.observe(event, nanos / 1_000_000, call.now_ms() / 1000);
     }
+}
+
+/// The most bytes that the frame of a request has for each argument, and for all.
+const FRAME: usize = 24;
+
+/// Returns true if the request or the reply of an execution may be logged for its size.
+#[inline]
+pub(crate) fn is_large(call: &Call<'_>) -> bool {
+    let state = call.engine.admin();
+    let given: usize = call.args.iter().map(|arg| arg.len() + FRAME).sum();
+    state.large_requests.is_large(given + FRAME) || state.large_replies.is_large(call.reply_len())
+}
+
+/// Returns true if commands are logged for sizes that those of a run have.
+#[inline]
+pub(crate) fn logs_small(engine: &Engine, request: usize, reply: usize) -> bool {
+    let state = engine.admin();
+    state.large_requests.is_large(request) || state.large_replies.is_large(reply)
+}
+
+/// Records the size of a request or reply that is large.
+#[cold]
+pub(crate) fn observe_sizes(call: &Call<'_>) {
+    let state = call.engine.admin();
+    if call.command.spec.has(SKIP_SLOWLOG) {
+        return;
+    }
+    let words = call.args.iter().map(|arg| arg.len() + decimal_len(arg.len()) + 5);
+    let request = decimal_len(call.args.len()) + 3 + words.sum::<usize>();
+    let (client, unix_s) = (&call.session.client, call.now_ms() / 1000);
+    for (log, bytes) in [(&state.large_requests, request), (&state.large_replies, call.reply_len())]
+    {
+        if log.is_large(bytes) {
+            log.enter(client, &redacted(call), unix_s, bytes as u64);
+        }
+    }
+}
+
+fn decimal_len(number: usize) -> usize {
+    number.checked_ilog10().map_or(1, |digits| digits as usize + 1)
 }
 
 /// Tells the server something, if there is one.

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::call::{Call, Next, Run};
-use crate::engine::REDIS_VERSION;
 use crate::failure::{Done, SYNTAX};
 use crate::spec::*;
 
@@ -180,6 +179,7 @@ fn lolwut(call: &mut Call<'_>) -> Done {
     if call.is(1, "version") && call.args.len() > 2 {
         call.int(2)?;
     }
-    call.out.verbatim(*b"txt", format!("Redis ver. {REDIS_VERSION}\n"));
+    let version = call.engine.config().redis_version();
+    call.out.verbatim(*b"txt", format!("Redis ver. {version}\n"));
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! SLOWLOG.
 
 use super::help;
+use crate::admin_state::SlowLog;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::spec::*;
@@ -78,20 +79,25 @@ fn slowlog_get(call: &mut Call<'_>) -> Done {
     let count = if call.args.len() > 2 { call.int(2).ok() } else { Some(10) };
     let count = count.filter(|count| *count >= -1);
     let count = count.ok_or("ERR count should be greater than or equal to -1")?;
-    let log = call.engine.admin().slow_log.ring();
+    reply_entries(call, &call.engine.admin().slow_log, count);
+    Ok(())
+}
+
+/// Replies with `count` of the latest entries, or with all if it is negative.
+pub(super) fn reply_entries(call: &mut Call<'_>, log: &SlowLog, count: i64) {
+    let log = log.ring();
     let count = if count < 0 { log.entries.len() } else { log.entries.len().min(count as usize) };
     call.out.array(count);
     for entry in log.entries.iter().take(count) {
         call.out.array(6);
         call.out.integer(entry.id as i64);
         call.out.integer(entry.unix_s as i64);
-        call.out.integer(entry.micros as i64);
+        call.out.integer(entry.value as i64);
         call.out.array(entry.words.len());
         entry.words.iter().for_each(|word| call.out.bulk(word));
         call.out.bulk(&entry.addr);
         call.out.bulk(&entry.name);
     }
-    Ok(())
 }
 
 fn slowlog_len(call: &mut Call<'_>) -> Done {

@@ -24,6 +24,10 @@ pub use slow_log::SlowLog;
 pub struct State {
     /// Slow commands.
     pub slow_log: SlowLog,
+    /// Commands with large requests.
+    pub large_requests: SlowLog,
+    /// Commands with large replies.
+    pub large_replies: SlowLog,
     /// Samples of slow events.
     pub latency: Latency,
     pub(crate) histograms: Histograms,
@@ -42,6 +46,8 @@ impl State {
     pub fn new(commands: usize, threads: usize, now_ms: u64, seed: u64) -> State {
         State {
             slow_log: SlowLog::default(),
+            large_requests: SlowLog::of_sizes(),
+            large_replies: SlowLog::of_sizes(),
             latency: Latency::default(),
             histograms: Histograms::new(commands, threads),
             monitors: Monitors::default(),

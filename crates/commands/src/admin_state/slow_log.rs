@@ -1,4 +1,6 @@
-//! The slow log: the latest commands that took longer than `slowlog-log-slower-than`.
+//! The slow log: the latest commands that took longer than `slowlog-log-slower-than`. The logs of
+//! large requests and of large replies (COMMANDLOG) are of the same kind: of each command they have
+//! its bytes in the place of its time.
 //!
 //! Arguments are kept short, as Redis keeps them: 32 words of 128 bytes. Passwords are not kept.
 
@@ -14,7 +16,8 @@ const MAX_WORD: usize = 128;
 pub(crate) struct Entry {
     pub(crate) id: u64,
     pub(crate) unix_s: u64,
-    pub(crate) micros: u64,
+    /// Microseconds, or bytes.
+    pub(crate) value: u64,
     pub(crate) words: Vec<Vec<u8>>,
     pub(crate) addr: String,
     pub(crate) name: Vec<u8>,
@@ -29,8 +32,16 @@ pub(crate) struct Ring {
 /// The slow log.
 pub struct SlowLog {
     ring: Mutex<Ring>,
+    /// From which time, or size, on a command is entered; negative for never.
     slower_than: AtomicI64,
     max_len: AtomicUsize,
+}
+
+impl SlowLog {
+    /// Returns a log of what has this many bytes or more.
+    pub(crate) fn of_sizes() -> SlowLog {
+        SlowLog { slower_than: AtomicI64::new(1 << 20), ..SlowLog::default() }
+    }
 }
 
 impl Default for SlowLog {
@@ -44,7 +55,8 @@ impl Default for SlowLog {
 }
 
 impl SlowLog {
-    /// Sets `slowlog-log-slower-than`, in microseconds; negative for never.
+    /// Sets from how many microseconds (`slowlog-log-slower-than`), or bytes, on a command is
+    /// logged; negative for never.
     pub fn set_slower_than(&self, micros: i64) {
         self.slower_than.store(micros, Relaxed);
     }
@@ -65,15 +77,21 @@ impl SlowLog {
         u64::try_from(self.slower_than()).is_ok_and(|limit| nanos / 1000 >= limit)
     }
 
+    /// Returns true if a command with this many bytes is logged.
+    #[inline]
+    pub(crate) fn is_large(&self, bytes: usize) -> bool {
+        u64::try_from(self.slower_than()).is_ok_and(|limit| bytes as u64 >= limit)
+    }
+
     /// Enters a command that `client` sent and that ended at `unix_s`.
-    pub(crate) fn enter(&self, client: &Client, words: &[&[u8]], unix_s: u64, micros: u64) {
+    pub(crate) fn enter(&self, client: &Client, words: &[&[u8]], unix_s: u64, value: u64) {
         let words = shortened(words);
         let name = client.name.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut ring = self.ring();
         let id = ring.next;
         ring.next += 1;
         let addr = client.peer.addr.clone();
-        ring.entries.push_front(Entry { id, unix_s, micros, words, addr, name });
+        ring.entries.push_front(Entry { id, unix_s, value, words, addr, name });
         ring.entries.truncate(self.max_len.load(Relaxed));
     }
 

@@ -17,10 +17,19 @@ pub(crate) const BITOP: CommandSpec = CommandSpec {
     flags: WRITE | DENYOOM,
     acl: ACL_BITMAP,
     keys: &[KeySpec::one(2, KEY_OW | KEY_UPDATE), KeySpec::rest(3, 1, KEY_RO | KEY_ACCESS)],
+    history: &[("8.2.0", "Added `DIFF`, `DIFF1`, `ANDOR`, and `ONE` operations.")],
     args: &[string("operation"), key("destkey", 0), key("key", 1).multiple()],
     run: Run::Keys(bitop),
     ..CommandSpec::EMPTY
 };
+
+/// Returns true if it compares the first source key with the others.
+fn compares_first(operation: BitOperation) -> bool {
+    matches!(
+        operation,
+        BitOperation::Difference | BitOperation::ReverseDifference | BitOperation::AndOr
+    )
+}
 
 fn bitop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let operation = operation(call)?;
@@ -28,9 +37,14 @@ fn bitop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     if operation == BitOperation::Not && sources.len() != 1 {
         return Err("ERR BITOP NOT must be called with a single source key.".into());
     }
+    if compares_first(operation) && sources.len() < 2 {
+        let name = String::from_utf8_lossy(call.args[1]).to_ascii_uppercase();
+        let text = format!("ERR BITOP {name} must be called with at least two source keys.");
+        return Err(Failure::text(text));
+    }
     let (len, wrote) = txn.combine_bits(call.db(), target, operation, sources)?;
     if wrote {
-        call.wrote();
+        log(call, txn, operation)?;
         call.notify_stored(EventClass::String, "set", target, len == 0);
     }
     call.out.integer(len as i64);
@@ -43,7 +57,29 @@ fn operation(call: &Call<'_>) -> Result<BitOperation, Failure> {
         ("OR", BitOperation::Or),
         ("XOR", BitOperation::Xor),
         ("NOT", BitOperation::Not),
+        ("DIFF", BitOperation::Difference),
+        ("DIFF1", BitOperation::ReverseDifference),
+        ("ANDOR", BitOperation::AndOr),
+        ("ONE", BitOperation::One),
     ];
     let found = names.iter().find(|(name, _)| call.is(1, name));
     found.map(|(_, operation)| *operation).ok_or_else(|| SYNTAX.into())
+}
+
+/// The newer operations are logged as what they made, which servers that do not know them can load.
+fn log(call: &mut Call<'_>, txn: &mut Txn<'_>, operation: BitOperation) -> Done {
+    let is_new = compares_first(operation) || operation == BitOperation::One;
+    if !is_new || !call.effects.enabled() {
+        call.wrote();
+        return Ok(());
+    }
+    let target = call.key(0);
+    match txn.peek(call.db(), &target) {
+        Some(entry) => {
+            let value = txn.read_string(&entry)?.to_vec()?;
+            call.wrote_as(&[b"SET", target.bytes(), &value]);
+        }
+        None => call.wrote_as(&[b"DEL", target.bytes()]),
+    }
+    Ok(())
 }

@@ -23,7 +23,7 @@ pub(crate) fn scan(call: &mut Call<'_>, txn: &mut Txn<'_>, find: Find, values: b
         next = members.scan(cursor, options.count, |field, value| {
             if options.pattern.is_none_or(|pattern| glob::matches(pattern, field)) {
                 found.push(field.to_vec());
-                if values {
+                if values && !options.no_values {
                     found.push(value.to_vec());
                 }
             }

@@ -5,7 +5,6 @@ use std::sync::PoisonError;
 use resp::Protocol;
 
 use crate::call::{Call, Run};
-use crate::engine::REDIS_VERSION;
 use crate::failure::{Done, Failure};
 use crate::session::Session;
 use crate::spec::*;
@@ -106,7 +105,7 @@ fn greet(call: &mut Call<'_>) {
     out.bulk("server");
     out.bulk("redis");
     out.bulk("version");
-    out.bulk(REDIS_VERSION);
+    out.bulk(call.engine.config().redis_version().as_bytes());
     out.bulk("proto");
     out.integer(if call.session.protocol == Protocol::Resp3 { 3 } else { 2 });
     out.bulk("id");

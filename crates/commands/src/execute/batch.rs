@@ -96,6 +96,8 @@ impl Engine {
     ) -> Outcome {
         let before = session.reply;
         let mut durable_at = 0;
+        // Whatever the command: what it evicts is said before its reply.
+        self.evict_excess();
         if session.client.has_pushes.load(Relaxed) {
             // What was pushed before the command comes before its reply.
             durable_at = session.client.take_pushes(out.buffer());

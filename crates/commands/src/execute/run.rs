@@ -66,6 +66,7 @@ impl Engine {
         if self.must_authenticate(session)
             || session.reply != ReplyMode::On
             || self.keyspace().has_media_errors()
+            || admin::logs_small(self, MOST_BYTES, MOST_REPLY)
         {
             return Err(1);
         }
@@ -81,6 +82,9 @@ impl Engine {
         let needs_memory = steps.iter().any(|step| step.command.spec.has(DENYOOM));
         if needs_memory && !self.evict_until_under_limit() {
             return Err(steps.len());
+        }
+        if self.keyspace().excess() > 0 {
+            return Err(1);
         }
         let mark = out.mark();
         let buffer = std::mem::take(&mut session.effects);
@@ -125,6 +129,7 @@ impl Engine {
             // A string that is copied when the locks are released must be committed, and its reply
             // be the last.
             call.may_pin = !txn.is_dirty();
+            call.reply_from = call.out.len();
             if let Err(failed) = step.run(&mut call, &mut txn) {
                 if failed.out_of_memory {
                     return None;
@@ -155,6 +160,10 @@ impl Engine {
         call.durable_at = committed.ok()?;
         self.unlocked(&mut call).ok()?;
         times.share(&mut call, &steps[..executed]);
+        // Only the last reply of a run may be large.
+        if admin::is_large(&call) {
+            admin::observe_sizes(&call);
+        }
         call.session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
         call.session.client.last_command.store(steps[executed - 1].command.id, Relaxed);
         Some(Executed { requests: executed, next: Next::Reply, durable_at: call.durable_at })

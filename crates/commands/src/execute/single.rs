@@ -142,6 +142,9 @@ impl Engine {
         if admin::is_slow(self, nanos) {
             admin::observe(call, nanos);
         }
+        if admin::is_large(call) {
+            admin::observe_sizes(call);
+        }
         if self.monitors() > 0 && !call.command.spec.has(SKIP_MONITOR | ADMIN) {
             admin::monitor(call);
         }

@@ -203,7 +203,9 @@ impl Engine {
         }
     }
 
-    fn may_delete_now(&self) -> bool {
+    /// Returns true if keys may be deleted that nobody asked to delete: not while clients are
+    /// paused, or the log has failed.
+    pub(crate) fn may_delete_now(&self) -> bool {
         self.admin().paused_until_ms() == 0 && self.takes_writes()
     }
 

@@ -81,7 +81,7 @@ fn take(engine: &Engine) -> Result<Box<ThreadLibraries>, Failure> {
             return Ok(idle);
         }
     }
-    let interpreter = Interpreter::new(MEMORY_LIMIT);
+    let interpreter = Interpreter::of_version(MEMORY_LIMIT, &engine.config().redis_version());
     Ok(Box::new(ThreadLibraries {
         interpreter: interpreter.map_err(|error| Failure::text(error.to_string()))?,
         engine: engine.id(),

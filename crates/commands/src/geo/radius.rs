@@ -5,7 +5,7 @@ use keyspace::{Entry, Txn};
 use resp::number::parse_f64;
 
 use super::point::{point, unit};
-use super::select::{Options, answer};
+use super::select::{Options, Where, answer};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
@@ -250,6 +250,7 @@ fn search(
     }
     options.check_store("STORE option in GEORADIUS")?;
     options.check_any()?;
+    let area = area.map(|(area, unit)| Where::Around(area, unit));
     answer(call, txn, source, area, &options)
 }
 

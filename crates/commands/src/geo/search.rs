@@ -1,14 +1,23 @@
 //! GEOSEARCH, GEOSEARCHSTORE.
 
-use keyspace::geo::{Area, Point, Shape};
+use keyspace::geo::{Area, Point, Polygon, Shape};
 use keyspace::{Entry, Txn};
 
 use super::point::{point, unit};
 use super::radius::{circle, length, point_of_member};
-use super::select::{Options, answer};
+use super::select::{Options, Where, answer};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
+
+const POLYGON: Arg = block(
+    "polygon",
+    &[
+        integer("num-vertices").token("BYPOLYGON"),
+        block("vertices", &[double("longitude"), double("latitude")]).multiple(),
+    ],
+)
+.since("9.0.0");
 
 pub(crate) const GEOSEARCH: CommandSpec = CommandSpec {
     name: "geosearch",
@@ -65,6 +74,7 @@ pub(crate) const GEOSEARCH: CommandSpec = CommandSpec {
                         ),
                     ],
                 ),
+                POLYGON,
             ],
         ),
         oneof("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional(),
@@ -139,6 +149,7 @@ pub(crate) const GEOSEARCHSTORE: CommandSpec = CommandSpec {
                         ),
                     ],
                 ),
+                POLYGON,
             ],
         ),
         oneof("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional(),
@@ -164,6 +175,7 @@ enum Centre {
 /// What a request says of the area.
 #[derive(Default)]
 struct Place {
+    polygon: Option<Polygon>,
     centre: Option<Centre>,
     by_member: bool,
     shape: Option<(Shape, f64)>,
@@ -199,11 +211,15 @@ fn search(
     let missing = |what: &str| {
         Failure::text(format!("ERR exactly one of {what} can be specified for {name}"))
     };
+    if let Some(polygon) = place.polygon {
+        options.check_any()?;
+        return answer(call, txn, source, Some(Where::Within(polygon)), &options);
+    }
     let centre = place.centre.ok_or_else(|| missing("FROMMEMBER or FROMLONLAT"))?;
     let (shape, unit) = place.shape.ok_or_else(|| missing("BYRADIUS and BYBOX"))?;
     options.check_any()?;
     let area = match centre {
-        Centre::At(centre) => Some((Area { centre, shape }, unit)),
+        Centre::At(centre) => Some(Where::Around(Area { centre, shape }, unit)),
         Centre::Nowhere => None,
     };
     answer(call, txn, source, area, &options)
@@ -219,6 +235,15 @@ impl Place {
         at: usize,
     ) -> Result<usize, Failure> {
         let remaining = call.args.len() - at - 1;
+        let is_any = self.centre.is_some() || self.shape.is_some();
+        if self.polygon.is_some() {
+            return Ok(0);
+        }
+        if call.is(at, "BYPOLYGON") && remaining >= 1 && !is_any {
+            let (polygon, taken) = polygon(call, at + 1)?;
+            self.polygon = Some(polygon);
+            return Ok(1 + taken);
+        }
         let from_point = self.centre.is_some() && !self.by_member;
         let is_box = matches!(self.shape, Some((Shape::Box { .. }, _)));
         let is_circle = matches!(self.shape, Some((Shape::Circle { .. }, _)));
@@ -246,6 +271,18 @@ impl Place {
             () => Ok(0),
         }
     }
+}
+
+/// Returns a polygon, and how many words it took: their number, and a point for each of its
+/// vertices.
+fn polygon(call: &Call<'_>, at: usize) -> Result<(Polygon, usize), Failure> {
+    const FEW: &str = "ERR GEOSEARCH BYPOLYGON must have at least 3 vertices";
+    let count = call.int(at).map_err(|_| "ERR invalid number of vertices")?;
+    let possible = (call.args.len() - at - 1) / 2;
+    let count = usize::try_from(count).ok().filter(|count| *count <= possible).ok_or(FEW)?;
+    let vertices = (0..count).map(|n| point(call, at + 1 + 2 * n));
+    let polygon = Polygon::new(vertices.collect::<Result<_, _>>()?).ok_or(FEW)?;
+    Ok((polygon, 1 + 2 * count))
 }
 
 /// Returns a width, a height and their unit, in metres.

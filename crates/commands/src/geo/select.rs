@@ -1,6 +1,6 @@
 //! What GEOSEARCH and GEORADIUS have in common: finding, ordering, showing and storing.
 
-use keyspace::geo::{Area, FoundItem, Wanted, point_of, search};
+use keyspace::geo::{Area, FoundItem, Polygon, Wanted, point_of, search, search_polygon};
 use keyspace::{Entry, Txn};
 
 use super::distance::reply_distance;
@@ -9,6 +9,14 @@ use crate::call::Call;
 use crate::failure::{Done, Failure};
 use crate::sorted_sets::Scored;
 use crate::sorted_sets::store::store;
+
+/// What is searched.
+pub(super) enum Where {
+    /// What is around a centre, and the unit of distances in metres.
+    Around(Area, f64),
+    /// What is within a polygon: distances are in metres.
+    Within(Polygon),
+}
 
 /// What a request says in addition to the area.
 #[derive(Clone, Copy, Default)]
@@ -67,13 +75,19 @@ pub(super) fn answer(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,
     source: Option<Entry>,
-    area: Option<(Area, f64)>,
+    place: Option<Where>,
     options: &Options,
 ) -> Done {
     let (mut found, mut unit) = (Vec::new(), 1.0);
-    if let (Some(entry), Some((area, metres))) = (source, area) {
-        unit = metres;
-        found = search(&txn.sorted_set(&entry)?, &area, options.wanted)?;
+    if let (Some(entry), Some(place)) = (source, place) {
+        let members = txn.sorted_set(&entry)?;
+        found = match &place {
+            Where::Around(area, _) => search(&members, area, options.wanted)?,
+            Where::Within(polygon) => search_polygon(&members, polygon, options.wanted)?,
+        };
+        if let Where::Around(_, metres) = place {
+            unit = metres;
+        }
     }
     found.iter_mut().for_each(|found| found.distance /= unit);
     match options.target {

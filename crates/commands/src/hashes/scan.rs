@@ -19,11 +19,13 @@ pub(crate) const HSCAN: CommandSpec = CommandSpec {
     acl: ACL_HASH,
     tips: &["nondeterministic_output"],
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
+    history: &[("7.4.0", "Added the `NOVALUES` flag.")],
     args: &[
         key("key", 0),
         integer("cursor"),
         pattern("pattern").token("MATCH").optional(),
         integer("count").token("COUNT").optional(),
+        token("novalues", "NOVALUES").since("7.4.0").optional(),
     ],
     run: Run::Keys(hscan),
     ..CommandSpec::EMPTY

@@ -24,6 +24,7 @@ pub(crate) const HSETEX: CommandSpec = CommandSpec {
     keys: &[KeySpec::one(1, KEY_RW | KEY_UPDATE)],
     args: &[
         key("key", 0),
+        oneof("key-condition", &[token("nx", "NX"), token("xx", "XX")]).since("9.0.0").optional(),
         oneof("condition", &[token("fnx", "FNX"), token("fxx", "FXX")]).optional(),
         oneof(
             "expiration",
@@ -50,6 +51,8 @@ pub(crate) const HSETEX: CommandSpec = CommandSpec {
 struct Given<'a> {
     /// Whether all fields must be there, or none may be.
     present: Option<bool>,
+    /// Whether the key must be there, or must not be (Valkey 9).
+    exists: Option<bool>,
     time: FieldTime,
     pairs: &'a [&'a [u8]],
 }
@@ -112,6 +115,9 @@ fn holds(call: &Call<'_>, txn: &mut Txn<'_>, given: &Given<'_>) -> Result<bool, 
         Some(entry) => Some(txn.members(entry, Type::Hash)?),
         None => None,
     };
+    if given.exists.is_some_and(|exists| exists != hash.is_some()) {
+        return Ok(false);
+    }
     let Some(present) = given.present else { return Ok(true) };
     for field in given.pairs.iter().step_by(2) {
         let found = match &hash {
@@ -126,14 +132,14 @@ fn holds(call: &Call<'_>, txn: &mut Txn<'_>, given: &Given<'_>) -> Result<bool, 
 }
 
 fn parse<'a>(call: &Call<'a>) -> Result<Given<'a>, Failure> {
-    let (mut present, mut given_time) = (None, None);
+    let (mut present, mut exists, mut given_time) = (None, None, None);
     let mut at = 2;
     while let Some(word) = call.args.get(at) {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         if is("FIELDS") {
             let pairs = pairs(call, at)?;
             let time = given_time.unwrap_or(FieldTime::Clear);
-            return Ok(Given { present, time, pairs });
+            return Ok(Given { present, exists, time, pairs });
         }
         let unit = Unit::named(word);
         if (unit.is_some() || is("KEEPTTL")) && given_time.is_some() {
@@ -147,6 +153,11 @@ fn parse<'a>(call: &Call<'a>) -> Result<Given<'a>, Failure> {
             given_time = Some(FieldTime::At(time(call, text, unit)?));
         } else if is("KEEPTTL") {
             given_time = Some(FieldTime::Keep);
+        } else if is("NX") || is("XX") {
+            if exists.is_some() {
+                return Err("ERR Only one of NX or XX arguments can be specified".into());
+            }
+            exists = Some(is("XX"));
         } else if is("FXX") || is("FNX") {
             if present.is_some() {
                 return Err("ERR Only one of FXX or FNX arguments can be specified".into());

@@ -38,6 +38,8 @@ pub(crate) struct Options<'a> {
     pub(crate) pattern: Option<&'a [u8]>,
     pub(crate) count: usize,
     kind: Option<&'a [u8]>,
+    /// Fields come without their values (HSCAN).
+    pub(crate) no_values: bool,
 }
 
 impl<'a> Options<'a> {
@@ -122,11 +124,20 @@ pub(crate) fn cursor(text: &[u8]) -> Option<u64> {
     }
 }
 
-/// Returns the options from this argument on. Only SCAN itself knows TYPE.
+/// Returns the options from this argument on. Only SCAN itself knows TYPE, and HSCAN NOVALUES.
 pub(crate) fn parse<'a>(call: &Call<'a>, from: usize) -> Result<Options<'a>, Failure> {
     const COUNT: usize = 10;
-    let mut options = Options { pattern: None, count: COUNT, kind: None };
-    for at in (from..call.args.len()).step_by(2) {
+    let mut options = Options { pattern: None, count: COUNT, kind: None, no_values: false };
+    let mut at = from;
+    while at < call.args.len() {
+        if call.is(at, "NOVALUES") {
+            if call.command.spec.name != "hscan" {
+                return Err("ERR NOVALUES option can only be used in HSCAN".into());
+            }
+            options.no_values = true;
+            at += 1;
+            continue;
+        }
         let value = call.arg(at + 1)?;
         if call.is(at, "COUNT") {
             let count = call.int(at + 1)?;
@@ -138,6 +149,7 @@ pub(crate) fn parse<'a>(call: &Call<'a>, from: usize) -> Result<Options<'a>, Fai
         } else {
             return Err(SYNTAX.into());
         }
+        at += 2;
     }
     Ok(options)
 }

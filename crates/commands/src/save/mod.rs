@@ -18,7 +18,8 @@ use keyspace::{DATABASES, Db, Item, Policy, Snapshot, Txn};
 use rdb::{FileWriter, Reader, Record, Usage};
 
 use self::value::{Encoder, Value};
-use crate::engine::{Engine, REDIS_VERSION};
+use crate::config::REDIS_VERSION;
+use crate::engine::Engine;
 use crate::save_options::{SaveError, SaveOptions};
 
 impl Engine {

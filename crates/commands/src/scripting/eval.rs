@@ -11,7 +11,7 @@ use crate::running_scripts::ScriptKind;
 use crate::script_cache::Origin;
 use crate::spec::*;
 
-const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
+pub(super) const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 
 const WRITES: &str =
     "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";

@@ -46,7 +46,8 @@ fn take(engine: &Engine) -> Result<Box<ThreadInterpreter>, Failure> {
         }
         return Ok(idle);
     }
-    let interpreter = Interpreter::new(MEMORY_LIMIT).map_err(refused)?;
+    let interpreter =
+        Interpreter::of_version(MEMORY_LIMIT, &engine.config().redis_version()).map_err(refused)?;
     let size = engine.scripts().interpreters().add();
     Ok(Box::new(ThreadInterpreter { interpreter, serves, size }))
 }

@@ -1,5 +1,6 @@
 //! SCRIPT: the cache of scripts.
 
+use super::eval::NO_SCRIPT;
 use super::interpreter;
 use crate::call::{Call, Run};
 use crate::failure::{Done, SYNTAX};
@@ -17,7 +18,7 @@ pub(super) const CONTAINER: CommandSpec = CommandSpec {
     since: "2.6.0",
     group: Group::Scripting,
     arity: -2,
-    subs: &[&DEBUG, &EXISTS, &FLUSH, &HELP, &KILL, &LOAD],
+    subs: &[&DEBUG, &EXISTS, &FLUSH, &HELP, &KILL, &LOAD, &SHOW],
     ..CommandSpec::EMPTY
 };
 
@@ -110,6 +111,20 @@ const LOAD: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
+const SHOW: CommandSpec = CommandSpec {
+    name: "show",
+    summary: "Show server-side Lua script in the script cache.",
+    complexity: "O(1).",
+    since: "8.0.0",
+    group: Group::Scripting,
+    arity: 3,
+    flags: NOSCRIPT | STALE,
+    acl: ACL_SCRIPTING,
+    args: &[string("sha1")],
+    run: Run::Session(show),
+    ..CommandSpec::EMPTY
+};
+
 fn debug(call: &mut Call<'_>) -> Done {
     match () {
         () if call.is(2, "NO") => {
@@ -128,6 +143,13 @@ fn exists(call: &mut Call<'_>) -> Done {
         let sha = String::from_utf8_lossy(sha).to_ascii_lowercase();
         call.out.integer(call.engine.scripts().contains(&sha).into());
     }
+    Ok(())
+}
+
+fn show(call: &mut Call<'_>) -> Done {
+    let sha = String::from_utf8_lossy(call.args[2]).to_ascii_lowercase();
+    let text = call.engine.scripts().text(&sha).ok_or(NO_SCRIPT)?;
+    call.out.bulk(&*text);
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use keyspace::{StreamHead, StreamId, Txn};
 
 use super::id::Wanted;
+use super::references::{STRATEGY, Trimmed};
 use super::trim::{Options, exact};
 use super::{reply, stream_mut};
 use crate::call::{Call, Run};
@@ -32,10 +33,12 @@ pub(crate) const XADD: CommandSpec = CommandSpec {
             "Added the `NOMKSTREAM` option, `MINID` trimming strategy and the `LIMIT` option.",
         ),
         ("7.0.0", "Added support for the `<ms>-*` explicit ID form."),
+        ("8.2.0", "Added the `KEEPREF`, `DELREF` and `ACKED` options."),
     ],
     args: &[
         key("key", 0),
         token("nomkstream", "NOMKSTREAM").since("6.2.0").optional(),
+        STRATEGY.since("8.2.0"),
         block(
             "trim",
             &[
@@ -81,15 +84,16 @@ fn xadd(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let limits = call.engine.config().stream_limits();
     let trimmed = txn.edit_stream(db, &key, |edit| {
         edit.append(id, words, limits)?;
-        options.trim.map_or(Ok(0), |trim| edit.trim(trim))
+        let trim = |trim| Trimmed::of(edit, trim, options.references);
+        options.trim.map_or(Ok(Trimmed::default()), trim)
     })?;
     if call.effects.enabled() {
-        log(call, txn, &options, id)?;
+        log(call, txn, &options, id, &trimmed)?;
     } else {
         call.wrote();
     }
     call.notify(EventClass::Stream, "xadd", &key);
-    if trimmed > 0 {
+    if trimmed.count > 0 {
         call.notify(EventClass::Stream, "xtrim", &key);
     }
     reply::id(call.out, id);
@@ -119,9 +123,16 @@ fn next(call: &Call<'_>, wanted: Wanted, head: &StreamHead) -> Result<StreamId, 
 }
 
 /// The same with the ID that was found, and with a trim that does not depend on nodes.
-fn log(call: &mut Call<'_>, txn: &mut Txn<'_>, options: &Options, id: StreamId) -> Done {
+fn log(
+    call: &mut Call<'_>,
+    txn: &mut Txn<'_>,
+    options: &Options,
+    id: StreamId,
+    trimmed: &Trimmed,
+) -> Done {
     let mut words = Vec::new();
     if let Some(trim) = options.trim
+        && trimmed.is_whole()
         && let Some(stream) = stream_mut(call, txn)?
     {
         words = exact(trim, &stream)?;
@@ -135,5 +146,6 @@ fn log(call: &mut Call<'_>, txn: &mut Txn<'_>, options: &Options, id: StreamId) 
     args.push(id.as_bytes());
     args.extend_from_slice(&call.args[options.id_at + 1..]);
     call.wrote_as(&args);
+    trimmed.log(call);
     Ok(())
 }

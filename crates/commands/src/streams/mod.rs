@@ -6,6 +6,7 @@ mod id;
 mod info;
 mod range;
 mod read;
+mod references;
 mod reply;
 mod set_id;
 mod trim;
@@ -19,10 +20,12 @@ use crate::spec::CommandSpec;
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &groups::XACK,
+    &references::XACKDEL,
     &add::XADD,
     &groups::XAUTOCLAIM,
     &groups::XCLAIM,
     &trim::XDEL,
+    &references::XDELEX,
     &groups::XGROUP,
     &info::XINFO,
     &range::XLEN,

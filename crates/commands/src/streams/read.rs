@@ -140,6 +140,8 @@ pub(super) struct Options<'a> {
     pub(super) group: Option<(&'a [u8], &'a [u8])>,
     /// Whether nothing becomes pending.
     pub(super) no_ack: bool,
+    /// For how long (ms) what is pending of others must have been so, to be read too.
+    pub(super) claim: Option<u64>,
     /// Where the first key is.
     pub(super) first: usize,
     pub(super) streams: usize,
@@ -149,6 +151,7 @@ impl<'a> Options<'a> {
     /// Of XREAD, or of XREADGROUP.
     pub(super) fn parse(call: &Call<'a>, of_group: bool) -> Result<Options<'a>, Failure> {
         let (mut most, mut until, mut group, mut no_ack, mut at) = (0, None, None, false, 1);
+        let mut claim = None;
         while at < call.args.len() {
             let more = call.args.len() - 1 - at;
             if more > 0 && call.is(at, "BLOCK") {
@@ -165,13 +168,18 @@ impl<'a> Options<'a> {
                     return Err("ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.".into());
                 }
                 let (first, streams) = (at + 1, more / 2);
-                return Ok(Options { most, until, group, no_ack, first, streams });
+                return Ok(Options { most, until, group, no_ack, claim, first, streams });
             } else if more >= 2 && call.is(at, "GROUP") {
                 if !of_group {
                     return Err("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.".into());
                 }
                 group = Some((call.args[at + 1], call.args[at + 2]));
                 at += 2;
+            } else if more > 0 && of_group && call.is(at, "CLAIM") {
+                at += 1;
+                let least = call.int(at).map_err(|_| "ERR min-idle-time is not an integer")?;
+                let least = u64::try_from(least);
+                claim = Some(least.map_err(|_| "ERR min-idle-time must be a positive integer")?);
             } else if call.is(at, "NOACK") {
                 if !of_group {
                     return Err("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.".into());

@@ -17,12 +17,24 @@ pub(super) fn id(out: &mut Writer, id: StreamId) {
 /// Writes an ID with the fields and values of its entry.
 pub(super) fn entry(out: &mut Writer, entry: &StreamEntry<'_>) {
     out.array(2);
+    fields(out, entry);
+}
+
+fn fields(out: &mut Writer, entry: &StreamEntry<'_>) {
     id(out, entry.id());
     out.array(2 * entry.len());
     for (field, value) in entry.pairs() {
         out.bulk(field);
         out.bulk(value);
     }
+}
+
+/// Writes an entry with how long ago (ms) and how often it was delivered before.
+pub(super) fn delivered_entry(out: &mut Writer, found: &StreamEntry<'_>, before: (u64, u64)) {
+    out.array(4);
+    fields(out, found);
+    out.integer(before.0.min(i64::MAX as u64) as i64);
+    out.integer(before.1.min(i64::MAX as u64) as i64);
 }
 
 /// Returns the entry of an ID; `false`, and no reply, where there is none.

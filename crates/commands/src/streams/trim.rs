@@ -3,6 +3,7 @@
 use keyspace::{StreamBound, StreamId, StreamRef, StreamTrim, Txn};
 
 use super::id::{self, Wanted};
+use super::references::{References, STRATEGY, Trimmed};
 use super::{reply, stream_mut};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
@@ -20,7 +21,10 @@ pub(crate) const XTRIM: CommandSpec = CommandSpec {
     acl: ACL_STREAM,
     tips: &["nondeterministic_output"],
     keys: &[KeySpec::one(1, KEY_RW | KEY_DELETE)],
-    history: &[("6.2.0", "Added the `MINID` trimming strategy and the `LIMIT` option.")],
+    history: &[
+        ("6.2.0", "Added the `MINID` trimming strategy and the `LIMIT` option."),
+        ("8.2.0", "Added the `KEEPREF`, `DELREF` and `ACKED` options."),
+    ],
     args: &[
         key("key", 0),
         block(
@@ -33,6 +37,7 @@ pub(crate) const XTRIM: CommandSpec = CommandSpec {
                 oneof("operator", &[token("equal", "="), token("approximately", "~")]).optional(),
                 string("threshold"),
                 integer("count").token("LIMIT").since("6.2.0").optional(),
+                STRATEGY.since("8.2.0"),
             ],
         ),
     ],
@@ -48,8 +53,9 @@ fn xtrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     let Some(trim) = options.trim else { return Err(SYNTAX.into()) };
     let (db, key) = (call.db(), call.key(0));
-    let gone = txn.edit_stream(db, &key, |edit| edit.trim(trim))?;
-    if gone > 0 {
+    let trimmed = txn.edit_stream(db, &key, |edit| Trimmed::of(edit, trim, options.references))?;
+    let gone = trimmed.count;
+    if gone > 0 && trimmed.is_whole() {
         let words = match stream_mut(call, txn)? {
             Some(stream) => exact(trim, &stream)?,
             None => return Err(SYNTAX.into()),
@@ -57,6 +63,9 @@ fn xtrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let mut args: Vec<&[u8]> = vec![call.args[0], key.bytes()];
         args.extend(words.iter().map(Vec::as_slice));
         call.wrote_as(&args);
+    }
+    trimmed.log(call);
+    if gone > 0 {
         call.notify(EventClass::Stream, "xtrim", &key);
     }
     call.out.integer(gone as i64);
@@ -83,6 +92,8 @@ pub(super) fn exact(trim: StreamTrim, stream: &StreamRef<'_>) -> Result<Vec<Vec<
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) trim: Option<StreamTrim>,
+    /// What becomes of references to entries that go.
+    pub(super) references: References,
     pub(super) make: bool,
     pub(super) id: Wanted,
     /// Where the ID is, or the end.
@@ -92,6 +103,7 @@ pub(super) struct Options {
 impl Options {
     pub(super) fn parse(call: &Call<'_>, is_add: bool) -> Result<Options, Failure> {
         let (mut bound, mut whole_nodes, mut limit) = (None, false, None);
+        let mut references = None;
         let (mut make, mut wanted, mut at) = (true, Wanted::Any, 2);
         let args = call.args;
         while at < args.len() {
@@ -117,6 +129,8 @@ impl Options {
                     u64::try_from(call.int(at)?)
                         .map_err(|_| "ERR The LIMIT argument must be >= 0.")?,
                 );
+            } else if let (None, Some(named)) = (references, References::named(args[at])) {
+                references = Some(named);
             } else if is_add && call.is(at, "NOMKSTREAM") {
                 make = false;
             } else if is_add {
@@ -129,7 +143,8 @@ impl Options {
         }
         let most = most(call, bound.is_some(), is_add, whole_nodes, limit)?;
         let trim = bound.map(|bound| StreamTrim { bound, whole_nodes, most });
-        Ok(Options { trim, make, id: wanted, id_at: at })
+        let references = references.unwrap_or_default();
+        Ok(Options { trim, references, make, id: wanted, id_at: at })
     }
 }
 

@@ -3,6 +3,8 @@
 //! Values are read piece by piece straight into the reply; a value that is kept as an integer stays
 //! one where Redis keeps it, since OBJECT ENCODING shows it.
 
+mod compare;
+mod condition;
 mod count;
 mod edit;
 mod expiry;
@@ -10,6 +12,7 @@ mod get;
 mod getex;
 mod lcs;
 mod many;
+mod msetex;
 mod range;
 mod set;
 
@@ -24,6 +27,9 @@ use crate::spec::{CommandSpec, WRITE};
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[
+    &compare::DELEX,
+    &compare::DELIFEQ,
+    &compare::DIGEST,
     &count::DECR,
     &count::DECRBY,
     &count::INCR,
@@ -40,6 +46,7 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &many::MGET,
     &many::MSET,
     &many::MSETNX,
+    &msetex::MSETEX,
     &range::GETRANGE,
     &range::SUBSTR,
     &set::PSETEX,

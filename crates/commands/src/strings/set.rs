@@ -5,6 +5,7 @@
 
 use keyspace::{Expire, Txn};
 
+use super::condition::Comparison;
 use super::expiry::{Unit, expire_at};
 use super::reply_string;
 use crate::call::{Call, Run};
@@ -30,11 +31,24 @@ pub(crate) const SET: CommandSpec = CommandSpec {
         ("6.0.0", "Added the `KEEPTTL` option."),
         ("6.2.0", "Added the `GET`, `EXAT` and `PXAT` option."),
         ("7.0.0", "Allowed the `NX` and `GET` options to be used together."),
+        ("8.4.0", "Added 'IFEQ', 'IFNE', 'IFDEQ', 'IFDNE' options."),
     ],
     args: &[
         key("key", 0),
         string("value"),
-        oneof("condition", &[token("nx", "NX"), token("xx", "XX")]).since("2.6.12").optional(),
+        oneof(
+            "condition",
+            &[
+                token("nx", "NX"),
+                token("xx", "XX"),
+                string("ifeq-value").token("IFEQ").since("8.4.0"),
+                string("ifne-value").token("IFNE").since("8.4.0"),
+                string("ifdeq-digest").token("IFDEQ").since("8.4.0"),
+                string("ifdne-digest").token("IFDNE").since("8.4.0"),
+            ],
+        )
+        .since("2.6.12")
+        .optional(),
         token("get", "GET").since("6.2.0").optional(),
         oneof(
             "expiration",
@@ -54,14 +68,19 @@ pub(crate) const SET: CommandSpec = CommandSpec {
 };
 
 fn set_key_flags(args: &[&[u8]]) -> u16 {
-    let gets = args.iter().skip(3).any(|arg| arg.eq_ignore_ascii_case(b"GET"));
-    if gets { KEY_RW | KEY_ACCESS | KEY_UPDATE } else { KEY_OW | KEY_UPDATE }
+    let reads = |arg: &&[u8]| arg.eq_ignore_ascii_case(b"GET") || Comparison::named(arg).is_some();
+    if args.iter().skip(3).any(reads) {
+        KEY_RW | KEY_ACCESS | KEY_UPDATE
+    } else {
+        KEY_OW | KEY_UPDATE
+    }
 }
 
 #[derive(Clone, Copy, Default)]
 struct Options<'a> {
     only_new: bool,
     only_old: bool,
+    compares: Option<(Comparison, &'a [u8])>,
     get: bool,
     keep: bool,
     expiry: Option<(Unit, &'a [u8])>,
@@ -83,10 +102,17 @@ fn parse<'a>(mut rest: &[&'a [u8]]) -> Result<Options<'a>, Failure> {
     let mut options = Options::default();
     while let Some((word, mut more)) = rest.split_first() {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-        if is("NX") && !options.only_old {
+        if is("NX") && !options.only_old && options.compares.is_none() {
             options.only_new = true;
-        } else if is("XX") && !options.only_new {
+        } else if is("XX") && !options.only_new && options.compares.is_none() {
             options.only_old = true;
+        } else if let Some(comparison) = Comparison::named(word) {
+            let (value, rest) = more.split_first().ok_or_else(|| Failure::from(SYNTAX))?;
+            if options.only_new || options.only_old || options.compares.is_some() {
+                return Err(SYNTAX.into());
+            }
+            options.compares = Some((comparison, value));
+            more = rest;
         } else if is("GET") {
             options.get = true;
         } else if is("KEEPTTL") && options.expiry.is_none() {
@@ -107,16 +133,14 @@ fn parse<'a>(mut rest: &[&'a [u8]]) -> Result<Options<'a>, Failure> {
 }
 
 fn set_with(call: &mut Call<'_>, txn: &mut Txn<'_>, options: Options<'_>) -> Done {
-    let (db, key) = (call.db(), call.key(0));
     let at = match options.expiry {
         Some((unit, text)) => Some(expire_at(call, text, unit)?),
         None => None,
     };
     if options.get {
-        reply_string(call, txn, &key)?;
+        reply_string(call, txn, &call.key(0))?;
     }
-    let conditional = options.only_new || options.only_old;
-    if conditional && txn.find_mut(db, &key)?.is_some() == options.only_new {
+    if !condition_holds(call, txn, &options)? {
         if !options.get {
             call.out.null();
         }
@@ -127,6 +151,22 @@ fn set_with(call: &mut Call<'_>, txn: &mut Txn<'_>, options: Options<'_>) -> Don
         call.out.ok();
     }
     Ok(())
+}
+
+/// Returns true if the key is as the options want it.
+fn condition_holds(
+    call: &Call<'_>,
+    txn: &mut Txn<'_>,
+    options: &Options<'_>,
+) -> Result<bool, Failure> {
+    if options.only_new || options.only_old {
+        return Ok(txn.find_mut(call.db(), &call.key(0))?.is_some() == options.only_old);
+    }
+    let Some((comparison, operand)) = options.compares else { return Ok(true) };
+    match txn.find_mut(call.db(), &call.key(0))? {
+        Some(entry) => comparison.holds(&txn.read_string(&entry)?, operand),
+        None => Ok(comparison.holds_without_key()),
+    }
 }
 
 /// Stores the argument at `value`, and logs a SET without conditions.

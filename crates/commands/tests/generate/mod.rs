@@ -221,6 +221,9 @@ fn spelled(name: &str, random: &mut Rng) -> Vec<u8> {
 }
 
 fn add(words: &mut Vec<Vec<u8>>, group: Group, arg: &Arg, random: &mut Rng) {
+    if is_later(arg) {
+        return;
+    }
     if arg.is_optional && (random.u8(..3) > 0 || arg.token == "BLOCK") {
         // Who waits for one connection keeps the other one waiting.
         return;
@@ -236,7 +239,8 @@ fn add(words: &mut Vec<Vec<u8>>, group: Group, arg: &Arg, random: &mut Rng) {
                 words.push(value(group, arg, random).as_bytes().to_vec());
             }
             ArgKind::OneOf(of) => {
-                let mut chosen = of[random.usize(..of.len())];
+                let known: Vec<&Arg> = of.iter().filter(|arg| !is_later(arg)).collect();
+                let mut chosen = *known[random.usize(..known.len())];
                 chosen.is_optional = false;
                 add(words, group, &chosen, random);
             }
@@ -244,6 +248,11 @@ fn add(words: &mut Vec<Vec<u8>>, group: Group, arg: &Arg, random: &mut Rng) {
             _ => words.push(value(group, arg, random).as_bytes().to_vec()),
         }
     }
+}
+
+/// Returns true if the argument is one of a version of Redis that is later than the server's.
+fn is_later(arg: &Arg) -> bool {
+    arg.since.starts_with(['8', '9']) || arg.since == "7.4.0"
 }
 
 /// Keys on which a group's commands find their own type, more often than not.

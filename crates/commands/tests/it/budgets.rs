@@ -296,6 +296,12 @@ const BUDGETS: &[Budget] = &[
         2 * RECORD + ENTRY + LIBRARY + 2 * SEGMENT + 3,
     ),
     row("exec", &["MULTI", "SET {#}a $", "INCR {#}n"], "EXEC", 2 * ENTRY + RECORD + 1),
+    // The keys of a row follow from its place: new ones come last.
+    row("msetex", &[], "MSETEX 2 {#}a $ {#}b $ NX", 2 * ENTRY + RECORD + 1),
+    row("delex", &["SET key:# v"], "DELEX key:# IFEQ v", RECORD),
+    row("delifeq", &["SET key:# v"], "DELIFEQ key:# v", RECORD),
+    row("xdelex", STREAM, "XDELEX key:# IDS 1 1-1", STREAM_RECORD),
+    row("xackdel", GROUP, "XACKDEL key:# g IDS 1 1-1", STREAM_RECORD + TREES),
 ];
 
 const SHARDS: u64 = 4;
@@ -426,6 +432,10 @@ fn writes_that_change_nothing_cost_nothing() {
         "PERSIST k",
         "MSETNX k 1 l 2",
         "GETDEL nothing",
+        "DELEX k IFNE v",
+        "DELIFEQ k w",
+        "SET k w IFEQ w",
+        "MSETEX 2 k 1 l 2 NX",
         "MOVE nothing 1",
         "COPY nothing k",
     ] {

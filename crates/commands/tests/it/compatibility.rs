@@ -81,6 +81,15 @@ Known differences:
   those of Redis 7.4, HGETEX, HSETEX, HGETDEL those of 8.0. A field that has expired is not
   counted by HLEN, and a hash whose fields have all expired is gone at once: in Redis both wait
   until the fields are deleted. Loading an append-only file with field TTLs needs Redis 8.0.
+- SET with IFEQ, IFNE, IFDEQ, IFDNE, DELEX, DIGEST, MSETEX and XREADGROUP with CLAIM are those of
+  Redis 8.4; XDELEX, XACKDEL, KEEPREF, DELREF, ACKED of XADD and XTRIM, and the operations DIFF,
+  DIFF1, ANDOR, ONE of BITOP those of 8.2; CLIENT KILL with MAXAGE and HSCAN with NOVALUES those of
+  7.4. DELIFEQ, GEOSEARCH with BYPOLYGON, HSETEX with NX and XX, SCRIPT SHOW, COMMANDLOG, CLIENT CAPA
+  and IMPORT-SOURCE are those of Valkey 8 and 9. COMPAT.md has a row for each command. The log has what came
+  of them, in commands that Redis 7.0 loads. XREADGROUP with CLAIM and BLOCK waits for new entries
+  only: who waits is not woken when a pending entry becomes old enough. XTRIM with ACKED takes
+  entries out one by one, also with ~, and goes on after those that are referenced. redis-version
+  changes what is claimed, and nothing else.
 - DUMP returns the same bytes as Redis 7.0, except that elements of a hash table come in another
   order, that a list or a stream is divided into nodes as RPUSH or XADD would divide it now, and
   that a hash with field TTLs is dumped as Redis 7.4 does (version 12, which 7.0 refuses). RESTORE
@@ -94,9 +103,8 @@ Known differences:
 - CLIENT TRACKING: changes of one transaction, or of one pipelined run, are broadcast in one
   message, where Redis sends one for all changes of a turn of its event loop. A client is notified
   of changes that it made itself in a run after the run's last reply.
-- Keys are evicted by commands that may need memory; in Redis by reads, too. maxmemory is compared
-  with the memory that the heap uses, which is 0 at first; Redis counts about a megabyte of its
-  own.
+- maxmemory is compared with the memory that the heap uses, which is 0 at first; Redis counts about
+  a megabyte of its own.
 - OBJECT IDLETIME, OBJECT FREQ and eviction by LRU and LFU use a table in memory: 16 to 32 bytes
   per key with such a policy, otherwise about a megabyte at most. A restart forgets it. About one
   key in 150 may find its line of the table full; such a key counts as used no later, and no more

@@ -251,7 +251,7 @@ fn errors_are_those_of_redis() {
         ("HSETEX h FIELDS 1 a", &arity("hsetex")),
         ("HSETEX h FIELDS 2 a b c", &arity("hsetex")),
         ("HSETEX h FIELDS 1 a b unknown", &arity("hsetex")),
-        ("HSETEX h NX FIELDS 1 a b", "(error) ERR unknown argument: NX"),
+        ("HSETEX h ZX FIELDS 1 a b", "(error) ERR unknown argument: ZX"),
         ("HSETEX h FIELDS 0 a b", "(error) ERR invalid number of fields"),
         ("HSETEX h FXX FNX FIELDS 1 a b", ONE_CONDITION),
         ("HSETEX h EX 1 KEEPTTL FIELDS 1 a b", ONE_TIME),

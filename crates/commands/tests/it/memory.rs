@@ -55,6 +55,46 @@ fn keys_are_evicted_and_their_deletion_is_logged() {
     assert_eq!(deleted + kept, 2000);
 }
 
+#[test]
+fn reads_evict_too() {
+    let (engine, log) = limited(Policy::AllkeysLru);
+    let mut client = Client::new(&engine);
+    fill(&mut client, 100);
+    let before = client.run("DBSIZE");
+    // Not while clients are paused.
+    client.run("CLIENT PAUSE 100000 WRITE");
+    let maxmemory = engine.keyspace().heap().used() / 2;
+    let policy = Policy::AllkeysLru;
+    engine.keyspace().set_eviction(Eviction { maxmemory, policy, ..Eviction::default() }, 0);
+    log.clear();
+    client.run("GET nothing");
+    client.check("DBSIZE", &before);
+    client.run("CLIENT UNPAUSE");
+    client.run("GET nothing");
+    assert!(engine.keyspace().heap().used() <= maxmemory);
+    assert!(log.lines().iter().any(|line| line.starts_with("DEL key:")), "{:?}", log.lines());
+    assert_ne!(client.run("DBSIZE"), before);
+}
+
+#[test]
+fn what_a_read_evicts_is_said_before_its_reply() {
+    let (engine, _) = limited(Policy::VolatileRandom);
+    let mut client = Client::new(&engine);
+    client.run("HELLO 3");
+    client.run("CLIENT TRACKING on");
+    client.run("SETEX k 10000 x");
+    client.run("GET k");
+    client.raw(&[&b"SET"[..], b"big", &[0x40; 1 << 20]]);
+    let mut batch = engine.batch();
+    batch.push(&[b"GETBIT", b"big", b"0"]);
+    let mut writer = resp::Writer::new(resp::Protocol::Resp3);
+    let done = engine.execute_batch(&mut client.session, &mut batch, &mut writer);
+    assert_eq!(done.requests, 1);
+    let reply = writer.take();
+    let text = String::from_utf8_lossy(&reply);
+    assert_eq!(text, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n:0\r\n");
+}
+
 /// A heap that is full but for what a deleted value of 4 MiB still holds.
 fn full_but_for_garbage() -> Client {
     let mut client = Client::new(&Arc::new(Engine::new(EngineOptions::new(volatile(2, 16 << 20)))));

@@ -13,6 +13,14 @@ pub enum BitOperation {
     Xor,
     /// Bits that are clear in the first one; the others must not be there.
     Not,
+    /// Bits that are set in the first one and in none of the others.
+    Difference,
+    /// Bits that are set in any of the others and not in the first one.
+    ReverseDifference,
+    /// Bits that are set in the first one and in any of the others.
+    AndOr,
+    /// Bits that are set in exactly one of them.
+    One,
 }
 
 impl Txn<'_> {
@@ -39,27 +47,71 @@ impl Txn<'_> {
         operation: BitOperation,
         sources: &[Key<'_>],
     ) -> Result<Vec<u8>, Error> {
-        let mut result: Option<Vec<u8>> = None;
-        for key in sources {
-            // As for a write: one that has expired is deleted first, so that a replay, for which
-            // nothing expires, reads the same.
-            let bytes = match self.find_mut(db, key)? {
-                Some(entry) => self.string(&entry)?.to_vec()?,
-                None => Vec::new(),
-            };
-            result = Some(match result {
-                None => bytes,
-                Some(before) => merge(operation, before, bytes),
-            });
-        }
-        let mut result = result.unwrap_or_default();
-        if operation == BitOperation::Not {
-            result.iter_mut().for_each(|byte| *byte = !*byte);
+        let [first, others @ ..] = sources else { return Ok(Vec::new()) };
+        let mut result = self.bits(db, first)?;
+        match operation {
+            BitOperation::And | BitOperation::Or | BitOperation::Xor => {
+                for key in others {
+                    result = merge(operation, result, self.bits(db, key)?);
+                }
+            }
+            BitOperation::Not => result.iter_mut().for_each(|byte| *byte = !*byte),
+            BitOperation::One => {
+                let mut several = Vec::new();
+                for key in others {
+                    let bytes = self.bits(db, key)?;
+                    let again = merge(BitOperation::And, result.clone(), bytes.clone());
+                    several = merge(BitOperation::Or, several, again);
+                    result = merge(BitOperation::Or, result, bytes);
+                }
+                remove(&mut result, &several);
+            }
+            BitOperation::Difference | BitOperation::ReverseDifference | BitOperation::AndOr => {
+                let mut any = Vec::new();
+                for key in others {
+                    any = merge(BitOperation::Or, any, self.bits(db, key)?);
+                }
+                result = against_others(operation, result, any);
+            }
         }
         Ok(result)
     }
+
+    fn bits(&mut self, db: Db, key: &Key<'_>) -> Result<Vec<u8>, Error> {
+        // As for a write: one that has expired is deleted first, so that a replay, for which
+        // nothing expires, reads the same.
+        match self.find_mut(db, key)? {
+            Some(entry) => Ok(self.string(&entry)?.to_vec()?),
+            None => Ok(Vec::new()),
+        }
+    }
 }
 
+/// Returns the first string compared with the bits that are set in any of the others, as long as
+/// the longest of all.
+fn against_others(operation: BitOperation, mut first: Vec<u8>, mut others: Vec<u8>) -> Vec<u8> {
+    let len = first.len().max(others.len());
+    first.resize(len, 0);
+    others.resize(len, 0);
+    match operation {
+        BitOperation::AndOr => merge(BitOperation::And, first, others),
+        BitOperation::ReverseDifference => {
+            remove(&mut others, &first);
+            others
+        }
+        _ => {
+            remove(&mut first, &others);
+            first
+        }
+    }
+}
+
+/// Clears the bits that are set in another string.
+fn remove(from: &mut [u8], bits: &[u8]) {
+    from.iter_mut().zip(bits).for_each(|(to, with)| *to &= !with);
+}
+
+/// Combines two strings by AND, XOR, or else OR.
 fn merge(operation: BitOperation, a: Vec<u8>, b: Vec<u8>) -> Vec<u8> {
     let (mut long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     let (head, rest) = long.split_at_mut(short.len());
@@ -69,9 +121,8 @@ fn merge(operation: BitOperation, a: Vec<u8>, b: Vec<u8>) -> Vec<u8> {
             pairs.for_each(|(to, with)| *to &= with);
             rest.fill(0);
         }
-        BitOperation::Or => pairs.for_each(|(to, with)| *to |= with),
         BitOperation::Xor => pairs.for_each(|(to, with)| *to ^= with),
-        BitOperation::Not => {}
+        _ => pairs.for_each(|(to, with)| *to |= with),
     }
     long
 }

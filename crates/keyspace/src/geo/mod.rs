@@ -8,12 +8,14 @@
 mod area;
 mod cell;
 mod point;
+mod polygon;
 
 use crate::{Error, SortedSetRef};
 
 pub use area::{Area, Shape};
 pub use cell::{geohash, point_of, score_of};
 pub use point::Point;
+pub use polygon::Polygon;
 
 /// Which of the members in an area are wanted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,7 +46,25 @@ pub fn search(
     wanted: Wanted,
 ) -> Result<Vec<FoundItem>, Error> {
     let enough = wanted.count.filter(|_| wanted.any).unwrap_or(usize::MAX);
-    let mut found = visit(sorted_set, area, enough)?;
+    let found = visit(sorted_set, area, enough, |point| area.distance(point))?;
+    Ok(chosen(found, wanted))
+}
+
+/// Returns the members of a sorted set that are within a polygon; their distances are those from
+/// its centre.
+pub fn search_polygon(
+    sorted_set: &SortedSetRef<'_>,
+    polygon: &Polygon,
+    wanted: Wanted,
+) -> Result<Vec<FoundItem>, Error> {
+    let enough = wanted.count.filter(|_| wanted.any).unwrap_or(usize::MAX);
+    let area = polygon.surroundings();
+    let found = visit(sorted_set, &area, enough, |point| polygon.distance(point))?;
+    Ok(chosen(found, wanted))
+}
+
+/// Returns those that are wanted, in their order.
+fn chosen(mut found: Vec<FoundItem>, wanted: Wanted) -> Vec<FoundItem> {
     // The nearest are wanted where only some are.
     let nearest = (wanted.count.is_some() && !wanted.any).then_some(false);
     if let Some(descending) = wanted.descending.or(nearest) {
@@ -54,14 +74,15 @@ pub fn search(
         });
     }
     found.truncate(wanted.count.unwrap_or(usize::MAX));
-    Ok(found)
+    found
 }
 
-/// Members in the area, cell by cell, until there are enough.
+/// Members in the cells of an area that have a distance, cell by cell, until there are enough.
 fn visit(
     sorted_set: &SortedSetRef<'_>,
     area: &Area,
     enough: usize,
+    distance_of: impl Fn(Point) -> Option<f64>,
 ) -> Result<Vec<FoundItem>, Error> {
     let mut found = Vec::new();
     for cell in area.cells() {
@@ -73,7 +94,7 @@ fn visit(
             if score >= max {
                 return false;
             }
-            if let Some(distance) = area.distance(point_of(score)) {
+            if let Some(distance) = distance_of(point_of(score)) {
                 found.push(FoundItem { member: member.to_vec(), score, distance });
             }
             found.len() < enough

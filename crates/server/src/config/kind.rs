@@ -48,6 +48,8 @@ pub enum Kind {
     ReplicaOf,
     /// Numbers from 0 to 100.
     Percentiles,
+    /// Three numbers with dots between.
+    Version,
 }
 
 impl Kind {
@@ -97,6 +99,7 @@ impl Kind {
             Kind::Bind => special::bind(words),
             Kind::ReplicaOf => special::replica_of(words),
             Kind::Percentiles => special::percentiles(words),
+            Kind::Version => version(first),
         }
     }
 
@@ -125,6 +128,17 @@ fn boolean(word: &[u8]) -> Result<Vec<u8>, String> {
         }
     }
     Err("argument must be 'yes' or 'no'".into())
+}
+
+fn version(word: &[u8]) -> Result<Vec<u8>, String> {
+    let text = std::str::from_utf8(word).unwrap_or_default();
+    let numbers: Vec<&str> = text.split('.').collect();
+    // One byte each, as in the number that scripts find; written as it is read back.
+    let is_number = |part: &&str| part.parse::<u8>().is_ok_and(|n| n.to_string() == **part);
+    if numbers.len() != 3 || !numbers.iter().all(is_number) {
+        return Err("argument must be a version such as 7.0.15".into());
+    }
+    Ok(word.to_vec())
 }
 
 fn one_of(names: &[&str], word: &[u8]) -> Result<Vec<u8>, String> {
@@ -228,6 +242,19 @@ mod tests {
         check(Kind::Int(0, 10), "x", Err("argument couldn't be parsed into an integer"));
         check(Kind::Octal(0, 0o777), "770", Ok("770"));
         check(Kind::Octal(0, 0o777), "1000", Err("argument must be between 0 and 777 inclusive"));
+    }
+
+    #[test]
+    fn a_version_has_three_numbers() {
+        let bad = Err("argument must be a version such as 7.0.15");
+        for good in ["7.0.15", "8.4.0", "255.255.255"] {
+            check(Kind::Version, good, Ok(good));
+        }
+        for word in
+            ["8", "8.4", "8.4.0.1", "8.4.x", "8.04.0", "8.4.256", "+8.4.0", "8..0", "-1.0.0"]
+        {
+            check(Kind::Version, word, bad);
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub fn page() -> String {
     page.push_str(JOURNAL);
     page.push_str(TLS);
     page.push_str(REFUSED);
+    page.push_str(REDIS_VERSION);
     page.push_str(SNAPSHOTS);
     for (title, rows) in table::groups() {
         page.push_str(&format!(
@@ -81,6 +82,14 @@ the default is refused, at start and by `CONFIG SET`. So are the lines `rename-c
 `sentinel`, and a start that would listen nowhere (`port 0` and `tls-port 0`, or `bind \"\"`, and no `unixsocket`).
 ";
 
+/// Which version of Redis is claimed.
+const REDIS_VERSION: &str = "
+## Which version of Redis is claimed
+
+`redis-version` is what `HELLO`, `INFO`, `LOLWUT` and scripts (`redis.REDIS_VERSION`) say, since clients and applications use what they find there:
+set it to the version whose commands they should use ([COMPAT.md](../COMPAT.md) lists which there are). It changes nothing else.
+";
+
 /// What a snapshot may hold.
 const SNAPSHOTS: &str = "
 ## What a snapshot may hold
@@ -128,6 +137,7 @@ fn values(kind: Kind) -> String {
         Kind::Bind => "addresses".into(),
         Kind::ReplicaOf => "host and port".into(),
         Kind::Percentiles => "numbers from 0 to 100".into(),
+        Kind::Version => "three numbers, as in 7.0.15".into(),
     }
 }
 

@@ -184,6 +184,7 @@ const OWN: &[Row] = &[
     row("threads", Int(0, 1024), "0", Pinned, Used),
     row("read-cache", Memory(0, I64), "0", Live, Used),
     row("busy-reply-all", Bool, "no", Live, Used),
+    row("redis-version", Version, "7.0.15", Pinned, Used),
     row("script-kill-rollback", Bool, "no", Live, Used),
     row("snapshot-memory-limit", Memory(0, I64), "0", Live, Used),
     row("scrub-rate", Memory(0, I64), "8388608", Live, Used),
@@ -281,8 +282,14 @@ const WATCH: &[Row] = &[
     row("loglevel", Enum(&["debug", "verbose", "notice", "warning"]), "notice", Live, Used),
     row("enable-protected-configs", Enum(&["no", "yes", "local"]), "no", Fixed, Used),
     row("enable-debug-command", Enum(&["no", "yes", "local"]), "no", Fixed, Used),
-    row("slowlog-max-len", Int(0, I64), "128", Live, Used),
-    row("slowlog-log-slower-than", Int(-1, I64), "10000", Live, Used),
+    row("slowlog-max-len", Int(0, I64), "128", Live, Used)
+        .alias("commandlog-slow-execution-max-len"),
+    row("slowlog-log-slower-than", Int(-1, I64), "10000", Live, Used)
+        .alias("commandlog-execution-slower-than"),
+    row("commandlog-large-request-max-len", Int(0, I64), "128", Live, Used),
+    row("commandlog-request-larger-than", Int(-1, I64), "1048576", Live, Used),
+    row("commandlog-large-reply-max-len", Int(0, I64), "128", Live, Used),
+    row("commandlog-reply-larger-than", Int(-1, I64), "1048576", Live, Used),
     row("latency-monitor-threshold", Int(0, I64), "0", Live, Used),
     row("latency-tracking-info-percentiles", Percentiles, "50 99 99.9", Live, Used),
 ];

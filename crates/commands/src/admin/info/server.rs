@@ -1,7 +1,6 @@
 //! Sections about the process: server, clients, stats, replication, CPU, commands, errors, latency.
 
 use super::Page;
-use crate::engine::REDIS_VERSION;
 use crate::receivers::Kind;
 use crate::users::Reason;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,7 +9,7 @@ pub(super) fn server(page: &mut Page<'_, '_>) {
     let facts = page.facts.clone();
     let now_us = page.call.now_ns / 1000;
     let uptime = page.call.now_ms().saturating_sub(facts.started_ms) / 1000;
-    page.line("redis_version", REDIS_VERSION);
+    page.line("redis_version", page.call.engine.config().redis_version());
     page.line("redis_git_sha1", "00000000");
     page.line("redis_git_dirty", 0);
     page.line("redis_build_id", "0");

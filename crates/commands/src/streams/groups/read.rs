@@ -1,10 +1,10 @@
 //! XREADGROUP.
 
-use keyspace::{Key, StreamEdit, StreamGroup, StreamId, StreamPending, Txn, Type};
+use keyspace::{Key, StreamEdit, StreamGroup, StreamId, StreamPending, StreamRef, Txn, Type};
 use resp::{Protocol, Writer};
 
 use super::log::Place;
-use super::no_group;
+use super::{is_idle, no_group};
 use crate::blocking::{BlockedOperation, Serving};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
@@ -21,6 +21,7 @@ pub(crate) const XREADGROUP: CommandSpec = CommandSpec {
     arity: -7,
     flags: BLOCKING | WRITE,
     acl: ACL_STREAM,
+    history: &[("8.4.0", "Added the `CLAIM` option.")],
     keys: &[KeySpec::new(
         Begin::Keyword("STREAMS", 4),
         Find::Range { last: -1, step: 1, limit: 2 },
@@ -30,6 +31,7 @@ pub(crate) const XREADGROUP: CommandSpec = CommandSpec {
         block("group_consumer", &[string("group"), string("consumer")]).token("GROUP"),
         integer("count").token("COUNT").optional(),
         integer("milliseconds").token("BLOCK").optional(),
+        integer("min-idle-time").token("CLAIM").since("8.4.0").optional(),
         token("noack", "NOACK").optional(),
         block("streams", &[key("key", 0).multiple(), string("id").multiple()]).token("STREAMS"),
     ],
@@ -46,8 +48,8 @@ fn xreadgroup(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     for n in 0..options.streams {
         after.push(wanted(call, txn, n, group, &options)?);
     }
-    let (most, no_ack, now) = (options.most, options.no_ack, call.now_ms());
-    let reader = Reader { group: group.into(), consumer: consumer.into(), most, no_ack };
+    let (most, no_ack, claim, now) = (options.most, options.no_ack, options.claim, call.now_ms());
+    let reader = Reader { group: group.into(), consumer: consumer.into(), most, no_ack, claim };
     let (mark, start, mut shown) = (call.out.mark(), call.out.deferred(), 0);
     for (n, after) in after.iter().enumerate() {
         let key = call.key(n);
@@ -106,13 +108,17 @@ struct Reader {
     most: u64,
     /// Whether nothing becomes pending.
     no_ack: bool,
+    /// For how long (ms) what is pending must have been so, to be delivered again.
+    claim: Option<u64>,
 }
+
+/// Entries that were delivered: the ID, when (unix ms) and how often.
+type Deliveries = Vec<(StreamId, (u64, u64))>;
 
 /// What was delivered.
 struct Delivered {
     made_consumer: bool,
-    /// The ID, when (unix ms) and how often.
-    entries: Vec<(StreamId, (u64, u64))>,
+    entries: Deliveries,
     group: StreamGroup,
 }
 
@@ -125,7 +131,7 @@ impl Reader {
         key: &Key<'_>,
         now: u64,
     ) -> Result<bool, Failure> {
-        if !self.has_new(serving, txn, key)? {
+        if !self.has_any(serving, txn, key, now)? {
             return Ok(false);
         }
         let done = self
@@ -156,17 +162,23 @@ impl Reader {
         Ok(true)
     }
 
-    /// Returns whether there is something after the group's last ID. Without the group there is an
-    /// error.
-    fn has_new(
+    /// Returns whether there is something after the group's last ID, or something to be claimed.
+    /// Without the group there is an error.
+    fn has_any(
         &self,
         serving: &Serving<'_>,
         txn: &mut Txn<'_>,
         key: &Key<'_>,
+        now: u64,
     ) -> Result<bool, Failure> {
         let Some(entry) = txn.find(serving.db, key) else { return Ok(false) };
         let stream = txn.stream(&entry)?;
         let Some(group) = stream.group(&self.group)? else { return Err(LOST_GROUP.into()) };
+        if let Some(least) = self.claim
+            && !claimable(&stream, &group, (now, least), 1)?.is_empty()
+        {
+            return Ok(true);
+        }
         let Some(from) = group.last.next() else { return Ok(false) };
         let mut any = false;
         stream.visit(from..=StreamId::MAX, false, |_| {
@@ -207,15 +219,53 @@ impl Reader {
         out: &mut Writer,
     ) -> Result<Delivered, keyspace::Error> {
         let (array, mut shown) = (out.deferred(), 0);
-        let wanted = (self.most, !self.no_ack);
-        let given = edit.read_group(&mut group, &self.consumer, wanted, now, |entry| {
-            reply::entry(out, entry);
-            shown += 1;
-        })?;
+        let (mut made_consumer, mut entries) = self.deliver_claimed(edit, &group, now, out)?;
+        shown += entries.len();
+        if self.most == 0 || (shown as u64) < self.most {
+            let most = self.most.saturating_sub(shown as u64);
+            let wanted = (most, !self.no_ack);
+            let given = edit.read_group(&mut group, &self.consumer, wanted, now, |entry| {
+                match self.claim {
+                    None => reply::entry(out, entry),
+                    Some(_) => reply::delivered_entry(out, entry, (0, 0)),
+                }
+                shown += 1;
+            })?;
+            made_consumer |= given.made_consumer;
+            let kept = given.ids.into_iter().filter(|_| !self.no_ack);
+            entries.extend(kept.map(|id| (id, (now, 1))));
+        }
         out.finish_array(array, shown);
-        let kept = given.ids.into_iter().filter(|_| !self.no_ack);
-        let entries = kept.map(|id| (id, (now, 1))).collect();
-        Ok(Delivered { made_consumer: given.made_consumer, entries, group })
+        Ok(Delivered { made_consumer, entries, group })
+    }
+
+    /// Delivers what has been pending for long, whoever has it; whether the consumer was made for
+    /// that, and what was delivered.
+    fn deliver_claimed(
+        &self,
+        edit: &mut StreamEdit<'_, '_>,
+        group: &StreamGroup,
+        now: u64,
+        out: &mut Writer,
+    ) -> Result<(bool, Deliveries), keyspace::Error> {
+        let Some(least) = self.claim else { return Ok((false, Deliveries::new())) };
+        let found = claimable(&edit.read(), group, (now, least), self.most)?;
+        if found.is_empty() {
+            return Ok((false, Deliveries::new()));
+        }
+        let (consumer, made_consumer) = edit.see_consumer(group, &self.consumer, now)?;
+        let mut entries = Vec::new();
+        for pending in found {
+            let before = (now.saturating_sub(pending.delivered), pending.count);
+            edit.read().visit(pending.id..=pending.id, false, |entry| {
+                reply::delivered_entry(out, entry, before);
+                false
+            })?;
+            let delivery = (now, pending.count.saturating_add(1));
+            edit.deliver(group, &consumer, pending.id, delivery)?;
+            entries.push((pending.id, delivery));
+        }
+        Ok((made_consumer, entries))
     }
 
     fn deliver_again(
@@ -257,6 +307,34 @@ impl Reader {
             place.delivered(serving, &self.consumer, *id, *delivery, done.group.last);
         }
     }
+}
+
+/// Returns what has been pending of a group for at least this long, with an entry that is there:
+/// the longest first, up to `most`; 0 for all.
+fn claimable(
+    stream: &StreamRef<'_>,
+    group: &StreamGroup,
+    (now, least): (u64, u64),
+    most: u64,
+) -> Result<Vec<StreamPending>, keyspace::Error> {
+    let mut idle: Vec<StreamPending> = Vec::new();
+    stream.visit_pending(group, None, StreamId::MIN, |pending| {
+        if is_idle(now, pending.delivered, least) {
+            idle.push(*pending);
+        }
+        true
+    })?;
+    idle.sort_by_key(|pending| (pending.delivered, pending.id));
+    let mut found = Vec::new();
+    for pending in idle {
+        if most > 0 && found.len() as u64 == most {
+            break;
+        }
+        if stream.contains(pending.id)? {
+            found.push(pending);
+        }
+    }
+    Ok(found)
 }
 
 /// The group went while a client waited for its entries.

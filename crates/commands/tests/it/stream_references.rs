@@ -1,0 +1,249 @@
+//! What becomes of references of consumer groups when entries go: XDELEX, XACKDEL, and the options
+//! of XADD and XTRIM, of Redis 8.2. What is expected was read in the documentation and the tests of
+//! that version.
+
+use std::sync::Arc;
+
+use crate::support::{Client, MemoryLog, TestClock, volatile};
+use commands::{Engine, EngineOptions};
+
+const NOW: u64 = 1_700_000_000_000;
+const SYNTAX: &str = "(error) ERR syntax error";
+
+/// A stream of four entries; `g` has three pending, of which one was acknowledged; `h` has one.
+const MADE: &[&str] = &[
+    "XADD x 1-1 f a",
+    "XADD x 1-2 f b",
+    "XADD x 1-3 f c",
+    "XADD x 1-4 f d",
+    "XGROUP CREATE x g 0",
+    "XGROUP CREATE x h 0",
+    "XREADGROUP GROUP g alice COUNT 3 STREAMS x >",
+    "XREADGROUP GROUP h bob COUNT 2 STREAMS x >",
+    "XACK x g 1-1",
+    "XACK x h 1-1",
+];
+
+fn server() -> (Client, Arc<MemoryLog>) {
+    let log = Arc::new(MemoryLog::default());
+    let options = EngineOptions {
+        log: Some(log.clone()),
+        clock: TestClock::new(NOW),
+        ..EngineOptions::new(volatile(4, 64 << 20))
+    };
+    let mut client = Client::new(&Arc::new(Engine::new(options)));
+    MADE.iter().for_each(|line| drop(client.run(line)));
+    log.clear();
+    (client, log)
+}
+
+/// These lines are answered so, and leave this in the log (after the first SELECT).
+#[track_caller]
+fn check(lines: &[(&str, &str)], logged: &str) {
+    let (mut client, log) = server();
+    lines.iter().for_each(|(line, expected)| client.check(line, expected));
+    let written = log.lines();
+    let written = written.strip_prefix(&["SELECT 0".to_owned()]).unwrap_or(&written);
+    assert_eq!(written.join("; "), logged);
+}
+
+const PENDING: &str = "[(integer) 2, \"1-2\", \"1-3\", [[\"alice\", \"2\"]]]";
+const NONE: &str = "[(integer) 0, (nil), (nil), (nil)]";
+
+#[test]
+fn xdelex_keeps_deletes_or_heeds_references() {
+    check(
+        &[
+            ("XDELEX x IDS 2 1-2 9-9", "[(integer) 1, (integer) -1]"),
+            ("XPENDING x g", PENDING),
+            ("XDELEX x IDS 1 1-2", "[(integer) -1]"),
+            // References to what is there no more go too.
+            ("XDELEX x DELREF IDS 1 1-2", "[(integer) -1]"),
+            ("XPENDING x g", "[(integer) 1, \"1-3\", \"1-3\", [[\"alice\", \"1\"]]]"),
+            ("XPENDING x h", NONE),
+        ],
+        "XDEL x 1-2; MULTI; XACK x g 1-2; XACK x h 1-2; EXEC",
+    );
+    check(
+        &[
+            (
+                "XDELEX x ACKED IDS 5 1-1 1-2 1-3 1-4 9-9",
+                "[(integer) 1, (integer) 2, (integer) 2, (integer) 2, (integer) -1]",
+            ),
+            ("XLEN x", "(integer) 3"),
+            ("XPENDING x g", PENDING),
+        ],
+        "XDEL x 1-1",
+    );
+    check(
+        &[
+            ("XDELEX x delref IDS 2 1-2 1-3", "[(integer) 1, (integer) 1]"),
+            ("XPENDING x g", NONE),
+            ("XPENDING x h", NONE),
+            ("XLEN x", "(integer) 2"),
+        ],
+        "MULTI; XDEL x 1-2 1-3; XACK x g 1-2 1-3; XACK x h 1-2; EXEC",
+    );
+}
+
+#[test]
+fn xackdel_acknowledges_and_deletes() {
+    check(
+        &[
+            ("XACKDEL x g IDS 3 1-1 1-2 9-9", "[(integer) -1, (integer) 1, (integer) -1]"),
+            ("XLEN x", "(integer) 3"),
+            ("XPENDING x h", "[(integer) 1, \"1-2\", \"1-2\", [[\"bob\", \"1\"]]]"),
+            // Pending, and in the stream no more.
+            ("XACKDEL x h IDS 1 1-2", "[(integer) 1]"),
+            ("XPENDING x h", NONE),
+        ],
+        "MULTI; XDEL x 1-2; XACK x g 1-2; EXEC; XACK x h 1-2",
+    );
+    check(
+        &[
+            ("XACKDEL x g ACKED IDS 1 1-2", "[(integer) 2]"),
+            ("XACKDEL x h ACKED IDS 1 1-2", "[(integer) 1]"),
+            ("XLEN x", "(integer) 3"),
+        ],
+        "XACK x g 1-2; MULTI; XDEL x 1-2; XACK x h 1-2; EXEC",
+    );
+    check(
+        &[
+            ("XACKDEL x g DELREF IDS 1 1-2", "[(integer) 1]"),
+            ("XPENDING x h", NONE),
+            ("XACKDEL x nobody IDS 2 1-2 1-3", "[(integer) -1, (integer) -1]"),
+            ("XACKDEL nothing g IDS 1 1-2", "[(integer) -1]"),
+        ],
+        "MULTI; XDEL x 1-2; XACK x g 1-2; XACK x h 1-2; EXEC",
+    );
+}
+
+#[test]
+fn a_trim_keeps_deletes_or_heeds_references() {
+    check(
+        &[("XTRIM x MAXLEN 1 DELREF", "(integer) 3"), ("XPENDING x g", NONE)],
+        "MULTI; XTRIM x MAXLEN = 1; XACK x g 1-2 1-3; XACK x h 1-2; EXEC",
+    );
+    check(
+        &[("XTRIM x MAXLEN 1 KEEPREF", "(integer) 3"), ("XPENDING x g", PENDING)],
+        "XTRIM x MAXLEN = 1",
+    );
+    check(
+        &[
+            ("XTRIM x ACKED MAXLEN 1", "(integer) 1"),
+            ("XTRIM x MINID 1-4 ACKED", "(integer) 0"),
+            ("XACK x g 1-2", "(integer) 1"),
+            ("XACK x h 1-2", "(integer) 1"),
+            ("XTRIM x MINID 1-4 ACKED", "(integer) 1"),
+            // `h` has not read the last two.
+            ("XACK x g 1-3", "(integer) 1"),
+            ("XTRIM x MINID 1-4 ACKED", "(integer) 0"),
+            ("XLEN x", "(integer) 2"),
+        ],
+        "XDEL x 1-1; XACK x g 1-2; XACK x h 1-2; XDEL x 1-2; XACK x g 1-3",
+    );
+    check(
+        &[
+            ("XADD x ACKED MAXLEN 2 1-5 f e", "\"1-5\""),
+            ("XLEN x", "(integer) 4"),
+            ("XADD x DELREF MAXLEN = 1 1-6 f e", "\"1-6\""),
+            ("XPENDING x g", NONE),
+        ],
+        "MULTI; XADD x 1-5 f e; XDEL x 1-1; EXEC; MULTI; XADD x MAXLEN = 1 1-6 f e; \
+         XACK x g 1-2 1-3; XACK x h 1-2; EXEC",
+    );
+}
+
+#[test]
+fn what_is_wrong_is_refused() {
+    let positive = "(error) ERR Number of IDs must be a positive integer";
+    let number = "(error) ERR The `numids` parameter must match the number of arguments";
+    let id = "(error) ERR Invalid stream ID specified as stream command argument";
+    let wrong = "(error) WRONGTYPE Operation against a key holding the wrong kind of value";
+    check(
+        &[
+            ("XDELEX x IDS 0 1-1", positive),
+            ("XDELEX x IDS a 1-1", positive),
+            ("XDELEX x IDS 2 1-1", number),
+            ("XDELEX x IDS 1 1-1 1-2", SYNTAX),
+            ("XDELEX x IDS 1 1-x", id),
+            ("XDELEX x ACKED DELREF IDS 1 1-1", SYNTAX),
+            ("XDELEX x ACKED 1-1 1-2", SYNTAX),
+            ("XDELEX x IDS 1", "(error) ERR wrong number of arguments for \\'xdelex\\' command"),
+            ("XACKDEL x g IDS -5 1-1", positive),
+            ("XACKDEL x g IDS 3 1-1 1-2", number),
+            ("XACKDEL x g KEEPREF ACKED IDS 1 1-1", SYNTAX),
+            ("XACKDEL x g", "(error) ERR wrong number of arguments for \\'xackdel\\' command"),
+            ("XTRIM x MAXLEN 1 DELREF ACKED", SYNTAX),
+            ("SET s v", "OK"),
+            ("XDELEX s IDS 1 1-1", wrong),
+            ("XACKDEL s g IDS 1 1-1", wrong),
+        ],
+        "SET s v",
+    );
+}
+
+#[test]
+fn what_is_pending_for_long_is_claimed_by_who_reads() {
+    let clock = TestClock::new(NOW);
+    let options =
+        EngineOptions { clock: clock.clone(), ..EngineOptions::new(volatile(4, 64 << 20)) };
+    let mut client = Client::new(&Arc::new(Engine::new(options)));
+    for n in 1..=5 {
+        client.run(&format!("XADD x 1-{n} f {n}"));
+    }
+    client.run("XGROUP CREATE x g 0");
+    client.run("XREADGROUP GROUP g alice COUNT 1 STREAMS x >");
+    clock.advance_ms(50);
+    client.run("XREADGROUP GROUP g alice COUNT 2 STREAMS x >");
+    client.run("XDEL x 1-3");
+    // The first was delivered later, too.
+    client.run("XCLAIM x g alice 0 1-1");
+    clock.advance_ms(100);
+    let entry = |n: usize, idle: u64, count: u64| {
+        format!("[\"1-{n}\", [\"f\", \"{n}\"], (integer) {idle}, (integer) {count}]")
+    };
+    let reply = |entries: &[String]| format!("[[\"x\", [{}]]]", entries.join(", "));
+    // Of two that have waited as long, the one with the lesser ID comes first.
+    client
+        .check("XREADGROUP GROUP g bob COUNT 1 CLAIM 100 STREAMS x >", &reply(&[entry(1, 100, 2)]));
+    client.check(
+        "XREADGROUP GROUP g bob claim 100 COUNT 2 STREAMS x >",
+        &reply(&[entry(2, 100, 1), entry(4, 0, 0)]),
+    );
+    let pending = |id: &str, who: &str, idle: u64, count: u64| {
+        format!("[\"{id}\", \"{who}\", (integer) {idle}, (integer) {count}]")
+    };
+    let all = [
+        pending("1-1", "bob", 0, 3),
+        pending("1-2", "bob", 0, 2),
+        pending("1-3", "alice", 100, 1),
+        pending("1-4", "bob", 0, 1),
+    ];
+    client.check("XPENDING x g - + 9", &format!("[{}]", all.join(", ")));
+    client.check(
+        "XREADGROUP GROUP g bob CLAIM 9223372036854775807 NOACK STREAMS x >",
+        &reply(&[entry(5, 0, 0)]),
+    );
+    clock.advance_ms(7);
+    // NOACK is about new entries alone.
+    client.check(
+        "XREADGROUP GROUP g carol COUNT 1 CLAIM 7 NOACK STREAMS x >",
+        &reply(&[entry(1, 7, 3)]),
+    );
+    client.check("XPENDING x g 1-1 1-1 9", &format!("[{}]", pending("1-1", "carol", 0, 4)));
+    let integer = "(error) ERR min-idle-time is not an integer";
+    for (line, expected) in [
+        ("XREADGROUP GROUP g bob CLAIM 1000 STREAMS x >", "(nil)"),
+        ("XREADGROUP GROUP g bob CLAIM 0 STREAMS x 1-3", "[[\"x\", [[\"1-4\", [\"f\", \"4\"]]]]]"),
+        ("XREADGROUP GROUP g bob CLAIM x STREAMS x >", integer),
+        ("XREADGROUP GROUP g bob CLAIM STREAMS x >", integer),
+        (
+            "XREADGROUP GROUP g bob CLAIM -1 STREAMS x >",
+            "(error) ERR min-idle-time must be a positive integer",
+        ),
+        ("XREAD CLAIM 0 STREAMS x 0", SYNTAX),
+    ] {
+        client.check(line, expected);
+    }
+}

@@ -1,0 +1,191 @@
+//! What Valkey 8 and 9 have in addition, and the version that is claimed: CLIENT CAPA and
+//! IMPORT-SOURCE, CLIENT KILL with MAXAGE (Redis 7.4), SCRIPT SHOW, COMMANDLOG, `redis-version`.
+
+use std::sync::Arc;
+
+use crate::support::{Client, TestClock, engine, volatile};
+use commands::{Engine, EngineOptions};
+
+#[track_caller]
+fn check(client: &mut Client, lines: &[(&str, &str)]) {
+    lines.iter().for_each(|(line, expected)| client.check(line, expected));
+}
+
+#[test]
+fn a_client_claims_what_it_can() {
+    let mut client = Client::new(&engine());
+    let import = "(error) ERR Server is not in import mode";
+    check(
+        &mut client,
+        &[
+            ("CLIENT CAPA redirect", "OK"),
+            ("CLIENT CAPA one other", "OK"),
+            ("CLIENT CAPA", "(error) ERR wrong number of arguments for \\'client|capa\\' command"),
+            ("CLIENT IMPORT-SOURCE ON", import),
+            ("CLIENT IMPORT-SOURCE x", import),
+            ("CLIENT IMPORT-SOURCE off", "OK"),
+        ],
+    );
+}
+
+#[test]
+fn clients_are_killed_by_their_age() {
+    let clock = TestClock::new(1_700_000_000_000);
+    let options =
+        EngineOptions { clock: clock.clone(), ..EngineOptions::new(volatile(4, 64 << 20)) };
+    let engine = Arc::new(Engine::new(options));
+    let _old = Client::new(&engine);
+    clock.advance_ms(10_000);
+    let (_young, mut client) = (Client::new(&engine), Client::new(&engine));
+    clock.advance_ms(1_000);
+    check(
+        &mut client,
+        &[
+            ("CLIENT KILL MAXAGE 12", "(integer) 0"),
+            ("CLIENT KILL MAXAGE 11", "(integer) 1"),
+            ("CLIENT KILL MAXAGE 1 TYPE normal", "(integer) 2"),
+            ("CLIENT KILL MAXAGE 0", "(error) ERR maxage should be greater than 0"),
+            ("CLIENT KILL MAXAGE x", "(error) ERR maxage is not an integer or out of range"),
+        ],
+    );
+}
+
+#[test]
+fn a_script_of_the_cache_is_shown() {
+    let mut client = Client::new(&engine());
+    let sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+    let missing = "(error) NOSCRIPT No matching script. Please use EVAL.";
+    check(
+        &mut client,
+        &[
+            (&format!("SCRIPT SHOW {sha}"), missing),
+            ("SCRIPT SHOW x", missing),
+            ("EVAL return(1) 0", "(integer) 1"),
+        ],
+    );
+    client.raw(&["SCRIPT", "LOAD", "return 1"]);
+    client.check(&format!("SCRIPT SHOW {sha}"), "\"return 1\"");
+    client.check(&format!("SCRIPT SHOW {}", sha.to_uppercase()), "\"return 1\"");
+}
+
+#[test]
+fn large_requests_and_replies_are_logged() {
+    let engine = engine();
+    let mut client = Client::new(&engine);
+    let (admin, large) = (engine.admin(), "x".repeat(2000));
+    admin.large_requests.set_slower_than(1000);
+    admin.large_replies.set_slower_than(1500);
+    admin.slow_log.set_slower_than(-1);
+    client.run(&format!("SET k {large}"));
+    client.run("GET k");
+    // In one run with a small one.
+    client.pipeline(&[vec!["GET", "other"], vec!["GET", "k"]]);
+    let requests = [vec!["GET", "other"], vec!["GET", "k"]];
+    for words in requests {
+        client.raw(&words);
+    }
+    let kept = format!("\"{}... (1872 more bytes)\"", "x".repeat(128));
+    let line = client.run("COMMANDLOG GET -1 large-request");
+    // *3, $3 SET, $1 k, $2000 and the value, each with its ends of lines.
+    assert!(line.contains(&format!("(integer) 2029, [\"SET\", \"k\", {kept}]")), "{line}");
+    let line = client.run("COMMANDLOG GET 1 LARGE-REPLY");
+    assert!(line.contains("(integer) 2009, [\"GET\", \"k\"]"), "{line}");
+    client.check("COMMANDLOG LEN large-request", "(integer) 1");
+    client.check("COMMANDLOG LEN large-reply", "(integer) 2");
+    check(
+        &mut client,
+        &[
+            ("COMMANDLOG RESET large-reply", "OK"),
+            ("COMMANDLOG LEN large-reply", "(integer) 0"),
+            ("COMMANDLOG LEN slow", "(integer) 0"),
+            ("SLOWLOG LEN", "(integer) 0"),
+            (
+                "COMMANDLOG LEN x",
+                "(error) ERR type should be one of the following: slow, large-request, large-reply",
+            ),
+            ("COMMANDLOG GET -2 slow", "(error) ERR count should be greater than or equal to -1"),
+            (
+                "COMMANDLOG GET 1",
+                "(error) ERR wrong number of arguments for \\'commandlog|get\\' command",
+            ),
+        ],
+    );
+    admin.large_replies.set_slower_than(-1);
+    client.run("GET k");
+    client.check("COMMANDLOG LEN large-reply", "(integer) 0");
+    admin.slow_log.set_slower_than(0);
+    client.run("PING");
+    let line = client.run("COMMANDLOG GET 1 slow");
+    assert!(line.contains("[\"PING\"]"), "{line}");
+}
+
+#[test]
+fn another_version_is_claimed() {
+    let engine = engine();
+    engine.config().set_redis_version("8.4.2");
+    let mut client = Client::new(&engine);
+    assert!(client.run("INFO server").contains("redis_version:8.4.2\\r\\n"));
+    assert!(client.run("HELLO 2").contains("\"version\", \"8.4.2\""));
+    client.check("LOLWUT", "\"Redis ver. 8.4.2\\n\"");
+    let script = "EVAL return{redis.REDIS_VERSION,redis.REDIS_VERSION_NUM} 0";
+    client.check(script, "[\"8.4.2\", (integer) 525314]");
+}
+
+#[test]
+fn fields_are_set_on_a_condition_of_the_key() {
+    let mut client = Client::new(&engine());
+    check(
+        &mut client,
+        &[
+            ("HSETEX h XX FIELDS 1 f v", "(integer) 0"),
+            ("EXISTS h", "(integer) 0"),
+            ("HSETEX h NX EX 100 FIELDS 1 f v", "(integer) 1"),
+            ("HSETEX h NX FIELDS 1 g v", "(integer) 0"),
+            ("HSETEX h xx FNX FIELDS 1 g v", "(integer) 1"),
+            ("HGETALL h", "[\"f\", \"v\", \"g\", \"v\"]"),
+            (
+                "HSETEX h NX XX FIELDS 1 g v",
+                "(error) ERR Only one of NX or XX arguments can be specified",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn items_are_found_in_a_polygon() {
+    let mut client = Client::new(&engine());
+    client.run("GEOADD g 1 1 a 3 3 b 9 9 c 0.5 3.5 d -179 0 e");
+    let square = "BYPOLYGON 4 0 0 0 5 5 5 5 0";
+    // A corner of it is missing, in which b is.
+    let corner = "BYPOLYGON 6 0 0 4 0 4 2 2 2 2 4 0 4";
+    let few = "(error) ERR GEOSEARCH BYPOLYGON must have at least 3 vertices";
+    let syntax = "(error) ERR syntax error";
+    for (line, expected) in [
+        (format!("GEOSEARCH g {square} ASC"), "[\"b\", \"a\", \"d\"]"),
+        (format!("GEOSEARCH g {square} DESC COUNT 1"), "[\"d\"]"),
+        (format!("GEOSEARCH g {corner} ASC"), "[\"a\", \"d\"]"),
+        ("GEOSEARCH g BYPOLYGON 4 -180 -80 180 -80 180 80 -180 80 ASC COUNT 9".into(), ""),
+        (format!("GEOSEARCHSTORE to g {corner}"), "(integer) 2"),
+        ("ZRANGE to 0 -1".into(), "[\"a\", \"d\"]"),
+        ("GEOSEARCH nothing BYPOLYGON 3 0 0 0 5 5 5".into(), "[]"),
+        ("GEOSEARCH g BYPOLYGON 2 0 0 0 5 5 5".into(), few),
+        ("GEOSEARCH g BYPOLYGON 4 0 0 0 5 5 5".into(), few),
+        ("GEOSEARCH g BYPOLYGON x 0 0 0 5 5 5".into(), "(error) ERR invalid number of vertices"),
+        (format!("GEOSEARCH g FROMMEMBER a {square}"), syntax),
+        (format!("GEOSEARCH g {square} BYRADIUS 1 m"), syntax),
+        (
+            "GEOSEARCH g BYPOLYGON 3 0 0 0 5 200 5".into(),
+            "(error) ERR invalid longitude,latitude pair 200.000000,5.000000",
+        ),
+    ] {
+        let found = client.run(&line);
+        if expected.is_empty() {
+            assert_eq!(found.matches('"').count(), 2 * 5, "{line}: {found}");
+        } else {
+            assert_eq!(found, expected, "{line}");
+        }
+    }
+    // Distances are from the mean of the vertices, in metres.
+    let around = client.run("GEOSEARCH g FROMLONLAT 2.5 2.5 BYRADIUS 300000 m ASC WITHDIST");
+    client.check(&format!("GEOSEARCH g {square} ASC WITHDIST"), &around);
+}
