@@ -64,9 +64,7 @@ pub(crate) fn run_starter(suite: &Suite, unit: &str, system: &str) -> Result<Vec
     // An empty variable is none for the script that starts the server.
     let server = if system == REFERENCE { Path::new("") } else { testkit::perdura_server() };
     let variable = format!("COMPAT_SERVER={}", server.display());
-    // A server that is started without an append-only file cannot get one later.
-    let log = if unit == "unit/aofrw" { "--appendonly yes" } else { "" };
-    let arguments = ["--clients", "1", &variable, &format!("COMPAT_ARGUMENTS={log}")];
+    let arguments = ["--clients", "1", &variable];
     let log = once(suite, unit, &arguments, &file, &BTreeSet::new())?;
     let cases = parse(&log);
     let passed = cases.iter().filter(|case| case.passed()).count();
