@@ -67,7 +67,8 @@ clients:
 # Redis's own test suite (of Debian's source package) against both backends and redis-server, or some units of it:
 # make compat UNITS="hash set". RENEW=1 rewrites the list of cases that are left out.
 compat: packages
-	@for program in tclsh dpkg-source; do command -v $$program >/dev/null || exec .ci/packages tcl dpkg-dev; done
+	@for program in tclsh dpkg-source openssl; do command -v $$program >/dev/null || exec .ci/packages tcl dpkg-dev openssl; done
+	@echo 'package require tls' | tclsh >/dev/null 2>&1 || .ci/packages tcl-tls
 	@$(if $(RENEW),COMPAT_RENEW=1) cargo test --quiet --package perdura-tests --test compat -- $(UNITS)
 
 # Simulated power losses at every fence and between, for MINUTES minutes: make crash MINUTES=10

@@ -75,6 +75,14 @@ impl Suite {
         &self.folder
     }
 
+    /// Makes the certificates of the cases about TLS, once, by the suite's own program.
+    pub(crate) fn make_certificates(&self) -> Result<(), Setup> {
+        if self.folder.join("tests/tls/redis.dh").exists() {
+            return Ok(());
+        }
+        run(Command::new("utils/gen-test-certs.sh").current_dir(&self.folder))
+    }
+
     /// Where logs and results go.
     pub(crate) fn results(&self) -> PathBuf {
         self.folder.with_file_name("results")
@@ -92,8 +100,13 @@ impl Suite {
     }
 
     /// Runs a unit that starts servers of its own: redis-server, or Perdura's.
-    pub(crate) fn run_starter(&self, unit: &str, system: &str) -> Result<Vec<Case>, Setup> {
-        unit::run_starter(self, unit, system)
+    pub(crate) fn run_starter(
+        &self,
+        unit: &str,
+        system: &str,
+        left_out: &BTreeSet<String>,
+    ) -> Result<Vec<Case>, Setup> {
+        unit::run_starter(self, unit, system, left_out)
     }
 }
 

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use testkit::Launch;
 
-use crate::REFERENCE;
 use crate::case::{Case, Outcome, parse};
 use crate::suite::{Setup, Suite};
+use crate::{REFERENCE, TLS};
 
 /// Seconds without the end of a case after which it counts as hung.
 const PATIENCE: u32 = 180;
@@ -56,7 +56,12 @@ pub(crate) fn run(
 }
 
 /// Runs a unit that starts servers of its own: redis-server, or Perdura's.
-pub(crate) fn run_starter(suite: &Suite, unit: &str, system: &str) -> Result<Vec<Case>, Setup> {
+pub(crate) fn run_starter(
+    suite: &Suite,
+    unit: &str,
+    system: &str,
+    left_out: &BTreeSet<String>,
+) -> Result<Vec<Case>, Setup> {
     let folder = suite.results().join(system);
     fs::create_dir_all(&folder)?;
     let file = folder.join(unit.replace('/', "_"));
@@ -64,8 +69,12 @@ pub(crate) fn run_starter(suite: &Suite, unit: &str, system: &str) -> Result<Vec
     // An empty variable is none for the script that starts the server.
     let server = if system == REFERENCE { Path::new("") } else { testkit::perdura_server() };
     let variable = format!("COMPAT_SERVER={}", server.display());
-    let arguments = ["--clients", "1", &variable];
-    let log = once(suite, unit, &arguments, &file, &BTreeSet::new())?;
+    if unit == TLS {
+        suite.make_certificates()?;
+    }
+    let encrypted: &[&str] = if unit == TLS { &["--tls"] } else { &[] };
+    let arguments = [&["--clients", "1", &variable], encrypted].concat();
+    let log = once(suite, unit, &arguments, &file, left_out)?;
     let cases = parse(&log);
     let passed = cases.iter().filter(|case| case.passed()).count();
     println!("{unit} {system}: {passed} passed in {} s", began.elapsed().as_secs());

@@ -161,6 +161,7 @@ const SERVER: &[&str] = &[
     "tls",
     "stream",
     "meter",
+    "oom_score",
     "shutdown",
     "output",
     "pool_journal",

@@ -92,6 +92,8 @@ pub struct Client {
     pub blocked: AtomicBool,
     /// Channels, patterns and shard channels that it listens to.
     pub subscriptions: [AtomicUsize; 3],
+    /// Prefixes of keys of which it is told (CLIENT TRACKING).
+    pub prefixes: AtomicUsize,
     /// The connection is to be closed.
     pub killed: AtomicBool,
     /// Whether the inbox holds something.
@@ -116,6 +118,10 @@ pub(crate) const SESSION_BYTES: usize = 320;
 
 /// Bytes that a connection without buffers takes, about.
 const BASE: usize = size_of::<Client>() + SESSION_BYTES + 1024;
+
+/// Bytes that each key that it watches, channel that it listens to and prefix that it tracks takes,
+/// about.
+const LISTED: usize = 100;
 
 /// Wakes the thread that serves a connection, so that it looks at the kill flag.
 pub type Waker = Box<dyn Fn() + Send>;
@@ -166,7 +172,10 @@ impl Client {
         let query = self.query_buffer.load(Relaxed) + self.query_buffer_free.load(Relaxed);
         let arguments = self.argv_mem.load(Relaxed) + self.multi_mem.load(Relaxed);
         let replies = self.reply_buffer.load(Relaxed).max(self.output.load(Relaxed));
-        BASE + query + arguments + replies + self.push_bytes.load(Relaxed)
+        let listed = self.watched.load(Relaxed)
+            + self.prefixes.load(Relaxed)
+            + self.subscriptions.iter().map(|count| count.load(Relaxed)).sum::<usize>();
+        BASE + query + arguments + replies + self.push_bytes.load(Relaxed) + listed * LISTED
     }
 
     /// Returns true if it listens to anything.

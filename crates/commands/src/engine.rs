@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use keyspace::Keyspace;
 
@@ -230,6 +231,12 @@ impl Engine {
     /// Returns what administration keeps: slow log, latency, monitors, pauses.
     pub fn admin(&self) -> &State {
         &self.admin
+    }
+
+    /// Enters an event of LATENCY, if it took as long as `latency-monitor-threshold`.
+    pub fn observe_latency(&self, event: &str, took: Duration) {
+        let now_s = self.clock.unix_ms() / 1000;
+        self.admin.latency.observe(event, took.as_millis() as u64, now_s);
     }
 
     /// Returns blocked clients.

@@ -7,6 +7,8 @@
 //! Each limit has its own error text, and a store that is full says so in the server's log and in
 //! INFO.
 
+use std::time::Instant;
+
 use crate::engine::Engine;
 use crate::failure::{self, Done};
 use crate::queue;
@@ -45,12 +47,13 @@ impl Engine {
         if !self.running_scripts().is_empty() {
             return self.keyspace().excess() == 0;
         }
-        while self.keyspace().excess() > 0 {
-            if !self.evict_over_limit() {
-                return self.keyspace().excess() == 0;
-            }
+        if self.keyspace().excess() == 0 {
+            return true;
         }
-        true
+        let began = Instant::now();
+        while self.keyspace().excess() > 0 && self.evict_over_limit() {}
+        self.observe_latency("eviction-cycle", began.elapsed());
+        self.keyspace().excess() == 0
     }
 
     /// Makes space for a command of this many bytes that found no block for the `tries`-th time:

@@ -23,6 +23,9 @@ pub(crate) const NO_READ_CACHE: &str =
 pub(crate) fn all(shared: &Shared, values: &Values) {
     shared.limits.load(values);
     engine(&shared.engine, values);
+    if values.get("oom-score-adj") != b"no" {
+        let _ = oom_score(shared, values);
+    }
     if !shared.store.is_in_dram() {
         shared.engine.keyspace().heap().set_read_cache(values.size("read-cache"));
     }
@@ -171,8 +174,16 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
             Err(String::from(NO_READ_CACHE))
         }
         "appendonly" => append_only(shared, after.yes("appendonly")),
+        "oom-score-adj" | "oom-score-adj-values" => oom_score(shared, after),
         _ => Ok(()),
     }
+}
+
+fn oom_score(shared: &Shared, values: &Values) -> Result<(), String> {
+    shared.oom_score.apply(values).map_err(|error| {
+        tracing::warn!("Unable to write oom_score_adj: {}", crate::text::os_error(&error));
+        String::from("Failed to set current oom_score_adj. Check server logs.")
+    })
 }
 
 /// Reads certificates and keys again, if they are needed.

@@ -42,6 +42,10 @@ const LARGE_INPUT: usize = 64 * 1024;
 /// Space that a large argument gets at once.
 const CLAIM: usize = 64 * 1024;
 
+/// Bytes of replies that are not counted before a batch was sent: what Redis keeps
+/// in addition to the list that it limits.
+const FIXED_REPLIES: usize = 16 * 1024;
+
 /// Bytes that may wait for a client that has not authenticated: as in Redis, some error replies.
 const UNAUTHENTICATED: u64 = 1024;
 
@@ -107,6 +111,11 @@ impl Connection {
         }
     }
 
+    /// Makes the client the user that its verified certificate names, if there is such a user.
+    pub(crate) fn authenticate_by_certificate(&mut self, name: &[u8]) {
+        self.worker.shared.engine.authenticate_by_certificate(&mut self.session, name);
+    }
+
     /// Serves the client until either side ends it.
     pub(crate) async fn serve(mut self) {
         let mut closing = false;
@@ -119,6 +128,9 @@ impl Connection {
             }
             loop {
                 let step = batch::run(&mut self);
+                if self.output.unsent().len() > FIXED_REPLIES && self.exceeds_hard_limit() {
+                    return;
+                }
                 if !self.pass_barrier().await {
                     closing = true;
                     break;
@@ -232,6 +244,9 @@ impl Connection {
             Poll::Ready(Ok(0)) => Poll::Ready(false),
             Poll::Ready(Ok(read)) => {
                 self.filled += read;
+                if self.exceeds_all(self.filled as u64) {
+                    return Poll::Ready(false);
+                }
                 self.filled_by_read = self.filled == self.input.len();
                 let meter = self.worker.meter();
                 add(&meter.reads, 1);
@@ -320,6 +335,15 @@ impl Connection {
         !over
     }
 
+    /// Returns true if a batch left more to send than may ever wait for the client, before any of
+    /// it is sent: one reply may be as large.
+    #[cold]
+    fn exceeds_hard_limit(&mut self) -> bool {
+        let limit = self.worker.shared.limits.output(self.client.is_subscribed());
+        let exceeds = limit.hard > 0 && self.output.unsent().len() as u64 > limit.hard;
+        exceeds && !self.check_output()
+    }
+
     /// Says how much memory the replies take.
     #[inline]
     fn publish_capacity(&self) {
@@ -329,11 +353,17 @@ impl Connection {
         }
     }
 
-    /// Returns true if this client's replies alone are more than all clients may take: it need not
-    /// be looked for.
+    /// Returns true if this client's replies or requests alone are more than all clients may take:
+    /// it need not be looked for.
+    #[inline]
     fn exceeds_all(&self, waiting: u64) -> bool {
         let limit = self.worker.shared.limits.client_memory.load(Relaxed);
-        if limit == 0 || waiting <= limit || self.client.no_evict.load(Relaxed) {
+        limit > 0 && waiting > limit && self.is_evicted()
+    }
+
+    #[cold]
+    fn is_evicted(&self) -> bool {
+        if self.client.no_evict.load(Relaxed) {
             return false;
         }
         let engine = &self.worker.shared.engine;

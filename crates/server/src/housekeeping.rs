@@ -85,13 +85,17 @@ async fn expire(worker: &Worker, shard: usize, until: Instant) {
         return;
     }
     let effort = shared.limits.expire_effort.load(Relaxed).max(1) as usize;
+    let mut took = Duration::ZERO;
     while !shared.engine.is_locked_by_script(shard) {
-        let step = || shared.engine.expire_step(shard, ITEMS * effort);
-        if contained("expiry", step) != Some(true) || Instant::now() > until {
-            return;
+        let began = Instant::now();
+        let step = contained("expiry", || shared.engine.expire_step(shard, ITEMS * effort));
+        took += began.elapsed();
+        if step != Some(true) || Instant::now() > until {
+            break;
         }
         tokio::task::yield_now().await;
     }
+    shared.engine.observe_latency("expire-cycle", took);
 }
 
 /// Deletes keys until the data is within a limit that was made smaller, as long as time is left.
@@ -100,13 +104,21 @@ async fn evict(worker: &Worker, until: Instant) {
     if !shared.limits.evict.swap(false, Relaxed) || !shared.engine.takes_writes() {
         return;
     }
-    while contained("eviction", || shared.engine.evict_over_limit()) == Some(true) {
+    let mut took = Duration::ZERO;
+    loop {
+        let began = Instant::now();
+        let step = contained("eviction", || shared.engine.evict_over_limit());
+        took += began.elapsed();
+        if step != Some(true) {
+            break;
+        }
         if Instant::now() > until {
             shared.limits.evict.store(true, Relaxed);
-            return;
+            break;
         }
         tokio::task::yield_now().await;
     }
+    shared.engine.observe_latency("eviction-cycle", took);
 }
 
 /// Frees what deletes left.

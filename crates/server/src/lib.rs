@@ -25,6 +25,7 @@ mod log;
 mod machine;
 mod media;
 mod meter;
+mod oom_score;
 mod other_stores;
 mod output;
 mod pool_file;

@@ -304,6 +304,7 @@ fn build_shared_state(
     let shared = Shared {
         engine: Arc::new(Engine::new(options)),
         limits: Default::default(),
+        oom_score: Default::default(),
         meters: (0..threads).map(|_| Meter::default().into()).collect(),
         rates: Default::default(),
         scrub: Default::default(),

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::limits::Limits;
 use crate::loading::Loading;
 use crate::meter::Meter;
+use crate::oom_score::OomScore;
 use crate::pool_journal::PoolJournal;
 use crate::ports::Ports;
 use crate::rates::Rates;
@@ -25,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) config: Config,
     pub(crate) limits: Limits,
+    pub(crate) oom_score: OomScore,
     /// One per worker.
     pub(crate) meters: Box<[CachePadded<Meter>]>,
     pub(crate) rates: Rates,

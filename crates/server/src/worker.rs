@@ -127,10 +127,7 @@ async fn flush(worker: Arc<Worker>) {
             None => return,
         },
     };
-    let took = |FinishedWait { event, time }| {
-        let now_s = shared.engine.clock().unix_ms() / 1000;
-        shared.engine.admin().latency.observe(event, time.as_millis() as u64, now_s);
-    };
+    let took = |FinishedWait { event, time }| shared.engine.observe_latency(event, time);
     Arc::clone(&worker.commit_barrier).flush(waited_for, took).await;
 }
 
@@ -156,7 +153,13 @@ fn accept_hand_off(
 
 async fn serve_encrypted(worker: Arc<Worker>, socket: TcpStream, acceptor: Acceptor, peer: Peer) {
     match acceptor.accept(socket).await {
-        Ok(stream) => Connection::new(Stream::Tls(Box::new(stream)), peer, worker).serve().await,
+        Ok((stream, user)) => {
+            let mut connection = Connection::new(Stream::Tls(Box::new(stream)), peer, worker);
+            if let Some(user) = user {
+                connection.authenticate_by_certificate(&user);
+            }
+            connection.serve().await;
+        }
         Err(error) => {
             worker.meter().serving.fetch_sub(1, Relaxed);
             tracing::debug!(

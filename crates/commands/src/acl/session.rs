@@ -47,6 +47,15 @@ impl Engine {
         }
     }
 
+    /// Makes the session one of the user that a verified certificate names, or leaves it as it is
+    /// where there is none who is enabled.
+    pub fn authenticate_by_certificate(&self, session: &mut Session, name: &[u8]) {
+        match self.users().get(name).filter(|user| user.rules().is_enabled) {
+            Some(user) => set_user(session, user, true),
+            None => self.log_denied(session, Reason::Auth, Context::Toplevel, (b"tls-cert", name)),
+        }
+    }
+
     /// Returns true if the session has to authenticate before it may execute anything.
     #[inline]
     pub fn must_authenticate(&self, session: &Session) -> bool {

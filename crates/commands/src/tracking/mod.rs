@@ -57,6 +57,7 @@ impl Engine {
             self.tracker().prefixes.add(client, prefix);
             session.prefixes.insert((*prefix).into());
         }
+        client.prefixes.store(session.prefixes.len(), Relaxed);
     }
 
     /// Notifies the client of nothing more. The keys that it has are forgotten when they change.
@@ -68,6 +69,7 @@ impl Engine {
         for prefix in std::mem::take(&mut session.prefixes) {
             self.tracker().prefixes.remove(&session.client, &prefix);
         }
+        session.client.prefixes.store(0, Relaxed);
         session.client.tracking.end();
         (0..self.keyspace().shards()).for_each(|shard| self.keyspace().unfollow(shard));
         if self.tracker().clients.fetch_sub(1, Relaxed) == 1 {

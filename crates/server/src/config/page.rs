@@ -64,6 +64,9 @@ or `tls-ca-cert-dir` vouches for, unless `tls-auth-clients` is `no`, or `optiona
 a certificate set `tls-cert-file` and `tls-key-file` in one `CONFIG SET`, to the paths that they have if the files are new. A file that is not right
 is named in the log, and nothing changes. Open connections stay.
 
+With `tls-auth-clients-user CN`, as in Redis 8.6, a client whose certificate was verified begins as the user whose name is the certificate's common name (CN), without a password,
+if there is such a user and it is `on`; else it begins as any other client does, and `ACL LOG` has a line on it.
+
 `tls-ciphers` (TLS 1.2) and `tls-ciphersuites` (TLS 1.3) are lists as OpenSSL reads them. Known are the suites with forward secrecy and authenticated
 encryption, which are those that clients of today ask for; a list that leaves none of them is refused. A key may be encrypted (PKCS#8, as OpenSSL 3
 writes it). A handshake may take ten seconds. With `tls-cluster yes` MIGRATE speaks TLS.

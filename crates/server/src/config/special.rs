@@ -151,6 +151,7 @@ pub(super) fn percentiles(words: &[&[u8]]) -> Result<Vec<u8>, String> {
     if matches!(words, [b""]) {
         return Ok(Vec::new());
     }
+    let mut shown: Vec<Vec<u8>> = Vec::with_capacity(words.len());
     for word in words {
         let number = std::str::from_utf8(word).ok().and_then(|w| w.parse::<f64>().ok());
         let number = number.ok_or("Invalid latency-tracking-info-percentiles parameters")?;
@@ -160,8 +161,9 @@ pub(super) fn percentiles(words: &[&[u8]]) -> Result<Vec<u8>, String> {
                     .into(),
             );
         }
+        shown.push(number.to_string().into_bytes());
     }
-    Ok(joined(words))
+    Ok(shown.join(&b' '))
 }
 
 #[cfg(test)]
@@ -180,6 +182,15 @@ mod tests {
         let normal = OutputLimit { hard: 5, soft: 4, seconds: 3 };
         assert_eq!(read_output_limits(b"normal 5 4 3")[0], normal);
         assert!(output_limits(b"", &words("friend 1 1 1")).is_err());
+    }
+
+    #[test]
+    fn percentiles_are_shown_as_short_as_they_are() {
+        assert_eq!(percentiles(&words("0.0 50.0 99.90 100")), Ok("0 50 99.9 100".into()));
+        assert_eq!(percentiles(&[b""]), Ok(vec![]));
+        for wrong in ["101", "-1", "a", "nan", "50 "] {
+            assert!(percentiles(&words(wrong)).is_err(), "{wrong}");
+        }
     }
 
     #[test]

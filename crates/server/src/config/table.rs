@@ -214,6 +214,7 @@ const NETWORK: &[Row] = &[
     row("tls-cluster", Bool, "no", Live, Used),
     row("tls-session-cache-size", Int(0, I32), "20480", Live, Used),
     row("tls-auth-clients", Enum(&["no", "yes", "optional"]), "yes", Live, Used),
+    row("tls-auth-clients-user", Enum(&["off", "CN"]), "off", Live, Used),
     row("tls-prefer-server-ciphers", Bool, "no", Live, Used),
     row("tls-session-caching", Bool, "yes", Live, Used),
     row("tls-cert-file", Text, "", Live, Used),
@@ -399,7 +400,7 @@ const ACCEPTED: &[Row] = &[
         Live,
         Ignored(Replication),
     ),
-    row("oom-score-adj", Enum(&["no", "yes", "relative", "absolute"]), "no", Live, Ignored(Design)),
+    row("oom-score-adj", Enum(&["no", "yes", "relative", "absolute"]), "no", Live, Used),
     row("acl-pubsub-default", Enum(&["allchannels", "resetchannels"]), "resetchannels", Live, Used),
     row("sanitize-dump-payload", Enum(&["no", "yes", "clients"]), "no", Live, Ignored(Design)),
     row("enable-module-command", Enum(&["no", "yes", "local"]), "no", Fixed, Ignored(Later)),
@@ -469,7 +470,7 @@ const ACCEPTED: &[Row] = &[
     row("tls-session-cache-timeout", Int(0, I32), "300", Live, Ignored(Tls)),
     row("tls-dh-params-file", Text, "", Live, Ignored(Tls)),
     row("save", Save, "", Live, Used),
-    row("oom-score-adj-values", OomValues, "0 200 800", Live, Ignored(Design)),
+    row("oom-score-adj-values", OomValues, "0 200 800", Live, Used),
 ];
 
 #[cfg(test)]
@@ -480,7 +481,7 @@ mod tests {
     const OF_REDIS: [(&str, &str); 4] = [
         (
             "used",
-            "acl-pubsub-default aclfile acllog-max-len tls-auth-clients tls-ca-cert-dir \
+            "oom-score-adj oom-score-adj-values acl-pubsub-default aclfile acllog-max-len tls-auth-clients tls-ca-cert-dir \
          tls-ca-cert-file tls-cert-file tls-ciphers tls-ciphersuites tls-client-cert-file \
          tls-client-key-file tls-client-key-file-pass tls-cluster tls-key-file \
          tls-key-file-pass tls-port tls-prefer-server-ciphers tls-protocols \
@@ -517,7 +518,7 @@ mod tests {
          ignore-warnings io-threads io-threads-do-reads jemalloc-bg-thread lazyfree-lazy-eviction \
          lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del \
          lazyfree-lazy-user-flush list-compress-depth masterauth masteruser \
-         maxmemory-eviction-tenacity no-appendfsync-on-rewrite oom-score-adj oom-score-adj-values \
+         maxmemory-eviction-tenacity no-appendfsync-on-rewrite  \
          proc-title-template propagation-error-behavior rdb-del-sync-files \
             repl-backlog-size repl-backlog-ttl \
          repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync repl-diskless-sync-delay \

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 
-use super::TlsError;
+use super::{TlsError, x509};
 use crate::config::Values;
 
 const CERTIFICATE: &str = "certificate";
@@ -81,7 +81,12 @@ pub(super) fn certificate(
     let (file, key_file) = (path_of(names.certificate)?, path_of(names.key)?);
     let chain = certificates(CERTIFICATE, &file, &read(CERTIFICATE, &file)?)?;
     let key = private_key(&key_file, values.get(names.password))?;
-    CertifiedKey::from_der(chain, key, provider).map_err(|error| wrong(KEY, &key_file, error))
+    let key = provider.key_provider.load_private_key(key);
+    let key = key.map_err(|error| wrong(KEY, &key_file, error))?;
+    if !x509::is_of_key(&chain[0], &*key) {
+        return Err(wrong(KEY, &key_file, "it is not the key of the certificate"));
+    }
+    Ok(CertifiedKey::new(chain, key))
 }
 
 fn private_key(path: &Path, password: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {

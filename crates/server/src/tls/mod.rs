@@ -6,7 +6,9 @@
 mod client;
 mod files;
 mod suites;
+mod x509;
 
+use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use rustls::server::{
     WebPkiClientVerifier,
 };
 use rustls::sign::CertifiedKey;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use self::client::Client;
@@ -24,6 +27,10 @@ use crate::config::Values;
 
 /// How long a client may take for its handshake: it holds one of `maxclients` meanwhile.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// The type of a TLS record that begins a handshake (RFC 8446, 5.1). Whoever sends something else
+/// gets no reply: an alert is not what it could read.
+const HANDSHAKE: u8 = 22;
 
 /// Sessions that are kept where `tls-session-cache-size` sets no limit: OpenSSL's default.
 const USUAL_SESSIONS: usize = 20_480;
@@ -70,8 +77,8 @@ pub enum TlsError {
 /// What new connections take.
 #[derive(Default)]
 pub(crate) struct Tls {
-    /// Those of clients; none before there is a `tls-port`.
-    server: RwLock<Option<Arc<ServerConfig>>>,
+    /// What clients are accepted by; none before there is a `tls-port`.
+    server: RwLock<Option<Acceptor>>,
     /// Those to other servers; none where they are not to be encrypted.
     client: RwLock<Option<Client>>,
 }
@@ -84,7 +91,10 @@ pub(crate) fn is_wanted(values: &Values) -> bool {
 impl Tls {
     /// Reads the files that `values` name.
     pub(crate) fn configure(&self, values: &Values) -> Result<(), TlsError> {
-        let server = Arc::new(build(values)?);
+        let server = Acceptor {
+            handshake: TlsAcceptor::from(Arc::new(build(values)?)),
+            names_user: values.get("tls-auth-clients-user") == b"CN",
+        };
         let client = if values.yes("tls-cluster") { Some(Client::new(values)?) } else { None };
         *self.server.write().unwrap_or_else(PoisonError::into_inner) = Some(server);
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
@@ -93,8 +103,7 @@ impl Tls {
 
     /// Returns what does the server's part of a handshake.
     pub(crate) fn acceptor(&self) -> Option<Acceptor> {
-        let config = self.server.read().unwrap_or_else(PoisonError::into_inner);
-        Some(Acceptor(TlsAcceptor::from(Arc::clone(config.as_ref()?))))
+        self.server.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns what does the client's part of one, if connections to other servers are encrypted.
@@ -104,15 +113,38 @@ impl Tls {
 }
 
 /// The server's part of a handshake.
-pub(crate) struct Acceptor(TlsAcceptor);
+#[derive(Clone)]
+pub(crate) struct Acceptor {
+    handshake: TlsAcceptor,
+    /// A client's certificate names its user.
+    names_user: bool,
+}
 
 /// The encrypted stream of a client.
-pub(crate) type TlsStream = tokio_rustls::server::TlsStream<tokio::net::TcpStream>;
+pub(crate) type TlsStream = tokio_rustls::server::TlsStream<TcpStream>;
 
 impl Acceptor {
-    /// Returns the stream when both sides have finished the handshake.
-    pub(crate) async fn accept(self, socket: tokio::net::TcpStream) -> std::io::Result<TlsStream> {
-        tokio::time::timeout(HANDSHAKE_WITHIN, self.0.accept(socket)).await?
+    /// Returns the stream when both sides have finished the handshake, and the name of the user
+    /// that the client's certificate gives it, if certificates do that.
+    pub(crate) async fn accept(
+        self,
+        socket: TcpStream,
+    ) -> io::Result<(TlsStream, Option<Vec<u8>>)> {
+        let stream = tokio::time::timeout(HANDSHAKE_WITHIN, self.shake_hands(socket)).await??;
+        let user = match stream.get_ref().1.peer_certificates() {
+            Some([certificate, ..]) if self.names_user => x509::common_name(certificate),
+            _ => None,
+        };
+        Ok((stream, user))
+    }
+
+    async fn shake_hands(&self, socket: TcpStream) -> io::Result<TlsStream> {
+        let mut first = [0];
+        socket.peek(&mut first).await?;
+        if first != [HANDSHAKE] {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not speak TLS"));
+        }
+        self.handshake.accept(socket).await
     }
 }
 

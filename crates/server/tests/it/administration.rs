@@ -166,6 +166,38 @@ fn slow_commands_are_logged() {
 }
 
 #[test]
+fn slow_expiry_and_eviction_are_events() {
+    const KEYS: usize = 50_000;
+    let server = start(&["--latency-monitor-threshold", "1", "--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    let fill = |client: &mut Client, more: &[&str]| {
+        let keys: Vec<String> = (0..KEYS).map(|i| format!("key:{i}")).collect();
+        let requests: Vec<Vec<&[u8]>> = keys
+            .iter()
+            .map(|key| [&["SET", key, "value"], more].concat())
+            .map(|words| words.into_iter().map(str::as_bytes).collect())
+            .collect();
+        client.pipeline(&requests).expect("replies");
+    };
+    client.check("DEBUG SET-ACTIVE-EXPIRE 0", "OK");
+    fill(&mut client, &["PX", "1"]);
+    client.check("DEBUG SET-ACTIVE-EXPIRE 1", "OK");
+    while client.run("DBSIZE").to_string() != "(integer) 0" {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    fill(&mut client, &[]);
+    client.check("CONFIG SET maxmemory-policy allkeys-random", "OK");
+    client.check("CONFIG SET maxmemory 1", "OK");
+    while client.run("DBSIZE").to_string() != "(integer) 0" {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let events = client.run("LATENCY LATEST").to_string();
+    for event in ["expire-cycle", "eviction-cycle"] {
+        assert!(events.contains(event), "{event}: {events}");
+    }
+}
+
+#[test]
 fn latency_is_kept() {
     let server = start(&["--latency-monitor-threshold", "10", "--enable-debug-command", "yes"]);
     let mut client = server.client();

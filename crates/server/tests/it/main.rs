@@ -8,6 +8,7 @@ mod administration;
 mod append_only;
 mod blocking;
 mod blocking_kill;
+mod client_limits;
 mod configuration;
 mod connections;
 mod emulated_media;

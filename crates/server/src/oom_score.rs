@@ -1,0 +1,48 @@
+//! How willingly the kernel ends this process where the machine is out of memory (`oom-score-adj`).
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use crate::config::Values;
+
+const FILE: &str = "/proc/self/oom_score_adj";
+
+/// The range of the kernel's value.
+const LEAST: i64 = -1000;
+const MOST: i64 = 1000;
+
+/// What the kernel has been given.
+#[derive(Default)]
+pub(crate) struct OomScore {
+    /// The value that was there before the first change; none where nothing is changed.
+    before: Mutex<Option<i64>>,
+}
+
+impl OomScore {
+    /// Gives the kernel what the directives say, or what it had.
+    pub(crate) fn apply(&self, values: &Values) -> io::Result<()> {
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        if values.get("oom-score-adj") == b"no" {
+            if let Some(value) = *before {
+                std::fs::write(FILE, value.to_string())?;
+            }
+            *before = None;
+            return Ok(());
+        }
+        let base = match *before {
+            Some(value) => value,
+            None => std::fs::read_to_string(FILE)?.trim().parse().map_err(io::Error::other)?,
+        };
+        std::fs::write(FILE, adjusted(values, base).to_string())?;
+        *before = Some(base);
+        Ok(())
+    }
+}
+
+/// Returns the value for a server without replicas and child processes: the first of the three.
+fn adjusted(values: &Values, base: i64) -> i64 {
+    let of_server = values.text("oom-score-adj-values");
+    let of_server = of_server.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let base = if values.get("oom-score-adj") == b"absolute" { 0 } else { base };
+    i64::clamp(base + of_server, LEAST, MOST)
+}
