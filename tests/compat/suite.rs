@@ -43,7 +43,7 @@ const COMPLETE: &str = "complete-3";
 const STARTED: &str = "#!/bin/sh
 [ -n \"$COMPAT_SERVER\" ] || exec /usr/bin/redis-server \"$@\"
 echo \" PID: $$\"
-exec \"$COMPAT_SERVER\" \"$@\" --backend aof --other-stores ignore $COMPAT_ARGUMENTS
+exec \"$COMPAT_SERVER\" \"$@\" --backend aof --other-stores ignore
 ";
 
 /// The unpacked suite.

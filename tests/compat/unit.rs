@@ -69,14 +69,11 @@ pub(crate) fn run_starter(
     // An empty variable is none for the script that starts the server.
     let server = if system == REFERENCE { Path::new("") } else { testkit::perdura_server() };
     let variable = format!("COMPAT_SERVER={}", server.display());
-    // A server that is started without an append-only file cannot get one later.
-    let log = if unit == "unit/aofrw" { "--appendonly yes" } else { "" };
     if unit == TLS {
         suite.make_certificates()?;
     }
-    let variables = [&*variable, &format!("COMPAT_ARGUMENTS={log}")];
     let encrypted: &[&str] = if unit == TLS { &["--tls"] } else { &[] };
-    let arguments = [&["--clients", "1"], &variables, encrypted].concat();
+    let arguments = [&["--clients", "1", &variable], encrypted].concat();
     let log = once(suite, unit, &arguments, &file, left_out)?;
     let cases = parse(&log);
     let passed = cases.iter().filter(|case| case.passed()).count();

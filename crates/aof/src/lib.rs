@@ -6,7 +6,8 @@
 //!
 //! - [`Loader`] reads a directory, command by command; [`Loader::into_log`] turns it into an
 //!   [`Aof`] that is appended to. There is no other way to get one, so that nothing is appended to
-//!   a log that was not read.
+//!   a log that was not read: [`Aof::open_off`] returns one that takes nothing before a rewrite has
+//!   replaced what is there.
 //! - [`Aof`] buffers what is appended, writes it out, makes it durable (group commit), and fails
 //!   stop where a second try would prove nothing.
 //! - [`Rewrite`] replaces base and increments by a new base, while the log is being appended to.

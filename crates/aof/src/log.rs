@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::error::{Failure, OpenError, RewriteError};
+use crate::error::{Failure, LoadError, OpenError, RewriteError};
 use crate::everysec::Ticker;
 use crate::growth::Growth;
 use crate::lock::lock;
@@ -61,6 +61,27 @@ impl Aof {
         let shared = Arc::new(Shared::new(options, writer, base_len));
         let ticker = Ticker::start(Arc::clone(&shared));
         Ok(Aof { shared, ticker })
+    }
+
+    /// Returns a log that is switched off, without reading what is there: that stays as it is until
+    /// a rewrite ([`Aof::begin_again`]) has come to its end, which replaces it.
+    pub fn open_off(options: Options) -> Result<Aof, LoadError> {
+        let manifest = options.read_manifest()?;
+        let shared = Arc::new(Shared::new(options, Writer::off(manifest), 0));
+        lock(&shared.buffer).mute(true);
+        let ticker = Ticker::start(Arc::clone(&shared));
+        Ok(Aof { shared, ticker })
+    }
+
+    /// Says that something was committed without being appended, by a command that had begun before
+    /// there was a log.
+    pub fn note_skipped(&self) {
+        self.shared.has_skipped.store(true, Ordering::Release);
+    }
+
+    /// Returns true if something was committed without being appended since this was called last.
+    pub fn take_skipped(&self) -> bool {
+        self.shared.has_skipped.swap(false, Ordering::AcqRel)
     }
 
     /// Appends encoded commands, the first of which needs database `first` selected and the last of

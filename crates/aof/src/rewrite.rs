@@ -76,7 +76,9 @@ impl Rewrite {
             return Err(RewriteError::Busy);
         }
         let base_name = TEMPORARY_BASE.to_owned();
-        let made = shared.options.make_file(&base_name).and_then(|base| {
+        let make_folder = || if revives { shared.options.make_folder() } else { Ok(()) };
+        let made = make_folder().and_then(|()| shared.options.make_file(&base_name));
+        let made = made.and_then(|base| {
             let mut writer = lock(&shared.writer);
             let mut manifest = writer.manifest.clone();
             let next = manifest.add_increment(&shared.options).file;

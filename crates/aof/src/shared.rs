@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) background_sync: AtomicBool,
     pub(crate) syncs: AtomicU64,
     pub(crate) rewriting: AtomicBool,
+    /// Something was committed that was not appended.
+    pub(crate) has_skipped: AtomicBool,
     pub(crate) history: Mutex<History>,
     fsync: AtomicU8,
 }
@@ -58,6 +60,7 @@ impl Shared {
             background_sync: AtomicBool::new(false),
             syncs: AtomicU64::new(0),
             rewriting: AtomicBool::new(false),
+            has_skipped: AtomicBool::new(false),
             history: Mutex::new(History::new(base_len)),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! A write that fails or is cut short is undone, so that the file ends with a whole command.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::directory::write_all;
@@ -27,6 +28,23 @@ pub(crate) struct Writer {
     /// The file ends with a part of a write that could not be undone.
     pub(crate) is_torn: bool,
     pub(crate) spare: Vec<u8>,
+}
+
+/// The file of a log that is switched off and has not been opened: nothing is written to it.
+struct NoFile;
+
+impl LogFile for NoFile {
+    fn append(&self, _: &[u8]) -> io::Result<usize> {
+        Err(io::Error::other("the append-only file is switched off"))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn truncate(&self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A file that is not yet listed.
@@ -81,6 +99,20 @@ impl Writer {
             is_torn: false,
             spare,
         })
+    }
+
+    /// Returns the writer of a log that is switched off, with what its directory lists.
+    pub(crate) fn off(manifest: Manifest) -> Writer {
+        Writer {
+            manifest,
+            file: Arc::new(NoFile),
+            len: 0,
+            before: 0,
+            next: None,
+            is_listed: false,
+            is_torn: false,
+            spare: Vec::new(),
+        }
     }
 
     /// Bytes of all files.

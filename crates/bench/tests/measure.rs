@@ -93,6 +93,24 @@ fn types_have_rates_and_bytes_per_element() {
 }
 
 #[test]
+fn dumps_are_loaded_and_saved() {
+    if Command::new("redis-server").arg("--version").output().is_err() {
+        eprintln!("not tested: no redis-server");
+        return;
+    }
+    let arguments = ["--keys", "3000", "--rounds", "1", "--seconds", "1", "--no-moves"];
+    let (text, raw) = measured("snapshots", &arguments);
+    assert!(text.contains("## A dump of 3000 keys, "), "{text}");
+    assert!(text.contains("- p99.9 while a save runs, perdura volatile all cores"), "{text}");
+    let whats: Vec<&str> = raw.iter().map(|line| line[0].as_str()).collect();
+    assert_eq!(whats, ["load", "save", "SET"].repeat(2));
+    for line in raw {
+        let figure = if line[0] == "SET" { &line[5] } else { &line[2] };
+        assert!(number(figure) > 0.0, "{line:?}");
+    }
+}
+
+#[test]
 fn generators_are_compared_with_ours() {
     if Command::new("redis-server").arg("--version").output().is_err() {
         eprintln!("not tested: no redis-server");

@@ -61,6 +61,9 @@ pub struct Backup {
     /// What it is: a dump that Redis reads too, or a pool that a server can open at once
     #[arg(long = "as", value_enum, default_value_t = Form::Rdb)]
     pub form: Form,
+    /// The journal of the pool that is read, where it is not POOL.journal
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
     /// Write the result as one JSON object
     #[arg(long)]
     pub json: bool,
@@ -96,6 +99,9 @@ pub struct Restore {
     /// The pool's file, which must not be there, or the address of a running server
     #[arg(long, value_name = "POOL")]
     pub to: String,
+    /// The journal of the pool that is read, where it is not POOL.journal
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
     /// Write the result as one JSON object
     #[arg(long)]
     pub json: bool,
@@ -232,6 +238,9 @@ pub struct Import {
     /// Overwrite keys and function libraries that the server has already
     #[arg(long)]
     pub replace: bool,
+    /// The journal of the pool that is read, where it is not POOL.journal
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
     /// Write the result as one JSON object
     #[arg(long)]
     pub json: bool,
@@ -266,6 +275,9 @@ pub struct Export {
     /// A file to write to, which must not be there [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// The journal of the pool that is read, where it is not POOL.journal
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,

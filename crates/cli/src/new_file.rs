@@ -3,12 +3,20 @@
 //! It is made under another name next to its own, synced, and then linked to its name, unless
 //! something has that; the directory is synced at last. So whatever has the name is complete, also
 //! after the machine fails. Where something goes wrong the file goes; only a process that is killed
-//! leaves it, under the other name.
+//! leaves it, under the other name: whoever makes a file of the same name next removes that.
+//!
+//! A file that is being made is locked, and its name has the number of the process. It is removed
+//! if nobody has locked it and no such process runs: another machine, or another container, may be
+//! making it where its number says nothing.
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, test_kill_process};
 
 /// Why a file was not made.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +38,11 @@ pub(crate) enum NewFileError {
 pub(crate) struct NewFile {
     part: PathBuf,
     name: PathBuf,
+    /// Keeps the file locked.
+    locked: OnceCell<File>,
 }
+
+const SUFFIX: &str = ".part";
 
 fn refuse_present(path: &Path) -> Result<(), NewFileError> {
     match path.symlink_metadata() {
@@ -39,15 +51,39 @@ fn refuse_present(path: &Path) -> Result<(), NewFileError> {
     }
 }
 
+/// Removes what processes that were killed have left of a file of this name.
+fn remove_left(name: &Path) {
+    let folder = name.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let Some(own) = name.file_name().and_then(|own| own.to_str()) else { return };
+    let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let part = path.file_name().and_then(|part| part.to_str());
+        let number = part.and_then(|part| part.strip_prefix(own)?.strip_prefix('.'));
+        let number = number.and_then(|number| number.strip_suffix(SUFFIX)?.parse().ok());
+        if number.is_some_and(|number| is_left(&path, number)) && fs::remove_file(&path).is_ok() {
+            eprintln!("{} was left by a run that was killed: removed", path.display());
+        }
+    }
+}
+
+/// Returns true if nobody is making a file any more.
+fn is_left(path: &Path, process: i32) -> bool {
+    let runs = Pid::from_raw(process)
+        .is_none_or(|process| test_kill_process(process) != Err(rustix::io::Errno::SRCH));
+    let is_free = |file: File| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    !runs && path.is_file() && File::open(path).is_ok_and(is_free)
+}
+
 impl NewFile {
     /// Chooses the name that the file has until it is complete. No file is made.
     pub(crate) fn new(name: &Path) -> Result<NewFile, NewFileError> {
         refuse_present(name)?;
+        remove_left(name);
         let mut part = OsString::from(name);
-        part.push(format!(".{}.part", std::process::id()));
+        part.push(format!(".{}{SUFFIX}", std::process::id()));
         let part = PathBuf::from(part);
         refuse_present(&part)?;
-        Ok(NewFile { part, name: name.into() })
+        Ok(NewFile { part, name: name.into(), locked: OnceCell::new() })
     }
 
     /// Returns the name that it has until it is complete.
@@ -57,7 +93,15 @@ impl NewFile {
 
     /// Makes it, empty.
     pub(crate) fn create(&self) -> Result<File, NewFileError> {
-        File::create_new(&self.part).map_err(|error| self.failed(error))
+        let make = || {
+            let file = File::create_new(&self.part)?;
+            let same = file.try_clone()?;
+            // A file system without locks has none.
+            let _ = flock(&same, FlockOperation::NonBlockingLockExclusive);
+            let _ = self.locked.set(same);
+            Ok(file)
+        };
+        make().map_err(|error| self.failed(error))
     }
 
     /// Syncs it and gives it its name.

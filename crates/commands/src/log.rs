@@ -30,6 +30,9 @@ pub trait CommandLog: Send + Sync {
     /// Appends effects whose first needs `first` selected and whose last leaves `last` selected.
     /// Returns the offset at which they end.
     fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64;
+    /// Says that something was committed that it was not given: by a command that had begun before
+    /// there was a log.
+    fn note_skipped(&self) {}
     /// Returns the offset at which all that was appended ends.
     fn end(&self) -> u64;
     /// Returns true if replies, those of reads too, wait until the log is durable (`appendfsync

@@ -213,6 +213,10 @@ impl CommandLog for Aof {
         Aof::append(self, first.number() as u32, last.number() as u32, bytes)
     }
 
+    fn note_skipped(&self) {
+        Aof::note_skipped(self);
+    }
+
     fn end(&self) -> u64 {
         Aof::end(self)
     }

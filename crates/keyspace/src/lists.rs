@@ -169,10 +169,8 @@ impl Txn<'_> {
         elements: impl IntoIterator<Item = &'a [u8]>,
         limits: NodeLimits,
     ) -> Result<u64, Error> {
-        self.edit_list(db, key, |edit, mut list| {
-            for element in elements {
-                list = list.push(edit.shard, side, item(element), limits)?;
-            }
+        self.edit_list(db, key, |edit, list| {
+            let list = list.push_all(edit.shard, side, elements.into_iter().map(item), limits)?;
             Ok((list, list.len(edit.shard)?))
         })
     }

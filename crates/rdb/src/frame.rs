@@ -6,9 +6,9 @@
 
 use std::io::Read;
 
-use crate::source::{Length, Source};
-use crate::value::{packed_in, read_value};
-use crate::{Error, Kind, Part};
+use crate::source::{LZF_MOST, Length, Source};
+use crate::value::{list_node, packed_in, read_value};
+use crate::{Error, Kind, Part, lzf};
 
 /// Where the bytes of a value are, in what [`crate::Reader::frame`] appended to.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,11 @@ pub struct Frame {
 impl Frame {
     pub(crate) fn new(kind: Kind, (from, to): (usize, usize), at: u64) -> Frame {
         Frame { kind, from, to, at }
+    }
+
+    /// Returns the type of the value.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Returns how many bytes it has.
@@ -45,23 +50,29 @@ pub struct Framing {
 
 impl Framing {
     /// Reads the value of a frame and shows its parts. What was shown counts only if this ends
-    /// well.
+    /// well. `spare` is memory for strings that are compressed, to be used again by the next frame.
     pub fn read<E: From<Error>>(
         self,
         frame: &Frame,
         bytes: &[u8],
+        spare: &mut Vec<u8>,
         mut show: impl FnMut(Part<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let bytes = &bytes[frame.from..frame.to];
-        if let Some(value) = plain(bytes).filter(|value| value.len() as u64 <= self.longest) {
+        let is_one = frame.kind == Kind::String || frame.kind.is_packed();
+        if is_one && let Some(value) = self.string(bytes, spare) {
             match frame.kind {
                 Kind::String => return show(Part::String(value)),
-                kind if kind.is_packed() => {
+                kind => {
                     let at = frame.at + bytes.len() as u64;
                     return packed_in(value, at, kind, &mut show);
                 }
-                _ => {}
             }
+        }
+        if let (Kind::ListQuicklist2, [1, 2, node @ ..]) = (frame.kind, bytes)
+            && let Some(node) = self.string(node, spare)
+        {
+            return list_node(node, frame.at + bytes.len() as u64, &mut show);
         }
         let mut source = Source::new(bytes, self.version, self.longest).starting_at(frame.at);
         read_value(&mut source, frame.kind, show)?;
@@ -72,16 +83,37 @@ impl Framing {
     }
 }
 
-/// Returns a string that is stored as it is, with a length of one or two bytes before it.
-fn plain(bytes: &[u8]) -> Option<&[u8]> {
-    let (len, value) = match *bytes {
-        [len @ 0..64, ref value @ ..] => (usize::from(len), value),
-        [high @ 64..128, low, ref value @ ..] => {
-            (usize::from(high & 63) << 8 | usize::from(low), value)
+impl Framing {
+    /// Returns the string that all of these bytes are, if it is stored as it is or compressed, with
+    /// lengths of one or two bytes. Whatever is unusual is left to others.
+    fn string<'b>(self, bytes: &'b [u8], spare: &'b mut Vec<u8>) -> Option<&'b [u8]> {
+        const COMPRESSED: u8 = 0xc3;
+        let is_whole = |len: usize, value: &[u8]| value.len() == len && len as u64 <= self.longest;
+        let Some((&COMPRESSED, rest)) = bytes.split_first() else {
+            let (len, value) = short_length(bytes)?;
+            return is_whole(len, value).then_some(value);
+        };
+        let (packed_len, rest) = short_length(rest)?;
+        let (len, packed) = short_length(rest)?;
+        let is_possible = len as u64 <= self.longest && len as u64 <= packed_len as u64 * LZF_MOST;
+        if packed.len() != packed_len || !is_possible {
+            return None;
         }
-        _ => return None,
-    };
-    (value.len() == len).then_some(value)
+        spare.clear();
+        lzf::decompress(packed, len, spare)?;
+        Some(spare)
+    }
+}
+
+/// Returns a length of one or two bytes, and what follows it.
+fn short_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    match *bytes {
+        [len @ 0..64, ref rest @ ..] => Some((usize::from(len), rest)),
+        [high @ 64..128, low, ref rest @ ..] => {
+            Some((usize::from(high & 63) << 8 | usize::from(low), rest))
+        }
+        _ => None,
+    }
 }
 
 /// Why a value was not framed.

@@ -14,9 +14,16 @@ const LONGEST_RUN: usize = 32;
 const FARTHEST: usize = 1 << 13;
 const LONGEST_MATCH: usize = 264;
 
-/// Appends the `len` bytes that `packed` represents; nothing if it represents others.
+/// Strings up to this length are decompressed into memory that is made ready at once.
+const SHORT: usize = 1 << 20;
+
+/// Appends the `len` bytes that `packed` represents; nothing of use if it represents others.
 pub(crate) fn decompress(packed: &[u8], len: usize, into: &mut Vec<u8>) -> Option<()> {
     let begin = into.len();
+    if len <= SHORT {
+        into.resize(begin + len, 0);
+        return fill(packed, &mut into[begin..]);
+    }
     let mut rest = packed;
     while let Some((&control, mut more)) = rest.split_first() {
         if control < 32 {
@@ -41,6 +48,39 @@ pub(crate) fn decompress(packed: &[u8], len: usize, into: &mut Vec<u8>) -> Optio
         }
     }
     (into.len() - begin == len).then_some(())
+}
+
+/// Fills `into` with what `packed` represents; `None` if that has another length.
+fn fill(packed: &[u8], into: &mut [u8]) -> Option<()> {
+    let (mut rest, mut at) = (packed, 0);
+    while let Some((&control, mut more)) = rest.split_first() {
+        if control < 32 {
+            let (run, after) = more.split_at_checked(usize::from(control) + 1)?;
+            into.get_mut(at..at + run.len())?.copy_from_slice(run);
+            (rest, at) = (after, at + run.len());
+            continue;
+        }
+        let mut count = usize::from(control >> 5) + 2;
+        if count == 9 {
+            let (&longer, after) = more.split_first()?;
+            count += usize::from(longer);
+            more = after;
+        }
+        let (&low, after) = more.split_first()?;
+        let distance = (usize::from(control & 31) << 8 | usize::from(low)) + 1;
+        let from = at.checked_sub(distance)?;
+        let both = into.get_mut(from..at + count)?;
+        match distance {
+            1 => {
+                let byte = both[0];
+                both[1..].fill(byte);
+            }
+            _ if distance >= count => both.copy_within(..count, distance),
+            _ => (0..count).for_each(|n| both[distance + n] = both[n]),
+        }
+        (rest, at) = (after, at + count);
+    }
+    (at == into.len()).then_some(())
 }
 
 /// Appends `count` bytes from `from` on, of which the last may be among those that it appends.

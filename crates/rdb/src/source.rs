@@ -10,7 +10,7 @@ use crate::{Error, lzf};
 /// Bytes that are read at once before it is known that there are more.
 const CHUNK: usize = 64 << 10;
 /// How many times longer than its compressed form LZF can make a string, rounded up.
-const LZF_MOST: u64 = 100;
+pub(crate) const LZF_MOST: u64 = 100;
 
 /// A length, or a string that is stored in another way.
 pub(crate) enum Length {

@@ -197,6 +197,14 @@ fn list_nodes<R: Read, E: From<Error>>(
     if is_empty { Err(Error::Empty { at: source.at() }.into()) } else { Ok(()) }
 }
 
+/// Shows a list of one packed node, which ends at byte `at`.
+pub(crate) fn list_node<E: From<Error>>(node: &[u8], at: u64, show: Show<'_, E>) -> Result<(), E> {
+    let corrupt = Error::Corrupt { what: "Quicklist listpack", at };
+    let list = Listpack::parse(node).ok_or(corrupt)?;
+    not_empty(at, list.len())?;
+    list.items().try_for_each(|item| item.with(|element| show(Part::Element(element))))
+}
+
 /// Returns a collection in one string.
 fn packed<R: Read, E: From<Error>>(
     source: &mut Source<R>,

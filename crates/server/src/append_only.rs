@@ -107,7 +107,7 @@ struct Job {
     ended: Option<Instant>,
 }
 
-const OFF: &str = "the append only file is switched off";
+const OFF: &str = "the append only file is not complete yet";
 
 /// The log of a running server.
 pub(crate) struct AppendOnly {
@@ -118,12 +118,16 @@ pub(crate) struct AppendOnly {
     values: Box<dyn Fn() -> Values + Send + Sync>,
     job: Mutex<Job>,
     stopping: AtomicBool,
+    /// The rewrite that is under way is to end: the log was switched off.
+    ending: AtomicBool,
     /// Whether the log is to be on: `appendonly`.
     wanted: AtomicBool,
     /// A rewrite is to begin when no dump is being written any more.
     scheduled: AtomicBool,
 }
 
+/// How long a delay that a test asked for goes on before it is seen that the rewrite ends.
+const DELAY_STEP: Duration = Duration::from_millis(10);
 /// Between two attempts to switch the log on.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -134,25 +138,47 @@ impl AppendOnly {
         options: Options,
         values: impl Fn() -> Values + Send + Sync + 'static,
     ) -> Arc<AppendOnly> {
-        let stopping = AtomicBool::new(false);
-        let (wanted, scheduled) = (AtomicBool::new(true), AtomicBool::new(false));
+        let (stopping, ending) = Default::default();
+        let (wanted, scheduled) = (AtomicBool::new(!log.is_off()), AtomicBool::new(false));
         let job = Mutex::default();
         let values = Box::new(values);
-        Arc::new(AppendOnly { log, engine, options, values, job, stopping, wanted, scheduled })
+        Arc::new(AppendOnly {
+            log,
+            engine,
+            options,
+            values,
+            job,
+            stopping,
+            ending,
+            wanted,
+            scheduled,
+        })
     }
 
-    /// Opens what was logged so far to be read once more. The caller holds all shards, so that
-    /// nothing follows.
+    /// Opens what was logged so far to be read once more, or what is there of a log that is
+    /// switched off. The caller holds all shards, so that nothing follows.
     pub(crate) fn open(&self) -> Result<Loader, String> {
         if self.job().began.is_some() {
             return Err("the append only file is being rewritten".into());
         }
-        if !self.log.is_whole() {
-            return Err(OFF.into());
+        if !self.log.is_off() {
+            if !self.log.is_whole() {
+                return Err(OFF.into());
+            }
+            self.log.sync_all().map_err(|error| error.to_string())?;
         }
-        self.log.sync_all().map_err(|error| error.to_string())?;
         let options = Options { load_truncated: false, ..self.options.clone() };
-        Loader::open(options).map_err(|error| error.to_string())
+        let loader = Loader::open(options).map_err(|error| error.to_string())?;
+        if loader.is_new() {
+            Err("there is no append only file to load".into())
+        } else {
+            Ok(loader)
+        }
+    }
+
+    /// Returns the log itself.
+    pub(crate) fn log(&self) -> &Arc<Aof> {
+        &self.log
     }
 
     fn job(&self) -> MutexGuard<'_, Job> {
@@ -162,8 +188,12 @@ impl AppendOnly {
     /// Switches the log off, or begins to switch it on: it is whole when a rewrite has come to its
     /// end.
     pub(crate) fn switch(self: &Arc<AppendOnly>, on: bool) -> Result<(), aof::Failure> {
-        self.wanted.store(on, Ordering::Relaxed);
+        let was_wanted = self.wanted.swap(on, Ordering::Relaxed);
         if !on {
+            if was_wanted && self.is_rewriting() {
+                tracing::info!("Killing running AOF rewrite: no child, its thread gives it up");
+                self.ending.store(true, Ordering::Relaxed);
+            }
             tracing::info!(
                 "The append only file is switched off: what is written from now on is in memory only"
             );
@@ -194,14 +224,16 @@ impl AppendOnly {
         self.scheduled.store(true, Ordering::Relaxed);
     }
 
-    /// Begins a rewrite, by which a log that was switched off is switched on. The caller may hold
-    /// shards: the cut is taken by the new thread.
+    /// Begins a rewrite. A log that is switched off is switched on by it, and off again at its end
+    /// unless it is to stay on: then the file has what there was at that moment. The caller may
+    /// hold shards: the cut is taken by the new thread.
     pub(crate) fn rewrite(self: &Arc<AppendOnly>) -> Result<(), Busy> {
         let mut job = self.job();
         if job.began.is_some() {
             return Err(Busy);
         }
         job.began = Some(Instant::now());
+        self.ending.store(false, Ordering::Relaxed);
         let this = Arc::clone(self);
         let name = "aof-rewrite".to_owned();
         match std::thread::Builder::new().name(name).spawn(move || this.run()) {
@@ -216,9 +248,12 @@ impl AppendOnly {
 
     fn run(&self) {
         tracing::info!("Background append only file rewriting started");
-        let go_on = || !self.stopping.load(Ordering::Relaxed);
-        let revives = self.log.is_off() && self.wanted.load(Ordering::Relaxed);
-        match self.write_base(revives, &go_on) {
+        let revives = self.log.is_off();
+        self.log.take_skipped();
+        let written = self.write_base(revives);
+        // A command that had begun before there was a log is in neither file: once more.
+        let is_short = revives && self.log.take_skipped();
+        match written {
             Ok(Some(done)) => tracing::info!(
                 "Background AOF rewrite finished successfully: base of {} bytes, {} bytes in all",
                 done.base,
@@ -227,25 +262,35 @@ impl AppendOnly {
             Ok(None) => tracing::info!("Background AOF rewrite given up"),
             Err(error) => tracing::warn!("Background AOF rewrite failed: {error}"),
         }
+        if is_short || revives && !self.wanted.load(Ordering::Relaxed) {
+            // What cannot be written is no part of it: it is off in any case.
+            let _ = self.log.switch_off();
+        }
         let mut job = self.job();
         job.last = job.began.take().map(|began| began.elapsed());
         job.ended = Some(Instant::now());
-        drop(job);
-        if revives && !self.wanted.load(Ordering::Relaxed) {
-            // Switched off once more while it was switched on.
-            let _ = self.log.switch_off();
+    }
+
+    /// Returns true if a rewrite is to go on, after the delay that tests ask for.
+    fn go_on(&self, delay: Duration) -> bool {
+        let is_ending =
+            || self.stopping.load(Ordering::Relaxed) || self.ending.load(Ordering::Relaxed);
+        let mut left = delay;
+        while !left.is_zero() && !is_ending() {
+            let step = left.min(DELAY_STEP);
+            std::thread::sleep(step);
+            left -= step;
         }
+        !is_ending()
     }
 
     /// Writes a new base: a dump, unless `aof-use-rdb-preamble no` asks for commands.
-    fn write_base(
-        &self,
-        revives: bool,
-        go_on: &dyn Fn() -> bool,
-    ) -> Result<Option<Rewritten>, RewriteLogError> {
+    fn write_base(&self, revives: bool) -> Result<Option<Rewritten>, RewriteLogError> {
         let values = (self.values)();
+        let delay = u64::try_from(values.int("rdb-key-save-delay")).unwrap_or(0);
+        let go_on = || self.go_on(Duration::from_micros(delay));
         if !values.yes("aof-use-rdb-preamble") {
-            return self.engine.rewrite_log(&self.log, revives, go_on, None);
+            return self.engine.rewrite_log(&self.log, revives, &go_on, None);
         }
         let folder = self.options.dir.join(&self.options.dirname);
         let dump = SaveOptions {
@@ -256,27 +301,29 @@ impl AppendOnly {
             spool: &|| spool::make(&folder.join("spool-rewriteaof")),
             go_on: &|_| go_on(),
         };
-        self.engine.rewrite_log(&self.log, revives, go_on, Some(&dump))
+        self.engine.rewrite_log(&self.log, revives, &go_on, Some(&dump))
     }
 
     /// To be called periodically, while no dump is being written: begins a rewrite that was
     /// scheduled, or when the log has grown by so much.
     pub(crate) fn tick(self: &Arc<AppendOnly>, growth: Growth) {
         let waits = |ended: Instant| ended.elapsed() < RETRY_AFTER;
+        let is_to_be_on = self.log.is_off() && self.wanted.load(Ordering::Relaxed);
         {
             let job = self.job();
-            if job.began.is_some() || self.log.is_off() && job.ended.is_some_and(waits) {
+            if job.began.is_some() || is_to_be_on && job.ended.is_some_and(waits) {
                 return;
             }
         }
-        if self.log.is_off() {
-            if self.wanted.load(Ordering::Relaxed) {
-                let _ = self.rewrite();
-            }
+        if is_to_be_on {
+            let _ = self.rewrite();
             return;
         }
         if self.scheduled.swap(false, Ordering::Relaxed) {
             let _ = self.rewrite();
+            return;
+        }
+        if self.log.is_off() {
             return;
         }
         if let Some(percent) = self.log.growth_due(growth) {

@@ -202,15 +202,10 @@ fn configure_tls(shared: &Shared, values: &Values) -> Result<(), String> {
     })
 }
 
-/// Returns where there is a log, it can be switched off and on; whether there is one is settled at
-/// the start, with where the data is stored.
+/// Refuses a log for a pool. For data in memory it can be switched on and off.
 fn append_only(shared: &Shared, yes: bool) -> Result<(), String> {
     match (shared.store.backend, yes) {
-        (Backend::Aof, _) | (Backend::Volatile | Backend::Pmem, false) => Ok(()),
-        (Backend::Volatile, true) => {
-            Err("the append only file cannot be turned on while serving; start with --backend aof"
-                .into())
-        }
+        (Backend::Aof | Backend::Volatile, _) | (Backend::Pmem, false) => Ok(()),
         (Backend::Pmem, true) => Err("a pool is durable by itself and has no append only file; \
                                       start with --backend aof for a store that has one"
             .into()),

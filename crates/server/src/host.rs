@@ -7,16 +7,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use aof::Aof;
 use commands::Failure;
 use commands::admin::{Facts, Host, PassDump, Persistence, SaveLocked, Wire};
 
-use crate::append_only::AppendOnly;
+use crate::append_only::{self, AppendOnly};
 use crate::config::{Refusal, Values, rewrite};
 use crate::meter::{self, Totals};
 use crate::save::{self, Saver};
 use crate::shared::Shared;
 use crate::shutdown::Request;
-use crate::store::Backend;
+use crate::store::{Backend, durability_of_log};
 use crate::{apply, machine, other_stores, users};
 
 /// What commands ask and tell the server through.
@@ -148,19 +149,13 @@ impl Host for Server {
     }
 
     fn rewrite_log(&self) -> Result<String, Failure> {
-        let Some(append_only) = self.append_only.get() else {
-            return match self.shared.store.backend {
-                // A restart has nothing to read, rewritten or not: what is asked for holds.
-                Backend::Pmem => {
-                    Ok("The pool is durable by itself: there is no append only file to rewrite"
-                        .into())
-                }
-                _ => Err(self.lacks_log("rewrite")),
-            };
-        };
-        if append_only.is_off() {
-            return Err("ERR the append only file is switched off".into());
+        // A restart has nothing to read, rewritten or not: what is asked for holds.
+        if self.shared.store.backend == Backend::Pmem {
+            let text = "The pool is durable by itself: there is no append only file to rewrite";
+            return Ok(text.into());
         }
+        let append_only = self.append_only_or_off(&self.shared.config.values(), "rewrite")?;
+        self.saver.wait_for_save_of_flush();
         if self.saver.is_busy() {
             append_only.schedule();
             return Ok("Background append only file rewriting scheduled".into());
@@ -247,12 +242,10 @@ impl Host for Server {
     }
 
     fn open_log(&self) -> Result<Option<aof::Loader>, Failure> {
-        let Some(append_only) = self.append_only.get() else {
-            return match self.shared.store.backend {
-                Backend::Pmem => Ok(None),
-                _ => Err(self.lacks_log("load")),
-            };
-        };
+        if self.shared.store.backend == Backend::Pmem {
+            return Ok(None);
+        }
+        let append_only = self.append_only_or_off(&self.shared.config.values(), "load")?;
         append_only.open().map(Some).map_err(|error| Failure::text(format!("ERR {error}")))
     }
 
@@ -333,14 +326,44 @@ impl Server {
 
     /// Switches the log on or off where CONFIG SET changed that.
     fn switch_log(&self, after: &Values, names: &[&'static str]) -> Result<(), Refusal> {
-        if !self.is_logged() || !names.contains(&"appendonly") {
+        let on = after.yes("appendonly");
+        let has_none = self.append_only.get().is_none() && !self.is_logged();
+        let is_pool = self.shared.store.backend == Backend::Pmem;
+        if is_pool || !names.contains(&"appendonly") || has_none && !on {
             return Ok(());
         }
         let refused = |why: String| Refusal::Value { name: "appendonly".into(), why };
-        let Some(append_only) = self.append_only.get() else {
+        if self.append_only.get().is_none() && self.is_logged() {
             return Err(refused("the append only file is being loaded".into()));
-        };
-        append_only.switch(after.yes("appendonly")).map_err(|failure| refused(failure.to_string()))
+        }
+        let append_only = self.append_only_or_off(after, "switch on");
+        let append_only = append_only
+            .map_err(|failure| refused(String::from_utf8_lossy(failure.as_bytes()).into_owned()))?;
+        if on {
+            self.shared.attach_log(append_only.log());
+        }
+        append_only.switch(on).map_err(|failure| refused(failure.to_string()))
+    }
+
+    /// Returns the log. Data in memory that has none gets one that is switched off, so that nothing
+    /// is appended to it.
+    fn append_only_or_off(
+        &self,
+        values: &Values,
+        wanted_to: &str,
+    ) -> Result<&Arc<AppendOnly>, Failure> {
+        if self.append_only.get().is_none()
+            && self.shared.store.backend == Backend::Volatile
+            && !self.shared.engine.config().loading()
+        {
+            let options = append_only::options(values);
+            let log = Aof::open_off(options.clone())
+                .map_err(|error| Failure::text(format!("ERR {error}")))?;
+            let (engine, of_values) = (Arc::clone(&self.shared.engine), Arc::clone(&self.shared));
+            let values = move || of_values.config.values();
+            let _ = self.append_only.set(AppendOnly::new(Arc::new(log), engine, options, values));
+        }
+        self.append_only.get().ok_or_else(|| self.lacks_log(wanted_to))
     }
 
     fn lacks_log(&self, wanted_to: &str) -> Failure {
@@ -357,7 +380,8 @@ impl Server {
             emulated: store.emulated,
             media: store.media.as_ref().map_or("no", |media| media.name).into(),
             durability: match self.append_only.get() {
-                Some(append_only) if append_only.is_off() => {
+                Some(append_only) if !append_only.is_off() => durability_of_log(fsync),
+                Some(_) if store.backend == Backend::Aof => {
                     "nothing that was written since the append only file was switched off survives the end of the process"
                 }
                 _ => store.durability(fsync),

@@ -50,6 +50,10 @@ struct State {
     senders: Vec<JoinHandle<()>>,
     /// BGSAVE SCHEDULE: to begin when nothing else is under way.
     scheduled: bool,
+    /// The one to begin is that of a FLUSHALL.
+    is_scheduled_by_flush: bool,
+    /// The one under way is that of a FLUSHALL.
+    is_of_flush: bool,
     /// It is one of BGSAVE or a save point.
     is_in_background: bool,
     failed: bool,
@@ -119,6 +123,7 @@ impl Saver {
         let mut state = self.begin_sending()?;
         state.last_tried = state.began;
         state.scheduled = false;
+        state.is_of_flush = std::mem::take(&mut state.is_scheduled_by_flush);
         Ok(())
     }
 
@@ -129,7 +134,7 @@ impl Saver {
             return Err(Busy);
         }
         (state.began, state.is_fixed) = (Some(Instant::now()), false);
-        state.is_in_background = false;
+        (state.is_in_background, state.is_of_flush) = (false, false);
         self.ending.store(false, Relaxed);
         state.total = Db::all().map(|db| self.shared.engine.keyspace().count(db).0).sum();
         self.keys.store(0, Relaxed);
@@ -193,7 +198,25 @@ impl Saver {
         if state.began.is_some() && state.is_in_background {
             self.ending.store(true, Relaxed);
         }
-        state.scheduled |= has_points(&self.shared.config.values());
+        let has_points = has_points(&self.shared.config.values());
+        state.scheduled |= has_points;
+        state.is_scheduled_by_flush |= has_points;
+    }
+
+    /// Waits for the end of a save that a FLUSHALL began, but not for long: in Redis the command
+    /// itself waits for it.
+    pub(crate) fn wait_for_save_of_flush(&self) {
+        let waits = |state: &mut State| state.began.is_some() && state.is_of_flush;
+        let waited = self.fixed.wait_timeout_while(self.state(), SNAPSHOT_WAIT, waits);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Returns what a dump is said to be saved of: data in memory may have got a log.
+    fn backend(&self) -> &'static str {
+        match self.shared.log.get() {
+            Some(log) if log.is_whole() => "aof",
+            _ => self.shared.store.backend_name(),
+        }
     }
 
     fn is_ending(&self) -> bool {
@@ -241,7 +264,7 @@ impl Saver {
             compresses: values.yes("rdbcompression"),
             has_checksum: values.yes("rdbchecksum"),
             is_base: false,
-            backend: self.shared.store.backend_name(),
+            backend: self.backend(),
             spool: &|| spool::make(&spool_path),
             go_on: &go_on,
         };

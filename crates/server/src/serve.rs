@@ -440,12 +440,9 @@ fn load_log(
     let log = Arc::new(append_only::load(options.clone(), &shared.engine, &show)?);
     let of_values = Arc::clone(shared);
     let engine = Arc::clone(&shared.engine);
-    let append_only =
-        AppendOnly::new(Arc::clone(&log), engine, options, move || of_values.config.values());
+    let append_only = AppendOnly::new(log, engine, options, move || of_values.config.values());
+    shared.attach_log(append_only.log());
     let _ = server.append_only.set(append_only);
-    let _ = shared.log.set(Arc::clone(&log));
-    shared.engine.set_log(log);
-    shared.log_opened.send_replace(true);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use aof::Aof;
-use commands::Engine;
+use commands::{CommandLog, Engine};
 use tokio::sync::watch;
 
 use crate::config::Config;
@@ -53,4 +53,13 @@ pub(crate) struct Shared {
     pub(crate) log_opened: watch::Sender<bool>,
     pub(crate) run_id: String,
     pub(crate) started_ms: u64,
+}
+
+impl Shared {
+    /// Has the engine append to a log, and replies wait for it, from now on; once.
+    pub(crate) fn attach_log(&self, log: &Arc<Aof>) {
+        let _ = self.log.set(Arc::clone(log));
+        self.log_opened.send_replace(true);
+        self.engine.set_log(Arc::clone(log) as Arc<dyn CommandLog>);
+    }
 }

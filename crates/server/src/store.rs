@@ -137,18 +137,19 @@ impl Report {
             (Backend::Volatile, _) => {
                 "only what was saved in an RDB file survives the end of the process"
             }
-            (Backend::Aof, _) => match fsync {
-                "always" => {
-                    "a write is synced to the log when its reply leaves: survives power loss"
-                }
-                "everysec" => {
-                    "survives a process crash; power loss may take the writes of the last two seconds"
-                }
-                _ => {
-                    "survives a process crash; power loss may take what the system had not yet written"
-                }
-            },
+            (Backend::Aof, _) => durability_of_log(fsync),
         }
+    }
+}
+
+/// Returns what is survived and what not of data in memory with an append-only file.
+pub(crate) fn durability_of_log(fsync: &str) -> &'static str {
+    match fsync {
+        "always" => "a write is synced to the log when its reply leaves: survives power loss",
+        "everysec" => {
+            "survives a process crash; power loss may take the writes of the last two seconds"
+        }
+        _ => "survives a process crash; power loss may take what the system had not yet written",
     }
 }
 

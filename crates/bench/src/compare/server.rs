@@ -287,7 +287,8 @@ impl Server {
         folder.join("perdura.journal")
     }
 
-    fn data(&self) -> PathBuf {
+    /// Returns the directory of its data.
+    pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
@@ -299,7 +300,8 @@ impl Server {
         self.folder.path().join("log")
     }
 
-    fn log(&self) -> String {
+    /// Returns its log.
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 

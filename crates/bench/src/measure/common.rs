@@ -20,8 +20,8 @@ pub(super) struct Common {
     #[arg(long, value_name = "FILE")]
     pub(super) tsv: Option<PathBuf>,
     /// Systems, separated by commas: redis none, redis everysec, redis always, redis everysec no
-    /// RDB base, perdura volatile, perdura pmem emulated, perdura pmem process, perdura aof
-    /// everysec, perdura aof always.
+    /// RDB base, perdura volatile, perdura volatile all cores, perdura pmem emulated, perdura pmem
+    /// process, perdura aof everysec, perdura aof always.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) systems: Vec<String>,
     /// perdura-server [default: the one next to this program, or on the PATH].

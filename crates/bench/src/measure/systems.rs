@@ -36,7 +36,7 @@ const PERDURA_AOF: &[&str] =
 const POOL: &[&str] = &["--backend", "pmem", "--pool", "perdura.pool", "--pool-size", "16gb"];
 
 /// All of them.
-pub(super) const SYSTEMS: [System; 9] = [
+pub(super) const SYSTEMS: [System; 10] = [
     System {
         name: "redis none",
         program: Program::Redis,
@@ -65,6 +65,12 @@ pub(super) const SYSTEMS: [System; 9] = [
         name: "perdura volatile",
         program: Program::Perdura,
         arguments: &[PERDURA, &["--backend", "aof", "--appendonly", "no", "--save", ""]],
+        is_on_disk: false,
+    },
+    System {
+        name: "perdura volatile all cores",
+        program: Program::Perdura,
+        arguments: &[&["--maxmemory", "0", "--backend", "aof", "--appendonly", "no", "--save", ""]],
         is_on_disk: false,
     },
     System {

@@ -17,8 +17,11 @@ use redis::Cmd;
 use std::sync::atomic::AtomicBool;
 
 const DEFAULT: [&str; 3] = ["redis none", "perdura volatile", "perdura pmem emulated"];
-pub(super) const PAIRS: [Pair; 2] =
-    [("perdura volatile", "redis none"), ("perdura pmem emulated", "redis none")];
+pub(super) const PAIRS: [Pair; 3] = [
+    ("perdura volatile", "redis none"),
+    ("perdura volatile all cores", "redis none"),
+    ("perdura pmem emulated", "redis none"),
+];
 pub(super) const CLIENTS: u64 = 50;
 
 /// redis-benchmark's names of its tests; `lrange` is all of LRANGE_100 to LRANGE_600, which it

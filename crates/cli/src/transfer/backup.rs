@@ -23,23 +23,33 @@ use crate::progress::Watched;
 use crate::{Verdict, check};
 
 pub(crate) fn run(options: &Backup) -> Verdict {
-    let Backup { from, to, form, json, quiet } = options;
-    report("backup", from, to, *json, || make(&Origin::of(from)?, to, *form, *quiet || *json))
+    let Backup { from, to, form, journal, json, quiet } = options;
+    report("backup", from, to, *json, || {
+        let origin = Origin::with_journal(from, journal.as_deref())?;
+        make(&origin, to, *form, *quiet || *json)
+    })
 }
 
 /// Makes a pool, or brings the keys into a running server.
 pub(crate) fn restore(options: &Restore) -> Verdict {
-    let Restore { from, to, json, quiet } = options;
-    if let Some(address) = address(to) {
-        let (from, to) = (from.clone(), address);
-        return import::run(&Import { from, to, replace: false, json: *json, quiet: *quiet });
+    let Restore { from, to, journal, json, quiet } = options;
+    let (from, journal, replace) = (from.clone(), journal.clone(), false);
+    let (to, json, quiet) = (address(to).unwrap_or_else(|| to.clone()), *json, *quiet);
+    let options = Import { from, to, replace, journal, json, quiet };
+    match address(&options.to) {
+        Some(_) => import::run(&options),
+        None => into_pool("restore", &options),
     }
-    into_pool("restore", from, Path::new(to), *json, *quiet)
 }
 
-/// Makes a pool of what `from` names.
-pub(super) fn into_pool(what: &str, from: &str, to: &Path, json: bool, quiet: bool) -> Verdict {
-    report(what, from, to, json, || make(&Origin::of(from)?, to, Form::Pool, quiet || json))
+/// Makes a pool.
+pub(super) fn into_pool(what: &str, options: &Import) -> Verdict {
+    let Import { from, to, journal, json, quiet, .. } = options;
+    let to = Path::new(to);
+    report(what, from, to, *json, || {
+        let origin = Origin::with_journal(from, journal.as_deref())?;
+        make(&origin, to, Form::Pool, *quiet || *json)
+    })
 }
 
 /// Makes a file, and says what came of it.

@@ -4,7 +4,6 @@
 //! Requests are sent in batches of bounded size. The server takes each key as a whole or not at
 //! all; what was taken before a failure stays, so that the same import can be run again.
 
-use std::path::Path;
 use std::time::Instant;
 
 use redis::Value;
@@ -32,8 +31,7 @@ struct Imported {
 
 pub(crate) fn run(options: &Import) -> Verdict {
     let Some(to) = address(&options.to) else {
-        let Import { from, to, json, quiet, .. } = options;
-        return backup::into_pool("import", from, Path::new(to), *json, *quiet);
+        return backup::into_pool("import", options);
     };
     let began = Instant::now();
     let mut done = Imported::default();
@@ -74,7 +72,7 @@ pub(crate) fn run(options: &Import) -> Verdict {
 }
 
 fn import(options: &Import, to: &str, done: &mut Imported) -> Result<(), TransferError> {
-    let mut source = open(&options.from)?;
+    let mut source = open(&options.from, options.journal.as_deref())?;
     let connection = Connection::open(to)?;
     let database = connection.database();
     let mut target = Target { connection, database, selected: None, sent: Vec::new(), options };

@@ -38,8 +38,8 @@ impl Local {
     }
 
     /// Opens a pool in a private copy of its pages.
-    pub(super) fn of_pool(path: &Path) -> Result<Local, TransferError> {
-        let pool = pool::open(path, None, false)?;
+    pub(super) fn of_pool(path: &Path, journal: Option<&Path>) -> Result<Local, TransferError> {
+        let pool = pool::open(path, journal, false)?;
         if let Some(why) = pool.keyspace.stopped() {
             let text = format!("the store was stopped: {why}; try `perdura check`");
             return Err(TransferError::Unsound { path: path.into(), text });

@@ -19,7 +19,7 @@ mod running;
 mod sync;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) use backup::{restore, run as backup};
@@ -123,6 +123,9 @@ pub(crate) enum TransferError {
     /// The pool cannot be opened.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// A journal of what has none.
+    #[error("{0} is no pool: --journal belongs to one")]
+    NoPool(String),
     /// A directory or a file without a log.
     #[error("{}: no append-only file is there, nor a manifest of one", .0.display())]
     NoLog(PathBuf),
@@ -159,8 +162,8 @@ impl From<io::Error> for WriteError {
 
 /// Opens what a name on the command line means. A server's keys are asked for one by one: not
 /// every server sends a dump to whoever asks for it.
-fn open(name: &str) -> Result<Box<dyn Source>, TransferError> {
-    Ok(match Origin::of(name)? {
+fn open(name: &str, journal: Option<&Path>) -> Result<Box<dyn Source>, TransferError> {
+    Ok(match Origin::with_journal(name, journal)? {
         Origin::Server(address) => {
             Box::new(running::RunningServer::new(Connection::open(&address)?)?)
         }

@@ -22,8 +22,8 @@ pub(super) enum Origin {
     Server(String),
     /// A dump.
     Dump(PathBuf),
-    /// A pool that no server has open.
-    Pool(PathBuf),
+    /// A pool that no server has open, and its journal where that is at a place of its own.
+    Pool(PathBuf, Option<PathBuf>),
     /// The directory of an append-only file, or such a file.
     Log(PathBuf),
 }
@@ -40,6 +40,18 @@ pub(super) fn address(name: &str) -> Option<String> {
 }
 
 impl Origin {
+    /// As [`Origin::of`]; `journal` is where the journal of a pool is.
+    pub(super) fn with_journal(
+        name: &str,
+        journal: Option<&Path>,
+    ) -> Result<Origin, TransferError> {
+        match (Origin::of(name)?, journal) {
+            (Origin::Pool(path, _), journal) => Ok(Origin::Pool(path, journal.map(Path::to_owned))),
+            (origin, None) => Ok(origin),
+            (_, Some(_)) => Err(TransferError::NoPool(name.into())),
+        }
+    }
+
     pub(super) fn of(name: &str) -> Result<Origin, TransferError> {
         if let Some(address) = address(name) {
             return Ok(Origin::Server(address));
@@ -52,7 +64,7 @@ impl Origin {
         let read = File::open(&path).and_then(|file| file.take(8).read_to_end(&mut head));
         read.map_err(|error| TransferError::File { path: path.clone(), error })?;
         Ok(match head.first() {
-            _ if heap::begins_pool(&head) => Origin::Pool(path),
+            _ if heap::begins_pool(&head) => Origin::Pool(path, None),
             Some(b'*' | b'#') => Origin::Log(path),
             _ => Origin::Dump(path),
         })
@@ -94,8 +106,8 @@ impl DumpStream {
                     true,
                 ))
             }
-            Origin::Pool(path) => {
-                let pool = Local::of_pool(path)?;
+            Origin::Pool(path, journal) => {
+                let pool = Local::of_pool(path, journal.as_deref())?;
                 let keys = pool.keys();
                 DumpStream::spawn(path, keys, move |to| pool.save(to))
             }

@@ -2,7 +2,7 @@
 //! nothing under the final name where that fails.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -230,9 +230,22 @@ fn what_fails_leaves_nothing_under_the_name() {
     while client.info("persistence")["rdb_bgsave_in_progress"] != "0" {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let left: Vec<PathBuf> =
-        names(folder.path()).into_iter().map(|name| folder.path().join(name)).collect();
-    left.iter().for_each(|part| fs::remove_file(part).expect("what the killed one left"));
+    let left = names(folder.path());
+    assert_eq!(left.len(), 1, "{left:?}");
+    // What nobody makes any more goes with the next one, but not what another process makes.
+    let of_another = format!("backup.{}.part", std::process::id());
+    let of_others = [of_another.as_str(), "backup.part", "backup.x.part", "other.1.part"];
+    for name in of_others {
+        fs::write(folder.path().join(name), "of another").expect("a file");
+    }
+    client.check("CONFIG SET rdb-key-save-delay 0", "OK");
+    let done = perdura(&["backup", "--from", &address, "--to", &to, "--quiet"]);
+    check(&done, 0, &["is verified", &format!("{} was left by a run that was killed", left[0])]);
+    for name in ["backup"].into_iter().chain(of_others) {
+        fs::remove_file(folder.path().join(name)).expect("it is there");
+    }
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+    client.check("CONFIG SET rdb-key-save-delay 10000", "OK");
     let running = start();
     while client.info("persistence")["rdb_bgsave_in_progress"] != "1" {
         std::thread::sleep(Duration::from_millis(1));
@@ -241,6 +254,32 @@ fn what_fails_leaves_nothing_under_the_name() {
     let output = running.wait_with_output().expect("it ends");
     check(&output, 2, &["perdura backup: "]);
     assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_journal_at_a_place_of_its_own_is_read() {
+    let elsewhere = testkit::Medium::Disk.scratch();
+    let journal = elsewhere.path().join("own.journal").display().to_string();
+    let mut server = Launch::perdura_journal("always").args(["--journal", &journal]).start();
+    let mut client = server.client();
+    client.check("MSET a 1 b 2", "OK");
+    server.kill();
+    let (pool, dump) = (path(&server, "perdura.pool"), path(&server, "x.rdb"));
+    let to = ["backup", "--from", &pool, "--to", &dump];
+    check(&perdura(&to), 2, &["journal"]);
+    assert!(!Path::new(&dump).exists());
+    check(&perdura(&[&to[..], &["--journal", &journal]].concat()), 0, &["keys=2"]);
+    check(&perdura(&["rdb", &dump]), 0, &["keys=2"]);
+    let copy = path(&server, "copy.pool");
+    for (n, verb) in ["import", "restore"].into_iter().enumerate() {
+        let copy = format!("{copy}.{n}");
+        let words = [verb, &pool, "--to", &copy, "--journal", &journal];
+        check(&perdura(&words), 0, &["keys=2"]);
+        check(&perdura(&["check", &copy]), 0, &["sound: keys=2"]);
+    }
+    let exported = perdura(&["export", &pool, "--journal", &journal]);
+    check(&exported, 0, &["\"key\""]);
+    check(&perdura(&["export", &dump, "--journal", &journal]), 2, &["is no pool: --journal"]);
 }
 
 #[test]

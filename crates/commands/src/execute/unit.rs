@@ -149,7 +149,12 @@ impl Unit<'_> {
     fn append(&mut self, committed: Option<Shards>) -> Result<u64, Failure> {
         let Some(log) = self.engine.log() else { return Ok(0) };
         let end = match self.engine.logs_commands() {
-            true => self.effects.append_to(log),
+            true => {
+                if committed.is_some() && !self.effects.enabled() {
+                    log.note_skipped();
+                }
+                self.effects.append_to(log)
+            }
             false => committed.is_some().then(|| log.end()),
         };
         if let Some(end) = end {

@@ -87,7 +87,7 @@ impl LoadBatch {
         let mut groups: VecDeque<_> =
             keys.chunk_by(|(one, _), (other, _)| one.shard() == other.shard()).collect();
         groups.rotate_left(self.number as usize % groups.len().max(1));
-        let (mut parts, mut locked) = (Parts::default(), 0);
+        let (mut parts, mut spare, mut locked) = (Parts::default(), Vec::new(), 0);
         while let Some(group) = groups.pop_front() {
             let shard = group[0].0.shard();
             let txn = match keyspace.try_begin(iter::once(shard), load.now) {
@@ -100,7 +100,7 @@ impl LoadBatch {
                 None => keyspace.begin_one(shard, load.now),
             };
             locked = 0;
-            self.store_group(load, txn, &mut parts, group)?;
+            self.store_group(load, txn, (&mut parts, &mut spare), group)?;
         }
         Ok(())
     }
@@ -110,7 +110,7 @@ impl LoadBatch {
         &self,
         load: &Loading<'_>,
         mut txn: Txn<'_>,
-        parts: &mut Parts,
+        (parts, spare): (&mut Parts, &mut Vec<u8>),
         group: &[(Key<'_>, &BatchKey)],
     ) -> Result<(), LoadDumpError> {
         let keyspace = load.engine.keyspace();
@@ -119,8 +119,9 @@ impl LoadBatch {
             if let Some((ahead, one)) = group.get(at + AHEAD) {
                 let _ = keyspace.prefetch_bucket(one.db, ahead);
             }
-            let read = |show: Show<'_>| self.framing.read(&one.frame, &self.bytes, show);
-            loaded.count(load.key(&mut txn, parts, (one.db, *key, &one.about), true, read)?);
+            let read = |show: Show<'_>| self.framing.read(&one.frame, &self.bytes, spare, show);
+            let whole = (one.db, *key, one.frame.kind(), &one.about);
+            loaded.count(load.key(&mut txn, parts, whole, true, read)?);
             (keys, bytes) = (keys + 1, bytes + one.frame.len());
             if keys >= KEYS_AT_ONCE || bytes >= BYTES_AT_ONCE || at + 1 == group.len() {
                 txn.commit().map_err(|error| refused(key.bytes(), &error.into()))?;

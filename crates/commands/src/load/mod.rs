@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use keyspace::{Db, Key, Keyspace, Txn};
-use rdb::{Part, Reader, Record};
+use rdb::{Kind, Part, Reader, Record};
 use resp::{Protocol, Writer};
 
 use self::batch::LoadBatch;
@@ -107,12 +107,12 @@ impl Engine {
                 }
                 Record::Database(number) => db = load.database(number)?,
                 Record::Function(code) => target.function(&code)?,
-                Record::Key { key, expires, idle, frequency, .. } => {
+                Record::Key { key, kind, expires, idle, frequency } => {
                     let about = About { expires, idle, frequency };
                     let hashed = self.keyspace().key(&key);
                     target.with(&mut |txn| {
                         let read = |show: Show<'_>| reader.value(show);
-                        let (key, commits) = ((db, hashed, &about), false);
+                        let (key, commits) = ((db, hashed, kind, &about), false);
                         loaded.count(load.key(txn, &mut parts, key, commits, read)?);
                         Ok(())
                     })?;
@@ -238,11 +238,11 @@ impl<'e> Loading<'e> {
                 Record::End => break,
                 Record::Database(number) => db = self.database(number)?,
                 Record::Function(code) => self.engine.load_library(&code)?,
-                Record::Key { key, expires, idle, frequency, .. } => {
+                Record::Key { key, kind, expires, idle, frequency } => {
                     let about = About { expires, idle, frequency };
                     match reader.frame(batch.bytes(), LARGEST_IN_BATCH)? {
                         Some(frame) => batch.push(db, &key, frame, about),
-                        None => self.large(reader, db, &key, &about)?,
+                        None => self.large(reader, (db, &key, kind), &about)?,
                     }
                 }
                 _ => {}
@@ -264,14 +264,13 @@ impl<'e> Loading<'e> {
     fn large<R: Read>(
         &self,
         reader: &mut Reader<R>,
-        db: Db,
-        key: &[u8],
+        (db, key, kind): (Db, &[u8], Kind),
         about: &About,
     ) -> Result<(), LoadDumpError> {
         let keyspace = self.engine.keyspace();
         let hashed = keyspace.key(key);
         let mut txn = keyspace.begin_one(hashed.shard(), self.now);
-        let (mut parts, whole) = (Parts::default(), (db, hashed, about));
+        let (mut parts, whole) = (Parts::default(), (db, hashed, kind, about));
         let fate = self.key(&mut txn, &mut parts, whole, true, |show| reader.value(show))?;
         txn.commit().map_err(|error| refused(key, &error.into()))?;
         let mut loaded = LoadedDump::default();
@@ -326,7 +325,7 @@ impl<'e> Loading<'e> {
         &self,
         txn: &mut Txn<'_>,
         parts: &mut Parts,
-        (db, key, about): (Db, Key<'_>, &About),
+        (db, key, kind, about): (Db, Key<'_>, Kind, &About),
         commits: bool,
         read: impl FnOnce(Show<'_>) -> Result<(), Stopped>,
     ) -> Result<Fate, LoadDumpError> {
@@ -337,16 +336,26 @@ impl<'e> Loading<'e> {
                 _ => Ok(Fate::Expired),
             };
         }
-        let there = txn.find_mut(db, &key).map_err(|error| refused(key.bytes(), &error.into()))?;
-        if there.is_some() {
+        let duplicate = || {
             let key = key.bytes().escape_ascii().to_string();
-            return Err(LoadDumpError::Duplicate { key, db: db.number() });
+            Err(LoadDumpError::Duplicate { key, db: db.number() })
+        };
+        // A string is looked for when it is stored.
+        if kind != Kind::String {
+            let there = txn.find_mut(db, &key);
+            if there.map_err(|error| refused(key.bytes(), &error.into()))?.is_some() {
+                return duplicate();
+            }
         }
         let mut store = Store::new(self.engine.config(), txn, db, key, parts);
         if commits {
             store = store.in_steps();
         }
-        let is_there = match read(&mut |part| store.take(part).map_err(Stopped::Store)) {
+        let read = read(&mut |part| store.take(part).map_err(Stopped::Store));
+        if store.is_duplicate() {
+            return duplicate();
+        }
+        let is_there = match read {
             Ok(()) => store.finish().map_err(|failure| refused(key.bytes(), &failure))?,
             Err(Stopped::Read(error)) => if_empty(error).map(|()| false)?,
             Err(Stopped::Store(failure)) => return Err(refused(key.bytes(), &failure)),

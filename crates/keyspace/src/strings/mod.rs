@@ -66,6 +66,21 @@ impl Txn<'_> {
         Ok(())
     }
 
+    /// As [`Txn::set`], without an expiry time; returns false, and changes nothing, if the key is
+    /// there.
+    pub fn set_new(&mut self, db: Db, key: &Key<'_>, value: &[u8]) -> Result<bool, Error> {
+        let (place, old) = self.open(db, key)?;
+        if old.is_some() {
+            return Ok(false);
+        }
+        match canonical_int(value) {
+            Some(int) => self.put_int(place, key, None, int, Expire::Clear)?,
+            None => self.put_bytes(place, key, None, value, false, Expire::Clear)?,
+        }
+        self.record_change(place.shard, db, key.bytes, Event::Written);
+        Ok(true)
+    }
+
     /// Sets a string, kept as it is.
     pub fn set_raw(
         &mut self,

@@ -60,7 +60,7 @@ fn framed(file: &[u8], most: usize) -> Result<(Values, usize), Error> {
     for (frame, (parts, _)) in frames.iter().zip(&mut values) {
         let Some(frame) = frame else { continue };
         assert!(frame.len() <= most && !frame.is_empty());
-        or_empty(reader.framing().read(frame, &bytes, |part| {
+        or_empty(reader.framing().read(frame, &bytes, &mut Vec::new(), |part| {
             parts.push(format!("{part:?}"));
             Ok(())
         }))?;

@@ -231,7 +231,7 @@ fn debugging_is_off_unless_allowed() {
     client.check("SET k:7 x", "OK");
     assert_ne!(client.run("DEBUG DIGEST").text(), digest);
     client.check("DEBUG PROTOCOL array", "[(integer) 0, (integer) 1, (integer) 2]");
-    error(&mut client, "DEBUG LOADAOF", "ERR the volatile backend has no append only file to load");
+    error(&mut client, "DEBUG LOADAOF", "ERR there is no append only file to load");
     client.check("DEBUG SET-ACTIVE-EXPIRE 0", "OK");
     client.check("SET gone v PX 1", "OK");
     std::thread::sleep(Duration::from_millis(400));
@@ -271,12 +271,8 @@ fn what_does_not_exist_is_refused_by_name() {
     let server = start(&[]);
     let mut client = server.client();
     for (line, start) in [
-        ("BGREWRITEAOF", "ERR the volatile backend has no append only file"),
         ("SHUTDOWN ABORT", "ERR No shutdown in progress."),
-        (
-            "CONFIG SET appendonly yes",
-            "ERR CONFIG SET failed (possibly related to argument 'appendonly')",
-        ),
+        ("CONFIG SET appendonly maybe", "ERR CONFIG SET failed"),
     ] {
         let reply = client.run(line).text();
         assert!(reply.contains(start), "{line}: {reply}");
@@ -454,7 +450,6 @@ fn an_append_only_file_is_switched_off_and_on_while_serving() {
     assert_eq!(client.info("persistence")["aof_enabled"], "0");
     assert!(client.info("persistence")["durability"].starts_with("nothing that was written since"));
     client.check("SET lost 1", "OK");
-    error(&mut client, "BGREWRITEAOF", "ERR the append only file is switched off");
     server.kill();
     server.start_again();
 

@@ -5,6 +5,7 @@
 
 mod acl;
 mod administration;
+mod append_only;
 mod blocking;
 mod blocking_kill;
 mod client_limits;

@@ -189,20 +189,96 @@ impl List {
             }
         }
         let new = self.first_node(store, side, item, limits)?;
+        self.add_node(store, side, end.node, new)
+    }
+
+    /// Adds a node at one end, where `end` is the outermost one.
+    fn add_node<S: Store>(
+        self,
+        store: &mut S,
+        side: Side,
+        end: NodeRef,
+        new: NodeRef,
+    ) -> Result<List, Error> {
         match self.ends() {
             None => {
                 let (head, tail) = match side {
-                    Side::Head => (new, end.node),
-                    Side::Tail => (end.node, new),
+                    Side::Head => (new, end),
+                    Side::Tail => (end, new),
                 };
                 Ok(List::many(Ends::create(store, head, tail)?))
             }
             Some(ends) => {
-                ends.insert_at(store, side, end.node)?;
+                ends.insert_at(store, side, end)?;
                 ends.set_node(store, side, new);
                 Ok(self)
             }
         }
+    }
+
+    /// Adds elements at one end, one after the other, of which those that fill a node are written
+    /// at once.
+    pub fn push_all<'i, S: Store>(
+        self,
+        store: &mut S,
+        side: Side,
+        items: impl IntoIterator<Item = Item<'i>>,
+        limits: Limits,
+    ) -> Result<List, Error> {
+        let (mut list, mut items) = (self, items.into_iter());
+        let mut next = items.next();
+        while let Some(item) = next {
+            let end = list.outermost(store, side)?;
+            if let Some(NodeRef::Packed(at)) = end.as_ref().map(|end| end.node) {
+                match Node::read(store, at)?.push(store, side, item, limits)? {
+                    Pushed::NoSpace => {}
+                    pushed => {
+                        if let (Pushed::Copied(at), Some(end)) = (pushed, &end) {
+                            list = list.put_nodes(store, &end.place, &[NodeRef::Packed(at)])?;
+                        }
+                        next = items.next();
+                        continue;
+                    }
+                }
+            }
+            let new;
+            (new, next) = list.node_of(store, side, (item, &mut items), limits)?;
+            list = match end {
+                None => List::single(new),
+                Some(end) => list.add_node(store, side, end.node, new)?,
+            };
+        }
+        Ok(list)
+    }
+
+    /// Returns a node of as many elements as it takes, as [`List::first_node`], and the one that
+    /// follows them.
+    fn node_of<'i, S: Store>(
+        self,
+        store: &mut S,
+        side: Side,
+        (first, items): (Item<'i>, &mut impl Iterator<Item = Item<'i>>),
+        limits: Limits,
+    ) -> Result<(NodeRef, Option<Item<'i>>), Full> {
+        let first = match Slot::new(store, first, limits)? {
+            Slot::Plain(blob) => return Ok((NodeRef::Plain(blob), items.next())),
+            Slot::Packed(first) => first,
+        };
+        let (mut bytes, mut count) = (Vec::new(), 1);
+        entry::encode(first, &mut bytes);
+        let next = loop {
+            let Some(item) = items.next() else { break None };
+            if count >= limits.count || bytes.len() + entry::len_of(item) > limits.bytes {
+                break Some(item);
+            }
+            entry::encode(item, &mut bytes);
+            count += 1;
+        };
+        let will_grow = !self.is_empty() && next.is_none();
+        let capacity = if will_grow { limits.bytes.min(node::NODE_CAPACITY) } else { bytes.len() };
+        let reversed = side == Side::Head;
+        let node = node::create(store, &bytes, count, reversed, capacity.max(bytes.len()))?;
+        Ok((NodeRef::Packed(node), next))
     }
 
     /// Returns a node of one element; in a list that has others already, with space for many.

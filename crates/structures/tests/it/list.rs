@@ -55,6 +55,19 @@ impl Pair {
         self.memory.commit()
     }
 
+    fn push_all(&mut self, side: Side, elements: &[Vec<u8>]) {
+        let items = elements.iter().map(|element| item(element));
+        let list = self.list.push_all(&mut self.memory, side, items, self.limits);
+        self.list = list.expect("free memory");
+        for element in elements {
+            match side {
+                Side::Head => self.model.push_front(element.clone()),
+                Side::Tail => self.model.push_back(element.clone()),
+            }
+        }
+        self.memory.commit();
+    }
+
     fn pop(&mut self, side: Side) -> Cost {
         let mut found = None;
         let take = |memory: &Memory, element: Element<'_>| found = Some(bytes_of(memory, element));
@@ -183,6 +196,7 @@ impl Pair {
 #[derive(Clone, Debug)]
 enum Change {
     Push(Side, Vec<Vec<u8>>),
+    PushAll(Side, Vec<Vec<u8>>),
     Pop(Side, usize),
     Set(u16, Vec<u8>),
     Insert(u16, Vec<u8>),
@@ -208,6 +222,8 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         6 => (side(), prop::collection::vec(element(), 1..40))
             .prop_map(|(side, elements)| Change::Push(side, elements)),
+        6 => (side(), prop::collection::vec(element(), 0..40))
+            .prop_map(|(side, elements)| Change::PushAll(side, elements)),
         3 => (side(), 1..60usize).prop_map(|(side, count)| Change::Pop(side, count)),
         2 => (any::<u16>(), element()).prop_map(|(at, bytes)| Change::Set(at, bytes)),
         2 => (any::<u16>(), element()).prop_map(|(at, bytes)| Change::Insert(at, bytes)),
@@ -237,6 +253,7 @@ proptest! {
                 Change::Push(side, elements) => elements.iter().for_each(|element| {
                     pair.push(side, element);
                 }),
+                Change::PushAll(side, elements) => pair.push_all(side, &elements),
                 Change::Pop(side, count) => (0..count).for_each(|_| { pair.pop(side); }),
                 Change::Set(at, bytes) => pair.set(part(at, len + 1), &bytes),
                 Change::Insert(at, bytes) => pair.insert(part(at, len + 2), &bytes),
@@ -251,6 +268,15 @@ proptest! {
         (pair.list, pair.model) = (List::EMPTY, VecDeque::new());
         pair.check();
     }
+}
+
+#[test]
+fn elements_that_fill_a_node_are_written_at_once() {
+    let elements: Vec<Vec<u8>> = (0..200).map(|n| format!("element {n}").into_bytes()).collect();
+    let mut pair = Pair::new(Limits::new(8192, 128));
+    pair.push_all(Side::Tail, &elements);
+    pair.check();
+    assert_eq!(pair.memory.blocks().len(), 3, "a header and two nodes");
 }
 
 fn with(count: usize, side: Side) -> Pair {

@@ -4,8 +4,7 @@
 //! a value is found out by the key itself: less is new than was given.
 
 use keyspace::{
-    Db, Expire, FieldChange, Key, Side, StreamConsumer, StreamEdit, StreamGroup, StreamId, Txn,
-    Type,
+    Db, FieldChange, Key, Side, StreamConsumer, StreamEdit, StreamGroup, StreamId, Txn, Type,
 };
 use rdb::{Kind, Part, Source};
 
@@ -121,6 +120,8 @@ pub(crate) struct Store<'s, 't, 'k> {
     parts: &'s mut Parts,
     place: StreamPlace,
     is_there: bool,
+    /// A string was not stored, since the key was there.
+    is_duplicate: bool,
     /// Each batch is committed: nobody sees the value before it is complete.
     commits: bool,
 }
@@ -136,12 +137,18 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
     ) -> Store<'s, 't, 'k> {
         parts.clear();
         let place = StreamPlace::default();
-        Store { txn, config, db, key, parts, place, is_there: false, commits: false }
+        let (is_there, is_duplicate, commits) = Default::default();
+        Store { txn, config, db, key, parts, place, is_there, is_duplicate, commits }
     }
 
     /// Commits each batch, for whoever has the keyspace to himself.
     pub(crate) fn in_steps(self) -> Store<'s, 't, 'k> {
         Store { commits: true, ..self }
+    }
+
+    /// Returns true if a string was not stored, since the key was there.
+    pub(crate) fn is_duplicate(&self) -> bool {
+        self.is_duplicate
     }
 
     /// Stores what was kept; whether there is anything of the value.
@@ -155,8 +162,9 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         let parts = &mut *self.parts;
         match part {
             Part::String(value) => {
-                self.is_there = true;
-                return Ok(self.txn.set(self.db, &self.key, value, Expire::Clear)?);
+                self.is_there = self.txn.set_new(self.db, &self.key, value)?;
+                self.is_duplicate = !self.is_there;
+                return Ok(());
             }
             Part::Element(element) => parts.push(Type::List, element),
             Part::Member(member) => parts.push(Type::Set, member),

@@ -31,6 +31,8 @@ pub struct SortedSetEdit {
     hashing: Hashing,
     verify: bool,
     state: State,
+    /// Where the last member of a packed one begins, if that is known.
+    last: Option<usize>,
     changed: bool,
     /// Whether it is smaller than it was: then it may use the space that is kept for deletes.
     shrunk: bool,
@@ -110,6 +112,7 @@ impl Txn<'_> {
             hashing,
             verify,
             state,
+            last: None,
             changed: false,
             shrunk: false,
         })
@@ -173,7 +176,7 @@ impl SortedSetEdit {
         match old {
             Some((at, end)) => {
                 bytes.drain(at..end);
-                *unchanged_prefix = None;
+                (*unchanged_prefix, self.last) = (None, None);
             }
             None => {
                 *count += 1;
@@ -184,12 +187,17 @@ impl SortedSetEdit {
                 }
             }
         }
-        let mut new = Vec::with_capacity(member.len() + 16);
-        encode(item(member), score, self.encoding == Encoding::Skiplist, &mut new);
-        let at = offset(bytes, score, member);
-        if at < bytes.len() {
-            *unchanged_prefix = None;
+        let is_skiplist = self.encoding == Encoding::Skiplist;
+        // Members come in order where they are loaded.
+        let after = self.last.map_or(0, |last| offset(&bytes[last..], score, member) + last);
+        let at = if after == bytes.len() { after } else { offset(bytes, score, member) };
+        if at == bytes.len() {
+            self.last = Some(at);
+            return encode(item(member), score, is_skiplist, bytes);
         }
+        (*unchanged_prefix, self.last) = (None, None);
+        let mut new = Vec::with_capacity(member.len() + 16);
+        encode(item(member), score, is_skiplist, &mut new);
         bytes.splice(at..at, new);
     }
 
@@ -245,7 +253,7 @@ impl SortedSetEdit {
                 let len = pairs(&bytes[at..]).next().map_or(0, |pair| pair.end);
                 bytes.drain(at..at + len);
                 (*count, *unchanged_prefix) = (*count - 1, None);
-                self.shrunk = true;
+                (self.last, self.shrunk) = (None, true);
             }
             State::Table(sorted_set) => {
                 let sorted_set = *sorted_set;
@@ -288,7 +296,7 @@ impl SortedSetEdit {
                 }
                 bytes.drain(from.unwrap_or(to)..to);
                 (*held, *unchanged_prefix) = (*held - count as u32, None);
-                self.shrunk = true;
+                (self.last, self.shrunk) = (None, true);
             }
             State::Table(sorted_set) => {
                 let sorted_set = *sorted_set;

@@ -1,0 +1,131 @@
+//! An append-only file that is switched on and rewritten while it is off: data in memory, served
+//! without one.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use testkit::{Client, Launch, Server};
+
+fn without_log() -> Launch {
+    let launch = Launch::perdura_aof("always").args(["--appendonly", "no", "--save", ""]);
+    launch.args(["--enable-debug-command", "local"])
+}
+
+fn with_log() -> Launch {
+    Launch::perdura_aof("always").args(["--save", ""])
+}
+
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[track_caller]
+fn rewrite(client: &mut Client) {
+    client.check("BGREWRITEAOF", "Background append only file rewriting started");
+    wait_until("the rewrite ends", || client.info("persistence")["aof_rewrite_in_progress"] == "0");
+    assert_eq!(client.info("persistence")["aof_last_bgrewrite_status"], "ok");
+}
+
+fn is_on(client: &mut Client) -> bool {
+    client.info("persistence")["durability"].starts_with("a write is synced to the log")
+}
+
+fn restarted(server: &mut Server) -> Client {
+    server.kill();
+    server.start_as(with_log());
+    server.client()
+}
+
+#[test]
+fn a_log_that_is_off_is_written_and_stays_off() {
+    let mut server = without_log().start();
+    let mut client = server.client();
+    client.check("DEBUG LOADAOF", "(error) ERR there is no append only file to load");
+    client.check("RPUSH list a b c", "(integer) 3");
+    rewrite(&mut client);
+    let info = client.info("persistence");
+    assert_eq!(info["aof_enabled"], "0");
+    assert!(info["durability"].starts_with("only what was saved in an RDB file"), "{info:?}");
+    client.check("SET later 1", "OK");
+    client.check("DEBUG LOADAOF", "OK");
+    client.check("EXISTS list later", "(integer) 1");
+    client.check("CONFIG SET aof-use-rdb-preamble no", "OK");
+    client.check("SADD set a", "(integer) 1");
+    rewrite(&mut client);
+    client.check("SET later 1", "OK");
+    let mut client = restarted(&mut server);
+    client.check("EXISTS list set later", "(integer) 2");
+    client.check("CONFIG SET appendonly no", "OK");
+    client.check("SET between 1", "OK");
+    rewrite(&mut client);
+    client.check("SET later 1", "OK");
+    restarted(&mut server).check("EXISTS list set between later", "(integer) 3");
+}
+
+#[test]
+fn data_in_memory_gets_a_log_while_it_is_written() {
+    let mut server = without_log().start();
+    let mut client = server.client();
+    client.check("SET before 1", "OK");
+    let ends = AtomicBool::new(false);
+    let acknowledged: Vec<i64> = thread::scope(|scope| {
+        let write = |n: usize| {
+            let mut client = server.client();
+            let ends = &ends;
+            scope.spawn(move || {
+                let mut last = 0;
+                while !ends.load(Ordering::Relaxed) {
+                    last = client.call(&["INCR", &format!("counter:{n}")]).int().expect("a number");
+                }
+                last
+            })
+        };
+        let writers: Vec<_> = (0..4).map(write).collect();
+        client.check("CONFIG SET appendonly yes", "OK");
+        client.check("CONFIG GET appendonly", "[\"appendonly\", \"yes\"]");
+        wait_until("the log is on", || is_on(&mut client));
+        client.check("SET later 1", "OK");
+        ends.store(true, Ordering::Relaxed);
+        writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
+    });
+    assert_eq!(client.info("persistence")["aof_enabled"], "1");
+    let mut client = restarted(&mut server);
+    client.check("EXISTS before later", "(integer) 2");
+    for (n, last) in acknowledged.into_iter().enumerate() {
+        assert_eq!(client.call(&["GET", &format!("counter:{n}")]).text(), last.to_string());
+    }
+}
+
+#[test]
+fn what_a_log_held_stays_until_the_new_one_is_complete() {
+    let mut server = with_log().start();
+    server.client().check("SET old 1", "OK");
+    server.kill();
+    server.start_as(without_log().args(["--other-stores", "ignore"]));
+    let mut client = server.client();
+    client.check("SET new 1", "OK");
+    // The new base cannot be made.
+    let temporary = server.folder().join("appendonlydir/temp-rewriteaof-bg.aof");
+    fs::create_dir(&temporary).expect("a directory in its place");
+    client.check("CONFIG SET appendonly yes", "OK");
+    let failed = "aof_last_bgrewrite_status";
+    wait_until("a rewrite fails", || client.info("persistence")[failed] == "err");
+    assert!(!is_on(&mut client));
+    client.check("SET new 2", "OK");
+    restarted(&mut server).check("MGET old new", "[\"1\", (nil)]");
+    server.kill();
+    server.start_as(without_log().args(["--other-stores", "ignore"]));
+    let mut client = server.client();
+    client.check("SET new 3", "OK");
+    client.check("CONFIG SET appendonly yes", "OK");
+    fs::remove_dir(&temporary).ok();
+    wait_until("the log is on", || is_on(&mut client));
+    restarted(&mut server).check("MGET old new", "[(nil), \"3\"]");
+}
