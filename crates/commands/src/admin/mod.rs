@@ -12,6 +12,7 @@ mod info;
 mod kill;
 mod latency;
 mod memory;
+mod metrics;
 mod monitor;
 mod pause;
 mod server;
@@ -19,6 +20,7 @@ mod slowlog;
 mod sync;
 
 pub use clients::describe;
+pub use metrics::metrics;
 pub(crate) use monitor::send_to_monitors;
 
 pub use crate::admin_state::{Latency, SlowLog, State};
