@@ -9,6 +9,7 @@ mod blocking;
 mod blocking_kill;
 mod configuration;
 mod connections;
+mod deploy;
 mod emulated_media;
 mod journal;
 mod load;
