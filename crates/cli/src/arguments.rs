@@ -31,6 +31,25 @@ pub enum Command {
     Import(Import),
     /// Write the keys of a dump, a log, a pool or a running server as a dump, commands or JSON
     Export(Export),
+    /// Ask a server whether it serves
+    Ping(Ping),
+}
+
+/// Ask a server whether it serves.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Send PING to a server and print what it answers. For supervisors, and as the health check of a container. \
+A server that wants a password first serves.",
+    after_help = "Exit status:\n  0  the server serves\n  1  it answers, but does not serve: it loads data, or refuses clients\n  \
+2  it does not answer\n\nExamples:\n  perdura ping\n  perdura ping 127.0.0.1:6380 --timeout 1"
+)]
+pub struct Ping {
+    /// The server
+    #[arg(default_value = "127.0.0.1:6379", value_name = "HOST:PORT")]
+    pub server: String,
+    /// Seconds that the answer may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+    pub timeout: u64,
 }
 
 /// Make a verified copy of a running server's data, or of a pool, in one file.

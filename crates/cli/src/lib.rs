@@ -9,6 +9,8 @@
 //! `perdura backup` makes a verified copy of the data of a running server, or of a pool, in one
 //! file; `perdura restore` makes a pool of it.
 //!
+//! `perdura ping` asks a server whether it serves.
+//!
 //! `perdura rdb` reads a dump of Redis or Valkey and says what is in it. `perdura import` sends the
 //! keys of a dump, a pool, a log or a running server to a running server, or makes a pool of them;
 //! `perdura export` writes them as a dump or as text.
@@ -21,6 +23,7 @@ mod check;
 mod dump;
 mod json;
 mod new_file;
+mod ping;
 mod pool;
 mod progress;
 mod report;
@@ -30,7 +33,7 @@ mod transfer;
 use std::process::ExitCode;
 
 pub use arguments::{
-    Arguments, Backup, Check, Command, Dump, Export, Form, Format, Import, Restore,
+    Arguments, Backup, Check, Command, Dump, Export, Form, Format, Import, Ping, Restore,
     SalvageArguments,
 };
 
@@ -68,5 +71,6 @@ pub fn run(arguments: &Arguments) -> Verdict {
         Command::Rdb(options) => dump::run(options),
         Command::Import(options) => transfer::import(options),
         Command::Export(options) => transfer::export(options),
+        Command::Ping(options) => ping::run(options),
     }
 }

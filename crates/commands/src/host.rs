@@ -147,6 +147,8 @@ pub struct Facts {
     pub config_file: String,
     /// When the server started, unix ms.
     pub started_ms: u64,
+    /// Who supervises the process: `systemd` or `no`.
+    pub supervised: String,
     /// Rounds of periodic work per second.
     pub hz: u64,
     /// Threads that serve connections.
@@ -208,6 +210,9 @@ pub struct Persistence {
     pub media: String,
     /// What is survived and what not, in one sentence.
     pub durability: String,
+    /// The worst that every acknowledged write survives: `power loss`, `process crash`, or else
+    /// `nothing` (what was not saved is lost with the process).
+    pub survives: String,
     /// The pool's file, empty for none.
     pub pool: String,
     /// Bytes of the pool's file, or of memory taken for the heap.
@@ -263,6 +268,8 @@ pub struct JournalFacts {
     pub syncs: u64,
     /// See `syncs`.
     pub sync_us: u64,
+    /// Microseconds that all of them took.
+    pub syncs_us: u64,
     /// How often a writer waited since the ring was full.
     pub full_waits: u64,
     /// Batches that the start read.

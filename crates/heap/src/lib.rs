@@ -54,6 +54,7 @@ pub use pmem::trim_allocator;
 #[doc(hidden)]
 pub use pmem::{fault_points, lock, prefetch_value, waited_ns};
 pub use pool::create::CreateOptions;
+pub use pool::shrink::SpanCounts;
 pub use ptr::{Ptr, View};
 pub use recovery::replay::Recovery;
 pub use repair::restore::{Irreplaceable, LostPart, Restored};

@@ -122,6 +122,7 @@ impl Host for Server {
             executable: path(std::env::current_exe().ok()),
             config_file: path(shared.config.file().cloned()),
             started_ms: shared.started_ms,
+            supervised: shared.supervisor.name().into(),
             hz: values.size("hz"),
             threads: shared.meters.len(),
             max_clients: shared.limits.max_clients.load(Relaxed),
@@ -385,6 +386,11 @@ impl Server {
                     "nothing that was written since the append only file was switched off survives the end of the process"
                 }
                 _ => store.durability(fsync),
+            }
+            .into(),
+            survives: match self.append_only.get() {
+                Some(append_only) if append_only.is_off() => "nothing",
+                _ => store.survives(fsync),
             }
             .into(),
             pool: store.pool.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),

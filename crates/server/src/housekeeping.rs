@@ -150,6 +150,7 @@ pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
     let mut leftovers = Leftovers::default();
     while !shared.shutdown.is_asked() {
         std::thread::sleep(HOUSEKEEPING);
+        shared.supervisor.record_round();
         let heap = shared.engine.keyspace().heap();
         shared.peak.fetch_max(heap.used(), Relaxed);
         let totals = Totals::of(&shared.meters);

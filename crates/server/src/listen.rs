@@ -112,8 +112,17 @@ fn open_ports(values: &Values, directive: &str) -> Result<Vec<std::net::TcpListe
         return Ok(Vec::new());
     }
     let backlog = i32::try_from(values.int("tcp-backlog")).unwrap_or(i32::MAX);
+    open(&values.text("bind"), port, backlog)
+}
+
+/// Opens a TCP socket for each address of a `bind` value.
+pub(crate) fn open(
+    bind: &str,
+    port: u16,
+    backlog: i32,
+) -> Result<Vec<std::net::TcpListener>, ListenError> {
     let mut open = Vec::new();
-    for (name, optional, found) in addresses(&values.text("bind"), port) {
+    for (name, optional, found) in addresses(bind, port) {
         let opened = found.and_then(|all| {
             all.into_iter()
                 .map(|address| listener(address, backlog))
@@ -199,6 +208,24 @@ fn start_unix(shared: &Arc<Shared>, path: &Path, permissions: u32) -> Result<(),
     Ok(())
 }
 
+/// Logs where the server listens.
+pub(crate) fn log_ports(values: &Values) {
+    let socket = values.text("unixsocket");
+    if !socket.is_empty() {
+        tracing::info!("The server is now ready to accept connections at {socket}");
+    }
+    match (values.int("port"), values.int("tls-port")) {
+        (0, 0) => tracing::info!("Ready to accept connections"),
+        (port, 0) => tracing::info!("Ready to accept connections on port {port}"),
+        (0, port) => tracing::info!("Ready to accept connections on port {port} with TLS"),
+        (port, encrypted) => {
+            tracing::info!(
+                "Ready to accept connections on port {port}, and on port {encrypted} with TLS"
+            );
+        }
+    }
+}
+
 async fn accept_tcp(
     listening: Listening,
     shared: Arc<Shared>,
@@ -251,7 +278,8 @@ async fn accept_unix(
     }
 }
 
-async fn failed(error: &io::Error) {
+/// Waits after a failed accept.
+pub(crate) async fn failed(error: &io::Error) {
     if error.kind() != io::ErrorKind::ConnectionAborted {
         tracing::warn!("Accepting client connection: {}", crate::text::os_error(error));
         tokio::time::sleep(AFTER_FAILURE).await;

@@ -4,6 +4,9 @@
 //! level (`.` debug, `-` verbose, `*` notice, `#` warning), text. Events come from `tracing`, whose
 //! levels TRACE, DEBUG, INFO and WARN represent Redis's four.
 //!
+//! With `log-format json` a line is an object with `time` (RFC 3339, UTC), `level` (the names of
+//! `loglevel`), `pid` and `message`, whatever the message holds; panics are lines like others.
+//!
 //! The level changes while the server runs; the file is opened once, for appending.
 
 use std::fmt;
@@ -20,9 +23,26 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::reload;
 
-struct Line;
+use crate::config::Values;
 
-impl<S, N> FormatEvent<S, N> for Line
+/// How a line is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+}
+
+impl Format {
+    /// Returns the one that `log-format` names.
+    fn of(values: &Values) -> Format {
+        match values.get("log-format") {
+            b"json" => Format::Json,
+            _ => Format::Text,
+        }
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for Format
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -33,16 +53,30 @@ where
         mut out: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let sign = match *event.metadata().level() {
-            Level::TRACE => '.',
-            Level::DEBUG => '-',
-            Level::INFO => '*',
-            Level::WARN | Level::ERROR => '#',
+        let (sign, level) = match *event.metadata().level() {
+            Level::TRACE => ('.', "debug"),
+            Level::DEBUG => ('-', "verbose"),
+            Level::INFO => ('*', "notice"),
+            Level::WARN | Level::ERROR => ('#', "warning"),
         };
-        let now = crate::text::date(commands::Clock::unix_ms(&commands::SystemClock));
-        write!(out, "{}:M {now} {sign} ", std::process::id())?;
-        context.format_fields(out.by_ref(), event)?;
-        writeln!(out)
+        let now = commands::Clock::unix_ms(&commands::SystemClock);
+        let pid = std::process::id();
+        match self {
+            Format::Text => {
+                write!(out, "{pid}:M {} {sign} ", crate::text::date(now))?;
+                context.format_fields(out.by_ref(), event)?;
+                writeln!(out)
+            }
+            Format::Json => {
+                let mut message = String::new();
+                context.format_fields(Writer::new(&mut message), event)?;
+                let (time, message) = (crate::text::timestamp(now), serde_json::json!(message));
+                writeln!(
+                    out,
+                    r#"{{"time":"{time}","level":"{level}","pid":{pid},"message":{message}}}"#
+                )
+            }
+        }
     }
 }
 
@@ -90,20 +124,24 @@ fn filter(loglevel: &str) -> LevelFilter {
 }
 
 /// Starts the log; `logfile` is empty for standard output. Only the first call has an effect.
-pub(crate) fn start(logfile: &str, loglevel: &str) -> io::Result<()> {
+pub(crate) fn start(values: &Values) -> io::Result<()> {
+    let (logfile, format) = (values.text("logfile"), Format::of(values));
     let target = if logfile.is_empty() {
         Target::Stdout
     } else {
-        let file = File::options().append(true).create(true).open(logfile)?;
+        let file = File::options().append(true).create(true).open(&logfile)?;
         Target::File(Arc::new(file))
     };
-    let (level, handle) = reload::Layer::new(filter(loglevel));
+    let (level, handle) = reload::Layer::new(filter(&values.text("loglevel")));
     let lines =
-        tracing_subscriber::fmt::layer().event_format(Line).with_ansi(false).with_writer(target);
+        tracing_subscriber::fmt::layer().event_format(format).with_ansi(false).with_writer(target);
     let log = tracing_subscriber::registry().with(level).with(lines);
     if tracing::subscriber::set_global_default(log).is_ok() {
         let _ = LEVEL.set(handle);
         TO_STDOUT.store(logfile.is_empty(), Relaxed);
+        if format == Format::Json {
+            std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+        }
     }
     Ok(())
 }

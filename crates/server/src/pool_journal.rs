@@ -140,6 +140,7 @@ impl PoolJournal {
             batches: counts.batches,
             syncs: counts.batch_syncs,
             sync_us: counts.batch_sync_ns / 1000 / counts.batch_syncs.max(1),
+            syncs_us: counts.batch_sync_ns / 1000,
             full_waits: counts.full_waits,
             recovered_batches: counts.recovered_batches,
             recovered_bytes: counts.recovered_bytes,

@@ -22,16 +22,18 @@ use crate::config::table::SAVE_POINTS;
 use crate::config::{self, Config, Values};
 use crate::host::Server;
 use crate::listen::{self, ListenError};
+use crate::log;
 use crate::meter::Meter;
 use crate::pool_journal::{self, PoolJournal};
 use crate::save::Saver;
 use crate::shared::Shared;
 use crate::shutdown::Request;
 use crate::store::{self, Backend, Store, StoreError};
+use crate::supervisor::Supervisor;
 use crate::tls::{self, Tls, TlsError};
 use crate::users::{self, UsersError};
 use crate::worker::Workers;
-use crate::{apply, housekeeping, machine, other_stores, scrub};
+use crate::{apply, housekeeping, machine, metrics, other_stores, scrub};
 
 /// Why the server does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +87,7 @@ pub fn serve(arguments: &Arguments) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(error) => {
-            crate::log::fatal(&error.to_string());
+            log::fatal(&error.to_string());
             ExitCode::FAILURE
         }
     }
@@ -94,9 +96,8 @@ pub fn serve(arguments: &Arguments) -> ExitCode {
 fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     let (mut values, file) = configure(arguments)?;
     let notes = enter_folder(&mut values)?;
-    let (logfile, loglevel) = (values.text("logfile"), values.text("loglevel"));
-    crate::log::start(&logfile, &loglevel)
-        .map_err(system(format!("Can't open the log file {logfile}")))?;
+    let logfile = values.text("logfile");
+    log::start(&values).map_err(system(format!("Can't open the log file {logfile}")))?;
     greet(&values, file.is_some(), &notes);
     listen::is_somewhere(&values)?;
     let possible = apply::files(values.size("maxclients"));
@@ -120,6 +121,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         UsersError::Line(error) => ServeError::Config(error),
         error => ServeError::Users(error.to_string()),
     })?;
+    let supervisor = Supervisor::of(&values);
     let store = store::open(&values, SystemClock.unix_ms())?;
     let fsync = values.text("appendfsync");
     let backend = store.report.backend;
@@ -142,7 +144,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         let _ = values.set(b"read-cache", &[b"0"]);
     }
     describe(&store, &fsync);
-    let shared = build_shared_state(store, values, file, tls)?;
+    let shared = build_shared_state(store, values, file, tls, supervisor)?;
     set_users(&shared, users);
     if let Some(journal) = &shared.journal {
         shared.engine.set_log(Arc::clone(journal) as Arc<dyn commands::CommandLog>);
@@ -294,6 +296,7 @@ fn build_shared_state(
     values: Values,
     file: Option<std::path::PathBuf>,
     tls: Tls,
+    supervisor: Supervisor,
 ) -> Result<Arc<Shared>, ServeError> {
     let threads = threads(&values);
     let seed = machine::random::<8>().map_err(system("No random bytes"))?;
@@ -314,6 +317,7 @@ fn build_shared_state(
         active_expire: AtomicBool::new(true),
         cron: AtomicBool::new(true),
         shutdown: Default::default(),
+        supervisor,
         loading: Default::default(),
         ports: Default::default(),
         tls,
@@ -343,21 +347,26 @@ fn serve_until_shutdown(
     let started = runtime.block_on(async {
         listen::start(shared, workers.senders(), &values)?;
         write_pid(&values.text("pidfile"));
-        Ok::<_, ListenError>(())
+        metrics::start(shared, &values)
     });
-    if let Err(error) = started {
-        workers.stop();
-        let _ = shared.engine.keyspace().heap().close();
-        return Err(error.into());
-    }
+    let endpoint = match started {
+        Ok(endpoint) => endpoint,
+        Err(error) => {
+            workers.stop();
+            let _ = shared.engine.keyspace().heap().close();
+            return Err(error.into());
+        }
+    };
     let failed = Arc::new(AtomicBool::new(false));
     let housekeeping =
         spawn_housekeeping(shared, server, loading, &failed).map_err(system("No threads"))?;
     let scrub = spawn_scrub(shared).map_err(system("No threads"))?;
     if !loading {
-        ready(&values);
+        listen::log_ports(&values);
+        shared.supervisor.ready();
     }
     runtime.block_on(wait(shared, server));
+    shared.supervisor.stopping();
     drop(runtime);
     workers.stop();
     let loads = loading && shared.engine.config().loading() && !failed.load(Ordering::Acquire);
@@ -370,24 +379,11 @@ fn serve_until_shutdown(
     if scrub.join().is_err() {
         tracing::warn!("The scrub ended by a panic");
     }
-    Ok(shut_down(shared, server, went_well))
-}
-
-fn ready(values: &Values) {
-    let socket = values.text("unixsocket");
-    if !socket.is_empty() {
-        tracing::info!("The server is now ready to accept connections at {socket}");
+    let code = shut_down(shared, server, went_well);
+    if let Some(endpoint) = endpoint {
+        endpoint.stop();
     }
-    match (values.int("port"), values.int("tls-port")) {
-        (0, 0) => tracing::info!("Ready to accept connections"),
-        (port, 0) => tracing::info!("Ready to accept connections on port {port}"),
-        (0, port) => tracing::info!("Ready to accept connections on port {port} with TLS"),
-        (port, encrypted) => {
-            tracing::info!(
-                "Ready to accept connections on port {port}, and on port {encrypted} with TLS"
-            );
-        }
-    }
+    Ok(code)
 }
 
 /// Returns the thread that loads the log and then keeps house; false if loading failed. It says so
@@ -401,7 +397,7 @@ fn spawn_housekeeping(
     let (shared, server, failed) = (Arc::clone(shared), Arc::clone(server), Arc::clone(failed));
     std::thread::Builder::new().name("housekeeping".into()).spawn(move || {
         if loading && let Err(error) = load(&shared, &server) {
-            crate::log::fatal(&error.to_string());
+            log::fatal(&error.to_string());
             failed.store(true, Ordering::Release);
             shared.shutdown.request(Request::default());
             return false;
@@ -426,7 +422,8 @@ fn load(shared: &Arc<Shared>, server: &Server) -> Result<(), LoadingError> {
     }
     server.saver.set_unchanged();
     shared.engine.config().set_loading(false);
-    ready(&values);
+    listen::log_ports(&values);
+    shared.supervisor.ready();
     Ok(())
 }
 
@@ -436,7 +433,10 @@ fn load_log(
     values: &Values,
 ) -> Result<(), append_only::StartError> {
     let options = append_only::options(values);
-    let show = |progress: aof::Progress| shared.loading.show(progress.done, progress.total);
+    let show = |progress: aof::Progress| {
+        shared.loading.show(progress.done, progress.total);
+        shared.supervisor.loading(progress.done, progress.total);
+    };
     let log = Arc::new(append_only::load(options.clone(), &shared.engine, &show)?);
     let of_values = Arc::clone(shared);
     let engine = Arc::clone(&shared.engine);
@@ -459,6 +459,7 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
         keeps_expired: false,
         report: &mut |loaded| {
             shared.loading.show(loaded.bytes, total);
+            shared.supervisor.loading(loaded.bytes, total);
             if last.elapsed() >= append_only::REPORT_EVERY {
                 last = std::time::Instant::now();
                 let share = loaded.bytes as f64 * 100.0 / total.max(1) as f64;

@@ -19,6 +19,7 @@ use crate::rates::Rates;
 use crate::scrub_progress::ScrubProgress;
 use crate::shutdown::Shutdown;
 use crate::store::Report;
+use crate::supervisor::Supervisor;
 use crate::tls::Tls;
 
 /// Shared by main thread, workers and housekeeping.
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     /// Whether periodic work is done (DEBUG PAUSE-CRON).
     pub(crate) cron: AtomicBool,
     pub(crate) shutdown: Shutdown,
+    pub(crate) supervisor: Supervisor,
     pub(crate) ports: Ports,
     pub(crate) tls: Tls,
     pub(crate) store: Report,

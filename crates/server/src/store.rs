@@ -109,6 +109,20 @@ impl Report {
         self.backend != Backend::Pmem || self.domain == Domain::Journal
     }
 
+    /// Returns the worst that every acknowledged write survives, in two words.
+    pub(crate) fn survives(&self, fsync: &str) -> &'static str {
+        match (self.backend, self.domain) {
+            (Backend::Volatile, _) => "nothing",
+            (Backend::Aof, _) | (Backend::Pmem, Domain::Journal) if fsync == "always" => {
+                "power loss"
+            }
+            (Backend::Pmem, Domain::Clwb | Domain::Eadr | Domain::Msync) if !self.emulated => {
+                "power loss"
+            }
+            _ => "process crash",
+        }
+    }
+
     /// Returns what is survived and what not. `fsync` is the policy of the append-only file, or of
     /// the journal.
     pub(crate) fn durability(&self, fsync: &str) -> &'static str {

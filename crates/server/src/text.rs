@@ -29,6 +29,15 @@ pub(crate) fn date(unix_ms: u64) -> String {
     format!("{day:02} {month} {year} {hour:02}:{minute:02}:{second:02}.{milli:03}")
 }
 
+/// Returns a moment as RFC 3339 writes it, `2026-11-21T03:09:37.308Z`.
+pub(crate) fn timestamp(unix_ms: u64) -> String {
+    let (days, ms) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
+    let (year, month, day) = civil(days);
+    let (hour, minute) = (ms / 3_600_000, ms / 60_000 % 60);
+    let (second, milli) = (ms / 1000 % 60, ms % 1000);
+    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+}
+
 /// Returns year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
 fn civil(days: u64) -> (u64, u64, u64) {
     // Years start in March here, so that the leap day is the last of its year.
@@ -44,7 +53,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::date;
+    use super::{date, timestamp};
 
     #[test]
     fn dates_are_those_of_the_calendar() {
@@ -53,5 +62,6 @@ mod tests {
         check(951_782_400_000, "29 Feb 2000 00:00:00.000");
         check(1_795_230_577_308, "21 Nov 2026 03:09:37.308");
         check(4_102_444_799_999, "31 Dec 2099 23:59:59.999");
+        assert_eq!(timestamp(1_795_230_577_308), "2026-11-21T03:09:37.308Z");
     }
 }

@@ -7,6 +7,7 @@ mod check;
 mod common;
 mod dump;
 mod journal;
+mod ping;
 mod salvage;
 mod server;
 mod transfer;

@@ -14,6 +14,7 @@ mod info;
 mod kill;
 mod latency;
 mod memory;
+mod metrics;
 mod module;
 mod monitor;
 mod pause;
@@ -22,6 +23,7 @@ mod slowlog;
 mod sync;
 
 pub use clients::describe;
+pub use metrics::metrics;
 pub(crate) use monitor::send_to_monitors;
 
 pub use crate::admin_state::{Latency, SlowLog, State};

@@ -38,6 +38,12 @@ fn upper_end(bucket: usize) -> u64 {
     ((STEPS + step + 1) << (power - 1)) - 1
 }
 
+/// Returns the value in the middle of a bucket.
+fn middle(bucket: usize) -> u64 {
+    let below = bucket.checked_sub(1).map_or(0, upper_end);
+    (below + 1 + upper_end(bucket)) / 2
+}
+
 impl Histograms {
     pub(crate) fn new(commands: usize, threads: usize) -> Histograms {
         let stripe = || (0..commands).map(|_| OnceLock::new()).collect();
@@ -56,8 +62,9 @@ impl Histograms {
 
     /// Returns the counts of one command over all threads; `None` if it never ran.
     pub(crate) fn of(&self, command: usize) -> Option<Counts> {
+        let mut cells = self.stripes.iter().filter_map(|s| s.get(command)?.get()).peekable();
+        cells.peek()?;
         let mut counts = vec![0u64; BUCKETS];
-        let cells = self.stripes.iter().filter_map(|s| s.get(command)?.get());
         for buckets in cells {
             for (sum, bucket) in counts.iter_mut().zip(buckets.iter()) {
                 *sum += bucket.load(Relaxed);
@@ -93,6 +100,24 @@ impl Counts {
             }
         }
         upper_end(BUCKETS - 1)
+    }
+
+    /// Returns how many executions ended within each of `bounds`, which grow, in nanoseconds.
+    pub(crate) fn within<const N: usize>(&self, bounds: [u64; N]) -> [u64; N] {
+        let (mut seen, mut bucket) = (0, 0);
+        bounds.map(|bound| {
+            while bucket < BUCKETS && middle(bucket) <= bound {
+                seen += self.counts[bucket];
+                bucket += 1;
+            }
+            seen
+        })
+    }
+
+    /// Returns the time that all executions took, in nanoseconds, as exactly as is known.
+    pub(crate) fn sum_ns(&self) -> f64 {
+        let time = |(bucket, count): (usize, &u64)| middle(bucket) as f64 * *count as f64;
+        self.counts.iter().enumerate().map(time).sum()
     }
 
     /// Returns microseconds, doubling from 1 on, and how many executions ended within; where that
@@ -147,6 +172,8 @@ mod tests {
         assert!((3_000..3_060).contains(&counts.percentile(50.0)));
         assert!((60_000..61_000).contains(&counts.percentile(100.0)));
         assert_eq!(counts.cumulative(), [(2, 1), (4, 3), (66, 4)]);
+        assert_eq!(counts.within([1_000, 2_000, 3_050, 1_000_000]), [0, 1, 2, 4]);
+        assert!((counts.sum_ns() - 67_600.0).abs() < 600.0, "{}", counts.sum_ns());
         histograms.reset();
         assert!(histograms.of(1).is_none());
     }

@@ -6,4 +6,4 @@ mod close;
 pub(crate) mod create;
 mod journal;
 mod open;
-mod shrink;
+pub(crate) mod shrink;

@@ -11,6 +11,15 @@ use crate::transaction::heap::Heap;
 use crate::transaction::span_transfer;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// Spans of a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpanCounts {
+    /// All that it has now.
+    pub all: u64,
+    /// Those that belong to no shard, as far as is known.
+    pub free: u64,
+}
+
 impl Heap {
     /// Returns the number of bytes that the pool takes of its medium: less than [`Heap::size`]
     /// where space was given back.
@@ -22,6 +31,12 @@ impl Heap {
     /// Returns the number of bytes of the pool that take no space, since it was given back.
     pub fn given_back(&self) -> u64 {
         self.size().saturating_sub(self.space_taken())
+    }
+
+    /// Returns how many spans the pool has now, and how many of them certainly belong to no shard.
+    pub fn spans(&self) -> SpanCounts {
+        let inner = self.spans.lock();
+        SpanCounts { all: u64::from(inner.total), free: inner.certain() as u64 }
     }
 
     /// Returns true if free space can be given back, as far as is known.

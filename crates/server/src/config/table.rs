@@ -189,6 +189,9 @@ const OWN: &[Row] = &[
     row("snapshot-memory-limit", Memory(0, I64), "0", Live, Used),
     row("scrub-rate", Memory(0, I64), "8388608", Live, Used),
     row("scrub-every", Int(0, I32), "3600", Live, Used),
+    row("metrics-port", Int(0, 65535), "0", Fixed, Used),
+    row("metrics-bind", Bind, "127.0.0.1", Fixed, Used),
+    row("log-format", Enum(&["text", "json"]), "text", Fixed, Used),
 ];
 
 /// Connections.
@@ -278,6 +281,7 @@ const WATCH: &[Row] = &[
     row("notify-keyspace-events", Events, "", Live, Used),
     row("latency-tracking", Bool, "yes", Live, Used),
     row("pidfile", Text, "", Fixed, Used),
+    row("supervised", Enum(&["upstart", "systemd", "auto", "no"]), "no", Fixed, Used),
     row("logfile", Text, "", Fixed, Used),
     row("loglevel", Enum(&["debug", "verbose", "notice", "warning"]), "notice", Live, Used),
     row("enable-protected-configs", Enum(&["no", "yes", "local"]), "no", Fixed, Used),
@@ -384,13 +388,6 @@ const ACCEPTED: &[Row] = &[
     ),
     row("bind-source-addr", Text, "", Live, Ignored(Design)),
     row("masterauth", Text, "", Live, Ignored(Replication)).secret(),
-    row(
-        "supervised",
-        Enum(&["upstart", "systemd", "auto", "no"]),
-        "no",
-        Fixed,
-        Ignored(Foreground),
-    ),
     row(
         "syslog-facility",
         Enum(&[
@@ -534,7 +531,7 @@ mod tests {
          replica-ignore-disk-write-errors replica-ignore-maxmemory replica-lazy-flush \
          replica-priority replica-read-only replica-serve-stale-data sanitize-dump-payload  \
          server_cpulist set-proc-title   shutdown-timeout \
-         socket-mark-id  supervised syslog-enabled syslog-facility \
+         socket-mark-id  syslog-enabled syslog-facility \
          syslog-ident tls-dh-params-file tls-replication tls-session-cache-timeout",
         ),
         ("refused", "cluster-enabled replicaof"),

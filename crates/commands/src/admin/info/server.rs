@@ -21,7 +21,10 @@ pub(super) fn server(page: &mut Page<'_, '_>) {
     page.line("monotonic_clock", "POSIX clock_gettime");
     page.line("multiplexing_api", "epoll");
     page.line("process_id", facts.process_id);
-    page.line("process_supervised", "no");
+    page.line(
+        "process_supervised",
+        if facts.supervised.is_empty() { "no" } else { &facts.supervised },
+    );
     page.line("run_id", &facts.run_id);
     page.line("tcp_port", facts.tcp_port);
     page.line("server_time_usec", now_us);

@@ -1,0 +1,34 @@
+//! `perdura ping`.
+
+use testkit::{Launch, free_port};
+
+use crate::common::check;
+use crate::transfer::perdura;
+
+#[test]
+fn a_server_that_serves_is_recognized() {
+    let server = Launch::perdura_volatile().start();
+    let at = server.address().to_string();
+    check(&perdura(&["ping", &at]), 0, &["+PONG"]);
+    server.client().check("CONFIG SET requirepass secret", "OK");
+    check(&perdura(&["ping", &at]), 0, &["-NOAUTH"]);
+    let nobody = format!("127.0.0.1:{}", free_port());
+    check(&perdura(&["ping", &nobody]), 2, &["Connection refused"]);
+    check(&perdura(&["ping", "no address"]), 2, &["perdura: no address"]);
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_not_waited_for() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("an address").to_string();
+    check(&perdura(&["ping", &at, "--timeout", "1"]), 2, &[&at]);
+}
+
+#[test]
+fn a_server_that_is_full_does_not_serve() {
+    let server = Launch::perdura_volatile().args(["--maxclients", "1"]).start();
+    let mut client = server.client();
+    client.check("PING", "PONG");
+    let at = server.address().to_string();
+    check(&perdura(&["ping", &at]), 1, &["-ERR max number of clients reached"]);
+}

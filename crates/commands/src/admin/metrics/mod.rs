@@ -1,0 +1,42 @@
+//! The numbers of INFO as Prometheus reads them.
+//!
+//! Nothing is counted for this page alone: it is written from the counters that INFO, LATENCY and
+//! CONFIG RESETSTAT know, when it is asked for. Unlike INFO it locks no shard, so that a scrape
+//! neither waits for a long command nor holds one up.
+//!
+//! Names follow Prometheus's conventions (base units, `_total` for counters), and after the prefix
+//! those of the usual exporter for Redis where that has one, so that a board is easily adapted.
+
+mod data;
+mod page;
+mod process;
+
+use crate::engine::Engine;
+use page::Page;
+
+/// Returns all metrics in Prometheus's text format.
+pub fn metrics(engine: &Engine) -> String {
+    let facts = engine.host().map(|host| host.facts()).unwrap_or_default();
+    let mut page = Page::default();
+    process::server(&mut page, engine, &facts);
+    process::clients(&mut page, engine, &facts);
+    process::commands(&mut page, engine);
+    process::latencies(&mut page, engine);
+    process::errors(&mut page, engine);
+    data::keyspace(&mut page, engine);
+    data::memory(&mut page, engine, &facts);
+    data::heap(&mut page, engine, &facts);
+    data::read_cache(&mut page, engine);
+    data::persistence(&mut page, engine, &facts.persistence);
+    data::recovery(&mut page, &facts.persistence);
+    data::damage(&mut page, engine, &facts.persistence);
+    data::snapshot(&mut page, engine);
+    data::rdb(&mut page, engine, &facts.persistence.rdb);
+    if let Some(journal) = &facts.persistence.journal {
+        data::journal(&mut page, journal);
+    }
+    if let Some(aof) = &facts.persistence.aof {
+        data::aof(&mut page, aof);
+    }
+    page.into_text()
+}

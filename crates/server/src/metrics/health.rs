@@ -1,0 +1,39 @@
+//! The answers to probes: whether the server works, and whether it is to get requests.
+
+use std::time::Duration;
+
+use crate::shared::Shared;
+
+/// How long the housekeeping thread may be silent. A round takes a tenth of a second.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Returns why the process is to be started again, if it is: nothing here is cured by that while
+/// data is being loaded, or after a write has failed.
+pub(super) fn is_healthy(shared: &Shared) -> Result<(), String> {
+    let silent = shared.supervisor.since_last_round();
+    let works = shared.engine.config().loading() || shared.shutdown.is_asked();
+    match silent > SILENCE && !works {
+        true => Err(format!("no housekeeping for {} seconds", silent.as_secs())),
+        false => Ok(()),
+    }
+}
+
+/// Returns why the server is to get no requests now, if it is not.
+pub(super) fn is_ready(shared: &Shared) -> Result<(), String> {
+    let (engine, keyspace) = (&shared.engine, shared.engine.keyspace());
+    if shared.shutdown.is_asked() {
+        return Err("shutting down".into());
+    }
+    if engine.config().loading() {
+        let facts = shared.loading.facts(engine.clock().unix_ms()).unwrap_or_default();
+        let share = facts.loaded as f64 * 100.0 / facts.total.max(1) as f64;
+        return Err(format!("loading data: {share:.1} %"));
+    }
+    if keyspace.heap().is_poisoned() || !engine.takes_writes() {
+        return Err("writes are stopped after a failure: the log says which".into());
+    }
+    if let Some(why) = keyspace.stopped() {
+        return Err(why.to_string());
+    }
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! The files in `deploy/` agree with each other, with the directives and with a real scrape.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use server::cli::{self, Request};
+use server::config::Values;
+use server::config::file::Reader;
+use testkit::Launch;
+use yaml_rust2::{Yaml, YamlLoader};
+
+use crate::metrics::{Samples, scrape, start};
+
+fn path(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy")).join(name)
+}
+
+fn text(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn yaml(name: &str) -> Vec<Yaml> {
+    YamlLoader::load_from_str(&text(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Returns what a configuration file and the options of a command line say, which must not name
+/// directories: those of containers and packages are not there.
+fn configured(file: Option<&str>, options: &[&str]) -> Values {
+    let words: Vec<Vec<u8>> = options.iter().map(|word| word.as_bytes().to_vec()).collect();
+    let Request::Serve(arguments) = cli::parse(&words) else { panic!("{options:?}") };
+    let file = file.map(path);
+    let read = Reader::read(file.as_deref(), &arguments.lines);
+    read.unwrap_or_else(|error| panic!("{file:?} {options:?}: {error}")).0
+}
+
+fn words(list: &Yaml) -> Vec<&str> {
+    let words = list.as_vec().unwrap_or_else(|| panic!("no list: {list:?}"));
+    words.iter().map(|word| word.as_str().unwrap_or_else(|| panic!("{word:?}"))).collect()
+}
+
+/// Metrics that an expression names.
+fn names(expression: &str) -> BTreeSet<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = expression.split(|c| !is_part(c));
+    let is_metric = |word: &&str| {
+        ["perdura_", "process_"].iter().any(|start| word.len() > 8 && word.starts_with(start))
+    };
+    words.filter(is_metric).collect()
+}
+
+/// Everything that servers of all backends say, after something of each kind has happened.
+fn everything() -> Samples {
+    let mut all = Samples::new();
+    let launches =
+        [Launch::perdura_journal("everysec"), Launch::perdura_aof("no"), Launch::perdura_pmem()];
+    for launch in launches {
+        let (server, port) = start(launch);
+        let mut client = server.client();
+        client.check("SET k v EX 100", "OK");
+        assert!(client.run("LPOP k").is_error());
+        all.extend(scrape(port));
+    }
+    all
+}
+
+fn has(all: &Samples, metric: &str, label: Option<&str>) -> bool {
+    all.keys().any(|series| {
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let is_there = |label: &str| {
+            labels.contains(&format!(",{label}=\"")) || labels.starts_with(&format!("{label}=\""))
+        };
+        name == metric && label.is_none_or(is_there)
+    })
+}
+
+/// Returns the labels that a text refers to as `{{label}}` or `{{ $labels.label }}`, but for those
+/// that Prometheus adds.
+fn labels(text: &str) -> Vec<&str> {
+    let placeholders = text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
+    let names = placeholders.filter_map(|inner| {
+        let inner = inner.trim();
+        inner.strip_prefix("$labels.").or_else(|| (!inner.starts_with('$')).then_some(inner))
+    });
+    names.filter(|name| !["instance", "job"].contains(name)).collect()
+}
+
+#[test]
+fn the_board_and_the_rules_name_metrics_that_a_server_has() {
+    let all = everything();
+    let mut expressions: Vec<(String, String)> = Vec::new();
+    let board: serde_json::Value =
+        serde_json::from_str(&text("grafana/perdura.json")).expect("JSON");
+    for panel in board["panels"].as_array().expect("panels") {
+        assert!(panel["title"].is_string() && panel["gridPos"].is_object(), "{panel}");
+        for target in panel["targets"].as_array().expect("targets") {
+            let text = |name: &str| target[name].as_str().expect("a text").to_owned();
+            expressions.push((text("expr"), text("legendFormat")));
+        }
+    }
+    let of_board = expressions.len();
+    let rules = yaml("prometheus/alerts.yml");
+    for rule in rules[0]["groups"][0]["rules"].as_vec().expect("rules") {
+        let summary = rule["annotations"]["summary"].as_str().expect("a summary");
+        let severity = rule["labels"]["severity"].as_str().expect("a severity");
+        assert!(["critical", "warning", "info"].contains(&severity), "{rule:?}");
+        expressions.push((rule["expr"].as_str().expect("a text").to_owned(), summary.to_owned()));
+    }
+    assert!(of_board > 40 && expressions.len() > of_board + 10);
+    for (expression, legend) in &expressions {
+        let named = names(expression);
+        assert!(!named.is_empty() || expression.starts_with("up"), "{expression}");
+        for metric in &named {
+            assert!(has(&all, metric, None), "no server has {metric}: {expression}");
+        }
+        for label in labels(legend) {
+            let is_there = |metric: &&str| has(&all, metric, Some(label));
+            assert!(named.iter().any(is_there), "no label {label} in {expression}");
+        }
+    }
+    // The guide explains each alert, and names no metric that is not there.
+    let guide = fs::read_to_string(path("../docs/operating.md")).expect("the guide");
+    for rule in rules[0]["groups"][0]["rules"].as_vec().expect("rules") {
+        let name = rule["alert"].as_str().expect("a name");
+        assert!(guide.contains(&format!("`{name}`")), "docs/operating.md does not explain {name}");
+    }
+    for metric in guide.split('`').skip(1).step_by(2).flat_map(names) {
+        assert!(has(&all, metric, None), "docs/operating.md: no server has {metric}");
+    }
+}
+
+#[test]
+fn the_pod_has_the_ports_and_probes_of_its_configuration() {
+    let set = &yaml("kubernetes/base/statefulset.yaml")[0];
+    let pod = &set["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let command = words(&container["command"]);
+    assert_eq!(command[..2], ["/usr/bin/perdura-server", "/etc/perdura/perdura.conf"]);
+    assert_eq!(command[2..], ["--dir", "/data"]);
+    for conf in ["kubernetes/base/perdura.conf", "kubernetes/fsdax/perdura.conf"] {
+        let values = configured(Some(conf), &[]);
+        let port = |name: &str| {
+            let ports = container["ports"].as_vec().expect("ports");
+            let of_name = ports.iter().find(|port| port["name"].as_str() == Some(name));
+            of_name.and_then(|port| port["containerPort"].as_i64()).expect("a port")
+        };
+        assert_eq!(port("redis"), values.int("port"));
+        assert_eq!(port("metrics"), values.int("metrics-port"));
+        // Kubelet and Prometheus do not come from the pod itself.
+        assert_eq!(
+            (values.text("bind").as_str(), values.text("metrics-bind").as_str()),
+            ("*", "*")
+        );
+        let annotations = &set["spec"]["template"]["metadata"]["annotations"];
+        assert_eq!(annotations["prometheus.io/port"].as_str(), Some(&*values.text("metrics-port")));
+        let mounts = container["volumeMounts"].as_vec().expect("mounts");
+        let is_below_a_mount = |path: &str| {
+            let mounts = mounts.iter().filter_map(|mount| mount["mountPath"].as_str());
+            mounts.into_iter().any(|mount| path.starts_with(mount))
+        };
+        assert!(is_below_a_mount(&values.text("aclfile")) && is_below_a_mount("/data"));
+    }
+    for (probe, path) in
+        [("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")]
+    {
+        let get = &container[probe]["httpGet"];
+        assert_eq!((get["path"].as_str(), get["port"].as_str()), (Some(path), Some("metrics")));
+    }
+    assert_eq!(pod["securityContext"]["runAsNonRoot"].as_bool(), Some(true));
+    let user = pod["securityContext"]["runAsUser"].as_i64().expect("a user");
+    assert!(text("Containerfile").contains(&format!("\nUSER {user}:{user}\n")));
+    let volumes: Vec<&str> = pod["volumes"]
+        .as_vec()
+        .expect("volumes")
+        .iter()
+        .chain(set["spec"]["volumeClaimTemplates"].as_vec().expect("templates"))
+        .map(|volume| volume["name"].as_str().or(volume["metadata"]["name"].as_str()))
+        .map(|name| name.expect("a name"))
+        .collect();
+    for mount in container["volumeMounts"].as_vec().expect("mounts") {
+        assert!(volumes.contains(&mount["name"].as_str().expect("a name")), "{mount:?}");
+    }
+}
+
+#[test]
+fn what_a_pool_may_become_fits_into_its_volume() {
+    let gib = |text: &str| text.strip_suffix("Gi").and_then(|n| n.parse::<i64>().ok()).expect("Gi");
+    let base = &yaml("kubernetes/base/statefulset.yaml")[0]["spec"];
+    let claim = &base["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"];
+    let memory = &base["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"];
+    let values = configured(Some("kubernetes/base/perdura.conf"), &[]);
+    let taken = values.int("pool-size") + values.int("journal-size");
+    assert!(taken < gib(claim.as_str().expect("a size")) << 30);
+    assert!(values.int("pool-size") < gib(memory.as_str().expect("a size")) << 30);
+    let values = configured(Some("kubernetes/fsdax/perdura.conf"), &[]);
+    let volume = &yaml("kubernetes/fsdax/volume.yaml")[1]["spec"];
+    let size = gib(volume["capacity"]["storage"].as_str().expect("a size"));
+    assert!(values.text("backend") == "pmem" && values.int("pool-size") < size << 30);
+    let class = volume["storageClassName"].as_str().expect("a class");
+    let patch = text("kubernetes/fsdax/kustomization.yaml");
+    assert!(patch.contains(&format!("value: {class}\n")) && patch.contains(&format!("{size}Gi")));
+}
+
+#[test]
+fn every_resource_that_kustomize_reads_is_there() {
+    for folder in ["kubernetes/base", "kubernetes/fsdax"] {
+        let file = &yaml(&format!("{folder}/kustomization.yaml"))[0];
+        for name in words(&file["resources"]) {
+            assert!(path(folder).join(name).exists(), "{folder}: {name}");
+        }
+        for name in words(&file["configMapGenerator"][0]["files"]) {
+            assert!(path(folder).join(name).exists(), "{folder}: {name}");
+        }
+    }
+    let policy = &yaml("kubernetes/base/networkpolicy.yaml")[0]["spec"];
+    let service = &yaml("kubernetes/base/service.yaml")[0]["spec"];
+    let values = configured(Some("kubernetes/base/perdura.conf"), &[]);
+    let port = |rule: usize| policy["ingress"][rule]["ports"][0]["port"].as_i64();
+    assert_eq!(port(0), Some(values.int("port")));
+    assert_eq!(port(1), Some(values.int("metrics-port")));
+    assert_eq!(service["ports"][0]["port"].as_i64(), Some(values.int("port")));
+}
+
+#[test]
+fn compose_publishes_what_the_server_listens_on() {
+    let file = &yaml("compose.yaml")[0];
+    let service = &file["services"]["perdura"];
+    let values = configured(None, &words(&service["command"]));
+    let port = values.text("port");
+    assert_eq!(words(&service["ports"]), [format!("127.0.0.1:{port}:{port}")]);
+    assert_eq!(words(&service["expose"]), [values.text("metrics-port")]);
+    assert_eq!(values.text("metrics-bind"), "*");
+    let build = &service["build"];
+    let context = build["context"].as_str().expect("a context");
+    assert_eq!(context, "../target/dist/image");
+    let containerfile =
+        Path::new("target/dist/image").join(build["dockerfile"].as_str().expect("a path"));
+    let parts: Vec<_> = containerfile.iter().skip(6).collect();
+    assert_eq!(parts, ["deploy", "Containerfile"], "{}", containerfile.display());
+    let declared = file["volumes"].as_hash().expect("volumes");
+    for service in file["services"].as_hash().expect("services").values() {
+        for volume in words(&service["volumes"]) {
+            let from = volume.split(':').next().expect("a name");
+            let is_there = match from.starts_with("./") {
+                true => path(from).exists(),
+                false => declared.contains_key(&Yaml::String(from.to_owned())),
+            };
+            assert!(is_there, "{volume}");
+        }
+    }
+    let targets = &yaml("prometheus/prometheus.yml")[0]["scrape_configs"][0]["static_configs"][0];
+    let target = format!("perdura:{}", values.text("metrics-port"));
+    assert_eq!(words(&targets["targets"]), [target]);
+    for name in ["datasources/prometheus.yaml", "dashboards/perdura.yaml"] {
+        assert_eq!(
+            yaml(&format!("grafana/provisioning/{name}"))[0]["apiVersion"].as_i64(),
+            Some(1)
+        );
+    }
+}
+
+#[test]
+fn the_image_runs_without_root_and_says_how_it_is() {
+    let file = text("Containerfile");
+    let values = configured(None, &[]);
+    assert!(file.contains(&format!("\nEXPOSE {} 9121\n", values.text("port"))));
+    assert!(file.contains("\nUSER 65532:65532\n") && file.contains("\nSTOPSIGNAL SIGTERM\n"));
+    let check = file.lines().find(|line| line.starts_with("HEALTHCHECK")).expect("a health check");
+    assert!(check.ends_with(r#"CMD ["/usr/bin/perdura", "ping"]"#), "{check}");
+    assert!(file.contains(r#"ENTRYPOINT ["/usr/bin/perdura-server", "--dir", "/data"]"#));
+}
+
+#[test]
+fn the_unit_starts_a_server_that_notifies_systemd() {
+    let unit = text("perdura.service");
+    let value = |name: &str| {
+        let start = format!("{name}=");
+        let found = unit.lines().find_map(|line| line.strip_prefix(&start));
+        found.unwrap_or_else(|| panic!("no {name}")).to_owned()
+    };
+    let start = value("ExecStart");
+    let words: Vec<&str> = start.split(' ').collect();
+    assert_eq!(words[..2], ["/usr/bin/perdura-server", "/etc/perdura/perdura.conf"]);
+    assert_eq!(words[2..4], ["--dir", &*format!("/var/lib/{}", value("StateDirectory"))]);
+    let values = configured(Some("perdura.conf"), &words[4..]);
+    assert_eq!((value("Type").as_str(), values.text("supervised").as_str()), ("notify", "systemd"));
+    // Its socket is a unix one, and its sign is one of a thread that looks ten times a second.
+    assert!(value("RestrictAddressFamilies").contains("AF_UNIX"));
+    assert!(value("WatchdogSec").parse::<u64>().expect("seconds") >= 60);
+}

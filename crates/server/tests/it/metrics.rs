@@ -1,0 +1,246 @@
+//! The endpoint for monitoring: what a scrape says, probes, and whatever else is sent to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use testkit::{Launch, Server, free_port};
+
+/// What the endpoint answered.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+fn parse(bytes: &[u8]) -> Answer {
+    let text = String::from_utf8(bytes.to_vec()).expect("UTF-8");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    Answer { status: status.expect("a status"), head: head.to_owned(), body: body.to_owned() }
+}
+
+fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).expect("the endpoint accepts");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
+    stream
+}
+
+/// Sends bytes and returns all that comes back until the end.
+fn exchange(port: u16, request: &[u8]) -> Vec<u8> {
+    let mut stream = connect(port);
+    stream.write_all(request).expect("sent");
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("an answer");
+    bytes
+}
+
+pub(crate) fn get(port: u16, path: &str) -> Answer {
+    parse(&exchange(port, format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()))
+}
+
+/// Starts a server with an endpoint.
+pub(crate) fn start(launch: Launch) -> (Server, u16) {
+    let port = free_port();
+    (launch.args(["--metrics-port", &port.to_string()]).start(), port)
+}
+
+/// The samples of a page by series.
+pub(crate) type Samples = BTreeMap<String, f64>;
+
+/// Reads a page, strictly: each family has help and type and comes once, with its samples after
+/// them; no series comes twice; buckets grow up to the count.
+pub(crate) fn samples(page: &str) -> Samples {
+    let (mut samples, mut families) = (Samples::new(), BTreeSet::new());
+    let (mut family, mut kind) = (String::new(), String::new());
+    let mut last_bucket: Option<(String, f64)> = None;
+    for line in page.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').expect("help");
+            assert!(families.insert(name.to_owned()), "{name} comes twice");
+            assert!(!help.is_empty() && name.len() > 8, "{line}");
+            family = name.to_owned();
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, of) = rest.split_once(' ').expect("a type");
+            assert_eq!(name, family, "{line}");
+            assert!(["counter", "gauge", "histogram"].contains(&of), "{line}");
+            assert_eq!(of == "counter", name.ends_with("_total"), "{line}");
+            kind = of.to_owned();
+        } else {
+            let (series, value) = line.rsplit_once(' ').expect("a sample");
+            let value: f64 = value.parse().unwrap_or_else(|e| panic!("{line}: {e}"));
+            let name = series.split('{').next().expect("a name");
+            let end = name.strip_prefix(&*family).unwrap_or_else(|| panic!("{line} in {family}"));
+            let ends: &[&str] =
+                if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            assert!(ends.contains(&end), "{line}");
+            assert!(samples.insert(series.to_owned(), value).is_none(), "{series} comes twice");
+            if end == "_bucket" {
+                let labels = series.split(",le=").next().expect("labels").to_owned();
+                match &last_bucket {
+                    Some((of, before)) if *of == labels => assert!(value >= *before, "{line}"),
+                    _ => {}
+                }
+                last_bucket = Some((labels, value));
+            } else if end == "_count" {
+                let (_, all) = last_bucket.take().expect("buckets");
+                assert_eq!(value, all, "{line}");
+            }
+        }
+    }
+    samples
+}
+
+/// Scrapes the endpoint.
+pub(crate) fn scrape(port: u16) -> Samples {
+    let answer = get(port, "/metrics");
+    assert_eq!(answer.status, 200, "{}", answer.head);
+    assert!(answer.head.contains("text/plain; version=0.0.4"), "{}", answer.head);
+    samples(&answer.body)
+}
+
+#[test]
+fn a_scrape_says_what_info_says() {
+    let (server, port) = start(Launch::perdura_volatile());
+    let mut client = server.client();
+    client.check("SET k v", "OK");
+    client.check("SET t v EX 1000", "OK");
+    client.check("GET k", "\"v\"");
+    client.check("GET missing", "(nil)");
+    client.check("SELECT 3", "OK");
+    client.check("LPUSH l 1 2 3", "(integer) 3");
+    assert!(client.run("INCR l").is_error());
+    assert!(client.run("GET").is_error());
+    let all = scrape(port);
+    let check = |series: &str, expect: f64| {
+        let got = all.get(series).unwrap_or_else(|| panic!("no {series} in {all:#?}"));
+        assert_eq!(*got, expect, "{series}");
+    };
+    check("perdura_commands_total{cmd=\"set\"}", 2.0);
+    check("perdura_commands_total{cmd=\"get\"}", 2.0);
+    check("perdura_commands_latency_seconds_count{cmd=\"get\"}", 2.0);
+    check("perdura_commands_latency_seconds_bucket{cmd=\"get\",le=\"+Inf\"}", 2.0);
+    check("perdura_commands_failed_calls_total{cmd=\"incr\"}", 1.0);
+    check("perdura_commands_rejected_calls_total{cmd=\"get\"}", 1.0);
+    check("perdura_errors_total{err=\"WRONGTYPE\"}", 1.0);
+    check("perdura_db_keys{db=\"db0\"}", 2.0);
+    check("perdura_db_keys_expiring{db=\"db0\"}", 1.0);
+    check("perdura_db_keys{db=\"db3\"}", 1.0);
+    check("perdura_keyspace_hits_total", 1.0);
+    check("perdura_keyspace_misses_total", 1.0);
+    check("perdura_connected_clients", 1.0);
+    check("perdura_loading", 0.0);
+    let info = client.info("memory");
+    check("perdura_memory_used_bytes", info["used_memory"].parse().expect("a number"));
+    let time = all["perdura_commands_duration_seconds_total{cmd=\"set\"}"];
+    let sum = all["perdura_commands_latency_seconds_sum{cmd=\"set\"}"];
+    assert!(time > 0.0 && (sum / time - 1.0).abs() < 0.02, "{time} {sum}");
+    let info = all.keys().find(|series| series.starts_with("perdura_persistence_info"));
+    assert!(info.is_some_and(|series| series.contains("survives=\"nothing\"")), "{info:?}");
+    client.check("CONFIG RESETSTAT", "OK");
+    assert!(!scrape(port).contains_key("perdura_commands_total{cmd=\"set\"}"));
+    client.check("CONFIG SET latency-tracking no", "OK");
+    client.check(
+        "GET l",
+        "(error) WRONGTYPE Operation against a key holding the wrong kind of value",
+    );
+    let page = get(port, "/metrics").body;
+    assert!(!page.contains("latency_seconds"), "{page}");
+}
+
+#[test]
+fn the_durability_in_force_is_a_label() {
+    let check = |launch: Launch, expect: &[&str]| {
+        let (_server, port) = start(launch);
+        let all = scrape(port);
+        let info = all.keys().find(|series| series.starts_with("perdura_persistence_info"));
+        let info = info.expect("the durability").clone();
+        for label in expect {
+            assert!(info.contains(label), "{label} in {info}");
+        }
+        all
+    };
+    let all = check(
+        Launch::perdura_journal("always"),
+        &["backend=\"journal\"", "survives=\"power loss\""],
+    );
+    assert_eq!(all["perdura_journal_size_bytes"], 65536.0);
+    check(Launch::perdura_journal("everysec"), &["survives=\"process crash\""]);
+    check(Launch::perdura_emulated(), &["domain=\"clwb\"", "survives=\"process crash\""]);
+    let all = check(Launch::perdura_aof("always"), &["backend=\"aof\"", "survives=\"power loss\""]);
+    assert_eq!(all["perdura_aof_enabled"], 1.0);
+}
+
+#[test]
+fn whatever_is_sent_to_the_endpoint_is_answered() {
+    let (server, port) = start(Launch::perdura_volatile());
+    let check = |request: &[u8], status: u16| {
+        let answer = parse(&exchange(port, request));
+        assert_eq!(answer.status, status, "{}", answer.head);
+        answer
+    };
+    let page = check(b"GET /metrics HTTP/1.1\r\n\r\n", 200);
+    let head = check(b"HEAD /metrics HTTP/1.1\r\n\r\n", 200);
+    assert!(head.body.is_empty() && !page.body.is_empty());
+    check(b"GET /metrics?a=b HTTP/1.0\r\n\r\n", 200);
+    check(b"GET /nothing HTTP/1.1\r\n\r\n", 404);
+    let refused = check(b"POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 405);
+    assert!(refused.head.contains("Allow: GET, HEAD"), "{}", refused.head);
+    check(b"*1\r\n$4\r\nPING\r\n", 400);
+    check(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400);
+    check(b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", 400);
+    check(&[b'A'; 8192], 431);
+    check(format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(100)).as_bytes(), 431);
+    // Longer than what is read at all: whether the answer arrives is not up to the server.
+    let mut stream = connect(port);
+    let _ = stream.write_all(&vec![b'x'; 1 << 20]);
+    // Cut off in the middle, and nothing at all.
+    let mut stream = connect(port);
+    stream.write_all(b"GET /metr").expect("sent");
+    stream.shutdown(Shutdown::Write).expect("shut down");
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("an answer");
+    assert_eq!(parse(&bytes).status, 400);
+    drop(connect(port));
+    assert_eq!(get(port, "/healthz").status, 200);
+    server.client().check("PING", "PONG");
+}
+
+#[test]
+fn silent_clients_of_the_endpoint_are_bounded_and_disconnected() {
+    let (server, port) = start(Launch::perdura_volatile());
+    let silent: Vec<TcpStream> = (0..200).map(|_| connect(port)).collect();
+    server.client().check("SET k v", "OK");
+    // Some are refused at once, the others when their time is up: all are answered.
+    let answers: Vec<u16> = silent
+        .into_iter()
+        .map(|mut stream| {
+            let mut bytes = Vec::new();
+            stream.read_to_end(&mut bytes).expect("an answer");
+            parse(&bytes).status
+        })
+        .collect();
+    let number = |of| answers.iter().filter(|status| **status == of).count();
+    assert_eq!(number(503) + number(408), 200, "{answers:?}");
+    assert!(number(408) >= 16, "{answers:?}");
+    // The last of them may not have left yet.
+    let healthy = || parse(&exchange(port, b"GET /healthz HTTP/1.1\r\n\r\n")).status == 200;
+    assert!((0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        healthy()
+    }));
+}
+
+#[test]
+fn without_a_port_there_is_no_endpoint_and_a_taken_one_is_named() {
+    let server = Launch::perdura_volatile().start();
+    let mut client = server.client();
+    client.check("CONFIG GET metrics-port", "[\"metrics-port\", \"0\"]");
+    assert!(client.run("CONFIG SET metrics-port 1").is_error());
+    let taken = server.port().to_string();
+    let ended = Launch::perdura_volatile().args(["--metrics-port", &taken]).run_to_end();
+    assert!(!ended.status.success(), "{}", ended.log);
+    let expect = format!("Could not create server TCP listening socket 127.0.0.1:{taken}");
+    assert!(ended.log.contains(&expect), "{}", ended.log);
+}
