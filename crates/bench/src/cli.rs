@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error, Parser, Subcommand};
 
-use crate::measure::{generators, memory, recovery, scripts, throughput, types};
+use crate::measure::{generators, memory, recovery, scripts, soak, throughput, types};
 use crate::{compare, device, load, report};
 
 /// Measures Perdura and its peers.
@@ -42,6 +42,8 @@ pub enum Command {
     Types(types::Options),
     /// Lua scripts: CPU time per request, requests a second; compared with redis-server
     Scripts(scripts::Options),
+    /// An hour of mixed load on a pool with a journal: latency, memory and files by the minute
+    Soak(soak::Options),
     /// CPU time per request of generators of load
     Generators(generators::Options),
     /// Become another program: what servers are started with
@@ -97,6 +99,7 @@ mod tests {
             "recovery --what zset --keys 1000,2000 --rounds 3",
             "types --tests= --members 10 --pipelines 16",
             "scripts --rounds 1 --scale 0.1",
+            "soak --minutes 60 --journal-mib 16,256 --rate 5000",
         ] {
             read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
