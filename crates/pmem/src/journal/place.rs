@@ -5,7 +5,7 @@ use super::storage::Storage;
 use crate::error::MapError;
 use crate::locked::{LockedFile, when_unlocked};
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,6 +98,10 @@ impl Storage for LockedStorage {
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         Storage::write_at(self.0.deref(), bytes, at)
+    }
+
+    fn write_pieces(&self, pieces: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        Storage::write_pieces(self.0.deref(), pieces, at)
     }
 
     fn sync(&self) -> io::Result<()> {
