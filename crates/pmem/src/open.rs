@@ -150,15 +150,15 @@ impl Region {
 /// Returns the journal of a file. Its own file is opened when it is needed.
 fn journal_of(path: &Path, file: &File, options: &MapOptions) -> Result<Journal, MapError> {
     let place = match &options.journal {
-        Some(journal) => journal.clone(),
-        None => JournalPlace::of_pool(path),
+        Some(journal) => JournalPlace::File { path: journal.clone(), emulate: options.emulate },
+        None => JournalPlace::File { path: JournalPlace::of_pool(path), emulate: false },
     };
     let pool = file.try_clone().map_err(|source| MapError::Io {
         path: path.to_owned(),
         step: "open once more",
         source,
     })?;
-    Ok(Journal::new(JournalPlace::File(place), options.journal_size, Arc::new(pool)))
+    Ok(Journal::new(place, options.journal_size, Arc::new(pool)))
 }
 
 /// Refuses a machine whose kernel syncs, protects and replaces other units than pages of [`PAGE`]

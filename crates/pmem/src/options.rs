@@ -46,7 +46,8 @@ pub struct MapOptions {
     /// The domain wanted.
     pub domain: DomainRequest,
     /// Allow `clwb` and `eadr` (and `auto`) on a file without `MAP_SYNC`: their instructions run,
-    /// and the bytes outlive the process only.
+    /// and the bytes outlive the process only. With `journal`: take the journal's file, which is to
+    /// be named, for persistent memory.
     pub emulate: bool,
     /// The journal's file; by default it is next to the file, with `.journal` after its name.
     pub journal: Option<PathBuf>,

@@ -38,6 +38,11 @@ pub trait Storage: Send + Sync {
     fn cut(&self, _len: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+    /// Called when the file has its length, and is about to be written again and again. Returns
+    /// true if it is persistent memory: then what is written from here on is durable at once.
+    fn map(&self) -> io::Result<bool> {
+        Ok(false)
+    }
     /// Says that `[from, to)` will be read soon.
     fn will_read(&self, _from: u64, _to: u64) {}
     /// Says that `[from, to)`, which is synced, will not be read: it is written before that.
