@@ -16,6 +16,7 @@ use crate::locked::LockedFile;
 use crate::mapping::{HUGE, Mapping, PAGE, accepts_sync, dax_device, file_flags};
 use crate::media::{Mapped, Watch};
 use crate::options::{DomainRequest, MapOptions};
+use crate::preload::preload;
 use crate::readable;
 #[cfg(feature = "sim")]
 use crate::recorder::Recorder;
@@ -240,6 +241,12 @@ fn map(
         _ => mapping.put_file(file, synced),
     };
     calls::make(Call::Map, put).map_err(failed)?;
+    if options.preload && chosen.0 == Domain::Journal {
+        let failed = |source| MapError::Io { path: path.to_owned(), step: "preload", source };
+        let len = file.metadata().map_err(failed)?.len();
+        // SAFETY: the region is made from the mapping after this.
+        unsafe { preload(file, mapping, len) }.map_err(failed)?;
+    }
     Ok(chosen)
 }
 

@@ -146,6 +146,7 @@ Where the data lives:
   --journal FILE            the journal's file (default: that of the pool, with .journal after it); on
                             persistent memory a write is durable without a system call
   --journal-size SIZE       its size when it is made (default 256mb)
+  --preload yes|no          with a journal: read the whole pool into huge pages at the start (default no)
   --domain auto|clwb|eadr|msync|process
                             how stores become durable. clwb, eadr: persistent memory. msync: any file,
                             slow. process: any file, survives a crash of the process but no power loss.

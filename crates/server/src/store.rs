@@ -232,6 +232,7 @@ fn map(pool: &Path, domain: DomainRequest, values: &Values) -> Result<Region, Ma
     let mut options = MapOptions::new(values.size("pool-size"));
     options.domain = domain;
     options.emulate = values.yes("emulate-pmem");
+    options.preload = values.yes("preload");
     options.journal_size = values.size("journal-size");
     options.journal = Some(values.text("journal")).filter(|path| !path.is_empty()).map(Into::into);
     when_unlocked(pool, || Region::open(pool, &options))

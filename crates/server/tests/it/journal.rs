@@ -250,6 +250,11 @@ fn a_tail_in_persistent_memory_survives_kills() {
 }
 
 #[test]
+fn a_preloaded_pool_survives_kills() {
+    survives_kills(&["--preload", "yes"], "file");
+}
+
+#[test]
 fn options_that_do_not_go_with_a_journal_are_refused() {
     for arguments in [["--domain", "process"], ["--emulate-pmem", "yes"]] {
         let refused = Launch::perdura_journal("no").args(arguments).run_to_end();
