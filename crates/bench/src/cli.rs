@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error, Parser, Subcommand};
 
-use crate::measure::{generators, memory, recovery, scripts, snapshots, throughput, types};
+use crate::measure::{generators, memory, recovery, scripts, snapshots, soak, throughput, types};
 use crate::{compare, device, load, report};
 
 /// Measures Perdura and its peers.
@@ -45,6 +45,8 @@ pub enum Command {
     /// Dumps: rates of load, save, import and export; SET while one is saved; compared with
     /// redis-server
     Snapshots(snapshots::Options),
+    /// An hour of mixed load on a pool with a journal: latency, memory and files by the minute
+    Soak(soak::Options),
     /// CPU time per request of generators of load
     Generators(generators::Options),
     /// Become another program: what servers are started with
@@ -101,6 +103,7 @@ mod tests {
             "types --tests= --members 10 --pipelines 16",
             "scripts --rounds 1 --scale 0.1",
             "snapshots --keys 3000 --rounds 1 --seconds 0",
+            "soak --minutes 60 --journal-mib 16,256 --rate 5000",
         ] {
             read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }

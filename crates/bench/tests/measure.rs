@@ -138,3 +138,27 @@ fn what_is_unknown_is_refused_by_name() {
     check(&["recovery", "--what", "hash", "--load", "1"], "--load sets strings");
     check(&["memory", "--keys", "1,x"], "x is not a number");
 }
+
+#[test]
+fn a_long_run_has_its_minutes_and_pictures() {
+    let disk = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perdura-bench"));
+    command.arg("soak").env("PERDURA_SERVER", perdura_server()).arg("--disk").arg(disk.path());
+    command.args(["--client-core", "0", "--minutes", "2", "--minute", "1", "--keys", "100"]);
+    let output = command.args(["--journal-mib", "1,2"]).output().expect("the program runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("perdura journal everysec, 2 MiB"), "{text}");
+    let raw = fs::read_to_string(disk.path().join("soak.tsv")).expect("raw figures");
+    let rows: Vec<Vec<&str>> = raw.lines().skip(1).map(|line| line.split('\t').collect()).collect();
+    assert_eq!(rows.len(), 4, "{raw}");
+    for row in &rows {
+        assert!(number(row[3]) > 0.0 && number(row[5]) > 0.0 && number(row[12]) > 0.0, "{row:?}");
+    }
+    for picture in ["soak-latency.svg", "soak-sizes.svg"] {
+        let svg = fs::read_to_string(disk.path().join(picture)).expect("a picture");
+        assert!(svg.starts_with("<svg") && svg.contains("class=\"mark"), "{picture}");
+    }
+    let left = fs::read_dir(disk.path()).expect("the folder").count();
+    assert_eq!(left, 3, "no server's directory is left");
+}

@@ -250,6 +250,8 @@ pub struct Persistence {
 pub struct JournalFacts {
     /// Why it failed; empty if it did not.
     pub failure: String,
+    /// What its file is on: `file`, or `pmem` where a fence makes it durable.
+    pub medium: &'static str,
     /// Bytes of its ring.
     pub size: u64,
     /// Bytes of that which are not applied to the pool yet.

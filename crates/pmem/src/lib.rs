@@ -39,6 +39,7 @@ mod pages;
 mod partition;
 mod persist;
 mod place;
+mod preload;
 mod readable;
 #[cfg(feature = "sim")]
 mod recorder;

@@ -16,6 +16,7 @@ use crate::locked::LockedFile;
 use crate::mapping::{HUGE, Mapping, PAGE, accepts_sync, dax_device, file_flags};
 use crate::media::{Mapped, Watch};
 use crate::options::{DomainRequest, MapOptions};
+use crate::preload::preload;
 use crate::readable;
 #[cfg(feature = "sim")]
 use crate::recorder::Recorder;
@@ -150,15 +151,15 @@ impl Region {
 /// Returns the journal of a file. Its own file is opened when it is needed.
 fn journal_of(path: &Path, file: &File, options: &MapOptions) -> Result<Journal, MapError> {
     let place = match &options.journal {
-        Some(journal) => journal.clone(),
-        None => JournalPlace::of_pool(path),
+        Some(journal) => JournalPlace::File { path: journal.clone(), emulate: options.emulate },
+        None => JournalPlace::File { path: JournalPlace::of_pool(path), emulate: false },
     };
     let pool = file.try_clone().map_err(|source| MapError::Io {
         path: path.to_owned(),
         step: "open once more",
         source,
     })?;
-    Ok(Journal::new(JournalPlace::File(place), options.journal_size, Arc::new(pool)))
+    Ok(Journal::new(place, options.journal_size, Arc::new(pool)))
 }
 
 /// Refuses a machine whose kernel syncs, protects and replaces other units than pages of [`PAGE`]
@@ -240,6 +241,12 @@ fn map(
         _ => mapping.put_file(file, synced),
     };
     calls::make(Call::Map, put).map_err(failed)?;
+    if options.preload && chosen.0 == Domain::Journal {
+        let failed = |source| MapError::Io { path: path.to_owned(), step: "preload", source };
+        let len = file.metadata().map_err(failed)?.len();
+        // SAFETY: the region is made from the mapping after this.
+        unsafe { preload(file, mapping, len) }.map_err(failed)?;
+    }
     Ok(chosen)
 }
 

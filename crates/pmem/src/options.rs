@@ -46,8 +46,11 @@ pub struct MapOptions {
     /// The domain wanted.
     pub domain: DomainRequest,
     /// Allow `clwb` and `eadr` (and `auto`) on a file without `MAP_SYNC`: their instructions run,
-    /// and the bytes outlive the process only.
+    /// and the bytes outlive the process only. With `journal`: take the journal's file, which is to
+    /// be named, for persistent memory.
     pub emulate: bool,
+    /// With `journal`: read the whole file into memory, in huge pages, before it is used.
+    pub preload: bool,
     /// The journal's file; by default it is next to the file, with `.journal` after its name.
     pub journal: Option<PathBuf>,
     /// Bytes of a journal's ring that is made.
@@ -64,6 +67,7 @@ impl MapOptions {
             create: true,
             domain: DomainRequest::Auto,
             emulate: false,
+            preload: false,
             journal: None,
             journal_size: crate::journal::DEFAULT_CAPACITY,
             sysfs: PathBuf::from("/sys"),

@@ -143,14 +143,16 @@ Where the data lives:
                             grows by up to 64mb: in a pool of more than 1gb what is left beyond its
                             last whole step is not used). MEMORY PURGE gives free space back to the
                             file system
-  --journal FILE            the journal's file (default: that of the pool, with .journal after it)
+  --journal FILE            the journal's file (default: that of the pool, with .journal after it); on
+                            persistent memory a write is durable without a system call
   --journal-size SIZE       its size when it is made (default 256mb)
+  --preload yes|no          with a journal: read the whole pool into huge pages at the start (default no)
   --domain auto|clwb|eadr|msync|process
                             how stores become durable. clwb, eadr: persistent memory. msync: any file,
                             slow. process: any file, survives a crash of the process but no power loss.
                             auto (default): clwb or eadr, as the machine has it; refused elsewhere.
-  --emulate-pmem            with clwb or eadr: run flushes and fences on any file, to try or measure;
-                            survives a crash of the process only
+  --emulate-pmem            with clwb, eadr or --journal: run flushes and fences on any file, to try or
+                            measure; survives a crash of the process only
   --emulate-media optane|nvdimm-n|cxl
                             plays the latency and bandwidth of such a medium, to measure without one; with
                             --emulate-cache SIZE behind a processor's cache of that size (default: the

@@ -131,6 +131,7 @@ impl PoolJournal {
         let synced = region.synced();
         JournalFacts {
             failure: region.journal_failure().unwrap_or_default().to_owned(),
+            medium: if counts.is_mapped { "pmem" } else { "file" },
             size: counts.capacity,
             used: counts.used,
             unsynced: region.appended() - synced,

@@ -83,6 +83,8 @@ pub(crate) struct Report {
     pub(crate) backend: Backend,
     pub(crate) domain: Domain,
     pub(crate) emulated: bool,
+    /// The pool's journal is on persistent memory.
+    pub(crate) is_tail_in_pmem: bool,
     pub(crate) pool: Option<PathBuf>,
     pub(crate) recovery: Recovery,
     pub(crate) recovery_us: u64,
@@ -127,7 +129,11 @@ impl Report {
     /// the journal.
     pub(crate) fn durability(&self, fsync: &str) -> &'static str {
         match (self.backend, self.domain) {
+            (Backend::Pmem, _) if self.emulated => "emulated: survives a process crash only",
             (Backend::Pmem, Domain::Journal) => match fsync {
+                "always" if self.is_tail_in_pmem => {
+                    "a write is in the journal, on persistent memory, when its reply leaves: survives power loss"
+                }
                 "always" => {
                     "a write is synced to the journal when its reply leaves: survives power loss"
                 }
@@ -138,7 +144,6 @@ impl Report {
                     "survives a process crash; power loss may take the newest writes, those that the system had not yet written"
                 }
             },
-            (Backend::Pmem, _) if self.emulated => "emulated: survives a process crash only",
             (Backend::Pmem, Domain::Clwb | Domain::Eadr) => {
                 "a write is durable when its reply leaves: survives power loss"
             }
@@ -195,6 +200,15 @@ pub(crate) fn open(values: &Values, now_ms: u64) -> Result<Store, StoreError> {
     };
     match backend.as_str() {
         "pmem" => open_pool(&pool, request(values), values, now_ms, None),
+        "journal" if values.yes("emulate-pmem") && !values.text("journal").is_empty() => {
+            if values.get("domain") != b"auto" {
+                return no_pmem("--domain belongs");
+            }
+            open_pool(&pool, DomainRequest::Journal, values, now_ms, None)
+        }
+        "journal" if values.yes("emulate-pmem") => {
+            no_pmem("--emulate-pmem takes the file of --journal, which is not named, or belongs")
+        }
         "aof" | "journal" if by_name => no_pmem("--domain and --emulate-pmem belong"),
         "aof" | "journal" if values.get("emulate-media") != b"no" => {
             no_pmem("--emulate-media belongs")
@@ -233,6 +247,7 @@ fn map(pool: &Path, domain: DomainRequest, values: &Values) -> Result<Region, Ma
     let mut options = MapOptions::new(values.size("pool-size"));
     options.domain = domain;
     options.emulate = values.yes("emulate-pmem");
+    options.preload = values.yes("preload");
     options.journal_size = values.size("journal-size");
     options.journal = Some(values.text("journal")).filter(|path| !path.is_empty()).map(Into::into);
     when_unlocked(pool, || Region::open(pool, &options))
@@ -257,6 +272,8 @@ fn open_pool(
         Heap::open_or_create(region).map_err(|error| StoreError::pool(pool, error))?;
     let is_new = recovery.is_none();
     let recovery = recovery.unwrap_or_else(new_pool);
+    let is_tail_in_pmem = heap.region().journal_counts().is_some_and(|counts| counts.is_mapped);
+    let emulated = emulated || is_tail_in_pmem && values.yes("emulate-pmem");
     let keyspace = Arc::new(Keyspace::new(heap, now_ms));
     // What the medium could not give to recovery is looked into before anybody is served.
     keyspace.resolve_losses();
@@ -264,6 +281,7 @@ fn open_pool(
         backend: Backend::Pmem,
         domain,
         emulated,
+        is_tail_in_pmem,
         media,
         pool: Some(std::fs::canonicalize(pool).unwrap_or_else(|_| pool.to_owned())),
         recovery,
@@ -298,6 +316,7 @@ fn open_memory(
         backend: if logged { Backend::Aof } else { Backend::Volatile },
         domain: Domain::Volatile,
         emulated: false,
+        is_tail_in_pmem: false,
         media: None,
         pool: None,
         recovery: new_pool(),

@@ -21,7 +21,8 @@ pub(super) struct Common {
     pub(super) tsv: Option<PathBuf>,
     /// Systems, separated by commas: redis none, redis everysec, redis always, redis everysec no
     /// RDB base, perdura volatile, perdura volatile all cores, perdura pmem emulated, perdura pmem
-    /// process, perdura aof everysec, perdura aof always.
+    /// process, perdura aof everysec, perdura aof always, perdura journal everysec, perdura journal
+    /// always.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) systems: Vec<String>,
     /// perdura-server [default: the one next to this program, or on the PATH].
@@ -74,7 +75,10 @@ impl Common {
         let disk = machine::place("disk", &self.disk);
         println!("Command line: {}", here.command_line.join(" "));
         println!("CPU: {}, {} cores; {}", here.cpu, here.cores, here.kernel);
-        println!("logs on {} of {}; pools in /dev/shm", disk.file_system, disk.device);
+        println!(
+            "logs, and pools with a journal, on {} of {}; other pools in /dev/shm",
+            disk.file_system, disk.device
+        );
         println!("{}", machine::version("perdura-server", &bench.perdura).text);
         println!("{}", machine::version("redis-server", &bench.redis).text);
         let commit = here.commit.as_deref().unwrap_or("unknown");

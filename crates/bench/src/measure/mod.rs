@@ -1,5 +1,5 @@
 //! Single figures of whole servers: `perdura-bench throughput`, `recovery`, `memory`, `types`,
-//! `scripts`, `snapshots` and `generators`.
+//! `scripts`, `snapshots`, `soak` and `generators`.
 //!
 //! Each measures one thing with redis-benchmark as the generator, and prints tables in Markdown;
 //! the raw figures go to a file of tab-separated values. [`compare`](crate::compare) is for ways to
@@ -8,8 +8,8 @@
 //!
 //! A system has a fresh server for each run, pinned to one core with all of its threads, and the
 //! generator another core. Systems take turns, round by round, so that a slow minute of the machine
-//! hurts all of them, and ratios are taken within each round. Logs are on a disk, pools in
-//! `/dev/shm`.
+//! hurts all of them, and ratios are taken within each round. Logs are on a disk, and
+//! pools with a journal; other pools are in `/dev/shm`.
 
 mod bench;
 mod common;
@@ -21,6 +21,7 @@ pub mod recovery;
 mod redis_benchmark;
 pub mod scripts;
 pub mod snapshots;
+pub mod soak;
 mod systems;
 pub mod throughput;
 pub mod types;

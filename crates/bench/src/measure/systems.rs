@@ -26,6 +26,11 @@ impl System {
         let own = self.arguments.iter().copied().flatten().copied();
         place.into_iter().chain(own).map(str::to_owned).collect()
     }
+
+    /// Returns true if it is a pool with a journal.
+    pub(super) fn has_journal(&self) -> bool {
+        self.arguments.contains(&JOURNAL)
+    }
 }
 
 const REDIS_AOF: &[&str] =
@@ -35,8 +40,11 @@ const PERDURA_AOF: &[&str] =
     &["--backend", "aof", "--auto-aof-rewrite-percentage", "0", "--appendfsync"];
 const POOL: &[&str] = &["--backend", "pmem", "--pool", "perdura.pool", "--pool-size", "16gb"];
 
+const JOURNAL: &[&str] =
+    &["--backend", "journal", "--pool", "perdura.pool", "--pool-size", "16gb", "--appendfsync"];
+
 /// All of them.
-pub(super) const SYSTEMS: [System; 10] = [
+pub(super) const SYSTEMS: [System; 12] = [
     System {
         name: "redis none",
         program: Program::Redis,
@@ -95,6 +103,18 @@ pub(super) const SYSTEMS: [System; 10] = [
         name: "perdura aof always",
         program: Program::Perdura,
         arguments: &[PERDURA, PERDURA_AOF, &["always"]],
+        is_on_disk: true,
+    },
+    System {
+        name: "perdura journal everysec",
+        program: Program::Perdura,
+        arguments: &[PERDURA, JOURNAL, &["everysec"]],
+        is_on_disk: true,
+    },
+    System {
+        name: "perdura journal always",
+        program: Program::Perdura,
+        arguments: &[PERDURA, JOURNAL, &["always"]],
         is_on_disk: true,
     },
 ];

@@ -120,7 +120,7 @@ fn pictures(results: &Results) -> Vec<(String, String)> {
 }
 
 /// Returns an SVG file: the looks go into it, and a ground, since the page's is not known.
-fn alone(svg: &str) -> String {
+pub(super) fn alone(svg: &str) -> String {
     let Some((head, body)) = svg.split_once('\n') else { return svg.to_owned() };
     let ground = "<rect width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>";
     format!("{head}\n<style>\n{}</style>\n{ground}\n{body}\n", page::CHART_STYLE)

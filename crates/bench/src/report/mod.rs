@@ -17,6 +17,7 @@ mod docs;
 mod figures;
 mod findings;
 mod lines;
+mod minutes;
 mod page;
 mod ranges;
 mod scale;
@@ -25,6 +26,7 @@ mod tables;
 mod variants;
 
 pub use cli::Arguments;
+pub(crate) use minutes::{MinuteChart, minutes_picture};
 
 use crate::Verdict;
 use crate::results::{ReadError, Results};

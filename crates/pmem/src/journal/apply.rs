@@ -1,6 +1,6 @@
 //! Applying batches to the pool's file, so that their space in the ring is free again.
 //!
-//! In this order: batches that are synced are read from the journal and merged; their pages are
+//! In this order: batches that are synced are read from the journal and merged; their lines are
 //! written to the pool's file; that is synced; the superblock gets the new tail, and is synced. So
 //! no byte is in the pool's file that the journal could lose, and no batch leaves the journal
 //! before the pool has it. A crash in between is repaired by storing the same batches once more.
@@ -10,7 +10,7 @@
 use super::batch::ranges;
 use super::core::{Count, Journal, locked};
 use super::error::JournalError;
-use super::merge::MergedPages;
+use super::merge::MergedLines;
 use super::ring::Ring;
 use super::scan::{Scan, ScanEnd};
 use super::storage::Storage;
@@ -42,10 +42,10 @@ impl Journal {
         if applier.superblock.tail >= until {
             return Ok(false);
         }
-        let (pages, end) =
+        let (lines, end) =
             gather(applier, until).map_err(|error| self.fail("read the journal", error))?;
-        let written = pages.write(|bytes, at| self.pool.write_at(bytes, at));
-        let written = written.map_err(|error| self.fail("write to the pool", error))?;
+        let written =
+            lines.write(&*self.pool).map_err(|error| self.fail("write to the pool", error))?;
         if FaultPoint::SyncApplied.is_enabled() {
             self.sync_pool()?;
         }
@@ -81,19 +81,19 @@ impl Journal {
 }
 
 /// Reads and merges batches up to a position, or as many as are applied at once.
-fn gather(applier: &Applier, until: u64) -> Result<(MergedPages, ScanEnd), JournalError> {
+fn gather(applier: &Applier, until: u64) -> Result<(MergedLines, ScanEnd), JournalError> {
     let superblock = &applier.superblock;
     let ring = Ring { file: &*applier.file, capacity: superblock.capacity };
     let mut scan = Scan::new(ring, superblock);
-    let mut pages = MergedPages::default();
+    let mut lines = MergedLines::default();
     while scan.end().position < until.min(superblock.tail + GROUP) {
         let ScanEnd { sequence, .. } = scan.end();
         let Some((_, bytes)) = scan.next()? else {
             return Err(JournalError::Damaged { expected: sequence, found: sequence + 1 });
         };
         for (range, bytes) in ranges(bytes).ok_or(JournalError::Senseless { sequence })? {
-            pages.add(range, bytes);
+            lines.add(range, bytes);
         }
     }
-    Ok((pages, scan.end()))
+    Ok((lines, scan.end()))
 }

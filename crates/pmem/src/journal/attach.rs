@@ -89,8 +89,7 @@ impl Journal {
             synced: superblock.tail_sequence,
         };
         Ring { file: &*file, capacity }.will_overwrite(0, capacity);
-        self.prepare(file, superblock, end);
-        Ok(())
+        self.prepare(file, superblock, end)
     }
 
     /// Makes a file as long as it is to be. It is written once, so that later writes change no
@@ -146,7 +145,7 @@ impl Journal {
         superblock.write(&*file, || self.sync_file(&*file))?;
         let head = end.position.next_multiple_of(BLOCK);
         ring.will_overwrite(head, superblock.tail / BLOCK * BLOCK + ring.capacity - head);
-        self.prepare(file, superblock, end);
+        self.prepare(file, superblock, end)?;
         self.start();
         Ok(recovery)
     }
@@ -160,7 +159,13 @@ impl Journal {
         Ok(())
     }
 
-    fn prepare(&self, file: Arc<dyn Storage>, superblock: Superblock, end: ScanEnd) {
+    fn prepare(
+        &self,
+        file: Arc<dyn Storage>,
+        superblock: Superblock,
+        end: ScanEnd,
+    ) -> Result<(), JournalError> {
+        self.progress.is_mapped.store(file.map()?, Release);
         let Superblock { id, incarnation, capacity, tail, .. } = superblock;
         self.progress.tail.store(tail, Release);
         self.progress.head.store(end.position, Release);
@@ -178,6 +183,7 @@ impl Journal {
             spare: BatchBuffer::default(),
         });
         *locked(&self.applier) = Some(Applier { file, superblock });
+        Ok(())
     }
 }
 

@@ -18,7 +18,7 @@ use super::storage::Storage;
 use super::writer::Writer;
 use crate::scheduler::lock;
 use std::fmt::Display;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -68,6 +68,8 @@ pub(super) struct Progress {
     pub(super) tail: AtomicU64,
     /// Bytes of the ring; 0 before a journal is in use.
     pub(super) capacity: AtomicU64,
+    /// The journal's file is persistent memory.
+    pub(super) is_mapped: AtomicBool,
     counts: [AtomicU64; Count::COUNTS],
 }
 
@@ -126,6 +128,8 @@ pub struct JournalCounts {
     pub used: u64,
     /// Bytes of the whole ring; 0 before a journal is in use.
     pub capacity: u64,
+    /// The journal's file is persistent memory, or counts as that: a fence makes it durable.
+    pub is_mapped: bool,
 }
 
 impl Journal {
@@ -147,7 +151,7 @@ impl Journal {
 
     /// Returns what was counted.
     pub(crate) fn counts(&self) -> JournalCounts {
-        let Progress { counts, head, tail, capacity, .. } = &self.progress;
+        let Progress { counts, head, tail, capacity, is_mapped, .. } = &self.progress;
         let counted = |count: Count| counts[count as usize].load(Ordering::Relaxed);
         // The tail first: it never passes the head.
         let tail = tail.load(Ordering::Acquire);
@@ -165,6 +169,7 @@ impl Journal {
             recovery_ns: counted(Count::RecoveryNanos),
             used: head.load(Ordering::Acquire) - tail,
             capacity: capacity.load(Ordering::Relaxed),
+            is_mapped: is_mapped.load(Ordering::Relaxed),
         }
     }
 

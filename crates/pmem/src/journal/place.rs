@@ -1,6 +1,7 @@
 //! Where a journal's file is, and opening it.
 
 use super::error::JournalError;
+use super::mapped::MappedFile;
 use super::storage::Storage;
 use crate::error::MapError;
 use crate::locked::{LockedFile, when_unlocked};
@@ -8,12 +9,12 @@ use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Where the file is.
 pub(crate) enum JournalPlace {
-    /// Under a path, in an ordinary file.
-    File(PathBuf),
+    /// Under a path, in a file, which is to count as persistent memory if `emulate` says so.
+    File { path: PathBuf, emulate: bool },
     /// Given; a file without bytes counts as none.
     #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "for simulations"))]
     Given(Arc<dyn Storage>),
@@ -30,8 +31,8 @@ impl JournalPlace {
     /// Opens the file, and locks it; none if it does not exist.
     pub(super) fn open(&self) -> Result<Option<Arc<dyn Storage>>, JournalError> {
         match self {
-            JournalPlace::File(path) if !path.exists() => Ok(None),
-            JournalPlace::File(path) => open_locked(path, false).map(Some),
+            JournalPlace::File { path, .. } if !path.exists() => Ok(None),
+            JournalPlace::File { path, emulate } => open_locked(path, false, *emulate).map(Some),
             JournalPlace::Given(file) if file.size()? == 0 => Ok(None),
             JournalPlace::Given(file) => Ok(Some(Arc::clone(file))),
         }
@@ -44,13 +45,13 @@ impl JournalPlace {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => LockedFile::shared(path, file?).map_err(unlocked)?,
         };
-        Ok(Some(Arc::new(LockedStorage(file))))
+        Ok(Some(Arc::new(LockedStorage::new(file, false))))
     }
 
     /// Opens the file, or creates it.
     pub(super) fn open_or_create(&self) -> Result<Arc<dyn Storage>, JournalError> {
         match self {
-            JournalPlace::File(path) => open_locked(path, true),
+            JournalPlace::File { path, emulate } => open_locked(path, true, *emulate),
             JournalPlace::Given(file) => Ok(Arc::clone(file)),
         }
     }
@@ -58,7 +59,7 @@ impl JournalPlace {
     /// Makes the file's name durable.
     pub(super) fn sync_name(&self) -> io::Result<()> {
         match self {
-            JournalPlace::File(path) => {
+            JournalPlace::File { path, .. } => {
                 let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
                 File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
             }
@@ -69,16 +70,16 @@ impl JournalPlace {
     /// Returns the path, for messages.
     pub(super) fn path(&self) -> PathBuf {
         match self {
-            JournalPlace::File(path) => path.clone(),
+            JournalPlace::File { path, .. } => path.clone(),
             JournalPlace::Given(_) => PathBuf::new(),
         }
     }
 }
 
-fn open_locked(path: &Path, create: bool) -> Result<Arc<dyn Storage>, JournalError> {
+fn open_locked(path: &Path, create: bool, emulate: bool) -> Result<Arc<dyn Storage>, JournalError> {
     // A process that was just killed may hold it for a moment longer than the pool.
     let file = when_unlocked(|| LockedFile::exclusive(path, create), || {}).map_err(unlocked)?;
-    Ok(Arc::new(LockedStorage(file)))
+    Ok(Arc::new(LockedStorage::new(file, emulate)))
 }
 
 fn unlocked(error: MapError) -> io::Error {
@@ -89,38 +90,63 @@ fn unlocked(error: MapError) -> io::Error {
 }
 
 /// A file that stays locked.
-struct LockedStorage(LockedFile);
+struct LockedStorage {
+    file: LockedFile,
+    emulate: bool,
+    /// Where writes go once it is mapped.
+    mapped: OnceLock<MappedFile>,
+}
+
+impl LockedStorage {
+    fn new(file: LockedFile, emulate: bool) -> LockedStorage {
+        LockedStorage { file, emulate, mapped: OnceLock::new() }
+    }
+}
 
 impl Storage for LockedStorage {
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
-        Storage::read_at(self.0.deref(), bytes, at)
+        Storage::read_at(self.file.deref(), bytes, at)
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        Storage::write_at(self.0.deref(), bytes, at)
+        match self.mapped.get() {
+            Some(mapped) => mapped.write(bytes, at),
+            None => Storage::write_at(self.file.deref(), bytes, at),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {
-        Storage::sync(self.0.deref())
+        // What was written before is synced by whoever maps it.
+        if self.mapped.get().is_some() { Ok(()) } else { Storage::sync(self.file.deref()) }
     }
 
     fn size(&self) -> io::Result<u64> {
-        Storage::size(self.0.deref())
+        Storage::size(self.file.deref())
     }
 
     fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
-        Storage::allocate(self.0.deref(), from, to)
+        Storage::allocate(self.file.deref(), from, to)
     }
 
     fn cut(&self, len: u64) -> io::Result<()> {
-        Storage::cut(self.0.deref(), len)
+        Storage::cut(self.file.deref(), len)
+    }
+
+    fn map(&self) -> io::Result<bool> {
+        if self.mapped.get().is_none()
+            && let Some(mapped) = MappedFile::new(&self.file, self.emulate)?
+        {
+            Storage::sync(self.file.deref())?;
+            let _ = self.mapped.set(mapped);
+        }
+        Ok(self.mapped.get().is_some())
     }
 
     fn will_read(&self, from: u64, to: u64) {
-        Storage::will_read(self.0.deref(), from, to);
+        Storage::will_read(self.file.deref(), from, to);
     }
 
     fn will_overwrite(&self, from: u64, to: u64) {
-        Storage::will_overwrite(self.0.deref(), from, to);
+        Storage::will_overwrite(self.file.deref(), from, to);
     }
 }

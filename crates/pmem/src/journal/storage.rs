@@ -6,9 +6,9 @@
 
 use crate::calls::{self, Call};
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync};
-use rustix::io::Errno;
+use rustix::io::{Errno, pwritev};
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice};
 use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 
@@ -18,6 +18,16 @@ pub trait Storage: Send + Sync {
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
     /// Writes all of `bytes` at `at`.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
+    /// Writes all of some pieces at `at`, one after the other.
+    fn write_pieces(&self, pieces: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        match pieces {
+            [piece] => self.write_at(piece, at),
+            pieces => {
+                let bytes = pieces.iter().map(|piece| &**piece).collect::<Vec<_>>().concat();
+                self.write_at(&bytes, at)
+            }
+        }
+    }
     /// Makes what was written, and the file's length, durable.
     fn sync(&self) -> io::Result<()>;
     /// Returns the file's length.
@@ -27,6 +37,11 @@ pub trait Storage: Send + Sync {
     /// Cuts the file off at `len`.
     fn cut(&self, _len: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Called when the file has its length, and is about to be written again and again. Returns
+    /// true if it is persistent memory: then what is written from here on is durable at once.
+    fn map(&self) -> io::Result<bool> {
+        Ok(false)
     }
     /// Says that `[from, to)` will be read soon.
     fn will_read(&self, _from: u64, _to: u64) {}
@@ -41,6 +56,22 @@ impl Storage for File {
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         calls::make(Call::Write, || self.write_all_at(bytes, at))
+    }
+
+    fn write_pieces(&self, mut pieces: &mut [IoSlice<'_>], mut at: u64) -> io::Result<()> {
+        while pieces.iter().any(|piece| !piece.is_empty()) {
+            let mut written = 0;
+            calls::make(Call::Write, || {
+                written = pwritev(self, pieces, at)?;
+                Ok::<(), Errno>(())
+            })?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            IoSlice::advance_slices(&mut pieces, written);
+            at += written as u64;
+        }
+        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -154,6 +185,10 @@ pub(crate) mod tests {
         let mut bytes = [1; 20];
         file.read_at(&mut bytes, 0).unwrap();
         assert_eq!(bytes, *[[0; 5], [7; 5], [7; 5], [0; 5]].as_flattened());
+        let mut pieces = [IoSlice::new(&[1; 3]), IoSlice::new(&[]), IoSlice::new(&[2; 4])];
+        file.write_pieces(&mut pieces, 12).unwrap();
+        file.read_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes[10..], [7, 7, 1, 1, 1, 2, 2, 2, 2, 0]);
         write_zeros(file, 6, 8).unwrap();
         file.read_at(&mut bytes, 0).unwrap();
         assert_eq!(bytes[5..9], [7, 0, 0, 7]);

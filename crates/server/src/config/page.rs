@@ -53,6 +53,13 @@ With `backend journal` the pool's changes are appended to a journal ([journal.md
 `.journal` after it), of `journal-size` bytes when it is made: 64 KiB to 1 TiB. `appendfsync` means for it what it means for an append-only file.
 The larger the journal, the fewer times a page that changes often is written to the pool, and the longer a start after a crash takes: up to about a
 second for the default. Its file is never to be removed while the pool is open or was not closed cleanly.
+
+If `journal` names a file on persistent memory (a file system mounted with DAX), a batch is stored there past the cache, and is durable after a fence:
+with `appendfsync always` a reply waits for no system call. `INFO persistence` then has `journal_medium:pmem`. `emulate-pmem yes` takes any file that
+`journal` names for that, to try and to measure.
+
+`preload yes` reads the whole pool into memory at the start, in huge pages, before the first connection is accepted: without it a page is read from the
+file when it is touched first, and stays a small one. The start then takes as long as it takes to read the pool, and memory for all of it.
 ";
 
 /// TLS.

@@ -178,6 +178,7 @@ const OWN: &[Row] = &[
     row("domain", Enum(&["auto", "clwb", "eadr", "msync", "process"]), "auto", Pinned, Used),
     row("journal", Text, "", Pinned, Used),
     row("journal-size", Memory(65536, 1 << 40), "268435456", Pinned, Used),
+    row("preload", Bool, "no", Pinned, Used),
     row("emulate-pmem", Bool, "no", Pinned, Used),
     row("emulate-media", Enum(&["no", "optane", "nvdimm-n", "cxl"]), "no", Pinned, Used),
     row("emulate-cache", Memory(0, I64), "0", Pinned, Used),

@@ -226,6 +226,34 @@ fn a_disk_without_space_for_the_journal_is_named_with_what_to_do() {
     Launch::perdura_journal("no").longest_file(80 << 10).start_in(folder);
 }
 
+/// Kills a server three times, with further arguments, and looks for what it acknowledged.
+fn survives_kills(more: &[&str], medium: &str) {
+    let launch = Launch::perdura_journal("always").args(["--journal-size", "1mb"]);
+    let mut server = launch.args(more.iter().copied()).start();
+    for round in 1..4 {
+        let mut client = server.client();
+        assert_eq!(client.info("persistence")["journal_medium"], medium);
+        // More than the ring has space for.
+        fill(&mut client, 0..1000);
+        client.check(&format!("SET round {round}"), "OK");
+        server.crash();
+        let mut client = server.client();
+        client.check("GET round", &format!("\"{round}\""));
+        client.check("DBSIZE", "(integer) 1001");
+        client.check("STRLEN key:999", "(integer) 1000");
+    }
+}
+
+#[test]
+fn a_tail_in_persistent_memory_survives_kills() {
+    survives_kills(&["--journal", "tail.journal", "--emulate-pmem", "yes"], "pmem");
+}
+
+#[test]
+fn a_preloaded_pool_survives_kills() {
+    survives_kills(&["--preload", "yes"], "file");
+}
+
 #[test]
 fn options_that_do_not_go_with_a_journal_are_refused() {
     for arguments in [["--domain", "process"], ["--emulate-pmem", "yes"]] {

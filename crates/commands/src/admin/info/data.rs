@@ -131,6 +131,7 @@ fn journal(page: &mut Page<'_, '_>, journal: &JournalFacts) {
     let to_apply = journal.fenced + journal.recovered_bytes;
     page.line("journal_status", if journal.failure.is_empty() { "ok" } else { "err" });
     page.line("journal_failure", &journal.failure);
+    page.line("journal_medium", journal.medium);
     page.line("journal_size", journal.size);
     page.line("journal_unapplied_bytes", journal.used);
     page.line("journal_unsynced_bytes", journal.unsynced);

@@ -38,7 +38,11 @@ const BOUNDS: [(u64, &str); 22] = [
 pub(super) fn server(page: &mut Page, engine: &Engine, facts: &Facts) {
     let name = "perdura_build_info";
     page.family(name, Kind::Gauge, "The versions of the server and of the Redis that it follows.");
-    page.sample(name, &[("version", &facts.version), ("redis_version", &engine.config().redis_version())], 1);
+    page.sample(
+        name,
+        &[("version", &facts.version), ("redis_version", &engine.config().redis_version())],
+        1,
+    );
     let started = facts.started_ms as f64 / 1000.0;
     page.gauge("process_start_time_seconds", "When the process started, in Unix time.", started);
     let cpu = seconds(facts.cpu_sys_us + facts.cpu_user_us);
