@@ -49,7 +49,7 @@ impl Histogram {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.0.reset();
     }
 
     /// Returns how many were counted.
