@@ -326,6 +326,12 @@ impl AppendOnly {
         if self.log.is_off() {
             return;
         }
+        // A command that had begun before there was a log, and waited for its keys until the rewrite
+        // was over.
+        if self.log.take_skipped() {
+            let _ = self.rewrite();
+            return;
+        }
         if let Some(percent) = self.log.growth_due(growth) {
             tracing::info!("Starting automatic rewriting of AOF on {percent}% growth");
             let _ = self.rewrite();

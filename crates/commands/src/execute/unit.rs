@@ -150,7 +150,8 @@ impl Unit<'_> {
         let Some(log) = self.engine.log() else { return Ok(0) };
         let end = match self.engine.logs_commands() {
             true => {
-                if committed.is_some() && !self.effects.enabled() {
+                let replays = || self.session.as_ref().is_some_and(|session| session.replay);
+                if committed.is_some() && !self.effects.enabled() && !replays() {
                     log.note_skipped();
                 }
                 self.effects.append_to(log)
