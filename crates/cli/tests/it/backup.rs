@@ -221,7 +221,9 @@ fn what_fails_leaves_nothing_under_the_name() {
         command.stderr(std::process::Stdio::piped()).spawn().expect("it runs")
     };
     let mut killed = start();
-    while client.info("persistence")["rdb_bgsave_in_progress"] != "1" {
+    while client.info("persistence")["rdb_bgsave_in_progress"] != "1"
+        || names(folder.path()).is_empty()
+    {
         std::thread::sleep(Duration::from_millis(1));
     }
     killed.kill().expect("it is ours");
