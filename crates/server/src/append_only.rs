@@ -326,8 +326,8 @@ impl AppendOnly {
         if self.log.is_off() {
             return;
         }
-        // A command that had begun before there was a log, and waited for its keys until the rewrite
-        // was over.
+        // A command that had begun before there was a log, and waited for its keys until the
+        // rewrite was over.
         if self.log.take_skipped() {
             let _ = self.rewrite();
             return;

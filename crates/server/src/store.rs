@@ -132,7 +132,8 @@ impl Report {
             (Backend::Pmem, _) if self.emulated => "emulated: survives a process crash only",
             (Backend::Pmem, Domain::Journal) => match fsync {
                 "always" if self.is_tail_in_pmem => {
-                    "a write is in the journal, on persistent memory, when its reply leaves: survives power loss"
+                    "a write is in the journal, on persistent memory, when its reply leaves: \
+                     survives power loss"
                 }
                 "always" => {
                     "a write is synced to the journal when its reply leaves: survives power loss"

@@ -39,10 +39,16 @@ pub struct Options {
     common: Common,
     /// Keys of the dump: two in three are strings of 32 bytes, the others hashes, lists, sets and
     /// sorted sets of ten elements.
-    #[arg(long, value_name = "N", default_value_t = 1_500_000, value_parser = clap::value_parser!(u64).range(12..))]
+    #[arg(
+        long, value_name = "N", default_value_t = 1_500_000,
+        value_parser = clap::value_parser!(u64).range(12..)
+    )]
     keys: u64,
     /// How often each system has its turn.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long, value_name = "N", default_value_t = 5,
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
     rounds: u32,
     /// Seconds of SETs before a save, and at least as many while saves run; 0: none.
     #[arg(long, value_name = "S", default_value_t = 5)]

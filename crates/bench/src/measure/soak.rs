@@ -31,19 +31,31 @@ pub struct Options {
     #[command(flatten)]
     common: Common,
     /// Minutes of each run.
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(
+        long, value_name = "N", default_value_t = 60,
+        value_parser = clap::value_parser!(u32).range(1..=10_000)
+    )]
     minutes: u32,
     /// Seconds that count as a minute: less for a trial.
-    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=60))]
+    #[arg(
+        long, value_name = "S", default_value_t = 60,
+        value_parser = clap::value_parser!(u32).range(1..=60)
+    )]
     minute: u32,
     /// MiB of the journal, one run for each, separated by commas.
     #[arg(long, value_name = "NUMBERS", default_value = "16,256", value_parser = numbers)]
     journal_mib: Numbers,
     /// Clients; each sends one command after the other.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long, value_name = "N", default_value_t = 8,
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
     clients: u32,
     /// Keys of each type.
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long, value_name = "N", default_value_t = 20_000,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     keys: u64,
     /// Commands a second of all clients together; 0 for as many as they can.
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -486,7 +486,8 @@ mod tests {
     const OF_REDIS: [(&str, &str); 4] = [
         (
             "used",
-            "oom-score-adj oom-score-adj-values acl-pubsub-default aclfile acllog-max-len tls-auth-clients tls-ca-cert-dir \
+            "oom-score-adj oom-score-adj-values acl-pubsub-default aclfile acllog-max-len \
+         tls-auth-clients tls-ca-cert-dir \
          tls-ca-cert-file tls-cert-file tls-ciphers tls-ciphersuites tls-client-cert-file \
          tls-client-key-file tls-client-key-file-pass tls-cluster tls-key-file \
          tls-key-file-pass tls-port tls-prefer-server-ciphers tls-protocols \
