@@ -143,6 +143,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         tracing::warn!("read-cache has no effect: {}", apply::NO_READ_CACHE);
         let _ = values.set(b"read-cache", &[b"0"]);
     }
+    if values.yes("preload") && store.report.domain != pmem::Domain::Journal {
+        tracing::warn!("preload has no effect: it reads a pool that has a journal");
+    }
     describe(&store, &fsync);
     let shared = build_shared_state(store, values, file, tls, supervisor)?;
     set_users(&shared, users);

@@ -255,6 +255,31 @@ fn a_preloaded_pool_survives_kills() {
 }
 
 #[test]
+fn a_preloaded_pool_is_in_memory_before_it_is_used() {
+    let launch = |preload| Launch::perdura_journal("no").args(["--preload", preload]);
+    let anonymous = |server: &testkit::Server| -> u64 {
+        let file = format!("/proc/{}/smaps_rollup", server.pid());
+        let text = fs::read_to_string(file).expect("the kernel tells");
+        let line = text.lines().find(|line| line.starts_with("Anonymous:")).expect("a line");
+        line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
+    };
+    let mut server = launch("no").start();
+    fill(&mut server.client(), 0..3000);
+    let space = number(&server.client().info("persistence"), "pool_used") / 1024;
+    assert!(space > 3000, "{space} KiB");
+    let mut taken = Vec::new();
+    for preload in ["no", "yes"] {
+        server.terminate();
+        server.start_as(launch(preload));
+        taken.push(anonymous(&server));
+    }
+    assert!(taken[1] > taken[0] + space / 2, "{taken:?} of {space} KiB");
+    let mut server = Launch::perdura_pmem().args(["--preload", "yes"]).start();
+    assert!(server.log().contains("preload has no effect"), "{}", server.log());
+    server.terminate();
+}
+
+#[test]
 fn options_that_do_not_go_with_a_journal_are_refused() {
     for arguments in [["--domain", "process"], ["--emulate-pmem", "yes"]] {
         let refused = Launch::perdura_journal("no").args(arguments).run_to_end();
