@@ -69,7 +69,7 @@ clients:
 # make compat UNITS="hash set". RENEW=1 rewrites the list of cases that are left out.
 compat: packages
 	@for program in tclsh dpkg-source openssl; do command -v $$program >/dev/null || exec .ci/packages tcl dpkg-dev openssl; done
-	@echo 'package require tls' | tclsh >/dev/null 2>&1 || .ci/packages tcl-tls
+	@echo 'exit [catch {package require tls}]' | tclsh || .ci/packages tcl-tls
 	@$(if $(RENEW),COMPAT_RENEW=1) cargo test --quiet --package perdura-tests --test compat -- $(UNITS)
 
 # Simulated power losses at every fence and between, for MINUTES minutes: make crash MINUTES=10
