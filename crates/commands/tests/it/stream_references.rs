@@ -154,6 +154,36 @@ fn a_trim_keeps_deletes_or_heeds_references() {
     );
 }
 
+/// A stream of 250 entries that are pending of `g`, but for one that went before, whose reference
+/// was kept.
+fn long_stream() -> Client {
+    let mut client = Client::new(&crate::support::engine());
+    (1..=250).for_each(|n| drop(client.run(&format!("XADD x 1-{n} f v"))));
+    client.run("XGROUP CREATE x g 0");
+    client.run("XREADGROUP GROUP g alice STREAMS x >");
+    client.run("XDEL x 1-50");
+    client
+}
+
+#[test]
+fn a_trim_of_whole_nodes_deletes_the_references_to_what_went() {
+    let mut client = long_stream();
+    let pending = |count: usize, first: usize| {
+        format!("[(integer) {count}, \"1-{first}\", \"1-250\", [[\"alice\", \"{count}\"]]]")
+    };
+    for (line, gone, count, first) in [
+        ("XTRIM x DELREF MAXLEN ~ 0 LIMIT 150", 99, 151, 50),
+        ("XTRIM x DELREF MAXLEN ~ 149", 0, 151, 50),
+        ("XTRIM x DELREF MINID ~ 1-202", 100, 51, 50),
+        ("XTRIM x DELREF MINID 1-202", 1, 50, 50),
+    ] {
+        client.check(line, &format!("(integer) {gone}"));
+        client.check("XPENDING x g", &pending(count, first));
+    }
+    client.check("XTRIM x DELREF MAXLEN 0", "(integer) 49");
+    client.check("XPENDING x g", "[(integer) 1, \"1-50\", \"1-50\", [[\"alice\", \"1\"]]]");
+}
+
 #[test]
 fn what_is_wrong_is_refused() {
     let positive = "(error) ERR Number of IDs must be a positive integer";
