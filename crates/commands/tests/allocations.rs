@@ -108,3 +108,15 @@ fn a_trim_holds_the_references_that_go_and_no_entries() {
         assert!(bytes < FEW, "{bytes} bytes for {line}");
     }
 }
+
+#[test]
+fn a_claim_holds_what_it_delivers_and_not_all_that_is_pending() {
+    let group = ["XGROUP CREATE x g 0", "XREADGROUP GROUP g a STREAMS x >"];
+    let engine = stream(20_000, &group);
+    for _ in 0..2 {
+        let line = "XREADGROUP GROUP g b COUNT 3 CLAIM 0 STREAMS x >";
+        let (bytes, reply) = most_bytes(&engine, line);
+        assert_eq!(reply.matches("$1\r\nf\r\n").count(), 3, "{reply}");
+        assert!(bytes < FEW, "{bytes} bytes");
+    }
+}

@@ -54,7 +54,7 @@ const PARTLY: &[(&str, &str)] = &[
     ("waitaof", "syncs at once, whatever `appendfsync` says; there are no replicas"),
     ("xinfo consumers", "without `inactive` of Redis 7.2"),
     ("xinfo stream", "nodes of the tree are counted in another way"),
-    ("xreadgroup", "who blocks with CLAIM is not woken by an entry that becomes old enough"),
+    ("xreadgroup", "CLAIM visits all that is pending; who blocks is not woken by what becomes old"),
     ("zrandmember", "refuses a count below -67108864"),
     ("zscan", "cursors are other numbers"),
 ];

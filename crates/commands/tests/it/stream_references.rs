@@ -277,3 +277,40 @@ fn what_is_pending_for_long_is_claimed_by_who_reads() {
         client.check(line, expected);
     }
 }
+
+/// Five are pending, and the longer, the greater their ID is; the third has no entry.
+#[test]
+fn of_what_is_pending_the_oldest_is_claimed_first() {
+    for (count, expected) in [
+        ("COUNT 1", &["1-5"][..]),
+        ("COUNT 2", &["1-5", "1-4"]),
+        ("COUNT 3", &["1-5", "1-4", "1-2"]),
+        ("COUNT 9", &["1-5", "1-4", "1-2", "1-1"]),
+        ("", &["1-5", "1-4", "1-2", "1-1"]),
+    ] {
+        let clock = TestClock::new(NOW);
+        let options =
+            EngineOptions { clock: clock.clone(), ..EngineOptions::new(volatile(4, 64 << 20)) };
+        let mut client = Client::new(&Arc::new(Engine::new(options)));
+        (1..=5).for_each(|n| drop(client.run(&format!("XADD x 1-{n} f v"))));
+        client.run("XGROUP CREATE x g 0");
+        client.run("XREADGROUP GROUP g alice STREAMS x >");
+        (1..=5).for_each(|n| {
+            client.run(&format!("XCLAIM x g alice 0 1-{n} TIME {} JUSTID", NOW - n));
+        });
+        client.run("XDEL x 1-3");
+        let reply = client.run(&format!("XREADGROUP GROUP g bob {count} CLAIM 1 STREAMS x >"));
+        let ids: Vec<&str> = reply.split('"').filter(|word| word.starts_with("1-")).collect();
+        assert_eq!(ids, expected, "{count}: {reply}");
+    }
+}
+
+#[test]
+fn what_is_pending_without_an_entry_is_not_claimed() {
+    let mut client = Client::new(&crate::support::engine());
+    client.run("XADD x 1-1 f v");
+    client.run("XGROUP CREATE x g 0");
+    client.run("XREADGROUP GROUP g alice STREAMS x >");
+    client.run("XDEL x 1-1");
+    client.check("XREADGROUP GROUP g bob CLAIM 0 STREAMS x >", "(nil)");
+}
