@@ -81,6 +81,9 @@ const UNKNOWN: i64 = -1;
 const DELETED: i64 = 1;
 const REFERENCED: i64 = 2;
 
+/// How many entries a trim with ACKED visits for each that it may take out, where it has a limit.
+const VISITED: u64 = 4;
+
 /// Groups with their names.
 type Groups = Vec<(Vec<u8>, StreamGroup)>;
 
@@ -340,14 +343,18 @@ impl Trimmed {
         if trim.most > 0 {
             wanted = wanted.min(trim.most);
         }
+        // With ~ it is no matter if some are left, and those that are referenced cost time too.
+        let most = if trim.whole_nodes && trim.most > 0 { trim.most } else { u64::MAX };
+        let mut to_visit = most.saturating_mul(VISITED);
         let (mut free, mut failed) = (Vec::new(), None);
         let stream = edit.read();
         stream.visit(StreamId::MIN..=read_by_all.unwrap_or(StreamId::MAX), false, |entry| {
             let id = entry.id();
             let is_old = !matches!(trim.bound, StreamBound::Id(least) if id >= least);
-            if free.len() as u64 >= wanted || !is_old {
+            if free.len() as u64 >= wanted || to_visit == 0 || !is_old {
                 return false;
             }
+            to_visit -= 1;
             match is_referenced(edit, &self.groups, id) {
                 Ok(true) => {}
                 Ok(false) => free.push(id),

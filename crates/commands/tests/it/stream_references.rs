@@ -184,6 +184,28 @@ fn a_trim_of_whole_nodes_deletes_the_references_to_what_went() {
     client.check("XPENDING x g", "[(integer) 1, \"1-50\", \"1-50\", [[\"alice\", \"1\"]]]");
 }
 
+/// Of 249 entries 27 of the first 29 are pending: not the 20th and the 25th.
+#[test]
+fn a_limit_bounds_how_far_a_trim_looks_for_acknowledged_entries() {
+    let mut client = long_stream();
+    let ids =
+        |all: &mut dyn Iterator<Item = usize>| all.map(|n| format!(" 1-{n}")).collect::<String>();
+    let done = ids(&mut [20, 25].into_iter().chain(30..=250));
+    client.run(&format!("XACK x g{done}"));
+    for (line, gone) in [
+        ("XTRIM x ACKED MAXLEN ~ 0 LIMIT 4", 0),
+        ("XTRIM x ACKED MAXLEN ~ 0 LIMIT 5", 1),
+        ("XTRIM x ACKED MAXLEN ~ 0 LIMIT 6", 1),
+        ("XTRIM x ACKED MAXLEN ~ 0 LIMIT 7", 1),
+        ("XTRIM x ACKED MINID ~ 1-40 LIMIT 8", 5),
+        // Without a limit all are visited.
+        ("XTRIM x ACKED MINID ~ 1-60 LIMIT 0", 23),
+        ("XTRIM x ACKED MAXLEN 100", 118),
+    ] {
+        client.check(line, &format!("(integer) {gone}"));
+    }
+}
+
 #[test]
 fn what_is_wrong_is_refused() {
     let positive = "(error) ERR Number of IDs must be a positive integer";
