@@ -179,11 +179,16 @@ impl Gone {
 }
 
 fn log(call: &mut Call<'_>, words: &[&[u8]], ids: impl Iterator<Item = StreamId>) {
-    let ids: Vec<String> = ids.map(reply::text).collect();
-    if !ids.is_empty() {
-        let words = words.iter().copied().chain(ids.iter().map(String::as_bytes));
-        call.wrote_as(&words.collect::<Vec<_>>());
+    let mut ids = ids.peekable();
+    if ids.peek().is_none() {
+        return;
     }
+    if !call.effects.enabled() {
+        return call.wrote_as(&[]);
+    }
+    let ids: Vec<String> = ids.map(reply::text).collect();
+    let words = words.iter().copied().chain(ids.iter().map(String::as_bytes));
+    call.wrote_as(&words.collect::<Vec<_>>());
 }
 
 /// Returns true if a group has not read the entry yet, or has it pending.
