@@ -120,3 +120,12 @@ fn a_claim_holds_what_it_delivers_and_not_all_that_is_pending() {
         assert!(bytes < FEW, "{bytes} bytes");
     }
 }
+
+#[test]
+fn strings_are_combined_in_place() {
+    let engine = stream(0, &["SETBIT a 8388607 1", "SETBIT b 8388600 1", "SETBIT c 8388607 1"]);
+    let (bytes, reply) = most_bytes(&engine, "BITOP ONE d a b c");
+    assert_eq!(reply, ":1048576\r\n");
+    // What is set in one, what in several, and the next string, which grows while it is read.
+    assert!(bytes < 4 << 20, "{bytes} bytes");
+}
