@@ -40,6 +40,8 @@ const PARTLY: &[(&str, &str)] = &[
     ("lolwut", "the version, without a picture"),
     ("memory stats", "no overheads by database"),
     ("migrate", "refused in MULTI and scripts; each call makes a connection of its own"),
+    ("module help", "names LIST and HELP alone: there are no modules"),
+    ("module list", "always empty: there are no modules"),
     ("object refcount", "1, or 2147483647 for an integer below 10000"),
     ("replconf", "`rdb-only` and `capa` alone: there are no replicas"),
     ("restore", "values of modules are refused"),
