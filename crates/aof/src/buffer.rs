@@ -67,6 +67,16 @@ impl Buffer {
         self.muted = muted;
     }
 
+    /// Drops what is there, and what is appended from now on. Returns the offset after it.
+    pub(crate) fn mute_and_drop(&mut self) -> u64 {
+        self.start = self.end();
+        self.bytes.clear();
+        self.cut = None;
+        self.db = None;
+        self.muted = true;
+        self.start
+    }
+
     /// Returns true if what is appended is dropped.
     pub(crate) fn is_muted(&self) -> bool {
         self.muted

@@ -79,7 +79,13 @@ impl Aof {
         self.shared.has_skipped.store(true, Ordering::Release);
     }
 
-    /// Returns true if something was committed without being appended since this was called last.
+    /// Returns true if something was committed without being appended, and no rewrite has begun
+    /// since.
+    pub fn has_skipped(&self) -> bool {
+        self.shared.has_skipped.load(Ordering::Acquire)
+    }
+
+    /// Forgets that, and returns what it was.
     pub fn take_skipped(&self) -> bool {
         self.shared.has_skipped.swap(false, Ordering::AcqRel)
     }

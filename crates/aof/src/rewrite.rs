@@ -86,6 +86,7 @@ impl Rewrite {
             shared.options.sync_names()?;
             writer.next = Some(NextFile { manifest, file });
             writer.is_listed &= !revives;
+            writer.stays_off = None;
             Ok((base, next))
         });
         match made {
@@ -187,6 +188,9 @@ impl Rewrite {
         let shared = Arc::clone(&self.shared);
         let mut writer = lock(&shared.writer);
         shared.write_out(&mut writer)?;
+        if let Some(failure) = writer.stays_off.take() {
+            return Err(failure.into());
+        }
         if writer.manifest.increments.last().is_none_or(|last| last.file != self.next) {
             return Err(RewriteError::NotCut);
         }

@@ -92,7 +92,7 @@ impl Shared {
         if let Some(cut) = cut {
             let at = start + cut as u64;
             if let Err(failure) = writer.append(&bytes[..cut]) {
-                return Err(self.write_failed(failure, writer, start, bytes, Some(at)));
+                return self.write_failed(failure, writer, start, bytes, Some(at));
             }
             self.written.store(at, Ordering::Release);
             self.enter_next(writer, at).map_err(|failure| self.fail(failure))?;
@@ -101,7 +101,7 @@ impl Shared {
         if let Err(failure) = writer.append(&bytes[now.clone()]) {
             bytes.drain(..now.start);
             let from = start + now.start as u64;
-            return Err(self.write_failed(failure, writer, from, bytes, None));
+            return self.write_failed(failure, writer, from, bytes, None);
         }
         self.written.store(end, Ordering::Release);
         if self.health.recover() {
@@ -115,16 +115,21 @@ impl Shared {
     }
 
     /// Keeps `bytes`, which begin at the offset `from`, for another try; or ends the log's life.
+    /// While the log is being switched on, the file is a part of nothing yet: then it stays off.
     fn write_failed(
         &self,
         failure: Failure,
-        writer: &Writer,
+        writer: &mut Writer,
         from: u64,
         bytes: Vec<u8>,
         cut: Option<u64>,
-    ) -> Failure {
-        if writer.is_torn || !writer.is_listed {
-            return self.fail(failure);
+    ) -> Result<(), Failure> {
+        if !writer.is_listed {
+            self.stay_off(failure, writer);
+            return Ok(());
+        }
+        if writer.is_torn {
+            return Err(self.fail(failure));
         }
         lock(&self.buffer).put_back(from, bytes, cut);
         if self.health.stall(failure.clone()) {
@@ -132,7 +137,17 @@ impl Shared {
                 "Error writing to the AOF file: {failure}. Writes are refused until it can be written"
             );
         }
-        failure
+        Err(failure)
+    }
+
+    /// Drops what was appended since the log began to be switched on, which was promised to
+    /// nobody, and has the rewrite fail.
+    fn stay_off(&self, failure: Failure, writer: &mut Writer) {
+        tracing::warn!("The append-only file stays off, it cannot be written: {failure}");
+        let end = lock(&self.buffer).mute_and_drop();
+        self.written.store(end, Ordering::Release);
+        self.durable.fetch_max(end, Ordering::AcqRel);
+        writer.leave_file(failure);
     }
 
     /// Goes on in the next file. Where its manifest cannot be written the present file is kept.

@@ -27,6 +27,8 @@ pub(crate) struct Writer {
     pub(crate) is_listed: bool,
     /// The file ends with a part of a write that could not be undone.
     pub(crate) is_torn: bool,
+    /// Why the rewrite that is to switch the log on cannot do so any more.
+    pub(crate) stays_off: Option<Failure>,
     pub(crate) spare: Vec<u8>,
 }
 
@@ -97,6 +99,7 @@ impl Writer {
             next: None,
             is_listed: true,
             is_torn: false,
+            stays_off: None,
             spare,
         })
     }
@@ -111,8 +114,16 @@ impl Writer {
             next: None,
             is_listed: false,
             is_torn: false,
+            stays_off: None,
             spare: Vec::new(),
         }
+    }
+
+    /// Writes no more to the present file, which is listed nowhere.
+    pub(crate) fn leave_file(&mut self, failure: Failure) {
+        self.file = Arc::new(NoFile);
+        (self.len, self.next, self.is_torn) = (0, None, false);
+        self.stays_off = Some(failure);
     }
 
     /// Bytes of all files.

@@ -73,6 +73,9 @@ pub trait Host: Send + Sync {
     /// from now on is in it. Not for long: where something holds that up, it is given up.
     fn wait_for_snapshot(&self) {}
 
+    /// Waits for the end of a save that a FLUSHALL began, but not for long.
+    fn wait_for_save_of_flush(&self) {}
+
     /// All keys are about to be deleted: a save that is under way is of no use.
     fn end_save(&self) {}
 

@@ -9,6 +9,8 @@
 
 use std::time::Instant;
 
+use keyspace::Policy;
+
 use crate::engine::Engine;
 use crate::failure::{self, Done};
 use crate::queue;
@@ -33,7 +35,7 @@ impl Engine {
         if queue::needs_memory(session, command) && !self.evict_until_under_limit() {
             return Err(failure::OOM.into());
         }
-        self.evict_excess();
+        self.evict_excess(session);
         Ok(())
     }
 
@@ -44,20 +46,31 @@ impl Engine {
 
     /// Evicts where a limit is exceeded, before any command: those that read do too, as in Redis.
     #[inline]
-    pub(crate) fn evict_excess(&self) {
-        if self.keyspace().excess() > 0 && self.may_delete_now() {
+    pub(crate) fn evict_excess(&self, session: &Session) {
+        if self.keyspace().excess() > 0 && self.may_evict_for(session) {
             self.evict();
         }
     }
 
+    /// Returns true if what exceeds a limit may be evicted for any command of this client: not
+    /// before it has authenticated, nor where the policy deletes nothing.
+    #[cold]
+    pub(crate) fn may_evict_for(&self, session: &Session) -> bool {
+        self.keyspace().eviction().policy != Policy::NoEviction
+            && !self.config().loading()
+            && !self.must_authenticate(session)
+            && self.may_delete_now()
+    }
+
     /// Deletes keys by the eviction policy until no limit is exceeded; false if one still is.
     fn evict(&self) -> bool {
+        // What is being loaded has no limit: it is to become what it was.
+        if self.keyspace().excess() == 0 || self.config().loading() {
+            return true;
+        }
         // A script that runs long may have the shard of any victim.
         if !self.running_scripts().is_empty() {
-            return self.keyspace().excess() == 0;
-        }
-        if self.keyspace().excess() == 0 {
-            return true;
+            return false;
         }
         let began = Instant::now();
         while self.keyspace().excess() > 0 && self.evict_over_limit() {}

@@ -185,6 +185,14 @@ impl AppendOnly {
         self.job.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Says that commands are appended to the log from now on. What was executed while a rewrite
+    /// was under way before is in neither file.
+    pub(crate) fn note_attached(&self) {
+        if self.is_rewriting() {
+            self.log.note_skipped();
+        }
+    }
+
     /// Switches the log off, or begins to switch it on: it is whole when a rewrite has come to its
     /// end.
     pub(crate) fn switch(self: &Arc<AppendOnly>, on: bool) -> Result<(), aof::Failure> {
@@ -249,10 +257,14 @@ impl AppendOnly {
     fn run(&self) {
         tracing::info!("Background append only file rewriting started");
         let revives = self.log.is_off();
-        self.log.take_skipped();
+        let was_short = self.log.take_skipped();
         let written = self.write_base(revives);
         // A command that had begun before there was a log is in neither file: once more.
-        let is_short = revives && self.log.take_skipped();
+        let is_short = match &written {
+            _ if revives => self.log.take_skipped(),
+            Ok(Some(_)) => false,
+            _ => was_short,
+        };
         match written {
             Ok(Some(done)) => tracing::info!(
                 "Background AOF rewrite finished successfully: base of {} bytes, {} bytes in all",
@@ -262,9 +274,10 @@ impl AppendOnly {
             Ok(None) => tracing::info!("Background AOF rewrite given up"),
             Err(error) => tracing::warn!("Background AOF rewrite failed: {error}"),
         }
-        if is_short || revives && !self.wanted.load(Ordering::Relaxed) {
-            // What cannot be written is no part of it: it is off in any case.
-            let _ = self.log.switch_off();
+        let is_to_be_off = revives && (is_short || !self.wanted.load(Ordering::Relaxed));
+        let is_off = is_to_be_off && self.log.switch_off().is_ok();
+        if is_short && !is_off {
+            self.log.note_skipped();
         }
         let mut job = self.job();
         job.last = job.began.take().map(|began| began.elapsed());
@@ -308,28 +321,26 @@ impl AppendOnly {
     /// scheduled, or when the log has grown by so much.
     pub(crate) fn tick(self: &Arc<AppendOnly>, growth: Growth) {
         let waits = |ended: Instant| ended.elapsed() < RETRY_AFTER;
-        let is_to_be_on = self.log.is_off() && self.wanted.load(Ordering::Relaxed);
+        let (is_off, is_wanted) = (self.log.is_off(), self.wanted.load(Ordering::Relaxed));
+        // Switched on, or brought to have what a command wrote that had begun before there was a
+        // log, and that waited for its keys until the rewrite was over.
+        let is_to_be_whole = is_wanted && (is_off || self.log.has_skipped());
         {
             let job = self.job();
-            if job.began.is_some() || is_to_be_on && job.ended.is_some_and(waits) {
+            if job.began.is_some() || is_to_be_whole && job.ended.is_some_and(waits) {
                 return;
             }
         }
-        if is_to_be_on {
+        if is_to_be_whole || self.scheduled.swap(false, Ordering::Relaxed) {
             let _ = self.rewrite();
             return;
         }
-        if self.scheduled.swap(false, Ordering::Relaxed) {
-            let _ = self.rewrite();
+        if is_off {
             return;
         }
-        if self.log.is_off() {
-            return;
-        }
-        // A command that had begun before there was a log, and waited for its keys until the
-        // rewrite was over.
-        if self.log.take_skipped() {
-            let _ = self.rewrite();
+        if !is_wanted {
+            // A rewrite that only was to leave a file could not switch it off at its end.
+            let _ = self.log.switch_off();
             return;
         }
         if let Some(percent) = self.log.growth_due(growth) {

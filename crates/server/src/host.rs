@@ -156,7 +156,6 @@ impl Host for Server {
             return Ok(text.into());
         }
         let append_only = self.append_only_or_off(&self.shared.config.values(), "rewrite")?;
-        self.saver.wait_for_save_of_flush();
         if self.saver.is_busy() {
             append_only.schedule();
             return Ok("Background append only file rewriting scheduled".into());
@@ -207,6 +206,10 @@ impl Host for Server {
 
     fn wait_for_snapshot(&self) {
         self.saver.wait_for_snapshot();
+    }
+
+    fn wait_for_save_of_flush(&self) {
+        self.saver.wait_for_save_of_flush();
     }
 
     fn end_save(&self) {
@@ -340,8 +343,12 @@ impl Server {
         let append_only = self.append_only_or_off(after, "switch on");
         let append_only = append_only
             .map_err(|failure| refused(String::from_utf8_lossy(failure.as_bytes()).into_owned()))?;
-        if on {
+        if on && self.shared.log.get().is_none() {
+            // It may have been made under another policy.
+            let fsync = append_only::fsync(after);
+            append_only.log().set_fsync(fsync).map_err(|failure| refused(failure.to_string()))?;
             self.shared.attach_log(append_only.log());
+            append_only.note_attached();
         }
         append_only.switch(on).map_err(|failure| refused(failure.to_string()))
     }

@@ -170,6 +170,10 @@ fn bgrewriteaof(call: &mut Call<'_>) -> Done {
     let Some(host) = call.engine.host() else {
         return Err("ERR there is no append only file".into());
     };
+    // Within EXEC all shards may be locked, and the save waits for them.
+    if !call.is_inner() {
+        host.wait_for_save_of_flush();
+    }
     let text = host.rewrite_log()?;
     call.out.simple(text);
     Ok(())

@@ -72,6 +72,7 @@ impl Engine {
             || session.reply != ReplyMode::On
             || self.keyspace().has_media_errors()
             || admin::logs_small(self, MOST_REQUEST, MOST_REPLY)
+            || self.keyspace().excess() > 0 && self.may_evict_for(session)
         {
             return Err(1);
         }
@@ -87,9 +88,6 @@ impl Engine {
         let needs_memory = steps.iter().any(|step| step.command.spec.has(DENYOOM));
         if needs_memory && !self.evict_until_under_limit() {
             return Err(steps.len());
-        }
-        if self.keyspace().excess() > 0 {
-            return Err(1);
         }
         let mark = out.mark();
         let buffer = std::mem::take(&mut session.effects);

@@ -70,6 +70,15 @@ fn reads_evict_too() {
     client.run("GET nothing");
     client.check("DBSIZE", &before);
     client.run("CLIENT UNPAUSE");
+    // Nor while data is loaded, which is to become what it was; nor for somebody unknown.
+    engine.config().set_loading(true);
+    client.check("SET k v", "(error) LOADING Redis is loading the dataset in memory");
+    client.run("PING");
+    engine.config().set_loading(false);
+    engine.set_default_password(b"secret");
+    Client::new(&engine).check("GET nothing", "(error) NOAUTH Authentication required.");
+    engine.set_default_password(b"");
+    assert_eq!(log.lines(), Vec::<String>::new());
     client.run("GET nothing");
     assert!(engine.keyspace().heap().used() <= maxmemory);
     assert!(log.lines().iter().any(|line| line.starts_with("DEL key:")), "{:?}", log.lines());

@@ -129,3 +129,67 @@ fn what_a_log_held_stays_until_the_new_one_is_complete() {
     wait_until("the log is on", || is_on(&mut client));
     restarted(&mut server).check("MGET old new", "[(nil), \"3\"]");
 }
+
+#[test]
+fn what_is_written_while_a_file_is_written_is_in_the_log_that_is_then_switched_on() {
+    let mut server = without_log().start();
+    let mut client = server.client();
+    (0..100).for_each(|i| assert!(client.run(&format!("SET key:{i} v")).is_ok()));
+    client.check("CONFIG SET rdb-key-save-delay 20000", "OK");
+    client.check("BGREWRITEAOF", "Background append only file rewriting started");
+    wait_until("it has begun", || client.info("persistence")["aof_rewrite_in_progress"] == "1");
+    // The cut needs all keys' locks for a moment.
+    std::thread::sleep(Duration::from_millis(100));
+    client.check("SET meanwhile 1", "OK");
+    client.check("CONFIG SET appendonly yes", "OK");
+    client.check("INCR later", "(integer) 1");
+    assert_eq!(client.info("persistence")["aof_rewrite_in_progress"], "1", "it still goes on");
+    client.check("CONFIG SET rdb-key-save-delay 0", "OK");
+    wait_until("the log is on", || is_on(&mut client));
+    restarted(&mut server).check("MGET meanwhile later key:99", "[\"1\", \"1\", \"v\"]");
+}
+
+#[test]
+fn a_log_that_is_switched_on_has_the_policy_of_that_moment() {
+    let server = without_log().args(["--appendfsync", "everysec"]).start();
+    let mut client = server.client();
+    rewrite(&mut client);
+    client.check("CONFIG SET appendfsync always", "OK");
+    client.check("CONFIG SET appendonly yes", "OK");
+    wait_until("the log is on", || is_on(&mut client));
+    let syncs = |client: &mut Client| -> u64 {
+        client.info("persistence")["aof_syncs"].parse().expect("a number")
+    };
+    let before = syncs(&mut client);
+    (0..50).for_each(|_| client.check("SET k v", "OK"));
+    assert!(syncs(&mut client) >= before + 50, "one for each reply");
+}
+
+#[test]
+fn a_full_disk_keeps_the_log_off_and_writes_are_served() {
+    let mut server = without_log().longest_file(1 << 20).start();
+    let mut client = server.client();
+    (0..20).for_each(|i| assert!(client.run(&format!("SET key:{i} v")).is_ok()));
+    server.set_limit(64);
+    client.check("CONFIG SET rdb-key-save-delay 50000", "OK");
+    client.check("CONFIG SET appendonly yes", "OK");
+    // More than the file may have, after the cut.
+    std::thread::sleep(Duration::from_millis(200));
+    let large = "x".repeat(10_000);
+    for i in 0..20 {
+        assert!(client.call(&["SET", &format!("large:{i}"), &large]).is_ok());
+    }
+    client.check("CONFIG SET rdb-key-save-delay 0", "OK");
+    let failed = "aof_last_bgrewrite_status";
+    wait_until("the rewrite fails", || client.info("persistence")[failed] == "err");
+    assert!(!is_on(&mut client));
+    assert!(server.log().contains("The append-only file stays off"), "{}", server.log());
+    client.check("SET k v", "OK");
+    client.check("CONFIG SET appendonly no", "OK");
+    client.check("CONFIG SET appendonly yes", "OK");
+    server.lift_limit();
+    wait_until("the log is on", || is_on(&mut client));
+    let mut client = restarted(&mut server);
+    client.check("MGET k key:19", "[\"v\", \"v\"]");
+    client.check("STRLEN large:19", "(integer) 10000");
+}
