@@ -4,6 +4,8 @@
 //!
 //! What grows with the data (tables in DRAM of what is in use) may allocate periodically, so the
 //! median of many executions is taken.
+//!
+//! A command of streams holds in DRAM what it is to do, and not what it looks at.
 
 mod support;
 
@@ -11,7 +13,7 @@ use std::sync::Arc;
 
 use commands::{Engine, EngineOptions, Peer};
 use resp::{Protocol, Writer};
-use support::emulated;
+use support::{emulated, volatile};
 
 const ROUNDS: usize = 101;
 
@@ -63,4 +65,67 @@ fn commands_with_one_key_allocate_nothing() {
     ] {
         assert_eq!(allocations(&engine, line), 0, "{line}");
     }
+}
+
+/// The most bytes that are allocated at once while `line` is executed, and the reply.
+fn most_bytes(engine: &Arc<Engine>, line: &str) -> (u64, String) {
+    let mut session = engine.connect(Peer::default(), 0);
+    let mut out = Writer::append_to(Vec::with_capacity(1 << 20), Protocol::Resp2);
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    let counted = allocation_counter::measure(|| {
+        let _ = engine.execute(&mut session, &words, &mut out);
+    });
+    engine.disconnect(&mut session);
+    (counted.bytes_max, String::from_utf8_lossy(out.as_bytes()).into_owned())
+}
+
+/// An engine with a stream `x` of this many entries, and what these lines did to it.
+fn stream(entries: usize, lines: &[&str]) -> Arc<Engine> {
+    let engine = Arc::new(Engine::new(EngineOptions::new(volatile(4, 64 << 20))));
+    for n in 1..=entries {
+        most_bytes(&engine, &format!("XADD x 1-{n} f v"));
+    }
+    for line in lines {
+        let (_, reply) = most_bytes(&engine, line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+    }
+    engine
+}
+
+/// Less than what 20000 IDs take, which are 320 KB.
+const FEW: u64 = 64 << 10;
+
+#[test]
+fn a_trim_holds_the_references_that_go_and_no_entries() {
+    let group = ["XGROUP CREATE x g 0", "XREADGROUP GROUP g a COUNT 50 STREAMS x >"];
+    let engine = stream(20_000, &group);
+    for (line, gone) in [
+        ("XTRIM x DELREF MAXLEN ~ 0 LIMIT 200", ":200\r\n"),
+        ("XTRIM x DELREF MAXLEN 10", ":19790\r\n"),
+    ] {
+        let (bytes, reply) = most_bytes(&engine, line);
+        assert_eq!(reply, gone, "{line}");
+        assert!(bytes < FEW, "{bytes} bytes for {line}");
+    }
+}
+
+#[test]
+fn a_claim_holds_what_it_delivers_and_not_all_that_is_pending() {
+    let group = ["XGROUP CREATE x g 0", "XREADGROUP GROUP g a STREAMS x >"];
+    let engine = stream(20_000, &group);
+    for _ in 0..2 {
+        let line = "XREADGROUP GROUP g b COUNT 3 CLAIM 0 STREAMS x >";
+        let (bytes, reply) = most_bytes(&engine, line);
+        assert_eq!(reply.matches("$1\r\nf\r\n").count(), 3, "{reply}");
+        assert!(bytes < FEW, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn strings_are_combined_in_place() {
+    let engine = stream(0, &["SETBIT a 8388607 1", "SETBIT b 8388600 1", "SETBIT c 8388607 1"]);
+    let (bytes, reply) = most_bytes(&engine, "BITOP ONE d a b c");
+    assert_eq!(reply, ":1048576\r\n");
+    // What is set in one, what in several, and the next string, which grows while it is read.
+    assert!(bytes < 4 << 20, "{bytes} bytes");
 }

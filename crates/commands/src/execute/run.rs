@@ -29,9 +29,14 @@ use crate::spec::{BLOCKING, DENYOOM, READONLY, WRITE};
 
 /// Commands of a run: its locks are held while they are executed.
 const LONGEST: usize = 16;
-/// Keys of one command, and bytes of its words: longer ones have a transaction of their own.
+/// Keys of one command, its words, and their bytes: longer ones have a transaction of their own.
 const MOST_KEYS: usize = 8;
+const MOST_WORDS: usize = 512;
 const MOST_BYTES: usize = 8 * 1024;
+/// The most bytes that the frame of such a request has for each word, and for their number.
+const FRAME: usize = 9;
+/// The most bytes of such a request.
+const MOST_REQUEST: usize = MOST_BYTES + (MOST_WORDS + 1) * FRAME;
 /// Bytes of replies after which a run ends.
 const MOST_REPLY: usize = 64 * 1024;
 
@@ -66,7 +71,7 @@ impl Engine {
         if self.must_authenticate(session)
             || session.reply != ReplyMode::On
             || self.keyspace().has_media_errors()
-            || admin::logs_small(self, MOST_BYTES, MOST_REPLY)
+            || admin::logs_small(self, MOST_REQUEST, MOST_REPLY)
             || self.keyspace().excess() > 0 && self.may_evict_for(session)
         {
             return Err(1);
@@ -192,6 +197,7 @@ fn is_plain(step: &Step<'_>) -> bool {
         && !spec.has(BLOCKING)
         && (spec.has(WRITE) || spec.has(READONLY) && step.is_quick())
         && (1..=MOST_KEYS).contains(&step.keys.len())
+        && step.args.len() <= MOST_WORDS
         && step.args.iter().map(|arg| arg.len()).sum::<usize>() <= MOST_BYTES
 }
 

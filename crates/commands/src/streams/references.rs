@@ -81,6 +81,9 @@ const UNKNOWN: i64 = -1;
 const DELETED: i64 = 1;
 const REFERENCED: i64 = 2;
 
+/// How many entries a trim with ACKED visits for each that it may take out, where it has a limit.
+const VISITED: u64 = 4;
+
 /// Groups with their names.
 type Groups = Vec<(Vec<u8>, StreamGroup)>;
 
@@ -176,11 +179,16 @@ impl Gone {
 }
 
 fn log(call: &mut Call<'_>, words: &[&[u8]], ids: impl Iterator<Item = StreamId>) {
-    let ids: Vec<String> = ids.map(reply::text).collect();
-    if !ids.is_empty() {
-        let words = words.iter().copied().chain(ids.iter().map(String::as_bytes));
-        call.wrote_as(&words.collect::<Vec<_>>());
+    let mut ids = ids.peekable();
+    if ids.peek().is_none() {
+        return;
     }
+    if !call.effects.enabled() {
+        return call.wrote_as(&[]);
+    }
+    let ids: Vec<String> = ids.map(reply::text).collect();
+    let words = words.iter().copied().chain(ids.iter().map(String::as_bytes));
+    call.wrote_as(&words.collect::<Vec<_>>());
 }
 
 /// Returns true if a group has not read the entry yet, or has it pending.
@@ -308,10 +316,13 @@ impl Trimmed {
         }
         match references {
             References::Delete if !done.groups.is_empty() => {
-                let old = before(edit, trim)?;
+                let old = old_references(edit, &done.groups, trim)?;
                 done.count = edit.trim(trim)?;
-                for id in &old[..old.len().min(done.count as usize)] {
-                    done.gone.acknowledge_all(edit, &done.groups, *id)?;
+                let left = edit.read().first_id()?;
+                for (number, id) in old {
+                    if left.is_none_or(|left| id < left) {
+                        done.gone.acknowledge(edit, &done.groups, number, id)?;
+                    }
                 }
             }
             References::Acked if !done.groups.is_empty() => done.trim_acked(edit, trim)?,
@@ -337,14 +348,18 @@ impl Trimmed {
         if trim.most > 0 {
             wanted = wanted.min(trim.most);
         }
+        // With ~ it is no matter if some are left, and those that are referenced cost time too.
+        let most = if trim.whole_nodes && trim.most > 0 { trim.most } else { u64::MAX };
+        let mut to_visit = most.saturating_mul(VISITED);
         let (mut free, mut failed) = (Vec::new(), None);
         let stream = edit.read();
         stream.visit(StreamId::MIN..=read_by_all.unwrap_or(StreamId::MAX), false, |entry| {
             let id = entry.id();
             let is_old = !matches!(trim.bound, StreamBound::Id(least) if id >= least);
-            if free.len() as u64 >= wanted || !is_old {
+            if free.len() as u64 >= wanted || to_visit == 0 || !is_old {
                 return false;
             }
+            to_visit -= 1;
             match is_referenced(edit, &self.groups, id) {
                 Ok(true) => {}
                 Ok(false) => free.push(id),
@@ -371,19 +386,42 @@ impl Trimmed {
     }
 }
 
-/// Returns the IDs of the oldest entries: of all that a trim may take out.
-fn before(edit: &StreamEdit<'_, '_>, trim: StreamTrim) -> Result<Vec<StreamId>, keyspace::Error> {
-    let (most, least) = match trim.bound {
+/// Returns the references to the oldest entries, to all that a trim may take out, each with the
+/// number of its group. There may be many more entries than references.
+fn old_references(
+    edit: &StreamEdit<'_, '_>,
+    groups: &Groups,
+    trim: StreamTrim,
+) -> Result<Vec<(usize, StreamId)>, keyspace::Error> {
+    let (mut most, least) = match trim.bound {
         StreamBound::Len(len) => (edit.head().len.saturating_sub(len), StreamId::MAX),
         StreamBound::Id(least) => (u64::MAX, least),
     };
-    let mut ids = Vec::new();
-    edit.read().visit(StreamId::MIN..=least, false, |entry| {
-        let goes = (ids.len() as u64) < most;
-        if goes {
-            ids.push(entry.id());
+    if trim.most > 0 {
+        most = most.min(trim.most);
+    }
+    let stream = edit.read();
+    let mut pending = Vec::new();
+    for (number, (_, group)) in groups.iter().enumerate() {
+        if let Some((_, last)) = stream.pending_ends(group)? {
+            pending.push((number, group, last));
         }
-        goes
+    }
+    let Some(last) = pending.iter().map(|(_, _, last)| *last).max() else { return Ok(Vec::new()) };
+    let (mut references, mut seen, mut failed) = (Vec::new(), 0, None);
+    stream.visit(StreamId::MIN..=least.min(last), false, |entry| {
+        if seen == most {
+            return false;
+        }
+        seen += 1;
+        for (number, group, _) in &pending {
+            match stream.pending(group, entry.id()) {
+                Ok(Some(_)) => references.push((*number, entry.id())),
+                Ok(None) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.is_none()
     })?;
-    Ok(ids)
+    failed.map_or(Ok(references), Err)
 }

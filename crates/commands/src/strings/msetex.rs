@@ -121,6 +121,9 @@ fn parse<'a>(mut rest: &[&'a [u8]]) -> Result<Options<'a>, Failure> {
 }
 
 fn log(call: &mut Call<'_>, pairs: &[&[u8]], expire: Expire) {
+    if !call.effects.enabled() {
+        return call.wrote_as(&[]);
+    }
     let mut digits = itoa::Buffer::new();
     let time: &[&[u8]] = match expire {
         Expire::Clear => {

@@ -40,6 +40,8 @@ const PARTLY: &[(&str, &str)] = &[
     ("lolwut", "the version, without a picture"),
     ("memory stats", "no overheads by database"),
     ("migrate", "refused in MULTI and scripts; each call makes a connection of its own"),
+    ("module help", "names LIST and HELP alone: there are no modules"),
+    ("module list", "always empty: there are no modules"),
     ("object refcount", "1, or 2147483647 for an integer below 10000"),
     ("replconf", "`rdb-only` and `capa` alone: there are no replicas"),
     ("restore", "values of modules are refused"),
@@ -54,7 +56,7 @@ const PARTLY: &[(&str, &str)] = &[
     ("waitaof", "syncs at once, whatever `appendfsync` says; there are no replicas"),
     ("xinfo consumers", "without `inactive` of Redis 7.2"),
     ("xinfo stream", "nodes of the tree are counted in another way"),
-    ("xreadgroup", "who blocks with CLAIM is not woken by an entry that becomes old enough"),
+    ("xreadgroup", "CLAIM visits all that is pending; who blocks is not woken by what becomes old"),
     ("zrandmember", "refuses a count below -67108864"),
     ("zscan", "cursors are other numbers"),
 ];

@@ -87,9 +87,11 @@ Known differences:
   7.4. DELIFEQ, GEOSEARCH with BYPOLYGON, HSETEX with NX and XX, SCRIPT SHOW, COMMANDLOG, CLIENT CAPA
   and IMPORT-SOURCE are those of Valkey 8 and 9. COMPAT.md has a row for each command. The log has what came
   of them, in commands that Redis 7.0 loads. XREADGROUP with CLAIM and BLOCK waits for new entries
-  only: who waits is not woken when a pending entry becomes old enough. XTRIM with ACKED takes
-  entries out one by one, also with ~, and goes on after those that are referenced. redis-version
-  changes what is claimed, and nothing else.
+  only: who waits is not woken when a pending entry becomes old enough. CLAIM visits all that is
+  pending of the group, for each key, and again with each XADD while the client waits; Redis has it
+  in the order of its age. XTRIM with ACKED takes entries out one by one, also with ~, and goes on
+  after those that are referenced: with a LIMIT (that of ~ is preset) over four times as many.
+  redis-version changes what is claimed, and nothing else.
 - DUMP returns the same bytes as Redis 7.0, except that elements of a hash table come in another
   order, that a list or a stream is divided into nodes as RPUSH or XADD would divide it now, and
   that a hash with field TTLs is dumped as Redis 7.4 does (version 12, which 7.0 refuses). RESTORE

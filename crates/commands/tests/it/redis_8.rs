@@ -195,6 +195,8 @@ fn bits_are_compared_with_those_of_other_keys() {
         ("BITOP DIFF1 d a b c", "\"2\\x0f\""),
         ("BITOP ANDOR d a b c", "\"\\xc8\\x00\""),
         ("BITOP ONE d a b c", "\"\\x16\\x0f\""),
+        ("BITOP ONE d b c a", "\"\\x16\\x0f\""),
+        ("BITOP ONE d b b a", "\"D\\x00\""),
         ("BITOP one d b", "\"\\xaa\\x0f\""),
         ("BITOP DIFF d nothing b", "\"\\x00\\x00\""),
     ] {

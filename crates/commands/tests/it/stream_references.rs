@@ -154,6 +154,58 @@ fn a_trim_keeps_deletes_or_heeds_references() {
     );
 }
 
+/// A stream of 250 entries that are pending of `g`, but for one that went before, whose reference
+/// was kept.
+fn long_stream() -> Client {
+    let mut client = Client::new(&crate::support::engine());
+    (1..=250).for_each(|n| drop(client.run(&format!("XADD x 1-{n} f v"))));
+    client.run("XGROUP CREATE x g 0");
+    client.run("XREADGROUP GROUP g alice STREAMS x >");
+    client.run("XDEL x 1-50");
+    client
+}
+
+#[test]
+fn a_trim_of_whole_nodes_deletes_the_references_to_what_went() {
+    let mut client = long_stream();
+    let pending = |count: usize, first: usize| {
+        format!("[(integer) {count}, \"1-{first}\", \"1-250\", [[\"alice\", \"{count}\"]]]")
+    };
+    for (line, gone, count, first) in [
+        ("XTRIM x DELREF MAXLEN ~ 0 LIMIT 150", 99, 151, 50),
+        ("XTRIM x DELREF MAXLEN ~ 149", 0, 151, 50),
+        ("XTRIM x DELREF MINID ~ 1-202", 100, 51, 50),
+        ("XTRIM x DELREF MINID 1-202", 1, 50, 50),
+    ] {
+        client.check(line, &format!("(integer) {gone}"));
+        client.check("XPENDING x g", &pending(count, first));
+    }
+    client.check("XTRIM x DELREF MAXLEN 0", "(integer) 49");
+    client.check("XPENDING x g", "[(integer) 1, \"1-50\", \"1-50\", [[\"alice\", \"1\"]]]");
+}
+
+/// Of 249 entries 27 of the first 29 are pending: not the 20th and the 25th.
+#[test]
+fn a_limit_bounds_how_far_a_trim_looks_for_acknowledged_entries() {
+    let mut client = long_stream();
+    let ids =
+        |all: &mut dyn Iterator<Item = usize>| all.map(|n| format!(" 1-{n}")).collect::<String>();
+    let done = ids(&mut [20, 25].into_iter().chain(30..=250));
+    client.run(&format!("XACK x g{done}"));
+    for (line, gone) in [
+        ("XTRIM x ACKED MAXLEN ~ 0 LIMIT 4", 0),
+        ("XTRIM x ACKED MAXLEN ~ 0 LIMIT 5", 1),
+        ("XTRIM x ACKED MAXLEN ~ 0 LIMIT 6", 1),
+        ("XTRIM x ACKED MAXLEN ~ 0 LIMIT 7", 1),
+        ("XTRIM x ACKED MINID ~ 1-40 LIMIT 8", 5),
+        // Without a limit all are visited.
+        ("XTRIM x ACKED MINID ~ 1-60 LIMIT 0", 23),
+        ("XTRIM x ACKED MAXLEN 100", 118),
+    ] {
+        client.check(line, &format!("(integer) {gone}"));
+    }
+}
+
 #[test]
 fn what_is_wrong_is_refused() {
     let positive = "(error) ERR Number of IDs must be a positive integer";
@@ -246,4 +298,41 @@ fn what_is_pending_for_long_is_claimed_by_who_reads() {
     ] {
         client.check(line, expected);
     }
+}
+
+/// Five are pending, and the longer, the greater their ID is; the third has no entry.
+#[test]
+fn of_what_is_pending_the_oldest_is_claimed_first() {
+    for (count, expected) in [
+        ("COUNT 1", &["1-5"][..]),
+        ("COUNT 2", &["1-5", "1-4"]),
+        ("COUNT 3", &["1-5", "1-4", "1-2"]),
+        ("COUNT 9", &["1-5", "1-4", "1-2", "1-1"]),
+        ("", &["1-5", "1-4", "1-2", "1-1"]),
+    ] {
+        let clock = TestClock::new(NOW);
+        let options =
+            EngineOptions { clock: clock.clone(), ..EngineOptions::new(volatile(4, 64 << 20)) };
+        let mut client = Client::new(&Arc::new(Engine::new(options)));
+        (1..=5).for_each(|n| drop(client.run(&format!("XADD x 1-{n} f v"))));
+        client.run("XGROUP CREATE x g 0");
+        client.run("XREADGROUP GROUP g alice STREAMS x >");
+        (1..=5).for_each(|n| {
+            client.run(&format!("XCLAIM x g alice 0 1-{n} TIME {} JUSTID", NOW - n));
+        });
+        client.run("XDEL x 1-3");
+        let reply = client.run(&format!("XREADGROUP GROUP g bob {count} CLAIM 1 STREAMS x >"));
+        let ids: Vec<&str> = reply.split('"').filter(|word| word.starts_with("1-")).collect();
+        assert_eq!(ids, expected, "{count}: {reply}");
+    }
+}
+
+#[test]
+fn what_is_pending_without_an_entry_is_not_claimed() {
+    let mut client = Client::new(&crate::support::engine());
+    client.run("XADD x 1-1 f v");
+    client.run("XGROUP CREATE x g 0");
+    client.run("XREADGROUP GROUP g alice STREAMS x >");
+    client.run("XDEL x 1-1");
+    client.check("XREADGROUP GROUP g bob CLAIM 0 STREAMS x >", "(nil)");
 }

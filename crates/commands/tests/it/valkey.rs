@@ -68,6 +68,26 @@ fn a_script_of_the_cache_is_shown() {
     client.check(&format!("SCRIPT SHOW {}", sha.to_uppercase()), "\"return 1\"");
 }
 
+/// Each request of a run is entered, not its last alone.
+#[test]
+fn pipelined_requests_are_logged_for_their_size() {
+    // With SET and the key the words have 8192 bytes, and the request more.
+    let value = "x".repeat(8188);
+    let many: Vec<&str> = ["RPUSH", "l"].into_iter().chain([""; 3000]).collect();
+    for (least, request) in [(8193, vec!["SET", "k", &value]), (17_000, many)] {
+        let engine = engine();
+        let mut client = Client::new(&engine);
+        let requests = [request.clone(), request];
+        engine.admin().large_requests.set_slower_than(least);
+        if client.pipeline(&requests).is_none() {
+            requests.iter().for_each(|words| drop(client.raw(words)));
+        }
+        client.check("COMMANDLOG LEN large-request", "(integer) 2");
+    }
+    let small = vec![vec!["GET", "k"]; 2];
+    assert!(Client::new(&engine()).pipeline(&small).is_some(), "a run");
+}
+
 #[test]
 fn large_requests_and_replies_are_logged() {
     let engine = engine();

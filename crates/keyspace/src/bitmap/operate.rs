@@ -59,10 +59,7 @@ impl Txn<'_> {
             BitOperation::One => {
                 let mut several = Vec::new();
                 for key in others {
-                    let bytes = self.bits(db, key)?;
-                    let again = merge(BitOperation::And, result.clone(), bytes.clone());
-                    several = merge(BitOperation::Or, several, again);
-                    result = merge(BitOperation::Or, result, bytes);
+                    result = add_once(result, self.bits(db, key)?, &mut several);
                 }
                 remove(&mut result, &several);
             }
@@ -109,6 +106,21 @@ fn against_others(operation: BitOperation, mut first: Vec<u8>, mut others: Vec<u
 /// Clears the bits that are set in another string.
 fn remove(from: &mut [u8], bits: &[u8]) {
     from.iter_mut().zip(bits).for_each(|(to, with)| *to &= !with);
+}
+
+/// Adds the bits of a string to those that were set in any, and to `several` those that were so
+/// before.
+fn add_once(a: Vec<u8>, b: Vec<u8>, several: &mut Vec<u8>) -> Vec<u8> {
+    let (mut long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
+    if let Some(more) = short.len().checked_sub(several.len()) {
+        several.reserve_exact(more);
+        several.resize(short.len(), 0);
+    }
+    for ((any, again), with) in long.iter_mut().zip(several).zip(&short) {
+        *again |= *any & with;
+        *any |= with;
+    }
+    long
 }
 
 /// Combines two strings by AND, XOR, or else OR.

@@ -1,5 +1,7 @@
 //! XREADGROUP.
 
+use std::collections::BTreeMap;
+
 use keyspace::{Key, StreamEdit, StreamGroup, StreamId, StreamPending, StreamRef, Txn, Type};
 use resp::{Protocol, Writer};
 
@@ -175,7 +177,7 @@ impl Reader {
         let stream = txn.stream(&entry)?;
         let Some(group) = stream.group(&self.group)? else { return Err(LOST_GROUP.into()) };
         if let Some(least) = self.claim
-            && !claimable(&stream, &group, (now, least), 1)?.is_empty()
+            && has_claimable(&stream, &group, (now, least))?
         {
             return Ok(true);
         }
@@ -309,32 +311,58 @@ impl Reader {
     }
 }
 
+/// Returns true if something has been pending of a group for at least this long, with an entry that
+/// is there.
+fn has_claimable(
+    stream: &StreamRef<'_>,
+    group: &StreamGroup,
+    idle: (u64, u64),
+) -> Result<bool, keyspace::Error> {
+    let mut found = Ok(false);
+    visit_idle(stream, group, idle, |pending| {
+        found = stream.contains(pending.id);
+        matches!(found, Ok(false))
+    })?;
+    found
+}
+
 /// Returns what has been pending of a group for at least this long, with an entry that is there:
 /// the longest first, up to `most`; 0 for all.
 fn claimable(
     stream: &StreamRef<'_>,
     group: &StreamGroup,
-    (now, least): (u64, u64),
+    idle: (u64, u64),
     most: u64,
 ) -> Result<Vec<StreamPending>, keyspace::Error> {
-    let mut idle: Vec<StreamPending> = Vec::new();
-    stream.visit_pending(group, None, StreamId::MIN, |pending| {
-        if is_idle(now, pending.delivered, least) {
-            idle.push(*pending);
+    let (mut oldest, mut failed) = (BTreeMap::new(), None);
+    visit_idle(stream, group, idle, |pending| {
+        let age = (pending.delivered, pending.id);
+        let is_full = most > 0 && oldest.len() as u64 == most;
+        if is_full && oldest.last_key_value().is_some_and(|(latest, _)| *latest < age) {
+            return true;
         }
-        true
+        match stream.contains(pending.id) {
+            Ok(true) if is_full => drop((oldest.pop_last(), oldest.insert(age, *pending))),
+            Ok(true) => drop(oldest.insert(age, *pending)),
+            Ok(false) => {}
+            Err(error) => failed = Some(error),
+        }
+        failed.is_none()
     })?;
-    idle.sort_by_key(|pending| (pending.delivered, pending.id));
-    let mut found = Vec::new();
-    for pending in idle {
-        if most > 0 && found.len() as u64 == most {
-            break;
-        }
-        if stream.contains(pending.id)? {
-            found.push(pending);
-        }
-    }
-    Ok(found)
+    failed.map_or(Ok(oldest.into_values().collect()), Err)
+}
+
+/// Shows what was pending of a group now for at least this long (ms), by ID, until `visit` answers
+/// `false`.
+fn visit_idle(
+    stream: &StreamRef<'_>,
+    group: &StreamGroup,
+    (now, least): (u64, u64),
+    mut visit: impl FnMut(&StreamPending) -> bool,
+) -> Result<(), keyspace::Error> {
+    stream.visit_pending(group, None, StreamId::MIN, |pending| {
+        !is_idle(now, pending.delivered, least) || visit(pending)
+    })
 }
 
 /// The group went while a client waited for its entries.
