@@ -149,13 +149,18 @@ fn a_scrape_says_what_info_says() {
     assert!(!page.contains("latency_seconds"), "{page}");
 }
 
+/// Returns the series that says which durability is in force.
+fn durability(all: &Samples) -> String {
+    let info = all.keys().find(|series| series.starts_with("perdura_persistence_info"));
+    info.expect("the durability").clone()
+}
+
 #[test]
 fn the_durability_in_force_is_a_label() {
     let check = |launch: Launch, expect: &[&str]| {
         let (_server, port) = start(launch);
         let all = scrape(port);
-        let info = all.keys().find(|series| series.starts_with("perdura_persistence_info"));
-        let info = info.expect("the durability").clone();
+        let info = durability(&all);
         for label in expect {
             assert!(info.contains(label), "{label} in {info}");
         }
@@ -170,6 +175,29 @@ fn the_durability_in_force_is_a_label() {
     check(Launch::perdura_emulated(), &["domain=\"clwb\"", "survives=\"process crash\""]);
     let all = check(Launch::perdura_aof("always"), &["backend=\"aof\"", "survives=\"power loss\""]);
     assert_eq!(all["perdura_aof_enabled"], 1.0);
+    let emulated = ["--journal", "tail.journal", "--journal-size", "1mb", "--emulate-pmem", "yes"];
+    check(
+        Launch::perdura_journal("always").args(emulated),
+        &["emulated=\"yes\"", "survives=\"process crash\""],
+    );
+}
+
+#[test]
+fn the_durability_of_a_log_that_was_switched_on_is_a_label() {
+    let (server, port) = start(Launch::perdura_volatile().args(["--appendfsync", "always"]));
+    let mut client = server.client();
+    let says = |expect: &str| durability(&scrape(port)).contains(expect);
+    assert!(says("survives=\"nothing\""));
+    client.check("CONFIG SET appendonly yes", "OK");
+    // It holds all data when it has been rewritten.
+    while durability(&scrape(port)).contains("survives the end of the process") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(says("survives=\"power loss\""));
+    client.check("CONFIG SET appendfsync everysec", "OK");
+    assert!(says("survives=\"process crash\""));
+    client.check("CONFIG SET appendonly no", "OK");
+    assert!(says("survives=\"nothing\""));
 }
 
 #[test]
