@@ -222,6 +222,25 @@ fn every_resource_that_kustomize_reads_is_there() {
 }
 
 #[test]
+fn the_network_policy_is_about_this_pod_and_lets_its_clients_in() {
+    let kustomization = &yaml("kubernetes/base/kustomization.yaml")[0];
+    let labels = &kustomization["labels"][0];
+    assert_eq!(labels["includeSelectors"].as_bool(), Some(true));
+    let own = labels["pairs"].as_hash().expect("labels");
+    let policy = &yaml("kubernetes/base/networkpolicy.yaml")[0]["spec"];
+    // An empty selector would choose every pod of the namespace, and stay empty.
+    assert_eq!(policy["podSelector"]["matchLabels"].as_hash(), Some(own));
+    // Perdura's label would be added to matchLabels here.
+    let clients = &policy["ingress"][0]["from"][0]["podSelector"];
+    assert!(clients["matchLabels"].is_badvalue(), "{clients:?}");
+    let expressions = clients["matchExpressions"].as_vec().expect("expressions");
+    assert_eq!(expressions.len(), 1);
+    let text = |name: &str| expressions[0][name].as_str();
+    assert_eq!((text("key"), text("operator")), (Some("perdura-client"), Some("In")));
+    assert_eq!(words(&expressions[0]["values"]), ["true"]);
+}
+
+#[test]
 fn compose_publishes_what_the_server_listens_on() {
     let file = &yaml("compose.yaml")[0];
     let service = &file["services"]["perdura"];
