@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use testkit::{Launch, Server, free_port};
+use testkit::{Client, Launch, Server, free_port};
 
 /// What the endpoint answered.
 pub(crate) struct Answer {
@@ -198,6 +198,58 @@ fn the_durability_of_a_log_that_was_switched_on_is_a_label() {
     assert!(says("survives=\"process crash\""));
     client.check("CONFIG SET appendonly no", "OK");
     assert!(says("survives=\"nothing\""));
+}
+
+/// Looks at the four places that say whether writes are refused.
+fn check_refusal(client: &mut Client, port: u16, expect: Option<&str>) {
+    let (info, ready) = (client.info("persistence"), get(port, "/readyz"));
+    let refused = f64::from(u8::from(expect.is_some()));
+    assert_eq!(scrape(port)["perdura_writes_refused"], refused, "{info:?}");
+    assert_eq!(ready.status, if expect.is_some() { 503 } else { 200 }, "{}", ready.body);
+    match expect {
+        Some(why) => assert!(info["writes_refused"].contains(why) && ready.body.contains(why)),
+        None => assert_eq!(info["writes_refused"], ""),
+    }
+    assert_eq!(get(port, "/healthz").status, 200);
+}
+
+#[test]
+fn refused_writes_are_shown_whatever_the_reason() {
+    let launch = Launch::perdura_volatile().args(["--save", "3600 1000000"]);
+    let (server, port) = start(launch.longest_file(16));
+    let mut client = server.client();
+    check_refusal(&mut client, port, None);
+    client.check("CONFIG SET rdbcompression no", "OK");
+    client.check(&format!("SET k {}", "v".repeat(60_000)), "OK");
+    client.check("BGSAVE", "Background saving started");
+    while client.info("persistence")["rdb_last_bgsave_status"] != "err" {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(client.run("SET k w").is_error());
+    check_refusal(&mut client, port, Some("stop-writes-on-bgsave-error"));
+    client.check("CONFIG SET stop-writes-on-bgsave-error no", "OK");
+    check_refusal(&mut client, port, None);
+    client.check("CONFIG SET min-replicas-to-write 1", "OK");
+    check_refusal(&mut client, port, Some("Not enough good replicas"));
+    client.check("CONFIG SET min-replicas-to-write 0", "OK");
+    check_refusal(&mut client, port, None);
+}
+
+#[test]
+fn a_pool_that_was_moved_is_shown_as_refused_writes() {
+    let (server, port) = start(Launch::perdura_pmem());
+    let mut client = server.client();
+    let (here, there) = (server.folder().join("perdura.pool"), server.folder().join("elsewhere"));
+    std::fs::rename(&here, &there).expect("a new name");
+    while !client.run("SET k v").is_error() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    check_refusal(&mut client, port, Some("move it back there"));
+    std::fs::rename(&there, &here).expect("the old name");
+    while client.run("SET k v").is_error() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    check_refusal(&mut client, port, None);
 }
 
 #[test]
