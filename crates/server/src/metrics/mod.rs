@@ -47,17 +47,33 @@ impl Endpoint {
     }
 }
 
-/// Starts the endpoint, where the configuration has a port for it.
-pub(crate) fn start(
-    shared: &Arc<Shared>,
-    values: &Values,
-) -> Result<Option<Endpoint>, ListenError> {
+/// Where the endpoint is to listen.
+pub(crate) struct Sockets {
+    sockets: Vec<std::net::TcpListener>,
+    bind: String,
+    port: u16,
+}
+
+/// Opens the endpoint's sockets, where the configuration has a port for it.
+pub(crate) fn open(values: &Values) -> Result<Option<Sockets>, ListenError> {
     let Some(port) = u16::try_from(values.int("metrics-port")).ok().filter(|port| *port != 0)
     else {
         return Ok(None);
     };
     let bind = values.text("metrics-bind");
     let sockets = listen::open(&bind, port, 64)?;
+    match sockets.is_empty() {
+        true => Err(ListenError::NoMetrics { bind, port }),
+        false => Ok(Some(Sockets { sockets, bind, port })),
+    }
+}
+
+/// Starts the endpoint, where there are sockets for it.
+pub(crate) fn start(
+    shared: &Arc<Shared>,
+    sockets: Option<Sockets>,
+) -> Result<Option<Endpoint>, ListenError> {
+    let Some(Sockets { sockets, bind, port }) = sockets else { return Ok(None) };
     let failed = |error: io::Error| ListenError::Socket {
         address: format!("{bind}:{port}"),
         reason: crate::text::os_error(&error),

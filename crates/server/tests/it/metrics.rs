@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
-use testkit::{Client, Launch, Server, free_port};
+use testkit::{Client, Launch, Medium, Server, free_port};
 
 /// What the endpoint answered.
 pub(crate) struct Answer {
@@ -319,8 +320,22 @@ fn without_a_port_there_is_no_endpoint_and_a_taken_one_is_named() {
     client.check("CONFIG GET metrics-port", "[\"metrics-port\", \"0\"]");
     assert!(client.run("CONFIG SET metrics-port 1").is_error());
     let taken = server.port().to_string();
-    let ended = Launch::perdura_volatile().args(["--metrics-port", &taken]).run_to_end();
-    assert!(!ended.status.success(), "{}", ended.log);
+    let folder = Medium::Disk.scratch();
+    let pidfile = folder.path().join("pid").display().to_string();
+    let check = |arguments: [&str; 4], expect: &str| {
+        let launch = Launch::perdura_volatile().args(arguments).args(["--pidfile", &pidfile]);
+        let ended = launch.run_to_end();
+        assert!(!ended.status.success(), "{}", ended.log);
+        assert!(ended.log.contains(expect), "{}", ended.log);
+        // Nobody was served.
+        assert!(!Path::new(&pidfile).exists(), "{}", ended.log);
+    };
     let expect = format!("Could not create server TCP listening socket 127.0.0.1:{taken}");
-    assert!(ended.log.contains(&expect), "{}", ended.log);
+    check(["--metrics-port", &taken, "--metrics-bind", "127.0.0.1"], &expect);
+    // A port without an address, or with none that this machine has.
+    let free = free_port().to_string();
+    for bind in ["", "-192.0.2.1"] {
+        let expect = format!("metrics-port is {free}, and metrics-bind '{bind}' names no address");
+        check(["--metrics-port", &free, "--metrics-bind", bind], &expect);
+    }
 }
