@@ -287,6 +287,11 @@ fn the_image_runs_without_root_and_says_how_it_is() {
     let check = file.lines().find(|line| line.starts_with("HEALTHCHECK")).expect("a health check");
     assert!(check.ends_with(r#"CMD ["/usr/bin/perdura", "ping"]"#), "{check}");
     assert!(file.contains(r#"ENTRYPOINT ["/usr/bin/perdura-server", "--dir", "/data"]"#));
+    // What is advised for another port works without a shell.
+    let advice = "healthcheck: {test: [CMD, /usr/bin/perdura, ping, \"127.0.0.1:6380\"]}";
+    assert!(file.contains(advice) && file.contains("docker run --no-healthcheck"));
+    let check = &YamlLoader::load_from_str(advice).expect("YAML")[0]["healthcheck"]["test"];
+    assert_eq!(words(check), ["CMD", "/usr/bin/perdura", "ping", "127.0.0.1:6380"]);
 }
 
 #[test]
