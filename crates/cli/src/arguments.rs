@@ -49,7 +49,12 @@ pub struct Ping {
     #[arg(default_value = "127.0.0.1:6379", value_name = "HOST:PORT")]
     pub server: String,
     /// Seconds that the answer may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u64).range(1..=86_400)
+    )]
     pub timeout: u64,
 }
 

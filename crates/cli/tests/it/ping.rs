@@ -35,6 +35,17 @@ fn a_server_that_refuses_writes_serves() {
 }
 
 #[test]
+fn the_time_for_an_answer_is_limited() {
+    for timeout in ["0", "86401", "18446744073709551615", "x"] {
+        let refused = perdura(&["ping", "127.0.0.1:1", "--timeout", timeout]);
+        assert_eq!(refused.status.code(), Some(2), "{timeout}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("--timeout"), "{refused:?}");
+    }
+    let nobody = format!("127.0.0.1:{}", free_port());
+    check(&perdura(&["ping", &nobody, "--timeout", "86400"]), 2, &["Connection refused"]);
+}
+
+#[test]
 fn a_server_that_does_not_answer_is_not_waited_for() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = listener.local_addr().expect("an address").to_string();
