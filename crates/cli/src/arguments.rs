@@ -39,7 +39,8 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(
     long_about = "Send PING to a server and print what it answers. For supervisors, and as the health check of a container. \
-A server that wants a password first serves.",
+A server that wants a password first serves, and so does one that refuses writes and answers reads (-MISCONF). TLS is not spoken: \
+name a port without it.",
     after_help = "Exit status:\n  0  the server serves\n  1  it answers, but does not serve: it loads data, or refuses clients\n  \
 2  it does not answer\n\nExamples:\n  perdura ping\n  perdura ping 127.0.0.1:6380 --timeout 1"
 )]
@@ -48,7 +49,12 @@ pub struct Ping {
     #[arg(default_value = "127.0.0.1:6379", value_name = "HOST:PORT")]
     pub server: String,
     /// Seconds that the answer may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u64).range(1..=86_400)
+    )]
     pub timeout: u64,
 }
 

@@ -7,12 +7,13 @@
 //!
 //! A file that is being made is locked, and its name has the number of the process. It is removed
 //! if nobody has locked it and no such process runs: another machine, or another container, may be
-//! making it where its number says nothing.
+//! making it where its number says nothing. A file of such a name that begins as nothing that is
+//! made here is somebody else's, and stays.
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -44,6 +45,10 @@ pub(crate) struct NewFile {
 
 const SUFFIX: &str = ".part";
 
+/// How the files that are made here begin: dumps, pools and those that were about to become one,
+/// commands, and JSON.
+const BEGINS: [&[u8]; 6] = [b"REDIS", b"VALKEY", b"PERDURA\0", &[0; 8], b"*", b"{\""];
+
 fn refuse_present(path: &Path) -> Result<(), NewFileError> {
     match path.symlink_metadata() {
         Ok(_) => Err(NewFileError::Exists(path.into())),
@@ -59,19 +64,33 @@ fn remove_left(name: &Path) {
     for path in entries.map(|entry| entry.path()) {
         let part = path.file_name().and_then(|part| part.to_str());
         let number = part.and_then(|part| part.strip_prefix(own)?.strip_prefix('.'));
-        let number = number.and_then(|number| number.strip_suffix(SUFFIX)?.parse().ok());
+        let number = number.and_then(|number| process(number.strip_suffix(SUFFIX)?));
         if number.is_some_and(|number| is_left(&path, number)) && fs::remove_file(&path).is_ok() {
             eprintln!("{} was left by a run that was killed: removed", path.display());
         }
     }
 }
 
-/// Returns true if nobody is making a file any more.
-fn is_left(path: &Path, process: i32) -> bool {
-    let runs = Pid::from_raw(process)
-        .is_none_or(|process| test_kill_process(process) != Err(rustix::io::Errno::SRCH));
-    let is_free = |file: File| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-    !runs && path.is_file() && File::open(path).is_ok_and(is_free)
+/// Returns the process of this number, in the digits that the number has in a name.
+fn process(digits: &str) -> Option<Pid> {
+    let number: u32 = digits.parse().ok()?;
+    let is_as_written = number.to_string() == digits;
+    i32::try_from(number).ok().filter(|_| is_as_written).and_then(Pid::from_raw)
+}
+
+/// Returns true if nobody is making a file any more that was made here.
+fn is_left(path: &Path, process: Pid) -> bool {
+    let runs = test_kill_process(process) != Err(rustix::io::Errno::SRCH);
+    let is_free = |file: &File| flock(file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    !runs && path.is_file() && File::open(path).is_ok_and(|file| is_free(&file) && is_ours(file))
+}
+
+/// Returns true if a file begins as one that is made here, or has nothing yet.
+fn is_ours(file: File) -> bool {
+    let mut start = Vec::with_capacity(8);
+    let read = file.take(8).read_to_end(&mut start);
+    let begins = || BEGINS.iter().any(|begin| start.starts_with(begin));
+    read.is_ok() && (start.is_empty() || begins())
 }
 
 impl NewFile {
@@ -137,5 +156,40 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         // When it was published, nothing has this name any more.
         let _ = fs::remove_file(&self.part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_process_is_digits_alone() {
+        for text in ["", "0", "-1", "+1", "01", "1x", " 1", "2147483648", "99999999999999999999"] {
+            assert_eq!(process(text), None, "{text}");
+        }
+        assert_eq!(process("2147483647"), Pid::from_raw(i32::MAX));
+    }
+
+    #[test]
+    fn only_what_begins_as_what_is_made_here_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = folder.path().join("file");
+        // No process has this number.
+        let left = folder.path().join(format!("file.{}.part", i32::MAX));
+        let check = |bytes: &[u8], is_removed: bool| {
+            fs::write(&left, bytes).expect("a file");
+            drop(NewFile::new(&name).expect("no such file"));
+            assert_eq!(!left.exists(), is_removed, "{}", String::from_utf8_lossy(bytes));
+        };
+        let dumps = [&b""[..], b"REDIS0011\xfa", b"VALKEY080\xfa"];
+        for bytes in
+            dumps.into_iter().chain([&b"PERDURA\0\x02"[..], &[0; 4096], b"*2\r\n", b"{\"db\":0"])
+        {
+            check(bytes, true);
+        }
+        for bytes in [&b"my notes"[..], b"REDI", b"PERDURA is", &[0; 7], b"\0\0\0\0\0\0\0\x01"] {
+            check(bytes, false);
+        }
     }
 }

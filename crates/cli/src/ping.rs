@@ -1,8 +1,9 @@
 //! `perdura ping`: asks a server whether it serves, for supervisors and container images that have
 //! no other program for it.
 //!
-//! A server that wants a password first serves: its refusal is an answer. One that is loading data
-//! does not yet.
+//! A server that wants a password first serves: its refusal is an answer. So is MISCONF, which PING
+//! gets while writes are refused: reads are served, and a new start would cure nothing. A server
+//! that is loading data does not serve yet.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -23,9 +24,8 @@ pub(crate) fn run(options: &Ping) -> Verdict {
         }
     };
     println!("{answer}");
-    let serves =
-        answer == "+PONG" || answer.starts_with("-NOAUTH") || answer.starts_with("-NOPERM");
-    if serves { Verdict::Sound } else { Verdict::Damaged }
+    let serves = ["-NOAUTH", "-NOPERM", "-MISCONF"].iter().any(|start| answer.starts_with(start));
+    if serves || answer == "+PONG" { Verdict::Sound } else { Verdict::Damaged }
 }
 
 /// Returns the first line of the answer to PING.

@@ -299,7 +299,16 @@ impl Config {
         }
     }
 
-    /// Returns why the server refuses writes for now; empty if it takes them.
+    /// Returns why no write is taken for now, without the word that the error begins with; nothing
+    /// if writes are taken.
+    pub fn refusal(&self) -> Option<String> {
+        let failure = self.refuses_writes().then(|| self.why_writes_are_refused())?;
+        let text = String::from_utf8_lossy(failure.as_bytes());
+        Some(text.split_once(' ').map_or(&*text, |(_, why)| why).to_owned())
+    }
+
+    /// Returns the reason that [`Config::set_writes_refused`] gave, one of those for which writes
+    /// are refused; empty if it has none.
     pub fn writes_refused(&self) -> String {
         self.writes_refused.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -321,7 +330,7 @@ impl Config {
         self.set_refuses_writes(&self.writes_refused());
     }
 
-    /// Sets why the server refuses writes for now; empty: it takes them.
+    /// Sets why the server refuses writes for now; empty: it has no such reason.
     pub fn set_writes_refused(&self, why: &str) {
         *self.writes_refused.write().unwrap_or_else(PoisonError::into_inner) = why.to_owned();
         self.set_refuses_writes(why);

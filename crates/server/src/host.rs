@@ -17,7 +17,7 @@ use crate::meter::{self, Totals};
 use crate::save::{self, Saver};
 use crate::shared::Shared;
 use crate::shutdown::Request;
-use crate::store::{Backend, durability_of_log};
+use crate::store::{Backend, durability_of_log, survives_of_log};
 use crate::{apply, machine, other_stores, users};
 
 /// What commands ask and tell the server through.
@@ -397,7 +397,8 @@ impl Server {
             .into(),
             survives: match self.append_only.get() {
                 Some(append_only) if append_only.is_off() => "nothing",
-                _ => store.survives(fsync),
+                Some(_) => survives_of_log(fsync),
+                None => store.survives(fsync),
             }
             .into(),
             pool: store.pool.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),

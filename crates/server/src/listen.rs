@@ -49,6 +49,16 @@ pub enum ListenError {
         "Configured to not listen anywhere, exiting. Set port or tls-port and bind, or unixsocket."
     )]
     Nowhere,
+    /// There is a port for metrics, and no address to listen on.
+    #[error(
+        "metrics-port is {port}, and metrics-bind '{bind}' names no address of this machine: set metrics-bind, or metrics-port 0"
+    )]
+    NoMetrics {
+        /// The value of `metrics-bind`.
+        bind: String,
+        /// The port.
+        port: u16,
+    },
 }
 
 /// A listening socket, which tells that it is closed.

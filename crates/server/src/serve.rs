@@ -348,9 +348,11 @@ fn serve_until_shutdown(
     let runtime = runtime.map_err(system("No runtime"))?;
     let workers = Workers::start(shared).map_err(system("No threads"))?;
     let started = runtime.block_on(async {
+        // Before anybody is served, so that a port in use is found in time.
+        let sockets = metrics::open(&values)?;
         listen::start(shared, workers.senders(), &values)?;
         write_pid(&values.text("pidfile"));
-        metrics::start(shared, &values)
+        metrics::start(shared, sockets)
     });
     let endpoint = match started {
         Ok(endpoint) => endpoint,

@@ -115,13 +115,11 @@ impl Report {
     pub(crate) fn survives(&self, fsync: &str) -> &'static str {
         match (self.backend, self.domain) {
             (Backend::Volatile, _) => "nothing",
-            (Backend::Aof, _) | (Backend::Pmem, Domain::Journal) if fsync == "always" => {
-                "power loss"
-            }
-            (Backend::Pmem, Domain::Clwb | Domain::Eadr | Domain::Msync) if !self.emulated => {
-                "power loss"
-            }
-            _ => "process crash",
+            (Backend::Aof, _) => survives_of_log(fsync),
+            (Backend::Pmem, _) if self.emulated => "process crash",
+            (Backend::Pmem, Domain::Journal) => survives_of_log(fsync),
+            (Backend::Pmem, Domain::Clwb | Domain::Eadr | Domain::Msync) => "power loss",
+            (Backend::Pmem, _) => "process crash",
         }
     }
 
@@ -171,6 +169,12 @@ pub(crate) fn durability_of_log(fsync: &str) -> &'static str {
         }
         _ => "survives a process crash; power loss may take what the system had not yet written",
     }
+}
+
+/// Returns the worst that every acknowledged write survives where an append-only file or a journal
+/// holds it.
+pub(crate) fn survives_of_log(fsync: &str) -> &'static str {
+    if fsync == "always" { "power loss" } else { "process crash" }
 }
 
 /// A store that was opened.

@@ -162,13 +162,18 @@ impl Host {
     /// Bytes of the process that no file holds, and of the files in its directory, a pool's among
     /// them.
     pub(super) fn resident(&self) -> u64 {
+        self.anonymous() + self.server.stored()
+    }
+
+    /// Bytes of the process that no file holds.
+    pub(super) fn anonymous(&self) -> u64 {
         let Some(process) = self.server.process() else { return 0 };
         let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
         let anonymous = text.lines().find_map(|line| {
             let words = line.strip_prefix("Anonymous:")?;
             words.split_whitespace().next()?.parse::<u64>().ok()
         });
-        anonymous.unwrap_or(0) * 1024 + self.server.stored()
+        anonymous.unwrap_or(0) * 1024
     }
 }
 

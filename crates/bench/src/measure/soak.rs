@@ -208,15 +208,14 @@ fn watch(
 
 fn minute(host: &Host, shared: &Shared) -> Result<Minute, Failure> {
     let latencies = shared.take();
-    let stored = host.server.stored();
     Ok(Minute {
         operations: latencies.count(),
         p50: latencies.percentile(50.0),
         p99_9: latencies.percentile(99.9),
         slowest: latencies.highest(),
         used: host.used_memory()?,
-        resident: host.resident() - host.server.stored().min(host.resident()),
-        stored,
+        resident: host.anonymous(),
+        stored: host.server.stored(),
         unapplied: host.figure("persistence", "journal_unapplied_bytes")?,
         full_waits: host.figure("persistence", "journal_full_waits")?,
         keys: host.ask("DBSIZE")?,

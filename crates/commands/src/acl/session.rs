@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::failure::{self, Done, Failure, WRONG_PASS};
 use crate::session::Session;
 use crate::table::Command;
-use crate::users::{Account, Context, Denied, Entry, Reason};
+use crate::users::{Account, Context, Denied, Entry, Reason, Rules};
 
 /// Bytes that the log keeps of a key or a name.
 const MAX_SHOWN: usize = 1024;
@@ -33,8 +33,7 @@ impl Engine {
     ) -> Done {
         // A password is hashed whether there is such a user or not.
         let digest = digest(password);
-        let user = self.users().get(name);
-        match user.filter(|user| user.rules().admits(&digest) && !user.is_deleted()) {
+        match self.user_who(name, |rules| rules.admits(&digest)) {
             Some(user) => {
                 set_user(session, user, true);
                 Ok(())
@@ -50,10 +49,20 @@ impl Engine {
     /// Makes the session one of the user that a verified certificate names, or leaves it as it is
     /// where there is none who is enabled.
     pub fn authenticate_by_certificate(&self, session: &mut Session, name: &[u8]) {
-        match self.users().get(name).filter(|user| user.rules().is_enabled) {
+        match self.user_who(name, |rules| rules.is_enabled) {
             Some(user) => set_user(session, user, true),
             None => self.log_denied(session, Reason::Auth, Context::Toplevel, (b"tls-cert", name)),
         }
+    }
+
+    /// Returns the user of a name whose rules let a session become that user, unless another thread
+    /// has deleted it meanwhile.
+    pub(super) fn user_who(
+        &self,
+        name: &[u8],
+        may: impl FnOnce(&Rules) -> bool,
+    ) -> Option<Arc<Account>> {
+        self.users().get(name).filter(|user| may(&user.rules()) && !user.is_deleted())
     }
 
     /// Returns true if the session has to authenticate before it may execute anything.

@@ -155,3 +155,17 @@ fn a_wrong_file_names_each_line_and_word() {
     }
     assert_eq!(engine.user_lines().len(), 1);
 }
+
+#[test]
+fn a_user_who_is_deleted_meanwhile_is_nobody() {
+    let engine = engine();
+    engine.users().set(b"u", rules(&engine.rules_parser(), "on nopass").expect("rules"));
+    assert!(engine.user_who(b"u", |rules| rules.is_enabled).is_some());
+    assert!(engine.user_who(b"u", |_| false).is_none());
+    // As by another thread, just after it was found that the rules permit it.
+    let is_deleted_meanwhile = |rules: &Rules| {
+        engine.users().remove(b"u");
+        rules.is_enabled
+    };
+    assert!(engine.user_who(b"u", is_deleted_meanwhile).is_none());
+}

@@ -35,5 +35,8 @@ pub(super) fn is_ready(shared: &Shared) -> Result<(), String> {
     if let Some(why) = keyspace.stopped() {
         return Err(why.to_string());
     }
+    if let Some(why) = engine.config().refusal() {
+        return Err(format!("writes are refused: {why}"));
+    }
     Ok(())
 }

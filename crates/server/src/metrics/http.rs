@@ -5,10 +5,12 @@
 //! thrown away, up to a limit.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
 
 /// The longest head of a request, in bytes, and its most headers.
@@ -27,15 +29,23 @@ pub(super) struct Answer {
     status: u16,
     kind: &'static str,
     body: String,
+    /// Held until the answer has been sent.
+    _permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl Answer {
     pub(super) fn text(status: u16, body: impl Into<String>) -> Answer {
-        Answer { status, kind: "text/plain; charset=utf-8", body: body.into() }
+        Answer { status, kind: "text/plain; charset=utf-8", body: body.into(), _permit: None }
     }
 
-    pub(super) fn metrics(body: String) -> Answer {
-        Answer { status: 200, kind: "text/plain; version=0.0.4; charset=utf-8", body }
+    pub(super) fn metrics(body: String, permit: Arc<OwnedSemaphorePermit>) -> Answer {
+        let kind = "text/plain; version=0.0.4; charset=utf-8";
+        Answer { status: 200, kind, body, _permit: Some(permit) }
+    }
+
+    #[cfg(test)]
+    pub(super) fn status(&self) -> u16 {
+        self.status
     }
 
     fn head(&self) -> String {
@@ -106,17 +116,27 @@ async fn receive(stream: &mut TcpStream) -> Option<Request> {
     }
 }
 
-/// Serves one request; `answer` returns what is at a path.
-pub(super) async fn serve<F>(mut stream: TcpStream, answer: impl FnOnce(String) -> F)
-where
+/// Serves one request; `answer` returns what is at a path. `yields` is completed where another
+/// client is to have the place of this one: it is closed, unless an answer is being made or sent.
+pub(super) async fn serve<F>(
+    mut stream: TcpStream,
+    mut yields: oneshot::Receiver<()>,
+    answer: impl FnOnce(String) -> F,
+) where
     F: Future<Output = Option<Answer>>,
 {
-    let request = match timeout(ARRIVES_WITHIN, receive(&mut stream)).await {
+    let arrived = tokio::select! {
+        biased;
+        request = timeout(ARRIVES_WITHIN, receive(&mut stream)) => request,
+        Ok(()) = &mut yields => Ok(Some(Request::Refused(503))),
+    };
+    let request = match arrived {
         Ok(Some(request)) => request,
         Ok(None) => return,
         Err(_) => Request::Refused(408),
     };
-    let has_body = !matches!(request, Request::Head(_));
+    let (has_body, lingers) =
+        (!matches!(request, Request::Head(_)), !matches!(request, Request::Refused(503)));
     let answer = match request {
         Request::Get(path) | Request::Head(path) => {
             answer(path).await.unwrap_or_else(|| Answer::text(404, "not found\n"))
@@ -132,8 +152,13 @@ where
         stream.write_all(&bytes).await?;
         stream.shutdown().await
     };
-    if matches!(timeout(LEAVES_WITHIN, send).await, Ok(Ok(()))) {
-        let _ = timeout(LINGERS, discard(&mut stream)).await;
+    let sent = timeout(LEAVES_WITHIN, send).await;
+    drop(answer);
+    if lingers && matches!(sent, Ok(Ok(()))) {
+        tokio::select! {
+            _ = timeout(LINGERS, discard(&mut stream)) => {}
+            Ok(()) = yields => {}
+        }
     }
 }
 
@@ -146,12 +171,6 @@ async fn discard(stream: &mut TcpStream) {
             Ok(n) => read += n,
         }
     }
-}
-
-/// Refuses a client since there are too many: sends what fits into the socket's buffer.
-pub(super) fn refuse(stream: &TcpStream) {
-    let answer = Answer::text(503, "too many clients\n");
-    let _ = stream.try_write(format!("{}{}", answer.head(), answer.body).as_bytes());
 }
 
 #[cfg(test)]

@@ -6,28 +6,36 @@
 //! more thread, so that probes do not wait for them. It is there before data is loaded, and until
 //! the store is closed.
 //!
-//! Clients are bounded in number, in what they send and in time ([`http`]). There is no password:
-//! `metrics-bind` is the loopback address unless it is changed, and no data can be read here.
+//! Clients are bounded in number, in what they send and in time ([`http`]). Where there are too
+//! many, the oldest that waits gives way, so that silent ones stop no probe. Two may have metrics
+//! at once, and none waits for long: whoever writes them asks the log, whose disk may hang, and
+//! probes are not to fail for that. There is no password: `metrics-bind` is the loopback address
+//! unless it is changed, and no data can be read here.
 
 mod health;
 mod http;
 
+use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::config::Values;
 use crate::listen::{self, ListenError};
 use crate::shared::Shared;
 use http::Answer;
 
-/// Clients that are served at once; one more is answered 503.
+/// Clients that may be connected; for one more the oldest gives way, which is answered 503.
 const CLIENTS: usize = 16;
+/// Clients that may have metrics at once; one more is answered 503.
+const SCRAPES: usize = 2;
+/// How long metrics may take, as long as Prometheus waits by default.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
 /// How long the end waits for metrics that are being written.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -47,17 +55,33 @@ impl Endpoint {
     }
 }
 
-/// Starts the endpoint, where the configuration has a port for it.
-pub(crate) fn start(
-    shared: &Arc<Shared>,
-    values: &Values,
-) -> Result<Option<Endpoint>, ListenError> {
+/// Where the endpoint is to listen.
+pub(crate) struct Sockets {
+    sockets: Vec<std::net::TcpListener>,
+    bind: String,
+    port: u16,
+}
+
+/// Opens the endpoint's sockets, where the configuration has a port for it.
+pub(crate) fn open(values: &Values) -> Result<Option<Sockets>, ListenError> {
     let Some(port) = u16::try_from(values.int("metrics-port")).ok().filter(|port| *port != 0)
     else {
         return Ok(None);
     };
     let bind = values.text("metrics-bind");
     let sockets = listen::open(&bind, port, 64)?;
+    match sockets.is_empty() {
+        true => Err(ListenError::NoMetrics { bind, port }),
+        false => Ok(Some(Sockets { sockets, bind, port })),
+    }
+}
+
+/// Starts the endpoint, where there are sockets for it.
+pub(crate) fn start(
+    shared: &Arc<Shared>,
+    sockets: Option<Sockets>,
+) -> Result<Option<Endpoint>, ListenError> {
+    let Some(Sockets { sockets, bind, port }) = sockets else { return Ok(None) };
     let failed = |error: io::Error| ListenError::Socket {
         address: format!("{bind}:{port}"),
         reason: crate::text::os_error(&error),
@@ -69,12 +93,14 @@ pub(crate) fn start(
     let shared = Arc::clone(shared);
     let serve = move || {
         runtime.block_on(async {
-            let clients = Arc::new(Semaphore::new(CLIENTS));
+            let endpoint = Arc::new(Served {
+                shared,
+                clients: Mutex::default(),
+                scrapes: Arc::new(Semaphore::new(SCRAPES)),
+            });
             for socket in sockets {
                 match TcpListener::from_std(socket) {
-                    Ok(socket) => {
-                        drop(tokio::spawn(accept(socket, Arc::clone(&shared), clients.clone())));
-                    }
+                    Ok(socket) => drop(tokio::spawn(accept(socket, Arc::clone(&endpoint)))),
                     Err(error) => tracing::warn!("No metrics: {error}"),
                 }
             }
@@ -87,33 +113,52 @@ pub(crate) fn start(
     Ok(Some(Endpoint { thread, stop }))
 }
 
-async fn accept(socket: TcpListener, shared: Arc<Shared>, clients: Arc<Semaphore>) {
+/// What the clients share.
+struct Served {
+    shared: Arc<Shared>,
+    /// Those that are connected, the oldest first.
+    clients: Mutex<VecDeque<oneshot::Sender<()>>>,
+    /// Each permit is held until metrics have been written, however long that takes, and sent.
+    scrapes: Arc<Semaphore>,
+}
+
+impl Served {
+    /// Returns what tells a new client to give way. The oldest is told so if there are too many.
+    fn enter(&self) -> oneshot::Receiver<()> {
+        let (sender, yields) = oneshot::channel();
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.retain(|client| !client.is_closed());
+        if clients.len() >= CLIENTS
+            && let Some(oldest) = clients.pop_front()
+        {
+            let _ = oldest.send(());
+        }
+        clients.push_back(sender);
+        yields
+    }
+}
+
+async fn accept(socket: TcpListener, served: Arc<Served>) {
     loop {
         match socket.accept().await {
-            Ok((stream, _)) => match Arc::clone(&clients).try_acquire_owned() {
-                Ok(permit) => {
-                    let shared = Arc::clone(&shared);
-                    tokio::spawn(async move {
-                        http::serve(stream, |path| answer(shared, path)).await;
-                        drop(permit);
-                    });
-                }
-                Err(_) => http::refuse(&stream),
-            },
+            Ok((stream, _)) => {
+                let (yields, served) = (served.enter(), Arc::clone(&served));
+                tokio::spawn(http::serve(stream, yields, |path| answer(served, path)));
+                // Reads what clients have sent before more of them are accepted.
+                tokio::task::yield_now().await;
+            }
             Err(error) => listen::failed(&error).await,
         }
     }
 }
 
 /// Returns what is at a path; nothing if there is none such.
-async fn answer(shared: Arc<Shared>, path: String) -> Option<Answer> {
+async fn answer(served: Arc<Served>, path: String) -> Option<Answer> {
+    let shared = Arc::clone(&served.shared);
     match path.as_str() {
         "/metrics" => {
             let write = move || commands::admin::metrics(&shared.engine);
-            Some(match tokio::task::spawn_blocking(write).await {
-                Ok(text) => Answer::metrics(text),
-                Err(_) => Answer::text(500, "the metrics could not be written\n"),
-            })
+            Some(scrape(&served.scrapes, WRITTEN_WITHIN, write).await)
         }
         "/healthz" => Some(probe(health::is_healthy(&shared))),
         "/readyz" => Some(probe(health::is_ready(&shared))),
@@ -122,9 +167,69 @@ async fn answer(shared: Arc<Shared>, path: String) -> Option<Answer> {
     }
 }
 
+/// Returns the metrics that `write` writes on another thread.
+async fn scrape(
+    scrapes: &Arc<Semaphore>,
+    patience: Duration,
+    write: impl FnOnce() -> String + Send + 'static,
+) -> Answer {
+    let Ok(permit) = Arc::clone(scrapes).try_acquire_owned() else {
+        return Answer::text(503, "others are being sent the metrics, or wait for them\n");
+    };
+    let permit = Arc::new(permit);
+    let of_writer = Arc::clone(&permit);
+    let writer = tokio::task::spawn_blocking(move || {
+        let text = write();
+        drop(of_writer);
+        text
+    });
+    match tokio::time::timeout(patience, writer).await {
+        Ok(Ok(text)) => Answer::metrics(text, permit),
+        Ok(Err(_)) => Answer::text(500, "the metrics could not be written\n"),
+        Err(_) => Answer::text(503, "the metrics take too long: does a disk hang?\n"),
+    }
+}
+
 fn probe(result: Result<(), String>) -> Answer {
     match result {
         Ok(()) => Answer::text(200, "ok\n"),
         Err(why) => Answer::text(503, format!("{why}\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn metrics_that_hang_are_given_up_and_stop_no_others_for_good() {
+        let mut runtime = Builder::new_current_thread();
+        let runtime = runtime.enable_time().max_blocking_threads(1).build().expect("a runtime");
+        let scrapes = Arc::new(Semaphore::new(SCRAPES));
+        let (disk, hangs) = channel::<()>();
+        let hangs = Arc::new(Mutex::new(hangs));
+        let hanging = || {
+            let hangs = Arc::clone(&hangs);
+            let write = move || {
+                // Until the disk answers, or is gone.
+                let _ = hangs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                String::from("late")
+            };
+            runtime.block_on(scrape(&scrapes, Duration::from_millis(1), write)).status()
+        };
+        for _ in 0..SCRAPES {
+            assert_eq!(hanging(), 503);
+        }
+        // Neither a thread nor a place in a queue is taken for one more, whatever it may wait.
+        let patience = Duration::from_secs(3600);
+        let write = || runtime.block_on(scrape(&scrapes, patience, String::new)).status();
+        assert_eq!((write(), scrapes.available_permits()), (503, 0));
+        drop(disk);
+        while scrapes.available_permits() < SCRAPES {
+            std::thread::yield_now();
+        }
+        assert_eq!((write(), scrapes.available_permits()), (200, SCRAPES));
     }
 }

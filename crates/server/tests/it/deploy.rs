@@ -222,6 +222,25 @@ fn every_resource_that_kustomize_reads_is_there() {
 }
 
 #[test]
+fn the_network_policy_is_about_this_pod_and_lets_its_clients_in() {
+    let kustomization = &yaml("kubernetes/base/kustomization.yaml")[0];
+    let labels = &kustomization["labels"][0];
+    assert_eq!(labels["includeSelectors"].as_bool(), Some(true));
+    let own = labels["pairs"].as_hash().expect("labels");
+    let policy = &yaml("kubernetes/base/networkpolicy.yaml")[0]["spec"];
+    // An empty selector would choose every pod of the namespace, and stay empty.
+    assert_eq!(policy["podSelector"]["matchLabels"].as_hash(), Some(own));
+    // Perdura's label would be added to matchLabels here.
+    let clients = &policy["ingress"][0]["from"][0]["podSelector"];
+    assert!(clients["matchLabels"].is_badvalue(), "{clients:?}");
+    let expressions = clients["matchExpressions"].as_vec().expect("expressions");
+    assert_eq!(expressions.len(), 1);
+    let text = |name: &str| expressions[0][name].as_str();
+    assert_eq!((text("key"), text("operator")), (Some("perdura-client"), Some("In")));
+    assert_eq!(words(&expressions[0]["values"]), ["true"]);
+}
+
+#[test]
 fn compose_publishes_what_the_server_listens_on() {
     let file = &yaml("compose.yaml")[0];
     let service = &file["services"]["perdura"];
@@ -268,6 +287,11 @@ fn the_image_runs_without_root_and_says_how_it_is() {
     let check = file.lines().find(|line| line.starts_with("HEALTHCHECK")).expect("a health check");
     assert!(check.ends_with(r#"CMD ["/usr/bin/perdura", "ping"]"#), "{check}");
     assert!(file.contains(r#"ENTRYPOINT ["/usr/bin/perdura-server", "--dir", "/data"]"#));
+    // What is advised for another port works without a shell.
+    let advice = "healthcheck: {test: [CMD, /usr/bin/perdura, ping, \"127.0.0.1:6380\"]}";
+    assert!(file.contains(advice) && file.contains("docker run --no-healthcheck"));
+    let check = &YamlLoader::load_from_str(advice).expect("YAML")[0]["healthcheck"]["test"];
+    assert_eq!(words(check), ["CMD", "/usr/bin/perdura", "ping", "127.0.0.1:6380"]);
 }
 
 #[test]
