@@ -6,10 +6,11 @@ use commands::{Engine, EventClasses};
 use keyspace::{Eviction, Limits, Policy};
 
 use crate::append_only::fsync;
+use crate::config::table::SAVE_POINTS;
 use crate::config::{Refusal, Values};
 use crate::pool_journal::policy;
 use crate::shared::Shared;
-use crate::store::Backend;
+use crate::store::{Backend, Report};
 use crate::{listen, machine, tls};
 
 /// Files that the server itself keeps open, in addition to its clients' sockets.
@@ -18,6 +19,32 @@ const OWN_FILES: u64 = 32;
 /// Why `read-cache` is refused or ignored where it could do nothing.
 pub(crate) const NO_READ_CACHE: &str =
     "a read cache is DRAM in front of persistent memory, and here all data is in DRAM";
+
+/// Sets directives to what the store makes of them, and names those that have no effect with it.
+pub(crate) fn fit_to_store(values: &mut Values, report: &Report) {
+    let backend = report.backend;
+    if backend == Backend::Aof {
+        let _ = values.set(b"appendonly", &[b"yes"]);
+    } else if backend == Backend::Pmem && values.yes("appendonly") {
+        tracing::warn!(
+            "appendonly has no effect with the {} backend: its pool is durable by itself",
+            report.backend_name()
+        );
+        let _ = values.set(b"appendonly", &[b"no"]);
+    }
+    if backend == Backend::Volatile && !values.given("save") {
+        // What is in memory only has the save points that Redis gives it.
+        let points: Vec<&[u8]> = SAVE_POINTS.split(' ').map(str::as_bytes).collect();
+        let _ = values.set(b"save", &points);
+    }
+    if report.is_in_dram() && values.size("read-cache") > 0 {
+        tracing::warn!("read-cache has no effect: {}", NO_READ_CACHE);
+        let _ = values.set(b"read-cache", &[b"0"]);
+    }
+    if values.yes("preload") && report.domain != pmem::Domain::Journal {
+        tracing::warn!("preload has no effect: it reads a pool that has a journal");
+    }
+}
 
 /// Applies everything that is stored where it is used, at the start.
 pub(crate) fn all(shared: &Shared, values: &Values) {

@@ -18,7 +18,6 @@ use tokio::sync::watch;
 use crate::append_only::{self, AppendOnly};
 use crate::cli::Arguments;
 use crate::config::file::{ReadError, Reader, escape};
-use crate::config::table::SAVE_POINTS;
 use crate::config::{self, Config, Values};
 use crate::host::Server;
 use crate::listen::{self, ListenError};
@@ -28,7 +27,7 @@ use crate::pool_journal::{self, PoolJournal};
 use crate::save::Saver;
 use crate::shared::Shared;
 use crate::shutdown::Request;
-use crate::store::{self, Backend, Store, StoreError};
+use crate::store::{self, Store, StoreError};
 use crate::supervisor::Supervisor;
 use crate::tls::{self, Tls, TlsError};
 use crate::users::{self, UsersError};
@@ -124,28 +123,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     let supervisor = Supervisor::of(&values);
     let store = store::open(&values, SystemClock.unix_ms())?;
     let fsync = values.text("appendfsync");
-    let backend = store.report.backend;
-    if backend == Backend::Aof {
-        let _ = values.set(b"appendonly", &[b"yes"]);
-    } else if backend == Backend::Pmem && values.yes("appendonly") {
-        tracing::warn!(
-            "appendonly has no effect with the {} backend: its pool is durable by itself",
-            store.report.backend_name()
-        );
-        let _ = values.set(b"appendonly", &[b"no"]);
-    }
-    if backend == Backend::Volatile && !values.given("save") {
-        // What is in memory only has the save points that Redis gives it.
-        let points: Vec<&[u8]> = SAVE_POINTS.split(' ').map(str::as_bytes).collect();
-        let _ = values.set(b"save", &points);
-    }
-    if store.report.is_in_dram() && values.size("read-cache") > 0 {
-        tracing::warn!("read-cache has no effect: {}", apply::NO_READ_CACHE);
-        let _ = values.set(b"read-cache", &[b"0"]);
-    }
-    if values.yes("preload") && store.report.domain != pmem::Domain::Journal {
-        tracing::warn!("preload has no effect: it reads a pool that has a journal");
-    }
+    apply::fit_to_store(&mut values, &store.report);
     describe(&store, &fsync);
     let shared = build_shared_state(store, values, file, tls, supervisor)?;
     set_users(&shared, users);
