@@ -239,7 +239,10 @@ impl<'a> Actor<'a> {
             (engine.connect(Peer::default(), first), Writer::new(Protocol::Resp2));
         listener.set_can_block();
         let subscribe: [&[u8]; 2] = [b"SUBSCRIBE", channel.as_bytes()];
+        // Any command may evict what an earlier incarnation has left.
+        journal.begun(vec!["subscribe"]);
         let _ = engine.execute(&mut listener, &subscribe, &mut writer);
+        journal.acknowledged();
         let _ = listener.client.take_pushes(&mut writer.take());
         Actor {
             engine,
@@ -263,10 +266,12 @@ impl<'a> Actor<'a> {
             Action::Tick(ms) => drop(self.clock.0.fetch_add(*ms, Relaxed)),
             Action::Select(db) => {
                 let select = vec![b"SELECT".to_vec(), db.to_string().into_bytes()];
+                self.journal.begun(vec!["select"]);
                 self.request(connection, &select);
                 if self.engine.log().is_none() {
                     self.journal.effective(Feed::Requests(self.first + connection, vec![select]));
                 }
+                self.journal.acknowledged();
             }
             Action::Request(words, name) => self.alone(connection, words, vec![name]),
             Action::Exec(all) => self.exec(connection, all)?,
