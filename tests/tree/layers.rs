@@ -30,7 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "perdura-script",
         ],
     ),
-    ("perdura", &["perdura-pmem", "perdura-heap", "perdura-keyspace"]),
+    ("perdura", &["perdura-pmem", "perdura-heap", "perdura-keyspace", "perdura-resp"]),
     (
         "perdura-server",
         &[

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use keyspace::{FieldChange, FieldTime, Limits, Text, Type};
 
+use crate::iter::Batch;
 use crate::operations::{Execute, Open};
 use crate::strings::parse;
-use crate::{Error, Perdura, Transaction};
+use crate::{Error, Iter, Perdura, Transaction};
 
 /// A field of a hash with its value.
 ///
@@ -79,6 +80,28 @@ impl Open<'_> {
         Ok(self.txn.members(&entry, what)?.visit(visit)?)
     }
 
+    /// Reads elements from a cursor on; the next cursor, 0 at the end.
+    fn scan<T>(
+        &mut self,
+        key: &[u8],
+        what: Type,
+        cursor: u64,
+        batch: &mut Batch<T>,
+        make: fn(&[u8], &[u8]) -> T,
+    ) -> Result<u64, Error> {
+        let key = self.key(&key)?;
+        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(0) };
+        let (members, mut next) = (self.txn.members(&entry, what)?, cursor);
+        loop {
+            next = members.scan(next, 1, |field, value| {
+                batch.push(make(field, value), field.len() + value.len());
+            })?;
+            if next == 0 || batch.is_full() {
+                return Ok(next);
+            }
+        }
+    }
+
     fn set_field_time(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -94,6 +117,20 @@ impl Open<'_> {
             Ok(found)
         })
     }
+}
+
+/// Returns an iterator over the elements of a hash or a set.
+fn iterate<'s, T: 's, S: Execute + ?Sized>(
+    on: &'s S,
+    key: &[u8],
+    what: Type,
+    make: fn(&[u8], &[u8]) -> T,
+) -> Iter<'s, T, S> {
+    let (key, mut cursor) = (key.to_vec(), 0);
+    Iter::new(on, move |on, batch| {
+        cursor = on.on(&[&key], |tx| tx.scan(&key, what, cursor, batch, make))?;
+        Ok(cursor != 0)
+    })
 }
 
 /// Operations on hashes. A hash goes with its last field.
@@ -182,7 +219,14 @@ pub trait Hashes: Execute {
         self.on(&[key.as_ref()], |tx| tx.count(&key, Type::Hash))
     }
 
-    /// Returns all fields of a hash with their values, in no order that one could rely on.
+    /// Returns an iterator over the fields of a hash with their values: see [`Iter`] for what it
+    /// shows while others write.
+    fn hash_iter(&self, key: impl AsRef<[u8]>) -> Iter<'_, Entry, Self> {
+        iterate(self, key.as_ref(), Type::Hash, |field, value| (field.to_vec(), value.to_vec()))
+    }
+
+    /// Returns all fields of a hash with their values, as they are at one moment, in no order that
+    /// one could rely on. [`Hashes::hash_iter`] reads a large one piece by piece.
     fn hash_entries(&self, key: impl AsRef<[u8]>) -> Result<Vec<Entry>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let mut all = Vec::new();
@@ -217,7 +261,14 @@ pub trait Sets: Execute {
         self.on(&[key.as_ref()], |tx| tx.count(&key, Type::Set))
     }
 
-    /// Returns all members of a set, in no order that one could rely on.
+    /// Returns an iterator over the members of a set: see [`Iter`] for what it shows while others
+    /// write.
+    fn set_iter(&self, key: impl AsRef<[u8]>) -> Iter<'_, Vec<u8>, Self> {
+        iterate(self, key.as_ref(), Type::Set, |member, _| member.to_vec())
+    }
+
+    /// Returns all members of a set, as they are at one moment, in no order that one could rely on.
+    /// [`Sets::set_iter`] reads a large one piece by piece.
     fn set_members(&self, key: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let mut all = Vec::new();

@@ -184,7 +184,9 @@ pub trait Geo: Execute {
         })
     }
 
-    /// Returns the members that a search finds; none where there is no key.
+    /// Returns the members that a search finds; none where there is no key. A search that may find
+    /// many is limited by [`GeoSearch::count`], or stored by [`Geo::geo_search_store`] and read by
+    /// [`crate::SortedSets::sorted_set_iter`].
     ///
     /// # Errors
     /// [`Error::NoSuchPlace`] if the centre is not valid for [`Geo::geo_add`], or a length

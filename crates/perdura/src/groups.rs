@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use keyspace::{Error as KeyspaceError, StreamEntry as Entry, StreamId};
 
-use crate::operations::Execute;
-use crate::streams::StreamEntry;
-use crate::{Error, Perdura, Transaction};
+use crate::iter::ITEMS;
+use crate::operations::{Execute, Open};
+use crate::streams::{StreamEntry, copied};
+use crate::{Error, Iter, Perdura, Transaction};
 
 /// An entry that was given to a consumer and not acknowledged yet.
 ///
@@ -44,10 +45,33 @@ pub struct PendingEntry {
     pub count: u64,
 }
 
-fn copied(entry: &Entry<'_>) -> StreamEntry {
-    let pairs = entry.pairs();
-    let fields = pairs.map(|(field, value)| (field.as_ref().to_vec(), value.as_ref().to_vec()));
-    StreamEntry { id: entry.id(), fields: fields.collect() }
+impl Open<'_> {
+    /// Returns up to `count` pending entries of a group, from an ID on.
+    fn pending(
+        &mut self,
+        key: &[u8],
+        group: &[u8],
+        from: StreamId,
+        count: usize,
+    ) -> Result<Vec<PendingEntry>, Error> {
+        let key = self.key(&key)?;
+        let Some(entry) = self.txn.find(self.db, &key).filter(|_| count > 0) else {
+            return Ok(Vec::new());
+        };
+        let stream = self.txn.stream(&entry)?;
+        let Some(group) = stream.group(group)? else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        stream.visit_pending(&group, None, from, |pending| {
+            found.push(*pending);
+            found.len() < count
+        })?;
+        let reported = found.into_iter().map(|pending| {
+            let (id, delivered, count) = (pending.id, pending.delivered, pending.count);
+            let consumer = stream.owner_name(&group, &pending)?;
+            Ok(PendingEntry { id, consumer, delivered, count })
+        });
+        reported.collect::<Result<_, KeyspaceError>>().map_err(Error::from)
+    }
 }
 
 /// Operations on consumer groups of streams: each entry goes to one consumer of a group, and is
@@ -139,23 +163,47 @@ pub trait ConsumerGroups: Execute {
         count: usize,
     ) -> Result<Vec<PendingEntry>, Error> {
         self.on(&[key.as_ref()], |tx| {
-            let key = tx.key(&key)?;
-            let Some(entry) = tx.txn.find(tx.db, &key).filter(|_| count > 0) else {
-                return Ok(Vec::new());
-            };
-            let stream = tx.txn.stream(&entry)?;
-            let Some(group) = stream.group(group.as_ref())? else { return Ok(Vec::new()) };
-            let mut found = Vec::new();
-            stream.visit_pending(&group, None, StreamId::MIN, |pending| {
-                found.push(*pending);
-                found.len() < count
-            })?;
-            let reported = found.into_iter().map(|pending| {
-                let (id, delivered, count) = (pending.id, pending.delivered, pending.count);
-                let consumer = stream.owner_name(&group, &pending)?;
-                Ok(PendingEntry { id, consumer, delivered, count })
-            });
-            reported.collect::<Result<_, KeyspaceError>>().map_err(Error::from)
+            tx.pending(key.as_ref(), group.as_ref(), StreamId::MIN, count)
+        })
+    }
+
+    /// Returns an iterator over the pending entries of a group, the one with the least ID first, in
+    /// batches of 64: see [`Iter`]; each that is pending from start to end comes once.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use perdura::prelude::*;
+    /// use perdura::{Options, Perdura, StreamId};
+    ///
+    /// let store = Perdura::open(Options::volatile())?;
+    /// store.create_group("jobs", "workers", StreamId::MIN)?;
+    /// for n in 0..100 {
+    ///     store.append_entry("jobs", [("n", n.to_string())])?;
+    /// }
+    /// store.read_group("jobs", "workers", "anna", 100)?;
+    /// for pending in store.pending_iter("jobs", "workers") {
+    ///     store.acknowledge("jobs", "workers", [pending?.id])?;
+    /// }
+    /// assert_eq!(store.pending_iter("jobs", "workers").count(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn pending_iter(
+        &self,
+        key: impl AsRef<[u8]>,
+        group: impl AsRef<[u8]>,
+    ) -> Iter<'_, PendingEntry, Self> {
+        let (key, group) = (key.as_ref().to_vec(), group.as_ref().to_vec());
+        let mut next = Some(StreamId::MIN);
+        Iter::new(self, move |on, batch| {
+            let Some(from) = next else { return Ok(false) };
+            let found = on.on(&[&key], |tx| tx.pending(&key, &group, from, ITEMS))?;
+            next = found.last().filter(|_| found.len() == ITEMS).and_then(|last| last.id.next());
+            for entry in found {
+                let bytes = entry.consumer.len();
+                batch.push(entry, bytes);
+            }
+            Ok(next.is_some())
         })
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::operations::Execute;
-use crate::{Error, Perdura, Transaction};
+use crate::{Error, Perdura, Transaction, ValueType};
 
 /// Operations on keys of any type.
 ///
@@ -30,6 +30,14 @@ pub trait Keys: Execute {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             Ok(tx.txn.find(tx.db, &key).is_some())
+        })
+    }
+
+    /// Returns the type of the value that a key holds; `None` if there is no key.
+    fn value_type(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueType>, Error> {
+        self.on(&[key.as_ref()], |tx| {
+            let key = tx.key(&key)?;
+            Ok(tx.txn.peek(tx.db, &key).map(|entry| tx.txn.type_of(&entry)))
         })
     }
 

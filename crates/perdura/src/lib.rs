@@ -41,17 +41,21 @@
 //! thread of its own deletes expired keys and frees what large deletes left, unless
 //! [`Options::background`] says no.
 //!
-//! This crate must not know commands, RESP or sockets.
+//! This crate must not know commands, the protocol or sockets; of RESP's crate it uses the glob
+//! patterns alone.
 #![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
 
 mod background;
 mod bitmaps;
 mod collections;
+mod database;
 mod durability;
 mod error;
 mod geo;
 mod groups;
 mod hyperloglog;
+mod iter;
 mod keys;
 mod lists;
 mod machine;
@@ -67,11 +71,13 @@ mod transaction;
 
 pub use bitmaps::{BitRange, Bitmaps};
 pub use collections::{Entry, Hashes, Sets};
+pub use database::Database;
 pub use durability::Durability;
 pub use error::{CloseError, Error, OpenError};
 pub use geo::{Geo, GeoSearch, Nearby};
 pub use groups::{ConsumerGroups, PendingEntry};
 pub use hyperloglog::HyperLogLogs;
+pub use iter::{Iter, KeyIter, RangeIter};
 pub use keys::Keys;
 pub use lists::Lists;
 pub use operations::Operations;
@@ -144,6 +150,21 @@ pub use keyspace::BitOperation;
 /// ```
 #[doc(inline)]
 pub use keyspace::BitOverflow;
+
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
+/// use perdura::{Options, Perdura, ValueType};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.push_back("jobs", "first")?;
+/// assert_eq!(store.value_type("jobs")?, Some(ValueType::List));
+/// assert_eq!(store.value_type("absent")?, None);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(inline)]
+pub use keyspace::Type as ValueType;
 
 /// ```
 /// use perdura::StreamId;

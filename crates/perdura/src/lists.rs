@@ -4,8 +4,9 @@
 
 use keyspace::{NodeLimits, Side};
 
+use crate::iter::{Batch, End};
 use crate::operations::{Execute, Open};
-use crate::{Error, Perdura, Transaction};
+use crate::{Error, Perdura, RangeIter, Transaction};
 
 /// As the server has it by default.
 pub(crate) fn limits() -> NodeLimits {
@@ -27,6 +28,44 @@ impl Open<'_> {
             tx.txn.pop(tx.db, &key, side, 1, |element| found = Some(element.to_vec()))?;
             Ok(found)
         })
+    }
+}
+
+/// The numbers of the elements that an iterator has not shown yet.
+#[derive(Clone, Copy)]
+struct Numbers {
+    from: u64,
+    to: u64,
+}
+
+impl Open<'_> {
+    /// Reads elements of a range from an end; what is left of it.
+    fn read_elements(
+        &mut self,
+        key: &[u8],
+        mut numbers: Numbers,
+        end: End,
+        batch: &mut Batch<Vec<u8>>,
+    ) -> Result<Option<Numbers>, Error> {
+        let key = self.key(&key)?;
+        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
+        let list = self.txn.list(&entry)?;
+        numbers.to = numbers.to.min(list.len()?);
+        if numbers.from >= numbers.to {
+            return Ok(None);
+        }
+        let (first, side) = match end {
+            End::Front => (numbers.from, Side::Head),
+            End::Back => (numbers.to - 1, Side::Tail),
+        };
+        list.visit(first, side, |element| {
+            match end {
+                End::Front => numbers.from += 1,
+                End::Back => numbers.to -= 1,
+            }
+            batch.push(element.to_vec(), element.len()) && numbers.from < numbers.to
+        })?;
+        Ok(Some(numbers))
     }
 }
 
@@ -76,6 +115,34 @@ pub trait Lists: Execute {
                 Some(entry) => Ok(tx.txn.list(&entry)?.len()?),
                 None => Ok(0),
             }
+        })
+    }
+
+    /// Returns an iterator over the elements of a list, from both ends, in batches as
+    /// [`RangeIter`] says. Places in a list are numbers, counted from its head: an element that
+    /// others push there or pop there meanwhile moves all after it, so that one may come twice, or
+    /// not at all. What was pushed at the tail since the first step does not come.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use perdura::prelude::*;
+    /// use perdura::{Options, Perdura};
+    ///
+    /// let store = Perdura::open(Options::volatile())?;
+    /// for n in 0..1000 {
+    ///     store.push_back("log", n.to_string())?;
+    /// }
+    /// let newest: Vec<Vec<u8>> = store.list_iter("log").rev().take(2).collect::<Result<_, _>>()?;
+    /// assert_eq!(newest, [b"999", b"998"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn list_iter(&self, key: impl AsRef<[u8]>) -> RangeIter<'_, Vec<u8>, Self> {
+        let (key, mut numbers) = (key.as_ref().to_vec(), Numbers { from: 0, to: u64::MAX });
+        RangeIter::new(self, move |on, end, batch| {
+            let rest = on.on(&[&key], |tx| tx.read_elements(&key, numbers, end, batch))?;
+            numbers = rest.unwrap_or(Numbers { from: 0, to: 0 });
+            Ok(numbers.from < numbers.to)
         })
     }
 

@@ -5,6 +5,7 @@
 //! [`Lists`], ...), over [`Execute`], which [`Perdura`] and [`Transaction`] implement. The store
 //! does a few of them in its own way, without keeping others from the shard.
 
+use std::fmt;
 use std::time::Duration;
 
 use keyspace::{Db, Key, Txn};
@@ -84,11 +85,13 @@ pub struct Open<'s> {
     pub(crate) db: Db,
 }
 
-impl<'s> Open<'s> {
-    pub(crate) fn new(txn: Txn<'s>) -> Open<'s> {
-        Open { txn, db: Db::default() }
+impl fmt::Debug for Open<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Open").field("database", &self.db.number()).finish_non_exhaustive()
     }
+}
 
+impl Open<'_> {
     /// Runs an operation that changes something, and undoes what it did if it fails: whoever
     /// handles its error goes on as if it had not been.
     pub(crate) fn whole<R>(

@@ -89,7 +89,8 @@ impl Open<'_> {
 /// Operations that put the elements of a list, a set or a sorted set in order.
 pub trait Sorting: Execute {
     /// Returns the elements of a list, a set or a sorted set in an order; none where there is no
-    /// key.
+    /// key. All are in DRAM for it; [`Sorting::sort_into`] makes a list of them, which
+    /// [`crate::Lists::list_iter`] reads piece by piece.
     ///
     /// # Errors
     /// [`Error::NotANumber`] if an element spells no number and they are to be in the order of

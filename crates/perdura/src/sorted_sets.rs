@@ -3,12 +3,13 @@
 //! Members of equal score stand in the order of their bytes. Ranks count from 0, the lowest score.
 //! A score is any number but NaN. A sorted set has no key while it has no member.
 
-use std::ops::Range;
+use std::ops::{Range, RangeBounds};
 
 use keyspace::Limits;
 
+use crate::iter::ranked::{Edge, Ranked};
 use crate::operations::{Execute, Open};
-use crate::{Error, Perdura, Transaction};
+use crate::{Error, Perdura, RangeIter, Transaction};
 
 /// A member of a sorted set with its score.
 ///
@@ -65,6 +66,17 @@ impl Open<'_> {
             Ok((score, is_new))
         })
     }
+}
+
+/// Returns an iterator over a range of a sorted set.
+fn iterate<'s, S: Execute + ?Sized>(
+    on: &'s S,
+    key: &[u8],
+    mut range: Ranked,
+) -> RangeIter<'s, Scored, S> {
+    let key = key.to_vec();
+    let make = |member: &[u8], score| Ok(((member.to_vec(), score), member.len()));
+    RangeIter::new(on, move |on, end, batch| range.fetch(on, &key, end, batch, &make))
 }
 
 /// Operations on sorted sets. Members of equal score are in the order of their bytes; ranks count
@@ -166,6 +178,74 @@ pub trait SortedSets: Execute {
             let start = sorted_set.count_below(min, false)?;
             Ok(start..sorted_set.count_below(max, false)?.max(start))
         })
+    }
+
+    /// Returns an iterator over the members of a sorted set with their scores, from the lowest and
+    /// from the highest: see [`RangeIter`] for what it shows while others write.
+    fn sorted_set_iter(&self, key: impl AsRef<[u8]>) -> RangeIter<'_, Scored, Self> {
+        iterate(self, key.as_ref(), Ranked::ALL)
+    }
+
+    /// Returns an iterator over the members of a sorted set whose ranks are in a range when the
+    /// first step is taken.
+    fn sorted_set_by_rank(
+        &self,
+        key: impl AsRef<[u8]>,
+        ranks: impl RangeBounds<u64>,
+    ) -> RangeIter<'_, Scored, Self> {
+        iterate(self, key.as_ref(), Ranked::by_rank(&ranks))
+    }
+
+    /// Returns an iterator over the members of a sorted set whose scores are in a range.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use perdura::prelude::*;
+    /// use perdura::{Options, Perdura, Scored};
+    ///
+    /// let store = Perdura::open(Options::volatile())?;
+    /// for (job, due) in [("wash", 10.0), ("dry", 20.0), ("fold", 30.0)] {
+    ///     store.sorted_set_add("jobs", job, due)?;
+    /// }
+    /// let due = store.sorted_set_by_score("jobs", ..=20.0);
+    /// let due: Vec<Scored> = due.collect::<Result<_, _>>()?;
+    /// assert_eq!(due, [(b"wash".to_vec(), 10.0), (b"dry".to_vec(), 20.0)]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn sorted_set_by_score(
+        &self,
+        key: impl AsRef<[u8]>,
+        scores: impl RangeBounds<f64>,
+    ) -> RangeIter<'_, Scored, Self> {
+        let bounds = (scores.start_bound().cloned(), scores.end_bound().cloned());
+        iterate(self, key.as_ref(), Ranked::between(bounds, Edge::Score))
+    }
+
+    /// Returns an iterator over the members of a sorted set, all of the same score, that are in a
+    /// range of byte strings. Where scores differ it means little: those of the lowest score count.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use perdura::prelude::*;
+    /// use perdura::{Options, Perdura};
+    ///
+    /// let store = Perdura::open(Options::volatile())?;
+    /// for name in ["anna", "ben", "bert", "cleo"] {
+    ///     store.sorted_set_add("names", name, 0.0)?;
+    /// }
+    /// assert_eq!(store.sorted_set_by_name("names", "b".."c").count(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn sorted_set_by_name<N: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        names: impl RangeBounds<N>,
+    ) -> RangeIter<'_, Scored, Self> {
+        let start = names.start_bound().map(|name| name.as_ref().to_vec());
+        let end = names.end_bound().map(|name| name.as_ref().to_vec());
+        iterate(self, key.as_ref(), Ranked::between((start, end), Edge::Name))
     }
 
     /// Returns up to `count` members of a sorted set with their scores, from a rank on upwards.

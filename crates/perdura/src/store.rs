@@ -1,5 +1,6 @@
 //! An open store: each operation is a transaction of its own in database 0.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,7 +155,7 @@ impl Perdura {
         Usage { used, size, space: heap.space_taken(), limit }
     }
 
-    /// Returns how many keys database 0 has, expired ones that nobody met yet included.
+    /// Returns how many keys database 0 has, expired ones that are not deleted yet included.
     pub fn len(&self) -> u64 {
         self.keyspace.count(Db::default()).0
     }
@@ -173,20 +174,21 @@ impl Perdura {
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        self.run(&keys, work)
+        self.run(Db::default(), &keys, work)
     }
 
     /// Runs `work` and commits, unless it may have read zeros in the place of bytes that the medium
     /// lost meanwhile. Returns when what was written and seen is as durable as it is to be.
-    fn run<R, E: From<Error>>(
+    pub(crate) fn run<R, E: From<Error>>(
         &self,
+        db: Db,
         keys: &[&[u8]],
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let entered = Entered::new(&self.keyspace)?;
         let (result, seen) = self.attempt(|losses| {
-            keys.iter().try_for_each(|key| self.refuse_lost(key))?;
-            let mut tx = Transaction::new(self.begin(keys)?);
+            keys.iter().try_for_each(|key| self.refuse_lost(db, key))?;
+            let mut tx = Transaction::new(self.begin(keys)?, db);
             let result = work(&mut tx);
             self.keyspace.check_losses(losses)?;
             let txn = &mut tx.open().txn;
@@ -200,7 +202,7 @@ impl Perdura {
         result
     }
 
-    fn commit(&self, txn: &mut Txn<'_>) -> Result<(), Error> {
+    pub(crate) fn commit(&self, txn: &mut Txn<'_>) -> Result<(), Error> {
         match &self.journaled {
             None => Ok(txn.commit()?),
             Some(journaled) => journaled.commit(self.region(), txn),
@@ -209,12 +211,12 @@ impl Perdura {
 
     /// Returns the position in the journal after everything that a transaction can see; 0 without a
     /// journal.
-    fn seen(&self, txn: &Txn<'_>) -> u64 {
+    pub(crate) fn seen(&self, txn: &Txn<'_>) -> u64 {
         self.journaled.as_ref().map_or(0, |journaled| journaled.seen(txn.locked()))
     }
 
     /// Waits until what is before a position is as durable as it is to be. No lock is held.
-    fn acknowledge(&self, position: u64) -> Result<(), Error> {
+    pub(crate) fn acknowledge(&self, position: u64) -> Result<(), Error> {
         match &self.journaled {
             Some(journaled) if position > 0 => journaled.wait(self.region(), position),
             _ => Ok(()),
@@ -237,9 +239,25 @@ impl Perdura {
     }
 
     /// Finds out what the medium lost if that ended the attempt.
-    fn attempt<R>(&self, attempt: impl FnOnce(Losses) -> Result<R, Error>) -> Result<R, Error> {
+    pub(crate) fn attempt<R>(
+        &self,
+        attempt: impl FnOnce(Losses) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let done = self.keyspace.attempt(Error::has_unresolved_losses, attempt);
         done.map_err(|error| self.named(error))
+    }
+
+    /// As [`Perdura::attempt`], and again while a loss ends it.
+    pub(crate) fn retry<R>(
+        &self,
+        attempt: impl FnMut(Losses) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let done = self.keyspace.retry_losses(Error::has_unresolved_losses, attempt);
+        done.map_err(|error| self.named(error))
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        (self.clock)()
     }
 
     fn begin(&self, keys: &[&[u8]]) -> Result<Txn<'_>, Error> {
@@ -255,11 +273,11 @@ impl Perdura {
     }
 
     /// Refuses a key whose entry was lost with its name; only then is there anything to ask.
-    fn refuse_lost(&self, key: &[u8]) -> Result<(), Error> {
+    fn refuse_lost(&self, db: Db, key: &[u8]) -> Result<(), Error> {
         if !self.keyspace.has_media_errors() {
             return Ok(());
         }
-        match self.keyspace.key_damage(Db::default(), &self.keyspace.key(key)) {
+        match self.keyspace.key_damage(db, &self.keyspace.key(key)) {
             None => Ok(()),
             Some(KeyDamage::Unidentified(at)) => Err(Error::Damaged(at)),
             Some(KeyDamage::Stopped(_)) => Err(Error::ReadOnly),
@@ -268,10 +286,10 @@ impl Perdura {
 
     /// Removes an entry whose name was lost and that may be this key's; only then is there anything
     /// to ask.
-    fn cut_lost(&self, key: &[u8]) -> Result<(), Error> {
+    fn cut_lost(&self, db: Db, key: &[u8]) -> Result<(), Error> {
         if self.keyspace.has_media_errors() {
             let key = self.keyspace.key(key);
-            self.keyspace.remove_unidentified(Db::default(), &key)?;
+            self.keyspace.remove_unidentified(db, &key)?;
             if let Some(journaled) = &self.journaled {
                 journaled.committed(key.shard(), self.region().appended());
             }
@@ -305,7 +323,7 @@ impl Perdura {
     ) -> Result<bool, Error> {
         let entered = Entered::new(&self.keyspace)?;
         let found = self.attempt(|losses| {
-            self.refuse_lost(key.as_ref())?;
+            self.refuse_lost(Db::default(), key.as_ref())?;
             let found = self.show(key.as_ref(), &mut look);
             self.keyspace.check_losses(losses)?;
             found
@@ -328,6 +346,22 @@ impl Perdura {
         Ok(true)
     }
 
+    /// Runs an operation on keys of a database, in a transaction of its own.
+    pub(crate) fn on_in<R>(
+        &self,
+        db: Db,
+        keys: &[&[u8]],
+        work: impl FnOnce(&mut Open<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.run(db, keys, |tx| work(tx.open())).map_err(|error| self.named(error))
+    }
+
+    /// Removes an entry of a database whose name was lost and that may be this key's.
+    pub(crate) fn replace_lost_in(&self, db: Db, key: &[u8]) -> Result<(), Error> {
+        reentry::refuse(&self.keyspace)?;
+        self.attempt(|_| self.cut_lost(db, key))
+    }
+
     fn set_until(
         &self,
         key: &[u8],
@@ -336,7 +370,7 @@ impl Perdura {
     ) -> Result<(), Error> {
         reentry::refuse(&self.keyspace)?;
         self.attempt(|losses| {
-            self.cut_lost(key)?;
+            self.cut_lost(Db::default(), key)?;
             let key = self.keyspace.key(key);
             match self.try_set(losses, &key, value, &expire) {
                 // What deletes left may make the space.
@@ -392,18 +426,26 @@ impl Perdura {
     }
 }
 
+impl fmt::Debug for Perdura {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (domain, usage) = (self.domain(), self.usage());
+        let mut shown = f.debug_struct("Perdura");
+        shown.field("domain", &domain).field("keys", &self.len()).field("usage", &usage);
+        shown.finish_non_exhaustive()
+    }
+}
+
 impl Execute for Perdura {
     fn on<R>(
         &self,
         keys: &[&[u8]],
         work: impl FnOnce(&mut Open<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        self.run(keys, |tx| work(tx.open())).map_err(|error| self.named(error))
+        self.on_in(Db::default(), keys, work)
     }
 
     fn replace_lost(&self, key: &[u8]) -> Result<(), Error> {
-        reentry::refuse(&self.keyspace)?;
-        self.attempt(|_| self.cut_lost(key))
+        self.replace_lost_in(Db::default(), key)
     }
 }
 
@@ -412,7 +454,7 @@ impl Strings for Perdura {
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         reentry::refuse(&self.keyspace)?;
         let value = self.keyspace.retry_losses(Error::has_unresolved_losses, |losses| {
-            self.refuse_lost(key.as_ref())?;
+            self.refuse_lost(Db::default(), key.as_ref())?;
             let value = self.read(key.as_ref());
             self.keyspace.check_losses(losses)?;
             value

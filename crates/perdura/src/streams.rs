@@ -2,12 +2,13 @@
 //!
 //! Unlike other collections a stream stays when its last entry went: no ID is given twice.
 
-use std::ops::RangeInclusive;
+use std::ops::{Bound, RangeBounds, RangeInclusive};
 
 use keyspace::{Key, StreamBound, StreamEdit, StreamHead, StreamId, StreamLimits, StreamTrim};
 
+use crate::iter::{Batch, End};
 use crate::operations::{Execute, Open};
-use crate::{Error, Perdura, Transaction};
+use crate::{Error, Perdura, RangeIter, Transaction};
 
 /// An entry of a stream.
 ///
@@ -46,6 +47,60 @@ impl Open<'_> {
     ) -> Result<T, Error> {
         self.whole(|tx| Ok(tx.txn.edit_stream(tx.db, key, change)?))
     }
+
+    /// Reads entries of a range from an end; what is left of it.
+    fn read_entries(
+        &mut self,
+        key: &[u8],
+        ids: RangeInclusive<StreamId>,
+        end: End,
+        batch: &mut Batch<StreamEntry>,
+    ) -> Result<Option<RangeInclusive<StreamId>>, Error> {
+        let key = self.key(&key)?;
+        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
+        let (mut last, mut fits) = (None, true);
+        self.txn.stream(&entry)?.visit(ids.clone(), end == End::Back, |entry| {
+            let entry = copied(entry);
+            last = Some(entry.id);
+            let bytes = entry.fields.iter().map(|(field, value)| field.len() + value.len()).sum();
+            fits = batch.push(entry, bytes);
+            fits
+        })?;
+        let Some(last) = last.filter(|_| !fits) else { return Ok(None) };
+        Ok(match end {
+            End::Front => last.next().map(|next| next..=*ids.end()),
+            End::Back => previous(last).map(|previous| *ids.start()..=previous),
+        })
+    }
+}
+
+pub(crate) fn copied(entry: &keyspace::StreamEntry<'_>) -> StreamEntry {
+    let pairs = entry.pairs();
+    let fields = pairs.map(|(field, value)| (field.as_ref().to_vec(), value.as_ref().to_vec()));
+    StreamEntry { id: entry.id(), fields: fields.collect() }
+}
+
+/// Returns the ID before one, if there is one.
+fn previous(id: StreamId) -> Option<StreamId> {
+    match id.seq.checked_sub(1) {
+        Some(seq) => Some(StreamId { seq, ..id }),
+        None => id.ms.checked_sub(1).map(|ms| StreamId { ms, seq: u64::MAX }),
+    }
+}
+
+/// Returns the IDs in a range; none where it is empty.
+fn inclusive(ids: &impl RangeBounds<StreamId>) -> Option<RangeInclusive<StreamId>> {
+    let start = match ids.start_bound() {
+        Bound::Unbounded => Some(StreamId::MIN),
+        Bound::Included(&id) => Some(id),
+        Bound::Excluded(id) => id.next(),
+    };
+    let end = match ids.end_bound() {
+        Bound::Unbounded => Some(StreamId::MAX),
+        Bound::Included(&id) => Some(id),
+        Bound::Excluded(&id) => previous(id),
+    };
+    start.zip(end).map(|(start, end)| start..=end).filter(|ids| !ids.is_empty())
 }
 
 /// Operations on streams. A stream stays when its last entry went: no ID is given twice.
@@ -86,6 +141,37 @@ pub trait Streams: Execute {
         })
     }
 
+    /// Returns an iterator over the entries of a stream whose IDs are in a range, from the first
+    /// and from the last: see [`RangeIter`] for what it shows while others write.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use perdura::prelude::*;
+    /// use perdura::{Options, Perdura};
+    ///
+    /// let store = Perdura::open(Options::volatile())?;
+    /// let first = store.append_entry("log", [("text", "a")])?.expect("an ID");
+    /// let last = store.append_entry("log", [("text", "b")])?.expect("an ID");
+    /// assert_eq!(store.stream_iter("log", ..).count(), 2);
+    /// let newest = store.stream_iter("log", first..).next_back().expect("an entry")?;
+    /// assert_eq!(newest.id, last);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn stream_iter(
+        &self,
+        key: impl AsRef<[u8]>,
+        ids: impl RangeBounds<StreamId>,
+    ) -> RangeIter<'_, StreamEntry, Self> {
+        let (key, mut left) = (key.as_ref().to_vec(), inclusive(&ids));
+        RangeIter::new(self, move |on, end, batch| {
+            let Some(ids) = left.clone() else { return Ok(false) };
+            left = on.on(&[&key], |tx| tx.read_entries(&key, ids, end, batch))?;
+            left = left.take().filter(|ids| !ids.is_empty());
+            Ok(left.is_some())
+        })
+    }
+
     /// Returns up to `count` entries of a stream with these IDs, the first one first.
     fn entries(
         &self,
@@ -100,10 +186,7 @@ pub trait Streams: Execute {
                 return Ok(found);
             };
             tx.txn.stream(&entry)?.visit(ids, false, |entry| {
-                let pairs = entry.pairs();
-                let fields =
-                    pairs.map(|(field, value)| (field.as_ref().to_vec(), value.as_ref().to_vec()));
-                found.push(StreamEntry { id: entry.id(), fields: fields.collect() });
+                found.push(copied(entry));
                 found.len() < count
             })?;
             Ok(found)

@@ -1,6 +1,7 @@
 //! A transaction on several keys.
 
 use std::cell::RefCell;
+use std::fmt;
 
 use keyspace::{Db, Txn};
 
@@ -40,8 +41,8 @@ pub struct Transaction<'s> {
 }
 
 impl<'s> Transaction<'s> {
-    pub(crate) fn new(txn: Txn<'s>) -> Transaction<'s> {
-        Transaction { open: RefCell::new(Open::new(txn)) }
+    pub(crate) fn new(txn: Txn<'s>, db: Db) -> Transaction<'s> {
+        Transaction { open: RefCell::new(Open { txn, db }) }
     }
 
     pub(crate) fn open(&mut self) -> &mut Open<'s> {
@@ -52,6 +53,12 @@ impl<'s> Transaction<'s> {
     pub fn select(&mut self, database: usize) -> Result<(), Error> {
         self.open.get_mut().db = Db::new(database).ok_or(Error::NoSuchDatabase)?;
         Ok(())
+    }
+}
+
+impl fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").finish_non_exhaustive()
     }
 }
 

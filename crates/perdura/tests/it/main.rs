@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod derived;
+mod iterate;
 mod journal;
 mod media;
 mod reentry;

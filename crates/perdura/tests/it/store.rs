@@ -173,7 +173,7 @@ fn a_store_on_a_file_is_there_again_closed_or_not() {
 fn a_file_that_is_no_persistent_memory_is_refused_by_its_domains() {
     let dir = tempfile::tempdir().expect("a directory");
     let options = Options::new(dir.path().join("pool")).domain(DomainRequest::Clwb);
-    let error = Perdura::open(options.clone()).err().expect("a refusal");
+    let error = Perdura::open(options.clone()).expect_err("a refusal");
     assert!(error.to_string().contains("MAP_SYNC"), "{error}");
     let store = Perdura::open(options.emulate_pmem(true)).expect("an emulated pool");
     assert!(store.is_emulated());

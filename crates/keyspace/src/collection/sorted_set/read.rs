@@ -139,6 +139,27 @@ impl<'t> SortedSetRef<'t> {
         }
     }
 
+    /// Returns how many members come before a place in the order; with `or_equal`, with the one
+    /// that is there.
+    pub fn count_before(&self, score: f64, member: &[u8], or_equal: bool) -> Result<u64, Error> {
+        let is_before = |own: f64, name: &[u8]| {
+            own < score || own == score && (name < member || or_equal && name == member)
+        };
+        match self.repr {
+            Repr::Listpack(bytes) => {
+                let is_before =
+                    |pair: &Pair<'_>| is_before(pair.score, Text::of(pair.member).as_ref());
+                Ok(pairs(bytes).take_while(is_before).count() as u64)
+            }
+            Repr::Table(sorted_set) => {
+                let count = sorted_set.count_before(self.shard, |own, at: Member| {
+                    own < score || own == score && is_before(own, &at.field(self.shard))
+                });
+                count.map_err(|damaged| self.damaged(damaged))
+            }
+        }
+    }
+
     /// Returns the ranks of the members that are neither `below` a range of names nor `above` it,
     /// where all scores are the same.
     ///

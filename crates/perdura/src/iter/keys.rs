@@ -1,0 +1,157 @@
+//! All keys of a database, in bounded steps.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use keyspace::{Db, Entry, Txn, Type};
+
+use crate::iter::ITEMS;
+use crate::{Database, Error, Perdura, reentry};
+
+/// Which keys are wanted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    prefix: Vec<u8>,
+    pattern: Option<Vec<u8>>,
+    value_type: Option<Type>,
+}
+
+impl Wanted {
+    pub(super) fn starting_with(prefix: &[u8]) -> Wanted {
+        Wanted { prefix: prefix.to_vec(), ..Wanted::default() }
+    }
+
+    pub(super) fn admits(&self, txn: &Txn<'_>, key: &[u8], entry: &Entry) -> bool {
+        key.starts_with(&self.prefix)
+            && self.pattern.as_ref().is_none_or(|pattern| resp::glob::matches(pattern, key))
+            && self.value_type.is_none_or(|wanted| txn.type_of(entry) == wanted)
+    }
+}
+
+/// An iterator over the keys of a database, in no order that one could rely on: from
+/// [`Perdura::keys`] and [`Database::keys`].
+///
+/// Each step locks one of the store's shards, looks at some 64 keys, and releases it, so that no
+/// lock is held between two steps. While others write it shows what SCAN shows: a key that is there
+/// from start to end comes at least once, seldom twice; one that comes or goes meanwhile may be
+/// shown or not. Expired keys do not come, nor entries of which the medium lost the name. After an
+/// error it ends.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
+/// use perdura::{Options, Perdura, ValueType};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.set("user:1:name", "Ada")?;
+/// store.hash_set("user:1", "age", "36")?;
+/// store.hash_set("user:2", "age", "41")?;
+/// store.set("visits", "7")?;
+///
+/// assert_eq!(store.keys().count(), 4);
+/// let hashes = store.keys().prefix("user:").of_type(ValueType::Hash);
+/// let mut hashes = hashes.collect::<Result<Vec<_>, _>>()?;
+/// hashes.sort();
+/// assert_eq!(hashes, [b"user:1", b"user:2"]);
+/// assert_eq!(store.keys().matching("user:?:*").count(), 1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct KeyIter<'s> {
+    store: &'s Perdura,
+    db: Db,
+    wanted: Wanted,
+    /// Where the next step goes on; none at the end.
+    cursor: Option<u64>,
+    found: VecDeque<Vec<u8>>,
+}
+
+impl<'s> KeyIter<'s> {
+    pub(crate) fn new(store: &'s Perdura, db: Db) -> KeyIter<'s> {
+        let (wanted, found) = (Wanted::default(), VecDeque::new());
+        KeyIter { store, db, wanted, cursor: Some(0), found }
+    }
+
+    /// Shows only keys that begin with these bytes. The others are looked at too.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl AsRef<[u8]>) -> KeyIter<'s> {
+        self.wanted.prefix = prefix.as_ref().to_vec();
+        self
+    }
+
+    /// Shows only keys that match a pattern, as KEYS and SCAN of Redis take it: `*` any bytes, `?`
+    /// one byte, `[a-z]` one of these, `\` the next byte as it is.
+    #[must_use]
+    pub fn matching(mut self, pattern: impl AsRef<[u8]>) -> KeyIter<'s> {
+        self.wanted.pattern = Some(pattern.as_ref().to_vec());
+        self
+    }
+
+    /// Shows only keys that hold values of this type.
+    #[must_use]
+    pub fn of_type(mut self, value_type: Type) -> KeyIter<'s> {
+        self.wanted.value_type = Some(value_type);
+        self
+    }
+
+    fn step(&mut self, cursor: u64) -> Result<(), Error> {
+        let (store, wanted) = (self.store, &self.wanted);
+        reentry::refuse(&store.keyspace)?;
+        let (next, found, seen) = store.retry(|losses| {
+            let mut found = VecDeque::new();
+            let txn = store.keyspace.begin_one(store.keyspace.scan_shard(cursor), store.now());
+            let next = txn.scan(self.db, cursor, ITEMS, &mut |key, entry| {
+                if wanted.admits(&txn, key, entry) {
+                    found.push_back(key.to_vec());
+                }
+            });
+            store.keyspace.check_losses(losses)?;
+            Ok((next, found, store.seen(&txn)))
+        })?;
+        store.acknowledge(seen)?;
+        self.found = found;
+        self.cursor = Some(next).filter(|&next| next != 0);
+        Ok(())
+    }
+}
+
+impl Iterator for KeyIter<'_> {
+    type Item = Result<Vec<u8>, Error>;
+
+    fn next(&mut self) -> Option<Result<Vec<u8>, Error>> {
+        loop {
+            if let Some(key) = self.found.pop_front() {
+                return Some(Ok(key));
+            }
+            if let Err(error) = self.step(self.cursor?) {
+                self.cursor = None;
+                return Some(Err(error));
+            }
+        }
+    }
+}
+
+impl std::iter::FusedIterator for KeyIter<'_> {}
+
+impl fmt::Debug for KeyIter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let KeyIter { db, wanted, cursor, .. } = self;
+        let mut shown = f.debug_struct("KeyIter");
+        shown.field("database", &db.number()).field("wanted", wanted).field("cursor", cursor);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl Perdura {
+    /// Returns the keys of database 0.
+    pub fn keys(&self) -> KeyIter<'_> {
+        KeyIter::new(self, Db::default())
+    }
+}
+
+impl<'s> Database<'s> {
+    /// Returns the keys of this database.
+    pub fn keys(&self) -> KeyIter<'s> {
+        KeyIter::new(self.store, self.db)
+    }
+}

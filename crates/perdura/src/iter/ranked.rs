@@ -1,0 +1,163 @@
+//! Ranges of a sorted set, read batch by batch from both ends.
+//!
+//! An edge of the range becomes a place in the order (a score with a member) as soon as something
+//! was shown there, so that members that come or go elsewhere move nothing. Edges that are given
+//! as ranks become places with the first batch.
+
+use std::ops::{Bound, RangeBounds};
+
+use keyspace::SortedSetRef;
+
+use super::{Batch, End};
+use crate::Error;
+use crate::operations::{Execute, Open};
+
+/// Where a range begins or ends.
+#[derive(Clone, Debug)]
+pub(crate) enum Edge {
+    Start,
+    End,
+    /// Before the member of this rank.
+    Rank(u64),
+    /// Before the members of this score, or after them.
+    Score(f64, bool),
+    /// Before a member, or after it, where all have the same score.
+    Name(Vec<u8>, bool),
+    /// Before a member of this score, or after it.
+    Member(f64, Vec<u8>, bool),
+}
+
+impl Edge {
+    /// Returns the rank of the first member after it.
+    pub(crate) fn rank(&self, set: &SortedSetRef<'_>) -> Result<u64, Error> {
+        Ok(match self {
+            Edge::Start => 0,
+            Edge::End => set.len(),
+            Edge::Rank(rank) => (*rank).min(set.len()),
+            Edge::Score(score, after) => set.count_below(*score, *after)?,
+            Edge::Member(score, member, after) => set.count_before(*score, member, *after)?,
+            Edge::Name(name, after) => match at_rank(set, 0)? {
+                Some((_, score)) => set.count_before(score, name, *after)?,
+                None => 0,
+            },
+        })
+    }
+}
+
+fn at_rank(set: &SortedSetRef<'_>, rank: u64) -> Result<Option<(Vec<u8>, f64)>, Error> {
+    let mut found = None;
+    set.visit(rank, false, |member, score| {
+        found = Some((member.to_vec(), score));
+        false
+    })?;
+    Ok(found)
+}
+
+/// What is left of a range.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranked {
+    pub(crate) low: Edge,
+    pub(crate) high: Edge,
+}
+
+impl Ranked {
+    pub(crate) const ALL: Ranked = Ranked { low: Edge::Start, high: Edge::End };
+
+    pub(crate) fn by_rank(range: &impl RangeBounds<u64>) -> Ranked {
+        let low = match range.start_bound() {
+            Bound::Unbounded => Edge::Start,
+            Bound::Included(&rank) => Edge::Rank(rank),
+            Bound::Excluded(&rank) => Edge::Rank(rank.saturating_add(1)),
+        };
+        let high = match range.end_bound() {
+            Bound::Unbounded => Edge::End,
+            Bound::Included(&rank) => Edge::Rank(rank.saturating_add(1)),
+            Bound::Excluded(&rank) => Edge::Rank(rank),
+        };
+        Ranked { low, high }
+    }
+
+    /// Returns the range between two bounds of some kind.
+    pub(crate) fn between<B>(
+        (start, end): (Bound<B>, Bound<B>),
+        edge: impl Fn(B, bool) -> Edge,
+    ) -> Ranked {
+        let low = match start {
+            Bound::Unbounded => Edge::Start,
+            Bound::Included(bound) => edge(bound, false),
+            Bound::Excluded(bound) => edge(bound, true),
+        };
+        let high = match end {
+            Bound::Unbounded => Edge::End,
+            Bound::Included(bound) => edge(bound, true),
+            Bound::Excluded(bound) => edge(bound, false),
+        };
+        Ranked { low, high }
+    }
+
+    /// Reads the next members from an end; whether more are left.
+    pub(crate) fn fetch<T>(
+        &mut self,
+        on: &(impl Execute + ?Sized),
+        key: &[u8],
+        end: End,
+        batch: &mut Batch<T>,
+        make: &impl Fn(&[u8], f64) -> Result<(T, usize), Error>,
+    ) -> Result<bool, Error> {
+        let rest = on.on(&[key], |tx| tx.read_ranked(key, self, end, batch, make))?;
+        let Some(rest) = rest else { return Ok(false) };
+        *self = rest;
+        Ok(true)
+    }
+}
+
+impl Open<'_> {
+    /// Reads members of a range from an end; what is left of the range, if anything.
+    fn read_ranked<T>(
+        &mut self,
+        key: &[u8],
+        range: &Ranked,
+        end: End,
+        batch: &mut Batch<T>,
+        make: &impl Fn(&[u8], f64) -> Result<(T, usize), Error>,
+    ) -> Result<Option<Ranked>, Error> {
+        let key = self.key(&key)?;
+        let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
+        let set = self.txn.sorted_set(&entry)?;
+        let (low, high) = (range.low.rank(&set)?, range.high.rank(&set)?);
+        let Some(first) = high.checked_sub(1).filter(|&last| last >= low) else { return Ok(None) };
+        let from = if end == End::Front { low } else { first };
+        let (mut left, mut last, mut failed) = (high - low, None, None);
+        set.visit(from, end == End::Back, |member, score| {
+            left -= 1;
+            let goes_on = match make(member, score) {
+                Ok((item, bytes)) => batch.push(item, bytes) && left > 0,
+                Err(error) => {
+                    failed = Some(error);
+                    false
+                }
+            };
+            if !goes_on {
+                last = Some((member.to_vec(), score));
+            }
+            goes_on
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let Some((member, score)) = last.filter(|_| left > 0) else { return Ok(None) };
+        let mut rest = range.clone();
+        match end {
+            End::Front => rest.low = Edge::Member(score, member, true),
+            End::Back => rest.high = Edge::Member(score, member, false),
+        }
+        // The other end, where it is given as a rank.
+        if let (Edge::Rank(_), Some((member, score))) = (&rest.high, at_rank(&set, high - 1)?) {
+            rest.high = Edge::Member(score, member, true);
+        }
+        if let (Edge::Rank(_), Some((member, score))) = (&rest.low, at_rank(&set, low)?) {
+            rest.low = Edge::Member(score, member, false);
+        }
+        Ok(Some(rest))
+    }
+}
