@@ -115,6 +115,10 @@ pub enum Error {
     /// The member around which was to be searched is not there.
     #[error("there is no such member")]
     NoSuchMember,
+    /// A row of a table is not of the types that the table is opened with, or its value cannot be
+    /// written as JSON.
+    #[error("that is not a row of the table's types")]
+    NotARow,
     /// The transaction used a key that it did not declare.
     #[error("the transaction used a key that it did not declare")]
     Undeclared,

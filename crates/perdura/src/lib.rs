@@ -34,8 +34,9 @@
 //!
 //! The operations are in traits by type: [`Keys`], [`Strings`], [`Lists`], [`Hashes`], [`Sets`],
 //! [`SortedSets`], [`Streams`], [`ConsumerGroups`], [`Bitmaps`], [`HyperLogLogs`], [`Geo`] and
-//! [`Sorting`]. A store and a transaction have all of them ([`Operations`]): called on the store,
-//! each is a transaction of its own. `use perdura::prelude::*;` brings them into scope.
+//! [`Sorting`]; [`Tables`] opens ordered tables of typed rows. A store, a [`Database`] and a
+//! transaction have all of them ([`Operations`]): called on the store, each is a transaction of its
+//! own. `use perdura::prelude::*;` brings them into scope.
 //!
 //! A `Perdura` is `Send` and `Sync`: share it by reference or in an `Arc`. No runtime is needed. A
 //! thread of its own deletes expired keys and frees what large deletes left, unless
@@ -67,6 +68,7 @@ mod sorted_sets;
 mod store;
 mod streams;
 mod strings;
+mod table;
 mod transaction;
 
 pub use bitmaps::{BitRange, Bitmaps};
@@ -87,6 +89,9 @@ pub use sorted_sets::{Scored, SortedSets};
 pub use store::{Perdura, Usage};
 pub use streams::{StreamEntry, Streams};
 pub use strings::Strings;
+#[cfg(feature = "serde")]
+pub use table::Json;
+pub use table::{Key, Table, Tables, Value};
 pub use transaction::Transaction;
 
 /// The traits of all operations, to be imported together: `use perdura::prelude::*;`.
@@ -94,7 +99,7 @@ pub mod prelude {
     pub use crate::{
         Bitmaps as _, ConsumerGroups as _, Geo as _, Hashes as _, HyperLogLogs as _, Keys as _,
         Lists as _, Operations, Sets as _, SortedSets as _, Sorting as _, Streams as _,
-        Strings as _,
+        Strings as _, Tables as _,
     };
 }
 

@@ -12,7 +12,7 @@ use keyspace::{Db, Key, Txn};
 
 use crate::{
     Bitmaps, ConsumerGroups, Error, Geo, Hashes, HyperLogLogs, Keys, Lists, Perdura, Sets,
-    SortedSets, Sorting, Streams, Strings, Transaction,
+    SortedSets, Sorting, Streams, Strings, Tables, Transaction,
 };
 
 /// All operations, for functions that work on a store as well as in a transaction.
@@ -46,6 +46,7 @@ pub trait Operations:
     + Streams
     + ConsumerGroups
     + Sorting
+    + Tables
 {
 }
 

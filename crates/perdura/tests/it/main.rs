@@ -8,3 +8,4 @@ mod journal;
 mod media;
 mod reentry;
 mod store;
+mod table;
