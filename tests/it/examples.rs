@@ -70,3 +70,38 @@ fn cities_are_found_around_one_of_them() {
         &["Vienna: 524 km", "Potsdam: 27 km", "Hamburg: 255 km", "3 cities are in the region"],
     );
 }
+
+#[test]
+fn a_job_queue_loses_no_job_to_a_kill() {
+    check(
+        "job_queue",
+        &[
+            "the child was killed; all jobs that it reported are done",
+            "every job that was enqueued is done once: true",
+        ],
+    );
+}
+
+#[test]
+fn sessions_are_there_after_a_kill_until_they_end() {
+    check(
+        "sessions",
+        &[
+            "the child was killed; all sessions that it reported are there",
+            "sessions of u3 after logging out everywhere: 0",
+            "t4 has expired: true",
+        ],
+    );
+}
+
+#[test]
+fn limits_and_bills_agree_after_a_kill() {
+    check(
+        "metering",
+        &[
+            "the child was killed; bills and limits agree",
+            "c07 used 50, some requests were refused: true",
+            "billed to c07: 50",
+        ],
+    );
+}

@@ -1,47 +1,4 @@
-//! Why an operation failed, by operation.
-
-/// Why a store could not be opened.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let dir = tempfile::tempdir()?;
-/// use perdura::{DomainRequest, OpenError, Options, Perdura};
-///
-/// let path = dir.path().join("notes.txt");
-/// std::fs::write(&path, "no pool".repeat(1000))?;
-/// let opened = Perdura::open(Options::new(&path).domain(DomainRequest::Process));
-/// assert!(matches!(opened, Err(OpenError::Pool(_))));
-/// // It is as it was.
-/// assert_eq!(std::fs::read(&path)?.len(), 7000);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The file could not be mapped in the domain asked for.
-    #[error(transparent)]
-    Map(#[from] pmem::MapError),
-    /// A new pool could not be made.
-    #[error(transparent)]
-    Create(#[from] heap::CreateError),
-    /// The file holds no pool that can be opened.
-    #[error(transparent)]
-    Pool(#[from] heap::OpenError),
-    /// The operating system refused something.
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-}
-
-impl From<heap::PoolError> for OpenError {
-    fn from(error: heap::PoolError) -> OpenError {
-        match error {
-            heap::PoolError::Create(error) => OpenError::Create(error),
-            heap::PoolError::Open(error) => OpenError::Pool(error),
-            heap::PoolError::Random(error) => OpenError::Io(error),
-        }
-    }
-}
+//! Why an operation failed, by operation; of opening, `open_error` says.
 
 /// Why a store could not be closed cleanly. Nothing that was acknowledged is lost: the next open
 /// recovers it.
@@ -122,6 +79,10 @@ pub enum Error {
     /// The transaction used a key that it did not declare.
     #[error("the transaction used a key that it did not declare")]
     Undeclared,
+    /// Inside of [`crate::Perdura::transact`]: another thread has a key that the transaction needs.
+    /// The closure runs again when it has returned, whatever it returns.
+    #[error("another transaction has the key: this one is run again")]
+    Conflict,
     /// The store was called from inside one of its own transactions, or of what a value is shown
     /// to.
     #[error(

@@ -60,28 +60,35 @@ mod iter;
 mod keys;
 mod lists;
 mod machine;
+mod open_error;
 mod operations;
 mod options;
 mod reentry;
+#[cfg(feature = "sim")]
+mod simulated;
 mod sort;
 mod sorted_sets;
 mod store;
 mod streams;
 mod strings;
 mod table;
+mod transact;
 mod transaction;
+mod wait;
+mod write_batch;
 
 pub use bitmaps::{BitRange, Bitmaps};
 pub use collections::{Entry, Hashes, Sets};
 pub use database::Database;
 pub use durability::Durability;
-pub use error::{CloseError, Error, OpenError};
+pub use error::{CloseError, Error};
 pub use geo::{Geo, GeoSearch, Nearby};
 pub use groups::{ConsumerGroups, PendingEntry};
 pub use hyperloglog::HyperLogLogs;
 pub use iter::{Iter, KeyIter, RangeIter};
 pub use keys::Keys;
 pub use lists::Lists;
+pub use open_error::{Cause, OpenError};
 pub use operations::Operations;
 pub use options::Options;
 pub use sort::{Order, Sorting};
@@ -93,6 +100,12 @@ pub use strings::Strings;
 pub use table::Json;
 pub use table::{Key, Table, Tables, Value};
 pub use transaction::Transaction;
+pub use write_batch::WriteBatch;
+
+/// The examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+mod guide {}
 
 /// The traits of all operations, to be imported together: `use perdura::prelude::*;`.
 pub mod prelude {

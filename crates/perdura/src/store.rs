@@ -11,6 +11,7 @@ use crate::background::{self, Background};
 use crate::durability::Journaled;
 use crate::operations::{Execute, Open, later};
 use crate::reentry::{self, Entered};
+use crate::wait::Waiting;
 use crate::{CloseError, Error, OpenError, Options, Strings, Transaction};
 
 /// How full a store is.
@@ -66,10 +67,11 @@ pub struct Usage {
 /// ```
 pub struct Perdura {
     // First, so that it ends before the keyspace does.
-    background: Option<Background>,
+    pub(crate) background: Option<Background>,
     pub(crate) journaled: Option<Box<Journaled>>,
     pub(crate) keyspace: Arc<Keyspace>,
-    clock: fn() -> u64,
+    pub(crate) waiting: Waiting,
+    pub(crate) clock: fn() -> u64,
 }
 
 impl Perdura {
@@ -84,7 +86,8 @@ impl Perdura {
         let background =
             options.background.then(|| Background::start(Arc::clone(&keyspace), options.clock));
         let background = background.transpose()?;
-        Ok(Perdura { background, journaled, keyspace, clock: options.clock })
+        let waiting = Waiting::new(keyspace.shards());
+        Ok(Perdura { background, journaled, keyspace, waiting, clock: options.clock })
     }
 
     /// Returns the persistence domain in force: what an acknowledged write survives.
@@ -186,6 +189,7 @@ impl Perdura {
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let entered = Entered::new(&self.keyspace)?;
+        let mut woken = Vec::new();
         let (result, seen) = self.attempt(|losses| {
             keys.iter().try_for_each(|key| self.refuse_lost(db, key))?;
             let mut tx = Transaction::new(self.begin(keys)?, db);
@@ -193,11 +197,15 @@ impl Perdura {
             self.keyspace.check_losses(losses)?;
             let txn = &mut tx.open().txn;
             if result.is_ok() {
+                if txn.is_dirty() && !self.waiting.is_idle() {
+                    woken = txn.locked().collect();
+                }
                 self.commit(txn)?;
             }
             Ok((result, self.seen(txn)))
         })?;
         drop(entered);
+        self.waiting.wake(&woken);
         self.acknowledge(seen)?;
         result
     }

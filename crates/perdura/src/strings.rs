@@ -4,8 +4,38 @@ use std::time::Duration;
 
 use keyspace::Expire;
 
-use crate::operations::Execute;
+use crate::operations::{Execute, Open};
 use crate::{Error, Transaction};
+
+impl Open<'_> {
+    /// Returns the value of a key that is about to be changed.
+    fn value_to_change(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let key = self.key(&key)?;
+        let Some(entry) = self.txn.find_mut(self.db, &key)? else { return Ok(None) };
+        Ok(Some(self.txn.read_string(&entry)?.to_vec()?))
+    }
+
+    /// Sets a value, or deletes the key if there is one; its expiry time stays.
+    fn put_value(&mut self, key: &[u8], is_there: bool, value: Option<&[u8]>) -> Result<(), Error> {
+        let key = self.key(&key)?;
+        match value {
+            Some(value) => self.txn.set(self.db, &key, value, Expire::Keep)?,
+            None if is_there => drop(self.txn.delete(self.db, &key)?),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn set_new(&mut self, key: &[u8], value: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
+        let key = self.key(&key)?;
+        if self.txn.find_mut(self.db, &key)?.is_some() {
+            return Ok(false);
+        }
+        let expire = ttl.map_or(Expire::Clear, |ttl| Expire::At(self.until(ttl)));
+        self.txn.set(self.db, &key, value, expire)?;
+        Ok(true)
+    }
+}
 
 /// Operations on strings.
 ///
@@ -54,6 +84,81 @@ pub trait Strings: Execute {
         self.whole(&[key.as_ref()], |tx| {
             let (key, until) = (tx.any_key(&key)?, tx.until(ttl));
             Ok(tx.txn.set(tx.db, &key, value.as_ref(), Expire::At(until))?)
+        })
+    }
+
+    /// Sets a value where there is no key; whether it did. With a TTL it is a lock that ends by
+    /// itself: [`Strings::set_if_absent_for`].
+    fn set_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.whole(&[key.as_ref()], |tx| tx.set_new(key.as_ref(), value.as_ref(), None))
+    }
+
+    /// Sets a value that expires after `ttl` where there is no key; whether it did.
+    fn set_if_absent_for(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<bool, Error> {
+        self.whole(&[key.as_ref()], |tx| tx.set_new(key.as_ref(), value.as_ref(), Some(ttl)))
+    }
+
+    /// Puts `new` in the place of the value, if that is `expected`; whether it was. `None` means no
+    /// key: as `expected`, that there is none, as `new`, that it is deleted. An expiry time stays.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use perdura::prelude::*;
+    /// use perdura::{Options, Perdura};
+    ///
+    /// let store = Perdura::open(Options::volatile())?;
+    /// assert!(store.compare_and_set("leader", None, Some(b"anna"))?);
+    /// assert!(!store.compare_and_set("leader", None, Some(b"ben"))?);
+    /// assert!(store.compare_and_set("leader", Some(b"anna"), None)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn compare_and_set(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool, Error> {
+        self.whole(&[key.as_ref()], |tx| {
+            let is_expected = tx.value_to_change(key.as_ref())?.as_deref() == expected;
+            if is_expected {
+                tx.put_value(key.as_ref(), expected.is_some(), new)?;
+            }
+            Ok(is_expected)
+        })
+    }
+
+    /// Puts in the place of a value what `update` makes of it, `None` meaning no key, and returns
+    /// what was there. An expiry time stays. The key is locked while `update` runs.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use perdura::prelude::*;
+    /// use perdura::{Options, Perdura};
+    ///
+    /// let store = Perdura::open(Options::volatile())?;
+    /// store.set("name", "ada")?;
+    /// let old = store.fetch_update("name", |name| name.map(|name| name.to_ascii_uppercase()))?;
+    /// assert_eq!(old.as_deref(), Some(&b"ada"[..]));
+    /// assert_eq!(store.get("name")?.as_deref(), Some(&b"ADA"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn fetch_update(
+        &self,
+        key: impl AsRef<[u8]>,
+        update: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        self.whole(&[key.as_ref()], |tx| {
+            let old = tx.value_to_change(key.as_ref())?;
+            let new = update(old.as_deref());
+            tx.put_value(key.as_ref(), old.is_some(), new.as_deref())?;
+            Ok(old)
         })
     }
 

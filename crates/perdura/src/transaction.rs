@@ -7,9 +7,11 @@ use keyspace::{Db, Txn};
 
 use crate::Error;
 use crate::operations::{Execute, Open};
+use crate::transact::Growth;
 
-/// An open transaction on the keys that it declared, in database 0 until [`Transaction::select`]
-/// chooses another.
+/// An open transaction on the keys that it declared ([`crate::Perdura::transaction`]), or on all
+/// that it uses ([`crate::Perdura::transact`]), in database 0 until [`Transaction::select`] chooses
+/// another.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,11 +40,22 @@ use crate::operations::{Execute, Open};
 pub struct Transaction<'s> {
     // Operations take a transaction by shared reference, as they take the store.
     open: RefCell<Open<'s>>,
+    /// How it locks what it needs, if it declared nothing.
+    growth: Option<Growth<'s>>,
 }
 
 impl<'s> Transaction<'s> {
     pub(crate) fn new(txn: Txn<'s>, db: Db) -> Transaction<'s> {
-        Transaction { open: RefCell::new(Open { txn, db }) }
+        Transaction { open: RefCell::new(Open { txn, db }), growth: None }
+    }
+
+    /// Returns a transaction that locks more as its operations need it.
+    pub(crate) fn growing(txn: Txn<'s>, db: Db, growth: Growth<'s>) -> Transaction<'s> {
+        Transaction { open: RefCell::new(Open { txn, db }), growth: Some(growth) }
+    }
+
+    pub(crate) fn parts(&mut self) -> (&mut Open<'s>, Option<&Growth<'s>>) {
+        (self.open.get_mut(), self.growth.as_ref())
     }
 
     pub(crate) fn open(&mut self) -> &mut Open<'s> {
@@ -65,11 +78,14 @@ impl fmt::Debug for Transaction<'_> {
 impl Execute for Transaction<'_> {
     fn on<R>(
         &self,
-        _keys: &[&[u8]],
+        keys: &[&[u8]],
         work: impl FnOnce(&mut Open<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         // It is borrowed only inside of an operation, whose argument called another.
         let mut open = self.open.try_borrow_mut().map_err(|_| Error::Reentrant)?;
+        if let Some(growth) = &self.growth {
+            growth.cover(&mut open, keys)?;
+        }
         work(&mut open)
     }
 }

@@ -4,8 +4,8 @@ use super::Key;
 use crate::Error;
 
 /// A value of a [`crate::Table`]: integers, floating-point numbers, `bool`, strings, byte strings,
-/// nothing, and tuples of keys with a value at the end. With the feature `serde`, [`crate::Json`]
-/// holds any type that serde serializes.
+/// arrays of bytes, nothing, and tuples of keys with a value at the end. With the feature `serde`,
+/// `Json` holds any type that serde serializes.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,8 +27,8 @@ pub trait Value: Sized + 'static {
     /// Appends the bytes of a value.
     ///
     /// # Errors
-    /// [`Error::NotARow`] if it cannot be written; of the types here that is so for a
-    /// [`crate::Json`] alone, if its own serialization fails.
+    /// [`Error::NotARow`] if it cannot be written; of the types here that is so for a `Json`
+    /// alone, if its own serialization fails.
     fn encode(value: &Self::Ref<'_>, out: &mut Vec<u8>) -> Result<(), Error>;
 
     /// Makes a value of all of these bytes; `None` if they are none of this type.
@@ -87,6 +87,19 @@ impl Value for () {
 
     fn decode(bytes: &[u8]) -> Option<()> {
         bytes.is_empty().then_some(())
+    }
+}
+
+impl<const N: usize> Value for [u8; N] {
+    type Ref<'a> = &'a [u8; N];
+
+    fn encode(value: &&[u8; N], out: &mut Vec<u8>) -> Result<(), Error> {
+        out.extend_from_slice(*value);
+        Ok(())
+    }
+
+    fn decode(bytes: &[u8]) -> Option<[u8; N]> {
+        bytes.try_into().ok()
     }
 }
 
@@ -163,6 +176,7 @@ mod tests {
         check::<bool>(&true, true, 1);
         check::<()>(&(), (), 0);
         check::<String>(&"text\0", "text\0".into(), 5);
+        check::<[u8; 3]>(&b"abc", *b"abc", 3);
         check::<Vec<u8>>(&&b"\0\xff"[..], vec![0, 255], 2);
         check::<(u16, String)>(&(1, "a"), (1, "a".into()), 3);
         check::<(String, bool, f32)>(&("a", true, 1.5), ("a".into(), true, 1.5), 8);

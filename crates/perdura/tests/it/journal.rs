@@ -80,7 +80,7 @@ fn an_ordinary_file_gets_a_journal_and_another_domain_opens_it_when_it_was_close
     store.increment("openings", 1).expect("free memory");
     drop(store);
     let refused = Perdura::open(options(&folder.pool()).domain(DomainRequest::Process));
-    let Err(OpenError::Pool(error)) = refused else { panic!("it opened without its journal") };
+    let Err(OpenError::Journal(error)) = refused else { panic!("it opened without its journal") };
     assert!(error.to_string().contains("open it with domain journal"), "{error}");
     assert_eq!(integer(&folder.open(Durability::Os), "openings"), 4);
 }

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cost;
 mod derived;
 mod iterate;
 mod journal;
@@ -9,3 +10,4 @@ mod media;
 mod reentry;
 mod store;
 mod table;
+mod transact;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use perdura::prelude::*;
-use perdura::{Domain, DomainRequest, Error, Options, Order, Perdura, StreamId};
+use perdura::{Domain, DomainRequest, Error, OpenError, Options, Order, Perdura, StreamId};
 
 fn volatile() -> Perdura {
     Perdura::open(Options::volatile().limit(64 << 20)).expect("a store in memory")
@@ -374,4 +374,37 @@ fn what_a_failed_read_of_a_group_began_is_not_committed() {
     for pending in store.pending("s", "g", usize::MAX).expect("sound") {
         assert_eq!(store.acknowledge("s", "g", [pending.id]), Ok(1));
     }
+}
+
+#[test]
+fn an_error_of_opening_says_which_kind_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let refused = |options: Options| Perdura::open(options).expect_err("a refusal");
+    let process =
+        |name: &str| Options::new(path(name)).limit(64 << 20).domain(DomainRequest::Process);
+
+    let store = Perdura::open(process("pool")).expect("a new pool");
+    let locked = refused(process("pool"));
+    let OpenError::Locked { path: locked_path, process: holder } = &locked else {
+        panic!("{locked}")
+    };
+    assert_eq!((locked_path, *holder), (&path("pool"), Some(std::process::id())));
+    assert!(locked.to_string().contains(&std::process::id().to_string()), "{locked}");
+    store.close().expect("a clean close");
+
+    let missing = refused(process("nowhere").create(false));
+    assert!(matches!(missing, OpenError::NotFound(_)), "{missing:?}");
+    std::fs::write(path("notes"), vec![b'x'; 100_000]).expect("a file");
+    let notes = refused(process("notes"));
+    assert!(matches!(notes, OpenError::NotAPool(_)), "{notes:?}");
+    let unsupported = refused(Options::new(path("new")).domain(DomainRequest::Clwb));
+    assert!(matches!(unsupported, OpenError::Unsupported(_)), "{unsupported:?}");
+
+    let mut bytes = std::fs::read(path("pool")).expect("the pool");
+    bytes.truncate(1 << 20);
+    std::fs::write(path("short"), &bytes).expect("a file");
+    let short = refused(process("short"));
+    assert!(matches!(short, OpenError::Damaged(_)), "{short:?}");
+    assert!(short.to_string().contains("perdura salvage"), "{short}");
 }

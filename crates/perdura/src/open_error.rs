@@ -1,0 +1,209 @@
+//! Why a store could not be opened, by what its owner can do about it.
+//!
+//! The layers below know dozens of causes, each with a text that says what was found and what to
+//! do. Here they are sorted into the few that a program treats differently; the text is kept.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use pmem::{GrowError, JournalError, MapError};
+
+/// Why a store could not be opened. Nothing was changed.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use perdura::{DomainRequest, OpenError, Options, Perdura};
+///
+/// let path = dir.path().join("notes.txt");
+/// std::fs::write(&path, "no pool".repeat(1000))?;
+/// let options = Options::new(&path).domain(DomainRequest::Process);
+/// match Perdura::open(options) {
+///     Err(OpenError::NotAPool(why)) => println!("another file is needed: {why}"),
+///     Err(OpenError::Locked { process, .. }) => println!("it is open in {process:?}"),
+///     Err(error) => return Err(error.into()),
+///     Ok(_) => panic!("those are notes"),
+/// }
+/// // The file is as it was.
+/// assert_eq!(std::fs::read(&path)?.len(), 7000);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process has the file open, or this one has it open already. It was waited for, for
+    /// three seconds.
+    #[error("{}: another process has locked it{}", path.display(), named(*process))]
+    Locked {
+        /// The file.
+        path: PathBuf,
+        /// The process, where the system says which.
+        process: Option<u32>,
+    },
+    /// There is no such file, or no such folder.
+    #[error(transparent)]
+    NotFound(Cause),
+    /// The file system has no space for the pool or its journal.
+    #[error(transparent)]
+    NoSpace(Cause),
+    /// The limit is too small for a pool.
+    #[error(transparent)]
+    LimitTooSmall(Cause),
+    /// The medium, or the machine, cannot do what the domain asks for.
+    #[error(transparent)]
+    Unsupported(Cause),
+    /// The file is something else.
+    #[error(transparent)]
+    NotAPool(Cause),
+    /// Another version of Perdura made the pool or its journal, and this one cannot use it.
+    #[error(transparent)]
+    OtherVersion(Cause),
+    /// The pool was open when the machine restarted, and its domain does not survive that.
+    #[error(transparent)]
+    OtherBoot(Cause),
+    /// The pool's journal is missing, is that of another pool, or was not asked for.
+    #[error(transparent)]
+    Journal(Cause),
+    /// The pool or its journal is damaged. `perdura salvage` copies what is sound.
+    #[error(transparent)]
+    Damaged(Cause),
+    /// The operating system refused something.
+    #[error(transparent)]
+    Io(Cause),
+}
+
+/// What was found, and what to do, as text.
+///
+/// ```
+/// use perdura::{OpenError, Options, Perdura};
+///
+/// let opened = Perdura::open(Options::new("/nowhere/at/all/pool"));
+/// let Err(OpenError::NotFound(cause)) = opened else { panic!("there is no such folder") };
+/// assert!(cause.to_string().contains("/nowhere/at/all/pool"));
+/// ```
+#[derive(Debug)]
+pub struct Cause(Box<dyn Error + Send + Sync>);
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Cause {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+fn cause(error: impl Error + Send + Sync + 'static) -> Cause {
+    Cause(Box::new(error))
+}
+
+fn named(process: Option<u32>) -> String {
+    process.map_or_else(String::new, |process| format!(" (process {process})"))
+}
+
+/// Returns the process that has a lock on a file, if the system says so.
+fn holder(path: &Path) -> Option<u32> {
+    let file = std::fs::metadata(path).ok()?;
+    let device = file.dev();
+    let major = (device >> 8 & 0xfff) | (device >> 32 & !0xfff);
+    let minor = (device & 0xff) | (device >> 12 & !0xff);
+    let wanted = format!("{major:02x}:{minor:02x}:{}", file.ino());
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    // 1: FLOCK  ADVISORY  WRITE 1234 08:01:567 0 EOF
+    let mut locks = locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let lock = locks.find(|lock| {
+        lock.get(1) == Some(&"FLOCK") && lock.get(5).is_some_and(|file| **file == *wanted)
+    })?;
+    lock.get(4)?.parse().ok()
+}
+
+impl From<MapError> for OpenError {
+    fn from(error: MapError) -> OpenError {
+        match error {
+            MapError::Locked { path } => {
+                let process = holder(&path);
+                OpenError::Locked { path, process }
+            }
+            MapError::NoMapSync { .. }
+            | MapError::NoEadr { .. }
+            | MapError::WrongKind { .. }
+            | MapError::WrongMachine { .. } => OpenError::Unsupported(cause(error)),
+            MapError::Io { ref source, .. } => match source.kind() {
+                io::ErrorKind::NotFound => OpenError::NotFound(cause(error)),
+                io::ErrorKind::StorageFull => OpenError::NoSpace(cause(error)),
+                _ => OpenError::Io(cause(error)),
+            },
+            _ => OpenError::Io(cause(error)),
+        }
+    }
+}
+
+/// Returns the sort of error that a journal's is.
+fn of_journal(error: &JournalError) -> fn(Cause) -> OpenError {
+    match error {
+        JournalError::NoSpace { .. } => OpenError::NoSpace,
+        JournalError::Version { .. } => OpenError::OtherVersion,
+        JournalError::Superblock
+        | JournalError::Cut { .. }
+        | JournalError::Damaged { .. }
+        | JournalError::Senseless { .. } => OpenError::Damaged,
+        _ => OpenError::Journal,
+    }
+}
+
+impl From<heap::CreateError> for OpenError {
+    fn from(error: heap::CreateError) -> OpenError {
+        use heap::CreateError as Create;
+        let sort = match &error {
+            Create::Geometry(_) | Create::TooSmall { .. } => OpenError::LimitTooSmall,
+            Create::Grow { source: GrowError::NoSpace { .. }, .. } => OpenError::NoSpace,
+            Create::Journal(error) => of_journal(error),
+            _ => OpenError::Io,
+        };
+        sort(cause(error))
+    }
+}
+
+impl From<heap::OpenError> for OpenError {
+    fn from(error: heap::OpenError) -> OpenError {
+        use heap::OpenError as Open;
+        let sort = match &error {
+            Open::Magic { .. } | Open::NoHeader => OpenError::NotAPool,
+            Open::Version { .. }
+            | Open::Features { .. }
+            | Open::ReadOnly { .. }
+            | Open::Reserved { .. }
+            | Open::Geometry(_) => OpenError::OtherVersion,
+            Open::OtherBoot { .. } => OpenError::OtherBoot,
+            Open::NeedsJournal { .. } => OpenError::Journal,
+            Open::Journal(error) => of_journal(error),
+            Open::Failed => OpenError::Io,
+            // Lost headers, logs, zones, and media errors that cannot be resolved.
+            _ => OpenError::Damaged,
+        };
+        sort(cause(error))
+    }
+}
+
+impl From<heap::PoolError> for OpenError {
+    fn from(error: heap::PoolError) -> OpenError {
+        match error {
+            heap::PoolError::Create(error) => error.into(),
+            heap::PoolError::Open(error) => error.into(),
+            heap::PoolError::Random(error) => error.into(),
+        }
+    }
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> OpenError {
+        OpenError::Io(cause(error))
+    }
+}

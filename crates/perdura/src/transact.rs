@@ -1,0 +1,222 @@
+//! Transactions that find out which keys they need.
+//!
+//! A declared transaction locks the shards of its keys in ascending order, so that transactions
+//! never wait for each other in a circle. One that declares nothing locks the shard of its first
+//! key, waiting for it, and each further one when its key is first used, if nobody else has it. If
+//! somebody has, the attempt ends: what it staged is dropped, its locks are released, and the
+//! closure runs again with all the shards that it asked for, locked in order. So nobody waits while
+//! holding a lock. After a bounded number of attempts the whole store is locked, under which
+//! nothing can be missing.
+
+use std::cell::RefCell;
+
+use keyspace::{Db, KeyDamage, Losses};
+
+use crate::operations::Open;
+use crate::reentry::Entered;
+use crate::{Database, Error, Perdura, Transaction};
+
+/// Attempts before the whole store is locked.
+const ATTEMPTS: usize = 8;
+
+/// What an attempt of a transaction that declares nothing has asked for.
+pub(crate) struct Growth<'s> {
+    store: &'s Perdura,
+    state: RefCell<Wanted>,
+}
+
+#[derive(Default)]
+struct Wanted {
+    shards: Vec<usize>,
+    /// Whether somebody else had one of them: the attempt is void.
+    conflict: bool,
+}
+
+impl<'s> Growth<'s> {
+    fn new(store: &'s Perdura, shards: &[usize]) -> Growth<'s> {
+        let state = Wanted { shards: shards.to_vec(), conflict: false };
+        Growth { store, state: RefCell::new(state) }
+    }
+
+    /// Locks what an operation on these keys needs.
+    pub(crate) fn cover(&self, open: &mut Open<'s>, keys: &[&[u8]]) -> Result<(), Error> {
+        let mut wanted = self.state.borrow_mut();
+        for key in keys {
+            if wanted.conflict {
+                return Err(Error::Conflict);
+            }
+            let key = self.store.keyspace.key(key);
+            if !open.txn.covers(&key) {
+                wanted.shards.push(key.shard());
+                let is_first = open.txn.locked().next().is_none();
+                if is_first {
+                    open.txn = self.store.keyspace.begin_one(key.shard(), open.txn.now());
+                } else if !open.txn.try_extend(key.shard()) {
+                    wanted.conflict = true;
+                    return Err(Error::Conflict);
+                }
+            }
+            if let Some(at) = open.txn.lost(open.db, &key) {
+                return Err(Error::Damaged(at));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Perdura {
+    /// Runs `work` all or nothing, without keys declared beforehand: an error, or a panic, undoes
+    /// what it did. Nobody else sees or changes the keys that it has used until it ends.
+    ///
+    /// Where another thread uses one of these keys, `work` runs again, so that it may run several
+    /// times before what it did last is committed: what it does outside of the transaction should
+    /// bear that. [`Error::Conflict`] tells it so, inside of it; nothing else returns that. After
+    /// eight attempts the whole store is locked for it, and it runs for the last time. Keys that
+    /// are known beforehand are cheaper declared: [`Perdura::transaction`]. Calls of the store
+    /// inside of `work` return [`Error::Reentrant`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use perdura::prelude::*;
+    /// use perdura::{Options, Perdura};
+    ///
+    /// let store = Perdura::open(Options::volatile())?;
+    /// store.set("head", "node:7")?;
+    /// store.set("node:7", "first")?;
+    ///
+    /// let moved = store.transact(|tx| {
+    ///     let Some(node) = tx.get("head")? else { return Ok(false) };
+    ///     tx.rename(&node, "taken")?; // a key that was read a moment ago
+    ///     tx.delete("head")
+    /// })?;
+    /// assert!(moved);
+    /// assert_eq!(store.get("taken")?.as_deref(), Some(&b"first"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn transact<R>(
+        &self,
+        work: impl FnMut(&mut Transaction<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.transact_in(Db::default(), work)
+    }
+
+    /// Runs `work` as [`Perdura::transact`] does; it may fail with an error of its own, which
+    /// undoes what it did.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use perdura::prelude::*;
+    /// use perdura::{Error, Options, Perdura};
+    ///
+    /// #[derive(Debug, PartialEq)]
+    /// enum Refusal {
+    ///     Broke,
+    ///     Store(Error),
+    /// }
+    ///
+    /// impl From<Error> for Refusal {
+    ///     fn from(error: Error) -> Refusal {
+    ///         Refusal::Store(error)
+    ///     }
+    /// }
+    ///
+    /// let store = Perdura::open(Options::volatile())?;
+    /// let paid = store.try_transact(|tx| {
+    ///     if tx.increment("anna", -30)? < 0 { Err(Refusal::Broke) } else { Ok(()) }
+    /// });
+    /// assert_eq!((paid, store.exists("anna")?), (Err(Refusal::Broke), false));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn try_transact<R, E: From<Error>>(
+        &self,
+        work: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.transact_in(Db::default(), work)
+    }
+
+    fn transact_in<R, E: From<Error>>(
+        &self,
+        db: Db,
+        mut work: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let entered = Entered::new(&self.keyspace)?;
+        let mut shards = Vec::new();
+        let mut attempts = 0;
+        loop {
+            let lock_all = attempts == ATTEMPTS;
+            let done = self.attempt(|losses| {
+                self.attempt_transact(db, losses, lock_all, &mut shards, &mut work)
+            })?;
+            if let Some((result, seen)) = done {
+                drop(entered);
+                self.wake_waiting(&shards);
+                self.acknowledge(seen)?;
+                return result;
+            }
+            // With every shard locked there is no conflict, so that this ends.
+            attempts += 1;
+        }
+    }
+
+    /// Runs `work` once; its result and the journal's position after it. None if it needs shards
+    /// that another thread had; all that it asked for are in `shards` then.
+    fn attempt_transact<R, E: From<Error>>(
+        &self,
+        db: Db,
+        losses: Losses,
+        lock_all: bool,
+        shards: &mut Vec<usize>,
+        work: &mut impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
+    ) -> Result<Option<(Result<R, E>, u64)>, Error> {
+        self.refuse_stopped(db)?;
+        let txn = match lock_all {
+            true => self.keyspace.begin_all(self.now()),
+            false => self.keyspace.begin(shards, self.now()),
+        };
+        let mut tx = Transaction::growing(txn, db, Growth::new(self, shards));
+        let result = work(&mut tx);
+        self.keyspace.check_losses(losses)?;
+        let (open, growth) = tx.parts();
+        let wanted = growth.map(|growth| growth.state.take()).unwrap_or_default();
+        *shards = wanted.shards;
+        if wanted.conflict {
+            return Ok(None);
+        }
+        if result.is_ok() && open.txn.locked().next().is_some() {
+            self.commit(&mut open.txn)?;
+        }
+        Ok(Some((result, self.seen(&open.txn))))
+    }
+
+    /// Refuses a transaction in a store whose damage may hide any key.
+    fn refuse_stopped(&self, db: Db) -> Result<(), Error> {
+        if !self.keyspace.has_media_errors() {
+            return Ok(());
+        }
+        match self.keyspace.key_damage(db, &self.keyspace.key(b"")) {
+            Some(KeyDamage::Stopped(_)) => Err(Error::ReadOnly),
+            // Of one key; each that is used is asked for.
+            Some(KeyDamage::Unidentified(_)) | None => Ok(()),
+        }
+    }
+}
+
+impl Database<'_> {
+    /// Runs `work` as [`Perdura::transact`] does; it begins in this database.
+    pub fn transact<R>(
+        &self,
+        work: impl FnMut(&mut Transaction<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.store.transact_in(self.db, work)
+    }
+
+    /// Runs `work` as [`Perdura::try_transact`] does; it begins in this database.
+    pub fn try_transact<R, E: From<Error>>(
+        &self,
+        work: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.store.transact_in(self.db, work)
+    }
+}

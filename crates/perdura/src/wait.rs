@@ -1,0 +1,184 @@
+//! Waiting for an element: pops that block.
+//!
+//! A waiting call registers for its key's shard, tries to pop, and sleeps until a call has changed
+//! the shard. A call that changed something looks, after its commit, whether anybody waits: one
+//! load. No wake-up is lost: whoever commits after the attempt failed has locked the shard after
+//! it, so it sees the registration, which was made before. Plain `get` and `set` look at nothing:
+//! they make no element.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::{Error, Lists, Perdura, Scored, SortedSets, Transaction};
+
+/// The calls that wait.
+pub(crate) struct Waiting {
+    calls: AtomicUsize,
+    shards: Box<[WaitingOf]>,
+}
+
+/// Those that wait for keys of one shard.
+#[derive(Default)]
+struct WaitingOf {
+    /// How often the shard was changed while somebody waited.
+    changes: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl WaitingOf {
+    fn changes(&self) -> u64 {
+        *self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A registration of one call.
+struct Registered<'w>(&'w AtomicUsize);
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Waiting {
+    pub(crate) fn new(shards: usize) -> Waiting {
+        let shards = (0..shards).map(|_| WaitingOf::default()).collect();
+        Waiting { calls: AtomicUsize::new(0), shards }
+    }
+
+    fn register(&self) -> Registered<'_> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        Registered(&self.calls)
+    }
+
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.calls.load(Ordering::SeqCst) == 0
+    }
+
+    /// Wakes the calls that wait for keys of these shards.
+    pub(crate) fn wake(&self, shards: &[usize]) {
+        for shard in shards.iter().filter_map(|&shard| self.shards.get(shard)) {
+            *shard.changes.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            shard.changed.notify_all();
+        }
+    }
+}
+
+impl Perdura {
+    /// Wakes the calls that wait for what a commit of these shards may have brought.
+    #[inline]
+    pub(crate) fn wake_waiting(&self, shards: &[usize]) {
+        if !self.waiting.is_idle() {
+            self.waiting.wake(shards);
+        }
+    }
+
+    /// Tries until there is an answer, or the time is over, whenever the shard of a key changes.
+    fn wait_for<T>(
+        &self,
+        key: &[u8],
+        timeout: Duration,
+        mut attempt: impl FnMut() -> Result<Option<T>, Error>,
+    ) -> Result<Option<T>, Error> {
+        // None: so far away that it does not come.
+        let until = Instant::now().checked_add(timeout);
+        let _registered = self.waiting.register();
+        let shard = &self.waiting.shards[self.keyspace.key(key).shard()];
+        loop {
+            let before = shard.changes();
+            let answer = attempt()?;
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if answer.is_some() || left == Some(Duration::ZERO) {
+                return Ok(answer);
+            }
+            let changes = shard.changes.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_same = |changes: &mut u64| *changes == before;
+            match left {
+                Some(left) => drop(shard.changed.wait_timeout_while(changes, left, is_same)),
+                None => drop(shard.changed.wait_while(changes, is_same)),
+            }
+        }
+    }
+
+    /// Takes the first element of a list off it; waits up to `timeout` for one if there is none,
+    /// without holding others up. Where several threads wait, any one of them gets it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use perdura::prelude::*;
+    /// use perdura::{Options, Perdura};
+    /// use std::time::Duration;
+    ///
+    /// let store = Perdura::open(Options::volatile())?;
+    /// let job = std::thread::scope(|scope| {
+    ///     let worker = scope.spawn(|| store.pop_front_wait("jobs", Duration::from_secs(60)));
+    ///     store.push_back("jobs", "wash")?;
+    ///     worker.join().expect("no panic")
+    /// })?;
+    /// assert_eq!(job.as_deref(), Some(&b"wash"[..]));
+    /// assert_eq!(store.pop_front_wait("jobs", Duration::from_millis(1))?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pop_front_wait(
+        &self,
+        key: impl AsRef<[u8]>,
+        timeout: Duration,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let key = key.as_ref();
+        self.wait_for(key, timeout, || self.pop_front(key))
+    }
+
+    /// Takes the last element of a list off it, as [`Perdura::pop_front_wait`].
+    pub fn pop_back_wait(
+        &self,
+        key: impl AsRef<[u8]>,
+        timeout: Duration,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let key = key.as_ref();
+        self.wait_for(key, timeout, || self.pop_back(key))
+    }
+
+    /// Takes the member with the lowest score off a sorted set, as [`Perdura::pop_front_wait`].
+    pub fn sorted_set_pop_wait(
+        &self,
+        key: impl AsRef<[u8]>,
+        timeout: Duration,
+    ) -> Result<Option<Scored>, Error> {
+        let key = key.as_ref();
+        self.wait_for(key, timeout, || self.sorted_set_pop(key))
+    }
+
+    /// Runs `work` as [`Perdura::transact`] does until it answers `Some`: at once, and again
+    /// whenever the shard of `key` has changed; `None` after `timeout`. What `work` did is
+    /// committed each time, so that it should do nothing where it answers `None`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use perdura::prelude::*;
+    /// use perdura::{Options, Perdura};
+    /// use std::time::Duration;
+    ///
+    /// let store = Perdura::open(Options::volatile())?;
+    /// store.push_back("waiting", "wash")?;
+    /// // A job is in one of the two lists at any moment.
+    /// let job = store.transact_wait("waiting", Duration::from_secs(60), |tx| {
+    ///     let Some(job) = tx.pop_front("waiting")? else { return Ok(None) };
+    ///     tx.push_back("running", &job)?;
+    ///     Ok(Some(job))
+    /// })?;
+    /// assert_eq!(job.as_deref(), Some(&b"wash"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn transact_wait<R>(
+        &self,
+        key: impl AsRef<[u8]>,
+        timeout: Duration,
+        mut work: impl FnMut(&mut Transaction<'_>) -> Result<Option<R>, Error>,
+    ) -> Result<Option<R>, Error> {
+        self.wait_for(key.as_ref(), timeout, || self.transact(&mut work))
+    }
+}

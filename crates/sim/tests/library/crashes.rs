@@ -1,0 +1,265 @@
+//! Random calls of the library on a tiny pool, crashed at every fence and between: each is whole or
+//! absent afterwards, and what is reachable is what is allocated.
+
+use std::collections::BTreeMap;
+
+use heap::{CreateOptions, Geometry, Heap};
+use perdura::prelude::*;
+use perdura::{Error, Perdura, Table, Tables, WriteBatch};
+use pmem::Region;
+use sim::{Crash, Effort, Subject, explore};
+
+/// Rings that wrap often, and little space: some calls are refused.
+fn geometry() -> Geometry {
+    Geometry { shards: 2, ring_parts: 3, ring_part: 512, zone_spans: 24 }
+}
+
+const TABLES: [&str; 3] = ["a", "b", "c"];
+const KEYS: [&str; 4] = ["s1", "s2", "s3", "s4"];
+
+/// The rows of each table, and the strings.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct State {
+    rows: BTreeMap<(&'static str, u16), Vec<u8>>,
+    strings: BTreeMap<&'static str, Vec<u8>>,
+}
+
+#[derive(Debug)]
+enum Plan {
+    Insert(&'static str, u16, Vec<u8>),
+    Remove(&'static str, u16),
+    RemoveRange(&'static str, u16, u16),
+    PopLast(&'static str),
+    /// A row goes from one table to another, and a string says which: no key is declared.
+    Move(&'static str, &'static str, &'static str),
+    /// As `Move`, undone at its end.
+    Undo(&'static str, &'static str, &'static str),
+    FetchUpdate(&'static str, u8),
+    CompareAndSet(&'static str, Option<Vec<u8>>, Option<Vec<u8>>),
+    Write(Vec<(&'static str, Option<Vec<u8>>)>),
+    Clear,
+}
+
+type Rows<'s, S = Perdura> = Table<'s, u16, Vec<u8>, S>;
+
+fn table<'s, S: Tables>(on: &'s S, name: &str) -> Rows<'s, S> {
+    on.table(name)
+}
+
+fn move_last(tx: &perdura::Transaction<'_>, from: &str, to: &str, key: &str) -> Result<(), Error> {
+    if let Some((id, value)) = table(tx, from).pop_last()? {
+        table(tx, to).insert(id, &value)?;
+        tx.set(key, to)?;
+    }
+    Ok(())
+}
+
+fn draw(rng: &mut fastrand::Rng) -> Plan {
+    let name = |rng: &mut fastrand::Rng| TABLES[rng.usize(..TABLES.len())];
+    let key = |rng: &mut fastrand::Rng| KEYS[rng.usize(..KEYS.len())];
+    // Some end the listpack encoding, most do not.
+    let value = |rng: &mut fastrand::Rng| vec![rng.u8(..); [0, 5, 30, 100][rng.usize(..4)]];
+    let id = |rng: &mut fastrand::Rng| rng.u16(..200);
+    match rng.usize(..32) {
+        0..14 => Plan::Insert(name(rng), id(rng), value(rng)),
+        14..17 => Plan::Remove(name(rng), id(rng)),
+        17 => {
+            let from = id(rng);
+            Plan::RemoveRange(name(rng), from, from + rng.u16(..60))
+        }
+        18 => Plan::PopLast(name(rng)),
+        19..23 => Plan::Move(name(rng), name(rng), key(rng)),
+        23 => Plan::Undo(name(rng), name(rng), key(rng)),
+        24..26 => Plan::FetchUpdate(key(rng), rng.u8(..)),
+        26..28 => {
+            let some = |rng: &mut fastrand::Rng| rng.bool().then(|| TABLES[rng.usize(..3)].into());
+            Plan::CompareAndSet(key(rng), some(rng), some(rng))
+        }
+        28..31 => {
+            let write = |rng: &mut fastrand::Rng| (key(rng), rng.bool().then(|| value(rng)));
+            Plan::Write((0..rng.usize(1..5)).map(|_| write(rng)).collect())
+        }
+        _ => Plan::Clear,
+    }
+}
+
+impl State {
+    fn last(&self, name: &'static str) -> Option<u16> {
+        self.rows.range((name, 0)..=(name, u16::MAX)).next_back().map(|(key, _)| key.1)
+    }
+
+    fn put(&mut self, key: &'static str, value: Option<Vec<u8>>) {
+        match value {
+            Some(value) => drop(self.strings.insert(key, value)),
+            None => drop(self.strings.remove(key)),
+        }
+    }
+
+    fn apply(&mut self, plan: &Plan) {
+        match plan {
+            Plan::Insert(name, id, value) => drop(self.rows.insert((name, *id), value.clone())),
+            Plan::Remove(name, id) => drop(self.rows.remove(&(*name, *id))),
+            Plan::RemoveRange(name, from, to) => {
+                self.rows.retain(|(own, id), _| own != name || !(*from..*to).contains(id));
+            }
+            Plan::PopLast(name) => {
+                self.last(name).and_then(|id| self.rows.remove(&(*name, id)));
+            }
+            Plan::Move(from, to, key) => {
+                let Some(id) = self.last(from) else { return };
+                let value = self.rows.remove(&(*from, id)).unwrap_or_default();
+                self.rows.insert((to, id), value);
+                self.put(key, Some(to.as_bytes().to_vec()));
+            }
+            Plan::Undo(..) => {}
+            Plan::FetchUpdate(key, byte) => {
+                let old = self.strings.get(key).cloned();
+                self.put(key, updated(old.as_deref(), *byte));
+            }
+            Plan::CompareAndSet(key, expected, new) => {
+                if self.strings.get(key) == expected.as_ref() {
+                    self.put(key, new.clone());
+                }
+            }
+            Plan::Write(writes) => {
+                writes.iter().for_each(|(key, value)| self.put(key, value.clone()));
+            }
+            Plan::Clear => *self = State::default(),
+        }
+    }
+}
+
+/// What an update makes of a value: nothing of a long one.
+fn updated(old: Option<&[u8]>, byte: u8) -> Option<Vec<u8>> {
+    let old = old.unwrap_or_default();
+    (old.len() < 40).then(|| [old, &[byte; 7]].concat())
+}
+
+fn run(store: &Perdura, plan: &Plan) -> Result<(), Error> {
+    match plan {
+        Plan::Insert(name, id, value) => table(store, name).insert(*id, value).map(drop),
+        Plan::Remove(name, id) => table(store, name).remove(*id).map(drop),
+        Plan::RemoveRange(name, from, to) => {
+            table(store, name).remove_range(*from..*to).map(|_| ())
+        }
+        Plan::PopLast(name) => table(store, name).pop_last().map(drop),
+        Plan::Move(from, to, key) => store.transact(|tx| move_last(tx, from, to, key)),
+        Plan::Undo(from, to, key) => {
+            let undone = store.transact(|tx| {
+                move_last(tx, from, to, key)?;
+                Err::<(), Error>(Error::Overflow)
+            });
+            match undone {
+                Err(Error::Overflow) => Ok(()),
+                other => other,
+            }
+        }
+        Plan::FetchUpdate(key, byte) => {
+            store.fetch_update(key, |old| updated(old, *byte)).map(drop)
+        }
+        Plan::CompareAndSet(key, expected, new) => {
+            store.compare_and_set(key, expected.as_deref(), new.as_deref()).map(|_| ())
+        }
+        Plan::Write(writes) => {
+            let mut batch = WriteBatch::new();
+            for (key, value) in writes {
+                match value {
+                    Some(value) => batch.set(*key, value.clone()),
+                    None => batch.delete(*key),
+                };
+            }
+            store.write(&batch)
+        }
+        Plan::Clear => store.clear().map(|_| ()),
+    }
+}
+
+struct Library;
+
+impl Subject for Library {
+    type State = State;
+    type Plan = Plan;
+    type Store = Perdura;
+
+    fn reserve(&self) -> usize {
+        geometry().zone_spans * 65536 * 2 - 1
+    }
+
+    fn empty(&self) -> State {
+        State::default()
+    }
+
+    fn open(&self, region: Region) -> Result<Perdura, String> {
+        let heap = if Heap::is_blank(&region) {
+            let options = CreateOptions { geometry: geometry(), ..CreateOptions::default() };
+            Heap::create(region, &options).map_err(|error| error.to_string())?
+        } else {
+            Heap::open(region, [0; 16]).map_err(|error| error.to_string())?.0
+        };
+        Ok(super::store(heap))
+    }
+
+    fn read(&self, store: &mut Perdura) -> Result<State, String> {
+        let mut state = State::default();
+        let failed = |error: Error| error.to_string();
+        for name in TABLES {
+            for row in table(store, name).iter() {
+                let (id, value) = row.map_err(failed)?;
+                state.rows.insert((name, id), value);
+            }
+        }
+        for key in KEYS {
+            state.put(key, store.get(key).map_err(failed)?);
+        }
+        let keys: Result<Vec<_>, _> = store.keys().collect();
+        let tables = TABLES.iter().filter(|name| state.last(name).is_some()).count();
+        if keys.map_err(failed)?.len() != tables + state.strings.len() {
+            return Err("other keys are shown than there are".into());
+        }
+        store.verify()?;
+        Ok(state)
+    }
+
+    fn plan(&self, state: &State, rng: &mut fastrand::Rng) -> (Plan, State) {
+        let (plan, mut after) = (draw(rng), state.clone());
+        after.apply(&plan);
+        (plan, after)
+    }
+
+    fn close(&self, store: &mut Perdura) -> Result<(), String> {
+        store.close_heap()
+    }
+
+    fn run(&self, store: &mut Perdura, plan: &Plan) -> Result<bool, String> {
+        match run(store, plan) {
+            Ok(()) => {
+                // As the background thread does.
+                store.maintain();
+                Ok(true)
+            }
+            Err(Error::Full) => Ok(false),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn check(crash: Crash, seed: u64) {
+    let effort = Effort { transactions: 50, images: 6, ..Effort::new(crash, seed) };
+    match explore(&Library, effort) {
+        Ok(counts) => {
+            println!("{crash:?} {seed}: {counts:?}");
+            assert!(counts.images > 200 && counts.refused < counts.crashes / 4, "{counts:?}");
+        }
+        Err(failure) => panic!("{failure}"),
+    }
+}
+
+#[test]
+fn a_crash_leaves_whole_calls_in_the_strict_model() {
+    check(Crash::Strict, 1);
+}
+
+#[test]
+fn a_crash_leaves_whole_calls_in_the_x86_model() {
+    check(Crash::X86, 2);
+}
