@@ -19,7 +19,7 @@ use pmem::{GrowError, JournalError, MapError};
 /// use perdura::{DomainRequest, OpenError, Options, Perdura};
 ///
 /// let path = dir.path().join("notes.txt");
-/// std::fs::write(&path, "no pool".repeat(1000))?;
+/// std::fs::write(&path, "no pool".repeat(10_000))?;
 /// let options = Options::new(&path).domain(DomainRequest::Process);
 /// match Perdura::open(options) {
 ///     Err(OpenError::NotAPool(why)) => println!("another file is needed: {why}"),
@@ -28,7 +28,7 @@ use pmem::{GrowError, JournalError, MapError};
 ///     Ok(_) => panic!("those are notes"),
 /// }
 /// // The file is as it was.
-/// assert_eq!(std::fs::read(&path)?.len(), 7000);
+/// assert_eq!(std::fs::read(&path)?.len(), 70_000);
 /// # Ok(())
 /// # }
 /// ```
@@ -68,7 +68,8 @@ pub enum OpenError {
     /// The pool's journal is missing, is that of another pool, or was not asked for.
     #[error(transparent)]
     Journal(Cause),
-    /// The pool or its journal is damaged. `perdura salvage` copies what is sound.
+    /// The pool or its journal is damaged, or the file is shorter than any pool. `perdura salvage`
+    /// copies what is sound.
     #[error(transparent)]
     Damaged(Cause),
     /// The operating system refused something.
