@@ -32,6 +32,9 @@ struct Wanted {
     conflict: bool,
 }
 
+/// What an attempt came to, and the journal's position after it; none if it is void.
+type Attempted<R, E> = Option<(Result<R, E>, u64)>;
+
 impl<'s> Growth<'s> {
     fn new(store: &'s Perdura, shards: &[usize]) -> Growth<'s> {
         let state = Wanted { shards: shards.to_vec(), conflict: false };
@@ -169,7 +172,7 @@ impl Perdura {
         lock_all: bool,
         shards: &mut Vec<usize>,
         work: &mut impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
-    ) -> Result<Option<(Result<R, E>, u64)>, Error> {
+    ) -> Result<Attempted<R, E>, Error> {
         self.refuse_stopped(db)?;
         let txn = match lock_all {
             true => self.keyspace.begin_all(self.now()),
