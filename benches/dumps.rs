@@ -1,8 +1,8 @@
 //! What loading and saving a dump costs in the engine, by one thread: no file, no socket, a heap in
 //! DRAM.
 //!
-//! `cargo bench --bench dumps` gives times. `benches/dump-instructions.sh` counts instructions under
-//! callgrind, for which this program does one thing (`DUMP_LOAD`) a fixed number of times
+//! `cargo bench --bench dumps` gives times. `benches/dump-instructions.sh` counts instructions
+//! under callgrind, for which this program does one thing (`DUMP_LOAD`) a fixed number of times
 //! (`DUMP_ROUNDS`) when both are set.
 
 #![forbid(unsafe_code)]
