@@ -9,7 +9,7 @@
 //! there, not by what a length claims.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 
 use crate::error::{LoadError, OpenError};
 use crate::log::Aof;
@@ -44,6 +44,16 @@ impl Dump<'_> {
 
 impl Read for Dump<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let rest = self.fill_buf()?;
+        let len = rest.len().min(into.len());
+        into[..len].copy_from_slice(&rest[..len]);
+        self.consume(len);
+        Ok(len)
+    }
+}
+
+impl BufRead for Dump<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let reading = &mut *self.reading;
         if reading.at == reading.window.len() && !reading.at_end {
             reading.fill(1).map_err(|error| match error {
@@ -51,12 +61,12 @@ impl Read for Dump<'_> {
                 error => io::Error::other(error.to_string()),
             })?;
         }
-        let rest = &reading.window[reading.at..];
-        let len = rest.len().min(into.len());
-        into[..len].copy_from_slice(&rest[..len]);
-        reading.advance(len);
+        Ok(&reading.window[reading.at..])
+    }
+
+    fn consume(&mut self, len: usize) {
+        self.reading.advance(len);
         self.progress.done += len as u64;
-        Ok(len)
     }
 }
 

@@ -4,7 +4,7 @@
 //! the outside goes through this trait; without a host (in the embedded library) they answer what
 //! the engine itself knows.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
 
 use crate::failure::Failure;
@@ -63,7 +63,7 @@ pub trait Host: Send + Sync {
     fn save_locked(&self, write: &mut SaveLocked<'_>) -> Result<(), Failure>;
 
     /// Opens the dump to be read, where it is what a start would load.
-    fn open_dump(&self) -> Result<Option<Box<dyn Read>>, Failure>;
+    fn open_dump(&self) -> Result<Option<Box<dyn BufRead>>, Failure>;
 
     /// Starts to write a dump; with `schedule` later, where it cannot be now. Says what it did in
     /// the reply's words.

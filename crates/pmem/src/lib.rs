@@ -82,7 +82,7 @@ pub use recorder::{NullRecorder, Recorder};
 pub use region::Region;
 #[cfg(feature = "sim")]
 pub use scheduler::{Scheduler, set_scheduler};
-pub use scheduler::{is_scheduled, lock, waited_ns};
+pub use scheduler::{is_scheduled, lock, lock_counted, waited_ns};
 #[cfg(feature = "sim")]
 pub use scratch::Scratch;
 pub use stream::STREAM_FROM;

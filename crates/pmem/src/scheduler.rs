@@ -6,6 +6,7 @@
 //! build but a simulation's it is a plain lock, and counts how long its thread had to wait.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, LockResult, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
@@ -26,6 +27,23 @@ pub fn lock<T>(mutex: &Mutex<T>) -> LockResult<MutexGuard<'_, T>> {
     }
 }
 
+/// Locks a mutex as [`lock`] does. While the thread waits for another one it counts in `waiting`.
+#[inline(always)]
+pub fn lock_counted<'m, T>(
+    mutex: &'m Mutex<T>,
+    waiting: &AtomicU32,
+) -> LockResult<MutexGuard<'m, T>> {
+    #[cfg(feature = "sim")]
+    if let Some(scheduler) = scheduled::current() {
+        return scheduled::lock(mutex, &*scheduler);
+    }
+    match mutex.try_lock() {
+        Ok(guard) => Ok(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Err(poisoned),
+        Err(TryLockError::WouldBlock) => wait_counted(mutex, waiting),
+    }
+}
+
 /// Returns true if a scheduler runs the calling thread: then a circle of waits is noticed.
 #[inline]
 pub fn is_scheduled() -> bool {
@@ -42,6 +60,14 @@ fn wait<T>(mutex: &Mutex<T>) -> LockResult<MutexGuard<'_, T>> {
     let locked = mutex.lock();
     let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     WAITED_NS.set(WAITED_NS.get().wrapping_add(took));
+    locked
+}
+
+#[cold]
+fn wait_counted<'m, T>(mutex: &'m Mutex<T>, waiting: &AtomicU32) -> LockResult<MutexGuard<'m, T>> {
+    waiting.fetch_add(1, Ordering::Relaxed);
+    let locked = wait(mutex);
+    waiting.fetch_sub(1, Ordering::Relaxed);
     locked
 }
 
@@ -130,6 +156,26 @@ mod scheduled {
 mod tests {
     use super::*;
     use std::sync::Barrier;
+
+    #[test]
+    fn who_waits_is_counted_until_he_has_the_lock() {
+        let (mutex, waiting) = (Mutex::new(()), AtomicU32::new(0));
+        let count = || waiting.load(Ordering::Relaxed);
+        let held = lock_counted(&mutex, &waiting);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let locked = lock_counted(&mutex, &waiting);
+                assert_eq!(count(), 0);
+                drop(locked);
+            });
+            while count() == 0 {
+                std::thread::yield_now();
+            }
+            drop(held);
+            other.join().expect("no panic");
+        });
+        assert_eq!(count(), 0);
+    }
 
     #[test]
     fn a_wait_for_another_thread_is_counted_and_a_free_lock_is_not() {

@@ -136,7 +136,7 @@ impl<W: Write> FileWriter<W> {
     pub fn end(mut self) -> io::Result<W> {
         self.writer.raw(&[END])?;
         self.flush()?;
-        let checksum = self.checksum.take().map_or(0, Checksum::finalize);
+        let checksum = self.checksum.take().map_or(0, |checksum| checksum.finalize());
         self.to.write_all(&checksum.to_le_bytes())?;
         self.to.flush()?;
         Ok(self.to)

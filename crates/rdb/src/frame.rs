@@ -4,7 +4,7 @@
 //! has them read and verified by others. A frame ends where reading the value ends, whatever is
 //! wrong with what is in between. A value of more bytes than are wanted in memory is not framed.
 
-use std::io::Read;
+use std::io::BufRead;
 
 use crate::source::{LZF_MOST, Length, Source};
 use crate::value::{list_node, packed_in, read_value};
@@ -131,7 +131,7 @@ impl From<Error> for Unframed {
 }
 
 /// Copies the bytes of a value, as long as they are no more than `most`.
-pub(crate) fn copy_value<R: Read>(
+pub(crate) fn copy_value<R: BufRead>(
     source: &mut Source<R>,
     kind: Kind,
     most: usize,
@@ -144,7 +144,7 @@ struct Copy<'s, R> {
     most: usize,
 }
 
-impl<R: Read> Copy<'_, R> {
+impl<R: BufRead> Copy<'_, R> {
     fn value(&mut self, kind: Kind) -> Result<(), Unframed> {
         match kind {
             Kind::List | Kind::Set | Kind::ListQuicklist => self.each(|copy| copy.string()),

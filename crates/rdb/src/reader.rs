@@ -3,7 +3,7 @@
 //! What precedes a key in the file (its expiry time, how it was used) comes out with the key; its
 //! value is read next, by [`Reader::value`], and is passed over where it is not.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 
 use crate::frame::{Frame, Framing, Unframed, copy_value};
 use crate::source::Source;
@@ -79,36 +79,35 @@ pub struct Reader<R> {
     is_at_end: bool,
 }
 
-impl<R: Read> Reader<R> {
-    /// Reads the head. A string of more than `longest` bytes is refused later on. It makes many
-    /// small reads: give it a buffer.
+impl<R: BufRead> Reader<R> {
+    /// Reads the head. A string of more than `longest` bytes is refused later on. Nothing after
+    /// the dump is taken out of the buffer of `from`.
     pub fn new(from: R, longest: u64) -> Result<Reader<R>, Error> {
+        Reader::open(from, longest).map_err(|(error, _)| error)
+    }
+
+    /// As [`Reader::new`]; where the head cannot be read, what it was to be read from comes back.
+    pub fn open(from: R, longest: u64) -> Result<Reader<R>, (Error, R)> {
         let mut source = Source::new(from, 0, longest);
-        source.begin_checksum();
-        let head: [u8; 9] = source.array()?;
-        let (origin, digits) = match head.strip_prefix(b"REDIS") {
-            Some(digits) => (Origin::Redis, digits),
-            None => match head.strip_prefix(b"VALKEY") {
-                Some(digits) => (Origin::Valkey, digits),
-                None => {
-                    return Err(Error::Magic { found: String::from_utf8_lossy(&head).into() });
-                }
-            },
-        };
-        let version = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-        let version = version.filter(|_| digits.iter().all(u8::is_ascii_digit)).unwrap_or(0);
-        if !is_known_version(version) {
-            return Err(Error::Version { version });
+        match head(&mut source) {
+            Ok((origin, version)) => {
+                source.set_version(version);
+                let (value, begun) = (None, None);
+                Ok(Reader { source, origin, value, begun, verifies: true, is_at_end: false })
+            }
+            Err(error) => Err((error, source.into_inner())),
         }
-        source.set_version(version);
-        let (value, begun) = (None, None);
-        Ok(Reader { source, origin, value, begun, verifies: true, is_at_end: false })
+    }
+
+    /// Returns what the dump is read from.
+    pub fn get_mut(&mut self) -> &mut R {
+        self.source.get_mut()
     }
 
     /// Leaves the checksum at the end alone (`rdbchecksum no`).
     pub fn without_checksum(mut self) -> Reader<R> {
         self.verifies = false;
-        self.source.end_checksum();
+        self.source.drop_checksum();
         self
     }
 
@@ -182,7 +181,10 @@ impl<R: Read> Reader<R> {
         let framing = self.framing();
         let rest = begun.chain(Rest(&mut self.source));
         let mut source = Source::new(rest, framing.version, framing.longest).starting_at(at);
-        read_value(&mut source, kind, show)
+        let read = read_value(&mut source, kind, show);
+        // What it has read is taken out of this source too.
+        source.get_mut();
+        read
     }
 
     /// Returns what the frames of this dump are read with.
@@ -245,12 +247,14 @@ impl<R: Read> Reader<R> {
     }
 
     fn end(&mut self) -> Result<Record, Error> {
-        let found = self.source.end_checksum();
+        let found = self.source.end_checksum()?;
         self.is_at_end = true;
         if self.source.version() < FIRST_CHECKSUM {
             return Ok(Record::End);
         }
         let expected = u64::from_le_bytes(self.source.array()?);
+        // Whoever reads what follows finds all of the dump taken out of the buffer.
+        self.source.give_back()?;
         if self.verifies && expected != 0 && expected != found {
             return Err(Error::Checksum { expected, found });
         }
@@ -263,6 +267,25 @@ impl<R: Read> Reader<R> {
     }
 }
 
+/// Reads whose format it is and its version, and begins the checksum.
+fn head<R: BufRead>(source: &mut Source<R>) -> Result<(Origin, u16), Error> {
+    source.begin_checksum()?;
+    let head: [u8; 9] = source.array()?;
+    let (origin, digits) = match head.strip_prefix(b"REDIS") {
+        Some(digits) => (Origin::Redis, digits),
+        None => match head.strip_prefix(b"VALKEY") {
+            Some(digits) => (Origin::Valkey, digits),
+            None => return Err(Error::Magic { found: String::from_utf8_lossy(&head).into() }),
+        },
+    };
+    let version = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+    let version = version.filter(|_| digits.iter().all(u8::is_ascii_digit)).unwrap_or(0);
+    if !is_known_version(version) {
+        return Err(Error::Version { version });
+    }
+    Ok((origin, version))
+}
+
 /// Returns a time; 0 where it is before 1970, since it has passed, whatever it was. -1 is none.
 fn time(millis: i64) -> Option<u64> {
     (millis != -1).then(|| u64::try_from(millis).unwrap_or(0))
@@ -271,12 +294,25 @@ fn time(millis: i64) -> Option<u64> {
 /// What follows in a dump, as bytes.
 struct Rest<'s, R>(&'s mut Source<R>);
 
-impl<R: Read> Read for Rest<'_, R> {
+impl<R: BufRead> Read for Rest<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self.0.fill(into) {
-            Ok(()) => Ok(into.len()),
-            Err(Error::Io(error)) => Err(error),
-            Err(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
+        let next = self.fill_buf()?;
+        let len = next.len().min(into.len());
+        into[..len].copy_from_slice(&next[..len]);
+        self.consume(len);
+        Ok(len)
+    }
+}
+
+impl<R: BufRead> BufRead for Rest<'_, R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.0.next_bytes().map_err(|error| match error {
+            Error::Io(error) => error,
+            error => io::Error::other(error.to_string()),
+        })
+    }
+
+    fn consume(&mut self, len: usize) {
+        self.0.skip(len);
     }
 }

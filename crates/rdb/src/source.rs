@@ -1,14 +1,14 @@
 //! Bytes of a dump, read in order: lengths, strings and numbers, each with its checks.
 //!
+//! They are read where they are, in the buffer of what they come from, and are given back to it
+//! together: their checksum is computed then. Nothing after the dump is taken out of the buffer.
 //! Memory grows with what has been read, never with what a length promises.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead};
 
 use crate::checksum::{self, Checksum};
 use crate::{Error, lzf};
 
-/// Bytes that are read at once before it is known that there are more.
-const CHUNK: usize = 64 << 10;
 /// How many times longer than its compressed form LZF can make a string, rounded up.
 pub(crate) const LZF_MOST: u64 = 100;
 
@@ -22,36 +22,18 @@ pub(crate) enum Length {
 #[derive(Debug)]
 pub struct Source<R> {
     from: R,
-    at: u64,
+    /// Where in the dump the buffer begins.
+    before: u64,
+    /// Bytes of the buffer that were read and are still in it.
+    used: usize,
     longest: u64,
     version: u16,
     checksum: Option<ChecksumState>,
     copy: Option<Vec<u8>>,
 }
 
-/// A checksum of bytes that come in small pieces: they are collected, since it is slow for few.
-struct ChecksumState {
-    checksum: Checksum,
-    pending: Vec<u8>,
-}
-
-impl ChecksumState {
-    fn add(&mut self, bytes: &[u8]) {
-        if self.pending.len() + bytes.len() > CHUNK {
-            self.checksum.update(&self.pending);
-            self.pending.clear();
-        }
-        match bytes.len() < CHUNK {
-            true => self.pending.extend_from_slice(bytes),
-            false => self.checksum.update(bytes),
-        }
-    }
-
-    fn finish(mut self) -> u64 {
-        self.checksum.update(&self.pending);
-        self.checksum.finalize()
-    }
-}
+/// A checksum of what was given back.
+struct ChecksumState(Checksum);
 
 impl std::fmt::Debug for ChecksumState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -59,16 +41,16 @@ impl std::fmt::Debug for ChecksumState {
     }
 }
 
-impl<R: Read> Source<R> {
+impl<R: BufRead> Source<R> {
     /// Reads from `from` what is of this version of the format; a string of more than `longest`
-    /// bytes is refused. It makes many small reads: give it a buffer.
+    /// bytes is refused.
     pub fn new(from: R, version: u16, longest: u64) -> Source<R> {
-        Source { from, at: 0, longest, version, checksum: None, copy: None }
+        Source { from, before: 0, used: 0, longest, version, checksum: None, copy: None }
     }
 
     /// Counts what is read from this place on.
     pub(crate) fn starting_at(self, at: u64) -> Source<R> {
-        Source { at, ..self }
+        Source { before: at, ..self }
     }
 
     /// Returns the longest string that is taken.
@@ -78,7 +60,14 @@ impl<R: Read> Source<R> {
 
     /// Returns how many bytes were read.
     pub fn at(&self) -> u64 {
-        self.at
+        self.before + self.used as u64
+    }
+
+    /// Returns what it is read from, of which nothing more is in use.
+    pub(crate) fn get_mut(&mut self) -> &mut R {
+        // What is in the buffer is read again without a system call, and so does not fail.
+        let _ = self.give_back();
+        &mut self.from
     }
 
     /// Returns the version of the format.
@@ -91,14 +80,73 @@ impl<R: Read> Source<R> {
     }
 
     /// Begins to add up what is read.
-    pub(crate) fn begin_checksum(&mut self) {
-        let pending = Vec::with_capacity(CHUNK);
-        self.checksum = Some(ChecksumState { checksum: checksum::begin(), pending });
+    pub(crate) fn begin_checksum(&mut self) -> Result<(), Error> {
+        self.give_back()?;
+        self.checksum = Some(ChecksumState(checksum::begin()));
+        Ok(())
     }
 
     /// Returns the checksum of what was read since it was begun.
-    pub(crate) fn end_checksum(&mut self) -> u64 {
-        self.checksum.take().map_or(0, ChecksumState::finish)
+    pub(crate) fn end_checksum(&mut self) -> Result<u64, Error> {
+        self.give_back()?;
+        Ok(self.checksum.take().map_or(0, |state| state.0.finalize()))
+    }
+
+    /// Adds nothing more up.
+    pub(crate) fn drop_checksum(&mut self) {
+        self.checksum = None;
+    }
+
+    /// Returns what it was read from.
+    pub(crate) fn into_inner(self) -> R {
+        self.from
+    }
+
+    /// Says that this many of [`Source::next_bytes`] were read.
+    pub(crate) fn skip(&mut self, len: usize) {
+        self.used += len;
+    }
+
+    /// Gives the bytes that were read back to the buffer.
+    pub(crate) fn give_back(&mut self) -> Result<(), Error> {
+        if self.used == 0 {
+            return Ok(());
+        }
+        let buffer = self.from.fill_buf().map_err(Error::Io)?;
+        if let Some(ChecksumState(checksum)) = &mut self.checksum {
+            checksum.update(&buffer[..self.used]);
+        }
+        self.from.consume(self.used);
+        self.before += self.used as u64;
+        self.used = 0;
+        Ok(())
+    }
+
+    /// Returns bytes that come next, at least one; none at the end.
+    #[inline]
+    pub(crate) fn next_bytes(&mut self) -> Result<&[u8], Error> {
+        match self.from.fill_buf() {
+            // It is lent by a second call, since a buffer that may be used up must not be.
+            Ok(buffer) if buffer.len() > self.used => {
+                Ok(&self.from.fill_buf().map_err(Error::Io)?[self.used..])
+            }
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(Error::Io(error)),
+            _ => self.refill(),
+        }
+    }
+
+    #[cold]
+    fn refill(&mut self) -> Result<&[u8], Error> {
+        self.give_back()?;
+        loop {
+            match self.from.fill_buf() {
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::Io(error)),
+            }
+        }
+        // It is in the buffer now.
+        self.from.fill_buf().map_err(Error::Io)
     }
 
     /// Begins to copy what is read, after these bytes.
@@ -112,11 +160,11 @@ impl<R: Read> Source<R> {
     }
 
     pub(crate) fn corrupt(&self, what: &'static str) -> Error {
-        Error::Corrupt { what, at: self.at }
+        Error::Corrupt { what, at: self.at() }
     }
 
     pub(crate) fn bad_group(&self, what: &'static str) -> Error {
-        Error::Group { what, at: self.at }
+        Error::Group { what, at: self.at() }
     }
 
     pub(crate) fn fill(&mut self, into: &mut [u8]) -> Result<(), Error> {
@@ -128,13 +176,15 @@ impl<R: Read> Source<R> {
     }
 
     fn read(&mut self, into: &mut [u8]) -> Result<(), Error> {
-        self.from.read_exact(into).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => Error::Cut { at: self.at },
-            _ => Error::Io(error),
-        })?;
-        self.at += into.len() as u64;
-        if let Some(checksum) = &mut self.checksum {
-            checksum.add(into);
+        let mut have = 0;
+        while have < into.len() {
+            let next = self.next_bytes()?;
+            let len = next.len().min(into.len() - have);
+            into[have..have + len].copy_from_slice(&next[..len]);
+            if len == 0 {
+                return Err(Error::Cut { at: self.at() });
+            }
+            (have, self.used) = (have + len, self.used + len);
         }
         Ok(())
     }
@@ -147,19 +197,43 @@ impl<R: Read> Source<R> {
     /// Copies bytes that are of no interest for now.
     pub(crate) fn copy(&mut self, len: usize) -> Result<(), Error> {
         let mut copy = self.copy.take().unwrap_or_default();
-        let from = copy.len();
-        copy.resize(from + len, 0);
-        let read = self.read(&mut copy[from..]);
+        let appended = self.append(len, &mut copy);
         self.copy = Some(copy);
-        read
+        appended
     }
 
+    /// Appends this many bytes to `into`.
+    fn append(&mut self, len: usize, into: &mut Vec<u8>) -> Result<(), Error> {
+        let mut left = len;
+        while left > 0 {
+            let next = self.next_bytes()?;
+            let step = next.len().min(left);
+            into.extend_from_slice(&next[..step]);
+            if step == 0 {
+                return Err(Error::Cut { at: self.at() });
+            }
+            (left, self.used) = (left - step, self.used + step);
+        }
+        Ok(())
+    }
+
+    #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let mut bytes = [0; N];
-        self.fill(&mut bytes)?;
+        match self.next_bytes()?.first_chunk::<N>() {
+            Some(next) => {
+                bytes = *next;
+                self.used += N;
+                if let Some(copy) = &mut self.copy {
+                    copy.extend_from_slice(&bytes);
+                }
+            }
+            None => self.fill(&mut bytes)?,
+        }
         Ok(bytes)
     }
 
+    #[inline]
     pub(crate) fn byte(&mut self) -> Result<u8, Error> {
         Ok(self.array::<1>()?[0])
     }
@@ -182,7 +256,7 @@ impl<R: Read> Source<R> {
             (2, 0x80) => Length::Plain(u64::from(u32::from_be_bytes(self.array()?))),
             (2, 0x81) => Length::Plain(u64::from_be_bytes(self.array()?)),
             (3, _) => Length::Special(low),
-            _ => return Err(Error::Length { at: self.at - 1 }),
+            _ => return Err(Error::Length { at: self.at() - 1 }),
         })
     }
 
@@ -190,14 +264,14 @@ impl<R: Read> Source<R> {
     pub fn length(&mut self) -> Result<u64, Error> {
         match self.any_length()? {
             Length::Plain(length) => Ok(length),
-            Length::Special(_) => Err(Error::Length { at: self.at - 1 }),
+            Length::Special(_) => Err(Error::Length { at: self.at() - 1 }),
         }
     }
 
     /// Reads a number of elements, of which there is at least one.
     pub(crate) fn count(&mut self) -> Result<u64, Error> {
         match self.length()? {
-            0 => Err(Error::Empty { at: self.at }),
+            0 => Err(Error::Empty { at: self.at() }),
             count => Ok(count),
         }
     }
@@ -211,7 +285,7 @@ impl<R: Read> Source<R> {
             Length::Special(1) => number(i64::from(i16::from_le_bytes(self.array()?)), into),
             Length::Special(2) => number(i64::from(i32::from_le_bytes(self.array()?)), into),
             Length::Special(3) => self.compressed(into)?,
-            Length::Special(_) => return Err(Error::Length { at: self.at - 1 }),
+            Length::Special(_) => return Err(Error::Length { at: self.at() - 1 }),
         }
         Ok(())
     }
@@ -224,24 +298,22 @@ impl<R: Read> Source<R> {
     }
 
     pub(crate) fn checked(&self, len: u64) -> Result<usize, Error> {
-        let error = Error::TooLong { len, longest: self.longest, at: self.at };
+        let error = Error::TooLong { len, longest: self.longest, at: self.at() };
         usize::try_from(len).ok().filter(|_| len <= self.longest).ok_or(error)
     }
 
     fn take(&mut self, len: u64, into: &mut Vec<u8>) -> Result<(), Error> {
-        let len = self.checked(len)?;
-        while into.len() < len {
-            let have = into.len();
-            let step = (len - have).min(CHUNK.max(have));
-            into.resize(have + step, 0);
-            self.fill(&mut into[have..])?;
+        let from = into.len();
+        self.append(self.checked(len)?, into)?;
+        if let Some(copy) = &mut self.copy {
+            copy.extend_from_slice(&into[from..]);
         }
         Ok(())
     }
 
     fn compressed(&mut self, into: &mut Vec<u8>) -> Result<(), Error> {
         let (packed_len, len) = (self.length()?, self.length()?);
-        let at = self.at;
+        let at = self.at();
         let len = self.checked(len)?;
         if len as u64 > packed_len.saturating_mul(LZF_MOST) {
             return Err(Error::Length { at });

@@ -6,7 +6,7 @@
 //! items these are.
 
 use std::collections::{HashMap, HashSet};
-use std::io::Read;
+use std::io::BufRead;
 
 use crate::item::Item;
 use crate::listpack::{Items, Listpack};
@@ -42,7 +42,7 @@ pub(crate) const SAME_FIELDS: i64 = 2;
 /// What represents a number of read entries that is not known.
 const UNKNOWN: u64 = u64::MAX;
 
-pub(crate) fn read<R: Read, E: From<Error>>(
+pub(crate) fn read<R: BufRead, E: From<Error>>(
     source: &mut Source<R>,
     kind: Kind,
     show: Show<'_, E>,
@@ -87,7 +87,7 @@ fn entries_read(upto: StreamId, len: u64, first: Option<StreamId>, last: StreamI
     }
 }
 
-fn id<R: Read>(source: &mut Source<R>) -> Result<StreamId, Error> {
+fn id<R: BufRead>(source: &mut Source<R>) -> Result<StreamId, Error> {
     Ok(StreamId { ms: source.length()?, seq: source.length()? })
 }
 
@@ -164,7 +164,7 @@ fn show_entry<E>(id: StreamId, words: &[Item<'_>], show: Show<'_, E>) -> Result<
     show(Part::Entry(id, &words))
 }
 
-fn group<R: Read, E: From<Error>>(
+fn group<R: BufRead, E: From<Error>>(
     source: &mut Source<R>,
     kind: Kind,
     estimate: impl Fn(StreamId) -> Option<u64>,
@@ -215,7 +215,7 @@ fn group<R: Read, E: From<Error>>(
 }
 
 /// Returns a time that may have been written by a clock before 1970.
-fn time<R: Read>(source: &mut Source<R>) -> Result<u64, Error> {
+fn time<R: BufRead>(source: &mut Source<R>) -> Result<u64, Error> {
     Ok(u64::try_from(source.millis()?).unwrap_or(0))
 }
 

@@ -1,6 +1,6 @@
 //! Values: from any type and encoding to their parts.
 
-use std::io::Read;
+use std::io::BufRead;
 
 use crate::item::Item;
 use crate::listpack::Listpack;
@@ -67,7 +67,7 @@ pub enum Part<'p> {
 }
 
 /// Reads a value of a type and shows its parts. What was shown counts only if this ends well.
-pub fn read_value<R: Read, E: From<Error>>(
+pub fn read_value<R: BufRead, E: From<Error>>(
     source: &mut Source<R>,
     kind: Kind,
     mut show: impl FnMut(Part<'_>) -> Result<(), E>,
@@ -101,7 +101,7 @@ pub fn read_value<R: Read, E: From<Error>>(
 pub(crate) type Show<'s, E> = &'s mut dyn FnMut(Part<'_>) -> Result<(), E>;
 
 /// Reads elements of some strings each, of which there is at least one.
-fn each<R: Read, E: From<Error>>(
+fn each<R: BufRead, E: From<Error>>(
     source: &mut Source<R>,
     strings: usize,
     mut show: impl FnMut(&mut Source<R>, &[Vec<u8>; 2]) -> Result<(), E>,
@@ -118,7 +118,7 @@ fn each<R: Read, E: From<Error>>(
 
 /// Returns a score as a length and this many characters, of which three lengths represent what is
 /// no decimal number.
-fn text_score<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
+fn text_score<R: BufRead>(source: &mut Source<R>) -> Result<f64, Error> {
     let len = source.byte()?;
     match len {
         253 => Ok(f64::NAN),
@@ -133,12 +133,12 @@ fn text_score<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
     }
 }
 
-fn number<R: Read>(source: &Source<R>, score: f64) -> Result<f64, Error> {
+fn number<R: BufRead>(source: &Source<R>, score: f64) -> Result<f64, Error> {
     if score.is_nan() { Err(source.corrupt("Score")) } else { Ok(score) }
 }
 
 /// Returns a hash whose fields have times, told from the earliest of all on.
-fn expiring<R: Read, E: From<Error>>(
+fn expiring<R: BufRead, E: From<Error>>(
     source: &mut Source<R>,
     kind: Kind,
     show: Show<'_, E>,
@@ -163,7 +163,7 @@ fn expiring<R: Read, E: From<Error>>(
     Ok(())
 }
 
-fn list_nodes<R: Read, E: From<Error>>(
+fn list_nodes<R: BufRead, E: From<Error>>(
     source: &mut Source<R>,
     kind: Kind,
     show: Show<'_, E>,
@@ -206,7 +206,7 @@ pub(crate) fn list_node<E: From<Error>>(node: &[u8], at: u64, show: Show<'_, E>)
 }
 
 /// Returns a collection in one string.
-fn packed<R: Read, E: From<Error>>(
+fn packed<R: BufRead, E: From<Error>>(
     source: &mut Source<R>,
     kind: Kind,
     show: Show<'_, E>,
@@ -309,7 +309,7 @@ fn items<'b, E: From<Error>>(
 }
 
 /// Returns the refusal of a module's data, by the name that its first number represents.
-pub(crate) fn module<R: Read>(source: &mut Source<R>) -> Result<Error, Error> {
+pub(crate) fn module<R: BufRead>(source: &mut Source<R>) -> Result<Error, Error> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let id = source.length()?;
     // Nine letters of six bits each, and ten bits of a version.

@@ -1,7 +1,7 @@
 //! The server as administrative commands see it: configuration, counters, the append-only file.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
@@ -174,7 +174,7 @@ impl Host for Server {
         written(self.saver.save_locked(write))
     }
 
-    fn open_dump(&self) -> Result<Option<Box<dyn Read>>, Failure> {
+    fn open_dump(&self) -> Result<Option<Box<dyn BufRead>>, Failure> {
         if self.shared.store.backend != Backend::Volatile {
             return Ok(None);
         }

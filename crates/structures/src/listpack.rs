@@ -38,21 +38,41 @@ const INT_64: u8 = 0xf3;
 
 impl<'a> Item<'a> {
     /// Writes it after `out`.
+    #[inline]
     pub fn encode(self, out: &mut Vec<u8>) {
-        match self {
-            Item::Int(int) => encode_int(int, out),
-            Item::Bytes(bytes) => {
-                match bytes.len() {
-                    len @ 0..=63 => out.push(STRING | len as u8),
-                    len @ 64..=4095 => out.extend([STRING_12 | (len >> 8) as u8, len as u8]),
-                    len => {
-                        out.push(STRING_32);
-                        out.extend((len as u32).to_le_bytes());
-                    }
-                }
-                out.extend_from_slice(bytes);
-            }
-        }
+        let Encoded { head, head_len, body } = self.encoded();
+        out.reserve(head_len + body.len());
+        out.extend_from_slice(&head[..head_len]);
+        out.extend_from_slice(body);
+    }
+
+    /// Returns the bytes that it takes.
+    #[inline]
+    pub fn encoded(self) -> Encoded<'a> {
+        let mut head = [0; MAX_HEAD];
+        let (head_len, body) = match self {
+            Item::Int(int) => (encode_int(int, &mut head), &[][..]),
+            Item::Bytes(bytes) => (encode_len(bytes.len(), &mut head), bytes),
+        };
+        Encoded { head, head_len, body }
+    }
+
+    /// Returns how many bytes the item takes that `bytes` begin with, of which some may be cut off;
+    /// `None` where they begin with no item.
+    #[inline]
+    pub fn span(bytes: &[u8]) -> Option<usize> {
+        let (&head, rest) = bytes.split_first()?;
+        Some(match head {
+            0..STRING => 1,
+            STRING..INT_13 => 1 + usize::from(head & 63),
+            INT_13..STRING_12 => 2,
+            STRING_12..STRING_32 => 2 + (usize::from(head & 15) << 8 | usize::from(*rest.first()?)),
+            STRING_32 => 5 + u32::from_le_bytes(*rest.first_chunk()?) as usize,
+            INT_16 => 3,
+            INT_32 => 5,
+            INT_64 => 9,
+            _ => return None,
+        })
     }
 
     /// Returns how many bytes it takes.
@@ -100,23 +120,66 @@ impl<'a> Item<'a> {
     }
 }
 
-fn encode_int(int: i64, out: &mut Vec<u8>) {
-    match int {
-        0..=127 => out.push(int as u8),
-        -4096..=4095 => out.extend([INT_13 | (int >> 8) as u8 & 31, int as u8]),
+/// Bytes of an integer, or before those of a string, at most.
+const MAX_HEAD: usize = 9;
+
+/// An item as it is written, to be compared with what is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded<'a> {
+    head: [u8; MAX_HEAD],
+    head_len: usize,
+    body: &'a [u8],
+}
+
+impl Encoded<'_> {
+    /// Returns true if these bytes, of one item, are the same. Last bytes differ most often.
+    #[inline]
+    pub fn is(&self, item: &[u8]) -> bool {
+        let (head, body) = (&self.head[..self.head_len], self.body);
+        item.len() == head.len() + body.len()
+            && item.last() == body.last().or(head.last())
+            && item[..head.len()] == *head
+            && item[head.len()..] == *body
+    }
+}
+
+#[inline]
+fn encode_len(len: usize, head: &mut [u8; MAX_HEAD]) -> usize {
+    match len {
+        0..=63 => {
+            head[0] = STRING | len as u8;
+            1
+        }
+        64..=4095 => {
+            (head[0], head[1]) = (STRING_12 | (len >> 8) as u8, len as u8);
+            2
+        }
         _ => {
-            if let Ok(int) = i16::try_from(int) {
-                out.push(INT_16);
-                out.extend(int.to_le_bytes());
-            } else if let Ok(int) = i32::try_from(int) {
-                out.push(INT_32);
-                out.extend(int.to_le_bytes());
-            } else {
-                out.push(INT_64);
-                out.extend(int.to_le_bytes());
-            }
+            head[0] = STRING_32;
+            head[1..5].copy_from_slice(&(len as u32).to_le_bytes());
+            5
         }
     }
+}
+
+#[inline]
+fn encode_int(int: i64, head: &mut [u8; MAX_HEAD]) -> usize {
+    let (form, len) = match int {
+        0..=127 => {
+            head[0] = int as u8;
+            return 1;
+        }
+        -4096..=4095 => {
+            (head[0], head[1]) = (INT_13 | (int >> 8) as u8 & 31, int as u8);
+            return 2;
+        }
+        -0x8000..=0x7fff => (INT_16, 3),
+        -0x8000_0000..=0x7fff_ffff => (INT_32, 5),
+        _ => (INT_64, 9),
+    };
+    head[0] = form;
+    head[1..].copy_from_slice(&int.to_le_bytes());
+    len
 }
 
 /// The items of packed bytes, each with the offset at which it begins. It ends where the bytes are
@@ -167,6 +230,14 @@ mod tests {
         item.encode(&mut bytes);
         let own = &bytes[3..];
         assert_eq!(own.len(), item.encoded_len(), "{item:?}");
+        assert_eq!(Item::span(own), Some(own.len()), "{item:?}");
+        let encoded = item.encoded();
+        assert!(encoded.is(own), "{item:?}");
+        for at in 0..own.len() {
+            let mut other = own.to_vec();
+            other[at] ^= 1;
+            assert!(!encoded.is(&other) && !encoded.is(&own[..at]), "{item:?} at {at}");
+        }
         assert_eq!(Item::decode(own), Some((item, own.len())));
         assert!((0..own.len()).all(|len| Item::decode(&own[..len]).is_none()), "{item:?} cut");
     }
@@ -179,7 +250,7 @@ mod tests {
                 check(Item::Int(int));
             }
         }
-        for len in [0, 1, 63, 64, 255, 256, 4095, 4096, 65536] {
+        for len in [0, 1, 63, 64, 255, 256, 4095, 4096, 5000] {
             check(Item::Bytes(&vec![0xf3; len]));
         }
     }
@@ -195,6 +266,9 @@ mod tests {
             let mut items = Items::of(&bytes);
             let count = items.by_ref().count();
             prop_assert!(items.offset() <= bytes.len());
+            if let Some((_, len)) = Item::decode(&bytes) {
+                prop_assert_eq!(Item::span(&bytes), Some(len));
+            }
             prop_assert_eq!(is_whole(&bytes, count), items.offset() == bytes.len());
         }
 

@@ -5,7 +5,7 @@
 //! taken for that of a medium that loses what is written to it.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
@@ -164,7 +164,7 @@ fn dump(origin: &Origin, file: &NewFile, quiet: bool) -> Result<Saved, TransferE
 }
 
 /// Reads a dump to its end and verifies it; `report` gets the keys and bytes so far.
-fn count(from: impl Read, mut report: impl FnMut(u64, u64)) -> Result<Saved, rdb::Error> {
+fn count(from: impl BufRead, mut report: impl FnMut(u64, u64)) -> Result<Saved, rdb::Error> {
     let mut reader = Reader::new(from, LONGEST)?;
     let mut saved = Saved::default();
     loop {
@@ -192,12 +192,29 @@ struct Tee<'t> {
 
 impl Read for Tee<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.from.read(into)?;
-        if let Err(error) = self.to.write_all(&into[..read]) {
-            self.failed = Some(error);
-            return Err(io::Error::other("writing failed"));
+        let next = self.fill_buf()?;
+        let len = next.len().min(into.len());
+        into[..len].copy_from_slice(&next[..len]);
+        self.consume(len);
+        Ok(len)
+    }
+}
+
+impl BufRead for Tee<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        match self.failed {
+            Some(_) => Err(io::Error::other("writing failed")),
+            None => self.from.fill_buf(),
         }
-        Ok(read)
+    }
+
+    fn consume(&mut self, len: usize) {
+        // What was read is in the buffer still.
+        let next = self.from.fill_buf().map(|next| &next[..len]);
+        if let Err(error) = next.and_then(|next| self.to.write_all(next)) {
+            self.failed.get_or_insert(error);
+        }
+        self.from.consume(len);
     }
 }
 

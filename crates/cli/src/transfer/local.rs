@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -93,7 +93,7 @@ impl Local {
     /// Loads a dump; the data is empty.
     pub(super) fn load(
         &self,
-        from: impl Read,
+        from: impl BufRead,
         report: &mut dyn FnMut(LoadedDump),
     ) -> Result<LoadedDump, commands::LoadDumpError> {
         let mut options = LoadOptions { verifies: true, keeps_expired: false, report };

@@ -6,7 +6,7 @@
 //! private copy of its pages, and none of these files is changed.
 
 use std::fs::File;
-use std::io::{self, BufReader, PipeReader, Read};
+use std::io::{self, BufRead, BufReader, PipeReader, Read};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
@@ -177,10 +177,28 @@ impl DumpStream {
 
 impl Read for DumpStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let next = self.fill_buf()?;
+        let len = next.len().min(into.len());
+        into[..len].copy_from_slice(&next[..len]);
+        self.consume(len);
+        Ok(len)
+    }
+}
+
+impl BufRead for DumpStream {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
         match &mut self.from {
-            From::File(file) => file.read(into),
-            From::Server(sync) => sync.read(into),
-            From::Thread(pipe, _) => pipe.as_mut().map_or(Ok(0), |pipe| pipe.read(into)),
+            From::File(file) => file.fill_buf(),
+            From::Server(sync) => sync.fill_buf(),
+            From::Thread(pipe, _) => pipe.as_mut().map_or(Ok(&[]), BufRead::fill_buf),
+        }
+    }
+
+    fn consume(&mut self, len: usize) {
+        match &mut self.from {
+            From::File(file) => file.consume(len),
+            From::Server(sync) => sync.consume(len),
+            From::Thread(pipe, _) => drop(pipe.as_mut().map(|pipe| pipe.consume(len))),
         }
     }
 }

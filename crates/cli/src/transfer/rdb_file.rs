@@ -1,28 +1,14 @@
 //! A dump as a source, wherever its bytes come from.
 
-use std::cell::RefCell;
-use std::io::{self, Read};
-use std::rc::Rc;
-
 use rdb::Reader;
 
 use super::origin::{DumpStream, Origin};
 use super::{Key, Progress, Record, Source, TransferError, unix_ms};
 use crate::dump::LONGEST;
 
-/// The stream, for the reader and for what is asked of it after an error.
-struct Shared(Rc<RefCell<DumpStream>>);
-
-impl Read for Shared {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.borrow_mut().read(into)
-    }
-}
-
 /// A dump that is read.
 pub(super) struct RdbFile {
-    stream: Rc<RefCell<DumpStream>>,
-    reader: Reader<Shared>,
+    reader: Reader<DumpStream>,
     database: u64,
     keys: u64,
     total: u64,
@@ -33,10 +19,9 @@ impl RdbFile {
     pub(super) fn open(origin: &Origin) -> Result<RdbFile, TransferError> {
         let stream = DumpStream::open(origin)?;
         let DumpStream { total, counts_bytes, .. } = stream;
-        let stream = Rc::new(RefCell::new(stream));
-        let reader = Reader::new(Shared(Rc::clone(&stream)), LONGEST);
-        let reader = reader.map_err(|error| stream.borrow_mut().why(error))?;
-        Ok(RdbFile { stream, reader, database: 0, keys: 0, total, counts_bytes })
+        let reader = Reader::open(stream, LONGEST);
+        let reader = reader.map_err(|(error, mut stream)| stream.why(error))?;
+        Ok(RdbFile { reader, database: 0, keys: 0, total, counts_bytes })
     }
 
     fn read(&mut self) -> Result<Option<Record>, rdb::Error> {
@@ -63,9 +48,9 @@ impl RdbFile {
 impl Source for RdbFile {
     fn next(&mut self) -> Result<Option<Record>, TransferError> {
         match self.read() {
-            Ok(None) => self.stream.borrow_mut().finish().map(|()| None),
+            Ok(None) => self.reader.get_mut().finish().map(|()| None),
             Ok(record) => Ok(record),
-            Err(error) => Err(self.stream.borrow_mut().why(error)),
+            Err(error) => Err(self.reader.get_mut().why(error)),
         }
     }
 

@@ -76,13 +76,23 @@ impl Sync {
     }
 }
 
-impl Read for Sync {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let End::Length(left) = &mut self.end else { return self.from.read(into) };
-        let most = into.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-        let read = self.from.read(&mut into[..most])?;
-        *left -= read as u64;
-        Ok(read)
+impl Sync {
+    /// Returns bytes of the dump that come next.
+    pub(super) fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let End::Length(left) = self.end else { return self.from.fill_buf() };
+        if left == 0 {
+            return Ok(&[]);
+        }
+        let next = self.from.fill_buf()?;
+        Ok(&next[..next.len().min(usize::try_from(left).unwrap_or(usize::MAX))])
+    }
+
+    /// Says that this many of them were read.
+    pub(super) fn consume(&mut self, len: usize) {
+        if let End::Length(left) = &mut self.end {
+            *left -= len as u64;
+        }
+        self.from.consume(len);
     }
 }
 

@@ -8,7 +8,7 @@
 //! left before they were there. So what a reload would bring back is what is there already, and the
 //! answer is OK.
 
-use std::io::Read;
+use std::io::BufRead;
 
 use aof::{Entry, Loader};
 use keyspace::{Db, Txn};
@@ -60,7 +60,7 @@ fn save(call: &mut Call<'_>, txn: &Txn<'_>) -> Done {
 /// From where the data comes back.
 enum Origin {
     Log(Box<Loader>),
-    Dump(Box<dyn Read>),
+    Dump(Box<dyn BufRead>),
 }
 
 /// Brings the data back: from the dump where nothing else has the data.
@@ -153,7 +153,7 @@ fn load(
 fn load_dump(
     call: &mut Call<'_>,
     session: &mut Session,
-    dump: Box<dyn Read>,
+    dump: Box<dyn BufRead>,
     txn: &mut Txn<'_>,
 ) -> Done {
     let mut out = Writer::new(Protocol::Resp2);

@@ -10,7 +10,7 @@ mod batch;
 mod error;
 mod queue;
 
-use std::io::Read;
+use std::io::BufRead;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
@@ -70,7 +70,7 @@ pub(crate) trait Target {
 
 impl Engine {
     /// Loads a dump into databases without keys.
-    pub fn load_dump<R: Read>(
+    pub fn load_dump<R: BufRead>(
         &self,
         from: R,
         options: &mut LoadOptions<'_>,
@@ -89,7 +89,7 @@ impl Engine {
     }
 
     /// Loads a dump into a target, key by key.
-    pub(crate) fn load_dump_into<R: Read, T: Target>(
+    pub(crate) fn load_dump_into<R: BufRead, T: Target>(
         &self,
         from: R,
         options: &mut LoadOptions<'_>,
@@ -122,7 +122,7 @@ impl Engine {
         }
     }
 
-    fn dump_reader<R: Read>(
+    fn dump_reader<R: BufRead>(
         &self,
         from: R,
         options: &LoadOptions<'_>,
@@ -225,7 +225,7 @@ impl<'e> Loading<'e> {
     }
 
     /// Reads the dump in batches and has each stored.
-    fn batches<R: Read>(
+    fn batches<R: BufRead>(
         &self,
         reader: &mut Reader<R>,
         options: &mut LoadOptions<'_>,
@@ -261,7 +261,7 @@ impl<'e> Loading<'e> {
     }
 
     /// Reads a value that is too large for a batch, and stores it meanwhile.
-    fn large<R: Read>(
+    fn large<R: BufRead>(
         &self,
         reader: &mut Reader<R>,
         (db, key, kind): (Db, &[u8], Kind),
@@ -280,7 +280,7 @@ impl<'e> Loading<'e> {
     }
 
     /// Reads the dump on this thread, and has it stored by others.
-    fn by_threads<R: Read>(
+    fn by_threads<R: BufRead>(
         &self,
         threads: usize,
         reader: &mut Reader<R>,

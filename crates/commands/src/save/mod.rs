@@ -12,7 +12,7 @@ mod stream;
 mod value;
 mod walk;
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Write};
 
 use keyspace::{DATABASES, Db, Item, Policy, Snapshot, Txn};
 use rdb::{FileWriter, Reader, Record, Usage};
@@ -229,7 +229,7 @@ const DUMP_BACKEND: &[u8] = b"perdura-backend";
 const LONGEST_TEXT: u64 = 4096;
 
 /// Returns which backend had the data that a dump was saved of, if this server saved it.
-pub fn saved_of(dump: impl Read) -> Option<Vec<u8>> {
+pub fn saved_of(dump: impl BufRead) -> Option<Vec<u8>> {
     let mut reader = Reader::new(dump, LONGEST_TEXT).ok()?;
     while let Ok(Record::Aux(name, text)) = reader.next() {
         if name == DUMP_BACKEND {

@@ -11,13 +11,15 @@ use crate::layout::header::Header;
 use crate::layout::{Geometry, ShardArea};
 use crate::media_errors::is_resolving;
 use pmem::{Domain, Region};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A shard with its lock, and what may be read of it without.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) state: Mutex<ShardState>,
+    /// Threads that wait for `state`.
+    pub(crate) waiting: AtomicU32,
     pub(crate) pins: Arc<Pins>,
     /// Bytes in allocated blocks.
     pub(crate) used: AtomicU64,
@@ -229,6 +231,7 @@ impl Slot {
         Slot {
             used: AtomicU64::new(state.used),
             state: Mutex::new(state),
+            waiting: AtomicU32::new(0),
             pins: Arc::default(),
             returned: Mutex::default(),
             maintenance_pending: AtomicBool::new(false),

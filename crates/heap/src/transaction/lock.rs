@@ -6,13 +6,32 @@ use super::heap::Heap;
 use super::state::ShardState;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+/// How long a thread that takes a shard again and again lets others have it first, each time.
+const WAITING_PATIENCE: Duration = Duration::from_micros(500);
 
 impl Heap {
     /// Locks a shard.
     #[inline]
     pub(crate) fn lock_state(&self, shard: usize) -> MutexGuard<'_, ShardState> {
-        let locked = pmem::lock(&self.slots[shard].state);
+        let slot = &self.slots[shard];
+        let locked = pmem::lock_counted(&slot.state, &slot.waiting);
         self.locked(shard, locked.unwrap_or_else(|poison| self.recover_lock(shard, poison)))
+    }
+
+    /// Lets threads that wait for a shard have it first, but does not wait for long. A mutex does
+    /// not see to that: it goes to whoever comes first after it is unlocked, and a thread that
+    /// waits must be woken before.
+    pub(crate) fn let_waiting_first(&self, shard: usize) {
+        let waiting = &self.slots[shard].waiting;
+        if waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let began = Instant::now();
+        while waiting.load(Ordering::Relaxed) > 0 && began.elapsed() < WAITING_PATIENCE {
+            std::thread::yield_now();
+        }
     }
 
     /// Locks a shard unless it is locked.

@@ -79,9 +79,10 @@ impl Heap {
 }
 
 impl Snapshot {
-    /// Locks a shard for reading it as it was. Hold it for a bounded number of steps only: writers
-    /// wait.
+    /// Locks a shard for reading it as it was, after whoever waits for it. Hold it for a bounded
+    /// number of steps only: writers wait.
     pub fn lock(&self, shard: usize) -> Result<SnapshotShard<'_>, SnapshotLost> {
+        self.heap.let_waiting_first(shard);
         let shard = self.heap.lock(shard);
         if FaultPoint::RefuseReleased.is_enabled() {
             let lost = self.heap.snapshots.lost();

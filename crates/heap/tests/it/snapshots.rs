@@ -4,6 +4,8 @@ use heap::{CreateOptions, Full, Geometry, Heap, Ptr, Shard, SnapshotLost, View};
 use pmem::{DomainRequest, MapOptions, Region};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 const GEOMETRY: Geometry = Geometry { shards: 4, ring_parts: 4, ring_part: 4096, zone_spans: 64 };
 /// Roots of each shard with a block.
@@ -249,4 +251,41 @@ fn a_panic_at_the_cut_leaves_no_snapshot() {
     put_all(&heap, 2);
     assert_eq!(heap.snapshot_stats().held, 0);
     assert!(heap.snapshot(|| ()).is_ok());
+}
+
+/// Readers of a snapshot take a shard again and again; whoever waits for it meanwhile must not have
+/// to be quick to get it between two of them.
+#[test]
+fn a_writer_waits_for_few_steps_of_a_reader() {
+    const WRITES: u64 = 300;
+    let heap = volatile();
+    put_all(&heap, 1);
+    let (snapshot, ()) = heap.snapshot(|| ()).expect("the only one");
+    let (steps, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let waited: Vec<u64> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                let shard = snapshot.lock(0).expect("it is not released");
+                let began = Instant::now();
+                while began.elapsed() < Duration::from_micros(50) {
+                    std::hint::black_box(shard.word(shard.root(0)));
+                }
+                steps.fetch_add(1, Relaxed);
+            }
+        });
+        let write = |_| {
+            std::thread::sleep(Duration::from_micros(500));
+            let before = steps.load(Relaxed);
+            let mut shard = heap.lock(0);
+            let waited = steps.load(Relaxed) - before;
+            put(&mut shard, 1, LEN, 2).expect("space");
+            waited
+        };
+        let waited = (0..WRITES).map(write).collect();
+        is_over.store(true, Relaxed);
+        waited
+    });
+    // One is under way when the writer comes; more pass where the machine does not run it.
+    let sum: u64 = waited.iter().sum();
+    assert!(sum < 4 * WRITES, "{sum} steps in {WRITES} writes: {waited:?}");
 }

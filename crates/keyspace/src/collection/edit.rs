@@ -43,6 +43,16 @@ impl Limits {
 const LISTPACK_MAX_BYTES: usize = 1024;
 const LISTPACK_MAX_COUNT: u32 = 64;
 
+/// Bytes that are reserved for packed elements when the first one comes.
+const FIRST_BYTES: usize = 256;
+
+/// Reserves memory where there is no element yet, so that a few more do not have it moved.
+pub(super) fn reserve_first(bytes: &mut Vec<u8>) {
+    if bytes.is_empty() {
+        bytes.reserve(FIRST_BYTES);
+    }
+}
+
 /// Returns true if this many bytes and elements are packed. What Redis calls small always is, while
 /// it can be.
 pub(super) fn is_listpack(bytes: usize, count: u32, is_small: bool) -> bool {
@@ -224,9 +234,11 @@ impl Edit {
             self.make_timed();
         }
         let items = self.items();
+        let is_int;
         let new = match &mut self.state {
             State::Listpack { bytes, count, unchanged_prefix, timed } => {
                 let name = item(field);
+                is_int = matches!(name, Item::Int(_));
                 let found = find(bytes, items, name).map(|(at, _)| at);
                 match found {
                     Some(_) if items == 1 => return Ok(false),
@@ -248,6 +260,7 @@ impl Edit {
                     }
                     None => {
                         self.changed = true;
+                        reserve_first(bytes);
                         name.encode(bytes);
                         if items >= 2 {
                             item(value).encode(bytes);
@@ -258,7 +271,7 @@ impl Edit {
                         *count += 1;
                     }
                 }
-                self.rename_encoding(field, value);
+                self.rename_encoding(is_int, field.len().max(value.len()));
                 found.is_none()
             }
             State::Table(dict) => {
@@ -338,12 +351,13 @@ impl Edit {
         Ok(true)
     }
 
-    /// Updates what OBJECT ENCODING says once this element is there.
-    fn rename_encoding(&mut self, field: &[u8], value: &[u8]) {
+    /// Updates what OBJECT ENCODING says once an element is there: an integer or not, of this many
+    /// bytes at most.
+    fn rename_encoding(&mut self, is_int: bool, longest: usize) {
         let State::Listpack { count, .. } = &self.state else { return };
         let long = match self.what {
-            Type::Set => !matches!(item(field), Item::Int(_)),
-            _ => field.len().max(value.len()) > self.limits.value,
+            Type::Set => !is_int,
+            _ => longest > self.limits.value,
         };
         if long || *count as usize > self.limits.entries {
             self.encoding = Encoding::Hashtable;

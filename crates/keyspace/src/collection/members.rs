@@ -303,21 +303,22 @@ impl<'t> Members<'t> {
 }
 
 /// Returns where an element begins in packed bytes, and its value if elements have one; a time
-/// after it is passed over.
+/// after it is passed over. Of the others only the lengths are read.
 pub(super) fn find<'b>(
     bytes: &'b [u8],
     items: usize,
     wanted: Item<'_>,
 ) -> Option<(usize, Option<Item<'b>>)> {
-    let mut all = Items::of(bytes);
-    while let Some((at, field)) = all.next() {
-        let value = if items >= 2 { Some(all.next()?.1) } else { None };
-        if items == 3 {
-            all.next()?;
-        }
-        if field == wanted {
+    let (wanted, mut at) = (wanted.encoded(), 0);
+    loop {
+        let end = at + Item::span(bytes.get(at..)?)?;
+        if wanted.is(bytes.get(at..end)?) {
+            let value = if items >= 2 { Some(Item::decode(&bytes[end..])?.0) } else { None };
             return Some((at, value));
         }
+        at = end;
+        for _ in 1..items {
+            at += Item::span(bytes.get(at..)?)?;
+        }
     }
-    None
 }

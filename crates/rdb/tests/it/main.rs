@@ -4,5 +4,6 @@
 #![forbid(unsafe_code)]
 
 mod bad_input;
+mod buffers;
 mod frames;
 mod redis;

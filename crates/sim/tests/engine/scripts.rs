@@ -278,7 +278,7 @@ impl Host for Server {
     fn save_locked(&self, _: &mut commands::admin::SaveLocked<'_>) -> Result<(), Failure> {
         Ok(())
     }
-    fn open_dump(&self) -> Result<Option<Box<dyn std::io::Read>>, Failure> {
+    fn open_dump(&self) -> Result<Option<Box<dyn std::io::BufRead>>, Failure> {
         Ok(None)
     }
     fn save_in_background(&self, _: bool) -> Result<String, Failure> {

@@ -9,7 +9,7 @@ use structures::sorted_set::SortedSet;
 
 use super::listpack::{encode, offset, pairs};
 use super::shrink;
-use crate::collection::edit::{Content, EncodedCollection, is_listpack};
+use crate::collection::edit::{Content, EncodedCollection, is_listpack, reserve_first};
 use crate::collection::members::{find, listpack_bytes, sound_table};
 use crate::collection::{Head, Layout, Limits, Text, item};
 use crate::entry;
@@ -180,6 +180,7 @@ impl SortedSetEdit {
             }
             None => {
                 *count += 1;
+                reserve_first(bytes);
                 let is_large =
                     *count as usize > self.limits.entries || member.len() > self.limits.value;
                 if is_large {
