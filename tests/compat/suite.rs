@@ -36,14 +36,19 @@ const LENIENT: [(&str, &str); 3] = [
 ];
 
 /// Says that the folder has all that is made of the package; its name changes with that.
-const COMPLETE: &str = "complete-3";
+const COMPLETE: &str = "complete-4";
 
 /// What the suite starts as redis-server: that, or the server that `COMPAT_SERVER` names, after the
 /// line by which the suite knows that a server is there.
 const STARTED: &str = "#!/bin/sh
 [ -n \"$COMPAT_SERVER\" ] || exec /usr/bin/redis-server \"$@\"
 echo \" PID: $$\"
-exec \"$COMPAT_SERVER\" \"$@\" --backend aof --other-stores ignore
+case $1 in
+    -* | '') exec \"$COMPAT_SERVER\" --backend aof --other-stores ignore \"$@\" ;;
+esac
+file=$1
+shift
+exec \"$COMPAT_SERVER\" \"$file\" --backend aof --other-stores ignore \"$@\"
 ";
 
 /// The unpacked suite.

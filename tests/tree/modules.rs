@@ -45,7 +45,7 @@ const KEYSPACE: &[&str] = &[
     "problem",
     "known_damage",
     "changes",
-    "collection databases entry eviction expiry keyspace lists strings txn value volatile",
+    "collection databases entry eviction expiry keyspace lazy_free lists strings txn value volatile",
     "bitmap",
     "geo",
     "hyperloglog",

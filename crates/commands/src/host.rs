@@ -41,7 +41,7 @@ pub trait Host: Send + Sync {
     fn config_set(&self, pairs: &[(&[u8], &[u8])], local: bool) -> Result<(), Failure>;
 
     /// Writes the configuration into its file.
-    fn config_rewrite(&self) -> Result<(), Failure>;
+    fn config_rewrite(&self, all: bool) -> Result<(), Failure>;
 
     /// Returns true if a command that a setting may forbid (`enable-debug-command` and its like) is
     /// allowed.

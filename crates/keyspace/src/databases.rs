@@ -158,6 +158,10 @@ impl Txn<'_> {
             .and_then(|()| queue.push_index(shard, expiring, OWNER_EXPIRY));
         shard.allow_reserve(false);
         done?;
+        if keys > 0 {
+            self.defer(place.shard, keys);
+        }
+        let shard = &mut self.shards[place.shard];
         if shard.word(shard.root(counts_root(place.db))) != 0 {
             self.set_counts(place, Counts::default());
         }

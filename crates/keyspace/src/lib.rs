@@ -33,6 +33,7 @@ mod keys;
 mod keyspace;
 mod known_damage;
 mod layout;
+mod lazy_free;
 mod lists;
 mod losses;
 mod problem;

@@ -18,6 +18,10 @@ pub struct Stats {
     pub expired_fields: u64,
     /// Keys deleted to make space.
     pub evicted: u64,
+    /// Values, of deleted or replaced keys, that were freed in the background.
+    pub lazily_freed: u64,
+    /// Values that wait for that; not reset.
+    pub lazy_free_pending: u64,
 }
 
 #[derive(Default)]
@@ -35,6 +39,13 @@ impl Counter {
     fn reset(&self) {
         self.0.store(0, Relaxed);
     }
+
+    /// Takes what was counted, and counts from zero.
+    pub(crate) fn take(&self) -> u64 {
+        let counted = self.get();
+        self.reset();
+        counted
+    }
 }
 
 #[derive(Default)]
@@ -44,6 +55,8 @@ pub(crate) struct Counters {
     pub(crate) expired: Counter,
     pub(crate) expired_fields: Counter,
     pub(crate) evicted: Counter,
+    pub(crate) lazily_freed: Counter,
+    pub(crate) lazy_free_pending: Counter,
 }
 
 impl Counters {
@@ -53,10 +66,13 @@ impl Counters {
         stats.expired += self.expired.get();
         stats.expired_fields += self.expired_fields.get();
         stats.evicted += self.evicted.get();
+        stats.lazily_freed += self.lazily_freed.get();
+        stats.lazy_free_pending += self.lazy_free_pending.get();
     }
 
     pub(crate) fn reset(&self) {
-        let all = [&self.hits, &self.misses, &self.expired, &self.expired_fields, &self.evicted];
-        all.into_iter().for_each(Counter::reset);
+        let keys = [&self.hits, &self.misses, &self.expired, &self.evicted];
+        let parts = [&self.expired_fields, &self.lazily_freed];
+        keys.into_iter().chain(parts).for_each(Counter::reset);
     }
 }

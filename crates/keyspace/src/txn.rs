@@ -26,6 +26,7 @@ use crate::layout::{
     Counts, FIELDS, FieldCounts, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root,
     keys_root, map_word, physical,
 };
+use crate::lazy_free::Deferred;
 use crate::types::{Encoding, Type};
 use crate::value::{self, Str};
 use crate::volatile::VolatileShard;
@@ -52,6 +53,7 @@ pub struct Savepoint {
     shards: SmallVec<[(usize, heap::Savepoint); 1]>,
     changes: usize,
     flushed: usize,
+    deferred: usize,
     map: u64,
 }
 
@@ -97,6 +99,8 @@ pub struct Txn<'k> {
     pub(crate) attached: Option<Box<Prepared<'k>>>,
     /// Whether keys that are found count as used.
     pub(crate) touches: bool,
+    /// Values that are freed in the background after the commit.
+    pub(crate) deferred: Deferred,
 }
 
 impl<'k> Txn<'k> {
@@ -121,6 +125,7 @@ impl<'k> Txn<'k> {
             lazily_expired: None,
             attached: None,
             touches: true,
+            deferred: Deferred::default(),
         }
     }
 
@@ -511,7 +516,7 @@ impl<'k> Txn<'k> {
     fn savepoint_with(&self, shards: SmallVec<[(usize, heap::Savepoint); 1]>) -> Savepoint {
         let changes = self.changes.as_ref().filter(|_| !self.committed);
         let (changes, flushed) = changes.map_or((0, 0), |c| (c.len(), c.flushed.len()));
-        Savepoint { shards, changes, flushed, map: self.map }
+        Savepoint { shards, changes, flushed, deferred: self.deferred.len(), map: self.map }
     }
 
     /// Undoes everything since `savepoint`: a failed command.
@@ -523,6 +528,7 @@ impl<'k> Txn<'k> {
             changes.truncate(savepoint.changes);
             changes.flushed.truncate(savepoint.flushed);
         }
+        self.deferred.truncate(savepoint.deferred);
         self.map = savepoint.map;
         self.is_new = false;
         self.forget();
@@ -555,6 +561,9 @@ impl<'k> Txn<'k> {
                 self.notify_watches(&mut changes);
             }
             self.changes = Some(changes);
+        }
+        if self.deferred.len() > 0 {
+            self.count_deferred();
         }
         self.committed = true;
         Ok(())

@@ -63,7 +63,7 @@ impl Host for Server {
         Ok(())
     }
 
-    fn config_rewrite(&self) -> Result<(), Failure> {
+    fn config_rewrite(&self, all: bool) -> Result<(), Failure> {
         let config = &self.shared.config;
         let Some(file) = config.file() else {
             return Err("ERR The server is running without a config file".into());
@@ -74,7 +74,7 @@ impl Host for Server {
             b"" => self.shared.engine.user_lines_with(values.get("requirepass")),
             _ => Vec::new(),
         };
-        match rewrite::rewrite(file, &values, &users) {
+        match rewrite::rewrite(file, &values, &users, all) {
             Ok(()) => {
                 tracing::info!("CONFIG REWRITE executed with success.");
                 Ok(())

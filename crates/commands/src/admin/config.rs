@@ -2,7 +2,7 @@
 
 use super::help;
 use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
+use crate::failure::{Done, Failure, LOADING_DATA, SYNTAX};
 use crate::spec::*;
 
 pub(crate) const CONFIG: CommandSpec = CommandSpec {
@@ -104,16 +104,24 @@ fn config_set(call: &mut Call<'_>) -> Done {
             "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
         )));
     };
+    if call.engine.config().loading() && pairs.iter().any(|(name, _)| waits_for_loading(name)) {
+        return Err(LOADING_DATA.into());
+    }
     host.config_set(&pairs, call.session.client.peer.local)?;
     call.out.ok();
     Ok(())
+}
+
+/// Returns true if a directive cannot be changed while data is loaded: it says from where.
+fn waits_for_loading(name: &[u8]) -> bool {
+    ["appendonly", "dir"].iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
 }
 
 fn config_rewrite(call: &mut Call<'_>) -> Done {
     let Some(host) = call.engine.host() else {
         return Err("ERR The server is running without a config file".into());
     };
-    host.config_rewrite()?;
+    host.config_rewrite(false)?;
     call.out.ok();
     Ok(())
 }

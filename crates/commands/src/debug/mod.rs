@@ -68,6 +68,10 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             call.engine.admin().new_replication_id(&mut call.session.random);
             ok(call)
         }
+        (b"config-rewrite-force-all", 2) => match call.engine.host() {
+            Some(host) => host.config_rewrite(true).and_then(|()| ok(call)),
+            None => Err("ERR The server is running without a config file".into()),
+        },
         (b"stringmatch-len", 4) => {
             let matches = resp::glob::matches(call.args[2], call.args[3]);
             call.out.integer(i64::from(matches));
@@ -274,6 +278,9 @@ fn debug_help(call: &mut Call<'_>) -> Done {
         &[
             "CHANGE-REPL-ID",
             "    Change the replication IDs of the instance.",
+            "CONFIG-REWRITE-FORCE-ALL",
+            "    Like CONFIG REWRITE but writes all configuration options, including",
+            "    those that have their default values.",
             "DIGEST",
             "    Output a hex signature representing the current DB content.",
             "DIGEST-VALUE <key> [<key> ...]",
@@ -306,7 +313,7 @@ fn debug_help(call: &mut Call<'_>) -> Done {
             "QUICKLIST-PACKED-THRESHOLD <size>",
             "    Accepted; there are no quicklists.",
             "RELOAD [option ...]",
-            "    As LOADAOF; there are no RDB files.",
+            "    Save a dump and load it, or load the pool again.",
             "REPLYBUFFER PEAK-RESET-TIME <NEVER||RESET|time>",
             "    Accepted; reply buffers have no fixed size.",
             "REPLYBUFFER RESIZING <0|1>",
@@ -316,7 +323,7 @@ fn debug_help(call: &mut Call<'_>) -> Done {
             "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",
             "    default.",
             "SET-DISABLE-DENY-SCRIPTS <0|1>",
-            "    Accepted; there are no scripts.",
+            "    Allow or deny disabling scripts' commands that are not meant for them.",
             "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
             "    Enables or disables checksum checks for RDB files and RESTORE's payload.",
             "SLEEP <seconds>",

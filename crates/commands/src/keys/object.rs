@@ -160,12 +160,15 @@ fn object_encoding(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     })
 }
 
-/// Redis shares the objects of small integers, and counts no references to them.
+/// Redis shares the objects of small integers, and counts no references to them, unless each has to
+/// know when it was used.
 fn object_refcount(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     const SHARED_INTEGERS: std::ops::Range<i64> = 0..10_000;
     about(call, txn, |call, entry| {
         let integer = txn.string(entry).ok().and_then(|value| value.as_int());
-        let shared = integer.is_some_and(|n| SHARED_INTEGERS.contains(&n));
+        let eviction = call.engine.keyspace().eviction();
+        let shares = eviction.maxmemory == 0 || !eviction.policy.is_by_access();
+        let shared = shares && integer.is_some_and(|n| SHARED_INTEGERS.contains(&n));
         call.out.integer(if shared { i64::from(i32::MAX) } else { 1 });
         Ok(())
     })

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::support::wire::{Reply, parse};
 use crate::support::{Client, TestClock, engine, volatile};
 use commands::{Engine, EngineOptions, Next};
+use keyspace::{Eviction, Policy};
 use resp::{Protocol, Writer};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -192,6 +193,23 @@ fn objects_report_how_they_are_kept() {
         ("TYPE nothing", "none"),
         ("TOUCH k nothing k", "(integer) 2"),
     ]);
+}
+
+#[test]
+fn integers_are_shared_only_where_nothing_is_evicted_by_its_last_use() {
+    let options = |maxmemory, policy| Eviction { maxmemory, policy, ..Eviction::default() };
+    for (eviction, count) in [
+        (options(0, Policy::AllkeysLru), "(integer) 2147483647"),
+        (options(1 << 20, Policy::AllkeysRandom), "(integer) 2147483647"),
+        (options(1 << 20, Policy::AllkeysLru), "(integer) 1"),
+        (options(1 << 20, Policy::VolatileLfu), "(integer) 1"),
+    ] {
+        let (engine, _) = filled(1);
+        engine.keyspace().set_eviction(eviction, 1_000_000);
+        let mut client = Client::new(&engine);
+        client.check("SET key:0 1", "OK");
+        client.check("OBJECT REFCOUNT key:0", count);
+    }
 }
 
 /// An engine by a clock that a test sets, with this many keys.

@@ -59,9 +59,9 @@ impl Keyspace {
     }
 
     /// Frees some of what deletes left , at most about `budget` blocks.
-    pub fn reclaim_step(&self, shard: usize, budget: usize) -> Result<Progress, CommitError> {
+    pub fn reclaim_step(&self, id: usize, budget: usize) -> Result<Progress, CommitError> {
         let held = self.time_lock_hold();
-        let mut txn = self.begin_one(shard, 0);
+        let mut txn = self.begin_one(id, 0);
         let shard = &mut txn.shards[0];
         let queue = Queue::at(shard.root(QUEUE_ROOT));
         if queue.is_empty(shard) {
@@ -75,6 +75,9 @@ impl Keyspace {
         let more = !queue.is_empty(shard);
         shard.allow_reserve(false);
         txn.commit()?;
+        if !self.has_garbage(id) {
+            self.count_freed(id);
+        }
         held.done();
         Ok(Progress { looked_at: done, done, more: more && done > 0 })
     }

@@ -87,10 +87,7 @@ impl Txn<'_> {
             {
                 self.shards[place.shard].free(at);
             }
-            Some(old) => {
-                let queue = self.queue(place.shard);
-                entry::release(&mut self.shards[place.shard], queue, old.at)?;
-            }
+            Some(old) => self.release_entry(place.shard, old.at)?,
         }
         Ok(())
     }
@@ -158,7 +155,6 @@ impl Txn<'_> {
         release: bool,
     ) -> Result<(), Error> {
         let index = self.keys_index(place);
-        let queue = self.queue(place.shard);
         let expiry = entry::expiry_word(&self.shards[place.shard], at);
         index.remove(&mut self.shards[place.shard], slot);
         let counts = self.counts(place);
@@ -168,7 +164,7 @@ impl Txn<'_> {
             self.count_fields_of(place, expiry, 0);
         }
         if release {
-            entry::release(&mut self.shards[place.shard], queue, at)?;
+            self.release_entry(place.shard, at)?;
         }
         Ok(())
     }

@@ -97,3 +97,43 @@ fn a_prepared_string_costs_two_fences() {
     set_prepared(&ks, "k", &value);
     assert_eq!(pmem::counters().since(&before).fences, 2);
 }
+
+#[test]
+fn values_that_are_freed_in_the_background_are_counted_once_they_are() {
+    let ks = volatile(1, 64 << 20);
+    let counted = || (ks.stats().lazy_free_pending, ks.stats().lazily_freed);
+    for key in ["a", "b", "c"] {
+        set(&ks, key, &text(1, 3 << 20));
+    }
+    set(&ks, "small", "v");
+    let delete = |key: &str, commit: bool| {
+        let key = ks.key(key.as_bytes());
+        let mut txn = ks.begin_one(0, NOW);
+        let savepoint = txn.savepoint();
+        txn.delete(db(0), &key).expect("free memory");
+        if !commit {
+            txn.rollback_to(savepoint);
+        }
+        txn.commit().expect("a commit");
+    };
+    delete("a", false);
+    delete("small", true);
+    assert_eq!(counted(), (0, 0));
+    delete("a", true);
+    // What is replaced counts too.
+    set(&ks, "b", "v");
+    assert_eq!(counted(), (2, 0));
+    while common::goes_on() && ks.reclaim_step(0, 100).expect("a commit").more {
+        assert_eq!(counted().1, 0);
+    }
+    assert_eq!(counted(), (0, 2));
+    let mut txn = ks.begin_all(NOW);
+    txn.flush(db(0)).expect("free memory");
+    txn.commit().expect("a commit");
+    drop(txn);
+    assert_eq!(counted(), (2, 2));
+    while common::goes_on() && ks.reclaim_step(0, 100).expect("a commit").more {}
+    assert_eq!(counted(), (0, 4));
+    ks.reset_stats();
+    assert_eq!(counted(), (0, 0));
+}

@@ -190,9 +190,9 @@ const OWN: &[Row] = &[
     row("snapshot-memory-limit", Memory(0, I64), "0", Live, Used),
     row("scrub-rate", Memory(0, I64), "8388608", Live, Used),
     row("scrub-every", Int(0, I32), "3600", Live, Used),
-    row("metrics-port", Int(0, 65535), "0", Fixed, Used),
-    row("metrics-bind", Bind, "127.0.0.1", Fixed, Used),
-    row("log-format", Enum(&["text", "json"]), "text", Fixed, Used),
+    row("metrics-port", Int(0, 65535), "0", Pinned, Used),
+    row("metrics-bind", Bind, "127.0.0.1", Pinned, Used),
+    row("log-format", Enum(&["text", "json"]), "text", Pinned, Used),
 ];
 
 /// Connections.

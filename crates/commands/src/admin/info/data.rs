@@ -72,8 +72,13 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     page.line("mem_aof_buffer", facts.persistence.aof.as_ref().map_or(0, |aof| aof.buffered));
     page.line("mem_allocator", "perdura");
     page.flag("active_defrag_running", facts.defragmenting);
-    page.line("lazyfree_pending_objects", 0);
-    page.line("lazyfreed_objects", 0);
+    let keyspace = page.call.engine.keyspace();
+    let stats = keyspace.stats();
+    // What an earlier process left to be freed was not counted.
+    let is_anything_left = (0..keyspace.shards()).any(|shard| keyspace.has_garbage(shard));
+    let pending = stats.lazy_free_pending.max(u64::from(is_anything_left));
+    page.line("lazyfree_pending_objects", pending);
+    page.line("lazyfreed_objects", stats.lazily_freed);
 }
 
 pub(super) fn persistence(page: &mut Page<'_, '_>) {
