@@ -66,6 +66,11 @@ pub(crate) fn compile(lua: &Lua, text: &[u8], name: &str) -> Result<mlua::Functi
     lua.gc_restart();
     compiled.map_err(|error| match error {
         mlua::Error::SyntaxError { message, .. } => CompileError::Text(message),
+        // An error that the compiler raises without a position; mlua has added where Rust was.
+        mlua::Error::RuntimeError(text) => {
+            let message = text.split("\nstack traceback:").next().unwrap_or_default();
+            CompileError::Text(message.to_owned())
+        }
         other => CompileError::Lua(other),
     })
 }
