@@ -69,6 +69,12 @@ impl Staged {
         if !self.touches_line(at) {
             return None;
         }
+        self.newest(at)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn newest(&self, at: u64) -> Option<u64> {
         self.find(at).map(|i| self.words[i].value)
     }
 
@@ -80,6 +86,7 @@ impl Staged {
     }
 
     /// Puts the newest staged values of the line at `at`, a multiple of 64, over its words.
+    #[inline(never)]
     pub(crate) fn apply_to_line(&self, at: u64, words: &mut [u64; LINE]) {
         if !self.tabled {
             // The newest of several values is the last.
