@@ -4,6 +4,7 @@
 //! script takes; a result that is a string, as much as a command.
 
 use crate::host::{self, Started};
+use crate::number::truncate;
 use crate::stack::{self, Argument, Body, Ended, Frame, LONGEST_LIST, LONGEST_STRING, Unlimited};
 use crate::state::State;
 use crate::{Invocation, Reply};
@@ -18,8 +19,8 @@ pub(crate) fn lists(lua: &Lua, state: &Rc<State>) -> mlua::Result<Function> {
     stack::function::<Lists>(lua, otherwise, texts(lua)?.each_ref())
 }
 
-/// Makes the function of the sandbox that takes the result of the run if it is a string, and
-/// returns whether it was.
+/// Makes the function of the sandbox that takes the result of the run if it is a string or a
+/// number, and returns whether it was.
 pub(crate) fn take_result(lua: &Lua) -> mlua::Result<Function> {
     let otherwise = lua.create_function(|_, ()| Ok(false))?;
     stack::function::<Taken>(lua, otherwise, texts(lua)?.each_ref())
@@ -74,7 +75,7 @@ fn of_any_length(lua: &Lua, state: &State) -> mlua::Result<(Table, Table)> {
     lists.unwrap_or_else(|| Err(mlua::Error::runtime("there is no run")))
 }
 
-/// The result, where it is a string of usual length.
+/// The result, where it is a string of usual length or a number.
 struct Taken;
 
 impl Body for Taken {
@@ -82,11 +83,12 @@ impl Body for Taken {
 
     fn call(frame: &mut Frame<'_>) -> Ended {
         let reply = match frame.arguments().next() {
-            Some(Argument::Text(text)) if text.len() <= LONGEST_STRING => Reply::bulk(text),
-            _ => return Ended::Otherwise,
+            Some(Argument::Text(text)) if text.len() <= LONGEST_STRING => Some(Reply::bulk(text)),
+            Some(Argument::Number(number)) => Some(Reply::Integer(truncate(number))),
+            _ => None,
         };
-        let taken = host::with_started(|started| {
-            started.interpreter.state.result.set(Some(reply));
+        let taken = reply.and_then(|reply| {
+            host::with_started(|started| started.interpreter.state.result.set(Some(reply)))
         });
         frame.push_boolean(taken.is_some());
         Ended::Returned

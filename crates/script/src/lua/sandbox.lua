@@ -324,12 +324,6 @@ of_strings.__index = strings
 of_strings.__metatable = false
 metatables.string = readonly { __index = base.string }
 
--- Nothing is returned if the result was taken.
-local function ended(ok, value)
-  if ok and value ~= nil and take_result(value) then return end
-  return ok, value
-end
-
 -- What functions of C were created with: empty, so that nothing is found there.
 for name in pairs(original) do original[name] = nil end
 
@@ -342,10 +336,14 @@ return {
   end,
   run = function(f)
     base.KEYS, base.ARGV = lists()
-    return ended(xpcall(f, handler))
+    local ok, value = xpcall(f, handler)
+    if ok and value ~= nil and take_result(value) then return end
+    return ok, value
   end,
   run_function = function(f)
     local keys, args = lists()
-    return ended(xpcall(function() return (f(keys, args)) end, handler))
+    local ok, value = xpcall(function() return (f(keys, args)) end, handler)
+    if ok and value ~= nil and take_result(value) then return end
+    return ok, value
   end,
 }
