@@ -87,6 +87,8 @@ pub struct Effects {
     seen: usize,
     /// What is sent to clients after the commit.
     deliveries: Vec<Delivery>,
+    /// What the messages among them take, and those that were dropped since.
+    message_bytes: usize,
 }
 
 /// The bytes, and the commands, before a group.
@@ -95,6 +97,10 @@ struct Group {
     len: usize,
     count: usize,
 }
+
+/// Bytes of messages that are kept for one transaction: twice the output of a subscriber that
+/// exceeds the usual limit. Whoever publishes without end in a script must not fill the memory.
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// How a SELECT begins.
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT";
@@ -216,6 +222,13 @@ impl Effects {
         self.truncate(EffectsMark { deliveries: self.deliveries.len(), ..mark });
     }
 
+    /// Counts a message of this many bytes to this many clients; returns false if the transaction
+    /// has too many of them.
+    pub(crate) fn count_message(&mut self, bytes: usize, receivers: usize) -> bool {
+        self.message_bytes += size_of::<Delivery>() + bytes + receivers * size_of::<usize>();
+        self.message_bytes <= MAX_MESSAGE_BYTES
+    }
+
     /// Adds something that is sent to clients when the transaction is committed.
     pub(crate) fn deliver(&mut self, delivery: Delivery) {
         self.deliveries.push(delivery);
@@ -229,6 +242,7 @@ impl Effects {
 
     /// Takes what is to be sent to clients, in order.
     pub(crate) fn take_deliveries(&mut self) -> Vec<Delivery> {
+        self.message_bytes = 0;
         std::mem::take(&mut self.deliveries)
     }
 
@@ -320,6 +334,7 @@ impl Effects {
     /// Forgets what was to be sent to clients.
     pub(crate) fn forget_deliveries(&mut self) {
         self.deliveries.clear();
+        self.message_bytes = 0;
     }
 
     /// Forgets everything.

@@ -3,6 +3,7 @@
 use crate::Script;
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Scripts that were compiled to run once, as EVAL does it, and are kept: as many as Redis 7.4
 /// keeps. Programs that write values into the text of scripts would fill the memory with them.
@@ -10,11 +11,32 @@ const MOST_EVALUATED: usize = 500;
 
 #[derive(Default)]
 pub(crate) struct Cache {
-    scripts: HashMap<String, Entry>,
+    scripts: HashMap<String, Entry, BuildHasherDefault<FirstDigits>>,
     /// How many of them may be evicted.
     evictable: usize,
     /// Counts uses.
     clock: Cell<u64>,
+}
+
+/// Takes the first 16 digits of a SHA-1 for its hash. Of the scripts that are added each text has
+/// its own SHA-1, which nobody can choose at will; whatever else is looked up is compared with few.
+#[derive(Default)]
+struct FirstDigits(u64);
+
+impl Hasher for FirstDigits {
+    fn write(&mut self, digits: &[u8]) {
+        if let Some((first, rest)) = digits.split_first_chunk::<8>()
+            && let Some(second) = rest.first_chunk::<8>()
+        {
+            // Each digit has four bits that vary, in the low half of its byte, or nearly so.
+            let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
+            self.0 = (first ^ second << 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 struct Entry {

@@ -6,6 +6,7 @@
 
 use crate::arguments::Raised;
 use crate::convert::error_to_lua;
+use crate::host::Started;
 use crate::stack::{self, Argument, Body, Ended, Frame};
 use crate::state::State;
 use crate::wire::{self, Replied};
@@ -47,8 +48,10 @@ pub(crate) fn function(lua: &Lua, state: &Rc<State>, raises: bool) -> mlua::Resu
 struct Call;
 
 impl Body for Call {
+    const RESULTS: u32 = 1;
+
     fn call(frame: &mut Frame<'_>) -> Ended {
-        let ended = host::with_interpreter(|interpreter| {
+        let ended = host::with_started(|Started { interpreter, .. }| {
             let done = execute(frame, interpreter);
             done.map_err(|unfinished| interpreter.state.unfinished.set(Some(unfinished)))
         });
@@ -56,7 +59,7 @@ impl Body for Call {
     }
 
     fn has_panicked(payload: Box<dyn Any + Send>) {
-        host::with_interpreter(|interpreter| {
+        host::with_started(|Started { interpreter, .. }| {
             interpreter.state.unfinished.set(Some(Unfinished::Panicked(payload)));
         });
     }
@@ -124,6 +127,11 @@ fn push(
     reply: &[u8],
     interpreter: &Interpreter,
 ) -> mlua::Result<Option<()>> {
+    if reply == wire::OK && frame.is_statement() {
+        // To make a table for it that nobody gets takes as long as a short command.
+        frame.push_nil();
+        return Ok(Some(()));
+    }
     let Interpreter { lua, state, .. } = interpreter;
     state.without_limit(lua, |unlimited| Ok(wire::push(frame, reply, unlimited)))
 }

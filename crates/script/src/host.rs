@@ -1,6 +1,6 @@
 //! What a script reaches outside of Lua.
 
-use crate::Interpreter;
+use crate::{Interpreter, Invocation};
 
 /// What [`Host::poll`] decides about the script that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,18 +57,20 @@ scoped_tls_hkt::scoped_thread_local!(
     static mut HOST: for<'a> &'a mut (dyn Host + 'a)
 );
 
+/// A run: the interpreter that it is in, and what it was called with.
+pub(crate) struct Started<'a> {
+    pub(crate) interpreter: &'a Interpreter,
+    pub(crate) invocation: Invocation<'a>,
+}
+
 scoped_tls_hkt::scoped_thread_local!(
-    /// The interpreter of the script that runs on this thread.
-    static INTERPRETER: Interpreter
+    /// The run of a script on this thread.
+    static STARTED: for<'a> &'a Started<'a>
 );
 
-/// Lends `host` to everything that `run` does on this thread, in this interpreter.
-pub(crate) fn lend<R>(
-    host: &mut dyn Host,
-    interpreter: &Interpreter,
-    run: impl FnOnce() -> R,
-) -> R {
-    HOST.set(host, || INTERPRETER.set(interpreter, run))
+/// Lends `host` to everything that `run` does on this thread.
+pub(crate) fn lend<R>(host: &mut dyn Host, started: &Started<'_>, run: impl FnOnce() -> R) -> R {
+    HOST.set(host, || STARTED.set(started, run))
 }
 
 /// Passes the host of this run to `f`; returns `None` outside of a run, or inside of another such
@@ -77,7 +79,7 @@ pub(crate) fn with<R>(f: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
     HOST.is_set().then(|| HOST.with(f))
 }
 
-/// Passes the interpreter of this run to `f`; returns `None` outside of a run.
-pub(crate) fn with_interpreter<R>(f: impl FnOnce(&Interpreter) -> R) -> Option<R> {
-    INTERPRETER.is_set().then(|| INTERPRETER.with(f))
+/// Passes this run to `f`; returns `None` outside of a run.
+pub(crate) fn with_started<R>(f: impl FnOnce(&Started<'_>) -> R) -> Option<R> {
+    STARTED.is_set().then(|| STARTED.with(f))
 }

@@ -3,10 +3,11 @@
 use crate::bytecode::only_reads_globals;
 use crate::cache::Cache;
 use crate::convert::from_lua;
+use crate::host::Started;
 use crate::natives::{CompileError, compile};
 use crate::state::State;
 use crate::{Continue, Flags, Host, Reply, ScriptError, errors, host, natives, redis, shebang};
-use mlua::{Either, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
+use mlua::{HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 use std::rc::Rc;
 
 /// Instructions between two questions to the host.
@@ -27,7 +28,6 @@ pub struct Interpreter {
     content: Table,
     run: mlua::Function,
     pub(crate) run_function: mlua::Function,
-    pub(crate) handler: mlua::Function,
 }
 
 /// A compiled script.
@@ -96,9 +96,6 @@ impl Interpreter {
         let code = lua.load(include_str!("lua/sandbox.lua")).set_name("=[C]");
         let sandbox: Table = code.call(natives)?;
         lua.set_globals(sandbox.raw_get("globals")?)?;
-        let of_run = Rc::clone(&state);
-        let handler =
-            lua.create_function(move |lua, error: Value| errors::record(lua, &of_run, &error))?;
         set_hook(&lua, &state)?;
         lua.set_memory_limit(memory_limit)?;
         Ok(Interpreter {
@@ -106,7 +103,6 @@ impl Interpreter {
             run_function: sandbox.raw_get("run_function")?,
             content: sandbox.raw_get("content")?,
             sandbox,
-            handler,
             scripts: Cache::default(),
             state,
             lua,
@@ -193,10 +189,9 @@ impl Interpreter {
         invocation: Invocation<'_>,
         host: &mut dyn Host,
     ) -> Outcome {
-        self.execute(&script.sha, host, |this| {
+        self.execute(&script.sha, invocation, host, |this| {
             this.state.last_line.set(Some(script.lines));
-            let (keys, arguments) = this.lists(invocation)?;
-            this.run.call((&*script.function, &this.handler, keys, arguments))
+            this.run.call(&*script.function)
         })
     }
 
@@ -204,14 +199,19 @@ impl Interpreter {
     pub(crate) fn execute(
         &self,
         name: &str,
+        invocation: Invocation<'_>,
         host: &mut dyn Host,
-        start: impl FnOnce(&Interpreter) -> mlua::Result<(bool, Value)>,
+        start: impl FnOnce(&Interpreter) -> mlua::Result<(Option<bool>, Value)>,
     ) -> Outcome {
         self.state.start();
         self.state.is_running.set(true);
-        let ended = host::lend(host, self, || {
+        let started = Started { interpreter: self, invocation };
+        let ended = host::lend(host, &started, || {
             let (has_succeeded, value) = start(self)?;
-            if !has_succeeded {
+            if let Some(reply) = self.state.result.take() {
+                return Ok(Ok(reply));
+            }
+            if has_succeeded != Some(true) {
                 return Ok(Err(value));
             }
             let is_resp3 = self.state.is_resp3.get();
@@ -266,20 +266,6 @@ impl Interpreter {
         self.lua.expire_registry_values();
         // Without finalizers a collection cannot fail; were it to, the memory is freed later.
         let _ = self.lua.gc_collect();
-    }
-
-    /// Makes the tables of keys and of other arguments.
-    pub(crate) fn lists(&self, invocation: Invocation<'_>) -> mlua::Result<(Table, Table)> {
-        let list = |items: &[&[u8]]| {
-            // mlua puts a `str` into the table without making a handle first.
-            let items = items.iter().map(|item| match str::from_utf8(item) {
-                Ok(text) => Either::Left(text),
-                Err(_) => Either::Right(LuaString::wrap(item)),
-            });
-            self.lua.create_sequence_from(items)
-        };
-        self.state
-            .without_limit(&self.lua, |_| Ok((list(invocation.keys)?, list(invocation.arguments)?)))
     }
 }
 

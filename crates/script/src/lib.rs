@@ -23,6 +23,7 @@ mod convert;
 mod errors;
 mod host;
 mod interpreter;
+mod invocation;
 mod libraries;
 mod library;
 mod natives;

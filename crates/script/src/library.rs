@@ -1,6 +1,7 @@
 //! Function libraries: a library is run once, registers its functions, and they are called by name.
 
 use crate::arguments::{Arguments, Raise, Results, native};
+use crate::host::Started;
 use crate::natives::{CompileError, compile};
 use crate::shebang::{INVALID_NAME, is_valid_name, of_library};
 use crate::state::{Registered, State};
@@ -62,13 +63,14 @@ impl Interpreter {
         })?;
         self.state.start();
         *self.state.loading.borrow_mut() = Some(Vec::new());
-        let ended = host::lend(host, self, || -> mlua::Result<(bool, Value)> {
+        let started = Started { interpreter: self, invocation: Invocation::default() };
+        let ended = host::lend(host, &started, || -> mlua::Result<(bool, Value)> {
             let globals: Table = self.sandbox.raw_get("library_globals")?;
             let of_library: Table = self.sandbox.raw_get("of_library")?;
             of_library.raw_set("__index", self.sandbox.raw_get::<Table>("loading_content")?)?;
             chunk.set_environment(globals)?;
-            let run: LuaFunction = self.sandbox.raw_get("run")?;
-            let result = run.call((&chunk, &self.handler));
+            let load: LuaFunction = self.sandbox.raw_get("load")?;
+            let result = load.call(&chunk);
             of_library.raw_set("__index", self.sandbox.raw_get::<Table>("library_content")?)?;
             result
         });
@@ -104,10 +106,8 @@ impl Interpreter {
     ) -> Option<Outcome> {
         let callback = library.functions.iter().find(|(known, _)| known.name == function);
         let (_, callback) = callback?;
-        Some(self.execute(function, host, |this| {
-            let (keys, arguments) = this.lists(invocation)?;
-            this.run_function.call((&**callback, &this.handler, keys, arguments))
-        }))
+        let start = |this: &Interpreter| this.run_function.call(&**callback);
+        Some(self.execute(function, invocation, host, start))
     }
 }
 

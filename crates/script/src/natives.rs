@@ -4,7 +4,7 @@ use crate::arguments::{Arguments, Raise, Raised, Results, native};
 use crate::convert::error_to_lua;
 use crate::random::Lrand48;
 use crate::state::State;
-use crate::{errors, host, libraries, library, redis, strings};
+use crate::{errors, host, invocation, libraries, library, redis, strings};
 use mlua::chunk::ChunkMode;
 use mlua::{Lua, LuaString, Table, Value};
 use std::rc::Rc;
@@ -16,6 +16,11 @@ const LONGEST_BRACKET: usize = 256;
 pub(crate) fn table(lua: &Lua, state: &Rc<State>, memory_limit: usize) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("redis", redis::table(lua, state)?)?;
+    table.raw_set("lists", invocation::lists(lua, state)?)?;
+    table.raw_set("take_result", invocation::take_result(lua)?)?;
+    let of_run = Rc::clone(state);
+    let handler = move |lua: &Lua, error: Value| errors::record(lua, &of_run, &error);
+    table.raw_set("handler", lua.create_function(handler)?)?;
     table.raw_set("register_function", library::register_function(lua, state)?)?;
     table.raw_set("libraries", libraries::all(lua, state)?)?;
     let of_run = Rc::clone(state);
@@ -66,6 +71,11 @@ pub(crate) fn compile(lua: &Lua, text: &[u8], name: &str) -> Result<mlua::Functi
     lua.gc_restart();
     compiled.map_err(|error| match error {
         mlua::Error::SyntaxError { message, .. } => CompileError::Text(message),
+        // An error that the compiler raises without a position; mlua has added where Rust was.
+        mlua::Error::RuntimeError(text) => {
+            let message = text.split("\nstack traceback:").next().unwrap_or_default();
+            CompileError::Text(message.to_owned())
+        }
         other => CompileError::Lua(other),
     })
 }

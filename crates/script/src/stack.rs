@@ -24,13 +24,15 @@
 //!   error, and the function of mlua, which does, is called after the body by a function that owns
 //!   nothing.
 //! - *Panics* are caught, and do not reach C.
+//! - *Layout.* Lua has no function that says how many results a call is to have; it is read where
+//!   Lua has it. Lua 5.1 is not developed any more, and its version is asserted.
 
 #![expect(unsafe_code, reason = "mlua has no safe access to Lua's stack; see above")]
 
 use mlua::ffi::{self, lua_State};
 use mlua::{Function, Lua, LuaString};
 use std::any::Any;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
@@ -42,6 +44,31 @@ pub(crate) const LONGEST_LIST: usize = 1 << 16;
 /// Values that a frame has pushed at the same time, at most.
 const MOST_PUSHED: u32 = 8;
 
+const _: () = assert!(ffi::LUA_GLOBALSINDEX == -10002, "the layouts below are those of Lua 5.1");
+
+/// The start of `lua_State`, in `lstate.h`.
+#[repr(C)]
+struct StateStart {
+    next: *const c_void,
+    kind: u8,
+    marked: u8,
+    status: u8,
+    top: *const c_void,
+    base: *const c_void,
+    global: *const c_void,
+    call: *const CallStart,
+}
+
+/// The start of `CallInfo`, in `lstate.h`.
+#[repr(C)]
+struct CallStart {
+    base: *const c_void,
+    function: *const c_void,
+    top: *const c_void,
+    next_instruction: *const c_void,
+    results: c_int,
+}
+
 /// Where a function has what it was made with: what is called otherwise, and two texts.
 const OTHERWISE: c_int = ffi::lua_upvalueindex(1);
 const NAME_OF_STATUS: c_int = ffi::lua_upvalueindex(2);
@@ -50,14 +77,17 @@ const OK: c_int = ffi::lua_upvalueindex(3);
 /// How the body of a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It has pushed the result.
+    /// It has pushed the results.
     Returned,
-    /// The result is that of the function of mlua, which is called without arguments.
+    /// The results are those of the function of mlua, which is called without arguments.
     Otherwise,
 }
 
 /// What a function does.
 pub(crate) trait Body {
+    /// How many values it pushes.
+    const RESULTS: u32;
+
     /// Runs in each call.
     fn call(frame: &mut Frame<'_>) -> Ended;
 
@@ -102,15 +132,15 @@ pub(crate) fn function<B: Body>(
 /// What Lua calls. It owns nothing, so that an error of the other function may skip it.
 unsafe extern "C-unwind" fn enter<B: Body>(state: *mut lua_State) -> c_int {
     if run::<B>(state) == Ended::Returned {
-        return 1;
+        return B::RESULTS as c_int;
     }
     // SAFETY: the function's own stack is emptied; nobody has pointers to its arguments any more.
     unsafe { ffi::lua_settop(state, 0) };
     // SAFETY: the function has three upvalues, and the stack has free places since it is empty.
     unsafe { ffi::lua_pushvalue(state, OTHERWISE) };
     // SAFETY: the function was just pushed. An error leaves this function, which owns nothing.
-    unsafe { ffi::lua_call(state, 0, 1) };
-    1
+    unsafe { ffi::lua_call(state, 0, B::RESULTS as c_int) };
+    B::RESULTS as c_int
 }
 
 /// Runs the body.
@@ -120,7 +150,7 @@ fn run<B: Body>(state: *mut lua_State) -> Ended {
     let mut frame = Frame { state, arguments, pushed: 0, lent: PhantomData };
     match catch_unwind(AssertUnwindSafe(|| B::call(&mut frame))) {
         // A result that was not pushed would be taken from the arguments.
-        Ok(Ended::Returned) if frame.pushed == 1 => Ended::Returned,
+        Ok(Ended::Returned) if frame.pushed == B::RESULTS => Ended::Returned,
         Ok(_) => Ended::Otherwise,
         Err(payload) => {
             B::has_panicked(payload);
@@ -154,6 +184,15 @@ impl Frame<'_> {
         (1..=self.arguments).map(|at| self.argument(at))
     }
 
+    /// Returns true if the call is a statement: whatever it returns, Lua drops it.
+    pub(crate) fn is_statement(&self) -> bool {
+        let state = self.state.cast::<StateStart>();
+        // SAFETY: a state begins like this in every Lua 5.1, of which mlua brings the sources.
+        let call = unsafe { (*state).call };
+        // SAFETY: while a function runs, its state refers to its call.
+        unsafe { (*call).results == 0 }
+    }
+
     fn argument(&self, at: c_int) -> Argument<'_> {
         // SAFETY: `at` is one of the arguments; nothing removes them.
         match unsafe { ffi::lua_type(self.state, at) } {
@@ -175,6 +214,13 @@ impl Frame<'_> {
     fn count(&mut self) {
         assert!(self.pushed < MOST_PUSHED, "a frame of Lua is full");
         self.pushed += 1;
+    }
+
+    /// Pushes nil.
+    pub(crate) fn push_nil(&mut self) {
+        self.count();
+        // SAFETY: the place was counted; nothing is allocated.
+        unsafe { ffi::lua_pushnil(self.state) };
     }
 
     /// Pushes a boolean.
@@ -247,5 +293,49 @@ impl Frame<'_> {
             self.pushed -= 1;
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    thread_local! {
+        static STATEMENTS: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
+    }
+
+    struct Recorded;
+
+    impl Body for Recorded {
+        const RESULTS: u32 = 1;
+
+        fn call(frame: &mut Frame<'_>) -> Ended {
+            STATEMENTS.with_borrow_mut(|calls| calls.push(frame.is_statement()));
+            frame.push_number(7.0);
+            Ended::Returned
+        }
+
+        fn has_panicked(_: Box<dyn Any + Send>) {}
+    }
+
+    #[test]
+    fn a_call_knows_whether_its_result_is_dropped() -> mlua::Result<()> {
+        let lua = Lua::new();
+        let otherwise = lua.create_function(|_, ()| Ok(()))?;
+        let texts = [lua.create_string("ok")?, lua.create_string("OK")?];
+        let f = function::<Recorded>(&lua, otherwise, [&texts[0], &texts[1]])?;
+        lua.globals().raw_set("f", f)?;
+        let check = |code: &str, expected: &[bool]| -> mlua::Result<()> {
+            lua.load(code).exec()?;
+            assert_eq!(STATEMENTS.take(), expected, "{code}");
+            Ok(())
+        };
+        check("f()", &[true])?;
+        check("f(f())", &[false, true])?;
+        check("local a = f() assert(a == 7) local b, c = f()", &[false, false])?;
+        check("if f() then f() end return f()", &[false, true, false])?;
+        check("pcall(f) assert(select('#', f()) == 1)", &[false, false])?;
+        check("coroutine.wrap(function() f() coroutine.yield(f()) end)()", &[true, false])
     }
 }

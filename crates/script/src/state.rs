@@ -4,7 +4,7 @@ use crate::calls::Unfinished;
 use crate::libraries::CjsonSettings;
 use crate::random::Lrand48;
 use crate::stack::{self, Unlimited};
-use crate::{Continue, Function, errors, host};
+use crate::{Continue, Function, Reply, errors, host};
 use mlua::{Lua, RegistryKey};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -59,6 +59,8 @@ pub(crate) struct State {
     pub(crate) reply: Cell<Vec<u8>>,
     /// What is left of a call of a command for mlua's part of it.
     pub(crate) unfinished: Cell<Option<Unfinished>>,
+    /// The result of the run, where it was taken from Lua's stack.
+    pub(crate) result: Cell<Option<Reply>>,
     /// Steps of matching patterns since the host was last asked.
     pub(crate) steps: Cell<u32>,
     memory_limit: usize,
@@ -91,6 +93,7 @@ impl State {
             loading: RefCell::new(None),
             reply: Cell::new(Vec::new()),
             unfinished: Cell::new(None),
+            result: Cell::new(None),
             steps: Cell::new(0),
             memory_limit,
             version: version.into(),
@@ -114,5 +117,6 @@ impl State {
         self.cjson.set(CjsonSettings::default());
         self.failure.borrow_mut().take();
         self.last_line.set(None);
+        self.result.set(None);
     }
 }

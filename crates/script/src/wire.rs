@@ -9,6 +9,9 @@ use mlua::{Lua, LuaString, Value};
 /// Nesting of a reply; no command comes near.
 const DEEPEST: usize = 128;
 
+/// The reply of most commands that write.
+pub(crate) const OK: &[u8] = b"+OK\r\n";
+
 /// What `redis.call` returns or raises.
 pub(crate) enum Replied {
     Value(Value),
@@ -19,7 +22,7 @@ pub(crate) enum Replied {
 /// Pushes a reply of a usual kind: one that has no errors, no types of RESP3, and nothing in an
 /// array's arrays. Returns `None` for any other, of which nothing is left on the stack.
 pub(crate) fn push(frame: &mut Frame<'_>, reply: &[u8], unlimited: &Unlimited) -> Option<()> {
-    if reply == b"+OK\r\n" {
+    if reply == OK {
         frame.push_status(None, unlimited);
         return Some(());
     }

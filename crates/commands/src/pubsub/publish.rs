@@ -6,6 +6,8 @@ use crate::log::Delivery;
 use crate::receivers::Kind;
 use crate::spec::*;
 
+const TOO_MANY: &str = "ERR too many messages are published in one script or transaction";
+
 pub(crate) const PUBLISH: CommandSpec = CommandSpec {
     name: "publish",
     summary: "Post a message to a channel",
@@ -20,8 +22,7 @@ pub(crate) const PUBLISH: CommandSpec = CommandSpec {
 };
 
 fn publish(call: &mut Call<'_>) -> Done {
-    send(call, Kind::Channel);
-    Ok(())
+    send(call, Kind::Channel)
 }
 
 pub(crate) const SPUBLISH: CommandSpec = CommandSpec {
@@ -39,17 +40,19 @@ pub(crate) const SPUBLISH: CommandSpec = CommandSpec {
 };
 
 fn spublish(call: &mut Call<'_>) -> Done {
-    send(call, Kind::Shard);
-    Ok(())
+    send(call, Kind::Shard)
 }
 
-fn send(call: &mut Call<'_>, kind: Kind) {
+fn send(call: &mut Call<'_>, kind: Kind) -> Done {
     let (hub, channel, text) = (call.engine.hub(), call.args[1], call.args[2]);
     let count = match kind {
         _ if call.is_inner() => {
             let receivers = hub.receivers(kind, channel);
             let count = receivers.count();
             if count > 0 {
+                if !call.effects.count_message(text.len(), count) {
+                    return Err(TOO_MANY.into());
+                }
                 call.deliver(Delivery::Message { receivers, text: text.into() });
             }
             count
@@ -59,4 +62,5 @@ fn send(call: &mut Call<'_>, kind: Kind) {
     };
     call.take_messages();
     call.out.integer(count as i64);
+    Ok(())
 }

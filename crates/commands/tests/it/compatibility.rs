@@ -59,6 +59,7 @@ Known differences:
 - A message that a client publishes within MULTI to a channel to which it subscribes itself (RESP3)
   comes after the reply to EXEC; in Redis 7.0 it is in the middle of that reply's array, which
   clients cannot parse.
+- PUBLISH is an error in a script or transaction that has published 64 MiB to subscribers.
 - Keyspace notifications: TTL, TYPE and OBJECT send no keymiss; when the last field of a hash
   expires, the event is the key's, expired, where Redis 7.4 sends hexpired and del.
 - XINFO STREAM returns the number of a stream's nodes as radix-tree-keys, and one more as

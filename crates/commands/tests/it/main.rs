@@ -5,6 +5,7 @@
 
 mod access;
 mod acl;
+mod bad_scripts;
 mod bitmaps;
 mod blocking;
 mod budgets;

@@ -253,7 +253,7 @@ fn a_script_in_exec_is_a_part_of_it() {
 
 /// A server in which only waiting takes time.
 #[derive(Default)]
-struct Patience {
+pub(crate) struct Patience {
     lines: AtomicUsize,
 }
 

@@ -102,16 +102,17 @@ impl View for Shard<'_> {
 
     #[inline]
     fn line(&self, at: Ptr) -> [u64; 8] {
+        let mut line = self.heap.region.line(at.raw());
         if self.state.tx.staged.touches_line(at.raw()) {
-            return std::array::from_fn(|i| self.word(at.add(8 * i as u64)));
+            self.state.tx.staged.apply_to_line(at.raw(), &mut line);
         }
-        self.heap.region.line(at.raw())
+        line
     }
 
     #[inline]
     fn tagged(&self, at: Ptr, tag: u16) -> u8 {
         if self.state.tx.staged.touches_line(at.raw()) {
-            return self.tagged_by_words(at, tag);
+            return self.tagged_with_staged(at, tag);
         }
         self.heap.region.tagged(at.raw(), tag)
     }
@@ -133,8 +134,9 @@ impl View for Shard<'_> {
 impl<'h> Shard<'h> {
     /// Like [`View::tagged`], where a word of the line may be staged.
     #[inline(never)]
-    fn tagged_by_words(&self, at: Ptr, tag: u16) -> u8 {
-        let bit = |i: u64| u8::from((self.word(at.add(8 * i)) >> 48) as u16 == tag) << i;
+    fn tagged_with_staged(&self, at: Ptr, tag: u16) -> u8 {
+        let line = self.line(at);
+        let bit = |i: usize| u8::from((line[i] >> 48) as u16 == tag) << i;
         (0..8).fold(0, |bits, i| bits | bit(i))
     }
 

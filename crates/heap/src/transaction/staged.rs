@@ -3,11 +3,14 @@
 //! After a savepoint staging only appends, so that going back is a truncation; the newest of
 //! several values of a word counts, and is the only one that a commit sees: a run of commands that
 //! changes the same word each time logs it once. Few words are searched from the end; many through
-//! a table of their places.
+//! a table of the lines that they are in, since readers ask for a whole line as often as for a
+//! word.
 
 const FEW: usize = 12;
 /// No index.
 const NONE: u32 = u32::MAX;
+/// Words of a line.
+const LINE: usize = 8;
 /// Words of bits for groups of lines: enough that a run of commands leaves most of them 0.
 const GROUPS: usize = 8;
 
@@ -20,12 +23,22 @@ struct Word {
     is_newest: bool,
 }
 
+/// A line with staged words.
+#[derive(Debug)]
+struct Line {
+    number: u64,
+    /// For each of its words, index + 1 of the newest value, or 0.
+    newest: [u32; LINE],
+}
+
 /// Staged words in the order in which they were staged.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     words: Vec<Word>,
-    /// Open addressing: index + 1 of the newest value of a word; used when there are more than
-    /// `FEW`.
+    /// Their lines, and some that had words before a truncation, when there are more than `FEW`
+    /// words.
+    lines: Vec<Line>,
+    /// Open addressing: index + 1 of a line.
     table: Vec<u32>,
     tabled: bool,
     /// One bit for each of 512 groups of lines: none is staged in a group whose bit is 0.
@@ -56,6 +69,12 @@ impl Staged {
         if !self.touches_line(at) {
             return None;
         }
+        self.newest(at)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn newest(&self, at: u64) -> Option<u64> {
         self.find(at).map(|i| self.words[i].value)
     }
 
@@ -64,6 +83,22 @@ impl Staged {
     pub(crate) fn touches_line(&self, at: u64) -> bool {
         let (word, bit) = group(at);
         self.groups[word] & bit != 0
+    }
+
+    /// Puts the newest staged values of the line at `at`, a multiple of 64, over its words.
+    #[inline(never)]
+    pub(crate) fn apply_to_line(&self, at: u64, words: &mut [u64; LINE]) {
+        if !self.tabled {
+            // The newest of several values is the last.
+            let staged = self.words.iter().filter(|word| line_of(word.at) == line_of(at));
+            return staged.for_each(|word| words[word_of(word.at)] = word.value);
+        }
+        let Some(line) = self.find_line(line_of(at)) else { return };
+        for (word, &newest) in words.iter_mut().zip(&self.lines[line].newest) {
+            if newest != 0 {
+                *word = self.words[newest as usize - 1].value;
+            }
+        }
     }
 
     pub(crate) fn set(&mut self, at: u64, value: u64) {
@@ -94,8 +129,11 @@ impl Staged {
         self.tabled &= len > FEW;
         while self.words.len() > len {
             let Some(Word { at, older, .. }) = self.words.pop() else { break };
-            if self.tabled {
-                self.unlist(at, older);
+            if self.tabled
+                && let Some(line) = self.find_line(line_of(at))
+            {
+                // Of none, the index and 1 are 0.
+                self.lines[line].newest[word_of(at)] = older.wrapping_add(1);
             }
             if let Some(older) = self.words.get_mut(older as usize) {
                 older.is_newest = true;
@@ -111,74 +149,93 @@ impl Staged {
         self.floor = 0;
     }
 
+    /// Returns the index of the newest value of the word at `at`.
     fn find(&self, at: u64) -> Option<usize> {
         if !self.tabled {
             return self.words.iter().rposition(|word| word.at == at);
         }
+        let newest = self.lines[self.find_line(line_of(at))?].newest[word_of(at)];
+        (newest as usize).checked_sub(1)
+    }
+
+    fn find_line(&self, number: u64) -> Option<usize> {
+        (self.table[self.place(number)] as usize).checked_sub(1)
+    }
+
+    /// Returns where the table has a line, or the empty place where it belongs.
+    #[inline]
+    fn place(&self, number: u64) -> usize {
         let mask = self.table.len() - 1;
-        let mut i = hash(at) & mask;
-        while self.table[i] != 0 {
-            let found = self.table[i] as usize - 1;
-            if self.words[found].at == at {
-                return Some(found);
-            }
+        let mut i = hash(number) & mask;
+        while self.table[i] != 0 && self.lines[self.table[i] as usize - 1].number != number {
             i = (i + 1) & mask;
         }
-        None
+        i
     }
 
     fn enter(&mut self, index: usize) {
-        if !self.tabled && index < FEW {
-            return;
-        }
-        if !self.tabled || self.words.len() * 2 > self.table.len() {
-            return self.build();
-        }
-        self.insert(index);
-    }
-
-    fn build(&mut self) {
-        self.table.clear();
-        self.table.resize((self.words.len() * 4).next_power_of_two(), 0);
-        self.tabled = true;
-        for index in 0..self.words.len() {
+        if self.tabled {
             self.insert(index);
+        } else if index >= FEW {
+            self.build();
         }
     }
 
-    /// Takes the word that was just dropped out of the table, in favour of its older value. Words
-    /// enter the table in the order in which they are staged and leave it in the opposite one, so
-    /// that no search for another word passes an emptied place.
-    fn unlist(&mut self, at: u64, older: u32) {
-        let (mask, dropped) = (self.table.len() - 1, self.words.len() as u32 + 1);
-        let mut i = hash(at) & mask;
-        while self.table[i] != dropped {
-            i = (i + 1) & mask;
-        }
-        // Of none, the index and 1 are 0: an empty place.
-        self.table[i] = older.wrapping_add(1);
+    /// Makes the table of all words.
+    fn build(&mut self) {
+        self.lines.clear();
+        self.resize(self.words.len());
+        self.tabled = true;
+        (0..self.words.len()).for_each(|index| self.insert(index));
     }
 
+    /// Makes a table that has place for twice as many lines as these.
+    fn resize(&mut self, lines: usize) {
+        self.table.clear();
+        self.table.resize((lines * 4).next_power_of_two(), 0);
+        for line in 0..self.lines.len() {
+            let place = self.place(self.lines[line].number);
+            self.table[place] = line as u32 + 1;
+        }
+    }
+
+    /// Enters a word that is newer than those in the table.
     fn insert(&mut self, index: usize) {
-        let at = self.words[index].at;
-        let mask = self.table.len() - 1;
-        let mut i = hash(at) & mask;
-        while self.table[i] != 0 && self.words[self.table[i] as usize - 1].at != at {
-            i = (i + 1) & mask;
+        let (number, word) = (line_of(self.words[index].at), word_of(self.words[index].at));
+        let mut place = self.place(number);
+        if self.table[place] == 0 {
+            if self.lines.len() * 2 >= self.table.len() {
+                self.resize(self.lines.len());
+                place = self.place(number);
+            }
+            self.lines.push(Line { number, newest: [0; LINE] });
+            self.table[place] = self.lines.len() as u32;
         }
-        self.table[i] = index as u32 + 1;
+        self.lines[self.table[place] as usize - 1].newest[word] = index as u32 + 1;
     }
+}
+
+/// Returns the number of the line that a word is in.
+#[inline]
+fn line_of(at: u64) -> u64 {
+    at >> 6
+}
+
+/// Returns which word of its line a word is.
+#[inline]
+fn word_of(at: u64) -> usize {
+    (at >> 3) as usize % LINE
 }
 
 /// Returns the word and the bit of the group of a line.
 #[inline]
 fn group(at: u64) -> (usize, u64) {
-    let hash = (at >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let hash = line_of(at).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((hash >> 61) as usize % GROUPS, 1 << (hash >> 55 & 63))
 }
 
-fn hash(at: u64) -> usize {
-    ((at >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+fn hash(line: u64) -> usize {
+    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
 
 #[cfg(test)]
@@ -248,6 +305,10 @@ mod tests {
             }
             let newest = |at| model.iter().rev().find(|word| word.0 == at).map(|word| word.1);
             assert_eq!(staged.get(at), newest(at), "round {round}");
+            let line = std::array::from_fn(|n| newest(at / 64 * 64 + n as u64 * 8).unwrap_or(!0));
+            let mut shown = [!0; LINE];
+            staged.apply_to_line(at / 64 * 64, &mut shown);
+            assert_eq!(shown, line, "round {round}");
             if round % 64 == 0 {
                 let mut all: Vec<_> = staged.iter().collect();
                 all.sort_unstable();

@@ -21,6 +21,7 @@ local create, resume, wrap = coroutine.create, coroutine.resume, coroutine.wrap
 local concat = table.concat
 
 local original = getfenv(0)
+local handler, lists, take_result = native.handler, native.lists, native.take_result
 local READONLY = 'Attempt to modify a readonly table'
 
 -- Proxies with what they show, and the metatables that scripts may see.
@@ -329,11 +330,20 @@ for name in pairs(original) do original[name] = nil end
 return {
   globals = G, content = base, library_globals = L, of_library = of_library,
   library_content = library_content, loading_content = loading_content,
-  run = function(f, handler, keys, args)
-    base.KEYS, base.ARGV = keys, args
+  load = function(f)
+    base.KEYS, base.ARGV = nil, nil
     return xpcall(f, handler)
   end,
-  run_function = function(f, handler, keys, args)
-    return xpcall(function() return (f(keys, args)) end, handler)
+  run = function(f)
+    base.KEYS, base.ARGV = lists()
+    local ok, value = xpcall(f, handler)
+    if ok and value ~= nil and take_result(value) then return end
+    return ok, value
+  end,
+  run_function = function(f)
+    local keys, args = lists()
+    local ok, value = xpcall(function() return (f(keys, args)) end, handler)
+    if ok and value ~= nil and take_result(value) then return end
+    return ok, value
   end,
 }

@@ -228,12 +228,42 @@ fn theirs(reply: &testkit::Reply) -> String {
     }
 }
 
+/// Scripts that exceed a limit of Lua's compiler, or that it has to bear.
+fn long_scripts() -> Vec<String> {
+    let many = |count: usize, item: &dyn Fn(usize) -> String| -> String {
+        (0..count).map(item).collect::<Vec<_>>().join("")
+    };
+    let locals = many(201, &|n| format!("local a{n} = 1\n"));
+    let outer = many(150, &|n| format!("local a{n} = 1 "));
+    let inner = many(70, &|n| format!("a{n}, "));
+    let nested = ("(".repeat(300), ")".repeat(300));
+    vec![
+        locals.clone(),
+        format!("function f() {locals} end"),
+        format!("return {{loadstring([[{locals}]])}}"),
+        format!("{outer} local function f() return {inner} 1 end return f()"),
+        format!("return {}1{}", nested.0, nested.1),
+        format!("return {}1", "-".repeat(1) + &" -".repeat(300)),
+        format!("return {}1", "1+".repeat(30_000)),
+        format!("return {}'a'", "'a'..".repeat(3000)),
+        format!("{}{}", "while true do ".repeat(300), "end ".repeat(300)),
+        format!("local x = 1 {} return x", "x = x + 1 ".repeat(200_000)),
+        format!("local t = {{{}}} return #t", many(300_000, &|n| format!("{n},"))),
+        format!("return f({}1)", "1,".repeat(300)),
+        format!("return #'{}'", "x".repeat(3 << 20)),
+        format!("{}error('x')", "\n".repeat(2 << 20)),
+        format!("return 1 --[[{}]]", "\0".repeat(1 << 20)),
+    ]
+}
+
 #[test]
 fn scripts_reply_as_in_redis() {
     let server = Launch::redis().start();
     let mut client = server.client();
     let mut differences = Vec::new();
-    for source in SCRIPTS {
+    let long = long_scripts();
+    let scripts = SCRIPTS.iter().copied().chain(long.iter().map(String::as_str));
+    for source in scripts {
         let expected = theirs(&client.call(&["EVAL", source, "0"]));
         let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
         let found = match interpreter.load(source.as_bytes()) {
@@ -244,7 +274,7 @@ fn scripts_reply_as_in_redis() {
             }
         };
         if found != expected {
-            differences.push(format!("{source}\n  redis {expected}\n  ours  {found}"));
+            differences.push(format!("{source:.200}\n  redis {expected}\n  ours  {found}"));
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));

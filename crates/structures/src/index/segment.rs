@@ -94,9 +94,12 @@ struct Vacancy {
 /// Returns the first empty slot of a bucket, and how many there are.
 fn vacancy(cells: &impl Cells, number: usize) -> Option<Vacancy> {
     let slots = cells.bucket(number);
-    let first = slots.iter().position(|&slot| slot == EMPTY)?;
-    let count = slots.iter().filter(|&&slot| slot == EMPTY).count();
-    Some(Vacancy { word: bucket(number) + first, count })
+    let empty = (0..SLOTS).fold(0u32, |bits, i| bits | u32::from(slots[i] == EMPTY) << i);
+    let vacancy = |first: u32| Vacancy {
+        word: bucket(number) + first as usize,
+        count: empty.count_ones() as usize,
+    };
+    (empty != 0).then(|| vacancy(empty.trailing_zeros()))
 }
 
 /// Makes space in a full home bucket or its full neighbour: moves one entry to its own other

@@ -1,0 +1,166 @@
+//! Scripts that are wrong, endless or huge: an error with Redis's text, the engine serves on, and
+//! what they took is given back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crate::scripts::Patience;
+use crate::support::{Client, engine, wire};
+use commands::Engine;
+
+/// Calls EVAL with this number of keys; the reply is empty while the script runs elsewhere.
+fn eval(client: &mut Client, script: &str, count: &str, others: &[&str]) -> String {
+    let words = [&["EVAL", script, count], others].concat();
+    match client.raw(&words) {
+        reply if reply.is_empty() => String::new(),
+        reply => wire::show(&reply),
+    }
+}
+
+/// Returns a number of INFO's section `memory`.
+fn memory(client: &mut Client, name: &str) -> u64 {
+    let text = String::from_utf8(client.raw(&["INFO", "memory"])).expect("text");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.expect("a line").trim().parse().expect("a number")
+}
+
+#[test]
+fn a_wrong_number_of_keys_is_refused_as_in_redis() {
+    let mut client = Client::new(&engine());
+    const NEGATIVE: &str = "(error) ERR Number of keys can't be negative";
+    const GREATER: &str = "(error) ERR Number of keys can't be greater than number of args";
+    const NO_INTEGER: &str = "(error) ERR value is not an integer or out of range";
+    for (count, expected) in [
+        ("-1", NEGATIVE),
+        ("-9223372036854775808", NEGATIVE),
+        ("2", GREATER),
+        ("9223372036854775807", GREATER),
+        ("9223372036854775808", NO_INTEGER),
+        ("x", NO_INTEGER),
+        ("", NO_INTEGER),
+        ("1.5", NO_INTEGER),
+        (" 1", NO_INTEGER),
+        ("01", NO_INTEGER),
+        ("+1", NO_INTEGER),
+    ] {
+        let lines = client.run("EXISTS k");
+        assert_eq!(eval(&mut client, "return redis.call('set', 'k', 1)", count, &["k"]), expected);
+        assert_eq!(client.run("EXISTS k"), lines, "{count:?}");
+    }
+}
+
+#[test]
+fn scripts_of_megabytes_run_or_are_refused_and_leave_nothing() {
+    let mut client = Client::new(&engine());
+    eval(&mut client, "return 1", "0", &[]);
+    client.check("SCRIPT FLUSH", "OK");
+    let before = memory(&mut client, "used_memory_vm_eval");
+    let text = "x".repeat(8 << 20);
+    assert_eq!(eval(&mut client, &format!("return #'{text}'"), "0", &[]), "(integer) 8388608");
+    assert_eq!(eval(&mut client, &format!("--[[{text}]] return 2"), "0", &[]), "(integer) 2");
+    assert_eq!(memory(&mut client, "used_memory_scripts_eval"), (16 << 20) + 35);
+    let compiling = "(error) ERR Error compiling script (new function): ";
+    for script in
+        [text.as_str(), &"(".repeat(1 << 20), &"f(".repeat(1 << 20), &"\0".repeat(1 << 20)]
+    {
+        let reply = eval(&mut client, script, "0", &[]);
+        assert!(reply.starts_with(compiling), "{script:.20}: {reply:.200}");
+    }
+    client.check("SCRIPT FLUSH", "OK");
+    assert_eq!(memory(&mut client, "used_memory_scripts_eval"), 0);
+    let after = memory(&mut client, "used_memory_vm_eval");
+    assert!(after < before + (1 << 20), "{before} bytes before, {after} after");
+}
+
+#[test]
+fn arguments_of_any_number_and_length_reach_the_script() {
+    let mut client = Client::new(&engine());
+    let (count, long) = ("70000", "x".repeat(1 << 20));
+    let mut words = vec!["k"; 70_000];
+    words.push(&long);
+    let script = "return {#KEYS, KEYS[70000], #ARGV, #ARGV[1], redis.call('set', KEYS[1], 'v')}";
+    let expected = "[(integer) 70000, \"k\", (integer) 1, (integer) 1048576, OK]";
+    assert_eq!(eval(&mut client, script, count, &words), expected);
+    assert_eq!(eval(&mut client, "return ARGV[1]", "0", &["\0\r\n"]), "\"\\x00\\r\\n\"");
+    assert_eq!(eval(&mut client, "return #KEYS + #ARGV", "0", &[]), "(integer) 0");
+}
+
+#[test]
+fn keys_of_all_shards_that_were_not_declared_are_written_at_once() {
+    let engine = engine();
+    let mut client = Client::new(&engine);
+    let script = "for i = 1, 1000 do redis.call('set', 'key:' .. i, i) end error('at the end')";
+    let reply = eval(&mut client, script, "0", &[]);
+    assert!(reply.starts_with("(error) ERR user_script:1: at the end script: "), "{reply}");
+    client.check("DBSIZE", "(integer) 1000");
+    client.check("GET key:1000", "\"1000\"");
+}
+
+#[test]
+fn a_script_that_publishes_without_end_is_refused_to() {
+    let engine = engine();
+    let (mut subscriber, mut client) = (Client::new(&engine), Client::new(&engine));
+    subscriber.raw(&["SUBSCRIBE", "c"]);
+    let script = "local text = ('x'):rep(1e6) for i = 1, 100 do redis.call('set', KEYS[1], i) \
+                  redis.call('publish', 'c', text) end";
+    let reply = eval(&mut client, script, "1", &["k"]);
+    let expected = "(error) ERR too many messages are published in one script or transaction";
+    assert!(reply.starts_with(expected), "{reply}");
+    // What it did before the error is kept, as after any other error.
+    client.check("GET k", "\"68\"");
+    let one = "return redis.call('publish', 'c', 'x')";
+    assert_eq!(eval(&mut client, one, "0", &[]), "(integer) 1");
+}
+
+/// An engine whose long scripts have threads of their own; how many there are at present.
+fn threaded() -> (Arc<Engine>, Arc<AtomicUsize>) {
+    let (engine, threads) = (engine(), Arc::<AtomicUsize>::default());
+    let (of_jobs, counted) = (Arc::clone(&engine), Arc::clone(&threads));
+    assert!(engine.set_host(Arc::<Patience>::default()));
+    assert!(engine.set_spawn(move |job| {
+        let (engine, threads) = (Arc::clone(&of_jobs), Arc::clone(&counted));
+        threads.fetch_add(1, Relaxed);
+        std::thread::spawn(move || {
+            std::thread::spawn(move || job(&engine)).join().expect("no panic");
+            threads.fetch_sub(1, Relaxed);
+        });
+        true
+    }));
+    engine.config().set_busy_reply_threshold(1);
+    (engine, threads)
+}
+
+#[test]
+fn sixty_endless_scripts_at_once_are_killed_and_leave_nothing() {
+    let (engine, threads) = threaded();
+    let mut other = Client::new(&engine);
+    eval(&mut other, "return 1", "0", &[]);
+    let before = memory(&mut other, "used_memory_vm_eval");
+    let mut clients: Vec<Client> = (0..60).map(|_| Client::patient(&engine)).collect();
+    for client in &mut clients {
+        client.session.set_can_walk();
+        let reply = eval(client, "while true do pcall(error, {}) end", "0", &[]);
+        assert_eq!(reply, "");
+    }
+    assert_eq!(threads.load(Relaxed), 60);
+    other.check("SET k v", "OK");
+    other.check("GET k", "\"v\"");
+    let mut replies: Vec<Option<String>> = vec![None; clients.len()];
+    while replies.iter().any(Option::is_none) {
+        other.run("SCRIPT KILL");
+        for (client, reply) in clients.iter_mut().zip(&mut replies) {
+            *reply = reply.take().or_else(|| client.unblocked());
+        }
+        std::thread::yield_now();
+    }
+    for reply in replies.into_iter().flatten() {
+        assert!(reply.contains("Script killed by user with SCRIPT KILL"), "{reply}");
+    }
+    while threads.load(Relaxed) > 0 {
+        std::thread::yield_now();
+    }
+    other.check("GET k", "\"v\"");
+    assert_eq!(eval(&mut other, "return redis.call('get', 'k')", "1", &["k"]), "\"v\"");
+    let after = memory(&mut other, "used_memory_vm_eval");
+    assert!(after < before + (64 << 10), "{before} bytes before, {after} after");
+}
