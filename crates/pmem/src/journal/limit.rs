@@ -1,0 +1,70 @@
+//! How far into the ring batches may be: what a recovery reads to tell damage from the end.
+//!
+//! A batch that is not whole is the end, unless a later one names it as synced, and that one may be
+//! anywhere that was written to. Reading a whole ring for it would take most of the time of a
+//! restart. So the superblock has a limit: the writer writes past it only after both copies have
+//! a higher one, synced. What the ring has from there on is older than the tail, or was left by an
+//! earlier incarnation and refuted when this one was opened: it names nothing as synced that could
+//! be missing now.
+//!
+//! The limit is put a quarter of the ring past the newest batch, with each move of the tail, and by
+//! the background thread when half of that is used up, so that the writer waits for it only if it
+//! is faster than that.
+
+use super::apply::Applier;
+use super::core::{Journal, locked};
+use super::error::JournalError;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// Returns the limit for batches that end at `head`. The next batch ends before it, however long it
+/// is.
+pub(super) const fn limit_after(head: u64, capacity: u64) -> u64 {
+    head + capacity / 4
+}
+
+impl Journal {
+    /// Returns true if the background thread is to raise the limit.
+    pub(super) fn is_near_limit(&self, head: u64, capacity: u64) -> bool {
+        head + capacity / 8 > self.progress.limit.load(Acquire)
+    }
+
+    /// Raises the limit before the writer writes up to `end`.
+    pub(super) fn wait_for_limit(&self, end: u64) -> Result<(), JournalError> {
+        let is_below = || end <= self.progress.limit.load(Acquire);
+        if is_below() {
+            return Ok(());
+        }
+        match &mut *locked(&self.applier) {
+            Some(applier) if !is_below() => self.write_superblock(applier),
+            _ => self.check(),
+        }
+    }
+
+    /// Raises the limit if it is near.
+    pub(super) fn raise_limit(&self, applier: &mut Applier) -> Result<(), JournalError> {
+        let head = self.progress.head.load(Acquire);
+        match self.is_near_limit(head, applier.superblock.capacity) {
+            true => self.write_superblock(applier),
+            false => Ok(()),
+        }
+    }
+
+    /// Raises the limit if it is near, for the background thread.
+    pub(super) fn raise_limit_in_background(&self) -> Result<(), JournalError> {
+        match &mut *locked(&self.applier) {
+            Some(applier) => self.raise_limit(applier),
+            None => self.check(),
+        }
+    }
+
+    /// Writes the superblock, with a limit after what is written by now.
+    pub(super) fn write_superblock(&self, applier: &mut Applier) -> Result<(), JournalError> {
+        let Applier { file, superblock } = applier;
+        superblock.limit = limit_after(self.progress.head.load(Acquire), superblock.capacity);
+        superblock
+            .write(&**file, || self.sync_file(&**file))
+            .map_err(|error| self.fail("write the journal's superblock", error))?;
+        self.progress.limit.store(superblock.limit, Release);
+        Ok(())
+    }
+}
