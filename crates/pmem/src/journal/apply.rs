@@ -42,8 +42,6 @@ impl Journal {
         if applier.superblock.tail >= until {
             return Ok(false);
         }
-        // Others go on writing, and would have to wait for this lock.
-        self.raise_limit(applier)?;
         let (lines, end) =
             gather(applier, until).map_err(|error| self.fail("read the journal", error))?;
         let written =
@@ -59,7 +57,7 @@ impl Journal {
 
     /// Moves the tail past batches that the pool has.
     fn move_tail(&self, applier: &mut Applier, end: ScanEnd) -> Result<(), JournalError> {
-        let superblock = &mut applier.superblock;
+        let Applier { file, superblock } = applier;
         superblock.tail = end.position;
         superblock.tail_sequence = end.sequence;
         superblock.tail_incarnation = end.incarnation;
@@ -67,7 +65,9 @@ impl Journal {
             self.progress.tail.store(end.position, Release);
             return Ok(());
         }
-        self.write_superblock(applier)?;
+        superblock
+            .write(&**file, || self.sync_file(&**file))
+            .map_err(|error| self.fail("write the journal's superblock", error))?;
         self.progress.tail.store(end.position, Release);
         Ok(())
     }

@@ -28,7 +28,6 @@ mod core;
 mod error;
 mod flushed;
 mod layout;
-mod limit;
 mod mapped;
 mod merge;
 mod place;
