@@ -9,7 +9,12 @@
 //! nothing but that the answer is some number. The processor gives whole aligned words.
 //!
 //! The answer decides nothing but what to prefetch and where a lookup under the lock begins.
+//!
+//! The journal copies lines that their thread has flushed in the same way: another thread may be
+//! storing into words next to them. A processor that has AVX loads 16 aligned bytes at once, and
+//! any other one words.
 
+use crate::lines::LINE;
 #[cfg(not(miri))]
 use core::arch::asm;
 
@@ -41,9 +46,61 @@ pub(crate) unsafe fn word(at: *const u64) -> u64 {
     word
 }
 
+/// Copies whole lines, each word as it was at some moment.
+///
+/// # Safety
+/// `from` is the start of a line; both ranges are mapped and do not overlap, and nobody else
+/// accesses the destination.
+#[inline]
+pub(crate) unsafe fn copy_lines(to: *mut u8, from: *const u8, lines: usize) {
+    for line in (0..lines).map(|n| n * LINE as usize) {
+        let (to, from) = (to.wrapping_add(line), from.wrapping_add(line));
+        // SAFETY: loads of a mapped line, which is aligned, and stores to mapped bytes (caller).
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        unsafe {
+            asm!(
+                "movdqa {a}, xmmword ptr [{from}]",
+                "movdqa {b}, xmmword ptr [{from} + 16]",
+                "movdqa {c}, xmmword ptr [{from} + 32]",
+                "movdqa {d}, xmmword ptr [{from} + 48]",
+                "movdqu xmmword ptr [{to}], {a}",
+                "movdqu xmmword ptr [{to} + 16], {b}",
+                "movdqu xmmword ptr [{to} + 32], {c}",
+                "movdqu xmmword ptr [{to} + 48], {d}",
+                to = in(reg) to, from = in(reg) from,
+                a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+                options(nostack, preserves_flags)
+            );
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        for n in 0..LINE as usize / size_of::<u64>() {
+            // SAFETY: a word of the line, which is aligned.
+            let word = unsafe { word(from.cast::<u64>().wrapping_add(n)) };
+            // SAFETY: bytes of the destination (caller).
+            unsafe { to.cast::<u64>().wrapping_add(n).write_unaligned(word) };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::copy_lines;
     use crate::Region;
+
+    #[test]
+    fn lines_are_copied_whole_and_nothing_around_them() {
+        #[repr(align(64))]
+        struct Lines([u8; 320]);
+        let from = Lines(std::array::from_fn(|n| n as u8));
+        for lines in 0..=4 {
+            let mut to = [0xee; 322];
+            // SAFETY: both have that many lines; the source begins at one after 64 bytes.
+            unsafe { copy_lines(to[1..].as_mut_ptr(), from.0[64..].as_ptr(), lines) };
+            let end = 1 + 64 * lines;
+            assert_eq!(to[1..end], from.0[64..64 + 64 * lines]);
+            assert_eq!((to[0], to[end]), (0xee, 0xee));
+        }
+    }
 
     #[test]
     fn a_guess_is_what_is_there_and_nothing_where_nothing_is() {

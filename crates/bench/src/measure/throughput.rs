@@ -21,12 +21,17 @@ const DEFAULT: [&str; 7] = [
     "perdura aof everysec",
     "perdura aof always",
 ];
-const PAIRS: [Pair; 5] = [
+const PAIRS: [Pair; 10] = [
     ("perdura volatile", "redis none"),
     ("perdura pmem emulated", "perdura volatile"),
     ("perdura pmem emulated", "redis always"),
     ("perdura aof always", "redis always"),
     ("perdura aof everysec", "redis everysec"),
+    ("perdura journal always", "redis always"),
+    ("perdura journal always", "perdura aof always"),
+    ("perdura journal everysec", "redis everysec"),
+    ("perdura journal everysec", "perdura aof everysec"),
+    ("perdura journal everysec", "perdura volatile"),
 ];
 const CLIENTS: u64 = 50;
 const LATENCY_OPERATIONS: f64 = 50_000.0;
