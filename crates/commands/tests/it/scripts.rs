@@ -264,7 +264,7 @@ impl Host for Patience {
     fn config_set(&self, _: &[(&[u8], &[u8])], _: bool) -> Result<(), Failure> {
         Ok(())
     }
-    fn config_rewrite(&self) -> Result<(), Failure> {
+    fn config_rewrite(&self, _: bool) -> Result<(), Failure> {
         Ok(())
     }
     fn allows(&self, _: &str, _: bool) -> bool {
