@@ -5,7 +5,8 @@ use structures::index::CURSOR_BITS;
 
 use crate::changes::Flushed;
 use crate::layout::{
-    Counts, FieldCounts, OWNER_EXPIRY, OWNER_KEYS, counts_root, expiry_root, keys_root, swapped,
+    Counts, FieldCounts, OWNER_EXPIRY, OWNER_KEYS, counts_root, expiry_root, fields_root,
+    keys_root, swapped,
 };
 use crate::txn::{Entry, KeyLocation};
 use crate::watch::After;
@@ -167,6 +168,19 @@ impl Txn<'_> {
         }
         self.set_field_counts(place, FieldCounts::default());
         Ok(keys)
+    }
+
+    pub(crate) fn field_counts(&self, place: KeyLocation) -> FieldCounts {
+        let shard = &self.shards[place.shard];
+        FieldCounts::decode(shard.word(shard.root(fields_root(place.db))))
+    }
+
+    pub(crate) fn set_field_counts(&mut self, place: KeyLocation, counts: FieldCounts) {
+        if self.field_counts(place) != counts {
+            let shard = &mut self.shards[place.shard];
+            let root = shard.root(fields_root(place.db));
+            shard.set(root, counts.encode());
+        }
     }
 
     /// Swaps two databases: one word. All shards must be locked.

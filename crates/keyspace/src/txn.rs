@@ -23,8 +23,8 @@ use crate::eviction::access::Which;
 use crate::expiry::lazy::LazilyExpired;
 use crate::fault_points::FaultPoint;
 use crate::layout::{
-    Counts, FIELDS, FieldCounts, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, fields_root,
-    keys_root, map_word, physical,
+    Counts, FIELDS, Kind, MAP_ROOT, QUEUE_ROOT, counts_root, expiry_root, keys_root, map_word,
+    physical,
 };
 use crate::lazy_free::Deferred;
 use crate::types::{Encoding, Type};
@@ -241,19 +241,6 @@ impl<'k> Txn<'k> {
         let shard = &mut self.shards[place.shard];
         let root = shard.root(counts_root(place.db));
         shard.set(root, counts.encode());
-    }
-
-    pub(crate) fn field_counts(&self, place: KeyLocation) -> FieldCounts {
-        let shard = &self.shards[place.shard];
-        FieldCounts::decode(shard.word(shard.root(fields_root(place.db))))
-    }
-
-    pub(crate) fn set_field_counts(&mut self, place: KeyLocation, counts: FieldCounts) {
-        if self.field_counts(place) != counts {
-            let shard = &mut self.shards[place.shard];
-            let root = shard.root(fields_root(place.db));
-            shard.set(root, counts.encode());
-        }
     }
 
     /// Returns the slot of a key, expired or not.

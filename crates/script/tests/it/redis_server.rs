@@ -243,7 +243,7 @@ fn long_scripts() -> Vec<String> {
         format!("return {{loadstring([[{locals}]])}}"),
         format!("{outer} local function f() return {inner} 1 end return f()"),
         format!("return {}1{}", nested.0, nested.1),
-        format!("return {}1", "-".repeat(1) + &" -".repeat(300)),
+        format!("return {}1", "-".to_owned() + &" -".repeat(300)),
         format!("return {}1", "1+".repeat(30_000)),
         format!("return {}'a'", "'a'..".repeat(3000)),
         format!("{}{}", "while true do ".repeat(300), "end ".repeat(300)),
