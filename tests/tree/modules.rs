@@ -45,7 +45,8 @@ const KEYSPACE: &[&str] = &[
     "problem",
     "known_damage",
     "changes",
-    "collection databases entry eviction expiry keyspace lazy_free lists strings txn value volatile",
+    "collection databases entry eviction expiry keyspace lazy_free lists strings txn value \
+     volatile",
     "bitmap",
     "geo",
     "hyperloglog",
