@@ -16,15 +16,7 @@ pub use scheduled::{Scheduler, set_scheduler};
 /// Locks a mutex.
 #[inline(always)]
 pub fn lock<T>(mutex: &Mutex<T>) -> LockResult<MutexGuard<'_, T>> {
-    #[cfg(feature = "sim")]
-    if let Some(scheduler) = scheduled::current() {
-        return scheduled::lock(mutex, &*scheduler);
-    }
-    match mutex.try_lock() {
-        Ok(guard) => Ok(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Err(poisoned),
-        Err(TryLockError::WouldBlock) => wait(mutex),
-    }
+    acquire(mutex, || wait(mutex))
 }
 
 /// Locks a mutex as [`lock`] does. While the thread waits for another one it counts in `waiting`.
@@ -33,6 +25,15 @@ pub fn lock_counted<'m, T>(
     mutex: &'m Mutex<T>,
     waiting: &AtomicU32,
 ) -> LockResult<MutexGuard<'m, T>> {
+    acquire(mutex, || wait_counted(mutex, waiting))
+}
+
+/// Locks a mutex; `wait` does where another thread has it.
+#[inline(always)]
+fn acquire<'m, T>(
+    mutex: &'m Mutex<T>,
+    wait: impl FnOnce() -> LockResult<MutexGuard<'m, T>>,
+) -> LockResult<MutexGuard<'m, T>> {
     #[cfg(feature = "sim")]
     if let Some(scheduler) = scheduled::current() {
         return scheduled::lock(mutex, &*scheduler);
@@ -40,7 +41,7 @@ pub fn lock_counted<'m, T>(
     match mutex.try_lock() {
         Ok(guard) => Ok(guard),
         Err(TryLockError::Poisoned(poisoned)) => Err(poisoned),
-        Err(TryLockError::WouldBlock) => wait_counted(mutex, waiting),
+        Err(TryLockError::WouldBlock) => wait(),
     }
 }
 
