@@ -7,6 +7,10 @@ use redis::{Client, Cmd, ConnectionLike, RedisError, Value};
 /// How long a server may take to accept a connection.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a server may send nothing, or take nothing: it may be busy with a large value, a script
+/// or another dump.
+pub(super) const SILENCE: Duration = Duration::from_secs(600);
+
 /// Why a server cannot be talked to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
@@ -45,6 +49,8 @@ impl Connection {
         let failed = |error| ConnectionError::Open { address: without_password(address), error };
         let client = Client::open(address).map_err(failed)?;
         let inner = client.get_connection_with_timeout(PATIENCE).map_err(failed)?;
+        inner.set_read_timeout(Some(SILENCE)).map_err(failed)?;
+        inner.set_write_timeout(Some(SILENCE)).map_err(failed)?;
         let info = client.get_connection_info();
         let names_one = address.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
         let names_one = names_one.is_some_and(|(_, database)| !database.is_empty());

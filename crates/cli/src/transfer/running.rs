@@ -1,8 +1,14 @@
-//! A running server as a source: SCAN, then DUMP and PTTL of each key.
+//! A running server as a source: SCAN, then PTTL and DUMP of each key, in a transaction.
 //!
 //! The server goes on meanwhile. As SCAN guarantees, a key that is there from the beginning to the
-//! end is returned; one that is written meanwhile has some value of that time, and one that is
-//! created meanwhile may be missing. Whoever needs the state of one moment stops the writers first.
+//! end is returned; one that is written meanwhile has some value of that time with the time to live
+//! that belongs to it, and one that is created meanwhile may be missing. Whoever needs the state of
+//! one moment stops the writers first.
+//!
+//! Neither side keeps more in memory than a batch of bounded size, or one large value: the server is
+//! asked for sizes first.
+
+use std::collections::VecDeque;
 
 use redis::Value;
 
@@ -11,6 +17,12 @@ use super::{Key, Progress, Record, Source, TransferError, shown, unix_ms};
 
 /// Keys that are asked for at once.
 const BATCH: &str = "256";
+/// Bytes of values, as the server counts them, that are asked for at once. A larger one comes alone.
+const BATCH_BYTES: u64 = 8 << 20;
+/// What a value counts whose size the server does not say.
+const UNKNOWN_BYTES: u64 = BATCH_BYTES / 16;
+/// Requests for one key: MULTI, PTTL, DUMP, EXEC.
+const BEFORE_EXEC: usize = 3;
 
 /// A server whose keys are read.
 pub(super) struct RunningServer {
@@ -19,6 +31,8 @@ pub(super) struct RunningServer {
     databases: Vec<u64>,
     database: u64,
     cursor: Option<Vec<u8>>,
+    /// Keys that were found and not asked for yet, in batches.
+    found: VecDeque<Vec<Vec<u8>>>,
     /// Records that were read and not returned yet; the last one is next.
     ready: Vec<Record>,
     progress: Progress,
@@ -36,12 +50,23 @@ impl RunningServer {
         }
         databases.reverse();
         let ready = libraries(&mut connection)?;
-        let progress = Progress { done: 0, total };
-        Ok(RunningServer { connection, databases, database: 0, cursor: None, ready, progress })
+        Ok(RunningServer {
+            connection,
+            databases,
+            database: 0,
+            cursor: None,
+            found: VecDeque::new(),
+            ready,
+            progress: Progress { done: 0, total },
+        })
     }
 
     /// Reads another batch; false at the end.
     fn read(&mut self) -> Result<bool, TransferError> {
+        if let Some(keys) = self.found.pop_front() {
+            self.dump(keys)?;
+            return Ok(true);
+        }
         let cursor = match self.cursor.take() {
             Some(cursor) => cursor,
             None => {
@@ -59,36 +84,79 @@ impl RunningServer {
             return Err(self.connection.unexpected("SCAN", &reply).into());
         };
         self.cursor = Some(cursor).filter(|cursor| cursor != b"0");
-        self.dump(keys)?;
+        let sizes = self.sizes(&keys)?;
+        self.found = batches(keys, &sizes);
         Ok(true)
     }
 
+    /// Returns how many bytes each value takes, as the server counts them.
+    fn sizes(&mut self, keys: &[Vec<u8>]) -> Result<Vec<u64>, TransferError> {
+        for key in keys {
+            self.connection.add(&[b"MEMORY", b"USAGE", key]);
+        }
+        let size = |reply: &Value| match reply {
+            Value::Int(bytes) => u64::try_from(*bytes).unwrap_or(UNKNOWN_BYTES),
+            // Deleted meanwhile.
+            Value::Nil => 0,
+            // The command is not known, or not allowed.
+            _ => UNKNOWN_BYTES,
+        };
+        Ok(self.connection.send()?.iter().map(size).collect())
+    }
+
+    /// Reads values. A transaction, since another client may give the key another value, and
+    /// another time to live, between two commands.
     fn dump(&mut self, keys: Vec<Vec<u8>>) -> Result<(), TransferError> {
         for key in &keys {
+            self.connection.add(&[b"MULTI"]);
             self.connection.add(&[b"PTTL", key]);
             self.connection.add(&[b"DUMP", key]);
+            self.connection.add(&[b"EXEC"]);
         }
         let now = unix_ms();
         let mut replies = self.connection.send()?.into_iter();
         self.progress.done += keys.len() as u64;
+        let database = self.database;
         for name in keys {
-            let (Some(ttl), Some(dump)) = (replies.next(), replies.next()) else { break };
-            let database = self.database;
-            match (ttl, dump) {
-                (Value::Int(ttl), Value::BulkString(payload)) => {
+            let queued: Vec<Value> = replies.by_ref().take(BEFORE_EXEC).collect();
+            let values = match replies.next() {
+                Some(Value::Array(values)) => <[Value; 2]>::try_from(values).ok(),
+                _ => None,
+            };
+            match values {
+                Some([Value::Int(ttl), Value::BulkString(payload)]) => {
                     let expires = u64::try_from(ttl).ok().map(|ttl| now.saturating_add(ttl));
                     self.ready.push(Record::Key(Key { database, name, expires, payload }));
                 }
                 // Deleted meanwhile, or expired.
-                (_, Value::Nil) => {}
-                (_, other) => {
-                    let reply = error_of(&other).unwrap_or_else(|| "unexpected reply".to_owned());
+                Some([_, Value::Nil]) => {}
+                values => {
+                    let replies = queued.iter().chain(values.iter().flatten());
+                    let reply = replies.filter_map(error_of).next();
+                    let reply = reply.unwrap_or_else(|| "unexpected reply".to_owned());
                     return Err(TransferError::Refused { database, key: shown(&name), reply });
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Puts keys into batches of bounded size.
+fn batches(keys: Vec<Vec<u8>>, sizes: &[u64]) -> VecDeque<Vec<Vec<u8>>> {
+    let (mut batches, mut batch, mut bytes) = (VecDeque::new(), Vec::new(), 0_u64);
+    for (key, size) in keys.into_iter().zip(sizes) {
+        if !batch.is_empty() && bytes.saturating_add(*size) > BATCH_BYTES {
+            batches.push_back(std::mem::take(&mut batch));
+            bytes = 0;
+        }
+        bytes = bytes.saturating_add(*size);
+        batch.push(key);
+    }
+    if !batch.is_empty() {
+        batches.push_back(batch);
+    }
+    batches
 }
 
 impl Source for RunningServer {
@@ -155,4 +223,26 @@ fn scanned(reply: &Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
         _ => None,
     };
     Some((cursor.clone(), keys.iter().map(bytes).collect::<Option<_>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BATCH_BYTES, batches};
+
+    #[test]
+    fn a_large_value_is_asked_for_alone() {
+        let check = |sizes: &[u64], expect: &[usize]| {
+            let keys = (0..sizes.len()).map(|i| vec![i as u8]).collect();
+            let batches = batches(keys, sizes);
+            let lens: Vec<usize> = batches.iter().map(Vec::len).collect();
+            assert_eq!(lens, expect, "{sizes:?}");
+            let order: Vec<u8> = batches.into_iter().flatten().flatten().collect();
+            assert_eq!(order, (0..sizes.len() as u8).collect::<Vec<u8>>());
+        };
+        check(&[], &[]);
+        check(&[1; 200], &[200]);
+        check(&[BATCH_BYTES / 2; 5], &[2, 2, 1]);
+        check(&[1, BATCH_BYTES * 100, 1, 1], &[1, 1, 2]);
+        check(&[u64::MAX, u64::MAX, 1], &[1, 1, 1]);
+    }
 }

@@ -6,17 +6,14 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use redis::{Client, ConnectionAddr};
 
 use super::TransferError;
-use super::connection::{Connection, ConnectionError, PATIENCE, pack, without_password};
+use super::connection::{Connection, ConnectionError, PATIENCE, SILENCE, pack, without_password};
 use super::running;
 use crate::dump::BUFFER;
 
-/// How long a server may send nothing: it may have to wait for another dump before.
-const SILENCE: Duration = Duration::from_secs(600);
 /// The longest line that announces a dump, or refuses it.
 const LONGEST_LINE: u64 = 4096;
 const MARK: usize = 40;

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use serde_json::Value;
 use testkit::{Client, Launch, Server};
@@ -165,6 +167,37 @@ fn json_has_a_line_for_each_key() {
                 !name.to_string_lossy().contains(".part")
             })
     );
+}
+
+#[test]
+fn a_value_comes_with_the_time_to_live_that_belongs_to_it() {
+    let server = Launch::perdura_volatile().start();
+    let mut writer = server.client();
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                for key in 0..64 {
+                    writer.check(&format!("SET key-{key} kept"), "OK");
+                    writer.check(&format!("SET key-{key} limited EX 100000"), "OK");
+                }
+            }
+        });
+        let mut seen = [0, 0];
+        while seen[0].min(seen[1]) < 200 {
+            let done = perdura(&["export", &address(&server)]);
+            for line in String::from_utf8_lossy(&done.stdout).lines() {
+                let line: Value = serde_json::from_str(line).expect("JSON");
+                let is_limited = line["value"] == "limited";
+                if is_limited == line["expires"].is_null() {
+                    is_done.store(true, Ordering::Relaxed);
+                    panic!("{line}");
+                }
+                seen[usize::from(is_limited)] += 1;
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]
