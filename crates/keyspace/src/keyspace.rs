@@ -16,6 +16,7 @@ use crate::databases::cursor_shard;
 use crate::eviction::Random;
 use crate::eviction::access::Lfu;
 use crate::eviction::access::Which;
+use crate::expected_keys::ExpectedKeys;
 use crate::fault_points::FaultPoint;
 use crate::key::Hashing;
 use crate::known_damage::Damage;
@@ -46,6 +47,7 @@ pub struct Keyspace {
     pub(crate) eviction_limit: AtomicU64,
     /// What every access needs of `eviction`: LFU | log factor << 1 | decay minutes << 16.
     lfu: AtomicU32,
+    pub(crate) expected: ExpectedKeys,
 }
 
 impl Keyspace {
@@ -80,6 +82,7 @@ impl Keyspace {
             eviction: RwLock::default(),
             eviction_limit: AtomicU64::new(u64::MAX),
             lfu: AtomicU32::new(0),
+            expected: ExpectedKeys::default(),
         };
         keyspace.set_eviction(Eviction::default(), now);
         keyspace.take_over_damage();

@@ -22,6 +22,7 @@ mod databases;
 mod entry;
 mod error;
 mod eviction;
+mod expected_keys;
 mod expiry;
 mod fault_points;
 mod functions;

@@ -16,8 +16,8 @@ use crate::keys::dump::store::Parts;
 use super::{About, LoadedDump, Loading, Show};
 
 /// Keys, and bytes, of a batch that is full.
-const KEYS: usize = 2048;
-const BYTES: usize = 512 << 10;
+const KEYS: usize = 4096;
+const BYTES: usize = 1 << 20;
 /// Keys, and bytes of values, that are committed at once.
 const KEYS_AT_ONCE: usize = 128;
 const BYTES_AT_ONCE: usize = 256 << 10;
@@ -100,21 +100,25 @@ impl LoadBatch {
                 None => keyspace.begin_one(shard, load.now),
             };
             locked = 0;
-            self.store_group(load, txn, (&mut parts, &mut spare), group)?;
+            let rest = self.store_some(load, txn, (&mut parts, &mut spare), group)?;
+            if !rest.is_empty() {
+                groups.push_back(rest);
+            }
         }
         Ok(())
     }
 
-    /// Stores keys of one shard, which is locked.
-    fn store_group(
+    /// Stores the first keys of a shard, which is locked, by one commit. Returns the others, so
+    /// that another thread need not wait for the shard until all are stored.
+    fn store_some<'g, 'k>(
         &self,
         load: &Loading<'_>,
         mut txn: Txn<'_>,
         (parts, spare): (&mut Parts, &mut Vec<u8>),
-        group: &[(Key<'_>, &BatchKey)],
-    ) -> Result<(), LoadDumpError> {
+        group: &'g [(Key<'k>, &'k BatchKey)],
+    ) -> Result<&'g [(Key<'k>, &'k BatchKey)], LoadDumpError> {
         let keyspace = load.engine.keyspace();
-        let (mut loaded, mut keys, mut bytes) = (LoadedDump::default(), 0, 0);
+        let (mut loaded, mut bytes, mut stored) = (LoadedDump::default(), 0, 0);
         for (at, (key, one)) in group.iter().enumerate() {
             if let Some((ahead, one)) = group.get(at + AHEAD) {
                 let _ = keyspace.prefetch_bucket(one.db, ahead);
@@ -122,14 +126,15 @@ impl LoadBatch {
             let read = |show: Show<'_>| self.framing.read(&one.frame, &self.bytes, spare, show);
             let whole = (one.db, *key, one.frame.kind(), &one.about);
             loaded.count(load.key(&mut txn, parts, whole, true, read)?);
-            (keys, bytes) = (keys + 1, bytes + one.frame.len());
-            if keys >= KEYS_AT_ONCE || bytes >= BYTES_AT_ONCE || at + 1 == group.len() {
-                txn.commit().map_err(|error| refused(key.bytes(), &error.into()))?;
-                (keys, bytes) = (0, 0);
+            (stored, bytes) = (at + 1, bytes + one.frame.len());
+            if stored >= KEYS_AT_ONCE || bytes >= BYTES_AT_ONCE {
+                break;
             }
         }
+        let last = group[stored - 1].0;
+        txn.commit().map_err(|error| refused(last.bytes(), &error.into()))?;
         load.add(&loaded);
-        Ok(())
+        Ok(&group[stored..])
     }
 }
 

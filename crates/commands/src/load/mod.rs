@@ -77,6 +77,7 @@ impl Engine {
     ) -> Result<LoadedDump, LoadDumpError> {
         let load = Loading::new(self, options);
         let mut reader = self.dump_reader(from, options)?;
+        let _expected = Expected(self.keyspace());
         let loaded = match self.threads() {
             ..2 => load.batches(&mut reader, options, &mut |batch| {
                 batch.store(&load)?;
@@ -237,6 +238,7 @@ impl<'e> Loading<'e> {
             match reader.next()? {
                 Record::End => break,
                 Record::Database(number) => db = self.database(number)?,
+                Record::Sizes(keys, _) => self.engine.keyspace().expect_keys(db, keys),
                 Record::Function(code) => self.engine.load_library(&code)?,
                 Record::Key { key, kind, expires, idle, frequency } => {
                     let about = About { expires, idle, frequency };
@@ -366,6 +368,15 @@ impl<'e> Loading<'e> {
         }
         about.put(txn, db, &key)?;
         Ok(Fate::Stored)
+    }
+}
+
+/// Expects no more keys when the load ends, in whatever way.
+struct Expected<'k>(&'k Keyspace);
+
+impl Drop for Expected<'_> {
+    fn drop(&mut self) {
+        self.0.expect_no_keys();
     }
 }
 

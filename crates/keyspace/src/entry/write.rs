@@ -112,7 +112,9 @@ impl Txn<'_> {
                 self.remember(place, key, slot);
             }
             None => {
-                index.insert(shard, key.hash, new, |s, at| entry::hash(s, at, hashing))?;
+                let wanted = || self.keyspace.expected.depth(place.db);
+                let rehash = |s: &_, at| entry::hash(s, at, hashing);
+                index.insert_expecting(shard, key.hash, new, wanted, rehash)?;
                 let counts = self.counts(place);
                 self.set_counts(place, Counts { keys: counts.keys + 1, ..counts });
                 let volatile = self.volatile(place.shard);

@@ -134,11 +134,27 @@ impl Index {
     /// already here.
     ///
     /// After `Full` nothing is staged, except in a split: roll back.
+    #[inline]
     pub fn insert<S: Store>(
         &self,
         store: &mut S,
         hash: u64,
         entry: Ptr,
+        rehash: impl Fn(&S, Ptr) -> u64,
+    ) -> Result<(), Full> {
+        self.insert_expecting(store, hash, entry, || 0, rehash)
+    }
+
+    /// As [`Index::insert`], while so many entries will be added that segments of depth `wanted`
+    /// ([`Index::depth_for`]) are needed: growth then goes there in larger steps, at the cost of
+    /// space that is empty until they have come, sixteen times that of the entries at most.
+    #[inline]
+    pub fn insert_expecting<S: Store>(
+        &self,
+        store: &mut S,
+        hash: u64,
+        entry: Ptr,
+        wanted: impl FnOnce() -> u32,
         rehash: impl Fn(&S, Ptr) -> u64,
     ) -> Result<(), Full> {
         let slot = layout::slot(tag(hash), entry);
@@ -154,7 +170,12 @@ impl Index {
         if segment::place(&mut segment::Stored { store, segment }, slot) {
             return Ok(());
         }
-        split::grow(store, place, hash, slot, rehash)
+        split::grow(store, place, (hash, slot), wanted(), rehash)
+    }
+
+    /// Returns the depth of segments that together hold so many entries and are nearly full.
+    pub fn depth_for(entries: u64) -> u32 {
+        split::depth_for(entries)
     }
 
     /// Puts another entry with the same hash into a slot; answers the slot as it is now.

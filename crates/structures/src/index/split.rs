@@ -5,6 +5,9 @@
 //! the commit, the halves after it. A segment to which one word alone refers gets a node of its own
 //! instead, in which each half has 128 words.
 //!
+//! While a known number of entries is loaded, a segment becomes up to sixteen: each split asks for
+//! the hashes of its entries, which is to read them all.
+//!
 //! An insert splits at most one segment, once. What finds no space even then goes to overflow
 //! blocks.
 
@@ -21,6 +24,12 @@ use crate::fault_points::FaultPoint;
 /// bucket: it would not gain by a split.
 const WORTH_A_SPLIT: usize = SEGMENT_SLOTS / 2;
 
+/// By how many bits a segment's depth grows at once, at most: it becomes sixteen.
+const MOST_BITS: u32 = 4;
+
+/// Entries of a segment that is nearly full: with more on average, many would be over-full.
+const NEARLY_FULL: u64 = (SEGMENT_SLOTS * 9 / 10) as u64;
+
 /// An entry to be placed: its hash, and the slot's word.
 type Placed = (u64, u64);
 
@@ -33,22 +42,32 @@ pub(super) fn first_segment<S: Store>(store: &mut S, root: Ptr, slot: u64) -> Re
     Ok(())
 }
 
-/// Adds an entry to the full segment at a place: splits it, or gives it an overflow block.
+/// Adds an entry to the full segment at a place: splits it, or gives it an overflow block. Where
+/// segments of depth `wanted` will be needed, it splits into several at once.
 pub(super) fn grow<S: Store>(
     store: &mut S,
     at: SegmentPath,
-    hash: u64,
-    slot: u64,
+    (hash, slot): Placed,
+    wanted: u32,
     rehash: impl Fn(&S, Ptr) -> u64,
 ) -> Result<(), Full> {
     match at.depth(store) {
         Some(depth) if depth < MAX_DEPTH && is_splittable(store, at.segment) => {
             let mut entries = entries(store, at.segment, rehash);
             entries.push((hash, slot));
-            split(store, at, prefix(hash, depth), depth, &entries)
+            let bits = wanted.min(MAX_DEPTH).saturating_sub(depth);
+            let most = if depth == at.covered { NODE_BITS } else { at.covered - depth };
+            let bits = bits.clamp(1, most.min(MOST_BITS));
+            split(store, at, (prefix(hash, depth), depth), bits, &entries)
         }
         _ => overflow::insert(store, at.segment, slot),
     }
+}
+
+/// Returns the depth of segments that together hold so many entries and are nearly full.
+pub(super) fn depth_for(entries: u64) -> u32 {
+    let segments = entries.div_ceil(NEARLY_FULL).max(1);
+    segments.next_power_of_two().trailing_zeros()
 }
 
 fn is_splittable<S: Store>(store: &S, segment: Ptr) -> bool {
@@ -81,18 +100,22 @@ pub(super) fn entries<S: Store>(
     entries
 }
 
+/// Splits a segment into `2^bits`.
 fn split<S: Store>(
     store: &mut S,
     at: SegmentPath,
-    hash: u64,
-    depth: u32,
+    (hash, depth): (u64, u32),
+    bits: u32,
     entries: &[Placed],
 ) -> Result<(), Full> {
-    let halves = [hash, hash | 1 << (63 - depth)];
-    let mut new = [Ptr::NULL; 2];
-    for side in 0..2 {
-        let own = entries.iter().filter(|&&(hash, _)| next_bit(hash, depth) == side);
-        new[side] = build(store, halves[side], depth + 1, own.map(|&(_, slot)| slot))?;
+    let deeper = depth + bits;
+    let part_of = |hash: u64| (hash << depth >> (64 - bits)) as usize;
+    let mut new = [Ptr::NULL; 1 << MOST_BITS];
+    let new = &mut new[..1 << bits];
+    for (part, at) in new.iter_mut().enumerate() {
+        let own = entries.iter().filter(|&&(hash, _)| part_of(hash) == part);
+        let prefix = hash | (part as u64) << (64 - deeper);
+        *at = build(store, prefix, deeper, own.map(|&(_, slot)| slot))?;
     }
     if depth == at.covered {
         let node = node(store, new)?;
@@ -100,7 +123,7 @@ fn split<S: Store>(
     } else {
         let run = at.run(depth);
         for i in 0..run.words {
-            store.set(word_at(run.first, i), new[i * 2 / run.words].raw());
+            store.set(word_at(run.first, i), new[i * new.len() / run.words].raw());
         }
     }
     if FaultPoint::FreeSplit.is_enabled() {
@@ -132,8 +155,9 @@ fn write<S: Store>(store: &mut S, image: &Image) -> Result<Ptr, Full> {
     Ok(store.publish(fresh, SEGMENT))
 }
 
-fn node<S: Store>(store: &mut S, halves: [Ptr; 2]) -> Result<Ptr, Full> {
-    let words: [u64; NODE_WORDS] = std::array::from_fn(|i| halves[i * 2 / NODE_WORDS].raw());
+fn node<S: Store>(store: &mut S, parts: &[Ptr]) -> Result<Ptr, Full> {
+    let part = |word: usize| parts[word * parts.len() / NODE_WORDS];
+    let words: [u64; NODE_WORDS] = std::array::from_fn(|word| part(word).raw());
     let fresh = store.reserve(NODE)?;
     store.write(&fresh, 0, &bytes::<NODE_WORDS, NODE>(&words));
     Ok(store.publish(fresh, NODE))

@@ -2,6 +2,7 @@
 
 mod defragmentation;
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 
 use crate::memory::{self, Cost, Memory};
@@ -44,13 +45,18 @@ struct Pair {
     memory: Memory,
     index: Index,
     hash: Hash,
+    /// The depth of the segments that are expected to be needed.
+    wanted: u32,
+    /// How often a hash was asked for.
+    rehashed: Cell<u64>,
     model: HashMap<u64, u64>,
 }
 
 impl Pair {
     fn new(hash: Hash) -> Pair {
         let index = Index::at(Memory::root(0));
-        Pair { memory: Memory::new(), index, hash, model: HashMap::new() }
+        let (memory, rehashed) = (Memory::new(), Cell::new(0));
+        Pair { memory, index, hash, wanted: 0, rehashed, model: HashMap::new() }
     }
 
     fn with(hash: Hash, keys: u64) -> Pair {
@@ -75,8 +81,12 @@ impl Pair {
             return Ok(());
         }
         let hash = self.hash;
-        let rehash = |memory: &Memory, entry| hash.of(memory.word(entry));
-        self.index.insert(&mut self.memory, hash.of(key), entry, rehash)
+        let rehash = |memory: &Memory, entry| {
+            self.rehashed.update(|count| count + 1);
+            hash.of(memory.word(entry))
+        };
+        let wanted = || self.wanted;
+        self.index.insert_expecting(&mut self.memory, hash.of(key), entry, wanted, rehash)
     }
 
     fn put(&mut self, key: u64, value: u64) -> Result<Cost, Full> {
@@ -197,9 +207,10 @@ proptest! {
     #[test]
     fn an_index_is_a_map(
         hash in any_hash(),
+        wanted in prop_oneof![Just(0), 0..50u32],
         changes in prop::collection::vec(change(), 1..memory::steps(12)),
     ) {
-        let mut pair = Pair::new(hash);
+        let mut pair = Pair { wanted, ..Pair::new(hash) };
         for (value, change) in changes.into_iter().enumerate() {
             match change {
                 Change::Put(keys) => keys.for_each(|key| {
@@ -460,6 +471,32 @@ fn an_insert_splits_once_at_most() {
         }
         pair.check();
     }
+}
+
+#[test]
+fn an_index_that_expects_entries_asks_for_few_hashes() {
+    let keys = 60_000;
+    let fill = |wanted| {
+        let mut pair = Pair { wanted, ..Pair::new(Hash::Good) };
+        for key in 0..keys {
+            let cost = pair.put(key, 0).expect("free memory");
+            assert!(cost.words <= 128 && cost.published <= 16 + 16 * 4352 + 2048, "{cost:?}");
+        }
+        pair.check();
+        (pair.rehashed.get(), segments(&pair))
+    };
+    let wanted = Index::depth_for(keys);
+    assert_eq!(wanted, 7);
+    let (rehashed, blocks) = fill(0);
+    let (expecting, expected_blocks) = fill(wanted);
+    println!(
+        "hashes asked for: {rehashed}, expecting {expecting}; blocks {blocks}, {expected_blocks}"
+    );
+    assert!(rehashed > keys && expecting < keys / 4);
+    assert_eq!(blocks, expected_blocks);
+    // What was expected has not come.
+    let (_, blocks) = fill(40);
+    assert!(blocks < 16 * expected_blocks);
 }
 
 #[test]
