@@ -43,7 +43,7 @@ impl Engine {
         dump: Option<&SaveOptions<'_>>,
     ) -> Result<Option<Rewritten>, RewriteLogError> {
         let mut rewrite = if revives { log.begin_again()? } else { log.begin_rewrite()? };
-        let (mut snapshot, _) =
+        let (snapshot, _) =
             self.keyspace().snapshot(|| rewrite.cut()).map_err(|_| RewriteLogError::Busy)?;
         if let Some(options) = dump {
             let mut base = Base { rewrite: &mut rewrite, failed: None };
@@ -56,8 +56,8 @@ impl Engine {
         snapshot.for_each_library(|code| {
             Ok::<_, RewriteLogError>(rewrite.write(0, &[b"FUNCTION", b"LOAD", code])?)
         })?;
-        let mut items = Vec::new();
-        while snapshot.next(&mut items)? {
+        let (mut walk, mut items) = (snapshot.walk(), Vec::new());
+        while walk.next(&mut items)? {
             if !go_on() {
                 return Ok(None);
             }
@@ -65,7 +65,7 @@ impl Engine {
                 write(&mut rewrite, item)?;
             }
         }
-        drop(snapshot);
+        drop(walk);
         Ok(Some(rewrite.finish()?))
     }
 }

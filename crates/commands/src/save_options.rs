@@ -19,10 +19,13 @@ pub struct SaveOptions<'o> {
     pub is_base: bool,
     /// Where the data is served from, for who finds the file.
     pub backend: &'o str,
-    /// Makes an empty file for a part of a large value.
-    pub spool: &'o dyn Fn() -> io::Result<Box<dyn Spool>>,
+    /// Whether clients are served meanwhile, to whom most of the processor is left: one thread for
+    /// each four that serve, where otherwise as many save as serve.
+    pub is_background: bool,
+    /// Makes an empty file for a part of a large value. One thread calls it at a time.
+    pub spool: &'o (dyn Fn() -> io::Result<Box<dyn Spool>> + Sync),
     /// Called after each key with how many there were, and whether to go on.
-    pub go_on: &'o dyn Fn(u64) -> bool,
+    pub go_on: &'o (dyn Fn(u64) -> bool + Sync),
 }
 
 /// Why a dump was not written.

@@ -72,7 +72,7 @@ pub use losses::Losses;
 pub use problem::{CheckError, Checked, DamagedKey, DatabaseName};
 pub use progress::Progress;
 pub use salvage::{SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};
-pub use snapshot::{Content, Item, Snapshot};
+pub use snapshot::{Content, Item, Snapshot, SnapshotWalk};
 pub use stats::Stats;
 pub use streams::{
     GroupRead, StreamBound, StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamHead,

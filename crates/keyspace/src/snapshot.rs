@@ -5,12 +5,16 @@
 //! each key once, and an entry's address stays good between two locks. Hence every lock is held for
 //! a bounded number of keys and bytes, and a large value is read in pieces.
 //!
-//! The walk goes shard by shard, through all databases of each, and releases a shard when its last
-//! key has been read: what the snapshot held of it goes back then. The function libraries of all
-//! shards are to be read before that. The heap may give a snapshot up ([`heap::SnapshotLost`]):
-//! then what was read so far is not all there was, and is to be thrown away.
+//! A walk goes shard by shard, through all databases of each, and releases a shard when its last
+//! key has been read: what the snapshot held of it goes back then. Several threads may each walk
+//! shards of their own. The function libraries of all shards are to be read before that. The heap
+//! may give a snapshot up ([`heap::SnapshotLost`]): then what was read so far is not all there was,
+//! and is to be thrown away.
 //!
 //! A key whose time has passed is given like any other: whoever loads it lets it expire.
+
+use std::borrow::Borrow;
+use std::ops::Range;
 
 use heap::{Ptr, SnapshotError, SnapshotLost, View};
 use structures::index::Index;
@@ -111,8 +115,14 @@ pub struct Snapshot {
     heap: heap::Snapshot,
     shards: usize,
     map: u64,
-    /// Where to go on: shard, database, cursor of its index.
-    at: (usize, usize, u64),
+}
+
+/// The keys of some shards of a snapshot, one after the other.
+pub struct SnapshotWalk<S: Borrow<Snapshot>> {
+    snapshot: S,
+    /// Shards that are left; where to go on in the first of them: database, cursor of its index.
+    shards: Range<usize>,
+    at: (usize, u64),
     /// Entries that are still to be read, the next one last, and where they were found.
     found: Vec<Ptr>,
     found_in: (Db, usize),
@@ -128,51 +138,29 @@ impl Keyspace {
             map = map_word(self.root_word(0, MAP_ROOT));
             at_cut()
         })?;
-        let shards = self.shards();
-        Ok((
-            Snapshot {
-                heap,
-                shards,
-                map,
-                at: (0, 0, 0),
-                found: Vec::new(),
-                found_in: (Db::default(), 0),
-                within: 0,
-            },
-            made,
-        ))
+        Ok((Snapshot { heap, shards: self.shards(), map }, made))
     }
 }
 
 impl Snapshot {
-    /// Puts the next keys into `items`, whose former content goes; `false` when there are no more,
-    /// so that all were read. Keys come shard by shard: databases come in ascending order within a
-    /// shard, and again in the next one. An error says that the snapshot was given up, and that
-    /// what it gave so far is not all.
-    pub fn next(&mut self, items: &mut Vec<Item>) -> Result<bool, SnapshotLost> {
-        items.clear();
-        while items.is_empty() {
-            if !self.found.is_empty() {
-                self.read(items)?;
-                continue;
-            }
-            let (shard, db, cursor) = self.at;
-            if shard == self.shards {
-                return Ok(false);
-            }
-            match Db::new(db) {
-                Some(db) => self.step(shard, db, cursor)?,
-                None => {
-                    self.heap.release(shard);
-                    self.at = (shard + 1, 0, 0);
-                }
-            }
-        }
-        Ok(true)
+    /// Walks over all shards.
+    pub fn walk(self) -> SnapshotWalk<Snapshot> {
+        let shards = 0..self.shards;
+        SnapshotWalk::new(self, shards)
+    }
+
+    /// Walks over one shard, which only one walk may do.
+    pub fn walk_shard(&self, shard: usize) -> SnapshotWalk<&Snapshot> {
+        SnapshotWalk::new(self, shard..shard + 1)
+    }
+
+    /// Returns how many shards there are.
+    pub fn shards(&self) -> usize {
+        self.shards
     }
 
     /// Shows the code of each function library; one that is damaged is left out. To be called
-    /// before [`Snapshot::next`], which releases shards.
+    /// before any walk, which releases shards.
     pub fn for_each_library<E: From<SnapshotLost>>(
         &self,
         mut show: impl FnMut(&[u8]) -> Result<(), E>,
@@ -192,48 +180,6 @@ impl Snapshot {
                 if cursor == 0 {
                     break;
                 }
-            }
-        }
-        Ok(())
-    }
-
-    fn step(&mut self, shard: usize, db: Db, cursor: u64) -> Result<(), SnapshotLost> {
-        let view = self.heap.lock(shard)?;
-        let root = view.root(keys_root(physical(self.map, db.number())));
-        let found = &mut self.found;
-        let cursor = Index::at(root).scan(&view, cursor, KEYS_AT_ONCE, |at| found.push(at));
-        drop(view);
-        self.found_in = (db, shard);
-        let next = db.number() + usize::from(cursor == 0);
-        self.at = (shard, next, cursor);
-        if next == DATABASES && !FaultPoint::ReleaseAfterRead.is_enabled() {
-            self.heap.release(shard);
-        }
-        Ok(())
-    }
-
-    /// Reads entries up to the bound of one lock, at least one, or a part of one.
-    fn read(&mut self, items: &mut Vec<Item>) -> Result<(), SnapshotLost> {
-        let (db, shard) = self.found_in;
-        let view = self.heap.lock(shard)?;
-        let mut bytes = 0;
-        while let Some(&at) = self.found.last() {
-            let (mut item, rest) = begin(&view, db, at, &mut self.within);
-            if self.within != 0 {
-                items.push(item);
-                return Ok(());
-            }
-            self.found.pop();
-            bytes += item.size();
-            if let (Some(len), Content::String(value)) = (rest, &mut item.value) {
-                drop(view);
-                self.read_blob(shard, at, len, value)?;
-                items.push(item);
-                return Ok(());
-            }
-            items.push(item);
-            if bytes >= BYTES_AT_ONCE {
-                return Ok(());
             }
         }
         Ok(())
@@ -259,6 +205,91 @@ impl Snapshot {
     /// end: their old values are held in DRAM.
     pub fn held_words(&self) -> usize {
         self.heap.held_words()
+    }
+}
+
+impl<S: Borrow<Snapshot>> SnapshotWalk<S> {
+    fn new(snapshot: S, shards: Range<usize>) -> SnapshotWalk<S> {
+        let found_in = (Db::default(), 0);
+        SnapshotWalk { snapshot, shards, at: (0, 0), found: Vec::new(), found_in, within: 0 }
+    }
+
+    /// Returns what it walks over.
+    pub fn snapshot(&self) -> &Snapshot {
+        self.snapshot.borrow()
+    }
+
+    /// Puts the next keys into `items`, whose former content goes; `false` when there are no more,
+    /// so that all were read. Keys come shard by shard: databases come in ascending order within a
+    /// shard, and again in the next one. An error says that the snapshot was given up, and that
+    /// what it gave so far is not all.
+    pub fn next(&mut self, items: &mut Vec<Item>) -> Result<bool, SnapshotLost> {
+        items.clear();
+        while items.is_empty() {
+            if !self.found.is_empty() {
+                self.read(items)?;
+                continue;
+            }
+            if self.shards.is_empty() {
+                return Ok(false);
+            }
+            let (shard, (db, cursor)) = (self.shards.start, self.at);
+            match Db::new(db) {
+                Some(db) => self.step(shard, db, cursor)?,
+                None => {
+                    self.snapshot().heap.release(shard);
+                    (self.shards.start, self.at) = (shard + 1, (0, 0));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn step(&mut self, shard: usize, db: Db, cursor: u64) -> Result<(), SnapshotLost> {
+        let Snapshot { heap, map, .. } = self.snapshot.borrow();
+        let view = heap.lock(shard)?;
+        let root = view.root(keys_root(physical(*map, db.number())));
+        let found = &mut self.found;
+        let cursor = Index::at(root).scan(&view, cursor, KEYS_AT_ONCE, |at| {
+            view.prefetch(at);
+            found.push(at);
+        });
+        drop(view);
+        self.found_in = (db, shard);
+        let next = db.number() + usize::from(cursor == 0);
+        self.at = (next, cursor);
+        if next == DATABASES && !FaultPoint::ReleaseAfterRead.is_enabled() {
+            heap.release(shard);
+        }
+        Ok(())
+    }
+
+    /// Reads entries up to the bound of one lock, at least one, or a part of one.
+    fn read(&mut self, items: &mut Vec<Item>) -> Result<(), SnapshotLost> {
+        let (db, shard) = self.found_in;
+        let snapshot = self.snapshot.borrow();
+        let view = snapshot.heap.lock(shard)?;
+        let mut bytes = 0;
+        while let Some(&at) = self.found.last() {
+            let (mut item, rest) = begin(&view, db, at, &mut self.within);
+            if self.within != 0 {
+                items.push(item);
+                return Ok(());
+            }
+            self.found.pop();
+            bytes += item.size();
+            if let (Some(len), Content::String(value)) = (rest, &mut item.value) {
+                drop(view);
+                snapshot.read_blob(shard, at, len, value)?;
+                items.push(item);
+                return Ok(());
+            }
+            items.push(item);
+            if bytes >= BYTES_AT_ONCE {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 }
 

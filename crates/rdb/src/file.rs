@@ -111,20 +111,41 @@ impl<W: Write> FileWriter<W> {
         }
     }
 
+    /// Adds whole records that another one has written.
+    pub fn append(&mut self, records: &[u8]) -> io::Result<()> {
+        self.flush()?;
+        self.hand_on(records)
+    }
+
     /// Hands on what was written, if that is much.
     pub fn flush_full(&mut self) -> io::Result<()> {
         if self.writer.inner_mut().len() < CHUNK { Ok(()) } else { self.flush() }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        let bytes = self.writer.inner_mut();
+    /// Hands on what was written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let mut bytes = std::mem::take(self.writer.inner_mut());
+        let done = self.hand_on(&bytes);
+        bytes.clear();
+        *self.writer.inner_mut() = bytes;
+        done
+    }
+
+    fn hand_on(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         if let Some(checksum) = &mut self.checksum {
             checksum.update(bytes);
         }
         self.to.write_all(bytes)?;
         self.handed_on += bytes.len() as u64;
-        bytes.clear();
         Ok(())
+    }
+
+    /// Returns what it hands on to.
+    pub fn to_mut(&mut self) -> &mut W {
+        &mut self.to
     }
 
     /// Returns how many bytes were written.

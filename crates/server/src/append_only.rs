@@ -310,6 +310,7 @@ impl AppendOnly {
             compresses: values.yes("rdbcompression"),
             has_checksum: values.yes("rdbchecksum"),
             is_base: true,
+            is_background: true,
             backend: "aof",
             spool: &|| spool::make(&folder.join("spool-rewriteaof")),
             go_on: &|_| go_on(),

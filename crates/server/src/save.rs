@@ -264,6 +264,7 @@ impl Saver {
             compresses: values.yes("rdbcompression"),
             has_checksum: values.yes("rdbchecksum"),
             is_base: false,
+            is_background: self.state().is_in_background,
             backend: self.backend(),
             spool: &|| spool::make(&spool_path),
             go_on: &go_on,

@@ -77,11 +77,12 @@ impl Local {
     }
 
     /// Writes the data as a dump.
-    pub(super) fn save(&self, to: impl Write) -> Result<(), TransferError> {
+    pub(super) fn save(&self, to: impl Write + Send) -> Result<(), TransferError> {
         let options = SaveOptions {
             compresses: true,
             has_checksum: true,
             is_base: false,
+            is_background: false,
             backend: "pmem",
             spool: &spool,
             go_on: &|_| true,

@@ -4,6 +4,7 @@
 //! set; a value that came in many parts has the form for large ones.
 
 use std::io::{self, Seek, SeekFrom, Write};
+use std::sync::Mutex;
 
 use keyspace::{Content, Limits, TimedField, Type};
 use rdb::{FileWriter, Kind, ListLimit, ListNodes, ListpackBuilder, Writer};
@@ -40,6 +41,8 @@ impl Value {
 pub(super) struct Encoder<'d> {
     pub(super) config: &'d Config,
     options: &'d SaveOptions<'d>,
+    /// Held while a spool is made.
+    spools: &'d Mutex<()>,
 }
 
 fn mixed() -> io::Error {
@@ -47,8 +50,17 @@ fn mixed() -> io::Error {
 }
 
 impl<'d> Encoder<'d> {
-    pub(super) fn new(config: &'d Config, options: &'d SaveOptions<'d>) -> Encoder<'d> {
-        Encoder { config, options }
+    pub(super) fn new(
+        config: &'d Config,
+        options: &'d SaveOptions<'d>,
+        spools: &'d Mutex<()>,
+    ) -> Encoder<'d> {
+        Encoder { config, options, spools }
+    }
+
+    fn spool(&self) -> io::Result<Box<dyn Spool>> {
+        let _one = self.spools.lock();
+        (self.options.spool)()
     }
 
     /// Makes a place for a part of a value that is large.
@@ -359,7 +371,7 @@ impl Body {
         }
         let spool = match &mut self.spool {
             Some(spool) => spool,
-            none => none.insert((encoder.options.spool)()?),
+            none => none.insert(encoder.spool()?),
         };
         spool.write_all(bytes)?;
         bytes.clear();

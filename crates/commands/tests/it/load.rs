@@ -9,6 +9,7 @@ fn save(client: &Client) -> Vec<u8> {
         compresses: true,
         has_checksum: true,
         is_base: false,
+        is_background: false,
         backend: "test",
         spool: &|| Err(std::io::Error::other("nothing is large")),
         go_on: &|_| true,

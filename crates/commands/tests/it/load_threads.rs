@@ -47,6 +47,7 @@ fn save(engine: &Engine, keys: u64) -> Result<Vec<u8>, SaveError> {
         compresses: true,
         has_checksum: true,
         is_base: false,
+        is_background: false,
         backend: "test",
         spool: &|| Ok(Box::new(Cursor::new(Vec::new()))),
         go_on: &|saved| saved < keys,

@@ -31,7 +31,7 @@ fn no_command_is_refused_because_of_a_snapshot_of_a_full_store() {
         engine.keyspace().heap().set_snapshot_limit(u64::MAX);
         let mut client = Client::new(&engine);
         let keys = fill(&mut client, len);
-        let (mut snapshot, ()) = engine.keyspace().snapshot(|| ()).expect("a snapshot");
+        let mut walk = engine.keyspace().snapshot(|| ()).expect("a snapshot").0.walk();
         for n in 0..keys / 2 {
             client.check(&format!("DEL key:{n}"), "(integer) 1");
         }
@@ -39,10 +39,10 @@ fn no_command_is_refused_because_of_a_snapshot_of_a_full_store() {
         for n in 0..keys / 3 {
             assert_eq!(set(&mut client, n, len), "OK", "{n} of {keys} of {len} bytes");
         }
-        assert_eq!(snapshot.next(&mut Vec::new()), Err(SnapshotLost::Full));
+        assert_eq!(walk.next(&mut Vec::new()), Err(SnapshotLost::Full));
         let info = client.run("INFO persistence");
         assert!(info.contains("snapshots_given_up:1"), "{info}");
-        drop(snapshot);
+        drop(walk);
         for n in keys / 2..keys {
             client.check(&format!("STRLEN key:{n}"), &format!("(integer) {len}"));
         }

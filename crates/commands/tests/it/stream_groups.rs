@@ -246,9 +246,9 @@ fn a_log_says_what_became_of_groups_and_so_does_its_rewrite() {
 
     let rewritten = Arc::new(Engine::new(options()));
     let mut replay = Client::of(&rewritten, rewritten.connect_replay());
-    let (mut snapshot, ()) = logged.engine.keyspace().snapshot(|| ()).expect("a cut");
+    let mut walk = logged.engine.keyspace().snapshot(|| ()).expect("a cut").0.walk();
     let mut items = Vec::new();
-    while snapshot.next(&mut items).expect("it is held") {
+    while walk.next(&mut items).expect("it is held") {
         for item in &items {
             let done: Result<(), ()> = commands::commands_of(&item.key, &item.value, |words| {
                 let reply = replay.raw(words);

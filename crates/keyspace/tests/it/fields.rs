@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::common::{self, NOW, db, emulated, volatile, write_at};
 use keyspace::{
     Content, Defragmentation, Encoding, Event, Expire, FieldChange, FieldTime, Keyspace, Limits,
-    Scrub, Snapshot, Type,
+    Scrub, Snapshot, SnapshotWalk, Type,
 };
 
 const LIMITS: Limits = Limits { entries: 16, value: 20 };
@@ -288,9 +288,9 @@ fn what_takes_the_place_of_a_hash_has_no_fields() {
     ks.check().expect("an intact keyspace");
 }
 
-fn snapshot_of(ks: &Keyspace, snapshot: &mut Snapshot, key: &str) -> Fields {
+fn snapshot_of(ks: &Keyspace, walk: &mut SnapshotWalk<Snapshot>, key: &str) -> Fields {
     let (mut fields, mut items) = (Fields::new(), Vec::new());
-    while common::goes_on() && snapshot.next(&mut items).expect("it is held") {
+    while common::goes_on() && walk.next(&mut items).expect("it is held") {
         for item in items.drain(..).filter(|item| item.key == key.as_bytes()) {
             let Content::Fields(more) = item.value else { panic!("fields") };
             for one in more {
@@ -311,10 +311,10 @@ fn a_pool_keeps_times_through_all_that_is_done_with_it() {
     filled(&ks, "packed", 9, false);
     filled(&ks, "table", 500, true);
     let expected = ["packed", "table"].map(|key| read(&ks, NOW, key).expect("a hash"));
-    let (mut snapshot, ()) = ks.snapshot(|| ()).expect("nobody else reads");
+    let mut walk = ks.snapshot(|| ()).expect("nobody else reads").0.walk();
     change(&ks, NOW, "table", &["field7"], FieldChange::Delete);
-    assert_eq!(snapshot_of(&ks, &mut snapshot, "table"), expected[1]);
-    drop(snapshot);
+    assert_eq!(snapshot_of(&ks, &mut walk, "table"), expected[1]);
+    drop(walk);
     put(&ks, NOW, "table", &[("field7".into(), "7".into())], FieldTime::At(NOW + 7));
     for shard in 0..ks.shards() {
         let mut scrub = Scrub::default();

@@ -187,9 +187,9 @@ fn change(
 
 /// What a snapshot gives of database 0 and 1.
 fn snapshot(ks: &Keyspace) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
-    let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a cut");
+    let mut walk = ks.snapshot(|| ()).expect("a cut").0.walk();
     let (mut items, mut found) = (Vec::new(), BTreeMap::new());
-    while common::goes_on() && snapshot.next(&mut items).expect("it is held") {
+    while common::goes_on() && walk.next(&mut items).expect("it is held") {
         for item in items.drain(..) {
             let Content::Elements(Type::List, more) = item.value else { panic!("a list") };
             let all: &mut Vec<Vec<u8>> = found.entry((item.db.number(), item.key)).or_default();

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::common::ops::{DBS, KEYS, Model, Op, Text, Value, When, apply};
 use crate::common::{self, NOW, db, volatile};
-use keyspace::{Content, Defragmentation, Encoding, Eviction, Keyspace, Policy, Snapshot, Txn};
+use keyspace::{
+    Content, Defragmentation, Encoding, Eviction, Keyspace, Policy, Snapshot, SnapshotWalk, Txn,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -133,12 +135,12 @@ fn evict(ks: &Keyspace, seed: u64, model: &mut Model) {
 
 /// What the snapshot gives is what there was at its cut, but for what had expired and may be gone.
 fn check_snapshot(
-    snapshot: &mut Snapshot,
+    walk: &mut SnapshotWalk<Snapshot>,
     expected: &BTreeMap<(usize, &'static str), Value>,
     now: u64,
 ) {
     let (mut found, mut items) = (BTreeMap::new(), Vec::new());
-    while common::goes_on() && snapshot.next(&mut items).expect("it is held") {
+    while common::goes_on() && walk.next(&mut items).expect("it is held") {
         for item in items.drain(..) {
             let known = KEYS.iter().find(|k| k.as_bytes() == item.key).expect("a key of ours");
             let Content::String(value) = item.value else { panic!("a string") };
@@ -188,16 +190,16 @@ fn run(ks: &Keyspace, steps: &[Step]) {
             }
             Step::Evict(seed) => evict(ks, *seed, &mut model),
             Step::Snapshots(read, first, second) => {
-                let (mut given_up, ()) = ks.snapshot(|| ()).expect("a snapshot");
+                let mut given_up = ks.snapshot(|| ()).expect("a snapshot").0.walk();
                 assert!(ks.snapshot(|| ()).is_err(), "one at a time");
                 commit(ks, first, &mut model);
                 let mut items = Vec::new();
                 let _ = (0..*read).take_while(|_| given_up.next(&mut items) == Ok(true)).count();
                 drop(given_up);
                 let keys = model.keys.clone();
-                let (mut snapshot, ()) = ks.snapshot(|| ()).expect("the other was given up");
+                let mut walk = ks.snapshot(|| ()).expect("the other was given up").0.walk();
                 commit(ks, second, &mut model);
-                check_snapshot(&mut snapshot, &keys, model.now);
+                check_snapshot(&mut walk, &keys, model.now);
             }
             Step::Commit(ops) => {
                 let mut txn = ks.begin_all(model.now);

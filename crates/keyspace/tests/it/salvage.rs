@@ -116,13 +116,13 @@ fn make(path: &Path, closed: bool) -> Vec<u8> {
 }
 
 fn model(ks: &Keyspace) -> Model {
-    let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a snapshot");
+    let mut walk = ks.snapshot(|| ()).expect("a snapshot").0.walk();
     let mut names = Vec::new();
     let mut items = Vec::new();
-    while snapshot.next(&mut items).expect("it is held") {
+    while walk.next(&mut items).expect("it is held") {
         names.extend(items.iter().map(|item| (item.db, item.key.clone())));
     }
-    drop(snapshot);
+    drop(walk);
     let read = |(at, name): (Db, Vec<u8>)| {
         let key = ks.key(&name);
         let mut txn = ks.begin_one(key.shard(), NOW);

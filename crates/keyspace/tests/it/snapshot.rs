@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{self, NOW, db, emulated, volatile};
-use keyspace::{Content, Error, Expire, Keyspace, Limits, Snapshot, Txn, Type};
+use keyspace::{Content, Error, Expire, Keyspace, Limits, Snapshot, SnapshotWalk, Txn, Type};
 
 type State = BTreeMap<(usize, Vec<u8>), (Content, Option<u64>)>;
 
@@ -21,10 +21,10 @@ fn state(ks: &Keyspace) -> State {
     state
 }
 
-fn read(snapshot: &mut Snapshot, mut between: impl FnMut()) -> State {
+fn read(walk: &mut SnapshotWalk<Snapshot>, mut between: impl FnMut()) -> State {
     let mut state = State::new();
     let mut items = Vec::new();
-    while common::goes_on() && snapshot.next(&mut items).expect("it is held") {
+    while common::goes_on() && walk.next(&mut items).expect("it is held") {
         for item in items.drain(..) {
             let place = (item.db.number(), item.key);
             let value = match (state.remove(&place), item.value) {
@@ -105,9 +105,9 @@ fn check(ks: &Keyspace, seed: u64) {
     for _ in 0..3 {
         (0..600).for_each(|_| disturb(ks, &mut random));
         let at_cut = state(ks);
-        let (mut snapshot, ()) = ks.snapshot(|| ()).expect("there is no other");
+        let mut walk = ks.snapshot(|| ()).expect("there is no other").0.walk();
         assert!(ks.snapshot(|| ()).is_err(), "one at a time");
-        let found = read(&mut snapshot, || (0..40).for_each(|_| disturb(ks, &mut random)));
+        let found = read(&mut walk, || (0..40).for_each(|_| disturb(ks, &mut random)));
         assert_eq!(found.len(), at_cut.len(), "seed {seed}");
         for (place, value) in &at_cut {
             let same = found.get(place) == Some(value);

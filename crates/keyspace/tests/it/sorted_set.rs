@@ -193,9 +193,9 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng) {
 
 /// What a snapshot gives of database 0 and 1.
 fn snapshot(ks: &Keyspace) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
-    let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a cut");
+    let mut walk = ks.snapshot(|| ()).expect("a cut").0.walk();
     let (mut items, mut found) = (Vec::new(), BTreeMap::new());
-    while common::goes_on() && snapshot.next(&mut items).expect("it is held") {
+    while common::goes_on() && walk.next(&mut items).expect("it is held") {
         for item in items.drain(..) {
             let Content::Elements(Type::SortedSet, more) = item.value else {
                 panic!("a sorted set")

@@ -57,9 +57,9 @@ fn content(ks: &Keyspace, key: &str) -> Option<Vec<StreamPart>> {
 }
 
 fn snapshot(ks: &Keyspace) -> BTreeMap<String, Vec<StreamPart>> {
-    let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a cut");
+    let mut walk = ks.snapshot(|| ()).expect("a cut").0.walk();
     let (mut items, mut taken) = (Vec::new(), BTreeMap::<String, Vec<StreamPart>>::new());
-    while common::goes_on() && snapshot.next(&mut items).expect("it is held") {
+    while common::goes_on() && walk.next(&mut items).expect("it is held") {
         for item in items.drain(..) {
             let Content::Stream(more) = item.value else { panic!("a stream") };
             taken.entry(String::from_utf8(item.key).expect("text")).or_default().extend(more);

@@ -140,9 +140,9 @@ fn step(ks: &Keyspace, model: &mut Model, random: &mut fastrand::Rng, now: &mut 
 
 fn compare(ks: &Keyspace, model: &Model) {
     ks.check().expect("a sound pool");
-    let (mut snapshot, ()) = ks.snapshot(|| ()).expect("a cut");
+    let mut walk = ks.snapshot(|| ()).expect("a cut").0.walk();
     let (mut items, mut taken) = (Vec::new(), BTreeMap::<Vec<u8>, Vec<StreamPart>>::new());
-    while common::goes_on() && snapshot.next(&mut items).expect("it is held") {
+    while common::goes_on() && walk.next(&mut items).expect("it is held") {
         for item in items.drain(..) {
             let Content::Stream(more) = item.value else { panic!("a stream") };
             taken.entry(item.key).or_default().extend(more);

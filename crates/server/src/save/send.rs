@@ -68,6 +68,7 @@ impl Saver {
             // The receiver is to know that it has all of it as it was.
             has_checksum: true,
             is_base: false,
+            is_background: true,
             backend: self.shared.store.backend_name(),
             spool: &|| spool::make(&spool_path),
             go_on: &go_on,

@@ -9,7 +9,9 @@ use super::state::{self, State, brief};
 use commands::spec::Group;
 use commands::{CommandSpec, Engine, Next, Peer, Session};
 use fastrand::Rng;
-use keyspace::{Content, Defragmentation, Event, Eviction, Item, Policy, Snapshot, SnapshotLost};
+use keyspace::{
+    Content, Defragmentation, Event, Eviction, Item, Policy, Snapshot, SnapshotLost, SnapshotWalk,
+};
 use resp::{Protocol, Writer};
 use sim::Incarnation;
 use std::collections::BTreeMap;
@@ -208,7 +210,7 @@ pub(crate) struct Actor<'a> {
 /// A snapshot that is being read, and those that were: from which position, and what.
 #[derive(Default)]
 pub(crate) struct Snapshots {
-    current: Option<(Snapshot, Taken)>,
+    current: Option<(SnapshotWalk<Snapshot>, Taken)>,
     pub(crate) done: Vec<Taken>,
 }
 
@@ -486,7 +488,7 @@ impl<'a> Actor<'a> {
     fn snapshot(&mut self) -> Result<(), String> {
         let mut snapshots = pmem::lock(self.snapshots).expect("no panic");
         let (journal, now) = (self.journal, self.clock.now());
-        let Some((mut snapshot, mut taken)) = snapshots.current.take() else {
+        let Some((mut walk, mut taken)) = snapshots.current.take() else {
             drop(snapshots);
             let made = self.engine.keyspace().snapshot(|| journal.position());
             // Another thread may be reading one.
@@ -504,7 +506,7 @@ impl<'a> Actor<'a> {
                 Err(_) => return Ok(()),
                 Ok(()) => {}
             }
-            pmem::lock(self.snapshots).expect("no panic").current = Some((snapshot, taken));
+            pmem::lock(self.snapshots).expect("no panic").current = Some((snapshot.walk(), taken));
             return Ok(());
         };
         drop(snapshots);
@@ -512,7 +514,7 @@ impl<'a> Actor<'a> {
         let mut more = true;
         for _ in 0..3 {
             more = more
-                && match snapshot.next(&mut items) {
+                && match walk.next(&mut items) {
                     Err(SnapshotLost::Released) => return Err("it was released too early".into()),
                     // What it gave is nothing.
                     Err(_) => return Ok(()),
@@ -522,7 +524,7 @@ impl<'a> Actor<'a> {
         }
         let mut snapshots = pmem::lock(self.snapshots).expect("no panic");
         if more {
-            snapshots.current = Some((snapshot, taken));
+            snapshots.current = Some((walk, taken));
         } else {
             snapshots.done.push(taken);
         }

@@ -134,10 +134,11 @@ impl Bank {
 
     /// Reads all accounts in a snapshot, one shard after the other: what there was at the cut.
     fn read_snapshot(&self) {
-        let Ok((mut snapshot, ())) = self.keyspace.snapshot(|| ()) else { return };
+        let Ok((snapshot, ())) = self.keyspace.snapshot(|| ()) else { return };
         let (mut items, mut sum, mut accounts) = (Vec::new(), 0, 0);
+        let mut walk = snapshot.walk();
         loop {
-            match snapshot.next(&mut items) {
+            match walk.next(&mut items) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(SnapshotLost::Released) => panic!("a snapshot released a shard too early"),

@@ -128,11 +128,11 @@ fn a_shard_is_released_after_its_last_key() {
         txn.commit().expect("a commit");
     };
     set(1);
-    let (mut snapshot, ()) = keyspace.snapshot(|| ()).expect("a snapshot");
+    let mut walk = keyspace.snapshot(|| ()).expect("a snapshot").0.walk();
     let (mut items, mut found) = (Vec::new(), Vec::new());
     let mut held = u64::MAX;
     set(2);
-    while snapshot.next(&mut items).expect("a shard was released too early") {
+    while walk.next(&mut items).expect("a shard was released too early") {
         found.append(&mut items);
         set(3);
         held = held.min(keyspace.heap().snapshot_stats().held);
