@@ -93,6 +93,7 @@ const COMMANDS: &[&str] = &[
     "walk",
     "clock",
     "notifications",
+    "packed_requests",
     "config",
     "stats",
     "names",

@@ -51,6 +51,7 @@ mod log;
 mod memory_limits;
 mod names;
 mod notifications;
+mod packed_requests;
 mod pubsub;
 mod queue;
 mod receivers;

@@ -13,6 +13,7 @@ use resp::Protocol;
 
 use crate::client::{Client, SESSION_BYTES, Waiter};
 use crate::hub::Subscriptions;
+use crate::packed_requests::PackedRequests;
 use crate::running_scripts::{LateReply, RunningScript};
 use crate::tracker::Readers;
 use crate::users::Account;
@@ -35,12 +36,14 @@ pub enum ReplyMode {
 /// What MULTI collects.
 #[derive(Default)]
 pub(crate) struct Queue {
-    /// Their words.
-    pub(crate) commands: Vec<Vec<Box<[u8]>>>,
+    pub(crate) requests: PackedRequests,
     /// A command was refused: EXEC fails.
     pub(crate) is_dirty: bool,
+    /// A command may change the session (SELECT, SUBSCRIBE) or end it.
+    pub(crate) changes_session: bool,
     /// Flags of all queued commands.
     pub(crate) flags: u32,
+    /// Bytes of their arguments.
     pub(crate) bytes: usize,
 }
 
@@ -77,7 +80,7 @@ pub struct Session {
     /// read once for both.
     pub(crate) ended_ns: Option<u64>,
     pub(crate) in_batch: bool,
-    pub(crate) multi: Option<Queue>,
+    pub(crate) multi: Option<Box<Queue>>,
     pub(crate) watches: Vec<Watch>,
     /// Set by a transaction that changes a watched key.
     pub(crate) touched: Arc<AtomicBool>,
@@ -171,7 +174,7 @@ impl Session {
 
     /// Returns a session for an EXEC of this one, on another thread: it takes over what this one
     /// watches, since nothing is watched after an EXEC.
-    pub(crate) fn for_exec(&mut self, queue: Queue) -> Session {
+    pub(crate) fn for_exec(&mut self, queue: Box<Queue>) -> Session {
         Session {
             multi: Some(queue),
             watches: std::mem::take(&mut self.watches),
