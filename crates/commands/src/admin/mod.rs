@@ -24,7 +24,7 @@ mod sync;
 
 pub use clients::describe;
 pub use metrics::metrics;
-pub(crate) use monitor::send_to_monitors;
+pub(crate) use monitor::{end_monitors, send_to_monitors};
 
 pub use crate::admin_state::{Latency, SlowLog, State};
 pub use crate::host::{
@@ -37,7 +37,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::failure::Done;
-use crate::log::Delivery;
 use crate::spec::{CommandSpec, FAST, SKIP_SLOWLOG};
 
 /// The group's commands.
@@ -141,8 +140,15 @@ pub(crate) fn with_host(call: &Call<'_>, what: impl FnOnce(&dyn Host)) {
 
 /// Sends the execution to who monitors; called after every one while somebody does.
 pub(crate) fn monitor(call: &mut Call<'_>) {
-    let line = monitor::line(call);
-    call.deliver(Delivery::Monitored(line));
+    if call.is_inner() {
+        // None is made where none is kept any more.
+        if !call.effects.has_dropped_lines() {
+            let line = monitor::line(call);
+            call.effects.deliver_line(line);
+        }
+    } else {
+        monitor::send_to_monitors(call.engine, &monitor::line(call));
+    }
 }
 
 /// Called before a script runs: those who monitor see the command that called it before the

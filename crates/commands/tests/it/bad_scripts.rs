@@ -127,6 +127,37 @@ fn threaded() -> (Arc<Engine>, Arc<AtomicUsize>) {
     (engine, threads)
 }
 
+/// Returns how many bytes of lines a client that monitors has, and whether it is closed, after a
+/// script that calls ECHO so often with a megabyte; in an EXEC, after another one.
+fn monitored(count: u32, in_exec: bool) -> (usize, bool) {
+    let engine = engine();
+    let (mut monitor, mut client) = (Client::new(&engine), Client::new(&engine));
+    monitor.check("MONITOR", "OK");
+    let script =
+        format!("for i = 1, {count} do redis.call('echo', ARGV[1]) end return redis.call('ping')");
+    let words = ["EVAL", &script, "0", &"x".repeat(1 << 20)];
+    if in_exec {
+        client.check("MULTI", "OK");
+        client.raw(&words);
+        let reply = wire::show(&client.raw(&words));
+        assert_eq!(reply, "QUEUED");
+        client.check("EXEC", "[PONG, PONG]");
+    } else {
+        assert_eq!(wire::show(&client.raw(&words)), "PONG");
+    }
+    let mut lines = Vec::new();
+    let _ = monitor.session.client.take_pushes(&mut lines);
+    (lines.len() >> 20, monitor.session.client.killed.load(Relaxed))
+}
+
+#[test]
+fn those_who_monitor_a_script_without_end_are_closed() {
+    assert_eq!(monitored(40, false), (41, false));
+    assert_eq!(monitored(100, false), (64, true));
+    assert_eq!(monitored(20, true), (42, false));
+    assert_eq!(monitored(50, true), (63, true));
+}
+
 #[test]
 fn sixty_endless_scripts_at_once_are_killed_and_leave_nothing() {
     let (engine, threads) = threaded();
