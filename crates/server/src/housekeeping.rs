@@ -64,6 +64,7 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
             continue;
         }
         contained("blocked clients", || worker.shared.engine.retry_deferred(worker.number));
+        contained("flushed scripts", || worker.shared.engine.free_flushed_scripts());
         let until = Instant::now() + period * SHARE / 100;
         evict(&worker, until).await;
         let (step, shards) = (worker.shared.meters.len(), worker.shared.engine.keyspace().shards());
