@@ -1,6 +1,6 @@
 //! Compiles scripts, keeps them by SHA-1, and runs them.
 
-use crate::bytecode::only_reads_globals;
+use crate::bytecode::Globals;
 use crate::cache::Cache;
 use crate::convert::from_lua;
 use crate::host::Started;
@@ -36,6 +36,7 @@ pub struct Script {
     sha: Rc<str>,
     flags: Option<Flags>,
     lines: usize,
+    globals: Globals,
     /// Lua has some 8000 places for values that Rust holds; its registry has no limit.
     function: Rc<RegistryKey>,
 }
@@ -153,13 +154,14 @@ impl Interpreter {
             CompileError::Lua(error) => failed(errors::text_of(&error)),
         })?;
         let lines = code.trim_ascii_end().iter().filter(|byte| **byte == b'\n').count() + 1;
-        if only_reads_globals(&function.dump(true)) {
+        let globals = Globals::of(&function.dump(true));
+        if globals.only_read {
             let content = self.content.clone();
             function.set_environment(content).map_err(|error| failed(errors::text_of(&error)))?;
         }
         let function = self.lua.create_registry_value(function).map(Rc::new);
         let function = function.map_err(|error| failed(errors::text_of(&error)))?;
-        let script = Script { sha: sha.as_str().into(), flags, lines, function };
+        let script = Script { sha: sha.as_str().into(), flags, lines, globals, function };
         self.scripts.add(sha, script.clone());
         Ok(script)
     }
@@ -191,7 +193,8 @@ impl Interpreter {
         host: &mut dyn Host,
     ) -> Outcome {
         self.state.start(Some(script.lines));
-        self.execute(&script.sha, &script.function, Passing::Globals, invocation, host)
+        let passing = Passing::Globals(script.globals);
+        self.execute(&script.sha, &script.function, passing, invocation, host)
     }
 
     /// Calls a function that the registry keeps, and makes a reply of its result.
@@ -234,7 +237,7 @@ impl Interpreter {
         passing: Passing,
     ) -> mlua::Result<Result<Reply, Value>> {
         let name = match passing {
-            Passing::Globals => "run",
+            Passing::Globals(_) => "run",
             Passing::Arguments => "run_function",
         };
         let run: mlua::Function = self.sandbox.raw_get(name)?;

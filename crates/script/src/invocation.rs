@@ -3,6 +3,7 @@
 //! By handles of mlua, the call, the two lists `KEYS` and `ARGV` and the result would take most of
 //! what an empty script takes.
 
+use crate::bytecode::Globals;
 use crate::convert::{from_lua, one_line};
 use crate::host::{self, Started};
 use crate::number::truncate;
@@ -42,8 +43,9 @@ impl Kept {
 /// How what is called gets its keys and arguments.
 #[derive(Clone, Copy)]
 pub(crate) enum Passing {
-    /// By the globals `KEYS` and `ARGV`: a script.
-    Globals,
+    /// By the globals `KEYS` and `ARGV`, where it can reach them: a script. Others find no list of
+    /// an earlier run, since they find none at all.
+    Globals(Globals),
     /// By two arguments: a function of a library.
     Arguments,
 }
@@ -68,9 +70,10 @@ pub(crate) fn call(
 ) -> mlua::Result<Result<Reply, Value>> {
     let Invocation { keys, arguments } = *invocation;
     let push = |frame: &mut Frame<'_>, unlimited: &Unlimited| match passing {
-        Passing::Globals => {
+        Passing::Globals(globals) => {
             frame.push_kept(lua, &kept.globals);
-            for (name, items) in [(&kept.keys, keys), (&kept.argv, arguments)] {
+            let lists = [(globals.keys, &kept.keys, keys), (globals.argv, &kept.argv, arguments)];
+            for (_, name, items) in lists.into_iter().filter(|(is_reached, ..)| *is_reached) {
                 frame.push_kept(lua, name);
                 push_list(frame, items, unlimited);
                 frame.set_field(unlimited);
