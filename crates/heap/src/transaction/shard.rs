@@ -135,9 +135,12 @@ impl<'h> Shard<'h> {
     /// Like [`View::tagged`], where a word of the line may be staged.
     #[inline(never)]
     fn tagged_with_staged(&self, at: Ptr, tag: u16) -> u8 {
-        let line = self.line(at);
-        let bit = |i: usize| u8::from((line[i] >> 48) as u16 == tag) << i;
-        (0..8).fold(0, |bits, i| bits | bit(i))
+        let mut bits = self.heap.region.tagged(at.raw(), tag);
+        self.state.tx.staged.each_of_line(at.raw(), |word, value| {
+            let is_tagged = u8::from((value >> 48) as u16 == tag);
+            bits = bits & !(1 << word) | is_tagged << word;
+        });
+        bits
     }
 
     #[inline]
