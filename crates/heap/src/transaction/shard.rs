@@ -377,7 +377,7 @@ impl<'h> Shard<'h> {
     /// damaged leads there.
     #[cold]
     fn free_own(&mut self, block: Ptr) {
-        let tx = &self.state.tx;
+        let tx = &mut self.state.tx;
         match tx.reserved_at(block.raw()).map(|index| tx.reserved[index].place) {
             Some(place) => self.record_freed(place, true),
             None => self.heap.count_damage(),
@@ -483,19 +483,16 @@ impl<'h> Shard<'h> {
         let index = tx.reserved.len();
         tx.reserved.push(reserved);
         tx.reserved_in |= span_group(place.at);
-        if index >= FEW {
-            tx.list_by_start();
-        }
         Fresh { ptr: Ptr::from_raw(place.at), capacity: place.size() as usize, index }
     }
 
     /// Returns the reserved block that contains `at`.
-    fn reserved_with(&self, at: u64) -> Option<usize> {
-        let ShardState { tx, alloc, .. } = &*self.state;
+    fn reserved_with(&mut self, at: u64) -> Option<usize> {
+        let ShardState { tx, alloc, .. } = &mut *self.state;
         if tx.reserved.len() <= FEW {
             return tx.reserved.iter().rposition(|r| r.holds(at));
         }
-        tx.by_start.get(&alloc.block_start(at)?).copied()
+        tx.reserved_at(alloc.block_start(at)?)
     }
 
     /// A word of a block that this transaction reserved is changed as bytes: a record never targets

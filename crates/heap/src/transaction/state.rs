@@ -101,7 +101,8 @@ pub(crate) struct Freed {
 pub(crate) struct Tx {
     pub(crate) staged: Staged,
     pub(crate) reserved: Vec<Reserved>,
-    /// Index in `reserved` by begin, kept when there are many.
+    /// Index in `reserved` by start, of the first of them: brought up to date when it is asked and
+    /// there are many.
     pub(crate) by_start: FxHashMap<u64, usize>,
     /// One bit for each of 64 groups of spans: no block is reserved in a group whose bit is 0.
     pub(crate) reserved_in: u64,
@@ -141,17 +142,13 @@ impl Tx {
             || self.reserved.iter().any(|r| r.published.is_some())
     }
 
-    /// Brings `by_start` up to date with a block that was entered.
-    pub(crate) fn list_by_start(&mut self) {
-        let unlisted = self.reserved.iter().enumerate().skip(self.by_start.len());
-        self.by_start.extend(unlisted.map(|(i, r)| (r.place.at, i)));
-    }
-
     /// Returns the reserved block that begins here.
-    pub(crate) fn reserved_at(&self, at: u64) -> Option<usize> {
+    pub(crate) fn reserved_at(&mut self, at: u64) -> Option<usize> {
         if self.reserved.len() <= FEW {
             return self.reserved.iter().rposition(|block| block.place.at == at);
         }
+        let unlisted = self.reserved.iter().enumerate().skip(self.by_start.len());
+        self.by_start.extend(unlisted.map(|(i, r)| (r.place.at, i)));
         self.by_start.get(&at).copied()
     }
 
