@@ -324,8 +324,8 @@ impl Frame<'_> {
             }
             // SAFETY: as above; a number is returned as it is.
             ffi::LUA_TNUMBER => Argument::Number(unsafe { ffi::lua_tonumber(self.state, at) }),
-            // SAFETY: as above.
             ffi::LUA_TBOOLEAN => {
+                // SAFETY: as above.
                 Argument::Boolean(unsafe { ffi::lua_toboolean(self.state, at) } != 0)
             }
             ffi::LUA_TNIL => Argument::Nil,
