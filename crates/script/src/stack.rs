@@ -375,7 +375,7 @@ impl Frame<'_> {
     }
 
     fn is_table(&self, at: c_int) -> bool {
-        // SAFETY: the caller has counted so many values.
+        // SAFETY: the caller has counted this many values.
         unsafe { ffi::lua_type(self.state, at) == ffi::LUA_TTABLE }
     }
 
