@@ -109,7 +109,7 @@ impl View for Shard<'_> {
         line
     }
 
-    #[inline(always)]
+    #[inline]
     fn tagged(&self, at: Ptr, tag: u16) -> u8 {
         if self.state.tx.staged.touches_line(at.raw()) {
             return self.tagged_with_staged(at, tag);
