@@ -66,7 +66,7 @@ fn appended_bytes_are_compared_with_freed_blocks_by_their_place() {
 }
 
 /// Words of blocks that the transaction has reserved, in any order with savepoints, returns to them
-/// and frees: each has the value that a list of all of them has.
+/// and frees: each has the value that a list of all of them has, and no other is in use.
 #[test]
 fn words_of_reserved_blocks_follow_savepoints_and_returns() {
     for seed in 0..50 {
@@ -108,6 +108,8 @@ fn words_of_reserved_blocks_follow_savepoints_and_returns() {
         for &(at, value) in &model {
             assert_eq!(shard.word(at), value, "seed {seed}, {at:?} after the commit");
         }
+        let used: usize = model.iter().map(|&(at, _)| shard.capacity(at)).sum();
+        assert_eq!(heap.used(), used as u64, "seed {seed}: freed blocks are not in use");
     }
 }
 
