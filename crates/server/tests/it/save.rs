@@ -100,8 +100,10 @@ pub(crate) fn populate_large(client: &mut Client) {
     }
 }
 
+/// Returns the signature of all data, with consumer groups if the server has one of those.
 pub(crate) fn digest(client: &mut Client) -> String {
-    client.run("DEBUG DIGEST").text()
+    let full = client.run("DEBUG DIGEST FULL");
+    if full.is_error() { client.run("DEBUG DIGEST").text() } else { full.text() }
 }
 
 fn dump(server: &Server) -> Vec<u8> {
