@@ -73,6 +73,8 @@ pub struct Client {
     /// CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
     /// Bytes received and not yet executed.
+    /// CLIENT CAPA REDIRECT.
+    pub redirects: AtomicBool,
     pub query_buffer: AtomicUsize,
     /// Spare space of the query buffer.
     pub query_buffer_free: AtomicUsize,
