@@ -99,4 +99,4 @@ pub use save_options::{SaveError, SaveOptions, Spool};
 pub use session::{ReplyMode, Session};
 pub use spec::CommandSpec;
 pub use stats::{CommandStats, Stats};
-pub use table::{Command, Lookup, Table};
+pub use table::{Command, Lookup, RenameError, Table};

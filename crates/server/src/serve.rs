@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use commands::{Clock, Engine, EngineOptions, SystemClock, UserSet};
+use commands::{Clock, Engine, EngineOptions, SystemClock, Table, UserSet};
 use keyspace::{DATABASES, Db};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -120,12 +120,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         UsersError::Line(error) => ServeError::Config(error),
         error => ServeError::Users(error.to_string()),
     })?;
+    let table = name_commands(&values)?;
     let supervisor = Supervisor::of(&values);
     let store = store::open(&values, SystemClock.unix_ms())?;
     let fsync = values.text("appendfsync");
     apply::fit_to_store(&mut values, &store.report);
     describe(&store, &fsync);
-    let shared = build_shared_state(store, values, file, tls, supervisor)?;
+    let config = Config::new(values, file);
+    let shared = build_shared_state(store, table, config, tls, supervisor)?;
     set_users(&shared, users);
     if let Some(journal) = &shared.journal {
         shared.engine.set_log(Arc::clone(journal) as Arc<dyn commands::CommandLog>);
@@ -143,6 +145,16 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         thread.spawn(move || job(&shared.engine)).is_ok()
     });
     serve_until_shutdown(&shared, &server)
+}
+
+/// Returns the commands by the names that the configuration gives them.
+fn name_commands(values: &Values) -> Result<Table, ReadError> {
+    let lines = values.renames.iter().filter_map(|line| match line.words.as_slice() {
+        [from, to] => Some((from.as_slice(), to.as_slice())),
+        _ => None,
+    });
+    let lines: Vec<(&[u8], &[u8])> = lines.collect();
+    Table::renamed(&lines).map_err(|(at, error)| values.renames[at].refused(error.to_string()))
 }
 
 /// Makes the users those of the configuration; `requirepass` is the password of the default one.
@@ -274,16 +286,18 @@ fn replayed(store: &Store) -> String {
 
 fn build_shared_state(
     store: Store,
-    values: Values,
-    file: Option<std::path::PathBuf>,
+    table: Table,
+    config: Config,
     tls: Tls,
     supervisor: Supervisor,
 ) -> Result<Arc<Shared>, ServeError> {
+    let values = config.values();
     let threads = threads(&values);
     let seed = machine::random::<8>().map_err(system("No random bytes"))?;
     let mut options = EngineOptions::new(Arc::clone(&store.keyspace));
     options.threads = threads;
     options.seed = u64::from_le_bytes(seed);
+    options.table = Some(table);
     let journal = PoolJournal::start(&store.keyspace, pool_journal::policy(&values));
     let shared = Shared {
         engine: Arc::new(Engine::new(options)),
@@ -308,9 +322,9 @@ fn build_shared_state(
         log_opened: watch::channel(false).0,
         run_id: machine::run_id().map_err(system("No random bytes"))?,
         started_ms: SystemClock.unix_ms(),
-        config: Config::new(values, file),
+        config,
     };
-    apply::all(&shared, &shared.config.values());
+    apply::all(&shared, &values);
     Ok(Arc::new(shared))
 }
 

@@ -161,13 +161,14 @@ fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
     const REDACTED: &[u8] = b"(redacted)";
     let mut words = call.args.to_vec();
     let is = |word: &[u8], text: &str| word.eq_ignore_ascii_case(text.as_bytes());
-    if is(words[0], "auth") {
+    let name = call.command.first_word();
+    if name == "auth" {
         words[1..].fill(REDACTED);
-    } else if is(words[0], "hello") {
+    } else if name == "hello" {
         if let Some(at) = words.iter().position(|word| is(word, "auth")) {
             words.iter_mut().skip(at + 1).take(2).for_each(|word| *word = REDACTED);
         }
-    } else if is(words[0], "migrate") {
+    } else if name == "migrate" {
         // A key may have any name: what follows KEYS is no option.
         let end = words.iter().position(|word| is(word, "keys")).unwrap_or(words.len());
         for (word, count) in [("auth", 1), ("auth2", 2)] {
@@ -175,9 +176,9 @@ fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
                 words.iter_mut().skip(at + 7).take(count).for_each(|word| *word = REDACTED);
             }
         }
-    } else if is(words[0], "acl") && words.get(1).is_some_and(|word| is(word, "setuser")) {
+    } else if name == "acl" && words.get(1).is_some_and(|word| is(word, "setuser")) {
         words[2..].fill(REDACTED);
-    } else if is(words[0], "config") && words.get(1).is_some_and(|word| is(word, "set")) {
+    } else if name == "config" && words.get(1).is_some_and(|word| is(word, "set")) {
         for pair in words[2..].chunks_exact_mut(2) {
             if ["requirepass", "masterauth", "masteruser"].iter().any(|name| is(pair[0], name)) {
                 pair[1] = REDACTED;

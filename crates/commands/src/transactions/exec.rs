@@ -60,7 +60,7 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     let engine = call.engine;
     let words: Vec<Vec<&[u8]>> =
         queue.commands.iter().map(|args| args.iter().map(|arg| &**arg).collect()).collect();
-    let mut requests = engine.batch();
+    let mut requests = engine.batch_of(call.session.replay);
     words.iter().for_each(|args| requests.push(args));
     let steps: Vec<Step<'_>> =
         (0..requests.len()).filter_map(|at| Step::of(requests.get(at))).collect();

@@ -159,8 +159,7 @@ pub fn find(name: &[u8]) -> Option<(usize, &'static Row)> {
 
 /// Directives without a value of their own that are refused as `Usage::Refused` is, with the
 /// reason.
-pub const REFUSED_LINES: [(&str, &str); 3] = [
-    ("rename-command", "commands keep their names: what it hides would be open to everybody"),
+pub const REFUSED_LINES: [(&str, &str); 2] = [
     ("loadmodule", "modules are not supported: their commands and types would be missing"),
     ("sentinel", "this is no Sentinel: nothing would be watched"),
 ];
@@ -537,7 +536,7 @@ mod tests {
          syslog-ident tls-dh-params-file tls-replication tls-session-cache-timeout",
         ),
         ("refused", "cluster-enabled replicaof"),
-        ("refused line", "loadmodule rename-command"),
+        ("refused line", "loadmodule"),
     ];
 
     fn usage(name: &str) -> &'static str {
