@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use keyspace::{Db, Watch};
 use resp::Protocol;
 
+use crate::admin_state::SlowBlock;
 use crate::client::{Client, SESSION_BYTES, Waiter};
 use crate::hub::Subscriptions;
 use crate::running_scripts::{LateReply, RunningScript};
@@ -106,6 +107,8 @@ pub struct Session {
     pub(crate) late_reply: Option<Arc<LateReply>>,
     /// Set in the session of such a script: how others know of it.
     pub(crate) running_script: Option<Arc<RunningScript>>,
+    /// Its blocked command, where that is to be in the slow log.
+    pub(crate) slow_block: Option<Box<SlowBlock>>,
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Option<Arc<Waiter>>,
     pub(crate) dump_request: DumpRequest,
@@ -128,6 +131,7 @@ impl Session {
             authenticated: false,
             reply: ReplyMode::On,
             stripe,
+            slow_block: None,
             replay: false,
             random: fastrand::Rng::with_seed(seed),
             ended_ns: None,

@@ -35,6 +35,7 @@ pub use crate::host::{
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::admin_state::SlowBlock;
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::failure::Done;
@@ -91,6 +92,13 @@ pub(crate) fn observe(call: &Call<'_>, nanos: u64) {
         let event = if spec.has(FAST) { "fast-command" } else { "command" };
         state.latency.observe(event, nanos / 1_000_000, call.now_ms() / 1000);
     }
+}
+
+/// Returns what the slow log will have of a command that blocks.
+#[cold]
+pub(crate) fn slow_block(call: &Call<'_>, nanos: u64) -> Option<Box<SlowBlock>> {
+    let is_logged = call.engine.admin().slow_log.is_slow(nanos);
+    is_logged.then(|| Box::new(SlowBlock::new(&redacted(call), nanos)))
 }
 
 /// The most bytes that the frame of a request has for each argument, and for all.

@@ -143,7 +143,11 @@ impl Engine {
         }
         admin::count(self, stripe, id, 1, nanos);
         if admin::is_slow(self, nanos) {
-            admin::observe(call, nanos);
+            if call.next == Next::Block {
+                call.session.slow_block = admin::slow_block(call, nanos);
+            } else {
+                admin::observe(call, nanos);
+            }
         }
         if admin::is_large(call) {
             admin::observe_sizes(call);
