@@ -179,6 +179,7 @@ const SERVER: &[&str] = &[
     "ports",
     "scrub_progress",
     "shared",
+    "client_memory",
     "pool_file",
     "listen",
     "metrics",

@@ -354,6 +354,7 @@ impl Engine {
         self.hub.leave_all(&session.client, &mut session.subscriptions);
         self.unwatch(session);
         self.clients.leave(session.id());
+        self.forget_memory(&session.client);
     }
 
     /// Drops all watches of the session. None of its shards may be locked by this thread.

@@ -4,7 +4,7 @@
 //! each other in a circle. The map from logical to physical databases is persistent in shard 0 and
 //! cached here: it changes under all locks, so it is still under any.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crossbeam_utils::CachePadded;
@@ -44,6 +44,8 @@ pub struct Keyspace {
     eviction: RwLock<Eviction>,
     /// What every write needs of `eviction`: bytes that blocks may take.
     pub(crate) eviction_limit: AtomicU64,
+    /// Bytes outside of the heap that count toward `maxmemory`.
+    pub(crate) other_memory: AtomicI64,
     /// What every access needs of `eviction`: LFU | log factor << 1 | decay minutes << 16.
     lfu: AtomicU32,
 }
@@ -79,6 +81,7 @@ impl Keyspace {
             lists_missed: AtomicBool::new(false),
             eviction: RwLock::default(),
             eviction_limit: AtomicU64::new(u64::MAX),
+            other_memory: AtomicI64::new(0),
             lfu: AtomicU32::new(0),
         };
         keyspace.set_eviction(Eviction::default(), now);

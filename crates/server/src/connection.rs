@@ -18,6 +18,7 @@
 //! - `input[..filled]` are the bytes received and not yet released by the parser.
 
 mod dump;
+mod memory;
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -302,6 +303,7 @@ impl Connection {
             self.client.output.store(0, Relaxed);
         }
         self.publish_capacity();
+        self.count_memory();
         true
     }
 
@@ -311,6 +313,7 @@ impl Connection {
         let waiting = self.output.unsent().len() as u64;
         self.client.output.store(waiting as usize, Relaxed);
         self.publish_capacity();
+        self.count_memory();
         if self.exceeds_all(waiting) {
             return false;
         }
@@ -342,35 +345,6 @@ impl Connection {
         let limit = self.worker.shared.limits.output(self.client.is_subscribed());
         let exceeds = limit.hard > 0 && self.output.unsent().len() as u64 > limit.hard;
         exceeds && !self.check_output()
-    }
-
-    /// Says how much memory the replies take.
-    #[inline]
-    fn publish_capacity(&self) {
-        let capacity = self.output.capacity();
-        if self.client.reply_buffer.load(Relaxed) != capacity {
-            self.client.reply_buffer.store(capacity, Relaxed);
-        }
-    }
-
-    /// Returns true if this client's replies or requests alone are more than all clients may take:
-    /// it need not be looked for.
-    #[inline]
-    fn exceeds_all(&self, waiting: u64) -> bool {
-        let limit = self.worker.shared.limits.client_memory.load(Relaxed);
-        limit > 0 && waiting > limit && self.is_evicted()
-    }
-
-    #[cold]
-    fn is_evicted(&self) -> bool {
-        if self.client.no_evict.load(Relaxed) {
-            return false;
-        }
-        let engine = &self.worker.shared.engine;
-        let line = commands::admin::describe(engine, &self.client, self.now_ms());
-        tracing::warn!("Evicting client: {line}");
-        engine.clients().record_evicted();
-        true
     }
 
     fn now_ms(&self) -> u64 {
@@ -419,6 +393,7 @@ impl Connection {
         }
         self.output.release();
         self.publish_capacity();
+        self.count_memory();
         self.session.shrink();
     }
 
