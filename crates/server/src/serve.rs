@@ -344,6 +344,9 @@ fn serve_until_shutdown(
         let sockets = metrics::open(&values)?;
         listen::start(shared, workers.senders(), &values)?;
         write_pid(&values.text("pidfile"));
+        // Programs that start servers wait for this line, as for the one that Redis has with its
+        // logo: from now on clients are answered, if only that data is being loaded.
+        tracing::info!("Server initialized, PID: {}", std::process::id());
         metrics::start(shared, sockets)
     });
     let endpoint = match started {
@@ -354,9 +357,7 @@ fn serve_until_shutdown(
             return Err(error.into());
         }
     };
-    let failed = Arc::new(AtomicBool::new(false));
-    let housekeeping =
-        spawn_housekeeping(shared, server, loading, &failed).map_err(system("No threads"))?;
+    let housekeeping = spawn_housekeeping(shared, server, loading).map_err(system("No threads"))?;
     let scrub = spawn_scrub(shared).map_err(system("No threads"))?;
     if !loading {
         listen::log_ports(&values);
@@ -366,7 +367,7 @@ fn serve_until_shutdown(
     shared.supervisor.stopping();
     drop(runtime);
     workers.stop();
-    let loads = loading && shared.engine.config().loading() && !failed.load(Ordering::Acquire);
+    let loads = loading && shared.engine.config().loading() && !shared.shutdown.has_failed();
     if loads && !housekeeping.is_finished() {
         // Nothing was written yet, and nobody waits for the rest of the log.
         tracing::info!("Perdura was still loading, bye bye...");
@@ -383,20 +384,17 @@ fn serve_until_shutdown(
     Ok(code)
 }
 
-/// Returns the thread that loads the log and then keeps house; false if loading failed. It says so
-/// in `failed` before it asks for the end, which may come before the thread's own.
+/// Returns the thread that loads the log and then keeps house; false if loading failed.
 fn spawn_housekeeping(
     shared: &Arc<Shared>,
     server: &Arc<Server>,
     loading: bool,
-    failed: &Arc<AtomicBool>,
 ) -> std::io::Result<JoinHandle<bool>> {
-    let (shared, server, failed) = (Arc::clone(shared), Arc::clone(server), Arc::clone(failed));
+    let (shared, server) = (Arc::clone(shared), Arc::clone(server));
     std::thread::Builder::new().name("housekeeping".into()).spawn(move || {
         if loading && let Err(error) = load(&shared, &server) {
             log::fatal(&error.to_string());
-            failed.store(true, Ordering::Release);
-            shared.shutdown.request(Request::default());
+            shared.shutdown.fail();
             return false;
         }
         housekeeping::run(&shared, || tick(&shared, &server));
@@ -514,7 +512,9 @@ async fn wait(shared: &Shared, server: &Arc<Server>) {
             _ = received(&mut term) => ("SIGTERM", "shutdown-on-sigterm"),
             _ = received(&mut int) => ("SIGINT", "shutdown-on-sigint"),
             _ = shared.shutdown.asked() => {
-                tracing::info!("User requested shutdown...");
+                if !shared.shutdown.has_failed() {
+                    tracing::info!("User requested shutdown...");
+                }
                 break;
             }
         };
@@ -583,6 +583,8 @@ fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
             let _ = std::fs::remove_file(path);
         }
     }
-    tracing::info!("Perdura is now ready to exit, bye bye...");
+    if !shared.shutdown.has_failed() {
+        tracing::info!("Perdura is now ready to exit, bye bye...");
+    }
     code
 }

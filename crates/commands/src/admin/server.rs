@@ -174,7 +174,7 @@ fn bgrewriteaof(call: &mut Call<'_>) -> Done {
     if !call.is_inner() {
         host.wait_for_save_of_flush();
     }
-    let text = host.rewrite_log()?;
+    let text = host.rewrite_log(call.is_inner())?;
     call.out.simple(text);
     Ok(())
 }

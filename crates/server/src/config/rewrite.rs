@@ -68,7 +68,9 @@ pub fn rewritten(old: &[u8], values: &Values, users: &[Vec<u8>], all: bool) -> V
     }
     let mut signed = lines.iter().any(|line| line == SIGNATURE.as_bytes());
     let directives = values.pairs().map(|(row, value)| {
-        let texts = wanted(row, value).into_iter();
+        // Without save points of its own a store may have Redis's at its start.
+        let is_none_wanted = row.name == "save" && value.is_empty() && values.given(row.name);
+        let texts = wanted(row, value).into_iter().map(|(text, f)| (text, f || is_none_wanted));
         (row.name, texts.map(|(text, forced)| (text.into_bytes(), forced)).collect::<Vec<_>>())
     });
     let users = users.iter().map(|line| (quoted(line), true)).collect();
@@ -187,6 +189,16 @@ mod tests {
         assert_eq!(text.join("\n"), expect);
         let again = read_back(&new);
         assert!(values.pairs().zip(again.pairs()).all(|(a, b)| a.0.name == "dir" || a.1 == b.1));
+    }
+
+    #[test]
+    fn no_save_points_are_written_where_none_are_wanted() {
+        let mut values = Values::default();
+        let rewrite = |values: &Values| String::from_utf8(rewritten(b"", values, &[], false));
+        assert!(!rewrite(&values).expect("text").contains("save"));
+        values.set(b"save", &[b"".as_slice()]).expect("none");
+        assert!(rewrite(&values).expect("text").contains("\nsave \"\"\n"));
+        assert!(read_back(&rewritten(b"", &values, &[], false)).given("save"));
     }
 
     #[test]

@@ -345,7 +345,7 @@ const ACCEPTED: &[Row] = &[
     row("cluster-require-full-coverage", Bool, "yes", Live, Ignored(Cluster)),
     row("rdb-save-incremental-fsync", Bool, "yes", Live, Used),
     row("aof-use-rdb-preamble", Bool, "yes", Live, Used),
-    row("aof-timestamp-enabled", Bool, "no", Live, Ignored(Design)),
+    row("aof-timestamp-enabled", Bool, "no", Live, Ignored(Later)),
     row("cluster-replica-no-failover", Bool, "no", Live, Ignored(Cluster))
         .alias("cluster-slave-no-failover"),
     row("replica-lazy-flush", Bool, "no", Live, Ignored(Replication)).alias("slave-lazy-flush"),
