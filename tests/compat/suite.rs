@@ -36,19 +36,21 @@ const LENIENT: [(&str, &str); 3] = [
 ];
 
 /// Says that the folder has all that is made of the package; its name changes with that.
-const COMPLETE: &str = "complete-4";
+const COMPLETE: &str = "complete-5";
 
-/// What the suite starts as redis-server: that, or the server that `COMPAT_SERVER` names, after the
-/// line by which the suite knows that a server is there.
+/// What the suite starts as redis-server: that, or the server that `COMPAT_SERVER` names. Its data is
+/// in memory, as Redis's is, and has a log if `appendonly yes` says so.
 const STARTED: &str = "#!/bin/sh
 [ -n \"$COMPAT_SERVER\" ] || exec /usr/bin/redis-server \"$@\"
-echo \" PID: $$\"
+own='--backend aof --other-stores ignore --busy-reply-all yes'
 case $1 in
-    -* | '') exec \"$COMPAT_SERVER\" --backend aof --other-stores ignore \"$@\" ;;
+    -* | '') exec \"$COMPAT_SERVER\" $own --appendonly no \"$@\" ;;
 esac
-file=$1
-shift
-exec \"$COMPAT_SERVER\" \"$file\" --backend aof --other-stores ignore \"$@\"
+grep -q -i '^ *appendonly' \"$1\" || own=\"$own --appendonly no\"
+case $2 in
+    -* | '') file=$1 && shift && exec \"$COMPAT_SERVER\" \"$file\" $own \"$@\" ;;
+    *) exec \"$COMPAT_SERVER\" \"$@\" $own ;;
+esac
 ";
 
 /// The unpacked suite.
@@ -72,6 +74,17 @@ impl Suite {
             fs::write(folder.join(COMPLETE), "")?;
         }
         run(Command::new("tclsh").args(["/dev/null"]))?;
+        Ok(Suite { folder })
+    }
+
+    /// Returns a copy for one system, since units that start servers keep files in the suite's
+    /// folder: two such runs at a time would remove each other's.
+    pub(crate) fn copy_for(&self, system: &str) -> Result<Suite, Setup> {
+        let folder = self.folder.with_file_name(format!("suite-{system}"));
+        if !folder.join(COMPLETE).exists() {
+            let _ = fs::remove_dir_all(&folder);
+            run(Command::new("cp").arg("-a").arg(&self.folder).arg(&folder))?;
+        }
         Ok(Suite { folder })
     }
 
