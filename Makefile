@@ -153,7 +153,7 @@ release:
 	@rm -rf $(DIST) && mkdir -p $(DIST)/$(ARCHIVE) $(DIST)/image/data
 	@cp $(BUILT)/perdura-server $(BUILT)/perdura $(DIST)/image
 	@cp $(BUILT)/perdura-server $(BUILT)/perdura README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT \
-		deploy/perdura.conf deploy/perdura.service deploy/pmem.md docs/configuration.md $(DIST)/$(ARCHIVE)
+		deploy/perdura.conf deploy/perdura.service deploy/pmem.md docs/configuration.md docs/operating.md $(DIST)/$(ARCHIVE)
 	tar -C $(DIST) --owner=0 --group=0 --sort=name -czf $(DIST)/$(ARCHIVE).tar.gz $(ARCHIVE)
 	cargo deb --package perdura-server --target $(HOST) --no-build --no-strip --output $(DIST)/
 	@cd $(DIST) && sha256sum *.tar.gz *.deb >SHA256SUMS && cat SHA256SUMS
