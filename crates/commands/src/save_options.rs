@@ -32,7 +32,7 @@ pub enum SaveError {
     /// Writing it failed.
     #[error("{0}")]
     Write(#[from] io::Error),
-    /// Something else reads a snapshot.
+    /// Something else reads a snapshot, or a script runs long.
     #[error("another snapshot of the data is being read")]
     Busy,
     /// The snapshot cost too much.

@@ -146,6 +146,9 @@ const NO_DUMPS: &str = "ERR there is no server that writes dumps";
 
 fn save(call: &mut Call<'_>) -> Done {
     let host = call.engine.host().ok_or(NO_DUMPS)?;
+    if !call.is_inner() {
+        call.engine.wait_for_scripts()?;
+    }
     host.save()?;
     call.out.ok();
     Ok(())
