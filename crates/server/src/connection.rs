@@ -40,6 +40,8 @@ use crate::worker::Worker;
 const USUAL_INPUT: usize = 16 * 1024;
 /// Space for input of a client that sends more at once than it is given space for.
 const LARGE_INPUT: usize = 64 * 1024;
+/// Requests without a large argument after which a larger space is given up.
+const SMALL_REQUESTS: u32 = 32;
 /// Space that a large argument gets at once.
 const CLAIM: usize = 64 * 1024;
 
@@ -61,6 +63,8 @@ pub(crate) struct Connection {
     pub(crate) filled: usize,
     /// Whether the last read filled all space.
     filled_by_read: bool,
+    /// Requests since the last one that needed more than `LARGE_INPUT`, while there is more.
+    small_requests: u32,
     /// Bytes that the command which is arriving still needs, where that is known.
     pub(crate) missing: usize,
     pub(crate) output: Output,
@@ -100,6 +104,7 @@ impl Connection {
             input: Vec::new(),
             filled: 0,
             filled_by_read: false,
+            small_requests: 0,
             missing: 1,
             output: Output::new(),
             next: None,
@@ -245,6 +250,9 @@ impl Connection {
             Poll::Ready(Ok(0)) => Poll::Ready(false),
             Poll::Ready(Ok(read)) => {
                 self.filled += read;
+                if self.filled > LARGE_INPUT {
+                    self.small_requests = 0;
+                }
                 if self.exceeds_all(self.filled as u64) {
                     return Poll::Ready(false);
                 }
@@ -355,6 +363,9 @@ impl Connection {
     /// client has shown to mean it: as much again as was sent. So a length that is only claimed
     /// costs nothing, and the buffer still grows few times.
     fn grow_input(&mut self) {
+        if self.filled == 0 && self.input.len() > LARGE_INPUT {
+            self.shrink_input();
+        }
         if std::mem::take(&mut self.filled_by_read) && self.input.len() < LARGE_INPUT {
             self.input.resize(LARGE_INPUT, 0);
         }
@@ -371,6 +382,17 @@ impl Connection {
             self.input = vec![0; capacity];
         } else {
             self.input.resize(capacity, 0);
+        }
+    }
+
+    /// Gives up the space of a large request when a number of others did not need it.
+    #[cold]
+    fn shrink_input(&mut self) {
+        self.small_requests += 1;
+        if self.small_requests > SMALL_REQUESTS {
+            self.small_requests = 0;
+            self.input = vec![0; USUAL_INPUT];
+            self.parser.shrink();
         }
     }
 
