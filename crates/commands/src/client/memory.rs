@@ -8,11 +8,9 @@
 //! A client that is evicted counts no longer at once, although its connection ends a little later:
 //! what it took must not cost any key.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Client, Clients};
-use crate::engine::Engine;
 
 /// A client with less than this is not counted.
 const LARGE: usize = 128 << 10;
@@ -20,8 +18,8 @@ const LARGE: usize = 128 << 10;
 const STEP: usize = 16 << 10;
 
 impl Client {
-    /// Returns true if [`Engine::count_memory`] may have something to do: it has large buffers, or
-    /// had them.
+    /// Returns true if [`crate::Engine::count_memory`] may have something to do: it has large
+    /// buffers, or had them.
     #[inline]
     pub fn has_large_buffers(&self) -> bool {
         self.counted.load(Relaxed) > 0
@@ -30,7 +28,7 @@ impl Client {
     }
 
     /// Takes note of what it takes now; returns how much more, or less, is counted.
-    fn count(&self) -> i64 {
+    pub(crate) fn count(&self) -> i64 {
         let bytes = match self.memory() {
             _ if self.killed.load(Relaxed) => 0,
             bytes if bytes < LARGE => 0,
@@ -40,6 +38,11 @@ impl Client {
             before if bytes > 0 && bytes.abs_diff(before) < STEP => 0,
             _ => self.replace_count(bytes),
         }
+    }
+
+    /// Takes note that it counts no longer; returns how much more, or less, is counted.
+    pub(crate) fn stop_counting(&self) -> i64 {
+        self.replace_count(0)
     }
 
     fn replace_count(&self, bytes: usize) -> i64 {
@@ -54,46 +57,18 @@ impl Clients {
         self.are_data.store(yes, Relaxed);
     }
 
+    /// Returns true if what they take counts toward `maxmemory`.
+    pub(crate) fn are_counted_as_data(&self) -> bool {
+        self.are_data.load(Relaxed)
+    }
+
+    /// Counts this many bytes more, or fewer.
+    pub(crate) fn change_large(&self, by: i64) {
+        self.large.fetch_add(by, Relaxed);
+    }
+
     /// Returns the bytes that clients with large buffers take.
     pub fn large_memory(&self) -> u64 {
         u64::try_from(self.large.load(Relaxed)).unwrap_or(0)
-    }
-}
-
-impl Engine {
-    /// Counts what a client takes. If all clients together take more than `limit` bytes then, unless
-    /// that is 0, those that take most are evicted. Returns these.
-    pub fn count_memory(&self, client: &Client, limit: u64) -> Vec<Arc<Client>> {
-        let by = client.count();
-        if by == 0 {
-            return Vec::new();
-        }
-        self.clients().large.fetch_add(by, Relaxed);
-        let exceeds = limit > 0 && self.clients().large_memory() > limit;
-        let evicted = if exceeds { self.evict_clients(limit) } else { Vec::new() };
-        // Only now, so that no key is evicted for what clients give up.
-        self.change_data_memory(by);
-        evicted
-    }
-
-    /// Closes the clients that take most until the others take `limit` bytes at most. Returns those
-    /// that were closed.
-    pub fn evict_clients(&self, limit: u64) -> Vec<Arc<Client>> {
-        let evicted = self.clients().evict(usize::try_from(limit).unwrap_or(usize::MAX));
-        evicted.iter().for_each(|client| self.forget_memory(client));
-        evicted
-    }
-
-    /// Counts nothing for a client that leaves.
-    pub fn forget_memory(&self, client: &Client) {
-        let by = client.replace_count(0);
-        self.clients().large.fetch_add(by, Relaxed);
-        self.change_data_memory(by);
-    }
-
-    fn change_data_memory(&self, by: i64) {
-        if self.clients().are_data.load(Relaxed) {
-            self.keyspace().change_other_memory(by);
-        }
     }
 }
