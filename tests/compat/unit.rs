@@ -26,6 +26,8 @@ static PORTS: AtomicU16 = AtomicU16::new(15_000);
 
 /// Cases that are not run where a unit starts its own servers.
 const TAGS: &str = "-slow -needs:repl -repl -cluster -modules -large-memory";
+/// All cases of this unit are marked as slow, and take five seconds.
+const ALL_SLOW: (&str, &str) = ("unit/querybuf", "-needs:repl");
 
 /// Runs a unit against one server, again without the cases that hang.
 pub(crate) fn run(
@@ -55,7 +57,8 @@ pub(crate) fn run_starter(
         suite.make_certificates()?;
     }
     let encrypted: &[&str] = if unit == TLS { &["--tls"] } else { &[] };
-    let arguments = [&["--clients", "1", "--tags", TAGS, &variable], encrypted].concat();
+    let tags = if unit == ALL_SLOW.0 { ALL_SLOW.1 } else { TAGS };
+    let arguments = [&["--clients", "1", "--tags", tags, &variable], encrypted].concat();
     repeat(suite, unit, &format!("own-{system}"), &arguments, left_out)
 }
 
