@@ -57,9 +57,8 @@ impl LeftOut {
     pub(crate) fn add_if_denied(&mut self, unit: &str, case: &Case) {
         let quoted =
             case.detail.split_once("run the '").and_then(|(_, rest)| rest.split_once('\''));
-        match quoted {
-            Some((command, _)) => self.add(unit, &case.name, command),
-            None => {}
+        if let Some((command, _)) = quoted {
+            self.add(unit, &case.name, command);
         }
     }
 
