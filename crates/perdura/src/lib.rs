@@ -44,6 +44,7 @@
 //!
 //! This crate must not know commands, the protocol or sockets; of RESP's crate it uses the glob
 //! patterns alone.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
