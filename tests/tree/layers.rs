@@ -31,6 +31,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("perdura", &["perdura-pmem", "perdura-heap", "perdura-keyspace", "perdura-resp"]),
+    ("perdura-capi", &["perdura"]),
     (
         "perdura-server",
         &[

@@ -86,7 +86,7 @@ pub use error::{CloseError, Error};
 pub use geo::{Geo, GeoSearch, Nearby};
 pub use groups::{ConsumerGroups, PendingEntry};
 pub use hyperloglog::HyperLogLogs;
-pub use iter::{Iter, KeyIter, RangeIter};
+pub use iter::{Iter, KeyCursor, KeyIter, RangeIter};
 pub use keys::Keys;
 pub use lists::Lists;
 pub use open_error::{Cause, OpenError};

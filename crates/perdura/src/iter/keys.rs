@@ -59,23 +59,19 @@ impl Wanted {
 /// ```
 pub struct KeyIter<'s> {
     store: &'s Perdura,
-    db: Db,
-    wanted: Wanted,
-    /// Where the next step goes on; none at the end.
-    cursor: Option<u64>,
-    found: VecDeque<Vec<u8>>,
+    cursor: KeyCursor,
 }
 
 impl<'s> KeyIter<'s> {
     pub(crate) fn new(store: &'s Perdura, db: Db) -> KeyIter<'s> {
         let (wanted, found) = (Wanted::default(), VecDeque::new());
-        KeyIter { store, db, wanted, cursor: Some(0), found }
+        KeyIter { store, cursor: KeyCursor { db, wanted, next: Some(0), found } }
     }
 
     /// Shows only keys that begin with these bytes. The others are looked at too.
     #[must_use]
     pub fn prefix(mut self, prefix: impl AsRef<[u8]>) -> KeyIter<'s> {
-        self.wanted.prefix = prefix.as_ref().to_vec();
+        self.cursor.wanted.prefix = prefix.as_ref().to_vec();
         self
     }
 
@@ -83,19 +79,78 @@ impl<'s> KeyIter<'s> {
     /// one byte, `[a-z]` one of these, `\` the next byte as it is.
     #[must_use]
     pub fn matching(mut self, pattern: impl AsRef<[u8]>) -> KeyIter<'s> {
-        self.wanted.pattern = Some(pattern.as_ref().to_vec());
+        self.cursor.wanted.pattern = Some(pattern.as_ref().to_vec());
         self
     }
 
     /// Shows only keys that hold values of this type.
     #[must_use]
     pub fn of_type(mut self, value_type: Type) -> KeyIter<'s> {
-        self.wanted.value_type = Some(value_type);
+        self.cursor.wanted.value_type = Some(value_type);
         self
     }
 
-    fn step(&mut self, cursor: u64) -> Result<(), Error> {
-        let (store, wanted) = (self.store, &self.wanted);
+    /// Returns where the iterator is, without a borrow of the store.
+    pub fn into_cursor(self) -> KeyCursor {
+        self.cursor
+    }
+}
+
+impl Iterator for KeyIter<'_> {
+    type Item = Result<Vec<u8>, Error>;
+
+    fn next(&mut self) -> Option<Result<Vec<u8>, Error>> {
+        self.cursor.next(self.store)
+    }
+}
+
+/// Where an iterator over keys is, for those that cannot borrow the store meanwhile: other
+/// languages, or a struct that has both. It shows what a [`KeyIter`] shows.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
+/// use perdura::{KeyCursor, Options, Perdura};
+///
+/// struct Listing {
+///     store: Perdura,
+///     at: KeyCursor,
+/// }
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.set("user:1", "Ada")?;
+/// let at = store.keys().prefix("user:").into_cursor();
+/// let mut listing = Listing { store, at };
+/// assert_eq!(listing.at.next(&listing.store), Some(Ok(b"user:1".to_vec())));
+/// assert_eq!(listing.at.next(&listing.store), None);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct KeyCursor {
+    db: Db,
+    wanted: Wanted,
+    /// Where the next step goes on; none at the end.
+    next: Option<u64>,
+    found: VecDeque<Vec<u8>>,
+}
+
+impl KeyCursor {
+    /// Returns the next key of the store, which is always the same one; `None` at the end.
+    pub fn next(&mut self, store: &Perdura) -> Option<Result<Vec<u8>, Error>> {
+        loop {
+            if let Some(key) = self.found.pop_front() {
+                return Some(Ok(key));
+            }
+            if let Err(error) = self.step(store, self.next?) {
+                self.next = None;
+                return Some(Err(error));
+            }
+        }
+    }
+
+    fn step(&mut self, store: &Perdura, cursor: u64) -> Result<(), Error> {
+        let wanted = &self.wanted;
         reentry::refuse(&store.keyspace)?;
         let (next, found, seen) = store.retry(|losses| {
             let mut found = VecDeque::new();
@@ -110,24 +165,8 @@ impl<'s> KeyIter<'s> {
         })?;
         store.acknowledge(seen)?;
         self.found = found;
-        self.cursor = Some(next).filter(|&next| next != 0);
+        self.next = Some(next).filter(|&next| next != 0);
         Ok(())
-    }
-}
-
-impl Iterator for KeyIter<'_> {
-    type Item = Result<Vec<u8>, Error>;
-
-    fn next(&mut self) -> Option<Result<Vec<u8>, Error>> {
-        loop {
-            if let Some(key) = self.found.pop_front() {
-                return Some(Ok(key));
-            }
-            if let Err(error) = self.step(self.cursor?) {
-                self.cursor = None;
-                return Some(Err(error));
-            }
-        }
     }
 }
 
@@ -135,10 +174,7 @@ impl std::iter::FusedIterator for KeyIter<'_> {}
 
 impl fmt::Debug for KeyIter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let KeyIter { db, wanted, cursor, .. } = self;
-        let mut shown = f.debug_struct("KeyIter");
-        shown.field("database", &db.number()).field("wanted", wanted).field("cursor", cursor);
-        shown.finish_non_exhaustive()
+        f.debug_struct("KeyIter").field("cursor", &self.cursor).finish_non_exhaustive()
     }
 }
 
