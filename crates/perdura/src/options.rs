@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use heap::{CreateOptions, Heap};
 use pmem::{DomainRequest, MapError, MapOptions, Region};
 
-use crate::{Durability, OpenError, machine};
+use crate::{Durability, OpenError, machine, trace};
 
 /// How to open a store.
 ///
@@ -180,10 +180,12 @@ impl Options {
             return Ok(Heap::volatile(self.limit, &CreateOptions::fitting(self.limit)?)?);
         };
         let region = pmem::when_unlocked(|| self.region(path), || ())?;
-        if !self.create {
-            return Ok(Heap::open(region, pmem::boot_id())?.0);
-        }
-        Ok(Heap::open_or_create(region)?.0)
+        let (heap, recovery) = match self.create {
+            true => Heap::open_or_create(region)?,
+            false => Heap::open(region, pmem::boot_id()).map(|(heap, how)| (heap, Some(how)))?,
+        };
+        trace::opened(&heap, recovery.as_ref());
+        Ok(heap)
     }
 
     /// Maps the file: with a journal if nothing was chosen and it is not on persistent memory.
