@@ -80,6 +80,7 @@ mod trace;
 mod transact;
 mod transaction;
 mod wait;
+mod wait_future;
 mod write_batch;
 
 pub use bitmaps::{BitRange, Bitmaps};
@@ -106,6 +107,7 @@ pub use strings::Strings;
 pub use table::Json;
 pub use table::{Key, Table, Tables, Value};
 pub use transaction::Transaction;
+pub use wait_future::Wait;
 pub use write_batch::WriteBatch;
 
 /// The examples of the guide.

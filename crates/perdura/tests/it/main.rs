@@ -14,3 +14,4 @@ mod store;
 mod table;
 mod trace;
 mod transact;
+mod wait_future;
