@@ -7,7 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill differential clients compat dax crash mutate nightly miri tsan aarch64 release crates semver deny bench lint doc ci
+.PHONY: run build test packages kill differential clients compat dax crash mutate nightly miri tsan aarch64 release crates semver python deny bench lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: a pool, with a journal unless ./data is mounted with DAX. ARGS takes further
 # options of perdura-server.
@@ -169,6 +169,13 @@ BASELINE = $(shell git describe --tags --abbrev=0 --match 'v*' origin/main 2>/de
 semver:
 	@cargo semver-checks --version || { echo "it needs: cargo install --locked cargo-semver-checks"; exit 1; }
 	cargo semver-checks --package perdura --baseline-rev $(BASELINE)
+
+# The module for Python: built, imported and tested with the python3 that is installed. `maturin build --release` in its folder makes a wheel.
+PYTHON_MODULE := --manifest-path crates/python/Cargo.toml --target-dir $(TARGET)/python
+python:
+	@command -v python3 >/dev/null || .ci/packages python3
+	cargo build --quiet --locked $(PYTHON_MODULE)
+	python3 crates/python/tests/module.py $(TARGET)/python/debug/libperdura_python.so
 
 # Licences, sources and what may depend on what, by deny.toml. ADVISORIES=1 asks for known
 # vulnerabilities too, over the network.
