@@ -12,6 +12,5 @@ mod reentry;
 mod statistics;
 mod store;
 mod table;
-mod trace;
 mod transact;
 mod wait_future;

@@ -1,7 +1,10 @@
 //! Spans and events, with the feature `tracing`: those that the text promises, and none of an
 //! operation on a key.
+//!
+//! A program of its own: `tracing` asks once for each place whether anybody listens, in the whole
+//! process, so that threads of other tests would decide that nobody does.
 
-#![cfg(feature = "tracing")]
+#![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex};
 
