@@ -79,6 +79,14 @@ fn a_published_crate_describes_itself() {
     }
 }
 
+/// It is outside of the workspace, from which others take their version.
+#[test]
+fn the_module_for_python_has_the_version_of_the_library() {
+    let manifest = include_str!("../../crates/python/Cargo.toml");
+    let version = text(&packages()[LIBRARY]["version"]);
+    assert!(manifest.contains(&format!("\nversion = \"{version}\"\n")), "it is not {version}");
+}
+
 /// What `make crates` packs is what is published, in an order in which each crate comes after those
 /// that it uses.
 #[test]
