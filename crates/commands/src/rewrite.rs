@@ -24,8 +24,8 @@ pub enum RewriteLogError {
     /// The dump that the log begins with could not be written.
     #[error(transparent)]
     Dump(#[from] SaveError),
-    /// Something else reads a snapshot.
-    #[error("another snapshot of the data is being read")]
+    /// As many snapshots are read as may be.
+    #[error("too many snapshots of the data are being read")]
     Busy,
     /// The snapshot held too much.
     #[error(transparent)]

@@ -94,17 +94,17 @@ impl Heap {
 impl View for Shard<'_> {
     #[inline]
     fn word(&self, at: Ptr) -> u64 {
-        match self.state.tx.staged.get(at.raw()) {
-            Some(value) => value,
-            None => self.heap.region.load(at.raw()),
+        if self.state.tx.staged.touches_line(at.raw()) {
+            return self.word_with_staged(at);
         }
+        self.heap.region.load(at.raw())
     }
 
     #[inline]
     fn line(&self, at: Ptr) -> [u64; 8] {
         let mut line = self.heap.region.line(at.raw());
         if self.state.tx.staged.touches_line(at.raw()) {
-            self.state.tx.staged.apply_to_line(at.raw(), &mut line);
+            self.apply_staged(at, &mut line);
         }
         line
     }
@@ -132,6 +132,39 @@ impl View for Shard<'_> {
 }
 
 impl<'h> Shard<'h> {
+    /// Lets the open transaction see the shard as it was at a cut of which this has a part, until
+    /// it ends. It is to change nothing.
+    pub(crate) fn read_as_of(&mut self, cut: u64) {
+        let state = &mut *self.state;
+        debug_assert!(state.tx.is_blank(), "what was staged is of another time");
+        let part = state.snapshots.iter().position(|part| part.cut.number == cut);
+        // Where no word has changed since, it sees what there is now.
+        if let Some(part) = part.filter(|&part| state.snapshots[part].overlay.words() > 0) {
+            state.as_of = Some(part);
+            state.tx.staged.touch_all();
+            // Not blank, so that the drop of this guard ends it.
+            state.tx.has_savepoint = true;
+        }
+    }
+
+    /// Like [`View::word`], where the word's line may be staged.
+    #[cold]
+    #[inline(never)]
+    fn word_with_staged(&self, at: Ptr) -> u64 {
+        let saved = || self.state.saved_words().and_then(|words| words.get(at.raw()));
+        let staged = self.state.tx.staged.newest(at.raw());
+        staged.or_else(saved).unwrap_or_else(|| self.heap.region.load(at.raw()))
+    }
+
+    /// Puts staged words over those of a line.
+    #[inline(never)]
+    fn apply_staged(&self, at: Ptr, line: &mut [u64; 8]) {
+        if let Some(words) = self.state.saved_words() {
+            words.apply_to_line(at.raw(), line);
+        }
+        self.state.tx.staged.apply_to_line(at.raw(), line);
+    }
+
     /// Like [`View::tagged`], where a word of the line may be staged.
     #[inline(never)]
     fn tagged_with_staged(&self, at: Ptr, tag: u16) -> u8 {
@@ -225,7 +258,7 @@ impl<'h> Shard<'h> {
             if !self.heap.give_snapshot_up() {
                 return Err(Full);
             }
-            release::release(self.heap, &mut self.state);
+            release::release_given_up(self.heap, &mut self.state);
         }
     }
 

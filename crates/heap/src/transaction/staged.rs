@@ -63,18 +63,13 @@ impl Staged {
         self.words.iter().filter(|word| word.is_newest).map(|word| (word.at, word.value))
     }
 
-    /// Returns the newest staged value of the word at `at`.
-    #[inline]
-    pub(crate) fn get(&self, at: u64) -> Option<u64> {
-        if !self.touches_line(at) {
-            return None;
-        }
-        self.newest(at)
+    #[cfg(test)]
+    fn get(&self, at: u64) -> Option<u64> {
+        if self.touches_line(at) { self.newest(at) } else { None }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn newest(&self, at: u64) -> Option<u64> {
+    /// Returns the newest staged value of a word whose line may have one.
+    pub(crate) fn newest(&self, at: u64) -> Option<u64> {
         self.find(at).map(|i| self.words[i].value)
     }
 
@@ -86,7 +81,6 @@ impl Staged {
     }
 
     /// Puts the newest staged values of the line at `at`, a multiple of 64, over its words.
-    #[inline(never)]
     pub(crate) fn apply_to_line(&self, at: u64, words: &mut [u64; LINE]) {
         if !self.tabled {
             // The newest of several values is the last.
@@ -140,6 +134,12 @@ impl Staged {
             }
         }
         self.floor = self.floor.min(len);
+    }
+
+    /// Lets every line be one that may be staged, until it is cleared: of a transaction that reads
+    /// the past, and finds the values of words elsewhere.
+    pub(crate) fn touch_all(&mut self) {
+        self.groups = [u64::MAX; GROUPS];
     }
 
     pub(crate) fn clear(&mut self) {
