@@ -54,6 +54,7 @@ const KEYSPACE: &[&str] = &[
     "streams",
     "losses",
     "snapshot",
+    "snapshot_view",
     "functions",
     "verify",
     "queued",

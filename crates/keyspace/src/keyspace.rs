@@ -320,7 +320,7 @@ impl Keyspace {
 }
 
 /// Returns the order in which shards are locked, each once.
-fn ascending(shards: impl Iterator<Item = usize>) -> SmallVec<[usize; 16]> {
+pub(crate) fn ascending(shards: impl Iterator<Item = usize>) -> SmallVec<[usize; 16]> {
     let mut ascending = SmallVec::<[usize; 16]>::new();
     // Of the first 64, those that are listed.
     let mut listed = 0u64;

@@ -41,6 +41,7 @@ mod progress;
 mod queued;
 mod salvage;
 mod snapshot;
+mod snapshot_view;
 mod stats;
 mod streams;
 mod strings;
@@ -72,6 +73,7 @@ pub use problem::{CheckError, Checked, DamagedKey, DatabaseName};
 pub use progress::Progress;
 pub use salvage::{SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};
 pub use snapshot::{Content, Item, Snapshot};
+pub use snapshot_view::SnapshotView;
 pub use stats::Stats;
 pub use streams::{
     GroupRead, StreamBound, StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamHead,
