@@ -36,7 +36,7 @@
 //! [`SortedSets`], [`Streams`], [`ConsumerGroups`], [`Bitmaps`], [`HyperLogLogs`], [`Geo`] and
 //! [`Sorting`]; [`Tables`] opens ordered tables of typed rows. A store, a [`Database`] and a
 //! transaction have all of them ([`Operations`]): called on the store, each is a transaction of its
-//! own. `use perdura::prelude::*;` brings them into scope.
+//! own. A [`Snapshot`] has those that only read. `use perdura::prelude::*;` brings them into scope.
 //!
 //! A `Perdura` is `Send` and `Sync`: share it by reference or in an `Arc`. No runtime is needed. A
 //! thread of its own deletes expired keys and frees what large deletes left, unless
@@ -66,6 +66,7 @@ mod options;
 mod reentry;
 #[cfg(feature = "sim")]
 mod simulated;
+mod snapshot;
 mod sort;
 mod sorted_sets;
 mod store;
@@ -89,8 +90,9 @@ pub use iter::{Iter, KeyIter, RangeIter};
 pub use keys::Keys;
 pub use lists::Lists;
 pub use open_error::{Cause, OpenError};
-pub use operations::Operations;
+pub use operations::{Operations, Writable};
 pub use options::Options;
+pub use snapshot::Snapshot;
 pub use sort::{Order, Sorting};
 pub use sorted_sets::{Scored, SortedSets};
 pub use store::{Perdura, Usage};

@@ -38,6 +38,7 @@ pub struct Options {
     pub(crate) emulate: bool,
     pub(crate) create: bool,
     pub(crate) read_cache: u64,
+    pub(crate) snapshot_limit: Option<u64>,
     pub(crate) background: bool,
     pub(crate) clock: fn() -> u64,
 }
@@ -62,6 +63,7 @@ impl Options {
             emulate: false,
             create: true,
             read_cache: 0,
+            snapshot_limit: None,
             background: true,
             clock: machine::now,
         }
@@ -162,6 +164,13 @@ impl Options {
     /// where the medium is slower than DRAM.
     pub fn read_cache(self, bytes: u64) -> Options {
         Options { read_cache: bytes, ..self }
+    }
+
+    /// Bytes that all snapshots together may hold, in DRAM for what changed and in the pool for
+    /// what was deleted, before the oldest is ended ([`crate::Error::SnapshotExpired`]); a half of
+    /// the limit by default.
+    pub fn snapshot_limit(self, bytes: u64) -> Options {
+        Options { snapshot_limit: Some(bytes), ..self }
     }
 
     /// Returns whether a thread deletes expired keys and frees what deletes left; yes by default.

@@ -81,6 +81,9 @@ impl Perdura {
     pub fn open(options: Options) -> Result<Perdura, OpenError> {
         let keyspace = Arc::new(Keyspace::new(options.heap()?, (options.clock)()));
         keyspace.heap().set_read_cache(options.read_cache);
+        if let Some(bytes) = options.snapshot_limit {
+            keyspace.heap().set_snapshot_limit(bytes);
+        }
         keyspace.resolve_losses();
         let journaled = Journaled::start(&keyspace, options.durability)?;
         let background =
@@ -281,7 +284,7 @@ impl Perdura {
     }
 
     /// Refuses a key whose entry was lost with its name; only then is there anything to ask.
-    fn refuse_lost(&self, db: Db, key: &[u8]) -> Result<(), Error> {
+    pub(crate) fn refuse_lost(&self, db: Db, key: &[u8]) -> Result<(), Error> {
         if !self.keyspace.has_media_errors() {
             return Ok(());
         }

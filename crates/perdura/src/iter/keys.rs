@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use keyspace::{Db, Entry, Txn, Type};
+use keyspace::{Db, Entry, SnapshotView, Txn, Type};
 
 use crate::iter::ITEMS;
 use crate::{Database, Error, Perdura, reentry};
@@ -35,7 +35,7 @@ impl Wanted {
 /// lock is held between two steps. While others write it shows what SCAN shows: a key that is there
 /// from start to end comes at least once, seldom twice; one that comes or goes meanwhile may be
 /// shown or not. Expired keys do not come, nor entries of which the medium lost the name. After an
-/// error it ends.
+/// error it ends. Over a [`Snapshot`](crate::Snapshot) each key of its moment comes exactly once.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -59,6 +59,8 @@ impl Wanted {
 /// ```
 pub struct KeyIter<'s> {
     store: &'s Perdura,
+    /// The snapshot whose keys they are; those of now without one.
+    view: Option<&'s SnapshotView>,
     db: Db,
     wanted: Wanted,
     /// Where the next step goes on; none at the end.
@@ -69,7 +71,12 @@ pub struct KeyIter<'s> {
 impl<'s> KeyIter<'s> {
     pub(crate) fn new(store: &'s Perdura, db: Db) -> KeyIter<'s> {
         let (wanted, found) = (Wanted::default(), VecDeque::new());
-        KeyIter { store, db, wanted, cursor: Some(0), found }
+        KeyIter { store, view: None, db, wanted, cursor: Some(0), found }
+    }
+
+    /// Returns the keys that a snapshot of the store shows.
+    pub(crate) fn of_snapshot(store: &'s Perdura, view: &'s SnapshotView, db: Db) -> KeyIter<'s> {
+        KeyIter { view: Some(view), ..KeyIter::new(store, db) }
     }
 
     /// Shows only keys that begin with these bytes. The others are looked at too.
@@ -95,18 +102,23 @@ impl<'s> KeyIter<'s> {
     }
 
     fn step(&mut self, cursor: u64) -> Result<(), Error> {
-        let (store, wanted) = (self.store, &self.wanted);
+        let (store, view, wanted) = (self.store, self.view, &self.wanted);
         reentry::refuse(&store.keyspace)?;
         let (next, found, seen) = store.retry(|losses| {
             let mut found = VecDeque::new();
-            let txn = store.keyspace.begin_one(store.keyspace.scan_shard(cursor), store.now());
+            let shard = store.keyspace.scan_shard(cursor);
+            let txn = match view {
+                Some(view) => view.begin(&store.keyspace, std::iter::once(shard))?,
+                None => store.keyspace.begin_one(shard, store.now()),
+            };
             let next = txn.scan(self.db, cursor, ITEMS, &mut |key, entry| {
                 if wanted.admits(&txn, key, entry) {
                     found.push_back(key.to_vec());
                 }
             });
             store.keyspace.check_losses(losses)?;
-            Ok((next, found, store.seen(&txn)))
+            // What a snapshot shows was waited for at its cut.
+            Ok((next, found, if view.is_some() { 0 } else { store.seen(&txn) }))
         })?;
         store.acknowledge(seen)?;
         self.found = found;

@@ -8,6 +8,7 @@ mod iterate;
 mod journal;
 mod media;
 mod reentry;
+mod snapshot;
 mod store;
 mod table;
 mod transact;
