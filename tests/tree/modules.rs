@@ -56,6 +56,7 @@ const KEYSPACE: &[&str] = &[
     "snapshot",
     "snapshot_view",
     "functions",
+    "restore",
     "verify",
     "queued",
     "background",

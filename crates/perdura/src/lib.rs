@@ -48,6 +48,7 @@
 #![warn(missing_debug_implementations)]
 
 mod background;
+mod backup;
 mod bitmaps;
 mod collections;
 mod database;
@@ -78,6 +79,7 @@ mod transaction;
 mod wait;
 mod write_batch;
 
+pub use backup::{Backup, BackupError, Unsound};
 pub use bitmaps::{BitRange, Bitmaps};
 pub use collections::{Entry, Hashes, Sets};
 pub use database::Database;
@@ -256,3 +258,20 @@ pub use pmem::Domain;
 /// ```
 #[doc(inline)]
 pub use pmem::DomainRequest;
+
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
+/// use perdura::{Checked, Options, Perdura};
+/// use std::time::Duration;
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.set("name", "Ada")?;
+/// store.set_for("session", "token", Duration::from_secs(60))?;
+/// let Checked { keys, expiring, .. } = store.check()??;
+/// assert_eq!((keys, expiring), (2, 1));
+/// # Ok(())
+/// # }
+/// ```
+#[doc(inline)]
+pub use keyspace::Checked;

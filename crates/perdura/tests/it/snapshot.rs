@@ -149,6 +149,7 @@ fn check_several(store: &Perdura, seed: u64, rounds: usize) {
         }
     }
     drop(taken);
+    store.check().expect("no transaction").expect("a sound store");
 }
 
 #[test]
@@ -298,6 +299,7 @@ fn a_full_store_takes_what_was_deleted_although_snapshots_hold_it() {
     }
     assert_eq!(snapshots[0].get("k1"), Err(Error::SnapshotExpired));
     drop(snapshots);
+    store.check().expect("no transaction").expect("a sound store");
 }
 
 #[test]
@@ -308,6 +310,7 @@ fn a_snapshot_is_not_taken_or_read_inside_of_a_transaction() {
         assert_eq!(store.snapshot().map(drop), Err(Error::Reentrant));
         assert_eq!(snapshot.exists("a"), Err(Error::Reentrant));
         assert_eq!(snapshot.get("a"), Err(Error::Reentrant));
+        assert_eq!(store.check().map(drop), Err(Error::Reentrant));
         Ok(snapshot.keys().next())
     });
     assert_eq!(inside, Ok(Some(Err(Error::Reentrant))));
