@@ -7,7 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill differential clients compat dax crash mutate nightly miri tsan aarch64 release deny bench lint doc ci
+.PHONY: run build test packages kill differential clients compat dax crash mutate nightly miri tsan aarch64 release crates semver python deny bench lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: a pool, with a journal unless ./data is mounted with DAX. ARGS takes further
 # options of perdura-server.
@@ -153,10 +153,29 @@ release:
 	@rm -rf $(DIST) && mkdir -p $(DIST)/$(ARCHIVE) $(DIST)/image/data
 	@cp $(BUILT)/perdura-server $(BUILT)/perdura $(DIST)/image
 	@cp $(BUILT)/perdura-server $(BUILT)/perdura README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT \
-		deploy/perdura.conf deploy/perdura.service deploy/pmem.md docs/configuration.md $(DIST)/$(ARCHIVE)
+		deploy/perdura.conf deploy/perdura.service deploy/pmem.md docs/configuration.md docs/operating.md $(DIST)/$(ARCHIVE)
 	tar -C $(DIST) --owner=0 --group=0 --sort=name -czf $(DIST)/$(ARCHIVE).tar.gz $(ARCHIVE)
 	cargo deb --package perdura-server --target $(HOST) --no-build --no-strip --output $(DIST)/
 	@cd $(DIST) && sha256sum *.tar.gz *.deb >SHA256SUMS && cat SHA256SUMS
+
+# The crates that the library consists of, packed as they would be published, in the order of their dependencies. VERIFY=1 compiles each from
+# its package; ARGS=--allow-dirty packs what is not committed.
+LIBRARY := perdura-pmem perdura-heap perdura-structures perdura-keyspace perdura-resp perdura
+crates:
+	cargo package --quiet --locked $(if $(VERIFY),,--no-verify) $(addprefix --package ,$(LIBRARY)) $(ARGS)
+
+# The library's interface against the newest tag, or main while there is none: nothing is published to compare with.
+BASELINE = $(shell git describe --tags --abbrev=0 --match 'v*' origin/main 2>/dev/null || echo origin/main)
+semver:
+	@cargo semver-checks --version || { echo "it needs: cargo install --locked cargo-semver-checks"; exit 1; }
+	cargo semver-checks --package perdura --baseline-rev $(BASELINE)
+
+# The module for Python: built, imported and tested with the python3 that is installed. `maturin build --release` in its folder makes a wheel.
+PYTHON_MODULE := --manifest-path crates/python/Cargo.toml --target-dir $(TARGET)/python
+python:
+	@command -v python3 >/dev/null || .ci/packages python3
+	cargo build --quiet --locked $(PYTHON_MODULE)
+	python3 crates/python/tests/module.py $(TARGET)/python/debug/libperdura_python.so
 
 # Licences, sources and what may depend on what, by deny.toml. ADVISORIES=1 asks for known
 # vulnerabilities too, over the network.

@@ -8,6 +8,8 @@ use crate::suite::Setup;
 use crate::table::Failure;
 
 const LEFT_OUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/compat/left-out.tsv");
+/// Before a unit, in the list and on the command line: as a unit that starts its own servers.
+pub(crate) const OWN: &str = "own:";
 /// In the place of a case: a reason for the whole unit.
 const EVERY_CASE: &str = "every case";
 const REASONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../COMPAT.md");
@@ -38,6 +40,13 @@ impl LeftOut {
         self.rows.retain(|row| unit_of(row) != unit);
     }
 
+    /// The names of a unit that starts its own servers: those of the unit, and those that need a
+    /// command only there, whose rows begin with `own:`.
+    pub(crate) fn of_starter(&self, unit: &str) -> BTreeSet<String> {
+        let own = self.of(&format!("{OWN}{unit}"));
+        self.of(unit).union(own).cloned().collect()
+    }
+
     /// The names of a unit.
     pub(crate) fn of(&self, unit: &str) -> &BTreeSet<String> {
         static NONE: BTreeSet<String> = BTreeSet::new();
@@ -48,9 +57,8 @@ impl LeftOut {
     pub(crate) fn add_if_denied(&mut self, unit: &str, case: &Case) {
         let quoted =
             case.detail.split_once("run the '").and_then(|(_, rest)| rest.split_once('\''));
-        match quoted {
-            Some((command, _)) => self.add(unit, &case.name, command),
-            None => {}
+        if let Some((command, _)) = quoted {
+            self.add(unit, &case.name, command);
         }
     }
 
@@ -88,7 +96,11 @@ impl LeftOut {
         let head = "# Cases of Redis's suite that need a command which is not there yet: unit, case, command.\n\
                     # Written by: make compat RENEW=1\n";
         let mut rows = self.rows.clone();
-        rows.sort_by_key(|row| units.iter().position(|unit| *unit == unit_of(row)));
+        rows.sort_by_key(|row| {
+            let of = unit_of(row);
+            let unit = of.strip_prefix(OWN).unwrap_or(of);
+            (units.iter().position(|known| *known == unit), of != unit)
+        });
         fs::write(LEFT_OUT, format!("{head}{}\n", rows.join("\n")))?;
         Ok(())
     }
@@ -118,9 +130,10 @@ impl Reasons {
 
     /// Returns true if a failure has its reason there, or its unit has one for all of its cases.
     pub(crate) fn explain(&self, failure: &Failure) -> bool {
+        let unit = failure.unit.strip_prefix(OWN).unwrap_or(&failure.unit);
         [failure.case.as_str(), EVERY_CASE]
             .iter()
-            .any(|case| self.rows.contains(&(failure.unit.clone(), (*case).to_owned())))
+            .any(|case| self.rows.contains(&(unit.to_owned(), (*case).to_owned())))
     }
 
     /// The rows of some units that speak of one case.

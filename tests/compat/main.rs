@@ -2,15 +2,16 @@
 //! it belongs to.
 //!
 //! The suite is Debian's source package of the installed `redis-server`; nothing of it is stored
-//! here. Each unit runs against a fresh server, from outside, as its `--host` mode does; those
-//! about dumps start servers of their own. What counts are the cases that redis-server passes,
-//! without those that need a command which Perdura does not have yet (`left-out.tsv`, each with
-//! that command). Every other case that fails must stand in `COMPAT.md`, with its reason: one that
-//! does not, and a share of all units below 97 %, fail this program.
+//! here. Each unit runs against a fresh server, from outside, as its `--host` mode does, and then
+//! starts servers of its own, with the settings that its cases ask for. What counts are the cases
+//! that redis-server passes, without those that need a command which Perdura does not have yet
+//! (`left-out.tsv`, each with that command). Every other case that fails must stand in `COMPAT.md`,
+//! with its reason: one that does not, and a share of all units below 97 %, fail this program.
 //!
 //! It is a program, so that it can end with a table: `make compat`, or a part of it by `make compat
-//! UNITS="set hash"`. `COMPAT_RENEW=1` writes `left-out.tsv` again, or the rows of those units: it
-//! runs redis-server with those commands taken away, and writes down what no longer passes.
+//! UNITS="set hash"`; `UNITS="own:set"` has the unit start its own servers. `COMPAT_RENEW=1` writes
+//! `left-out.tsv` again, or the rows of those units: it runs redis-server with those commands taken
+//! away, and writes down what no longer passes.
 
 #![forbid(unsafe_code)]
 
@@ -25,9 +26,9 @@ use std::env;
 use std::process::ExitCode;
 
 use case::Case;
-use lists::{LeftOut, Reasons};
+use lists::{LeftOut, OWN, Reasons};
 use suite::{Setup, Suite};
-use table::{Table, failures};
+use table::{Failure, Table, failures};
 use testkit::Launch;
 
 /// The units whose cases are about what Perdura has.
@@ -64,19 +65,44 @@ const UNITS: [&str; 30] = [
     "unit/introspection-2",
 ];
 
-/// Units that start servers of their own, and load dumps that these find at their start.
-const STARTERS: [&str; 11] = [
+/// Further units, which start servers of their own: nobody could start those for them.
+const STARTERS: [&str; 36] = [
     "unit/acl",
     "unit/acl-v2",
     "unit/auth",
     "unit/dump",
     "unit/aofrw",
     TLS,
-    "integration/rdb",
-    "integration/corrupt-dump",
+    "unit/client-eviction",
+    "unit/info",
+    "unit/info-command",
+    "unit/latency-monitor",
+    "unit/limits",
+    "unit/maxmemory",
+    "unit/memefficiency",
+    "unit/networking",
+    "unit/obuf-limits",
+    "unit/oom-score-adj",
+    "unit/pendingquerybuf",
+    "unit/querybuf",
+    "unit/quit",
+    "unit/replybufsize",
+    "unit/shutdown",
+    "unit/slowlog",
+    "unit/violations",
+    "unit/wait",
+    "integration/aof",
+    "integration/aof-multi-part",
     "integration/convert-zipmap-hash-on-load",
     "integration/convert-ziplist-hash-on-load",
     "integration/convert-ziplist-zset-on-load",
+    "integration/corrupt-dump",
+    "integration/corrupt-dump-fuzzer",
+    "integration/dismiss-mem",
+    "integration/logging",
+    "integration/rdb",
+    "integration/redis-benchmark",
+    "integration/redis-cli",
 ];
 
 /// The unit about TLS, which the suite then uses for all that it sends.
@@ -90,6 +116,8 @@ const TRIES: usize = 5;
 
 const REFERENCE: &str = "redis-server";
 const BACKENDS: [&str; 2] = ["pmem", "aof"];
+/// Whose copy of the suite Perdura's servers are started from.
+const OWN_SYSTEM: &str = "perdura";
 
 /// What is not there yet, taken away from redis-server: whatever then fails needs one of these.
 const TAKEN_AWAY: &str = "on nopass ~* &* +@all -sync -psync \
@@ -108,22 +136,46 @@ fn launch(system: &str) -> Launch {
     }
 }
 
-/// The units that the command line chooses by a part of their names.
-fn chosen() -> Vec<&'static str> {
+/// A unit, and how it is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Run {
+    unit: &'static str,
+    /// Whether it starts its own servers.
+    is_own: bool,
+}
+
+/// All runs, those that take long at the end.
+fn all_runs() -> Vec<Run> {
+    let run = |is_own| move |unit| Run { unit, is_own };
+    let own = UNITS.into_iter().map(run(true));
+    UNITS
+        .into_iter()
+        .map(run(false))
+        .chain(STARTERS.into_iter().map(run(true)))
+        .chain(own)
+        .collect()
+}
+
+/// The runs that the command line chooses by a part of their units' names.
+fn chosen() -> Vec<Run> {
     let words: Vec<String> = env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let is_meant = |unit: &&str| {
-        words.is_empty()
-            || words.iter().any(|word| unit.rsplit('/').next() == Some(word) || *unit == word)
+    let is_meant = |run: &Run| {
+        let names = |word: &str| run.unit.rsplit('/').next() == Some(word) || run.unit == word;
+        let is_usual = run.is_own == STARTERS.contains(&run.unit);
+        words.iter().any(|word| match word.strip_prefix(OWN) {
+            Some(word) => run.is_own && names(word),
+            None => is_usual && names(word),
+        })
     };
-    UNITS.into_iter().chain(STARTERS).filter(is_meant).collect()
+    all_runs().into_iter().filter(|run| words.is_empty() || is_meant(run)).collect()
 }
 
 /// Runs redis-server without the commands that Perdura does not have, and writes down what fails
 /// for want of them.
-fn renew(suite: &Suite, units: &[&'static str]) -> Result<(), Setup> {
+fn renew(suite: &Suite, runs: &[Run]) -> Result<(), Setup> {
     let mut left_out = LeftOut::read()?;
     // Those that start servers cannot have commands taken away: their rows are written by hand.
-    for unit in units.iter().filter(|unit| !STARTERS.contains(unit)) {
+    for unit in runs.iter().filter(|run| !run.is_own).map(|run| run.unit) {
         left_out.forget(unit);
         let whole = suite.run(unit, REFERENCE, launch(REFERENCE), &BTreeSet::new())?;
         let names = whole.iter().filter(|case| case.passed()).map(|case| case.name.as_str());
@@ -156,65 +208,101 @@ fn renew(suite: &Suite, units: &[&'static str]) -> Result<(), Setup> {
     left_out.write(&all)
 }
 
-/// Runs the units and prints what came of it; whether all is as it should be.
-fn compare(suite: &Suite, units: &[&'static str]) -> Result<bool, Setup> {
-    let (left_out, reasons) = (LeftOut::read()?, Reasons::read()?);
-    let mut table = Table::default();
-    for unit in units {
-        let skipped = left_out.of(unit);
-        if STARTERS.contains(unit) {
-            let reference = suite.run_starter(unit, REFERENCE, skipped)?;
-            let mut aof = suite.run_starter(unit, BACKENDS[1], skipped)?;
-            if failures(unit, &reference, BACKENDS[1], &aof).iter().any(|one| !reasons.explain(one))
-            {
-                aof = suite.run_starter(unit, BACKENDS[1], skipped)?;
-            }
-            table.add(unit, &reference, vec![(BACKENDS[1], aof)]);
-            continue;
+/// What is known of the cases beforehand.
+struct Known {
+    left_out: LeftOut,
+    reasons: Reasons,
+}
+
+impl Known {
+    /// Returns the failures that have no reason.
+    fn unexplained<'f>(&self, failures: &'f [Failure]) -> Vec<&'f Failure> {
+        failures.iter().filter(|failure| !self.reasons.explain(failure)).collect()
+    }
+
+    /// Runs a backend once more where something failed without a reason: some cases are about time,
+    /// and the machine may have been busy.
+    fn reconcile(
+        &self,
+        run: Run,
+        reference: &[Case],
+        backend: &'static str,
+        cases: Vec<Case>,
+        again: impl FnOnce() -> Result<Vec<Case>, Setup>,
+    ) -> Result<Vec<Case>, Setup> {
+        let failures = failures(run.unit, reference, backend, &cases);
+        let open = self.unexplained(&failures);
+        for failure in &open {
+            println!("{} {backend}, tried again: {}: {}", run.unit, failure.case, failure.detail);
         }
-        let systems = [REFERENCE, BACKENDS[0], BACKENDS[1]];
-        let runs = std::thread::scope(|scope| {
-            let start =
-                |system| scope.spawn(move || suite.run(unit, system, launch(system), skipped));
-            systems
-                .map(start)
-                .map(|run| run.join().unwrap_or_else(|_| Err(Setup("a run panicked".into()))))
-        });
-        let [reference, pmem, aof] = runs;
-        let reference = reference?;
-        // Some cases are about time, and the machine may have was still: what fails is tried once
-        // more, alone.
-        let reconcile = |backend, cases: Vec<Case>| {
-            let failures = failures(unit, &reference, backend, &cases);
-            let open: Vec<_> =
-                failures.iter().filter(|failure| !reasons.explain(failure)).collect();
-            if open.is_empty() {
-                return Ok(cases);
-            }
-            for failure in open {
-                println!("{unit} {backend}, tried again: {}: {}", failure.case, failure.detail);
-            }
-            suite.run(unit, backend, launch(backend), skipped)
-        };
-        let (pmem, aof) = (reconcile(BACKENDS[0], pmem?)?, reconcile(BACKENDS[1], aof?)?);
-        table.add(unit, &reference, vec![(BACKENDS[0], pmem), (BACKENDS[1], aof)]);
+        if open.is_empty() { Ok(cases) } else { again() }
+    }
+}
+
+/// Runs a unit from outside, against redis-server and both backends at once.
+fn compare_outside(suite: &Suite, run: Run, known: &Known, table: &mut Table) -> Result<(), Setup> {
+    let (unit, skipped) = (run.unit, known.left_out.of(run.unit));
+    let systems = [REFERENCE, BACKENDS[0], BACKENDS[1]];
+    let one = |system| suite.run(unit, system, launch(system), skipped);
+    let [reference, pmem, aof] = at_once(systems.map(|system| move || one(system)));
+    let reference = reference?;
+    let again = |backend| move || one(backend);
+    let pmem = known.reconcile(run, &reference, BACKENDS[0], pmem?, again(BACKENDS[0]))?;
+    let aof = known.reconcile(run, &reference, BACKENDS[1], aof?, again(BACKENDS[1]))?;
+    table.add(unit, &reference, vec![(BACKENDS[0], pmem), (BACKENDS[1], aof)]);
+    Ok(())
+}
+
+/// Runs a unit that starts its own servers, redis-server and Perdura's at once.
+fn compare_own(suite: &Suite, run: Run, known: &Known, table: &mut Table) -> Result<(), Setup> {
+    let skipped = &known.left_out.of_starter(run.unit);
+    let (copy, backend) = (&suite.copy_for(OWN_SYSTEM)?, BACKENDS[1]);
+    let one = |suite: &Suite, system| suite.run_starter(run.unit, system, skipped);
+    let runs = [(suite, REFERENCE), (copy, backend)];
+    let [reference, aof] = at_once(runs.map(|(suite, system)| move || one(suite, system)));
+    let reference = reference?;
+    let aof = known.reconcile(run, &reference, backend, aof?, || one(copy, backend))?;
+    table.add(&format!("{OWN}{}", run.unit), &reference, vec![(backend, aof)]);
+    Ok(())
+}
+
+fn at_once<const N: usize>(
+    runs: [impl FnOnce() -> Result<Vec<Case>, Setup> + Send; N],
+) -> [Result<Vec<Case>, Setup>; N] {
+    std::thread::scope(|scope| {
+        runs.map(|run| scope.spawn(run))
+            .map(|run| run.join().unwrap_or_else(|_| Err(Setup("a run panicked".into()))))
+    })
+}
+
+/// Runs the units and prints what came of it; whether all is as it should be.
+fn compare(suite: &Suite, runs: &[Run]) -> Result<bool, Setup> {
+    let known = Known { left_out: LeftOut::read()?, reasons: Reasons::read()? };
+    let mut table = Table::default();
+    for run in runs {
+        if run.is_own {
+            compare_own(suite, *run, &known, &mut table)?;
+        } else {
+            compare_outside(suite, *run, &known, &mut table)?;
+        }
     }
     println!("\n{table}");
-    let unexplained: Vec<_> =
-        table.failures().iter().filter(|failure| !reasons.explain(failure)).collect();
+    let unexplained = known.unexplained(table.failures());
     for failure in &unexplained {
         println!(
             "no reason in COMPAT.md: {} | {} | {}: {}",
             failure.unit, failure.case, failure.backend, failure.detail
         );
     }
-    for (unit, case) in reasons.of_units(units) {
-        if !table.failures().iter().any(|failure| failure.unit == unit && failure.case == case) {
-            println!("stands in COMPAT.md, and passes: {unit} | {case}");
+    let units: Vec<&str> = runs.iter().map(|run| run.unit).collect();
+    for (unit, case) in known.reasons.of_units(&units) {
+        let is_it = |failure: &&Failure| failure.is_of(unit) && failure.case == case;
+        if !table.failures().iter().any(|failure| is_it(&failure)) {
+            println!("is in COMPAT.md, and passes: {unit} | {case}");
         }
     }
     table.save(&suite.results())?;
-    let is_whole = units.len() == UNITS.len() + STARTERS.len();
+    let is_whole = runs.len() == all_runs().len();
     Ok(unexplained.is_empty() && (!is_whole || table.least_share() >= LEAST))
 }
 

@@ -35,20 +35,28 @@ const LENIENT: [(&str, &str); 3] = [
     ("        r config set $param $val\n", "        catch {r config set $param $val}\n"),
 ];
 
-/// Says that the folder has all that is made of the package; its name changes with that.
-const COMPLETE: &str = "complete-4";
+/// Lines of a unit that would lose the rest of it to the debugger of scripts, which is not there.
+const DEBUGGER: (&str, &str) = (
+    "    r script debug sync\n    r eval {return 'hello'} 0\n    r eval",
+    "    catch {r script debug sync}\n    r eval {return 'hello'} 0\n    r eval",
+);
 
-/// What the suite starts as redis-server: that, or the server that `COMPAT_SERVER` names, after the
-/// line by which the suite knows that a server is there.
+/// Says that the folder has all that is made of the package; its name changes with that.
+const COMPLETE: &str = "complete-6";
+
+/// What the suite starts as redis-server: that, or the server that `COMPAT_SERVER` names. Its data
+/// is in memory, as Redis's is, and has a log if `appendonly yes` says so.
 const STARTED: &str = "#!/bin/sh
 [ -n \"$COMPAT_SERVER\" ] || exec /usr/bin/redis-server \"$@\"
-echo \" PID: $$\"
+own='--backend aof --other-stores ignore --busy-reply-all yes'
 case $1 in
-    -* | '') exec \"$COMPAT_SERVER\" --backend aof --other-stores ignore \"$@\" ;;
+    -* | '') exec \"$COMPAT_SERVER\" $own --appendonly no \"$@\" ;;
 esac
-file=$1
-shift
-exec \"$COMPAT_SERVER\" \"$file\" --backend aof --other-stores ignore \"$@\"
+grep -q -i '^ *appendonly' \"$1\" || own=\"$own --appendonly no\"
+case $2 in
+    -* | '') file=$1 && shift && exec \"$COMPAT_SERVER\" \"$file\" $own \"$@\" ;;
+    *) exec \"$COMPAT_SERVER\" \"$@\" $own ;;
+esac
 ";
 
 /// The unpacked suite.
@@ -69,9 +77,21 @@ impl Suite {
             fs::rename(found, &folder)?;
             lend_programs(&folder)?;
             make_lenient(&folder.join("tests/support/server.tcl"))?;
+            replace(&folder.join("tests/unit/scripting.tcl"), &[DEBUGGER])?;
             fs::write(folder.join(COMPLETE), "")?;
         }
         run(Command::new("tclsh").args(["/dev/null"]))?;
+        Ok(Suite { folder })
+    }
+
+    /// Returns a copy for one system, since units that start servers keep files in the suite's
+    /// folder: two such runs at a time would remove each other's.
+    pub(crate) fn copy_for(&self, system: &str) -> Result<Suite, Setup> {
+        let folder = self.folder.with_file_name(format!("suite-{system}"));
+        if !folder.join(COMPLETE).exists() {
+            let _ = fs::remove_dir_all(&folder);
+            run(Command::new("cp").arg("-a").arg(&self.folder).arg(&folder))?;
+        }
         Ok(Suite { folder })
     }
 
@@ -183,15 +203,26 @@ fn make_lenient(path: &Path) -> Result<(), Setup> {
     let mut text = fs::read_to_string(path)?;
     let begin = text.find("proc run_external_server_test");
     let begin = begin.ok_or_else(|| Setup("the suite has another form than that of 7.0".into()))?;
-    let mut body = text.split_off(begin);
-    for (strict, lenient) in LENIENT {
-        if !body.contains(strict) {
+    let body = text.split_off(begin);
+    fs::write(path, text + &replaced(body, &LENIENT)?)?;
+    Ok(())
+}
+
+/// Replaces lines of a file that the suite has.
+fn replace(path: &Path, lines: &[(&str, &str)]) -> Result<(), Setup> {
+    let text = fs::read_to_string(path)?;
+    fs::write(path, replaced(text, lines)?)?;
+    Ok(())
+}
+
+fn replaced(mut text: String, lines: &[(&str, &str)]) -> Result<String, Setup> {
+    for (strict, lenient) in lines {
+        if !text.contains(strict) {
             return Err(Setup(format!("the suite has no line {strict:?}")));
         }
-        body = body.replacen(strict, lenient, 1);
+        text = text.replacen(strict, lenient, 1);
     }
-    fs::write(path, text + &body)?;
-    Ok(())
+    Ok(text)
 }
 
 /// Runs a program to its end, or says what it complained about.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::BACKENDS;
 use crate::case::{Case, Outcome};
+use crate::lists::OWN;
 use crate::suite::Setup;
 
 /// A case that redis-server passes and a backend does not.
@@ -15,6 +16,13 @@ pub(crate) struct Failure {
     pub(crate) case: String,
     pub(crate) backend: &'static str,
     pub(crate) detail: String,
+}
+
+impl Failure {
+    /// Returns true if it is of this unit, whoever started the server.
+    pub(crate) fn is_of(&self, unit: &str) -> bool {
+        self.unit.strip_prefix(OWN).unwrap_or(&self.unit) == unit
+    }
 }
 
 /// What redis-server passes in a unit and a backend does not.

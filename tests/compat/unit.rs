@@ -21,10 +21,15 @@ const PATIENCE: u32 = 180;
 const LONGEST: Duration = Duration::from_secs(900);
 /// How often a unit is begun again without the case that hung.
 const HANGS: usize = 5;
-/// The first port on which the suite's own parts meet; each run takes the next 40.
+/// The first port on which the suite's own parts meet; each run takes the next 100.
 static PORTS: AtomicU16 = AtomicU16::new(15_000);
 
-/// Runs a unit, again without the cases that hang.
+/// Cases that are not run where a unit starts its own servers.
+const TAGS: &str = "-slow -needs:repl -repl -cluster -modules -large-memory";
+/// All cases of this unit are marked as slow, and take five seconds.
+const ALL_SLOW: (&str, &str) = ("unit/querybuf", "-needs:repl");
+
+/// Runs a unit against one server, again without the cases that hang.
 pub(crate) fn run(
     suite: &Suite,
     unit: &str,
@@ -33,6 +38,38 @@ pub(crate) fn run(
     left_out: &BTreeSet<String>,
 ) -> Result<Vec<Case>, Setup> {
     let server = launch.start();
+    let of_server =
+        ["--host", "127.0.0.1", "--port", &server.port().to_string(), "--tags", "-slow"];
+    repeat(suite, unit, system, &of_server, left_out)
+}
+
+/// Runs a unit that starts servers of its own: redis-server, or Perdura's.
+pub(crate) fn run_starter(
+    suite: &Suite,
+    unit: &str,
+    system: &str,
+    left_out: &BTreeSet<String>,
+) -> Result<Vec<Case>, Setup> {
+    // An empty variable is none for the script that starts the server.
+    let server = if system == REFERENCE { Path::new("") } else { testkit::perdura_server() };
+    let variable = format!("COMPAT_SERVER={}", server.display());
+    if unit == TLS {
+        suite.make_certificates()?;
+    }
+    let encrypted: &[&str] = if unit == TLS { &["--tls"] } else { &[] };
+    let tags = if unit == ALL_SLOW.0 { ALL_SLOW.1 } else { TAGS };
+    let arguments = [&["--clients", "1", "--tags", tags, &variable], encrypted].concat();
+    repeat(suite, unit, &format!("own-{system}"), &arguments, left_out)
+}
+
+/// Runs a unit, again without the cases that hang.
+fn repeat(
+    suite: &Suite,
+    unit: &str,
+    system: &str,
+    arguments: &[&str],
+    left_out: &BTreeSet<String>,
+) -> Result<Vec<Case>, Setup> {
     let folder = suite.results().join(system);
     fs::create_dir_all(&folder)?;
     let file = folder.join(unit.replace('/', "_"));
@@ -40,8 +77,7 @@ pub(crate) fn run(
     let mut hung: Vec<Case> = Vec::new();
     let began = Instant::now();
     loop {
-        let of_server = ["--host", "127.0.0.1", "--port", &server.port().to_string()];
-        let log = once(suite, unit, &of_server, &file, &skipped)?;
+        let log = once(suite, unit, arguments, &file, &skipped)?;
         let mut cases = parse(&log);
         let stuck = cases.iter().position(|case| case.outcome == Outcome::Hung);
         let Some(at) = stuck.filter(|_| hung.len() < HANGS && began.elapsed() < LONGEST) else {
@@ -53,32 +89,6 @@ pub(crate) fn run(
         skipped.insert(cases[at].name.clone());
         hung.push(cases.swap_remove(at));
     }
-}
-
-/// Runs a unit that starts servers of its own: redis-server, or Perdura's.
-pub(crate) fn run_starter(
-    suite: &Suite,
-    unit: &str,
-    system: &str,
-    left_out: &BTreeSet<String>,
-) -> Result<Vec<Case>, Setup> {
-    let folder = suite.results().join(system);
-    fs::create_dir_all(&folder)?;
-    let file = folder.join(unit.replace('/', "_"));
-    let began = Instant::now();
-    // An empty variable is none for the script that starts the server.
-    let server = if system == REFERENCE { Path::new("") } else { testkit::perdura_server() };
-    let variable = format!("COMPAT_SERVER={}", server.display());
-    if unit == TLS {
-        suite.make_certificates()?;
-    }
-    let encrypted: &[&str] = if unit == TLS { &["--tls"] } else { &[] };
-    let arguments = [&["--clients", "1", &variable], encrypted].concat();
-    let log = once(suite, unit, &arguments, &file, left_out)?;
-    let cases = parse(&log);
-    let passed = cases.iter().filter(|case| case.passed()).count();
-    println!("{unit} {system}: {passed} passed in {} s", began.elapsed().as_secs());
-    Ok(cases)
 }
 
 /// Runs the suite's program once, with these arguments and variables; what it printed.
@@ -94,7 +104,7 @@ fn once(
     fs::write(&skip, names.join("\n"))?;
     for _ in 0..4 {
         let output = File::create(&log)?;
-        let base = PORTS.fetch_add(40, Ordering::Relaxed);
+        let base = PORTS.fetch_add(100, Ordering::Relaxed);
         let mut command = Command::new("tclsh");
         command.arg("tests/test_helper.tcl").current_dir(suite.folder()).env("TERM", "dumb");
         for argument in arguments {
@@ -104,7 +114,7 @@ fn once(
             };
         }
         command.args(["--baseport", &base.to_string(), "--timeout", &PATIENCE.to_string()]);
-        command.args(["--durable", "--dont-clean", "--tags", "-slow", "--single", unit]);
+        command.args(["--durable", "--dont-clean", "--single", unit]);
         command.arg("--skipfile").arg(&skip);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         // A group of its own: whatever the suite leaves after is ended with it.

@@ -31,6 +31,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("perdura", &["perdura-pmem", "perdura-heap", "perdura-keyspace", "perdura-resp"]),
+    ("perdura-capi", &["perdura"]),
     (
         "perdura-server",
         &[
@@ -85,7 +86,7 @@ struct Edge {
     to: String,
 }
 
-fn metadata() -> Value {
+pub(crate) fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"]);
@@ -95,7 +96,7 @@ fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
 }
 
-fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().expect("a string").to_owned()
 }
 

@@ -8,5 +8,6 @@
 mod documents;
 mod layers;
 mod modules;
+mod packages;
 mod terms;
 mod tidy;

@@ -12,8 +12,10 @@ use crate::terms::{NOT_IN_DOCUMENTS, NOT_IN_IDENTIFIERS};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The crates that may contain unsafe code: the mapping itself, the only writer of persistent
-/// words, and, outside of the workspace, the adapter of LMDB, which cannot be opened without it.
-const MAY_BE_UNSAFE: [&str; 3] = ["crates/pmem/", "crates/heap/", "benches/embedded/src/lib.rs"];
+/// words, the boundary to C, which passes pointers, and, outside of the workspace, the adapter of
+/// LMDB, which cannot be opened without it.
+const MAY_BE_UNSAFE: [&str; 4] =
+    ["crates/pmem/", "crates/heap/", "crates/capi/", "benches/embedded/src/lib.rs"];
 
 /// A crate of which one module may contain unsafe code, and that module: functions on Lua's stack.
 const MAY_HAVE_AN_UNSAFE_MODULE: (&str, &str) =

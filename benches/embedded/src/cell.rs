@@ -18,6 +18,11 @@ use crate::store::{Result, Store};
 /// Values in a batch.
 pub const BATCH: usize = 100;
 
+/// Rows of a range.
+pub const RANGE: usize = 100;
+/// Values that are read or written while one snapshot is open.
+pub const SNAPSHOT: usize = 1000;
+
 /// What the threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -30,12 +35,26 @@ pub enum Workload {
     Write,
     /// [`BATCH`] values are overwritten in one transaction; each counts.
     Batch,
+    /// As mixed, but what is read is from a snapshot, of which another is taken after
+    /// [`SNAPSHOT`] values.
+    Snapshot,
+    /// [`RANGE`] rows are read in the order of their keys, from one on; each counts.
+    Range,
+    /// All rows are read in the order of their keys; each counts.
+    Iterate,
 }
 
 impl Workload {
     /// All, in the order in which they are measured.
-    pub const ALL: [Workload; 4] =
-        [Workload::Read, Workload::Mixed, Workload::Write, Workload::Batch];
+    pub const ALL: [Workload; 7] = [
+        Workload::Read,
+        Workload::Range,
+        Workload::Iterate,
+        Workload::Mixed,
+        Workload::Snapshot,
+        Workload::Write,
+        Workload::Batch,
+    ];
 
     /// As a heading.
     pub fn title(self) -> &'static str {
@@ -44,6 +63,9 @@ impl Workload {
             Workload::Mixed => "mixed",
             Workload::Write => "write",
             Workload::Batch => "batch",
+            Workload::Snapshot => "snapshot",
+            Workload::Range => "range",
+            Workload::Iterate => "iterate",
         }
     }
 }
@@ -78,7 +100,13 @@ impl<'a> Bench<'a> {
     /// Fills `store` with `keys` values of `len` bytes, in batches.
     pub fn fill(store: &'a dyn Store, keys: u64, len: usize, seed: u64) -> Result<Bench<'a>> {
         fill(store, keys, len)?;
+        batches(keys, len, |entries| store.put_rows(entries))?;
         Ok(Bench { store, keys, values: Values::new(len), seed })
+    }
+
+    /// Returns true if the store can do what a workload asks for.
+    pub fn can(&self, workload: Workload) -> Result<bool> {
+        Ok(workload != Workload::Snapshot || self.store.snapshot()?.is_some())
     }
 
     /// Runs a workload for `time`, after a fifth of that to warm up.
@@ -113,12 +141,16 @@ impl<'a> Bench<'a> {
 
 /// Sets values number 0 to `keys`, each under the key of its number.
 pub fn fill(store: &dyn Store, keys: u64, len: usize) -> Result<()> {
+    batches(keys, len, |entries| store.put_all(entries))
+}
+
+fn batches(keys: u64, len: usize, put: impl Fn(&[(Key, &[u8])]) -> Result<()>) -> Result<()> {
     for first in (0..keys).step_by(1000) {
         let numbers = first..(first + 1000).min(keys);
         let values: Vec<Vec<u8>> = numbers.clone().map(|n| value(n, len)).collect();
         let entries: Vec<(Key, &[u8])> =
             numbers.zip(&values).map(|(n, value)| (key(n), value.as_slice())).collect();
-        store.put_all(&entries)?;
+        put(&entries)?;
     }
     Ok(())
 }
@@ -127,6 +159,15 @@ pub fn fill(store: &dyn Store, keys: u64, len: usize) -> Result<()> {
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// Looks at each cache line of a value.
+fn look(value: &[u8]) {
+    black_box(value.iter().step_by(64).fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
+}
+
+fn check(is_there: bool) -> Result<u64> {
+    if is_there { Ok(1) } else { Err("a value that was written is not there".into()) }
 }
 
 struct Worker<'a> {
@@ -141,13 +182,17 @@ impl<'a> Worker<'a> {
         let mut operations = 0;
         loop {
             // The clock is not asked after each of the fast ones.
-            let round = if workload == Workload::Batch { 1 } else { 8 };
+            let is_fast = matches!(workload, Workload::Read | Workload::Mixed | Workload::Write);
+            let round = if is_fast { 8 } else { 1 };
             for _ in 0..round {
                 operations += match workload {
                     Workload::Read => self.read()?,
                     Workload::Mixed if self.rng.bool() => self.read()?,
                     Workload::Mixed | Workload::Write => self.write()?,
                     Workload::Batch => self.write_batch(&mut batch)?,
+                    Workload::Snapshot => self.use_snapshot()?,
+                    Workload::Range => self.read_range(RANGE)?,
+                    Workload::Iterate => self.read_range(usize::MAX)?,
                 };
             }
             let passed = start.elapsed();
@@ -161,18 +206,37 @@ impl<'a> Worker<'a> {
         key(self.rng.u64(..self.bench.keys))
     }
 
-    /// Reads a value, and looks at each of its cache lines.
+    /// Reads a value.
     fn read(&mut self) -> Result<u64> {
         let key = self.key();
-        let mut sum = 0u8;
-        let look = &mut |value: &[u8]| {
-            sum = value.iter().step_by(64).fold(0, |sum, byte| sum.wrapping_add(*byte));
+        check(self.bench.store.get(&key, &mut look)?)
+    }
+
+    /// Takes a snapshot, reads from it as often as it writes to the store, and drops it.
+    fn use_snapshot(&mut self) -> Result<u64> {
+        let Some(snapshot) = self.bench.store.snapshot()? else {
+            return Err("the store has no snapshots".into());
         };
-        if !self.bench.store.get(&key, look)? {
-            return Err("a value that was written is not there".into());
+        for _ in 0..SNAPSHOT {
+            if self.rng.bool() {
+                let key = self.key();
+                check(snapshot.get(&key, &mut look)?)?;
+            } else {
+                self.write()?;
+            }
         }
-        black_box(sum);
-        Ok(1)
+        Ok(SNAPSHOT as u64)
+    }
+
+    /// Reads rows from a random one on, or all.
+    fn read_range(&mut self, count: usize) -> Result<u64> {
+        let from = if count == usize::MAX { Key::default() } else { self.key() };
+        let shown = self.bench.store.range(&from, count, &mut look)?;
+        let expected = if count == usize::MAX { self.bench.keys } else { 1 };
+        if shown < expected {
+            return Err(format!("{shown} rows of {expected} are there").into());
+        }
+        Ok(shown)
     }
 
     fn write(&mut self) -> Result<u64> {

@@ -59,6 +59,13 @@ struct Table<'a> {
     lines: Vec<&'a Line>,
 }
 
+impl Line {
+    /// Returns a cell; none where the store cannot do that.
+    fn cell(&self, workload: Workload, threads: usize) -> Option<&Cell> {
+        self.cells.iter().find(|cell| (cell.workload, cell.threads) == (workload, threads))
+    }
+}
+
 fn cells() -> impl Iterator<Item = (Workload, usize)> {
     Workload::ALL.into_iter().flat_map(|workload| THREADS.map(|threads| (workload, threads)))
 }
@@ -192,9 +199,9 @@ impl Report {
         let mut text = "\n#### Where another store is ahead\n\n".to_owned();
         for table in self.tables() {
             let mut places = Vec::new();
-            for (n, (workload, threads)) in cells().enumerate() {
+            for (workload, threads) in cells() {
                 let lead = |line: &&Line| {
-                    let ratio = line.cells.get(n)?.ratio?.median;
+                    let ratio = line.cell(workload, threads)?.ratio?.median;
                     (ratio > 1.0 && !line.system.is_ours())
                         .then(|| format!("{} {ratio:.2}x", line.system.name))
                 };
@@ -243,8 +250,11 @@ impl Report {
             text.push('\n');
             for line in self.rates.iter().filter(|line| line.bytes == len) {
                 let _ = write!(text, "| {} |", line.id);
-                for cell in line.cells.iter().filter(|cell| cell.threads == 1) {
-                    let _ = write!(text, " {:.2} |", cell.cpu_us.median);
+                for workload in Workload::ALL {
+                    let _ = match line.cell(workload, 1) {
+                        Some(cell) => write!(text, " {:.2} |", cell.cpu_us.median),
+                        None => write!(text, " - |"),
+                    };
                 }
                 text.push('\n');
             }
@@ -271,7 +281,11 @@ impl Table<'_> {
         text.push('\n');
         for line in &self.lines {
             let _ = write!(text, "| {} |", line.system.name);
-            for cell in &line.cells {
+            for (workload, threads) in cells() {
+                let Some(cell) = line.cell(workload, threads) else {
+                    text.push_str(" - |");
+                    continue;
+                };
                 let Summary { median, spread } = cell.rate;
                 let _ = write!(text, " {} ({spread:.0})", thousands(median));
                 if let Some(ratio) = cell.ratio {

@@ -208,16 +208,24 @@ impl<'a> Call<'a> {
 
     /// Says that data changed, so that the command goes into the log as it was given.
     pub fn wrote(&mut self) {
-        let db = self.session.db;
-        self.engine.stats().changed(self.session.stripe);
-        self.effects.push(db, self.args);
+        self.wrote_as(self.args);
     }
 
     /// Says that data changed, and which command would have the same effect at any time.
     pub fn wrote_as(&mut self, args: &[&[u8]]) {
-        let db = self.session.db;
         self.engine.stats().changed(self.session.stripe);
-        self.effects.push(db, args);
+        if self.engine.table().is_renamed() && std::ptr::eq(args[0], self.args[0]) {
+            return self.push_original(args);
+        }
+        self.effects.push(self.session.db, args);
+    }
+
+    /// Adds a command to the log by its original name, which `rename-command` does not change.
+    #[cold]
+    fn push_original(&mut self, args: &[&[u8]]) {
+        let mut args = args.to_vec();
+        args[0] = self.command.first_word().as_bytes();
+        self.effects.push(self.session.db, &args);
     }
 
     /// Says that something happened to a key of the selected database.

@@ -4,6 +4,7 @@
 //! every command, others read it whenever they like. No socket is known here; to close a connection
 //! one sets its kill flag and calls its waker.
 
+mod memory;
 mod operation;
 mod tracking;
 mod waiter;
@@ -72,6 +73,8 @@ pub struct Client {
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
+    /// CLIENT CAPA REDIRECT.
+    pub redirects: AtomicBool,
     /// Bytes received and not yet executed.
     pub query_buffer: AtomicUsize,
     /// Spare space of the query buffer.
@@ -102,6 +105,8 @@ pub struct Client {
     pub(crate) tracking: Tracking,
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Mutex<Option<Arc<Waiter>>>,
+    /// Bytes of its that are part of [`Clients::large_memory`].
+    counted: AtomicUsize,
     inbox: Mutex<Inbox>,
     waker: Mutex<Option<Waker>>,
 }
@@ -201,6 +206,9 @@ impl Client {
 pub struct Clients {
     next: AtomicU64,
     evicted: AtomicU64,
+    large: AtomicI64,
+    /// Whether `large` counts toward `maxmemory`.
+    are_data: AtomicBool,
     all: Mutex<BTreeMap<u64, Arc<Client>>>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::acl::UserSet;
 use crate::engine::{Engine, EngineOptions};
-use crate::table::Table;
+use crate::table::{RenameError, Table};
 use crate::{
     acl, admin, bitmaps, blocking, connection, debug, functions, geo, hashes, hyperloglog,
     introspection, keys, lists, pubsub, scripting, sets, sort, sorted_sets, streams, strings,
@@ -38,8 +38,21 @@ fn table() -> Table {
 
 impl Engine {
     /// Returns an engine of these parts.
-    pub fn new(options: EngineOptions) -> Engine {
-        Engine::of(options, table())
+    pub fn new(mut options: EngineOptions) -> Engine {
+        let table = options.table.take().unwrap_or_else(table);
+        Engine::of(options, table)
+    }
+}
+
+impl Table {
+    /// Returns all commands with the names that `rename-command` lines give them, each the old name
+    /// and the new one. Where one is wrong, its number and what is wrong with it.
+    pub fn renamed(lines: &[(&[u8], &[u8])]) -> Result<Table, (usize, RenameError)> {
+        let mut table = table();
+        for (at, (from, to)) in lines.iter().enumerate() {
+            table.rename(from, to).map_err(|error| (at, error))?;
+        }
+        Ok(table)
     }
 }
 

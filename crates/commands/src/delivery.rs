@@ -45,8 +45,12 @@ impl Engine {
 
     #[cold]
     fn deliver_each(&self, mut session: Option<&mut Session>, effects: &mut Effects) {
+        let ends_monitors = effects.has_dropped_lines();
         for delivery in effects.take_deliveries() {
             self.deliver(session.as_deref_mut(), delivery);
+        }
+        if ends_monitors {
+            admin::end_monitors(self);
         }
     }
 

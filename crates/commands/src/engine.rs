@@ -40,12 +40,15 @@ pub struct EngineOptions {
     pub threads: usize,
     /// Seeds the random numbers of all sessions.
     pub seed: u64,
+    /// The commands, if some have other names than usual.
+    pub table: Option<Table>,
 }
 
 impl EngineOptions {
     /// Returns an engine on `keyspace`, without a log, by the machine's clock.
     pub fn new(keyspace: Arc<Keyspace>) -> EngineOptions {
-        EngineOptions { keyspace, log: None, clock: Arc::new(SystemClock), threads: 1, seed: 0 }
+        let clock = Arc::new(SystemClock);
+        EngineOptions { keyspace, log: None, clock, threads: 1, seed: 0, table: None }
     }
 }
 
@@ -351,6 +354,7 @@ impl Engine {
         self.hub.leave_all(&session.client, &mut session.subscriptions);
         self.unwatch(session);
         self.clients.leave(session.id());
+        self.forget_memory(&session.client);
     }
 
     /// Drops all watches of the session. None of its shards may be locked by this thread.

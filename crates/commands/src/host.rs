@@ -53,8 +53,9 @@ pub trait Host: Send + Sync {
     /// Numbers and names for INFO.
     fn facts(&self) -> Facts;
 
-    /// Starts a rewrite of the command log; says what it did in the reply's words.
-    fn rewrite_log(&self) -> Result<String, Failure>;
+    /// Starts a rewrite of the command log, or has it started soon if it is to be scheduled; says
+    /// what it did in the reply's words.
+    fn rewrite_log(&self, schedules: bool) -> Result<String, Failure>;
 
     /// Writes a dump, and waits for it.
     fn save(&self) -> Result<(), Failure>;

@@ -89,6 +89,10 @@ pub struct Effects {
     deliveries: Vec<Delivery>,
     /// What the messages among them take, and those that were dropped since.
     message_bytes: usize,
+    /// What the lines among them take for those who monitor.
+    line_bytes: usize,
+    /// How many deliveries there were when lines became too many: none is kept after that.
+    lines_end: Option<usize>,
 }
 
 /// The bytes, and the commands, before a group.
@@ -101,6 +105,10 @@ struct Group {
 /// Bytes of messages that are kept for one transaction: twice the output of a subscriber that
 /// exceeds the usual limit. Whoever publishes without end in a script must not fill the memory.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// Bytes of lines for those who monitor that are kept for one transaction: a script without end
+/// must not fill the memory by what it calls. What is sent is limited as all output of a client.
+const MAX_LINE_BYTES: usize = 64 << 20;
 
 /// How a SELECT begins.
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT";
@@ -214,7 +222,19 @@ impl Effects {
         self.count = mark.count;
         self.last = mark.last;
         self.seen = self.seen.min(mark.seen);
-        self.deliveries.truncate(mark.deliveries);
+        if self.deliveries.len() > mark.deliveries {
+            self.truncate_deliveries(mark.deliveries);
+        }
+    }
+
+    #[cold]
+    fn truncate_deliveries(&mut self, len: usize) {
+        for dropped in self.deliveries.drain(len..) {
+            if let Delivery::Monitored(line) = dropped {
+                self.line_bytes -= bytes_of_line(&line);
+            }
+        }
+        self.lines_end = self.lines_end.filter(|end| *end <= len);
     }
 
     /// Undoes the commands that were added since, and not what is sent to clients.
@@ -227,6 +247,23 @@ impl Effects {
     pub(crate) fn count_message(&mut self, bytes: usize, receivers: usize) -> bool {
         self.message_bytes += size_of::<Delivery>() + bytes + receivers * size_of::<usize>();
         self.message_bytes <= MAX_MESSAGE_BYTES
+    }
+
+    /// Adds a line for those who monitor; drops it if the transaction has too many of them.
+    pub(crate) fn deliver_line(&mut self, mut line: Vec<u8>) {
+        line.shrink_to_fit();
+        let bytes = self.line_bytes + bytes_of_line(&line);
+        if self.lines_end.is_some() || bytes > MAX_LINE_BYTES {
+            self.lines_end.get_or_insert(self.deliveries.len());
+            return;
+        }
+        self.line_bytes = bytes;
+        self.deliver(Delivery::Monitored(line));
+    }
+
+    /// Returns true if lines were dropped for those who monitor, of which no more are to follow.
+    pub(crate) fn has_dropped_lines(&self) -> bool {
+        self.lines_end.is_some()
     }
 
     /// Adds something that is sent to clients when the transaction is committed.
@@ -242,7 +279,7 @@ impl Effects {
 
     /// Takes what is to be sent to clients, in order.
     pub(crate) fn take_deliveries(&mut self) -> Vec<Delivery> {
-        self.message_bytes = 0;
+        (self.message_bytes, self.line_bytes, self.lines_end) = (0, 0, None);
         std::mem::take(&mut self.deliveries)
     }
 
@@ -333,8 +370,7 @@ impl Effects {
 
     /// Forgets what was to be sent to clients.
     pub(crate) fn forget_deliveries(&mut self) {
-        self.deliveries.clear();
-        self.message_bytes = 0;
+        self.take_deliveries();
     }
 
     /// Forgets everything.
@@ -347,6 +383,11 @@ impl Effects {
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }
+}
+
+/// Returns what a line takes that is kept for those who monitor.
+fn bytes_of_line(line: &Vec<u8>) -> usize {
+    size_of::<Delivery>() + line.capacity()
 }
 
 /// See [`Effects::mark`].

@@ -7,10 +7,12 @@
 //! Each limit has its own error text, and a store that is full says so in the server's log and in
 //! INFO.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use keyspace::Policy;
 
+use crate::client::Client;
 use crate::engine::Engine;
 use crate::failure::{self, Done};
 use crate::queue;
@@ -151,6 +153,45 @@ impl Engine {
             host.log(&format!(
                 "The store is full and refuses writes with OOM: {why} ({used} bytes are in use, {size} are taken, {limit} are the limit)"
             ));
+        }
+    }
+}
+
+/// Memory of clients: `maxmemory-clients`, and their part of `maxmemory`.
+impl Engine {
+    /// Counts what a client takes. If all clients together take more than `limit` bytes then,
+    /// unless that is 0, those that take most are evicted. Returns these.
+    pub fn count_memory(&self, client: &Client, limit: u64) -> Vec<Arc<Client>> {
+        let by = client.count();
+        if by == 0 {
+            return Vec::new();
+        }
+        self.clients().change_large(by);
+        let exceeds = limit > 0 && self.clients().large_memory() > limit;
+        let evicted = if exceeds { self.evict_clients(limit) } else { Vec::new() };
+        // Only now, so that no key is evicted for what clients give up.
+        self.change_data_memory(by);
+        evicted
+    }
+
+    /// Closes the clients that take most until the others take `limit` bytes at most. Returns those
+    /// that were closed.
+    pub fn evict_clients(&self, limit: u64) -> Vec<Arc<Client>> {
+        let evicted = self.clients().evict(usize::try_from(limit).unwrap_or(usize::MAX));
+        evicted.iter().for_each(|client| self.forget_memory(client));
+        evicted
+    }
+
+    /// Counts nothing for a client that leaves.
+    pub fn forget_memory(&self, client: &Client) {
+        let by = client.stop_counting();
+        self.clients().change_large(by);
+        self.change_data_memory(by);
+    }
+
+    fn change_data_memory(&self, by: i64) {
+        if self.clients().are_counted_as_data() {
+            self.keyspace().change_other_memory(by);
         }
     }
 }

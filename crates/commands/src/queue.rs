@@ -15,10 +15,11 @@ use crate::table::Command;
 pub(crate) fn push(engine: &Engine, session: &mut Session, command: &Command, args: &[&[u8]]) {
     let Some(queue) = &mut session.multi else { return };
     queue.flags |= flags(engine, command, args);
+    queue.changes_session |= matches!(command.spec.run, Run::Session(_));
     queue.bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
-    queue.commands.push(args.iter().map(|arg| Box::from(*arg)).collect());
-    session.client.queued.store(queue.commands.len() as i64, Relaxed);
-    session.client.multi_mem.store(queue.bytes, Relaxed);
+    queue.requests.push(args);
+    session.client.queued.store(queue.requests.len() as i64, Relaxed);
+    session.client.multi_mem.store(queue.requests.memory(), Relaxed);
 }
 
 /// Returns the flags of a command as it is called: those of a script or a function follow from what
@@ -68,7 +69,7 @@ pub(crate) fn discard(engine: &Engine, session: &mut Session) {
 }
 
 /// Ends the queueing.
-pub(crate) fn take(session: &mut Session) -> Option<Queue> {
+pub(crate) fn take(session: &mut Session) -> Option<Box<Queue>> {
     session.client.queued.store(-1, Relaxed);
     session.client.multi_mem.store(0, Relaxed);
     session.multi.take()

@@ -109,7 +109,7 @@ impl Engine {
         out: &mut Writer,
         file: &str,
     ) -> Result<(), ReplayError> {
-        if !matches!(self.table().find(words), Lookup::Found(_)) {
+        if !matches!(self.table().find_original(words), Lookup::Found(_)) {
             let command = String::from_utf8_lossy(words[0]).into_owned();
             return Err(ReplayError::UnknownCommand { command, file: file.to_owned() });
         }

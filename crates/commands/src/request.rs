@@ -36,6 +36,8 @@ impl<'a> Request<'a> {
 /// Requests that arrived together.
 pub struct Batch<'a> {
     engine: &'a Engine,
+    /// Whether they are of the command log, and have the original names of commands.
+    is_of_log: bool,
     looked_up: SmallVec<[LookedUp<'a>; USUAL]>,
     keys: SmallVec<[Key<'a>; USUAL]>,
 }
@@ -60,6 +62,7 @@ impl<'a> Batch<'a> {
             {
                 lookup
             }
+            _ if self.is_of_log => self.engine.table().find_original(args),
             _ => self.engine.table().find(args),
         };
         self.engine.keys_of(lookup, args, |key| self.keys.push(key));
@@ -122,7 +125,13 @@ impl Engine {
     /// Returns a batch without requests.
     #[inline]
     pub fn batch(&self) -> Batch<'_> {
-        Batch { engine: self, looked_up: SmallVec::new(), keys: SmallVec::new() }
+        self.batch_of(false)
+    }
+
+    /// Returns a batch without requests, for those of the command log if `is_of_log`.
+    #[inline]
+    pub(crate) fn batch_of(&self, is_of_log: bool) -> Batch<'_> {
+        Batch { engine: self, is_of_log, looked_up: SmallVec::new(), keys: SmallVec::new() }
     }
 
     /// The keys of a request, hashed; none when the words do not fit the command's arity.

@@ -24,8 +24,8 @@ pub enum RewriteLogError {
     /// The dump that the log begins with could not be written.
     #[error(transparent)]
     Dump(#[from] SaveError),
-    /// Something else reads a snapshot.
-    #[error("another snapshot of the data is being read")]
+    /// As many snapshots are read as may be, or a script runs long.
+    #[error("too many snapshots of the data are being read, or a script runs long")]
     Busy,
     /// The snapshot held too much.
     #[error(transparent)]
@@ -42,6 +42,9 @@ impl Engine {
         go_on: &dyn Fn() -> bool,
         dump: Option<&SaveOptions<'_>>,
     ) -> Result<Option<Rewritten>, RewriteLogError> {
+        if !self.may_cut() {
+            return Err(RewriteLogError::Busy);
+        }
         let mut rewrite = if revives { log.begin_again()? } else { log.begin_rewrite()? };
         let (snapshot, _) =
             self.keyspace().snapshot(|| rewrite.cut()).map_err(|_| RewriteLogError::Busy)?;

@@ -35,8 +35,8 @@ pub enum SaveError {
     /// Writing it failed.
     #[error("{0}")]
     Write(#[from] io::Error),
-    /// Something else reads a snapshot.
-    #[error("another snapshot of the data is being read")]
+    /// As many snapshots are read as may be, or a script runs long.
+    #[error("too many snapshots of the data are being read, or a script runs long")]
     Busy,
     /// The snapshot cost too much.
     #[error(transparent)]

@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use keyspace::{Db, Watch};
 use resp::Protocol;
 
+use crate::admin_state::SlowBlock;
 use crate::client::{Client, SESSION_BYTES, Waiter};
 use crate::hub::Subscriptions;
+use crate::packed_requests::PackedRequests;
 use crate::running_scripts::{LateReply, RunningScript};
 use crate::tracker::Readers;
 use crate::users::Account;
@@ -35,12 +37,14 @@ pub enum ReplyMode {
 /// What MULTI collects.
 #[derive(Default)]
 pub(crate) struct Queue {
-    /// Their words.
-    pub(crate) commands: Vec<Vec<Box<[u8]>>>,
+    pub(crate) requests: PackedRequests,
     /// A command was refused: EXEC fails.
     pub(crate) is_dirty: bool,
+    /// A command may change the session (SELECT, SUBSCRIBE) or end it.
+    pub(crate) changes_session: bool,
     /// Flags of all queued commands.
     pub(crate) flags: u32,
+    /// Bytes of their arguments.
     pub(crate) bytes: usize,
 }
 
@@ -77,7 +81,7 @@ pub struct Session {
     /// read once for both.
     pub(crate) ended_ns: Option<u64>,
     pub(crate) in_batch: bool,
-    pub(crate) multi: Option<Queue>,
+    pub(crate) multi: Option<Box<Queue>>,
     pub(crate) watches: Vec<Watch>,
     /// Set by a transaction that changes a watched key.
     pub(crate) touched: Arc<AtomicBool>,
@@ -106,6 +110,8 @@ pub struct Session {
     pub(crate) late_reply: Option<Arc<LateReply>>,
     /// Set in the session of such a script: how others know of it.
     pub(crate) running_script: Option<Arc<RunningScript>>,
+    /// Its blocked command, where that is to be in the slow log.
+    pub(crate) slow_block: Option<Box<SlowBlock>>,
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Option<Arc<Waiter>>,
     pub(crate) dump_request: DumpRequest,
@@ -128,6 +134,7 @@ impl Session {
             authenticated: false,
             reply: ReplyMode::On,
             stripe,
+            slow_block: None,
             replay: false,
             random: fastrand::Rng::with_seed(seed),
             ended_ns: None,
@@ -171,7 +178,7 @@ impl Session {
 
     /// Returns a session for an EXEC of this one, on another thread: it takes over what this one
     /// watches, since nothing is watched after an EXEC.
-    pub(crate) fn for_exec(&mut self, queue: Queue) -> Session {
+    pub(crate) fn for_exec(&mut self, queue: Box<Queue>) -> Session {
         Session {
             multi: Some(queue),
             watches: std::mem::take(&mut self.watches),

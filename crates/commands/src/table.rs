@@ -3,7 +3,11 @@
 //! Lookup is case-insensitive and does not allocate: an open-addressed table over the folded
 //! bytes of the name, at most half full. Every command and subcommand has a dense number, by which
 //! statistics are kept.
+//!
+//! `rename-command` gives commands other names, or none, for whoever sends requests. The command
+//! log, and the rules of users, always have the original names.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::Client;
@@ -30,6 +34,11 @@ impl Command {
         }
     }
 
+    /// Returns its original name; for a subcommand, that of its container.
+    pub(crate) fn first_word(&self) -> &'static str {
+        self.parent.unwrap_or(self.spec).name
+    }
+
     /// Returns true if the keys that it reads count as used (CLIENT NO-TOUCH).
     pub(crate) fn touches(&self, client: &Client) -> bool {
         !client.no_touch.load(Relaxed) || self.spec.is(TOUCHES)
@@ -51,7 +60,29 @@ pub enum Lookup<'t> {
 pub struct Table {
     commands: Vec<Command>,
     top: usize,
+    /// By their original names, those that requests call by these.
     slots: Vec<u16>,
+    renamed: Option<Box<Renamed>>,
+}
+
+/// What `rename-command` has changed.
+struct Renamed {
+    /// By their new names, in lower case.
+    names: HashMap<Vec<u8>, u16>,
+    /// By their original names, all.
+    slots: Vec<u16>,
+}
+
+/// Why a command is not renamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RenameError {
+    /// There is no command of the old name.
+    #[error("No such command in rename-command")]
+    Unknown,
+    /// There is one of the new name.
+    #[error("Target command name already exists")]
+    Taken,
 }
 
 const VACANT: u16 = u16::MAX;
@@ -76,14 +107,56 @@ impl Table {
         for (id, command) in commands.iter_mut().enumerate() {
             command.id = id;
         }
-        let slots = vec![VACANT; (top * 2).next_power_of_two().max(2)];
-        let mut table = Table { commands, top, slots };
-        for at in 0..top {
-            let slot = table.probe(table.commands[at].spec.name.as_bytes());
-            assert!(table.slots[slot] == VACANT, "two commands of one name");
-            table.slots[slot] = at as u16;
-        }
+        let mut table = Table { commands, top, slots: Vec::new(), renamed: None };
+        table.slots = table.slots_of(|_| true);
         table
+    }
+
+    /// Returns the table of those top-level commands that are `wanted`, by their original names.
+    fn slots_of(&self, wanted: impl Fn(u16) -> bool) -> Vec<u16> {
+        let mut slots = vec![VACANT; (self.top * 2).next_power_of_two().max(2)];
+        for at in (0..self.top as u16).filter(|at| wanted(*at)) {
+            let slot = self.probe(&slots, self.commands[usize::from(at)].spec.name.as_bytes());
+            assert!(slots[slot] == VACANT, "two commands of one name");
+            slots[slot] = at;
+        }
+        slots
+    }
+
+    /// Gives a top-level command another name; an empty one takes it away from requests.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), RenameError> {
+        let command = self.get(from).ok_or(RenameError::Unknown)?.id as u16;
+        let all = match self.renamed.take() {
+            Some(renamed) => renamed,
+            None => Box::new(Renamed { names: HashMap::new(), slots: self.slots.clone() }),
+        };
+        let renamed = self.renamed.insert(all);
+        renamed.names.retain(|_, known| *known != command);
+        let others: Vec<u16> = self.slots.iter().copied().filter(|at| *at != command).collect();
+        self.slots = self.slots_of(|at| others.contains(&at));
+        if to.is_empty() {
+            return Ok(());
+        }
+        if self.get(to).is_some() {
+            return Err(RenameError::Taken);
+        }
+        let names = self.renamed.as_mut().map(|renamed| &mut renamed.names);
+        names.and_then(|names| names.insert(to.to_ascii_lowercase(), command));
+        Ok(())
+    }
+
+    /// Returns true if requests may have other names of commands than the original ones.
+    #[inline]
+    pub(crate) fn is_renamed(&self) -> bool {
+        self.renamed.is_some()
+    }
+
+    /// Returns true if requests can name the command.
+    pub(crate) fn is_callable(&self, command: &Command) -> bool {
+        let Some(renamed) = &self.renamed else { return true };
+        let name = command.first_word().as_bytes();
+        let top = renamed.slots[self.probe(&renamed.slots, name)];
+        self.slots.contains(&top) || renamed.names.values().any(|at| *at == top)
     }
 
     /// Returns number of commands and subcommands.
@@ -111,11 +184,23 @@ impl Table {
         &self.commands[of.first_sub..of.first_sub + of.spec.subs.len()]
     }
 
-    /// Returns the top-level command of this name, in any case.
+    /// Returns the top-level command that requests call by this name, in any case.
     pub fn get(&self, name: &[u8]) -> Option<&Command> {
-        match self.slots[self.probe(name)] {
-            VACANT => None,
+        match self.slots[self.probe(&self.slots, name)] {
+            VACANT => self.renamed.as_ref().and_then(|renamed| {
+                let at = renamed.names.get(&name.to_ascii_lowercase())?;
+                Some(&self.commands[usize::from(*at)])
+            }),
             at => Some(&self.commands[at as usize]),
+        }
+    }
+
+    /// Returns the top-level command of this original name, in any case.
+    fn original(&self, name: &[u8]) -> Option<&Command> {
+        let slots = self.renamed.as_ref().map_or(&self.slots, |renamed| &renamed.slots);
+        match slots[self.probe(slots, name)] {
+            VACANT => None,
+            at => Some(&self.commands[usize::from(at)]),
         }
     }
 
@@ -129,7 +214,7 @@ impl Table {
         self.subs(of).iter().find(|c| c.spec.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// Returns the command or subcommand of a full name such as `config|get`.
+    /// Returns the command or subcommand of a full name such as `config|get`, as requests call it.
     pub fn by_full_name(&self, name: &[u8]) -> Option<&Command> {
         match name.iter().position(|b| *b == b'|') {
             None => self.get(name),
@@ -137,11 +222,27 @@ impl Table {
         }
     }
 
+    /// Returns the same of an original name.
+    pub(crate) fn by_original_name(&self, name: &[u8]) -> Option<&Command> {
+        match name.iter().position(|b| *b == b'|') {
+            None => self.original(name),
+            Some(bar) => self.sub(self.original(&name[..bar])?, &name[bar + 1..]),
+        }
+    }
+
     /// Returns what the request names.
     pub fn find(&self, args: &[&[u8]]) -> Lookup<'_> {
-        let Some(command) = args.first().and_then(|name| self.get(name)) else {
-            return Lookup::Unknown;
-        };
+        self.sub_of(args.first().and_then(|name| self.get(name)), args)
+    }
+
+    /// Returns what a command of the command log names.
+    pub(crate) fn find_original(&self, args: &[&[u8]]) -> Lookup<'_> {
+        self.sub_of(args.first().and_then(|name| self.original(name)), args)
+    }
+
+    #[inline]
+    fn sub_of<'t>(&'t self, command: Option<&'t Command>, args: &[&[u8]]) -> Lookup<'t> {
+        let Some(command) = command else { return Lookup::Unknown };
         if !command.spec.is_container() || args.len() == 1 {
             return Lookup::Found(command);
         }
@@ -151,11 +252,11 @@ impl Table {
         }
     }
 
-    fn probe(&self, name: &[u8]) -> usize {
-        let mask = self.slots.len() - 1;
+    fn probe(&self, slots: &[u16], name: &[u8]) -> usize {
+        let mask = slots.len() - 1;
         let mut slot = fold(name) as usize & mask;
         loop {
-            let at = self.slots[slot];
+            let at = slots[slot];
             if at == VACANT
                 || self.commands[at as usize].spec.name.as_bytes().eq_ignore_ascii_case(name)
             {
@@ -171,4 +272,51 @@ fn fold(name: &[u8]) -> u32 {
         (hash ^ u32::from(byte | 0x20)).wrapping_mul(0x0100_0193)
     });
     hash ^ (hash >> 15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: CommandSpec = CommandSpec { name: "a", ..CommandSpec::EMPTY };
+    const B: CommandSpec = CommandSpec { name: "b", subs: &[&A], ..CommandSpec::EMPTY };
+
+    fn name(found: Option<&Command>) -> Option<String> {
+        found.map(Command::full_name)
+    }
+
+    #[test]
+    fn a_renamed_command_has_its_new_name_alone() {
+        let mut table = Table::new(&[&[&A, &B]]);
+        assert_eq!(table.rename(b"B", b"Hidden"), Ok(()));
+        assert_eq!(table.rename(b"b", b"c"), Err(RenameError::Unknown));
+        assert_eq!(name(table.get(b"hIDDEN")), Some("b".into()));
+        assert_eq!(name(table.by_full_name(b"hidden|a")), Some("b|a".into()));
+        assert_eq!(name(table.get(b"b")), None);
+        assert_eq!(name(table.get(b"a")), Some("a".into()));
+        assert!(
+            matches!(table.find(&[b"HIDDEN", b"A"]), Lookup::Found(sub) if sub.spec.name == "a")
+        );
+        assert!(matches!(table.find_original(&[b"b", b"a"]), Lookup::Found(_)));
+        assert!(matches!(table.find_original(&[b"hidden", b"a"]), Lookup::Unknown));
+    }
+
+    #[test]
+    fn names_are_exchanged_taken_away_and_refused() {
+        let mut table = Table::new(&[&[&A, &B]]);
+        assert_eq!(table.rename(b"a", b"B"), Err(RenameError::Taken));
+        let mut table = Table::new(&[&[&A, &B]]);
+        for (from, to) in [("a", "x"), ("b", "a"), ("x", "b")] {
+            assert_eq!(table.rename(from.as_bytes(), to.as_bytes()), Ok(()));
+        }
+        assert_eq!(
+            (name(table.get(b"a")), name(table.get(b"b"))),
+            (Some("b".into()), Some("a".into()))
+        );
+        assert_eq!(table.rename(b"a", b""), Ok(()));
+        assert_eq!(name(table.get(b"a")), None);
+        let b = *table.by_original_name(b"b").expect("it is there");
+        assert!(!table.is_callable(&b) && table.is_callable(table.get(b"b").expect("a")));
+        assert_eq!(table.rename(b"", b"y"), Err(RenameError::Unknown));
+    }
 }

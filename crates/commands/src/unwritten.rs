@@ -38,7 +38,7 @@ impl Engine {
         while let Ok(Next::Command) = parser.next(commands, &limits) {}
         parser.commands(commands).any(|command| {
             let args: Vec<&[u8]> = command.arguments().collect();
-            let lookup = self.table().find(&args);
+            let lookup = self.table().find_original(&args);
             if let Lookup::Found(command) = lookup
                 && command.spec.is(LOG_FRAME)
             {

@@ -170,6 +170,10 @@ pmem::fault_points! { 32:
     /// Whoever holds a shard and needs spans of others takes those of unlocked ones, and never
     /// waits.
     TryOthers,
+    /// A word is saved in each snapshot that there is, and not in the oldest alone.
+    SaveInEach,
+    /// A reader of a snapshot sees the words that its own cut saved.
+    ReadOwnCut,
 }
 
 /// Disables a fault point in all threads, or none.

@@ -65,4 +65,4 @@ pub use transaction::pins::Pin;
 pub use transaction::read_cache::ReadCacheStats;
 pub use transaction::shard::{Fresh, Savepoint, Shard};
 pub use transaction::snapshot::{Snapshot, SnapshotError, SnapshotShard};
-pub use transaction::snapshot_memory::{SnapshotLost, SnapshotStats};
+pub use transaction::snapshot_memory::{MOST_SNAPSHOTS, SnapshotLost, SnapshotStats};

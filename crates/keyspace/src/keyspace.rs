@@ -4,7 +4,7 @@
 //! each other in a circle. The map from logical to physical databases is persistent in shard 0 and
 //! cached here: it changes under all locks, so it is still under any.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crossbeam_utils::CachePadded;
@@ -45,6 +45,8 @@ pub struct Keyspace {
     eviction: RwLock<Eviction>,
     /// What every write needs of `eviction`: bytes that blocks may take.
     pub(crate) eviction_limit: AtomicU64,
+    /// Bytes outside of the heap that count toward `maxmemory`.
+    pub(crate) other_memory: AtomicI64,
     /// What every access needs of `eviction`: LFU | log factor << 1 | decay minutes << 16.
     lfu: AtomicU32,
     pub(crate) expected: ExpectedKeys,
@@ -81,6 +83,7 @@ impl Keyspace {
             lists_missed: AtomicBool::new(false),
             eviction: RwLock::default(),
             eviction_limit: AtomicU64::new(u64::MAX),
+            other_memory: AtomicI64::new(0),
             lfu: AtomicU32::new(0),
             expected: ExpectedKeys::default(),
         };
@@ -106,6 +109,19 @@ impl Keyspace {
 
     pub(crate) fn volatile(&self, shard: usize) -> &VolatileShard {
         &self.volatile_shards[shard]
+    }
+
+    /// Expects this many keys in a database until [`Keyspace::expect_no_keys`]. If they do not
+    /// come, the index takes more space than it needs, sixteen times that of those which came at
+    /// most.
+    pub fn expect_keys(&self, db: Db, keys: u64) {
+        let db = physical(self.map.load(Relaxed), db.number());
+        self.expected.set(db, keys / self.shards() as u64);
+    }
+
+    /// Expects no more keys than there are.
+    pub fn expect_no_keys(&self) {
+        self.expected.clear();
     }
 
     /// Hashes a key, once for everything that is done with it.
@@ -323,7 +339,7 @@ impl Keyspace {
 }
 
 /// Returns the order in which shards are locked, each once.
-fn ascending(shards: impl Iterator<Item = usize>) -> SmallVec<[usize; 16]> {
+pub(crate) fn ascending(shards: impl Iterator<Item = usize>) -> SmallVec<[usize; 16]> {
     let mut ascending = SmallVec::<[usize; 16]>::new();
     // Of the first 64, those that are listed.
     let mut listed = 0u64;

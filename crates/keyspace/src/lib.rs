@@ -40,8 +40,10 @@ mod losses;
 mod problem;
 mod progress;
 mod queued;
+mod restore;
 mod salvage;
 mod snapshot;
+mod snapshot_view;
 mod stats;
 mod streams;
 mod strings;
@@ -71,8 +73,10 @@ pub use lists::{Elements, NodeLimits, Side};
 pub use losses::Losses;
 pub use problem::{CheckError, Checked, DamagedKey, DatabaseName};
 pub use progress::Progress;
+pub use restore::RestoreError;
 pub use salvage::{SalvageFinding, SalvageOptions, SalvageStopped, Salvaged};
 pub use snapshot::{Content, Item, Snapshot, SnapshotWalk};
+pub use snapshot_view::SnapshotView;
 pub use stats::Stats;
 pub use streams::{
     GroupRead, StreamBound, StreamConsumer, StreamEdit, StreamEntry, StreamGroup, StreamHead,

@@ -131,7 +131,7 @@ pub struct SnapshotWalk<S: Borrow<Snapshot>> {
 }
 
 impl Keyspace {
-    /// Cuts: everything is locked for a moment, in which `at_cut` runs. One snapshot at a time.
+    /// Cuts: everything is locked for a moment, in which `at_cut` runs.
     pub fn snapshot<T>(&self, at_cut: impl FnOnce() -> T) -> Result<(Snapshot, T), SnapshotError> {
         let mut map = 0;
         let (heap, made) = self.heap.snapshot(|| {
@@ -165,6 +165,14 @@ impl Snapshot {
         &self,
         mut show: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.for_each_named_library(|_, code| show(code))
+    }
+
+    /// As [`Snapshot::for_each_library`], with the name of each before its code.
+    pub fn for_each_named_library<E: From<SnapshotLost>>(
+        &self,
+        mut show: impl FnMut(&[u8], &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         for shard in 0..self.shards {
             let mut cursor = 0;
             loop {
@@ -174,8 +182,10 @@ impl Snapshot {
                 cursor = index.scan(&view, cursor, KEYS_AT_ONCE, |at| found.push(at));
                 drop(view);
                 for at in found {
-                    let code = library(&self.heap.lock(shard)?, at);
-                    code.map_or(Ok(()), |code| show(&code))?;
+                    let view = self.heap.lock(shard)?;
+                    let (name, code) = (entry::key(&view, at).into_owned(), library(&view, at));
+                    drop(view);
+                    code.map_or(Ok(()), |code| show(&name, &code))?;
                 }
                 if cursor == 0 {
                     break;

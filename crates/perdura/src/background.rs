@@ -68,6 +68,7 @@ impl Background {
         let stop = Arc::new(Stop::default());
         let asked = Arc::clone(&stop);
         let run = move || {
+            pmem::share_counters();
             let mut pauses = 0u32;
             while !asked.pause() {
                 pauses = pauses.wrapping_add(1);

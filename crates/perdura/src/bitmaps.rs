@@ -5,7 +5,7 @@
 
 use keyspace::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bits};
 
-use crate::operations::{Execute, Open, all};
+use crate::operations::{Execute, Open, Writable, all};
 use crate::{Error, Perdura, Transaction};
 
 /// Part of a string. Both ends belong to it; negative numbers count from the end, -1 the last.
@@ -67,7 +67,10 @@ pub trait Bitmaps: Execute {
     ///
     /// # Errors
     /// [`Error::TooLong`] if it is after the longest string.
-    fn set_bit(&self, key: impl AsRef<[u8]>, bit: u64, on: bool) -> Result<bool, Error> {
+    fn set_bit(&self, key: impl AsRef<[u8]>, bit: u64, on: bool) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             Ok(tx.txn.set_bit(tx.db, &key, bit, on)?.0)
@@ -128,7 +131,10 @@ pub trait Bitmaps: Execute {
         target: impl AsRef<[u8]>,
         operation: BitOperation,
         sources: &[K],
-    ) -> Result<usize, Error> {
+    ) -> Result<usize, Error>
+    where
+        Self: Writable,
+    {
         self.on(&all(&target, sources), |tx| {
             if operation == BitOperation::Not && sources.len() != 1 {
                 return Err(Error::OneSource);
@@ -168,7 +174,10 @@ pub trait Bitmaps: Execute {
         at: u64,
         value: i64,
         overflow: BitOverflow,
-    ) -> Result<Option<i64>, Error> {
+    ) -> Result<Option<i64>, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| {
             tx.change_bit_field(key.as_ref(), integer, at, BitChange::Set(value, overflow))
         })
@@ -186,7 +195,10 @@ pub trait Bitmaps: Execute {
         at: u64,
         by: i64,
         overflow: BitOverflow,
-    ) -> Result<Option<i64>, Error> {
+    ) -> Result<Option<i64>, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| {
             tx.change_bit_field(key.as_ref(), integer, at, BitChange::Add(by, overflow))
         })

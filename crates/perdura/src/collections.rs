@@ -8,7 +8,7 @@ use std::time::Duration;
 use keyspace::{FieldChange, FieldTime, Limits, Text, Type};
 
 use crate::iter::Batch;
-use crate::operations::{Execute, Open};
+use crate::operations::{Execute, Open, Writable};
 use crate::strings::parse;
 use crate::{Error, Iter, Perdura, Transaction};
 
@@ -141,7 +141,10 @@ pub trait Hashes: Execute {
         key: impl AsRef<[u8]>,
         field: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| tx.put(&key, Type::Hash, (field.as_ref(), value.as_ref())))
     }
 
@@ -155,7 +158,10 @@ pub trait Hashes: Execute {
     }
 
     /// Deletes a field of a hash; whether there was one.
-    fn hash_delete(&self, key: impl AsRef<[u8]>, field: impl AsRef<[u8]>) -> Result<bool, Error> {
+    fn hash_delete(&self, key: impl AsRef<[u8]>, field: impl AsRef<[u8]>) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| tx.take(&key, Type::Hash, field.as_ref()))
     }
 
@@ -166,7 +172,10 @@ pub trait Hashes: Execute {
         key: impl AsRef<[u8]>,
         field: impl AsRef<[u8]>,
         ttl: Duration,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| {
             let until = tx.until(ttl);
             tx.set_field_time(&key, field.as_ref(), Some(until))
@@ -174,7 +183,10 @@ pub trait Hashes: Execute {
     }
 
     /// Makes a field of a hash stay; whether there is one.
-    fn hash_persist(&self, key: impl AsRef<[u8]>, field: impl AsRef<[u8]>) -> Result<bool, Error> {
+    fn hash_persist(&self, key: impl AsRef<[u8]>, field: impl AsRef<[u8]>) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| tx.set_field_time(&key, field.as_ref(), None))
     }
 
@@ -200,7 +212,10 @@ pub trait Hashes: Execute {
         key: impl AsRef<[u8]>,
         field: impl AsRef<[u8]>,
         by: i64,
-    ) -> Result<i64, Error> {
+    ) -> Result<i64, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let old = match tx.value(&key, Type::Hash, field.as_ref())? {
                 Some(value) => parse(&value)?,
@@ -242,12 +257,18 @@ impl Hashes for Transaction<'_> {}
 /// Operations on sets. A set goes with its last member.
 pub trait Sets: Execute {
     /// Adds a member to a set; whether it is new.
-    fn set_add(&self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) -> Result<bool, Error> {
+    fn set_add(&self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| tx.put(&key, Type::Set, (member.as_ref(), b"")))
     }
 
     /// Takes a member out of a set; whether it was there.
-    fn set_remove(&self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) -> Result<bool, Error> {
+    fn set_remove(&self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| tx.take(&key, Type::Set, member.as_ref()))
     }
 

@@ -2,7 +2,7 @@
 
 use keyspace::Db;
 
-use crate::operations::{Execute, Open};
+use crate::operations::{Execute, Open, Writable};
 use crate::{
     Bitmaps, ConsumerGroups, Error, Geo, Hashes, HyperLogLogs, Keys, Lists, Operations, Perdura,
     Sets, SortedSets, Sorting, Streams, Strings, Transaction,
@@ -96,4 +96,5 @@ impl Geo for Database<'_> {}
 impl Streams for Database<'_> {}
 impl ConsumerGroups for Database<'_> {}
 impl Sorting for Database<'_> {}
+impl Writable for Database<'_> {}
 impl Operations for Database<'_> {}

@@ -90,6 +90,13 @@ pub enum Error {
          or call the store when it has ended"
     )]
     Reentrant,
+    /// The snapshot held more memory than the store's limit for all of them, or blocks that a write
+    /// needed: it was ended, and shows nothing any more. Take another one.
+    #[error("the snapshot was ended: it held too much memory, or space that a write needed")]
+    SnapshotExpired,
+    /// There are as many snapshots as may be: 64.
+    #[error("too many snapshots are open")]
+    TooManySnapshots,
     /// There are sixteen databases, 0 to 15.
     #[error("there is no such database")]
     NoSuchDatabase,
@@ -129,6 +136,18 @@ impl From<keyspace::Error> for Error {
             keyspace::Error::Damaged(at) => Error::Damaged(at),
             _ => Error::ReadOnly,
         }
+    }
+}
+
+impl From<keyspace::SnapshotLost> for Error {
+    fn from(_: keyspace::SnapshotLost) -> Error {
+        Error::SnapshotExpired
+    }
+}
+
+impl From<keyspace::SnapshotError> for Error {
+    fn from(_: keyspace::SnapshotError) -> Error {
+        Error::TooManySnapshots
     }
 }
 

@@ -7,7 +7,7 @@
 use keyspace::Entry;
 use keyspace::geo::{self, Area, Point, Shape, Wanted, point_of, score_of};
 
-use crate::operations::{Execute, Open};
+use crate::operations::{Execute, Open, Writable};
 use crate::sorted_sets::LIMITS;
 use crate::{Error, Perdura, Scored, Transaction};
 
@@ -157,7 +157,10 @@ pub trait Geo: Execute {
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
         place: Point,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         let score = score_of(check_point(place)?) as f64;
         self.on(&[key.as_ref()], |tx| Ok(tx.score_by(key.as_ref(), member.as_ref(), |_| score)?.1))
     }
@@ -215,7 +218,10 @@ pub trait Geo: Execute {
         target: impl AsRef<[u8]>,
         source: impl AsRef<[u8]>,
         search: &GeoSearch,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[target.as_ref(), source.as_ref()], |tx| {
             let (target, source) = (tx.key(&target)?, tx.key(&source)?);
             let entry = tx.txn.find_mut(tx.db, &source)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use keyspace::{Error as KeyspaceError, StreamEntry as Entry, StreamId};
 
 use crate::iter::ITEMS;
-use crate::operations::{Execute, Open};
+use crate::operations::{Execute, Open, Writable};
 use crate::streams::{StreamEntry, copied};
 use crate::{Error, Iter, Perdura, Transaction};
 
@@ -84,7 +84,10 @@ pub trait ConsumerGroups: Execute {
         key: impl AsRef<[u8]>,
         group: impl AsRef<[u8]>,
         last: StreamId,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             tx.txn.find_mut(tx.db, &key)?;
@@ -98,7 +101,10 @@ pub trait ConsumerGroups: Execute {
     }
 
     /// Takes a group out with all that is pending; whether there was one.
-    fn destroy_group(&self, key: impl AsRef<[u8]>, group: impl AsRef<[u8]>) -> Result<bool, Error> {
+    fn destroy_group(&self, key: impl AsRef<[u8]>, group: impl AsRef<[u8]>) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             if tx.txn.find_mut(tx.db, &key)?.is_none() {
@@ -116,7 +122,10 @@ pub trait ConsumerGroups: Execute {
         group: impl AsRef<[u8]>,
         consumer: impl AsRef<[u8]>,
         count: usize,
-    ) -> Result<Option<Vec<StreamEntry>>, Error> {
+    ) -> Result<Option<Vec<StreamEntry>>, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             if tx.txn.find_mut(tx.db, &key)?.is_none() {
@@ -141,7 +150,10 @@ pub trait ConsumerGroups: Execute {
         key: impl AsRef<[u8]>,
         group: impl AsRef<[u8]>,
         ids: impl IntoIterator<Item = StreamId>,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             if tx.txn.find_mut(tx.db, &key)?.is_none() {
@@ -217,7 +229,10 @@ pub trait ConsumerGroups: Execute {
         consumer: impl AsRef<[u8]>,
         idle: Duration,
         count: usize,
-    ) -> Result<Option<Vec<StreamEntry>>, Error> {
+    ) -> Result<Option<Vec<StreamEntry>>, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             if tx.txn.find_mut(tx.db, &key)?.is_none() {

@@ -4,7 +4,7 @@
 //! The standard error of an estimate is 0.81 %. A HyperLogLog is a string in Redis's own form: it
 //! may be read and set as one.
 
-use crate::operations::{Execute, all};
+use crate::operations::{Execute, Writable, all};
 use crate::{Error, Perdura, Transaction};
 
 /// Up to this many bytes it is kept in the sparse form: Redis's own default.
@@ -30,7 +30,10 @@ pub trait HyperLogLogs: Execute {
     ///
     /// # Errors
     /// [`Error::NotHyperLogLog`] if the key holds another string.
-    fn pf_add<E: AsRef<[u8]>>(&self, key: impl AsRef<[u8]>, elements: &[E]) -> Result<bool, Error> {
+    fn pf_add<E: AsRef<[u8]>>(&self, key: impl AsRef<[u8]>, elements: &[E]) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             let elements = elements.iter().map(AsRef::as_ref);
@@ -44,7 +47,10 @@ pub trait HyperLogLogs: Execute {
     ///
     /// # Errors
     /// [`Error::NotHyperLogLog`] if a key holds another string.
-    fn pf_count<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<u64, Error> {
+    fn pf_count<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<u64, Error>
+    where
+        Self: Writable,
+    {
         if keys.is_empty() {
             return Ok(0);
         }
@@ -59,11 +65,10 @@ pub trait HyperLogLogs: Execute {
     ///
     /// # Errors
     /// [`Error::NotHyperLogLog`] if a key holds another string.
-    fn pf_merge<K: AsRef<[u8]>>(
-        &self,
-        target: impl AsRef<[u8]>,
-        sources: &[K],
-    ) -> Result<(), Error> {
+    fn pf_merge<K: AsRef<[u8]>>(&self, target: impl AsRef<[u8]>, sources: &[K]) -> Result<(), Error>
+    where
+        Self: Writable,
+    {
         self.whole(&all(&target, sources), |tx| {
             let target = tx.key(&target)?;
             let sources = tx.keys(sources)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::operations::Execute;
+use crate::operations::{Execute, Writable};
 use crate::{Error, Perdura, Transaction, ValueType};
 
 /// Operations on keys of any type.
@@ -42,7 +42,10 @@ pub trait Keys: Execute {
     }
 
     /// Deletes a key; whether there was one.
-    fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+    fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.replace_lost(key.as_ref())?;
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -51,7 +54,10 @@ pub trait Keys: Execute {
     }
 
     /// Lets a key expire after `ttl`; whether there is one.
-    fn expire(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool, Error> {
+    fn expire(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let (key, until) = (tx.key(&key)?, tx.until(ttl));
             Ok(tx.txn.set_expiry(tx.db, &key, Some(until))?)
@@ -59,7 +65,10 @@ pub trait Keys: Execute {
     }
 
     /// Makes a key stay; whether there is one.
-    fn persist(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+    fn persist(&self, key: impl AsRef<[u8]>) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             Ok(tx.txn.set_expiry(tx.db, &key, None)?)
@@ -77,7 +86,10 @@ pub trait Keys: Execute {
     }
 
     /// Gives a key another name, with its value and expiry time; whether there is one.
-    fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<bool, Error> {
+    fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[from.as_ref(), to.as_ref()], |tx| {
             let (from, to) = (tx.key(&from)?, tx.key(&to)?);
             Ok(tx.txn.rename((tx.db, &from), (tx.db, &to))?)

@@ -36,7 +36,7 @@
 //! [`SortedSets`], [`Streams`], [`ConsumerGroups`], [`Bitmaps`], [`HyperLogLogs`], [`Geo`] and
 //! [`Sorting`]; [`Tables`] opens ordered tables of typed rows. A store, a [`Database`] and a
 //! transaction have all of them ([`Operations`]): called on the store, each is a transaction of its
-//! own. `use perdura::prelude::*;` brings them into scope.
+//! own. A [`Snapshot`] has those that only read. `use perdura::prelude::*;` brings them into scope.
 //!
 //! A `Perdura` is `Send` and `Sync`: share it by reference or in an `Arc`. No runtime is needed. A
 //! thread of its own deletes expired keys and frees what large deletes left, unless
@@ -44,10 +44,12 @@
 //!
 //! This crate must not know commands, the protocol or sockets; of RESP's crate it uses the glob
 //! patterns alone.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
 mod background;
+mod backup;
 mod bitmaps;
 mod collections;
 mod database;
@@ -60,23 +62,30 @@ mod iter;
 mod keys;
 mod lists;
 mod machine;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod open_error;
 mod operations;
 mod options;
 mod reentry;
 #[cfg(feature = "sim")]
 mod simulated;
+mod snapshot;
 mod sort;
 mod sorted_sets;
+mod stats;
 mod store;
 mod streams;
 mod strings;
 mod table;
+mod trace;
 mod transact;
 mod transaction;
 mod wait;
+mod wait_future;
 mod write_batch;
 
+pub use backup::{Backup, BackupError, Unsound};
 pub use bitmaps::{BitRange, Bitmaps};
 pub use collections::{Entry, Hashes, Sets};
 pub use database::Database;
@@ -85,14 +94,16 @@ pub use error::{CloseError, Error};
 pub use geo::{Geo, GeoSearch, Nearby};
 pub use groups::{ConsumerGroups, PendingEntry};
 pub use hyperloglog::HyperLogLogs;
-pub use iter::{Iter, KeyIter, RangeIter};
+pub use iter::{Iter, KeyCursor, KeyIter, RangeIter};
 pub use keys::Keys;
 pub use lists::Lists;
 pub use open_error::{Cause, OpenError};
-pub use operations::Operations;
+pub use operations::{Operations, Writable};
 pub use options::Options;
+pub use snapshot::Snapshot;
 pub use sort::{Order, Sorting};
 pub use sorted_sets::{Scored, SortedSets};
+pub use stats::{JournalStatistics, MediumStatistics, Statistics, SyncTimes};
 pub use store::{Perdura, Usage};
 pub use streams::{StreamEntry, Streams};
 pub use strings::Strings;
@@ -100,6 +111,7 @@ pub use strings::Strings;
 pub use table::Json;
 pub use table::{Key, Table, Tables, Value};
 pub use transaction::Transaction;
+pub use wait_future::Wait;
 pub use write_batch::WriteBatch;
 
 /// The examples of the guide.
@@ -254,3 +266,20 @@ pub use pmem::Domain;
 /// ```
 #[doc(inline)]
 pub use pmem::DomainRequest;
+
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
+/// use perdura::{Checked, Options, Perdura};
+/// use std::time::Duration;
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.set("name", "Ada")?;
+/// store.set_for("session", "token", Duration::from_secs(60))?;
+/// let Checked { keys, expiring, .. } = store.check()??;
+/// assert_eq!((keys, expiring), (2, 1));
+/// # Ok(())
+/// # }
+/// ```
+#[doc(inline)]
+pub use keyspace::Checked;

@@ -5,7 +5,7 @@
 use keyspace::{NodeLimits, Side};
 
 use crate::iter::{Batch, End};
-use crate::operations::{Execute, Open};
+use crate::operations::{Execute, Open, Writable};
 use crate::{Error, Perdura, RangeIter, Transaction};
 
 /// As the server has it by default.
@@ -88,22 +88,34 @@ impl Open<'_> {
 /// ```
 pub trait Lists: Execute {
     /// Puts an element before the first one of a list; how many there are then.
-    fn push_front(&self, key: impl AsRef<[u8]>, element: impl AsRef<[u8]>) -> Result<u64, Error> {
+    fn push_front(&self, key: impl AsRef<[u8]>, element: impl AsRef<[u8]>) -> Result<u64, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| tx.push(key.as_ref(), Side::Head, element.as_ref()))
     }
 
     /// Puts an element after the last one of a list; how many there are then.
-    fn push_back(&self, key: impl AsRef<[u8]>, element: impl AsRef<[u8]>) -> Result<u64, Error> {
+    fn push_back(&self, key: impl AsRef<[u8]>, element: impl AsRef<[u8]>) -> Result<u64, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| tx.push(key.as_ref(), Side::Tail, element.as_ref()))
     }
 
     /// Takes the first element of a list off it.
-    fn pop_front(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
+    fn pop_front(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| tx.pop(key.as_ref(), Side::Head))
     }
 
     /// Takes the last element of a list off it.
-    fn pop_back(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
+    fn pop_back(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| tx.pop(key.as_ref(), Side::Tail))
     }
 
@@ -173,7 +185,10 @@ pub trait Lists: Execute {
         key: impl AsRef<[u8]>,
         index: u64,
         element: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             Ok(tx.txn.set_element(tx.db, &key, index, element.as_ref(), limits())?)

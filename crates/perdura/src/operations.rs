@@ -47,11 +47,55 @@ pub trait Operations:
     + ConsumerGroups
     + Sorting
     + Tables
+    + Writable
 {
 }
 
 impl Operations for Perdura {}
 impl Operations for Transaction<'_> {}
+
+/// What can be written to: a store, one of its databases, a transaction; not a
+/// [`Snapshot`](crate::Snapshot), whose operations are those that only read.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
+/// use perdura::{Error, Options, Perdura, Writable};
+///
+/// fn total(on: &impl Hashes, key: &str) -> Result<u64, Error> {
+///     on.hash_len(key)
+/// }
+///
+/// fn count(on: &(impl Hashes + Writable), key: &str, what: &str) -> Result<i64, Error> {
+///     on.hash_increment(key, what, 1)
+/// }
+///
+/// use perdura::Hashes;
+/// let store = Perdura::open(Options::volatile())?;
+/// count(&store, "seen", "birds")?;
+/// let snapshot = store.snapshot()?;
+/// count(&store, "seen", "bees")?;
+/// assert_eq!((total(&store, "seen")?, total(&snapshot, "seen")?), (2, 1));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A snapshot is not changed, as the compiler sees:
+///
+/// ```compile_fail,E0277
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
+/// use perdura::{Options, Perdura};
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.snapshot()?.push_back("jobs", "wash")?;
+/// # Ok(())
+/// # }
+/// ```
+pub trait Writable: Execute {}
+
+impl Writable for Perdura {}
+impl Writable for Transaction<'_> {}
 
 /// Runs an operation in a transaction. It is not exported: nobody else implements operations.
 pub trait Execute {
@@ -75,7 +119,10 @@ pub trait Execute {
         &self,
         keys: &[&[u8]],
         work: impl FnOnce(&mut Open<'_>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
+    ) -> Result<R, Error>
+    where
+        Self: Writable,
+    {
         self.on(keys, |tx| tx.whole(work))
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use heap::{CreateOptions, Heap};
 use pmem::{DomainRequest, MapError, MapOptions, Region};
 
-use crate::{Durability, OpenError, machine};
+use crate::{Durability, OpenError, machine, trace};
 
 /// How to open a store.
 ///
@@ -38,6 +38,7 @@ pub struct Options {
     pub(crate) emulate: bool,
     pub(crate) create: bool,
     pub(crate) read_cache: u64,
+    pub(crate) snapshot_limit: Option<u64>,
     pub(crate) background: bool,
     pub(crate) clock: fn() -> u64,
 }
@@ -62,6 +63,7 @@ impl Options {
             emulate: false,
             create: true,
             read_cache: 0,
+            snapshot_limit: None,
             background: true,
             clock: machine::now,
         }
@@ -164,6 +166,13 @@ impl Options {
         Options { read_cache: bytes, ..self }
     }
 
+    /// Bytes that all snapshots together may hold, in DRAM for what changed and in the pool for
+    /// what was deleted, before the oldest is ended ([`crate::Error::SnapshotExpired`]); a half of
+    /// the limit by default.
+    pub fn snapshot_limit(self, bytes: u64) -> Options {
+        Options { snapshot_limit: Some(bytes), ..self }
+    }
+
     /// Returns whether a thread deletes expired keys and frees what deletes left; yes by default.
     /// Without it, call [`crate::Perdura::maintain`] periodically.
     pub fn background(self, yes: bool) -> Options {
@@ -180,10 +189,12 @@ impl Options {
             return Ok(Heap::volatile(self.limit, &CreateOptions::fitting(self.limit)?)?);
         };
         let region = pmem::when_unlocked(|| self.region(path), || ())?;
-        if !self.create {
-            return Ok(Heap::open(region, pmem::boot_id())?.0);
-        }
-        Ok(Heap::open_or_create(region)?.0)
+        let (heap, recovery) = match self.create {
+            true => Heap::open_or_create(region)?,
+            false => Heap::open(region, pmem::boot_id()).map(|(heap, how)| (heap, Some(how)))?,
+        };
+        trace::opened(&heap, recovery.as_ref());
+        Ok(heap)
     }
 
     /// Maps the file: with a journal if nothing was chosen and it is not on persistent memory.

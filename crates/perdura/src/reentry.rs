@@ -13,8 +13,12 @@ use keyspace::Keyspace;
 use crate::Error;
 
 thread_local! {
-    /// The addresses of the stores in whose closures this thread is; seldom more than one.
-    static ENTERED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// The addresses of the stores in whose closures this thread is; seldom more than one. Every
+    /// call comes here, so that a thread's first one has its fences counted in the statistics.
+    static ENTERED: RefCell<Vec<usize>> = {
+        pmem::share_counters();
+        RefCell::default()
+    };
 }
 
 fn id(store: &Keyspace) -> usize {

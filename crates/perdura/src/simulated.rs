@@ -15,7 +15,8 @@ impl Perdura {
     pub fn over(heap: Heap, clock: fn() -> u64) -> Perdura {
         let keyspace = Arc::new(Keyspace::new(heap, clock()));
         let waiting = Waiting::new(keyspace.shards());
-        Perdura { background: None, journaled: None, keyspace, waiting, clock }
+        let first_lsn = keyspace.heap().lsn();
+        Perdura { background: None, journaled: None, keyspace, waiting, first_lsn, clock }
     }
 
     /// Verifies everything in the heap.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use keyspace::Side;
 
 use crate::lists::limits;
-use crate::operations::{Execute, Open};
+use crate::operations::{Execute, Open, Writable};
 use crate::{Error, Perdura, Transaction};
 
 /// Elements that are read at once.
@@ -109,7 +109,10 @@ pub trait Sorting: Execute {
         key: impl AsRef<[u8]>,
         order: Order,
         target: impl AsRef<[u8]>,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref(), target.as_ref()], |tx| {
             let elements = tx.sorted_elements(&key, order)?;
             let target = tx.key(&target)?;

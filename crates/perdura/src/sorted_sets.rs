@@ -8,7 +8,7 @@ use std::ops::{Range, RangeBounds};
 use keyspace::Limits;
 
 use crate::iter::ranked::{Edge, Ranked};
-use crate::operations::{Execute, Open};
+use crate::operations::{Execute, Open, Writable};
 use crate::{Error, Perdura, RangeIter, Transaction};
 
 /// A member of a sorted set with its score.
@@ -88,7 +88,10 @@ pub trait SortedSets: Execute {
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
         score: f64,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| Ok(tx.score_by(key.as_ref(), member.as_ref(), |_| score)?.1))
     }
 
@@ -98,7 +101,10 @@ pub trait SortedSets: Execute {
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
         by: f64,
-    ) -> Result<f64, Error> {
+    ) -> Result<f64, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| {
             Ok(tx.score_by(key.as_ref(), member.as_ref(), |old| old.unwrap_or(0.0) + by)?.0)
         })
@@ -109,7 +115,10 @@ pub trait SortedSets: Execute {
         &self,
         key: impl AsRef<[u8]>,
         member: impl AsRef<[u8]>,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             let mut edit = tx.txn.edit_sorted_set(tx.db, &key, LIMITS)?;
@@ -120,7 +129,10 @@ pub trait SortedSets: Execute {
     }
 
     /// Takes the member with the lowest score off a sorted set.
-    fn sorted_set_pop(&self, key: impl AsRef<[u8]>) -> Result<Option<Scored>, Error> {
+    fn sorted_set_pop(&self, key: impl AsRef<[u8]>) -> Result<Option<Scored>, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             let mut edit = tx.txn.edit_sorted_set(tx.db, &key, LIMITS)?;

@@ -11,6 +11,7 @@ use crate::background::{self, Background};
 use crate::durability::Journaled;
 use crate::operations::{Execute, Open, later};
 use crate::reentry::{self, Entered};
+use crate::trace::span;
 use crate::wait::Waiting;
 use crate::{CloseError, Error, OpenError, Options, Strings, Transaction};
 
@@ -71,6 +72,8 @@ pub struct Perdura {
     pub(crate) journaled: Option<Box<Journaled>>,
     pub(crate) keyspace: Arc<Keyspace>,
     pub(crate) waiting: Waiting,
+    /// The heap's log sequence number when the store was opened.
+    pub(crate) first_lsn: u64,
     pub(crate) clock: fn() -> u64,
 }
 
@@ -79,15 +82,21 @@ impl Perdura {
     /// has open is refused, after three seconds: a process that was just killed holds it for a
     /// moment.
     pub fn open(options: Options) -> Result<Perdura, OpenError> {
+        let _span = span!("open", path = options.path.as_deref().map(tracing::field::debug));
         let keyspace = Arc::new(Keyspace::new(options.heap()?, (options.clock)()));
+        let first_lsn = keyspace.heap().lsn();
         keyspace.heap().set_read_cache(options.read_cache);
+        if let Some(bytes) = options.snapshot_limit {
+            keyspace.heap().set_snapshot_limit(bytes);
+        }
         keyspace.resolve_losses();
         let journaled = Journaled::start(&keyspace, options.durability)?;
         let background =
             options.background.then(|| Background::start(Arc::clone(&keyspace), options.clock));
         let background = background.transpose()?;
         let waiting = Waiting::new(keyspace.shards());
-        Ok(Perdura { background, journaled, keyspace, waiting, clock: options.clock })
+        let clock = options.clock;
+        Ok(Perdura { background, journaled, keyspace, waiting, first_lsn, clock })
     }
 
     /// Returns the persistence domain in force: what an acknowledged write survives.
@@ -281,7 +290,7 @@ impl Perdura {
     }
 
     /// Refuses a key whose entry was lost with its name; only then is there anything to ask.
-    fn refuse_lost(&self, db: Db, key: &[u8]) -> Result<(), Error> {
+    pub(crate) fn refuse_lost(&self, db: Db, key: &[u8]) -> Result<(), Error> {
         if !self.keyspace.has_media_errors() {
             return Ok(());
         }
@@ -422,12 +431,14 @@ impl Perdura {
     /// while. May take long where much is to be freed. Inside of a transaction it does nothing, and
     /// returns 0.
     pub fn purge(&self) -> u64 {
+        let _span = span!("purge");
         if reentry::is_entered(&self.keyspace) { 0 } else { self.keyspace.purge() }
     }
 
     /// Closes the store and syncs the pool, which then opens after any boot of the machine.
     /// Dropping it instead loses nothing that the domain survives.
     pub fn close(mut self) -> Result<(), CloseError> {
+        let _span = span!("close");
         drop(self.background.take());
         drop(self.journaled.take());
         Ok(self.keyspace.heap().close()?)

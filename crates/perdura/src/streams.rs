@@ -7,7 +7,7 @@ use std::ops::{Bound, RangeBounds, RangeInclusive};
 use keyspace::{Key, StreamBound, StreamEdit, StreamHead, StreamId, StreamLimits, StreamTrim};
 
 use crate::iter::{Batch, End};
-use crate::operations::{Execute, Open};
+use crate::operations::{Execute, Open, Writable};
 use crate::{Error, Perdura, RangeIter, Transaction};
 
 /// An entry of a stream.
@@ -112,7 +112,10 @@ pub trait Streams: Execute {
         &self,
         key: impl AsRef<[u8]>,
         fields: impl IntoIterator<Item = (F, V)>,
-    ) -> Result<Option<StreamId>, Error> {
+    ) -> Result<Option<StreamId>, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             let fields: Vec<(F, V)> = fields.into_iter().collect();
@@ -194,7 +197,10 @@ pub trait Streams: Execute {
     }
 
     /// Takes an entry out of a stream; whether there was one.
-    fn delete_entry(&self, key: impl AsRef<[u8]>, id: StreamId) -> Result<bool, Error> {
+    fn delete_entry(&self, key: impl AsRef<[u8]>, id: StreamId) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             if tx.txn.find_mut(tx.db, &key)?.is_none() {
@@ -205,7 +211,10 @@ pub trait Streams: Execute {
     }
 
     /// Takes the oldest entries out of a stream, so that at most `most` are left; how many.
-    fn trim_stream(&self, key: impl AsRef<[u8]>, most: u64) -> Result<u64, Error> {
+    fn trim_stream(&self, key: impl AsRef<[u8]>, most: u64) -> Result<u64, Error>
+    where
+        Self: Writable,
+    {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             if tx.txn.find_mut(tx.db, &key)?.is_none() {

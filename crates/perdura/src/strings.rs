@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use keyspace::Expire;
 
-use crate::operations::{Execute, Open};
+use crate::operations::{Execute, Open, Writable};
 use crate::{Error, Transaction};
 
 impl Open<'_> {
@@ -67,7 +67,10 @@ pub trait Strings: Execute {
 
     /// Sets a value; the key does not expire. A store writes a large one without keeping others
     /// from the key's shard.
-    fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
+    fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.any_key(&key)?;
             Ok(tx.txn.set(tx.db, &key, value.as_ref(), Expire::Clear)?)
@@ -80,7 +83,10 @@ pub trait Strings: Execute {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
         ttl: Duration,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let (key, until) = (tx.any_key(&key)?, tx.until(ttl));
             Ok(tx.txn.set(tx.db, &key, value.as_ref(), Expire::At(until))?)
@@ -89,7 +95,10 @@ pub trait Strings: Execute {
 
     /// Sets a value where there is no key; whether it did. With a TTL it is a lock that ends by
     /// itself: [`Strings::set_if_absent_for`].
-    fn set_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool, Error> {
+    fn set_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| tx.set_new(key.as_ref(), value.as_ref(), None))
     }
 
@@ -99,7 +108,10 @@ pub trait Strings: Execute {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
         ttl: Duration,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| tx.set_new(key.as_ref(), value.as_ref(), Some(ttl)))
     }
 
@@ -123,7 +135,10 @@ pub trait Strings: Execute {
         key: impl AsRef<[u8]>,
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let is_expected = tx.value_to_change(key.as_ref())?.as_deref() == expected;
             if is_expected {
@@ -153,7 +168,10 @@ pub trait Strings: Execute {
         &self,
         key: impl AsRef<[u8]>,
         update: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>,
-    ) -> Result<Option<Vec<u8>>, Error> {
+    ) -> Result<Option<Vec<u8>>, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let old = tx.value_to_change(key.as_ref())?;
             let new = update(old.as_deref());
@@ -163,7 +181,10 @@ pub trait Strings: Execute {
     }
 
     /// Adds to an integer, 0 where there is no key, and returns the sum. An expiry time stays.
-    fn increment(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64, Error> {
+    fn increment(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             let old = match tx.txn.find_mut(tx.db, &key)? {
@@ -183,7 +204,10 @@ pub trait Strings: Execute {
     }
 
     /// Appends to a value and returns its new length.
-    fn append(&self, key: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>) -> Result<usize, Error> {
+    fn append(&self, key: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>) -> Result<usize, Error>
+    where
+        Self: Writable,
+    {
         self.whole(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
             Ok(tx.txn.append(tx.db, &key, bytes.as_ref())?)

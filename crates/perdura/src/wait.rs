@@ -6,8 +6,10 @@
 //! it, so it sees the registration, which was made before. Plain `get` and `set` look at nothing:
 //! they make no element.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::mem;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use crate::{Error, Lists, Perdura, Scored, SortedSets, Transaction};
@@ -15,25 +17,44 @@ use crate::{Error, Lists, Perdura, Scored, SortedSets, Transaction};
 /// The calls that wait.
 pub(crate) struct Waiting {
     calls: AtomicUsize,
+    ids: AtomicU64,
     shards: Box<[WaitingOf]>,
 }
 
 /// Those that wait for keys of one shard.
 #[derive(Default)]
 struct WaitingOf {
-    /// How often the shard was changed while somebody waited.
-    changes: Mutex<u64>,
+    changes: Mutex<Changes>,
     changed: Condvar,
 }
 
+#[derive(Default)]
+struct Changes {
+    /// How often the shard was changed while somebody waited.
+    count: u64,
+    /// The futures that wait for the next change.
+    wakers: Vec<(u64, Waker)>,
+}
+
 impl WaitingOf {
-    fn changes(&self) -> u64 {
-        *self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Changes> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a change, and wakes all that wait for one: futures without the lock, since that runs
+    /// code of their runtime.
+    fn wake(&self) {
+        let mut changes = self.lock();
+        changes.count += 1;
+        let wakers = mem::take(&mut changes.wakers);
+        drop(changes);
+        self.changed.notify_all();
+        wakers.into_iter().for_each(|(_, waker)| waker.wake());
     }
 }
 
 /// A registration of one call.
-struct Registered<'w>(&'w AtomicUsize);
+pub(crate) struct Registered<'w>(&'w AtomicUsize);
 
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
@@ -44,10 +65,10 @@ impl Drop for Registered<'_> {
 impl Waiting {
     pub(crate) fn new(shards: usize) -> Waiting {
         let shards = (0..shards).map(|_| WaitingOf::default()).collect();
-        Waiting { calls: AtomicUsize::new(0), shards }
+        Waiting { calls: AtomicUsize::new(0), ids: AtomicU64::new(0), shards }
     }
 
-    fn register(&self) -> Registered<'_> {
+    pub(crate) fn register(&self) -> Registered<'_> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         Registered(&self.calls)
     }
@@ -59,10 +80,40 @@ impl Waiting {
 
     /// Wakes the calls that wait for keys of these shards.
     pub(crate) fn wake(&self, shards: &[usize]) {
-        for shard in shards.iter().filter_map(|&shard| self.shards.get(shard)) {
-            *shard.changes.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-            shard.changed.notify_all();
+        shards.iter().filter_map(|&shard| self.shards.get(shard)).for_each(WaitingOf::wake);
+    }
+
+    /// Returns what a future's waker is called.
+    pub(crate) fn new_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns how often a shard was changed while somebody waited.
+    pub(crate) fn changes(&self, shard: usize) -> u64 {
+        self.shards[shard].lock().count
+    }
+
+    /// Keeps the waker of a future until the shard changes; false if it has changed since `before`.
+    pub(crate) fn remember(&self, shard: usize, before: u64, id: u64, waker: &Waker) -> bool {
+        let mut changes = self.shards[shard].lock();
+        if changes.count != before {
+            return false;
         }
+        match changes.wakers.iter_mut().find(|(other, _)| *other == id) {
+            Some((_, kept)) => kept.clone_from(waker),
+            None => changes.wakers.push((id, waker.clone())),
+        }
+        true
+    }
+
+    /// Forgets the waker of a future, which waits no longer.
+    pub(crate) fn forget(&self, shard: usize, id: u64) {
+        let mut changes = self.shards[shard].lock();
+        let at = changes.wakers.iter().position(|(other, _)| *other == id);
+        let waker = at.map(|at| changes.wakers.swap_remove(at));
+        drop(changes);
+        // Its end runs code of its runtime.
+        drop(waker);
     }
 }
 
@@ -87,14 +138,14 @@ impl Perdura {
         let _registered = self.waiting.register();
         let shard = &self.waiting.shards[self.keyspace.key(key).shard()];
         loop {
-            let before = shard.changes();
+            let before = shard.lock().count;
             let answer = attempt()?;
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if answer.is_some() || left == Some(Duration::ZERO) {
                 return Ok(answer);
             }
-            let changes = shard.changes.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_same = |changes: &mut u64| *changes == before;
+            let changes = shard.lock();
+            let is_same = |changes: &mut Changes| changes.count == before;
             match left {
                 Some(left) => drop(shard.changed.wait_timeout_while(changes, left, is_same)),
                 None => drop(shard.changed.wait_while(changes, is_same)),

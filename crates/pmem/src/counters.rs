@@ -1,12 +1,17 @@
-//! What a thread has asked of the medium: fences, lines, streamed bytes.
+//! What threads have asked of the medium: fences, lines, streamed bytes.
 //!
-//! Budgets are counted per command, and a command runs on one thread: thread-local cells are exact
+//! Budgets are counted per command, and a command runs on one thread: thread-local counts are exact
 //! and cost an add. Every domain but `Volatile` counts the same, whether or not its flush is an
 //! instruction, so that a budget measured in one domain holds in the others.
+//!
+//! A thread that asks for it has its counts in a list, so that anybody can add up those of all such
+//! threads; when it ends, they are added to those of all that ended. So a count stays a plain load
+//! and store of the thread's own memory.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Counts of the calling thread since it started; subtract two readings.
+/// Counts; subtract two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Fences.
@@ -26,30 +31,170 @@ impl Counters {
             streamed: self.streamed - earlier.streamed,
         }
     }
+
+    fn add(&mut self, other: &Counters) {
+        self.fences += other.fences;
+        self.lines += other.lines;
+        self.streamed += other.streamed;
+    }
+}
+
+/// The counts of one thread, which alone changes them.
+struct Counts {
+    fences: AtomicU64,
+    lines: AtomicU64,
+    streamed: AtomicU64,
+}
+
+impl Counts {
+    fn read(&self) -> Counters {
+        Counters {
+            fences: self.fences.load(Relaxed),
+            lines: self.lines.load(Relaxed),
+            streamed: self.streamed.load(Relaxed),
+        }
+    }
+}
+
+/// Adds to a count of the calling thread.
+#[inline]
+fn add(count: &AtomicU64, by: u64) {
+    count.store(count.load(Relaxed) + by, Relaxed);
 }
 
 thread_local! {
-    static FENCES: Cell<u64> = const { Cell::new(0) };
-    static LINES: Cell<u64> = const { Cell::new(0) };
-    static STREAMED: Cell<u64> = const { Cell::new(0) };
+    // Without a destructor: its memory is there until the thread has ended.
+    static COUNTS: Counts = const {
+        let (fences, lines, streamed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Counts { fences, lines, streamed }
+    };
+    static ENTRY: Entry = Entry::new();
 }
 
-/// Returns the calling thread's counts.
+/// All threads.
+#[derive(Default)]
+struct Threads {
+    /// Those that share their counts and run.
+    running: Vec<Running>,
+    /// The sum of those that ended.
+    ended: Counters,
+}
+
+/// The address of the counts of a thread that runs.
+#[derive(PartialEq, Eq)]
+struct Running(*const Counts);
+
+// SAFETY: counts are atomic, and in the list only while their thread runs.
+unsafe impl Send for Running {}
+
+impl Running {
+    fn read(&self) -> Counters {
+        // SAFETY: a thread takes itself out of the list before its memory goes, under the lock
+        // that the caller holds.
+        unsafe { &*self.0 }.read()
+    }
+}
+
+static THREADS: Mutex<Threads> = Mutex::new(Threads {
+    running: Vec::new(),
+    ended: Counters { fences: 0, lines: 0, streamed: 0 },
+});
+
+fn threads() -> MutexGuard<'static, Threads> {
+    THREADS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The calling thread in the list; its destructor takes it out.
+struct Entry(*const Counts);
+
+impl Entry {
+    fn new() -> Entry {
+        let counts = COUNTS.with(std::ptr::from_ref);
+        threads().running.push(Running(counts));
+        Entry(counts)
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut threads = threads();
+        threads.running.retain(|thread| thread.0 != self.0);
+        threads.ended.add(&counters());
+    }
+}
+
+/// Has [`total_counters`] include what the calling thread counts, from its start on and also when
+/// it has ended. Nothing happens if it does so already, or is ending.
+pub fn share_counters() {
+    let _ = ENTRY.try_with(|_| ());
+}
+
+/// Returns what the calling thread counted since it started.
 pub fn counters() -> Counters {
-    Counters { fences: FENCES.get(), lines: LINES.get(), streamed: STREAMED.get() }
+    COUNTS.with(Counts::read)
+}
+
+/// Returns what all threads counted that called [`share_counters`].
+pub fn total_counters() -> Counters {
+    let threads = threads();
+    let mut total = threads.ended;
+    threads.running.iter().for_each(|thread| total.add(&thread.read()));
+    total
 }
 
 #[inline]
 pub(crate) fn count_fence() {
-    FENCES.set(FENCES.get() + 1);
+    COUNTS.with(|counts| add(&counts.fences, 1));
 }
 
 #[inline]
 pub(crate) fn count_lines(n: u64) {
-    LINES.set(LINES.get() + n);
+    COUNTS.with(|counts| add(&counts.lines, n));
 }
 
 #[inline]
 pub(crate) fn count_streamed(bytes: u64) {
-    STREAMED.set(STREAMED.get() + bytes);
+    COUNTS.with(|counts| add(&counts.streamed, bytes));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn threads_that_run_and_threads_that_ended_are_in_the_total() {
+        let before = total_counters();
+        let ended = std::thread::spawn(|| {
+            count_lines(2_000_000);
+            share_counters();
+            count_fence();
+            share_counters();
+            count_streamed(3_000_000);
+            counters()
+        });
+        let expected = Counters { fences: 1, lines: 2_000_000, streamed: 3_000_000 };
+        assert_eq!(ended.join().expect("no panic"), expected);
+
+        let (go_on, wait) = mpsc::channel::<()>();
+        let (counted, is_counted) = mpsc::channel();
+        let running = std::thread::spawn(move || {
+            share_counters();
+            count_fence();
+            count_lines(5_000_000);
+            counted.send(()).expect("a receiver");
+            let _ = wait.recv();
+        });
+        is_counted.recv().expect("a sender");
+        std::thread::spawn(|| count_lines(9_000_000)).join().expect("no panic");
+        let expected = Counters { fences: 2, lines: 7_000_000, streamed: 3_000_000 };
+        assert_eq!(total_counters().since(&before), expected);
+
+        let mine = || threads().running.iter().any(|thread| thread.read().lines >= 5_000_000);
+        assert!(mine());
+        drop(go_on);
+        running.join().expect("no panic");
+        assert!(!mine(), "a thread that ended is not in the list");
+        assert_eq!(total_counters().since(&before), expected);
+    }
 }

@@ -33,6 +33,7 @@ mod lines;
 mod locked;
 mod mapping;
 mod media;
+mod new_file;
 mod open;
 mod options;
 mod pages;
@@ -55,7 +56,7 @@ pub use boot::boot_id;
 pub use calls::Call;
 #[cfg(any(test, feature = "sim"))]
 pub use calls::{Calls, watch_calls};
-pub use counters::{Counters, counters};
+pub use counters::{Counters, counters, share_counters, total_counters};
 pub use cpu::prefetch_value;
 pub use domain::Domain;
 #[cfg(feature = "emulate-media")]
@@ -68,12 +69,13 @@ pub use holes::trim_allocator;
 pub use inspect::RecordLosses;
 pub use journal::{
     DEFAULT_CAPACITY, JournalCounts, JournalError, JournalId, JournalReading, JournalRecovery,
-    JournalThread, Storage,
+    JournalThread, SYNC_TIMES, Storage,
 };
 pub use journaled::SyncPolicy;
 pub use lines::{LINE, lines};
 pub use locked::when_unlocked;
 pub use media::{Lost, LostPage};
+pub use new_file::{NewFile, NewFileError};
 pub use options::{DomainRequest, MapOptions};
 pub use partition::Partition;
 pub use place::FilePlace;

@@ -1,8 +1,9 @@
-//! Finds out whether a script assigns to globals, which it may not, from what Lua compiled it to.
+//! Finds out what a script does with globals, from what Lua compiled it to.
 //!
 //! Lua 5.1 has no read-only tables: the globals that scripts see are an empty table, whose
 //! metatable reads the content and refuses writes. A function without a single instruction that
-//! writes globals may read the content itself, which takes a fifth of the time.
+//! writes globals may read the content itself, which takes a fifth of the time. A script that
+//! cannot reach `KEYS` or `ARGV` is not made such a list, which takes as long as a short command.
 //!
 //! Only what Lua itself has dumped is read here, never what a script brings.
 
@@ -20,15 +21,35 @@ const BOOLEAN: u8 = 1;
 const NUMBER: u8 = 3;
 const STRING: u8 = 4;
 
-/// Returns true if no function in a dump assigns to a global. What cannot be read may do so.
-pub(crate) fn only_reads_globals(dump: &[u8]) -> bool {
-    let Some(functions) = dump.strip_prefix(HEADER) else { return false };
-    let mut reader = Reader { rest: functions };
-    reader.function() == Some(true) && reader.rest.is_empty()
+/// Globals by which a script can reach those that it does not name.
+const REACHING: [&[u8]; 3] = [b"_G\0", b"load\0", b"loadstring\0"];
+
+/// What the functions in a dump do with globals, at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Globals {
+    /// None is assigned to.
+    pub(crate) only_read: bool,
+    /// `KEYS` may be read.
+    pub(crate) keys: bool,
+    /// `ARGV` may be read.
+    pub(crate) argv: bool,
+}
+
+impl Globals {
+    /// Reads a dump. What cannot be read may do anything.
+    pub(crate) fn of(dump: &[u8]) -> Globals {
+        let nothing = Globals { only_read: true, keys: false, argv: false };
+        let mut reader = Reader { rest: dump.strip_prefix(HEADER).unwrap_or(b""), found: nothing };
+        match reader.function() {
+            Some(()) if reader.rest.is_empty() => reader.found,
+            _ => Globals { only_read: false, keys: true, argv: true },
+        }
+    }
 }
 
 struct Reader<'a> {
     rest: &'a [u8],
+    found: Globals,
 }
 
 impl<'a> Reader<'a> {
@@ -44,48 +65,56 @@ impl<'a> Reader<'a> {
         usize::try_from(i32::from_le_bytes(bytes)).ok()
     }
 
-    fn skip_string(&mut self) -> Option<()> {
+    /// Reads a string, with the zero byte at its end.
+    fn string(&mut self) -> Option<&'a [u8]> {
         let length = u64::from_le_bytes(self.take(8)?.try_into().ok()?);
-        self.take(usize::try_from(length).ok()?).map(drop)
+        self.take(usize::try_from(length).ok()?)
     }
 
-    fn skip_constant(&mut self) -> Option<()> {
+    /// Reads a constant, which may be the name of a global.
+    fn constant(&mut self) -> Option<()> {
         match self.take(1)?[0] {
-            NIL => Some(()),
-            BOOLEAN => self.take(1).map(drop),
-            NUMBER => self.take(8).map(drop),
-            STRING => self.skip_string(),
-            _ => None,
+            NIL => {}
+            BOOLEAN => drop(self.take(1)?),
+            NUMBER => drop(self.take(8)?),
+            STRING => {
+                let name = self.string()?;
+                let reaches = REACHING.contains(&name);
+                self.found.keys |= reaches || name == b"KEYS\0";
+                self.found.argv |= reaches || name == b"ARGV\0";
+            }
+            _ => return None,
         }
+        Some(())
     }
 
     /// Reads a function with those inside of it, which are nested no deeper than Lua's parser
-    /// allows: 200. Returns true if none assigns to a global.
-    fn function(&mut self) -> Option<bool> {
-        self.skip_string()?;
+    /// allows: 200.
+    fn function(&mut self) -> Option<()> {
+        self.string()?;
         // The lines where it begins and ends, and four bytes about its stack.
         self.take(4 + 4 + 4)?;
         let length = self.count()?.checked_mul(4)?;
         let (instructions, _) = self.take(length)?.as_chunks::<4>();
         // The count after a SETLIST may look like an instruction that it is not.
         let assigns = |word: &[u8; 4]| u32::from_le_bytes(*word) & OPCODE == SET_GLOBAL;
-        let mut only_reads = !instructions.iter().any(assigns);
+        self.found.only_read &= !instructions.iter().any(assigns);
         for _ in 0..self.count()? {
-            self.skip_constant()?;
+            self.constant()?;
         }
         for _ in 0..self.count()? {
-            only_reads &= self.function()?;
+            self.function()?;
         }
         let lines = self.count()?.checked_mul(4)?;
         self.take(lines)?;
         for _ in 0..self.count()? {
-            self.skip_string()?;
+            self.string()?;
             self.take(4 + 4)?;
         }
         for _ in 0..self.count()? {
-            self.skip_string()?;
+            self.string()?;
         }
-        Some(only_reads)
+        Some(())
     }
 }
 
@@ -112,18 +141,41 @@ mod tests {
             ("return function() return function(a, ...) local b = a KEYS = {...} end end", false),
         ] {
             for strips in [false, true] {
-                assert_eq!(only_reads_globals(&dump(source, strips)), expected, "{source}");
+                let found = Globals::of(&dump(source, strips));
+                assert_eq!(found.only_read, expected, "{source}");
             }
         }
     }
 
     #[test]
-    fn what_is_no_dump_may_assign() {
-        let whole = dump("return function(a) return a, x, 'y' end", false);
-        assert!(only_reads_globals(&whole));
-        for length in 0..whole.len() {
-            assert!(!only_reads_globals(&whole[..length]), "{length} bytes");
+    fn lists_that_a_script_can_reach_are_found() {
+        for (source, expected) in [
+            ("return redis.call('get', 'KEYS.ARGV')", [false, false]),
+            ("return redis.call('get', KEYS[1])", [true, false]),
+            ("local f = function() return function() return #ARGV end end", [false, true]),
+            ("return {KEYS, ARGV}", [true, true]),
+            ("return _G['KE' .. 'YS']", [true, true]),
+            ("return loadstring('return ARG' .. 'V')()", [true, true]),
+            ("local f = load return f(function() end)", [true, true]),
+            ("local KEYS = {} return KEYS[1]", [false, false]),
+            ("return 'KEYS'", [true, false]),
+        ] {
+            for strips in [false, true] {
+                let found = Globals::of(&dump(source, strips));
+                // With debug information there are the names of local variables, which are none.
+                assert_eq!([found.keys, found.argv], expected, "{source}");
+            }
         }
-        assert!(!only_reads_globals(&[&whole[..], b"\0"].concat()));
+    }
+
+    #[test]
+    fn what_is_no_dump_may_do_anything() {
+        let anything = Globals { only_read: false, keys: true, argv: true };
+        let whole = dump("return function(a) return a, x, 'y' end", false);
+        assert_eq!(Globals::of(&whole), Globals { only_read: true, keys: false, argv: false });
+        for length in 0..whole.len() {
+            assert_eq!(Globals::of(&whole[..length]), anything, "{length} bytes");
+        }
+        assert_eq!(Globals::of(&[&whole[..], b"\0"].concat()), anything);
     }
 }

@@ -95,7 +95,7 @@ fn ask(frame: &Frame<'_>, is_resp3: bool, reply: &mut Vec<u8>) -> Result<bool, &
         match argument {
             Argument::Text(text) => words.push(text),
             Argument::Number(_) => return ask_with_numbers(frame, is_resp3, reply),
-            Argument::Other => return Err(NOT_A_STRING),
+            _ => return Err(NOT_A_STRING),
         }
     }
     if words.is_empty() {
@@ -115,7 +115,7 @@ fn ask_with_numbers(
         words.push(match argument {
             Argument::Text(text) => Word::Text(text),
             Argument::Number(number) => Word::Digits(words::digits(number)),
-            Argument::Other => return Err(NOT_A_STRING),
+            _ => return Err(NOT_A_STRING),
         });
     }
     let slices: SmallVec<[&[u8]; 8]> = words.iter().map(Word::bytes).collect();

@@ -134,7 +134,7 @@ impl Converter {
 
 /// Returns the text with ends of lines replaced, since it is sent as one line. It ends at a zero
 /// byte.
-fn one_line(text: &[u8]) -> Vec<u8> {
+pub(crate) fn one_line(text: &[u8]) -> Vec<u8> {
     let blank = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
     text.iter().map(blank).collect()
 }

@@ -1,13 +1,14 @@
 //! Compiles scripts, keeps them by SHA-1, and runs them.
 
-use crate::bytecode::only_reads_globals;
+use crate::bytecode::Globals;
 use crate::cache::Cache;
 use crate::convert::from_lua;
 use crate::host::Started;
+use crate::invocation::{self, Kept, Passing};
 use crate::natives::{CompileError, compile};
 use crate::state::State;
 use crate::{Continue, Flags, Host, Reply, ScriptError, errors, host, natives, redis, shebang};
-use mlua::{HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use mlua::{HookTriggers, Lua, LuaOptions, RegistryKey, StdLib, Table, Value, VmState};
 use std::rc::Rc;
 
 /// Instructions between two questions to the host.
@@ -26,8 +27,7 @@ pub struct Interpreter {
     pub(crate) sandbox: Table,
     /// What the globals of scripts show.
     content: Table,
-    run: mlua::Function,
-    pub(crate) run_function: mlua::Function,
+    kept: Kept,
 }
 
 /// A compiled script.
@@ -36,8 +36,9 @@ pub struct Script {
     sha: Rc<str>,
     flags: Option<Flags>,
     lines: usize,
+    globals: Globals,
     /// Lua has some 8000 places for values that Rust holds; its registry has no limit.
-    function: Rc<mlua::RegistryKey>,
+    function: Rc<RegistryKey>,
 }
 
 impl Script {
@@ -92,16 +93,17 @@ impl Interpreter {
         // Panics of Rust are not caught by Lua's pcall, which stays Lua's own.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
         let state = Rc::new(State::new(memory_limit, version));
-        let natives = natives::table(&lua, &state, memory_limit)?;
+        let handler = natives::handler(&lua, &state)?;
+        let natives = natives::table(&lua, &state, &handler)?;
         let code = lua.load(include_str!("lua/sandbox.lua")).set_name("=[C]");
         let sandbox: Table = code.call(natives)?;
         lua.set_globals(sandbox.raw_get("globals")?)?;
         set_hook(&lua, &state)?;
         lua.set_memory_limit(memory_limit)?;
+        let content: Table = sandbox.raw_get("content")?;
         Ok(Interpreter {
-            run: sandbox.raw_get("run")?,
-            run_function: sandbox.raw_get("run_function")?,
-            content: sandbox.raw_get("content")?,
+            kept: Kept::new(&lua, handler, &content)?,
+            content,
             sandbox,
             scripts: Cache::default(),
             state,
@@ -152,13 +154,14 @@ impl Interpreter {
             CompileError::Lua(error) => failed(errors::text_of(&error)),
         })?;
         let lines = code.trim_ascii_end().iter().filter(|byte| **byte == b'\n').count() + 1;
-        if only_reads_globals(&function.dump(true)) {
+        let globals = Globals::of(&function.dump(true));
+        if globals.only_read {
             let content = self.content.clone();
             function.set_environment(content).map_err(|error| failed(errors::text_of(&error)))?;
         }
         let function = self.lua.create_registry_value(function).map(Rc::new);
         let function = function.map_err(|error| failed(errors::text_of(&error)))?;
-        let script = Script { sha: sha.as_str().into(), flags, lines, function };
+        let script = Script { sha: sha.as_str().into(), flags, lines, globals, function };
         self.scripts.add(sha, script.clone());
         Ok(script)
     }
@@ -189,33 +192,26 @@ impl Interpreter {
         invocation: Invocation<'_>,
         host: &mut dyn Host,
     ) -> Outcome {
-        self.execute(&script.sha, invocation, host, |this| {
-            this.state.last_line.set(Some(script.lines));
-            this.run.call(&*script.function)
-        })
+        self.state.start(Some(script.lines));
+        let passing = Passing::Globals(script.globals);
+        self.execute(&script.sha, &script.function, passing, invocation, host)
     }
 
-    /// Runs what `start` calls, and makes a reply of its result.
+    /// Calls a function that the registry keeps, and makes a reply of its result.
     pub(crate) fn execute(
         &self,
         name: &str,
+        function: &RegistryKey,
+        passing: Passing,
         invocation: Invocation<'_>,
         host: &mut dyn Host,
-        start: impl FnOnce(&Interpreter) -> mlua::Result<(Option<bool>, Value)>,
     ) -> Outcome {
-        self.state.start();
-        self.state.is_running.set(true);
+        let Interpreter { lua, state, kept, .. } = self;
+        state.is_running.set(true);
         let started = Started { interpreter: self, invocation };
-        let ended = host::lend(host, &started, || {
-            let (has_succeeded, value) = start(self)?;
-            if let Some(reply) = self.state.result.take() {
-                return Ok(Ok(reply));
-            }
-            if has_succeeded != Some(true) {
-                return Ok(Err(value));
-            }
-            let is_resp3 = self.state.is_resp3.get();
-            self.state.without_limit(&self.lua, |_| from_lua(&value, is_resp3)).map(Ok)
+        let ended = host::lend(host, &started, || match invocation::fits(&invocation) {
+            true => invocation::call(lua, state, kept, function, &invocation, passing),
+            false => self.call_with_any(function, passing),
         });
         self.state.is_running.set(false);
         let was_killed = self.state.is_killed.get();
@@ -231,6 +227,26 @@ impl Interpreter {
                 Outcome { reply, has_failed: true, was_killed }
             }
         }
+    }
+
+    /// Calls a function with lists of any length, in the sandbox.
+    #[cold]
+    fn call_with_any(
+        &self,
+        function: &RegistryKey,
+        passing: Passing,
+    ) -> mlua::Result<Result<Reply, Value>> {
+        let name = match passing {
+            Passing::Globals(_) => "run",
+            Passing::Arguments => "run_function",
+        };
+        let run: mlua::Function = self.sandbox.raw_get(name)?;
+        let (has_succeeded, value): (bool, Value) = run.call(function)?;
+        if !has_succeeded {
+            return Ok(Err(value));
+        }
+        let is_resp3 = self.state.is_resp3.get();
+        self.state.without_limit(&self.lua, |_| from_lua(&value, is_resp3)).map(Ok)
     }
 
     /// Returns the error that a client is sent. `value` counts where Lua could not call the

@@ -1,64 +1,103 @@
-//! What a script or function is called with, and what it returns, on Lua's stack.
+//! Calls a script or function with its keys and arguments, on Lua's own stack.
 //!
-//! The two lists `KEYS` and `ARGV`, made by handles of mlua, would take a third of what an empty
-//! script takes; a result that is a string, as much as a command.
+//! By handles of mlua, the call, the two lists `KEYS` and `ARGV` and the result would take most of
+//! what an empty script takes.
 
+use crate::bytecode::Globals;
+use crate::convert::{from_lua, one_line};
 use crate::host::{self, Started};
 use crate::number::truncate;
-use crate::stack::{self, Argument, Body, Ended, Frame, LONGEST_LIST, LONGEST_STRING, Unlimited};
+use crate::stack::{self, Argument, Called, Frame, LONGEST_LIST, LONGEST_STRING, Unlimited};
 use crate::state::State;
 use crate::{Invocation, Reply};
-use mlua::{Function, Lua, LuaString, Table};
-use std::any::Any;
+use mlua::{Function, Lua, LuaString, RegistryKey, Table, Value};
 use std::rc::Rc;
 
-/// Makes the function of the sandbox that returns both lists of the run.
-pub(crate) fn lists(lua: &Lua, state: &Rc<State>) -> mlua::Result<Function> {
-    let state = Rc::clone(state);
-    let otherwise = lua.create_function(move |lua, ()| of_any_length(lua, &state))?;
-    stack::function::<Lists>(lua, otherwise, texts(lua)?.each_ref())
+/// What Lua's registry keeps for all calls.
+pub(crate) struct Kept {
+    handler: RegistryKey,
+    /// The globals of scripts, and the names of two of them.
+    globals: RegistryKey,
+    keys: RegistryKey,
+    argv: RegistryKey,
+    /// The names of the fields of an error and of a status.
+    err: RegistryKey,
+    ok: RegistryKey,
 }
 
-/// Makes the function of the sandbox that takes the result of the run if it is a string or a
-/// number, and returns whether it was.
-pub(crate) fn take_result(lua: &Lua) -> mlua::Result<Function> {
-    let otherwise = lua.create_function(|_, ()| Ok(false))?;
-    stack::function::<Taken>(lua, otherwise, texts(lua)?.each_ref())
-}
-
-fn texts(lua: &Lua) -> mlua::Result<[LuaString; 2]> {
-    Ok([lua.create_string("ok")?, lua.create_string("OK")?])
-}
-
-/// The lists of usual lengths.
-struct Lists;
-
-impl Body for Lists {
-    const RESULTS: u32 = 2;
-
-    fn call(frame: &mut Frame<'_>) -> Ended {
-        let pushed = host::with_started(|Started { interpreter, invocation }| {
-            let Invocation { keys, arguments } = *invocation;
-            (fits(keys) && fits(arguments)).then_some(())?;
-            let pushed = interpreter.state.without_limit(&interpreter.lua, |unlimited| {
-                push(frame, keys, unlimited);
-                push(frame, arguments, unlimited);
-                Ok(())
-            });
-            // Where they exceed the memory, the other function says so.
-            pushed.ok()
-        });
-        if pushed.flatten().is_some() { Ended::Returned } else { Ended::Otherwise }
+impl Kept {
+    /// Enters them; `handler` is called with errors.
+    pub(crate) fn new(lua: &Lua, handler: Function, globals: &Table) -> mlua::Result<Kept> {
+        let name = |text: &str| lua.create_registry_value(lua.create_string(text)?);
+        Ok(Kept {
+            handler: lua.create_registry_value(stack::message_handler(lua, handler)?)?,
+            globals: lua.create_registry_value(globals)?,
+            keys: name("KEYS")?,
+            argv: name("ARGV")?,
+            err: name("err")?,
+            ok: name("ok")?,
+        })
     }
-
-    fn has_panicked(_: Box<dyn Any + Send>) {}
 }
 
-fn fits(items: &[&[u8]]) -> bool {
-    items.len() <= LONGEST_LIST && items.iter().all(|item| item.len() <= LONGEST_STRING)
+/// How what is called gets its keys and arguments.
+#[derive(Clone, Copy)]
+pub(crate) enum Passing {
+    /// By the globals `KEYS` and `ARGV`, where it can reach them: a script. Others find no list of
+    /// an earlier run, since they find none at all.
+    Globals(Globals),
+    /// By two arguments: a function of a library.
+    Arguments,
 }
 
-fn push(frame: &mut Frame<'_>, items: &[&[u8]], unlimited: &Unlimited) {
+/// Returns true if [`call`] takes these lists.
+pub(crate) fn fits(invocation: &Invocation<'_>) -> bool {
+    let fits = |items: &[&[u8]]| {
+        items.len() <= LONGEST_LIST && items.iter().all(|item| item.len() <= LONGEST_STRING)
+    };
+    fits(invocation.keys) && fits(invocation.arguments)
+}
+
+/// Calls a function that Lua's registry keeps, with lists that fit. Returns the reply, or the error
+/// where the handler has not taken it.
+pub(crate) fn call(
+    lua: &Lua,
+    state: &State,
+    kept: &Kept,
+    function: &RegistryKey,
+    invocation: &Invocation<'_>,
+    passing: Passing,
+) -> mlua::Result<Result<Reply, Value>> {
+    let Invocation { keys, arguments } = *invocation;
+    let push = |frame: &mut Frame<'_>, unlimited: &Unlimited| match passing {
+        Passing::Globals(globals) => {
+            frame.push_kept(lua, &kept.globals);
+            let lists = [(globals.keys, &kept.keys, keys), (globals.argv, &kept.argv, arguments)];
+            for (_, name, items) in lists.into_iter().filter(|(is_reached, ..)| *is_reached) {
+                frame.push_kept(lua, name);
+                push_list(frame, items, unlimited);
+                frame.set_field(unlimited);
+            }
+            frame.pop();
+        }
+        Passing::Arguments => {
+            push_list(frame, keys, unlimited);
+            push_list(frame, arguments, unlimited);
+        }
+    };
+    let take = |frame: &mut Frame<'_>| simple_reply(lua, state, kept, frame);
+    let called = stack::call(lua, state.memory_limit, [&kept.handler, function], push, take)?;
+    match called {
+        Called::Taken(reply) => Ok(Ok(reply)),
+        Called::Failed(error) => Ok(Err(error)),
+        Called::Returned(value) => {
+            let is_resp3 = state.is_resp3.get();
+            state.without_limit(lua, |_| from_lua(&value, is_resp3)).map(Ok)
+        }
+    }
+}
+
+fn push_list(frame: &mut Frame<'_>, items: &[&[u8]], unlimited: &Unlimited) {
     let mut items = items.iter();
     frame.push_list(items.len(), unlimited, |frame, unlimited| {
         frame.push_string(items.next()?, unlimited);
@@ -66,33 +105,42 @@ fn push(frame: &mut Frame<'_>, items: &[&[u8]], unlimited: &Unlimited) {
     });
 }
 
-/// Makes the lists by handles, whatever their lengths.
-fn of_any_length(lua: &Lua, state: &State) -> mlua::Result<(Table, Table)> {
-    let list = |items: &[&[u8]]| lua.create_sequence_from(items.iter().map(LuaString::wrap));
-    let lists = host::with_started(|Started { invocation, .. }| {
-        state.without_limit(lua, |_| Ok((list(invocation.keys)?, list(invocation.arguments)?)))
-    });
-    lists.unwrap_or_else(|| Err(mlua::Error::runtime("there is no run")))
+/// Returns the reply of a result that needs no handle: [`from_lua`] makes the same of it.
+fn simple_reply(lua: &Lua, state: &State, kept: &Kept, frame: &mut Frame<'_>) -> Option<Reply> {
+    match frame.last() {
+        Argument::Nil => Some(Reply::Nil),
+        Argument::Boolean(flag) if state.is_resp3.get() => Some(Reply::Bool(flag)),
+        Argument::Boolean(flag) => Some(if flag { Reply::Integer(1) } else { Reply::Nil }),
+        Argument::Number(number) => Some(Reply::Integer(truncate(number))),
+        Argument::Text(text) => (text.len() <= LONGEST_STRING).then(|| Reply::bulk(text)),
+        Argument::Table => status(lua, kept, frame),
+        Argument::Other => None,
+    }
 }
 
-/// The result, where it is a string of usual length or a number.
-struct Taken;
-
-impl Body for Taken {
-    const RESULTS: u32 = 1;
-
-    fn call(frame: &mut Frame<'_>) -> Ended {
-        let reply = match frame.arguments().next() {
-            Some(Argument::Text(text)) if text.len() <= LONGEST_STRING => Some(Reply::bulk(text)),
-            Some(Argument::Number(number)) => Some(Reply::Integer(truncate(number))),
-            _ => None,
-        };
-        let taken = reply.and_then(|reply| {
-            host::with_started(|started| started.interpreter.state.result.set(Some(reply)))
-        });
-        frame.push_boolean(taken.is_some());
-        Ended::Returned
+/// Returns the status that is the last value, if it is one.
+fn status(lua: &Lua, kept: &Kept, frame: &mut Frame<'_>) -> Option<Reply> {
+    frame.push_kept(lua, &kept.err);
+    frame.get_field();
+    let Argument::Nil = frame.last() else { return None };
+    frame.pop();
+    frame.push_kept(lua, &kept.ok);
+    frame.get_field();
+    match frame.last() {
+        Argument::Text(text) if text.len() <= LONGEST_STRING => Some(Reply::Status(one_line(text))),
+        _ => None,
     }
+}
 
-    fn has_panicked(_: Box<dyn Any + Send>) {}
+/// Makes the function of the sandbox that returns both lists of the run, whatever their lengths, by
+/// handles.
+pub(crate) fn lists(lua: &Lua, state: &Rc<State>) -> mlua::Result<Function> {
+    let state = Rc::clone(state);
+    lua.create_function(move |lua, ()| {
+        let list = |items: &[&[u8]]| lua.create_sequence_from(items.iter().map(LuaString::wrap));
+        let lists = host::with_started(|Started { invocation, .. }| {
+            state.without_limit(lua, |_| Ok((list(invocation.keys)?, list(invocation.arguments)?)))
+        });
+        lists.unwrap_or_else(|| Err(mlua::Error::runtime("there is no run")))
+    })
 }

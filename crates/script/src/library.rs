@@ -2,6 +2,7 @@
 
 use crate::arguments::{Arguments, Raise, Results, native};
 use crate::host::Started;
+use crate::invocation::Passing;
 use crate::natives::{CompileError, compile};
 use crate::shebang::{INVALID_NAME, is_valid_name, of_library};
 use crate::state::{Registered, State};
@@ -61,7 +62,7 @@ impl Interpreter {
             };
             ScriptError::new(format!("Error compiling function: {text}"))
         })?;
-        self.state.start();
+        self.state.start(None);
         *self.state.loading.borrow_mut() = Some(Vec::new());
         let started = Started { interpreter: self, invocation: Invocation::default() };
         let ended = host::lend(host, &started, || -> mlua::Result<(bool, Value)> {
@@ -106,8 +107,8 @@ impl Interpreter {
     ) -> Option<Outcome> {
         let callback = library.functions.iter().find(|(known, _)| known.name == function);
         let (_, callback) = callback?;
-        let start = |this: &Interpreter| this.run_function.call(&**callback);
-        Some(self.execute(function, invocation, host, start))
+        self.state.start(None);
+        Some(self.execute(function, callback, Passing::Arguments, invocation, host))
     }
 }
 

@@ -6,21 +6,19 @@ use crate::random::Lrand48;
 use crate::state::State;
 use crate::{errors, host, invocation, libraries, library, redis, strings};
 use mlua::chunk::ChunkMode;
-use mlua::{Lua, LuaString, Table, Value};
+use mlua::{Function, Lua, LuaString, Table, Value};
 use std::rc::Rc;
 
 /// The longest run of `=` in a long bracket that the compiler is shown.
 const LONGEST_BRACKET: usize = 256;
 
 /// Makes the table that `lua/sandbox.lua` receives.
-pub(crate) fn table(lua: &Lua, state: &Rc<State>, memory_limit: usize) -> mlua::Result<Table> {
+pub(crate) fn table(lua: &Lua, state: &Rc<State>, handler: &Function) -> mlua::Result<Table> {
+    let memory_limit = state.memory_limit;
     let table = lua.create_table()?;
     table.raw_set("redis", redis::table(lua, state)?)?;
     table.raw_set("lists", invocation::lists(lua, state)?)?;
-    table.raw_set("take_result", invocation::take_result(lua)?)?;
-    let of_run = Rc::clone(state);
-    let handler = move |lua: &Lua, error: Value| errors::record(lua, &of_run, &error);
-    table.raw_set("handler", lua.create_function(handler)?)?;
+    table.raw_set("handler", handler)?;
     table.raw_set("register_function", library::register_function(lua, state)?)?;
     table.raw_set("libraries", libraries::all(lua, state)?)?;
     let of_run = Rc::clone(state);
@@ -44,6 +42,12 @@ pub(crate) fn table(lua: &Lua, state: &Rc<State>, memory_limit: usize) -> mlua::
         })?,
     )?;
     Ok(table)
+}
+
+/// Makes what is called with the errors that end a run.
+pub(crate) fn handler(lua: &Lua, state: &Rc<State>) -> mlua::Result<Function> {
+    let state = Rc::clone(state);
+    lua.create_function(move |lua, error: Value| errors::record(lua, &state, &error))
 }
 
 /// Why a chunk was not compiled.

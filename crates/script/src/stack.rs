@@ -1,9 +1,12 @@
-//! Functions on Lua's own stack, for `redis.call`: the only unsafe code above the heap.
+//! Lua's own stack, for `redis.call` and for the call of a script: the only unsafe code above the
+//! heap.
 //!
 //! What mlua passes between Lua and Rust goes through handles on a second stack: for a command of a
 //! script that takes as many instructions as the command itself. A function that is made here reads
 //! its arguments where Lua has them, and puts its result there. It does so in the usual cases only;
 //! all others, every error among them, are left to a function of mlua that is called in its place.
+//! [`call`] is the other direction: it calls what Lua's registry keeps, with arguments that are put
+//! on the stack, and shows the result there.
 //!
 //! Why this is sound:
 //!
@@ -11,10 +14,11 @@
 //!   unknown there. The arguments stay on Lua's stack until the call returns. Therefore Lua's
 //!   collector keeps them; it moves no string, and strings do not change. Nothing else removes what
 //!   is on this stack meanwhile: the interpreter is used by one thread, and what Lua may run below
-//!   the body, its finalizers, leaves the stack as it was.
+//!   the body, its finalizers, leaves the stack as it was. The frame of [`call`] is above
+//!   everything on the stack, and is removed with all that it has pushed when `call` ends.
 //! - *Places.* Lua grants 20 places in addition to the arguments; a frame counts what it has pushed
 //!   and panics beyond [`MOST_PUSHED`]. What goes into a list is a value that was counted after the
-//!   list was made, and the list is below it.
+//!   list was made, and the list is below it. [`call`] asks for the places of its frame.
 //! - *Errors.* Lua raises an error by `longjmp`, which skips destructors. What pushes a string or a
 //!   table demands an [`Unlimited`]: with the limit of memory lifted, an allocation of Lua succeeds
 //!   or aborts the process. Lua's other reasons do not occur: strings and lists have a largest size
@@ -22,16 +26,20 @@
 //!   strings or integers; and the only finalizers are those of mlua, which raise nothing, since
 //!   scripts can make none (`newproxy` is not in the sandbox). So no method of a frame raises an
 //!   error, and the function of mlua, which does, is called after the body by a function that owns
-//!   nothing.
-//! - *Panics* are caught, and do not reach C.
+//!   nothing. What a script raises ends at the protected call in [`call`], which owns nothing that
+//!   its jump would skip: between it and the error there is only Lua, and what mlua calls.
+//! - *Panics* are caught, and do not reach C. One that a function of mlua has caught is an error of
+//!   Lua on the way to [`call`], where it is a panic again.
+//! - *Types.* What a value must be (a table, a string) is asserted where it matters to Lua.
 //! - *Layout.* Lua has no function that says how many results a call is to have; it is read where
 //!   Lua has it. Lua 5.1 is not developed any more, and its version is asserted.
 
 #![expect(unsafe_code, reason = "mlua has no safe access to Lua's stack; see above")]
 
 use mlua::ffi::{self, lua_State};
-use mlua::{Function, Lua, LuaString};
+use mlua::{Function, Lua, LuaString, RegistryKey, Value};
 use std::any::Any;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,6 +51,9 @@ pub(crate) const LONGEST_LIST: usize = 1 << 16;
 
 /// Values that a frame has pushed at the same time, at most.
 const MOST_PUSHED: u32 = 8;
+
+/// Places that a protected call asks for, as many as Lua gives a function.
+const PLACES: c_int = 20;
 
 const _: () = assert!(ffi::LUA_GLOBALSINDEX == -10002, "the layouts below are those of Lua 5.1");
 
@@ -159,18 +170,125 @@ fn run<B: Body>(state: *mut lua_State) -> Ended {
     }
 }
 
-/// An argument of a call.
+thread_local! {
+    /// The handler of a protected call runs.
+    static IS_HANDLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes the message handler of protected calls: it calls `handler` with the error. An error of
+/// `handler` itself is not handled once more, but is what the call ends with.
+pub(crate) fn message_handler(lua: &Lua, handler: Function) -> mlua::Result<Function> {
+    let make = |state| {
+        // SAFETY: the value on the stack becomes the upvalue of the function.
+        unsafe { ffi::lua_pushcclosure(state, handle, 1) };
+    };
+    // SAFETY: `make` is called in a protected call, owns nothing, and leaves one value.
+    unsafe { lua.exec_raw(handler, make) }
+}
+
+/// What Lua calls with an error. It owns nothing.
+unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
+    if IS_HANDLING.replace(true) {
+        return 1;
+    }
+    // SAFETY: Lua calls with the error alone on the function's own stack, which has free places.
+    unsafe { ffi::lua_pushvalue(state, ffi::lua_upvalueindex(1)) };
+    // SAFETY: the handler is put below the error.
+    unsafe { ffi::lua_insert(state, 1) };
+    // SAFETY: the handler has the error for its argument. Its own error leaves this function.
+    unsafe { ffi::lua_call(state, 1, 0) };
+    IS_HANDLING.set(false);
+    0
+}
+
+/// What a protected call came to.
+pub(crate) enum Called<R> {
+    /// What was made of the result on the stack.
+    Taken(R),
+    /// The result, which was left there.
+    Returned(Value),
+    /// The error, nil where the handler has taken it.
+    Failed(Value),
+}
+
+/// Leaves Lua's stack as it was.
+struct Restored {
+    state: *mut lua_State,
+    top: c_int,
+}
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        // SAFETY: the stack was this high, and nothing below was removed.
+        unsafe { ffi::lua_settop(self.state, self.top) };
+    }
+}
+
+/// Calls a function with a message handler, both of which Lua's registry keeps. `push` pushes the
+/// arguments, with the limit of memory lifted; `take` may make something of the result. A panic in
+/// a function of Rust that was called from Lua goes on.
+pub(crate) fn call<R>(
+    lua: &Lua,
+    limit: usize,
+    [handler, function]: [&RegistryKey; 2],
+    push: impl FnOnce(&mut Frame<'_>, &Unlimited),
+    take: impl FnOnce(&mut Frame<'_>) -> Option<R>,
+) -> mlua::Result<Called<R>> {
+    lua.exec_raw_lua(|raw| {
+        let state = raw.state();
+        // SAFETY: the state of the interpreter, which this thread alone uses.
+        let top = unsafe { ffi::lua_gettop(state) };
+        let _restored = Restored { state, top };
+        let mut frame = Frame { state, arguments: 0, pushed: 0, lent: PhantomData };
+        let arguments = without_limit(lua, limit, |unlimited| {
+            // SAFETY: memory is not limited; where the stack cannot be longer, this says so.
+            if unsafe { ffi::lua_checkstack(state, PLACES) } == 0 {
+                return Err(mlua::Error::StackError);
+            }
+            frame.push_kept(lua, handler);
+            frame.push_kept(lua, function);
+            push(&mut frame, unlimited);
+            Ok(frame.pushed - 2)
+        })?;
+        IS_HANDLING.set(false);
+        // SAFETY: the handler, what is called and its arguments are above `top`. They are replaced
+        // by one value after the handler: the result or the error.
+        let status = unsafe { ffi::lua_pcall(state, arguments as c_int, 1, top + 1) };
+        frame.pushed = 2;
+        if status == ffi::LUA_OK
+            && let Some(taken) = take(&mut frame)
+        {
+            return Ok(Called::Taken(taken));
+        }
+        // SAFETY: the value is on the stack, after what `take` may have pushed and is removed.
+        unsafe { ffi::lua_settop(state, top + 2) };
+        let value = without_limit(lua, limit, |_| {
+            // SAFETY: as above; memory is not limited, so that a handle can be made.
+            Ok(unsafe { raw.pop_value() })
+        })?;
+        Ok(if status == ffi::LUA_OK { Called::Returned(value) } else { Called::Failed(value) })
+    })
+}
+
+/// An argument or a result of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Argument<'f> {
+    /// Nothing.
+    Nil,
+    /// A boolean.
+    Boolean(bool),
     /// A string.
     Text(&'f [u8]),
     /// A number.
     Number(f64),
+    /// A table.
+    Table,
     /// Anything else.
     Other,
 }
 
-/// A call: its arguments and what it has pushed.
+/// A call: its arguments and what it has pushed. Of a protected call, what it calls and the result
+/// count as pushed.
 pub(crate) struct Frame<'f> {
     state: *mut lua_State,
     arguments: c_int,
@@ -206,8 +324,72 @@ impl Frame<'_> {
             }
             // SAFETY: as above; a number is returned as it is.
             ffi::LUA_TNUMBER => Argument::Number(unsafe { ffi::lua_tonumber(self.state, at) }),
+            ffi::LUA_TBOOLEAN => {
+                // SAFETY: as above.
+                Argument::Boolean(unsafe { ffi::lua_toboolean(self.state, at) } != 0)
+            }
+            ffi::LUA_TNIL => Argument::Nil,
+            ffi::LUA_TTABLE => Argument::Table,
             _ => Argument::Other,
         }
+    }
+
+    /// Returns the value that was pushed last.
+    pub(crate) fn last(&self) -> Argument<'_> {
+        if self.pushed == 0 { Argument::Other } else { self.argument(-1) }
+    }
+
+    /// Pushes what Lua's registry keeps.
+    ///
+    /// # Panics
+    /// If another interpreter keeps it.
+    pub(crate) fn push_kept(&mut self, lua: &Lua, key: &RegistryKey) {
+        assert!(lua.owns_registry_value(key), "a value of another interpreter");
+        self.count();
+        // SAFETY: the place was counted, and the registry is a table; nothing is allocated.
+        unsafe {
+            ffi::lua_rawgeti(self.state, ffi::LUA_REGISTRYINDEX, key.id().into());
+        }
+    }
+
+    /// Sets a field of the table that was pushed before the last two values to the last; the one
+    /// between is the name. Both are removed.
+    ///
+    /// # Panics
+    /// If there is no such table, or the name is no string.
+    pub(crate) fn set_field(&mut self, _: &Unlimited) {
+        assert!(self.pushed >= 3 && self.is_table(-3) && self.is_string(-2), "no field to be set");
+        // SAFETY: a table and a name, as was asserted, and memory is not limited.
+        unsafe { ffi::lua_rawset(self.state, -3) };
+        self.pushed -= 2;
+    }
+
+    /// Replaces the name that was pushed last by the field of this name of the table before it.
+    ///
+    /// # Panics
+    /// If there is no such table, or the name is no string.
+    pub(crate) fn get_field(&mut self) {
+        assert!(self.pushed >= 2 && self.is_table(-2) && self.is_string(-1), "no field to be got");
+        // SAFETY: a table and a name, as was asserted; nothing is allocated.
+        unsafe { ffi::lua_rawget(self.state, -2) };
+    }
+
+    fn is_table(&self, at: c_int) -> bool {
+        // SAFETY: the caller has counted this many values.
+        unsafe { ffi::lua_type(self.state, at) == ffi::LUA_TTABLE }
+    }
+
+    fn is_string(&self, at: c_int) -> bool {
+        // SAFETY: as above.
+        unsafe { ffi::lua_type(self.state, at) == ffi::LUA_TSTRING }
+    }
+
+    /// Removes the value that was pushed last.
+    pub(crate) fn pop(&mut self) {
+        assert!(self.pushed > 0, "nothing to be removed");
+        // SAFETY: the value was counted when it was pushed.
+        unsafe { ffi::lua_settop(self.state, -2) };
+        self.pushed -= 1;
     }
 
     /// Counts a value that is to be pushed.

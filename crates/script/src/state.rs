@@ -4,7 +4,7 @@ use crate::calls::Unfinished;
 use crate::libraries::CjsonSettings;
 use crate::random::Lrand48;
 use crate::stack::{self, Unlimited};
-use crate::{Continue, Function, Reply, errors, host};
+use crate::{Continue, Function, errors, host};
 use mlua::{Lua, RegistryKey};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -59,11 +59,9 @@ pub(crate) struct State {
     pub(crate) reply: Cell<Vec<u8>>,
     /// What is left of a call of a command for mlua's part of it.
     pub(crate) unfinished: Cell<Option<Unfinished>>,
-    /// The result of the run, where it was taken from Lua's stack.
-    pub(crate) result: Cell<Option<Reply>>,
     /// Steps of matching patterns since the host was last asked.
     pub(crate) steps: Cell<u32>,
-    memory_limit: usize,
+    pub(crate) memory_limit: usize,
     /// The version of Redis that scripts find.
     pub(crate) version: Box<str>,
 }
@@ -93,7 +91,6 @@ impl State {
             loading: RefCell::new(None),
             reply: Cell::new(Vec::new()),
             unfinished: Cell::new(None),
-            result: Cell::new(None),
             steps: Cell::new(0),
             memory_limit,
             version: version.into(),
@@ -109,14 +106,13 @@ impl State {
         stack::without_limit(lua, self.memory_limit, f)
     }
 
-    /// Forgets the run before.
-    pub(crate) fn start(&self) {
+    /// Forgets the run before. The next has its last line here, if it is a script's.
+    pub(crate) fn start(&self, last_line: Option<usize>) {
         self.is_resp3.set(false);
         self.is_killed.set(false);
         self.random.set(None);
         self.cjson.set(CjsonSettings::default());
         self.failure.borrow_mut().take();
-        self.last_line.set(None);
-        self.result.set(None);
+        self.last_line.set(last_line);
     }
 }

@@ -126,6 +126,8 @@ pub(crate) struct AppendOnly {
     scheduled: AtomicBool,
 }
 
+/// How long to wait for whoever else reads a snapshot, or for a script, before the next try.
+const BUSY_WAIT: Duration = Duration::from_millis(10);
 /// How long a delay that a test asked for goes on before it is seen that the rewrite ends.
 const DELAY_STEP: Duration = Duration::from_millis(10);
 /// Between two attempts to switch the log on.
@@ -302,9 +304,7 @@ impl AppendOnly {
         let values = (self.values)();
         let delay = u64::try_from(values.int("rdb-key-save-delay")).unwrap_or(0);
         let go_on = || self.go_on(Duration::from_micros(delay));
-        if !values.yes("aof-use-rdb-preamble") {
-            return self.engine.rewrite_log(&self.log, revives, &go_on, None);
-        }
+        let is_dump = values.yes("aof-use-rdb-preamble");
         let folder = self.options.dir.join(&self.options.dirname);
         let dump = SaveOptions {
             compresses: values.yes("rdbcompression"),
@@ -315,7 +315,13 @@ impl AppendOnly {
             spool: &|| spool::make(&folder.join("spool-rewriteaof")),
             go_on: &|_| go_on(),
         };
-        self.engine.rewrite_log(&self.log, revives, &go_on, Some(&dump))
+        let dump = is_dump.then_some(&dump);
+        loop {
+            match self.engine.rewrite_log(&self.log, revives, &go_on, dump) {
+                Err(RewriteLogError::Busy) if go_on() => std::thread::sleep(BUSY_WAIT),
+                done => return done,
+            }
+        }
     }
 
     /// To be called periodically, while no dump is being written: begins a rewrite that was

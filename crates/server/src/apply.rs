@@ -6,6 +6,7 @@ use commands::{Engine, EventClasses};
 use keyspace::{Eviction, Limits, Policy};
 
 use crate::append_only::fsync;
+use crate::client_memory;
 use crate::config::table::SAVE_POINTS;
 use crate::config::{Refusal, Values};
 use crate::pool_journal::policy;
@@ -49,6 +50,8 @@ pub(crate) fn fit_to_store(values: &mut Values, report: &Report) {
 /// Applies everything that is stored where it is used, at the start.
 pub(crate) fn all(shared: &Shared, values: &Values) {
     shared.limits.load(values);
+    // A pool is in a file.
+    shared.engine.clients().set_counted_as_data(shared.store.backend != Backend::Pmem);
     engine(&shared.engine, values);
     if values.get("oom-score-adj") != b"no" {
         let _ = oom_score(shared, values);
@@ -152,6 +155,7 @@ pub(crate) fn change(
             .map_err(|why| Refusal::Value { name: (*name).to_owned(), why })?;
     }
     all(shared, after);
+    client_memory::evict(shared);
     if names.contains(&"maxmemory") {
         shared.limits.evict.store(true, std::sync::atomic::Ordering::Relaxed);
     }

@@ -96,6 +96,7 @@ fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
 
 /// Decides, while no command is complete, whether it may still become one.
 fn too_long(connection: &mut Connection) -> Step {
+    connection.count_memory();
     if is_within_limit(connection) {
         return Step::Done;
     }

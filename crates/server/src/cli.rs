@@ -10,7 +10,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::file;
+use crate::config::{file, table};
 use crate::text::quote;
 
 /// What the command line asks for.
@@ -96,7 +96,14 @@ fn lines(words: &[Vec<u8>]) -> Result<String, String> {
                 wants_value = false;
             }
         } else if text.is_empty() {
-            return Err(String::from_utf8_lossy(word).into_owned());
+            // Redis takes the first directive without the dashes, too.
+            if table::find(word).is_none() {
+                return Err(String::from_utf8_lossy(word).into_owned());
+            }
+            text.push('\n');
+            text.push_str(&file::escape(word));
+            text.push(' ');
+            wants_value = true;
         } else {
             text.push_str(&quote(word));
             text.push(' ');
@@ -204,6 +211,8 @@ mod tests {
         check("--save|--hz|5", None, false, "\nsave \"\"\nhz \"5\" ");
         check("--emulate-pmem|--hz|5", None, false, "\nemulate-pmem yes\nhz \"5\" ");
         check("--emulate-pmem|no", None, false, "\nemulate-pmem \"no\" ");
+        check("a.conf|hz|5|--port|1", Some("a.conf"), false, "\nhz \"5\" \nport \"1\" ");
+        assert!(matches!(parse(&words("a.conf|nosuch|5")), Request::Wrong(_)));
     }
 
     #[test]

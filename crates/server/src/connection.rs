@@ -18,6 +18,7 @@
 //! - `input[..filled]` are the bytes received and not yet released by the parser.
 
 mod dump;
+mod memory;
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -39,6 +40,8 @@ use crate::worker::Worker;
 const USUAL_INPUT: usize = 16 * 1024;
 /// Space for input of a client that sends more at once than it is given space for.
 const LARGE_INPUT: usize = 64 * 1024;
+/// Requests without a large argument after which a larger space is given up.
+const SMALL_REQUESTS: u32 = 32;
 /// Space that a large argument gets at once.
 const CLAIM: usize = 64 * 1024;
 
@@ -60,6 +63,8 @@ pub(crate) struct Connection {
     pub(crate) filled: usize,
     /// Whether the last read filled all space.
     filled_by_read: bool,
+    /// Requests since the last one that needed more than `LARGE_INPUT`, while there is more.
+    small_requests: u32,
     /// Bytes that the command which is arriving still needs, where that is known.
     pub(crate) missing: usize,
     pub(crate) output: Output,
@@ -99,6 +104,7 @@ impl Connection {
             input: Vec::new(),
             filled: 0,
             filled_by_read: false,
+            small_requests: 0,
             missing: 1,
             output: Output::new(),
             next: None,
@@ -244,6 +250,9 @@ impl Connection {
             Poll::Ready(Ok(0)) => Poll::Ready(false),
             Poll::Ready(Ok(read)) => {
                 self.filled += read;
+                if self.filled > LARGE_INPUT {
+                    self.small_requests = 0;
+                }
                 if self.exceeds_all(self.filled as u64) {
                     return Poll::Ready(false);
                 }
@@ -302,6 +311,7 @@ impl Connection {
             self.client.output.store(0, Relaxed);
         }
         self.publish_capacity();
+        self.count_memory();
         true
     }
 
@@ -311,6 +321,7 @@ impl Connection {
         let waiting = self.output.unsent().len() as u64;
         self.client.output.store(waiting as usize, Relaxed);
         self.publish_capacity();
+        self.count_memory();
         if self.exceeds_all(waiting) {
             return false;
         }
@@ -344,35 +355,6 @@ impl Connection {
         exceeds && !self.check_output()
     }
 
-    /// Says how much memory the replies take.
-    #[inline]
-    fn publish_capacity(&self) {
-        let capacity = self.output.capacity();
-        if self.client.reply_buffer.load(Relaxed) != capacity {
-            self.client.reply_buffer.store(capacity, Relaxed);
-        }
-    }
-
-    /// Returns true if this client's replies or requests alone are more than all clients may take:
-    /// it need not be looked for.
-    #[inline]
-    fn exceeds_all(&self, waiting: u64) -> bool {
-        let limit = self.worker.shared.limits.client_memory.load(Relaxed);
-        limit > 0 && waiting > limit && self.is_evicted()
-    }
-
-    #[cold]
-    fn is_evicted(&self) -> bool {
-        if self.client.no_evict.load(Relaxed) {
-            return false;
-        }
-        let engine = &self.worker.shared.engine;
-        let line = commands::admin::describe(engine, &self.client, self.now_ms());
-        tracing::warn!("Evicting client: {line}");
-        engine.clients().record_evicted();
-        true
-    }
-
     fn now_ms(&self) -> u64 {
         self.worker.shared.engine.clock().unix_ms()
     }
@@ -381,6 +363,9 @@ impl Connection {
     /// client has shown to mean it: as much again as was sent. So a length that is only claimed
     /// costs nothing, and the buffer still grows few times.
     fn grow_input(&mut self) {
+        if self.filled == 0 && self.input.len() > LARGE_INPUT {
+            self.shrink_input();
+        }
         if std::mem::take(&mut self.filled_by_read) && self.input.len() < LARGE_INPUT {
             self.input.resize(LARGE_INPUT, 0);
         }
@@ -397,6 +382,17 @@ impl Connection {
             self.input = vec![0; capacity];
         } else {
             self.input.resize(capacity, 0);
+        }
+    }
+
+    /// Gives up the space of a large request when a number of others did not need it.
+    #[cold]
+    fn shrink_input(&mut self) {
+        self.small_requests += 1;
+        if self.small_requests > SMALL_REQUESTS {
+            self.small_requests = 0;
+            self.input = vec![0; USUAL_INPUT];
+            self.parser.shrink();
         }
     }
 
@@ -419,6 +415,7 @@ impl Connection {
         }
         self.output.release();
         self.publish_capacity();
+        self.count_memory();
         self.session.shrink();
     }
 

@@ -149,14 +149,14 @@ impl Host for Server {
         }
     }
 
-    fn rewrite_log(&self) -> Result<String, Failure> {
+    fn rewrite_log(&self, schedules: bool) -> Result<String, Failure> {
         // A restart has nothing to read, rewritten or not: what is asked for holds.
         if self.shared.store.backend == Backend::Pmem {
             let text = "The pool is durable by itself: there is no append only file to rewrite";
             return Ok(text.into());
         }
         let append_only = self.append_only_or_off(&self.shared.config.values(), "rewrite")?;
-        if self.saver.is_busy() {
+        if schedules || self.saver.is_busy() {
             append_only.schedule();
             return Ok("Background append only file rewriting scheduled".into());
         }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use keyspace::Defragmentation;
 
+use crate::client_memory;
 use crate::meter::{Totals, add};
 use crate::pool_file;
 use crate::shared::Shared;
@@ -64,6 +65,7 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
             continue;
         }
         contained("blocked clients", || worker.shared.engine.retry_deferred(worker.number));
+        contained("flushed scripts", || worker.shared.engine.free_flushed_scripts());
         let until = Instant::now() + period * SHARE / 100;
         evict(&worker, until).await;
         let (step, shards) = (worker.shared.meters.len(), worker.shared.engine.keyspace().shards());
@@ -176,7 +178,7 @@ pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
         });
         contained("free space of the pool", || space.tend(shared));
         contained("the append-only file", &tick);
-        contained("memory of clients", || evict_clients(shared));
+        contained("memory of clients", || client_memory::evict(shared));
         if idle_checked.elapsed() >= IDLE_CLIENTS {
             idle_checked = Instant::now();
             contained("silent clients", || {
@@ -258,19 +260,6 @@ impl Leftovers {
             heap::trim_allocator();
             *self = Leftovers { disconnected, buffers: 0, released, at: Some(Instant::now()) };
         }
-    }
-}
-
-/// Closes the clients that take most memory while all take more than `maxmemory-clients`.
-fn evict_clients(shared: &Shared) {
-    let limit = shared.limits.client_memory.load(Relaxed);
-    if limit == 0 {
-        return;
-    }
-    let engine = &shared.engine;
-    for client in engine.clients().evict(usize::try_from(limit).unwrap_or(usize::MAX)) {
-        let line = commands::admin::describe(engine, &client, engine.clock().unix_ms());
-        tracing::warn!("Evicting client: {line}");
     }
 }
 

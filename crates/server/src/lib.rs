@@ -13,6 +13,7 @@ mod append_only;
 mod apply;
 mod batch;
 pub mod cli;
+mod client_memory;
 mod commit_barrier;
 pub mod config;
 mod connection;

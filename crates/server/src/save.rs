@@ -282,9 +282,12 @@ impl Saver {
         state.last = took;
         let held = self.shared.engine.keyspace().heap().snapshot_stats().peak;
         self.held.store(held, Relaxed);
-        // One that was ended says nothing of the next.
-        if !matches!(done, Err(SaveError::GivenUp)) {
-            state.failed = done.is_err();
+        // One that was ended says nothing of the next; whoever waits for a save is told that it
+        // failed, and writes go on.
+        match &done {
+            Ok(()) => state.failed = false,
+            Err(SaveError::GivenUp) => {}
+            Err(_) => state.failed |= state.is_in_background,
         }
         if done.is_ok() {
             state.saved_changes = changes;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use commands::{Clock, Engine, EngineOptions, SystemClock, UserSet};
+use commands::{Clock, Engine, EngineOptions, SystemClock, Table, UserSet};
 use keyspace::{DATABASES, Db};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -120,12 +120,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         UsersError::Line(error) => ServeError::Config(error),
         error => ServeError::Users(error.to_string()),
     })?;
+    let table = name_commands(&values)?;
     let supervisor = Supervisor::of(&values);
     let store = store::open(&values, SystemClock.unix_ms())?;
     let fsync = values.text("appendfsync");
     apply::fit_to_store(&mut values, &store.report);
     describe(&store, &fsync);
-    let shared = build_shared_state(store, values, file, tls, supervisor)?;
+    let config = Config::new(values, file);
+    let shared = build_shared_state(store, table, config, tls, supervisor)?;
     set_users(&shared, users);
     if let Some(journal) = &shared.journal {
         shared.engine.set_log(Arc::clone(journal) as Arc<dyn commands::CommandLog>);
@@ -143,6 +145,16 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         thread.spawn(move || job(&shared.engine)).is_ok()
     });
     serve_until_shutdown(&shared, &server)
+}
+
+/// Returns the commands by the names that the configuration gives them.
+fn name_commands(values: &Values) -> Result<Table, ReadError> {
+    let lines = values.renames.iter().filter_map(|line| match line.words.as_slice() {
+        [from, to] => Some((from.as_slice(), to.as_slice())),
+        _ => None,
+    });
+    let lines: Vec<(&[u8], &[u8])> = lines.collect();
+    Table::renamed(&lines).map_err(|(at, error)| values.renames[at].refused(error.to_string()))
 }
 
 /// Makes the users those of the configuration; `requirepass` is the password of the default one.
@@ -274,16 +286,18 @@ fn replayed(store: &Store) -> String {
 
 fn build_shared_state(
     store: Store,
-    values: Values,
-    file: Option<std::path::PathBuf>,
+    table: Table,
+    config: Config,
     tls: Tls,
     supervisor: Supervisor,
 ) -> Result<Arc<Shared>, ServeError> {
+    let values = config.values();
     let threads = threads(&values);
     let seed = machine::random::<8>().map_err(system("No random bytes"))?;
     let mut options = EngineOptions::new(Arc::clone(&store.keyspace));
     options.threads = threads;
     options.seed = u64::from_le_bytes(seed);
+    options.table = Some(table);
     let journal = PoolJournal::start(&store.keyspace, pool_journal::policy(&values));
     let shared = Shared {
         engine: Arc::new(Engine::new(options)),
@@ -308,9 +322,9 @@ fn build_shared_state(
         log_opened: watch::channel(false).0,
         run_id: machine::run_id().map_err(system("No random bytes"))?,
         started_ms: SystemClock.unix_ms(),
-        config: Config::new(values, file),
+        config,
     };
-    apply::all(&shared, &shared.config.values());
+    apply::all(&shared, &values);
     Ok(Arc::new(shared))
 }
 
@@ -330,6 +344,9 @@ fn serve_until_shutdown(
         let sockets = metrics::open(&values)?;
         listen::start(shared, workers.senders(), &values)?;
         write_pid(&values.text("pidfile"));
+        // Programs that start servers wait for this line, as for the one that Redis has with its
+        // logo: from now on clients are answered, if only that data is being loaded.
+        tracing::info!("Server initialized, PID: {}", std::process::id());
         metrics::start(shared, sockets)
     });
     let endpoint = match started {
@@ -340,9 +357,7 @@ fn serve_until_shutdown(
             return Err(error.into());
         }
     };
-    let failed = Arc::new(AtomicBool::new(false));
-    let housekeeping =
-        spawn_housekeeping(shared, server, loading, &failed).map_err(system("No threads"))?;
+    let housekeeping = spawn_housekeeping(shared, server, loading).map_err(system("No threads"))?;
     let scrub = spawn_scrub(shared).map_err(system("No threads"))?;
     if !loading {
         listen::log_ports(&values);
@@ -352,7 +367,7 @@ fn serve_until_shutdown(
     shared.supervisor.stopping();
     drop(runtime);
     workers.stop();
-    let loads = loading && shared.engine.config().loading() && !failed.load(Ordering::Acquire);
+    let loads = loading && shared.engine.config().loading() && !shared.shutdown.has_failed();
     if loads && !housekeeping.is_finished() {
         // Nothing was written yet, and nobody waits for the rest of the log.
         tracing::info!("Perdura was still loading, bye bye...");
@@ -369,20 +384,17 @@ fn serve_until_shutdown(
     Ok(code)
 }
 
-/// Returns the thread that loads the log and then keeps house; false if loading failed. It says so
-/// in `failed` before it asks for the end, which may come before the thread's own.
+/// Returns the thread that loads the log and then keeps house; false if loading failed.
 fn spawn_housekeeping(
     shared: &Arc<Shared>,
     server: &Arc<Server>,
     loading: bool,
-    failed: &Arc<AtomicBool>,
 ) -> std::io::Result<JoinHandle<bool>> {
-    let (shared, server, failed) = (Arc::clone(shared), Arc::clone(server), Arc::clone(failed));
+    let (shared, server) = (Arc::clone(shared), Arc::clone(server));
     std::thread::Builder::new().name("housekeeping".into()).spawn(move || {
         if loading && let Err(error) = load(&shared, &server) {
             log::fatal(&error.to_string());
-            failed.store(true, Ordering::Release);
-            shared.shutdown.request(Request::default());
+            shared.shutdown.fail();
             return false;
         }
         housekeeping::run(&shared, || tick(&shared, &server));
@@ -500,7 +512,9 @@ async fn wait(shared: &Shared, server: &Arc<Server>) {
             _ = received(&mut term) => ("SIGTERM", "shutdown-on-sigterm"),
             _ = received(&mut int) => ("SIGINT", "shutdown-on-sigint"),
             _ = shared.shutdown.asked() => {
-                tracing::info!("User requested shutdown...");
+                if !shared.shutdown.has_failed() {
+                    tracing::info!("User requested shutdown...");
+                }
                 break;
             }
         };
@@ -569,6 +583,8 @@ fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
             let _ = std::fs::remove_file(path);
         }
     }
-    tracing::info!("Perdura is now ready to exit, bye bye...");
+    if !shared.shutdown.has_failed() {
+        tracing::info!("Perdura is now ready to exit, bye bye...");
+    }
     code
 }

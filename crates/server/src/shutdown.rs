@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
@@ -27,6 +28,7 @@ impl Request {
 pub(crate) struct Shutdown {
     request: Mutex<Option<Request>>,
     asked: Notify,
+    failed: AtomicBool,
 }
 
 impl Shutdown {
@@ -34,6 +36,17 @@ impl Shutdown {
     pub(crate) fn request(&self, request: Request) {
         self.request.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(request);
         self.asked.notify_one();
+    }
+
+    /// Asks for the end since the data cannot be loaded: the log has the reason as its last line.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+        self.request(Request::default());
+    }
+
+    /// Returns true if the data could not be loaded.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
     }
 
     /// Returns true if the end was asked for.

@@ -76,9 +76,6 @@ fn read_lines(values: &Values, all_channels: bool) -> Result<UserSet, UsersError
     let lines: Vec<Vec<Vec<u8>>> = values.users.iter().map(|user| words(&user.words)).collect();
     let lines: Vec<Vec<&[u8]>> =
         lines.iter().map(|line| line.iter().map(Vec::as_slice).collect()).collect();
-    UserSet::read_lines(&lines, all_channels).map_err(|(at, reason)| {
-        let user = &values.users[at];
-        let (file, line, text) = (user.file.clone(), user.line, user.text.clone());
-        UsersError::Line(ReadError::User { file, line, text, reason })
-    })
+    UserSet::read_lines(&lines, all_channels)
+        .map_err(|(at, reason)| UsersError::Line(values.users[at].refused(reason)))
 }

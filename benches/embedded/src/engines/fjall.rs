@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 
 use crate::data::Key;
-use crate::store::{Result, Store};
+use crate::store::{Result, Store, View};
 
 struct Fjall {
     database: Database,
@@ -49,6 +49,33 @@ impl Store for Fjall {
 
     fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
         Ok(self.keyspace.get(key)?.is_some_and(|value| {
+            look(&value);
+            true
+        }))
+    }
+
+    fn range(&self, from: &Key, count: usize, look: &mut dyn FnMut(&[u8])) -> Result<u64> {
+        let mut shown = 0;
+        for row in self.keyspace.range(from.as_slice()..).take(count) {
+            look(&row.value()?);
+            shown += 1;
+        }
+        Ok(shown)
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn View + '_>>> {
+        Ok(Some(Box::new(FjallView { snapshot: self.database.snapshot(), of: &self.keyspace })))
+    }
+}
+
+struct FjallView<'s> {
+    snapshot: Snapshot,
+    of: &'s Keyspace,
+}
+
+impl View for FjallView<'_> {
+    fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.snapshot.get(self.of, key)?.is_some_and(|value| {
             look(&value);
             true
         }))

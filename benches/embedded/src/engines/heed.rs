@@ -1,13 +1,14 @@
 //! LMDB, through heed: a copy-on-write B-tree that is mapped, with one writer at a time.
 
+use std::ops::Bound;
 use std::path::Path;
 
 use heed::types::Bytes;
-use heed::{Database, Env, EnvFlags, EnvOpenOptions};
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, RoTxn, WithTls};
 
 use super::MAP_SIZE;
 use crate::data::Key;
-use crate::store::{Result, Store};
+use crate::store::{Result, Store, View};
 
 struct Lmdb {
     env: Env,
@@ -54,6 +55,35 @@ impl Store for Lmdb {
     fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let read = self.env.read_txn()?;
         Ok(self.table.get(&read, key)?.is_some_and(|value| {
+            look(value);
+            true
+        }))
+    }
+
+    fn range(&self, from: &Key, count: usize, look: &mut dyn FnMut(&[u8])) -> Result<u64> {
+        let read = self.env.read_txn()?;
+        let rows = (Bound::Included(from.as_slice()), Bound::Unbounded);
+        let mut shown = 0;
+        for row in self.table.range(&read, &rows)?.take(count) {
+            look(row?.1);
+            shown += 1;
+        }
+        Ok(shown)
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn View + '_>>> {
+        Ok(Some(Box::new(LmdbView { read: self.env.read_txn()?, of: self.table })))
+    }
+}
+
+struct LmdbView<'s> {
+    read: RoTxn<'s, WithTls>,
+    of: Database<Bytes, Bytes>,
+}
+
+impl View for LmdbView<'_> {
+    fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.of.get(&self.read, key)?.is_some_and(|value| {
             look(value);
             true
         }))

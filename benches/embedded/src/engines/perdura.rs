@@ -3,12 +3,16 @@
 use std::path::Path;
 use std::time::Duration;
 
+use perdura::Strings;
 use perdura::prelude::*;
-use perdura::{DomainRequest, Durability, Options, Perdura};
+use perdura::{DomainRequest, Durability, Options, Perdura, Snapshot, Table};
 
 use super::MAP_SIZE;
 use crate::data::Key;
-use crate::store::{Failure, Result, Store};
+use crate::store::{Failure, Result, Store, View};
+
+/// The table of rows: the order that other stores have anyway.
+const ROWS: &str = "rows";
 
 fn open(options: Options) -> Result<Box<dyn Store>> {
     Ok(Box::new(Perdura::open(options.limit(MAP_SIZE))?))
@@ -64,5 +68,39 @@ impl Store for Perdura {
 
     fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
         Ok(self.get_with(key, look)?)
+    }
+
+    fn put_rows(&self, entries: &[(Key, &[u8])]) -> Result<()> {
+        self.transaction(&[ROWS], |tx| {
+            let rows: Table<Vec<u8>, Vec<u8>, _> = tx.table(ROWS);
+            for (key, value) in entries {
+                rows.insert(key, value)?;
+            }
+            Ok::<_, Failure>(())
+        })
+    }
+
+    fn range(&self, from: &Key, count: usize, look: &mut dyn FnMut(&[u8])) -> Result<u64> {
+        let rows: Table<Vec<u8>, Vec<u8>> = self.table(ROWS);
+        let mut shown = 0;
+        for row in rows.range(from.as_slice()..).take(count) {
+            look(&row?.1);
+            shown += 1;
+        }
+        Ok(shown)
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn View + '_>>> {
+        Ok(Some(Box::new(Perdura::snapshot(self)?)))
+    }
+}
+
+impl View for Snapshot<&Perdura> {
+    fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let value = Strings::get(self, key)?;
+        Ok(value.is_some_and(|value| {
+            look(&value);
+            true
+        }))
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use redb::{Database, Durability, ReadableDatabase, TableDefinition};
+use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
 
 use crate::data::Key;
-use crate::store::{Result, Store};
+use crate::store::{Result, Store, View};
 
 const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("data");
 
@@ -52,6 +52,29 @@ impl Store for Redb {
     fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let table = self.database.begin_read()?.open_table(TABLE)?;
         Ok(table.get(key.as_slice())?.is_some_and(|value| {
+            look(value.value());
+            true
+        }))
+    }
+
+    fn range(&self, from: &Key, count: usize, look: &mut dyn FnMut(&[u8])) -> Result<u64> {
+        let table = self.database.begin_read()?.open_table(TABLE)?;
+        let mut shown = 0;
+        for row in table.range(from.as_slice()..)?.take(count) {
+            look(row?.1.value());
+            shown += 1;
+        }
+        Ok(shown)
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn View + '_>>> {
+        Ok(Some(Box::new(self.database.begin_read()?.open_table(TABLE)?)))
+    }
+}
+
+impl View for ReadOnlyTable<&'static [u8], &'static [u8]> {
+    fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(ReadableTable::get(self, key.as_slice())?.is_some_and(|value| {
             look(value.value());
             true
         }))

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use rocksdb::{DB, DBCompressionType, Options, WriteBatch, WriteOptions};
+use rocksdb::{
+    DB, DBCompressionType, Direction, IteratorMode, Options, Snapshot, WriteBatch, WriteOptions,
+};
 
 use crate::data::Key;
-use crate::store::{Result, Store};
+use crate::store::{Result, Store, View};
 
 struct RocksDb {
     db: DB,
@@ -44,6 +46,28 @@ impl Store for RocksDb {
 
     fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
         Ok(self.db.get_pinned(key)?.is_some_and(|value| {
+            look(&value);
+            true
+        }))
+    }
+
+    fn range(&self, from: &Key, count: usize, look: &mut dyn FnMut(&[u8])) -> Result<u64> {
+        let mut shown = 0;
+        for row in self.db.iterator(IteratorMode::From(from, Direction::Forward)).take(count) {
+            look(&row?.1);
+            shown += 1;
+        }
+        Ok(shown)
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn View + '_>>> {
+        Ok(Some(Box::new(self.db.snapshot())))
+    }
+}
+
+impl View for Snapshot<'_> {
+    fn get(&self, key: &Key, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(Snapshot::get(self, key)?.is_some_and(|value| {
             look(&value);
             true
         }))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sled::{Batch, Config, Db};
 
 use crate::data::Key;
-use crate::store::{Result, Store};
+use crate::store::{Result, Store, View};
 
 struct Sled {
     db: Db,
@@ -71,5 +71,19 @@ impl Store for Sled {
             look(&value);
             true
         }))
+    }
+
+    fn range(&self, from: &Key, count: usize, look: &mut dyn FnMut(&[u8])) -> Result<u64> {
+        let mut shown = 0;
+        for row in self.db.range(from.as_slice()..).take(count) {
+            look(&row?.1);
+            shown += 1;
+        }
+        Ok(shown)
+    }
+
+    // It has none.
+    fn snapshot(&self) -> Result<Option<Box<dyn View + '_>>> {
+        Ok(None)
     }
 }

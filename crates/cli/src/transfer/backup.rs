@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use keyspace::Checked;
+use pmem::NewFile;
 use rdb::{Reader, Record};
 use serde_json::json;
 
@@ -18,7 +19,7 @@ use super::origin::{DumpStream, Origin, address};
 use super::{TransferError, import};
 use crate::arguments::{Backup, Check, Form, Import, Restore};
 use crate::dump::{BUFFER, LONGEST};
-use crate::new_file::NewFile;
+use crate::new_file::new_file;
 use crate::progress::Watched;
 use crate::{Verdict, check};
 
@@ -114,7 +115,7 @@ pub(super) fn make(
     form: Form,
     quiet: bool,
 ) -> Result<Saved, TransferError> {
-    let file = NewFile::new(to)?;
+    let file = new_file(to)?;
     let saved = match form {
         Form::Rdb => dump(origin, &file, quiet)?,
         Form::Pool => new_pool(origin, file.part(), quiet)?,

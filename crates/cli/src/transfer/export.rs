@@ -12,7 +12,7 @@ use super::origin::Origin;
 use super::{Key, Record, Source, TransferError, WriteError, backup, json_lines, open, shown};
 use crate::Verdict;
 use crate::arguments::{Export, Form, Format};
-use crate::new_file::NewFile;
+use crate::new_file::new_file;
 use crate::progress::Watched;
 
 /// Bytes that are written at once.
@@ -50,7 +50,7 @@ fn export(options: &Export) -> Result<u64, TransferError> {
             Ok(keys)
         }
         Some(path) => {
-            let file = NewFile::new(path)?;
+            let file = new_file(path)?;
             let mut out = BufWriter::with_capacity(BUFFER, file.create()?);
             let keys = write(options, source.as_mut(), &mut out)?;
             out.flush()?;

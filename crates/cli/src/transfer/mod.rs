@@ -29,7 +29,6 @@ pub(crate) use import::run as import;
 use connection::{Connection, ConnectionError};
 use origin::Origin;
 
-use crate::new_file::NewFileError;
 use crate::pool::PoolError;
 
 /// What is moved.
@@ -119,7 +118,7 @@ pub(crate) enum TransferError {
     Output(#[from] io::Error),
     /// The new file cannot be made.
     #[error(transparent)]
-    NewFile(#[from] NewFileError),
+    NewFile(#[from] pmem::NewFileError),
     /// The pool cannot be opened.
     #[error(transparent)]
     Pool(#[from] PoolError),

@@ -5,8 +5,8 @@
 //! that belongs to it, and one that is created meanwhile may be missing. Whoever needs the state of
 //! one moment stops the writers first.
 //!
-//! Neither side keeps more in memory than a batch of bounded size, or one large value: the server is
-//! asked for sizes first.
+//! Neither side keeps more in memory than a batch of bounded size, or one large value: the server
+//! is asked for sizes first.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,8 @@ use super::{Key, Progress, Record, Source, TransferError, shown, unix_ms};
 
 /// Keys that are asked for at once.
 const BATCH: &str = "256";
-/// Bytes of values, as the server counts them, that are asked for at once. A larger one comes alone.
+/// Bytes of values, as the server counts them, that are asked for at once. A larger one comes
+/// alone.
 const BATCH_BYTES: u64 = 8 << 20;
 /// What a value counts whose size the server does not say.
 const UNKNOWN_BYTES: u64 = BATCH_BYTES / 16;

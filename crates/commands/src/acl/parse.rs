@@ -143,7 +143,7 @@ impl Parser<'_> {
             self.set_category(selector, category, yes);
             return Ok(());
         }
-        if let Some(command) = self.table.by_full_name(name) {
+        if let Some(command) = self.table.by_original_name(name) {
             self.set(selector, command, yes);
             return Ok(());
         }
@@ -153,7 +153,7 @@ impl Parser<'_> {
         }
         let bar = name.iter().rposition(|byte| *byte == b'|').filter(|_| yes);
         let (name, first) = name.split_at(bar.ok_or(RuleError::Unknown)?);
-        let command = self.table.by_full_name(name).ok_or(RuleError::Unknown)?;
+        let command = self.table.by_original_name(name).ok_or(RuleError::Unknown)?;
         match (command.parent, &first[1..]) {
             (Some(_), _) => Err(RuleError::FirstArgumentOfSubcommand),
             (None, b"") => Err(RuleError::Syntax),

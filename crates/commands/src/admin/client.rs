@@ -3,9 +3,9 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::client_filter::{FILTERS, Filter};
 use super::clients::describe;
-use super::kill::{self, Type, client_type};
-use super::{client_7_2, client_valkey, help, on_off};
+use super::{client_7_2, client_valkey, help, kill, on_off};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::session::ReplyMode;
@@ -133,6 +133,7 @@ const CLIENT_LIST: CommandSpec = CommandSpec {
         .since("5.0.0")
         .optional(),
         block("id", &[integer("client-id").multiple()]).token("ID").since("6.2.0").optional(),
+        oneof("filter", FILTERS).since("8.1.0").optional().multiple(),
     ],
     run: Run::Session(client_list),
     ..CommandSpec::EMPTY
@@ -260,22 +261,20 @@ fn client_info(call: &mut Call<'_>) -> Done {
 }
 
 fn client_list(call: &mut Call<'_>) -> Done {
-    let mut clients = call.engine.clients().list();
-    match call.args.len() {
-        2 => {}
-        4 if call.is(2, "type") => {
-            let kind = client_type(call.args[3])?;
-            clients.retain(|client| kind == Type::of(client));
-        }
-        4.. if call.is(2, "id") => {
+    let mut clients = match call.args.len() {
+        2 => call.engine.clients().list(),
+        3 => return Err(SYNTAX.into()),
+        _ if call.is(2, "id") && call.args[4..].iter().all(|word| !is_filter(word)) => {
             let ids: Vec<i64> = (3..call.args.len())
                 .map(|at| call.int(at).map_err(|_| Failure::from("ERR Invalid client ID")))
                 .collect::<Result<_, _>>()?;
             let positive = ids.into_iter().filter_map(|id| u64::try_from(id).ok());
-            clients = positive.filter_map(|id| call.engine.clients().get(id)).collect();
+            positive.filter_map(|id| call.engine.clients().get(id)).collect()
         }
-        _ => return Err(SYNTAX.into()),
-    }
+        _ => Filter::read(call, false)?.find(call.engine),
+    };
+    // For Redis a client that was killed is gone at once.
+    clients.retain(|client| !client.killed.load(Relaxed));
     let now = call.now_ms();
     call.show_arguments();
     let lines: String =
@@ -283,6 +282,12 @@ fn client_list(call: &mut Call<'_>) -> Done {
     call.session.client.argv_mem.store(0, Relaxed);
     call.out.verbatim(*b"txt", lines);
     Ok(())
+}
+
+/// Returns true if a word names a filter: without one, the IDs that are listed are Redis's option
+/// ID, which takes any numbers and shows the clients in their order.
+fn is_filter(word: &[u8]) -> bool {
+    FILTERS.iter().any(|filter| word.eq_ignore_ascii_case(filter.token.as_bytes()))
 }
 
 fn client_pause(call: &mut Call<'_>) -> Done {

@@ -1,5 +1,7 @@
 //! What CLIENT learnt in Valkey 8: CAPA and IMPORT-SOURCE.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::on_off;
 use crate::call::{Call, Run};
 use crate::failure::Done;
@@ -34,8 +36,11 @@ pub(super) const CLIENT_IMPORT_SOURCE: CommandSpec = CommandSpec {
 };
 
 /// Takes any name, as Valkey does. The one that it knows, `redirect`, is about replicas that send
-/// clients to their primary: nothing here ever does.
+/// clients to their primary: nothing here ever does, and only the filter CAPA looks at it.
 fn client_capa(call: &mut Call<'_>) -> Done {
+    if (2..call.args.len()).any(|at| call.is(at, "redirect")) {
+        call.session.client.redirects.store(true, Relaxed);
+    }
     call.out.ok();
     Ok(())
 }

@@ -65,7 +65,8 @@ impl Call<'_> {
     }
 }
 
-fn flags(client: &Client) -> String {
+/// Returns the letters that say what a client does, `N` for none.
+pub(super) fn flags(client: &Client) -> String {
     let mut flags = String::new();
     let mut add = |flag, yes| {
         if yes {

@@ -5,6 +5,7 @@
 
 mod client;
 mod client_7_2;
+mod client_filter;
 mod client_valkey;
 mod clients;
 mod commandlog;
@@ -24,7 +25,7 @@ mod sync;
 
 pub use clients::describe;
 pub use metrics::metrics;
-pub(crate) use monitor::send_to_monitors;
+pub(crate) use monitor::{end_monitors, send_to_monitors};
 
 pub use crate::admin_state::{Latency, SlowLog, State};
 pub use crate::host::{
@@ -34,10 +35,10 @@ pub use crate::host::{
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::admin_state::SlowBlock;
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::failure::Done;
-use crate::log::Delivery;
 use crate::spec::{CommandSpec, FAST, SKIP_SLOWLOG};
 
 /// The group's commands.
@@ -92,6 +93,13 @@ pub(crate) fn observe(call: &Call<'_>, nanos: u64) {
     }
 }
 
+/// Returns what the slow log will have of a command that blocks.
+#[cold]
+pub(crate) fn slow_block(call: &Call<'_>, nanos: u64) -> Option<Box<SlowBlock>> {
+    let is_logged = call.engine.admin().slow_log.is_slow(nanos);
+    is_logged.then(|| Box::new(SlowBlock::new(&redacted(call), nanos)))
+}
+
 /// The most bytes that the frame of a request has for each argument, and for all.
 const FRAME: usize = 24;
 
@@ -141,8 +149,15 @@ pub(crate) fn with_host(call: &Call<'_>, what: impl FnOnce(&dyn Host)) {
 
 /// Sends the execution to who monitors; called after every one while somebody does.
 pub(crate) fn monitor(call: &mut Call<'_>) {
-    let line = monitor::line(call);
-    call.deliver(Delivery::Monitored(line));
+    if call.is_inner() {
+        // None is made where none is kept any more.
+        if !call.effects.has_dropped_lines() {
+            let line = monitor::line(call);
+            call.effects.deliver_line(line);
+        }
+    } else {
+        monitor::send_to_monitors(call.engine, &monitor::line(call));
+    }
 }
 
 /// Called before a script runs: those who monitor see the command that called it before the
@@ -160,13 +175,14 @@ fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
     const REDACTED: &[u8] = b"(redacted)";
     let mut words = call.args.to_vec();
     let is = |word: &[u8], text: &str| word.eq_ignore_ascii_case(text.as_bytes());
-    if is(words[0], "auth") {
+    let name = call.command.first_word();
+    if name == "auth" {
         words[1..].fill(REDACTED);
-    } else if is(words[0], "hello") {
+    } else if name == "hello" {
         if let Some(at) = words.iter().position(|word| is(word, "auth")) {
             words.iter_mut().skip(at + 1).take(2).for_each(|word| *word = REDACTED);
         }
-    } else if is(words[0], "migrate") {
+    } else if name == "migrate" {
         // A key may have any name: what follows KEYS is no option.
         let end = words.iter().position(|word| is(word, "keys")).unwrap_or(words.len());
         for (word, count) in [("auth", 1), ("auth2", 2)] {
@@ -174,9 +190,9 @@ fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
                 words.iter_mut().skip(at + 7).take(count).for_each(|word| *word = REDACTED);
             }
         }
-    } else if is(words[0], "acl") && words.get(1).is_some_and(|word| is(word, "setuser")) {
+    } else if name == "acl" && words.get(1).is_some_and(|word| is(word, "setuser")) {
         words[2..].fill(REDACTED);
-    } else if is(words[0], "config") && words.get(1).is_some_and(|word| is(word, "set")) {
+    } else if name == "config" && words.get(1).is_some_and(|word| is(word, "set")) {
         for pair in words[2..].chunks_exact_mut(2) {
             if ["requirepass", "masterauth", "masteruser"].iter().any(|name| is(pair[0], name)) {
                 pair[1] = REDACTED;

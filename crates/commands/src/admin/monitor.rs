@@ -38,6 +38,18 @@ pub(crate) fn send_to_monitors(engine: &Engine, line: &[u8]) {
     engine.admin().monitors.clients().iter().for_each(|client| client.post(line, after));
 }
 
+/// Closes all who monitor, after a transaction that had more lines for them than may wait for a
+/// client: what they were shown would have a hole.
+#[cold]
+pub(crate) fn end_monitors(engine: &Engine) {
+    let clients = engine.admin().monitors.clients().clone();
+    if let Some(host) = engine.host() {
+        let count = clients.len();
+        host.log(&format!("{count} clients in MONITOR closed: one transaction had too many lines"));
+    }
+    clients.iter().for_each(|client| client.kill());
+}
+
 impl Engine {
     /// Puts the client on the list of those who are fed, or takes it off.
     pub fn set_monitor(&self, client: &Arc<Client>, yes: bool) {

@@ -146,6 +146,9 @@ const NO_DUMPS: &str = "ERR there is no server that writes dumps";
 
 fn save(call: &mut Call<'_>) -> Done {
     let host = call.engine.host().ok_or(NO_DUMPS)?;
+    if !call.is_inner() {
+        call.engine.wait_for_scripts()?;
+    }
     host.save()?;
     call.out.ok();
     Ok(())
@@ -174,7 +177,7 @@ fn bgrewriteaof(call: &mut Call<'_>) -> Done {
     if !call.is_inner() {
         host.wait_for_save_of_flush();
     }
-    let text = host.rewrite_log()?;
+    let text = host.rewrite_log(call.is_inner())?;
     call.out.simple(text);
     Ok(())
 }

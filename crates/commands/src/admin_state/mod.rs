@@ -18,6 +18,7 @@ use monitors::Monitors;
 pub(crate) use latency::{Sample, Series};
 
 pub use latency::Latency;
+pub(crate) use slow_log::SlowBlock;
 pub use slow_log::SlowLog;
 
 /// State of the administrative commands of an engine.

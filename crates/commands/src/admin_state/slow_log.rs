@@ -85,7 +85,10 @@ impl SlowLog {
 
     /// Enters a command that `client` sent and that ended at `unix_s`.
     pub(crate) fn enter(&self, client: &Client, words: &[&[u8]], unix_s: u64, value: u64) {
-        let words = shortened(words);
+        self.enter_shortened(client, shortened(words), unix_s, value);
+    }
+
+    fn enter_shortened(&self, client: &Client, words: Vec<Vec<u8>>, unix_s: u64, value: u64) {
         let name = client.name.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut ring = self.ring();
         let id = ring.next;
@@ -97,6 +100,27 @@ impl SlowLog {
 
     pub(crate) fn ring(&self) -> std::sync::MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A command that blocked: it is logged when it has its reply, as in Redis. How long it waited does
+/// not count.
+pub(crate) struct SlowBlock {
+    words: Vec<Vec<u8>>,
+    nanos: u64,
+}
+
+impl SlowBlock {
+    /// Returns what is kept of a command that took this long before it waited.
+    pub(crate) fn new(words: &[&[u8]], nanos: u64) -> SlowBlock {
+        SlowBlock { words: shortened(words), nanos }
+    }
+
+    /// Enters the command, which `client` sent and which ended at `unix_s`.
+    pub(crate) fn enter(self, log: &SlowLog, client: &Client, unix_s: u64) {
+        if log.is_slow(self.nanos) {
+            log.enter_shortened(client, self.words, unix_s, self.nanos / 1000);
+        }
     }
 }
 

@@ -95,6 +95,10 @@ impl Engine {
         if ending.failed && command < self.table().len() {
             self.stats().failed(session.stripe, command);
         }
+        if let Some(slow) = session.slow_block.take() {
+            let unix_s = self.clock().unix_ms() / 1000;
+            slow.enter(&self.admin().slow_log, &session.client, unix_s);
+        }
         match session.reply {
             ReplyMode::On | ReplyMode::SkipNext => out.raw(&ending.reply),
             ReplyMode::Off => {}

@@ -4,6 +4,7 @@
 //! Subcommands that steer something which does not exist here (quicklists, reply buffers of a fixed
 //! size) answer OK and change nothing.
 
+mod digest;
 mod populate;
 mod reload;
 
@@ -46,7 +47,8 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         (b"help", 2) => debug_help(call),
         (b"sleep", 3) => sleep(call),
         (b"object", 3) => object(call, txn),
-        (b"digest", 2) => digest(call, txn),
+        (b"digest", 2) => simple(call, digest::of_all(txn)),
+        (b"digest", 3) if call.is(2, "full") => simple(call, digest::full(txn)),
         (b"digest-value", 2..) => digest_value(call, txn),
         (b"populate", 3..=5) => populate::populate(call, txn),
         (b"protocol", 3) => protocol(call),
@@ -147,9 +149,8 @@ fn object(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-fn digest(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let digest = populate::digest_of_all(txn);
-    call.out.simple(digest);
+fn simple(call: &mut Call<'_>, text: String) -> Done {
+    call.out.simple(text);
     Ok(())
 }
 
@@ -157,7 +158,7 @@ fn digest_value(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     call.out.array(call.args.len() - 2);
     for name in &call.args[2..] {
         let key = txn.key(name);
-        call.out.simple(populate::digest_of_value(txn, call.session.db, &key));
+        call.out.simple(digest::of_value(txn, call.session.db, &key));
     }
     Ok(())
 }
@@ -281,8 +282,9 @@ fn debug_help(call: &mut Call<'_>) -> Done {
             "CONFIG-REWRITE-FORCE-ALL",
             "    Like CONFIG REWRITE but writes all configuration options, including",
             "    those that have their default values.",
-            "DIGEST",
-            "    Output a hex signature representing the current DB content.",
+            "DIGEST [FULL]",
+            "    Output a hex signature representing the current DB content. FULL adds",
+            "    consumer groups, and is not the signature of other servers.",
             "DIGEST-VALUE <key> [<key> ...]",
             "    Output a hex signature of the values of all the specified keys.",
             "ERROR <string>",

@@ -204,7 +204,7 @@ fn execute(
     txn: &mut Txn<'_>,
     out: &mut Writer,
 ) -> Done {
-    let mut request = engine.batch();
+    let mut request = engine.batch_of(true);
     request.push(words);
     let Some(step) = Step::of(request.get(0)) else {
         let name = words[0].escape_ascii();

@@ -104,6 +104,22 @@ impl Engine {
         }
     }
 
+    /// Waits for scripts that run long, with no shard locked; an error if one takes longer than
+    /// `busy-reply-threshold`.
+    pub(crate) fn wait_for_scripts(&self) -> Result<(), Failure> {
+        while !self.running_scripts().is_empty() {
+            let threshold = self.config().busy_reply_threshold_ns();
+            if let Some(script) = self.running_scripts().busy(self.clock.unix_ns(), threshold) {
+                return Err(script.busy());
+            }
+            match self.host() {
+                Some(host) => host.sleep(BETWEEN_TRIES),
+                None => std::hint::spin_loop(),
+            }
+        }
+        Ok(())
+    }
+
     /// Locks the shard of a key for which clients wait, to serve them. None if a script that runs
     /// long has it.
     pub(crate) fn lock_to_serve(&self, key: &Key<'_>) -> Option<Txn<'_>> {

@@ -23,7 +23,10 @@ use crate::table::{Command, Lookup};
 impl Engine {
     /// Executes one request: `args` are its words, never empty. The reply goes to `out`.
     pub fn execute(&self, session: &mut Session, args: &[&[u8]], out: &mut Writer) -> Outcome {
-        let lookup = self.table().find(args);
+        let lookup = match session.replay {
+            true => self.table().find_original(args),
+            false => self.table().find(args),
+        };
         let mut keys = Keys::new();
         self.keys_of(lookup, args, |key| keys.push(key));
         self.perform(session, Request { args, lookup, keys: &keys }, out)
@@ -140,7 +143,11 @@ impl Engine {
         }
         admin::count(self, stripe, id, 1, nanos);
         if admin::is_slow(self, nanos) {
-            admin::observe(call, nanos);
+            if call.next == Next::Block {
+                call.session.slow_block = admin::slow_block(call, nanos);
+            } else {
+                admin::observe(call, nanos);
+            }
         }
         if admin::is_large(call) {
             admin::observe_sizes(call);

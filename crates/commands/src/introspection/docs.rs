@@ -8,7 +8,7 @@ use crate::table::Command;
 pub(super) fn command_docs(call: &mut Call<'_>) -> Done {
     let table = call.engine.table();
     let wanted: Vec<&Command> = match &call.args[2..] {
-        [] => table.top().iter().collect(),
+        [] => table.top().iter().filter(|command| table.is_callable(command)).collect(),
         names => names.iter().filter_map(|name| table.by_full_name(name)).collect(),
     };
     call.out.map(wanted.len());

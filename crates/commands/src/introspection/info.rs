@@ -7,9 +7,10 @@ use crate::spec::*;
 use crate::table::Command;
 
 pub(super) fn command(call: &mut Call<'_>) -> Done {
-    let top = call.engine.table().top();
-    call.out.array(top.len());
-    top.iter().for_each(|command| reply_info(call, command));
+    let table = call.engine.table();
+    let top = || table.top().iter().filter(|command| table.is_callable(command));
+    call.out.array(top().count());
+    top().for_each(|command| reply_info(call, command));
     Ok(())
 }
 

@@ -8,7 +8,9 @@ use crate::spec::category;
 use crate::table::Command;
 
 pub(super) fn command_count(call: &mut Call<'_>) -> Done {
-    call.out.integer(call.engine.table().top().len() as i64);
+    let table = call.engine.table();
+    call.out
+        .integer(table.top().iter().filter(|command| table.is_callable(command)).count() as i64);
     Ok(())
 }
 
@@ -36,9 +38,10 @@ pub(super) fn command_list(call: &mut Call<'_>) -> Done {
 }
 
 fn reply_names(call: &mut Call<'_>, wanted: impl Fn(&Command) -> bool) {
-    let all = call.engine.table().all();
-    call.out.array(all.iter().filter(|command| wanted(command)).count());
-    for command in all.iter().filter(|command| wanted(command)) {
+    let table = call.engine.table();
+    let named = |command: &&Command| table.is_callable(command) && wanted(command);
+    call.out.array(table.all().iter().filter(named).count());
+    for command in table.all().iter().filter(named) {
         call.out.bulk(command.full_name());
     }
 }

@@ -36,6 +36,9 @@ impl Engine {
         options: &SaveOptions<'_>,
         at_cut: impl FnOnce(),
     ) -> Result<W, SaveError> {
+        if !self.may_cut() {
+            return Err(SaveError::Busy);
+        }
         let log = self.log().filter(|log| log.is_synchronous());
         let cut = || {
             at_cut();
@@ -50,6 +53,12 @@ impl Engine {
             return Err(io::Error::other(format!("the {} failed: {why}", log.name())).into());
         }
         self.save_snapshot(snapshot, to, options)
+    }
+
+    /// Returns false while a script runs long, which may keep a shard locked: the cut would have
+    /// locked others, and whoever needs those would wait, also the threads that serve SCRIPT KILL.
+    pub(crate) fn may_cut(&self) -> bool {
+        self.running_scripts().is_empty()
     }
 
     /// Writes a snapshot as a dump.

@@ -37,13 +37,24 @@ pub(super) fn with<R>(
     done
 }
 
+impl Engine {
+    /// Frees what this thread's interpreter compiled before a SCRIPT FLUSH, on whichever thread
+    /// that was. Each thread that serves connections calls it periodically; a script that runs
+    /// here does it as well.
+    pub fn free_flushed_scripts(&self) {
+        if let Some(mut idle) = IDLE.take() {
+            if idle.serves.0 == self.id() {
+                idle.forget_flushed(self.scripts().generation());
+            }
+            IDLE.set(Some(idle));
+        }
+    }
+}
+
 fn take(engine: &Engine) -> Result<Box<ThreadInterpreter>, Failure> {
     let serves = (engine.id(), engine.scripts().generation());
     if let Some(mut idle) = IDLE.take().filter(|idle| idle.serves.0 == serves.0) {
-        if idle.serves != serves {
-            idle.interpreter.flush();
-            idle.serves = serves;
-        }
+        idle.forget_flushed(serves.1);
         return Ok(idle);
     }
     let interpreter =
@@ -57,6 +68,17 @@ fn refused(error: ScriptError) -> Failure {
 }
 
 impl ThreadInterpreter {
+    /// Forgets the scripts of another generation, and frees their memory and what compiling them
+    /// left.
+    #[inline]
+    fn forget_flushed(&mut self, generation: u64) {
+        if self.serves.1 != generation {
+            self.interpreter.flush();
+            self.size.set(self.interpreter.used_memory());
+            self.serves.1 = generation;
+        }
+    }
+
     /// Returns the script with this text: compiled now, if it was not before.
     pub(super) fn load(
         &mut self,

@@ -160,6 +160,7 @@ fn flush(call: &mut Call<'_>) -> Done {
         _ => return Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into()),
     }
     call.engine.scripts().flush();
+    call.engine.free_flushed_scripts();
     call.out.ok();
     Ok(())
 }

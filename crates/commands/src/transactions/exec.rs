@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use keyspace::{Db, Key, Losses, Txn};
-use smallvec::SmallVec;
 
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
@@ -12,7 +11,6 @@ use crate::failure::{Done, Failure};
 use crate::queue::take;
 use crate::session::Queue;
 use crate::spec::*;
-use crate::table::Lookup;
 
 pub(crate) const EXEC: CommandSpec = CommandSpec {
     name: "exec",
@@ -35,9 +33,9 @@ fn exec(call: &mut Call<'_>) -> Done {
     let (mark, db) = (call.out.mark(), call.db());
     // On a thread of its own it would run in another session than the one that it changes.
     let can_walk = call.session.can_walk;
-    call.session.can_walk &= !changes_session(call.engine, &queue);
+    call.session.can_walk &= !queue.changes_session;
     // CLIENT INFO within it shows the transaction.
-    call.session.client.queued.store(queue.commands.len() as i64, Relaxed);
+    call.session.client.queued.store(queue.requests.len() as i64, Relaxed);
     let done = execute(call, &queue);
     call.session.client.queued.store(-1, Relaxed);
     call.session.can_walk = can_walk;
@@ -58,10 +56,14 @@ fn exec(call: &mut Call<'_>) -> Done {
 
 fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     let engine = call.engine;
-    let words: Vec<Vec<&[u8]>> =
-        queue.commands.iter().map(|args| args.iter().map(|arg| &**arg).collect()).collect();
-    let mut requests = engine.batch();
-    words.iter().for_each(|args| requests.push(args));
+    let arguments = queue.requests.arguments();
+    let mut requests = engine.batch_of(call.session.replay);
+    let mut rest = arguments.as_slice();
+    for count in queue.requests.counts() {
+        let (args, others) = rest.split_at(count);
+        requests.push(args);
+        rest = others;
+    }
     let steps: Vec<Step<'_>> =
         (0..requests.len()).filter_map(|at| Step::of(requests.get(at))).collect();
     let watched: Vec<Vec<u8>> = call.session.watches.iter().map(|w| w.key().to_vec()).collect();
@@ -95,15 +97,6 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     }
     // An EXEC ends with no large string that could be untrue.
     engine.unlocked(call)
-}
-
-/// Returns true if a command may change the session (SELECT, SUBSCRIBE) or end it.
-fn changes_session(engine: &Engine, queue: &Queue) -> bool {
-    queue.commands.iter().any(|args| {
-        let args: SmallVec<[&[u8]; 4]> = args.iter().take(2).map(|arg| &**arg).collect();
-        let found = engine.table().find(&args);
-        matches!(found, Lookup::Found(command) if matches!(command.spec.run, Run::Session(_)))
-    })
 }
 
 /// Returns the database that a step selects.

@@ -26,7 +26,7 @@ fn multi(call: &mut Call<'_>) -> Done {
     if call.session.in_multi() {
         return Err("ERR MULTI calls can not be nested".into());
     }
-    call.session.multi = Some(Queue::default());
+    call.session.multi = Some(Box::<Queue>::default());
     call.session.client.queued.store(0, Relaxed);
     call.out.ok();
     Ok(())

@@ -65,8 +65,28 @@ fn scripts_of_megabytes_run_or_are_refused_and_are_forgotten_by_a_flush() {
         let reply = eval(&mut client, script, "0", &[]);
         assert!(reply.starts_with(compiling), "{script:.20}: {reply:.200}");
     }
+    assert!(memory(&mut client, "used_memory_vm_eval") > 8 << 20);
     client.check("SCRIPT FLUSH", "OK");
     assert_eq!(memory(&mut client, "used_memory_scripts_eval"), 0);
+    let left = memory(&mut client, "used_memory_vm_eval");
+    assert!(left < 1 << 20, "{left} bytes are left of the compiled scripts");
+}
+
+/// A flush on one thread is seen by the others when they look, without a script of their own.
+#[test]
+fn a_flush_frees_what_other_threads_have_compiled() {
+    let engine = engine();
+    let mut client = Client::new(&engine);
+    let text = format!("return #'{}'", "x".repeat(8 << 20));
+    assert_eq!(eval(&mut client, &text, "0", &[]), "(integer) 8388608");
+    std::thread::scope(|scope| {
+        scope.spawn(|| Client::new(&engine).check("SCRIPT FLUSH", "OK"));
+    });
+    assert!(memory(&mut client, "used_memory_vm_eval") > 8 << 20);
+    engine.free_flushed_scripts();
+    let left = memory(&mut client, "used_memory_vm_eval");
+    assert!(left < 1 << 20, "{left} bytes are left of the compiled script");
+    assert_eq!(eval(&mut client, &text, "0", &[]), "(integer) 8388608");
 }
 
 #[test]
@@ -91,6 +111,37 @@ fn keys_of_all_shards_that_were_not_declared_are_written_at_once() {
     assert!(reply.starts_with("(error) ERR user_script:1: at the end script: "), "{reply}");
     client.check("DBSIZE", "(integer) 1000");
     client.check("GET key:1000", "\"1000\"");
+}
+
+/// Returns how many bytes of lines a client that monitors has, and whether it is closed, after a
+/// script that calls ECHO so often with a megabyte; in an EXEC, after another one.
+fn monitored(count: u32, in_exec: bool) -> (usize, bool) {
+    let engine = engine();
+    let (mut monitor, mut client) = (Client::new(&engine), Client::new(&engine));
+    monitor.check("MONITOR", "OK");
+    let script =
+        format!("for i = 1, {count} do redis.call('echo', ARGV[1]) end return redis.call('ping')");
+    let words = ["EVAL", &script, "0", &"x".repeat(1 << 20)];
+    if in_exec {
+        client.check("MULTI", "OK");
+        client.raw(&words);
+        let reply = wire::show(&client.raw(&words));
+        assert_eq!(reply, "QUEUED");
+        client.check("EXEC", "[PONG, PONG]");
+    } else {
+        assert_eq!(wire::show(&client.raw(&words)), "PONG");
+    }
+    let mut lines = Vec::new();
+    let _ = monitor.session.client.take_pushes(&mut lines);
+    (lines.len() >> 20, monitor.session.client.killed.load(Relaxed))
+}
+
+#[test]
+fn those_who_monitor_a_script_without_end_are_closed() {
+    assert_eq!(monitored(40, false), (41, false));
+    assert_eq!(monitored(100, false), (64, true));
+    assert_eq!(monitored(20, true), (42, false));
+    assert_eq!(monitored(50, true), (63, true));
 }
 
 #[test]

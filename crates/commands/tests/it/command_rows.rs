@@ -27,7 +27,6 @@ const PARTLY: &[(&str, &str)] = &[
     ("bgrewriteaof", "a pool has no append-only file to rewrite, and the reply says so"),
     ("client capa", "any name is accepted, as there; nothing depends on `redirect`"),
     ("client import-source", "there is no `import-mode`: ON is refused, as without it there"),
-    ("client list", "without the filters of Valkey other than TYPE and ID"),
     ("commandlog get", "commands that scripts call are not entered for their sizes"),
     ("debug", "the subcommands that tests of Redis use"),
     ("function dump", "compressed whatever `rdbcompression` says"),

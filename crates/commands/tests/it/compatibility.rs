@@ -72,7 +72,7 @@ Known differences:
   for the default user where requirepass says all of it. Listeners of the default user, too, are
   closed by an ACL LOAD that takes their channels. An error in an ACL file always names the word.
 - DEBUG LISTPACK and DEBUG QUICKLIST reply as in Redis and print nothing; DEBUG STRINGMATCH-LEN
-  exists.
+  exists. DEBUG DIGEST is Redis's; DEBUG DIGEST FULL adds consumer groups.
 - ZRANK and ZREVRANK accept WITHSCORE, as in Redis 7.2. CLIENT NO-TOUCH, CLIENT SETINFO and WAITAOF
   are those of Redis 7.2. WAITAOF syncs the append-only file at once, whatever appendfsync says.
   With a pool each write is durable when its reply is sent, and the first number is always 1; in
@@ -86,7 +86,7 @@ Known differences:
   Redis 8.4; XDELEX, XACKDEL, KEEPREF, DELREF, ACKED of XADD and XTRIM, and the operations DIFF,
   DIFF1, ANDOR, ONE of BITOP those of 8.2; CLIENT KILL with MAXAGE and HSCAN with NOVALUES those of
   7.4. DELIFEQ, GEOSEARCH with BYPOLYGON, HSETEX with NX and XX, SCRIPT SHOW, COMMANDLOG, CLIENT CAPA
-  and IMPORT-SOURCE are those of Valkey 8 and 9. COMPAT.md has a row for each command. The log has what came
+  and IMPORT-SOURCE, and the filters of CLIENT LIST and KILL, are those of Valkey 8 and 9. COMPAT.md has a row for each command. The log has what came
   of them, in commands that Redis 7.0 loads. XREADGROUP with CLAIM and BLOCK waits for new entries
   only: who waits is not woken when a pending entry becomes old enough. CLAIM visits all that is
   pending of the group, for each key, and again with each XADD while the client waits; Redis has it
@@ -107,7 +107,10 @@ Known differences:
   message, where Redis sends one for all changes of a turn of its event loop. A client is notified
   of changes that it made itself in a run after the run's last reply.
 - maxmemory is compared with the memory that the heap uses, which is 0 at first; Redis counts about
-  a megabyte of its own.
+  a megabyte of its own. Where the data is in memory (append-only file, RDB files), buffers of
+  clients count too, from 128 KiB of a client on; with a pool, which is a file, they do not.
+- rename-command renames commands for clients and scripts. The append-only file has the original
+  names, so that it can be loaded under others; Redis writes the names that clients used.
 - OBJECT IDLETIME, OBJECT FREQ and eviction by LRU and LFU use a table in memory: 16 to 32 bytes
   per key with such a policy, otherwise about a megabyte at most. A restart forgets it. About one
   key in 150 may find its line of the table full; such a key counts as used no later, and no more

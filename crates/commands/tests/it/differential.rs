@@ -48,6 +48,7 @@ const LEFT_OUT: &[&str] = &[
 const EXTENDED: &[&str] = &[
     "bitop",
     "client|kill",
+    "client|list",
     "geosearch",
     "geosearchstore",
     "hscan",

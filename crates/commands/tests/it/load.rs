@@ -51,10 +51,10 @@ fn sample() -> (Client, Vec<u8>) {
 #[test]
 fn what_is_saved_is_loaded() {
     let (mut client, bytes) = sample();
-    let before = client.run("DEBUG DIGEST");
+    let before = client.run("DEBUG DIGEST FULL");
     let loaded = load(&mut client, &bytes, true).expect("a dump");
     assert_eq!((loaded.keys, loaded.bytes), (9, bytes.len() as u64));
-    assert_eq!(client.run("DEBUG DIGEST"), before);
+    assert_eq!(client.run("DEBUG DIGEST FULL"), before);
     client.check("HPEXPIRETIME fields FIELDS 2 f g", "[(integer) 4102444800000, (integer) -1]");
 }
 

@@ -121,11 +121,11 @@ fn by_any_number_of_threads_it_is_the_same_data() {
         client.check("EXISTS key:3007", "(integer) 0");
         client.check("SCARD large-set", "(integer) 100");
         client.check("STRLEN large-string", &format!("(integer) {}", 2 * LARGE));
-        digests.push(client.run("DEBUG DIGEST"));
+        digests.push(client.run("DEBUG DIGEST FULL"));
         let saved = save(&engine, u64::MAX).expect("a dump");
         let again = self::engine(threads);
         assert_eq!(load(&again, &saved).expect("a dump").keys, loaded.keys);
-        digests.push(Client::new(&again).run("DEBUG DIGEST"));
+        digests.push(Client::new(&again).run("DEBUG DIGEST FULL"));
     }
     assert!(digests.windows(2).all(|pair| pair[0] == pair[1]), "{digests:?}");
 }

@@ -274,7 +274,7 @@ impl Host for Patience {
     fn facts(&self) -> Facts {
         Facts::default()
     }
-    fn rewrite_log(&self) -> Result<String, Failure> {
+    fn rewrite_log(&self, _: bool) -> Result<String, Failure> {
         Ok(String::new())
     }
     fn save(&self) -> Result<(), Failure> {

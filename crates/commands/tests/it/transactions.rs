@@ -56,6 +56,34 @@ fn a_command_that_fails_inside_exec_leaves_the_others() {
 }
 
 #[test]
+fn the_queue_counts_as_memory_of_the_client() {
+    let mut client = Client::new(&engine());
+    let memory = |client: &Client| {
+        let shared = &client.session.client;
+        (shared.multi_mem.load(Ordering::Relaxed), shared.memory())
+    };
+    let (none, base) = memory(&client);
+    assert_eq!(none, 0);
+    for end in ["EXEC", "DISCARD"] {
+        client.check("MULTI", "OK");
+        let value = "v".repeat(100_000);
+        for count in 1..=10 {
+            client.check(&format!("SET k {value}"), "QUEUED");
+            let (queued, total) = memory(&client);
+            assert!((100_000 * count..110_000 * count).contains(&queued), "{queued} of {count}");
+            assert_eq!(total, base + queued);
+        }
+        for _ in 0..10_000 {
+            client.check("PING", "QUEUED");
+        }
+        let (queued, _) = memory(&client);
+        assert!((1_200_000..2_000_000).contains(&queued), "{queued} bytes");
+        client.run(end);
+        assert_eq!(memory(&client), (0, base), "{end}");
+    }
+}
+
+#[test]
 fn a_refused_command_spoils_the_transaction() {
     let mut client = Client::new(&engine());
     check(

@@ -50,6 +50,83 @@ fn clients_are_killed_by_their_age() {
     );
 }
 
+/// Which of the clients a, b and c a CLIENT LIST with this filter shows.
+#[track_caller]
+fn found(client: &mut Client, filter: &str, expected: &str) {
+    let list = client.run(&format!("CLIENT LIST {filter}"));
+    let names: String = ["a", "b", "c"]
+        .into_iter()
+        .filter(|name| list.contains(&format!(" name={name} ")))
+        .collect();
+    assert_eq!(names, expected, "{filter}: {list}");
+}
+
+#[test]
+fn clients_are_found_by_what_they_are() {
+    let clock = TestClock::new(1_700_000_000_000);
+    let options =
+        EngineOptions { clock: clock.clone(), ..EngineOptions::new(volatile(4, 64 << 20)) };
+    let engine = Arc::new(Engine::new(options));
+    let mut clients = [(); 3].map(|()| Client::new(&engine));
+    for (client, name) in clients.iter_mut().zip(["a", "b", "c"]) {
+        client.check(&format!("CLIENT SETNAME {name}"), "OK");
+    }
+    clock.advance_ms(5_000);
+    let [a, b, c] = &mut clients;
+    let ids =
+        [&mut *a, &mut *b, &mut *c].map(|client| client.run("CLIENT ID").replace("(integer) ", ""));
+    check(b, &[("CLIENT SETINFO LIB-NAME lib", "OK"), ("CLIENT SETINFO LIB-VER 1", "OK")]);
+    check(b, &[("CLIENT CAPA redirect", "OK"), ("CLIENT NO-TOUCH on", "OK"), ("SELECT 3", "OK")]);
+    check(c, &[("ACL SETUSER who on nopass +@all", "OK"), ("AUTH who x", "OK"), ("MULTI", "OK")]);
+    clock.advance_ms(2_000);
+    a.check("PING", "PONG");
+    for (filter, expected) in [
+        ("", "abc"),
+        ("NAME b", "b"),
+        ("NOT-NAME b", "ac"),
+        ("NAME nobody", ""),
+        ("USER who", "c"),
+        ("NOT-USER who", "ab"),
+        ("LIB-NAME lib LIB-VER 1", "b"),
+        ("NOT-LIB-NAME lib", "ac"),
+        ("NOT-LIB-VER 1 NOT-NAME a", "c"),
+        ("DB 3", "b"),
+        ("NOT-DB 3 NOT-DB 0", "b"),
+        ("FLAGS x", "c"),
+        ("FLAGS N", "a"),
+        ("NOT-FLAGS N", "bc"),
+        ("CAPA r", "b"),
+        ("NOT-CAPA r", "ac"),
+        ("IDLE 2", "bc"),
+        ("IDLE 3", ""),
+        ("MAXAGE 7", "abc"),
+        ("MAXAGE 8", ""),
+        ("SKIPME yes", "bc"),
+        ("TYPE normal NAME a", "a"),
+        ("NOT-TYPE normal", ""),
+        ("IP 1.2.3.4", ""),
+        ("NOT-IP 1.2.3.4", "abc"),
+        (&format!("ID {} {}", ids[0], ids[2]), "ac"),
+        (&format!("ID {} {} NAME c", ids[0], ids[2]), "c"),
+        (&format!("NOT-ID {} NOT-ID {}", ids[0], ids[2]), "b"),
+    ] {
+        found(a, filter, expected);
+    }
+    check(
+        a,
+        &[
+            ("CLIENT LIST NAME", "(error) ERR syntax error"),
+            ("CLIENT LIST NOT-MAXAGE 1", "(error) ERR syntax error"),
+            ("CLIENT LIST FLAGS q", "(error) ERR Unknown flags found in the provided filter: q"),
+            ("CLIENT LIST NOT-CAPA q", "(error) ERR Unknown capa found in the NOT-CAPA filter: q"),
+            ("CLIENT LIST DB 16", "(error) ERR DB number should be between 0 and 15"),
+            ("CLIENT LIST NOT-DB x", "(error) ERR NOT-DB is not an integer or out of range"),
+            ("CLIENT KILL NOT-USER default DB 0", "(integer) 1"),
+            ("CLIENT KILL NOT-NAME a NOT-NAME b", "(integer) 1"),
+        ],
+    );
+}
+
 #[test]
 fn a_script_of_the_cache_is_shown() {
     let mut client = Client::new(&engine());

@@ -39,10 +39,10 @@ impl Heap {
 }
 
 impl Shard<'_> {
-    /// Returns true if there is a read cache.
+    /// Returns true if there is a read cache, and what is read is of now.
     #[inline]
     pub fn has_read_cache(&self) -> bool {
-        self.state.cache.is_some()
+        self.state.cache.is_some() && self.state.as_of.is_none()
     }
 
     /// Bytes `from..from + len` of a block of this shard, after its words: a copy in DRAM if there

@@ -14,7 +14,7 @@ use super::heap::Heap;
 use super::plan;
 use super::read_cache::ReadCache;
 use super::release;
-use super::state::ShardState;
+use super::state::{ShardState, SnapshotPart};
 use super::write_record;
 use crate::alloc::place::BlockPlace;
 use crate::error::CommitError;
@@ -30,6 +30,7 @@ pub(crate) fn one(heap: &Heap, shard: usize, state: &mut ShardState) -> Result<(
         abandon(heap, shard, state);
         return Ok(());
     }
+    debug_assert!(state.as_of.is_none(), "a transaction that reads the past changes nothing");
     if let Err(refused) = heap.check_open() {
         abandon(heap, shard, state);
         return Err(refused);
@@ -107,21 +108,26 @@ pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut ShardState) {
     unsafe { region.store(heap.area(shard).fenced(), fenced) };
 }
 
-/// Saves the words that are about to change for the first time since a snapshot's cut, but those
-/// that only the allocator reads: bits of bitmaps, the span table, the count of bytes.
+/// Saves the words that are about to change, in each snapshot in whose time they do so for the
+/// first time, but those that only the allocator reads: bits of bitmaps, the span table, the count
+/// of bytes.
 #[cold]
 fn save_words(heap: &Heap, shard: usize, state: &mut ShardState) {
-    let ShardState { plan, snapshot: Some(part), .. } = state else { return };
+    let ShardState { plan, snapshots, .. } = state;
     let (geometry, used) = (&heap.geometry, heap.area(shard).used());
     let is_table = |at| geometry.span_of(at).is_some_and(|span| geometry.is_table(span));
     let is_read = |word: &&Word| !word.is_bit() && word.at != used && !is_table(word.at);
-    let bytes = part.overlay.bytes();
     let skipped = usize::from(!FaultPoint::SaveEachWord.is_enabled());
-    for word in plan.words.iter().filter(is_read).skip(skipped) {
-        let value = heap.region.load(word.at);
-        part.overlay.save(word.at, value, !FaultPoint::SaveFirstValue.is_enabled());
+    let parts = if FaultPoint::SaveInEach.is_enabled() { snapshots.len() } else { 1 };
+    let mut grown = 0;
+    for SnapshotPart { overlay, .. } in &mut snapshots[..parts] {
+        let bytes = overlay.bytes();
+        for word in plan.words.iter().filter(is_read).skip(skipped) {
+            let value = heap.region.load(word.at);
+            overlay.save(word.at, value, !FaultPoint::SaveFirstValue.is_enabled());
+        }
+        grown += overlay.bytes() - bytes;
     }
-    let grown = part.overlay.bytes() - bytes;
     if grown > 0 {
         let is_over = heap.snapshots.add(0, grown);
         release::limit(heap, state, is_over);
@@ -184,20 +190,19 @@ pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut ShardState) {
         }
     }
     state.tx.clear();
+    state.as_of = None;
     state.committing = false;
     run_pending_maintenance(heap, shard, state);
 }
 
 /// Runs pending maintenance: gives blocks back that were reserved outside a transaction and
-/// dropped, resizes the read cache, and releases the part of a snapshot that was given up.
+/// dropped, resizes the read cache, and releases the parts of snapshots that were given up.
 #[cold]
 pub(crate) fn run_pending_maintenance(heap: &Heap, shard: usize, state: &mut ShardState) {
     let slot = &heap.slots[shard];
     if slot.maintenance_pending.swap(false, Ordering::AcqRel) {
         resize_read_cache(heap, shard, state);
-        if heap.snapshots.lost().is_some() {
-            release::release(heap, state);
-        }
+        release::release_given_up(heap, state);
         let mut returned = slot.returned.lock().unwrap_or_else(|e| e.into_inner());
         let returned: Vec<BlockPlace> = std::mem::take(&mut *returned);
         returned.into_iter().for_each(|block| state.alloc.release(block));

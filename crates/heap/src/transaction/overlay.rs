@@ -73,9 +73,14 @@ impl Overlay {
         Some(page.values[page.find(at).ok()?])
     }
 
-    /// Returns true if a word of the page around `at` is saved.
-    pub(crate) fn touches_page(&self, at: u64) -> bool {
-        self.pages.contains_key(&(at / PAGE))
+    /// Puts the saved values of the line at `at`, a multiple of 64, over its words.
+    pub(crate) fn apply_to_line(&self, at: u64, line: &mut [u64; 8]) {
+        let Some(page) = self.pages.get(&(at / PAGE)) else { return };
+        for (at, word) in (at..).step_by(8).zip(line) {
+            if let Ok(index) = page.find(at) {
+                *word = page.values[index];
+            }
+        }
     }
 
     /// Returns how many words are saved.
@@ -107,7 +112,12 @@ mod tests {
             }
             for at in (0..places).map(|word| 8 * word) {
                 assert_eq!(overlay.get(at), model.get(&at).copied(), "seed {seed}, {at:#x}");
-                assert!(overlay.get(at).is_none() || overlay.touches_page(at));
+            }
+            for line in (0..places).step_by(8).map(|word| 8 * word) {
+                let mut words = std::array::from_fn(|n| n as u64);
+                overlay.apply_to_line(line, &mut words);
+                let saved = |n| model.get(&(line + 8 * n)).copied().unwrap_or(n);
+                assert_eq!(words, std::array::from_fn(|n| saved(n as u64)), "seed {seed}");
             }
             assert_eq!(overlay.words(), model.len());
         }

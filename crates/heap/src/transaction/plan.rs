@@ -32,10 +32,10 @@ const OTHER_WORDS: usize = 8;
 
 /// Fills `state.plan` from `state.tx`.
 pub(crate) fn make(heap: &Heap, shard: usize, state: &mut ShardState, kind: RecordKind) {
-    let ShardState { tx, plan, alloc, ring, used, snapshot, .. } = state;
+    let in_place = heap.volatile && !state.is_in_snapshot();
+    let ShardState { tx, plan, alloc, ring, used, .. } = state;
     plan.begin(kind);
     drop_own_frees(tx);
-    let in_place = heap.volatile && snapshot.is_none();
     let mut planner = Planner { heap, shard, in_place, alloc, ring, plan, used: *used };
     planner.publish_blocks(&tx.reserved);
     planner.publish_spans();

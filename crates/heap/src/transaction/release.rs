@@ -6,7 +6,7 @@
 //! them under one lock: a snapshot may have held millions.
 
 use super::heap::Heap;
-use super::snapshot_memory::{SnapshotLost, SnapshotStats};
+use super::snapshot_memory::{Cut, SnapshotLost, SnapshotStats};
 use super::state::ShardState;
 use crate::fault_points::FaultPoint;
 
@@ -18,19 +18,19 @@ const AT_ONCE: usize = 256;
 pub(crate) const FOR_SPANS: usize = 1024;
 
 impl Heap {
-    /// Returns what the snapshot holds, and how often one was given up. Takes no lock.
+    /// Returns what snapshots hold, and how often one was given up. Takes no lock.
     pub fn snapshot_stats(&self) -> SnapshotStats {
         self.snapshots.stats()
     }
 
-    /// Lets a snapshot hold this many bytes, of DRAM and of freed blocks together, before it is
-    /// given up. A half of the pool's limit unless set.
+    /// Lets all snapshots together hold this many bytes, of DRAM and of freed blocks, before the
+    /// oldest is given up. A half of the pool's limit unless set.
     pub fn set_snapshot_limit(&self, bytes: u64) {
         self.snapshots.set_limit(bytes);
     }
 
-    /// Gives the snapshot up if it holds blocks: for a writer that found none. Returns true if that
-    /// lets some return, by [`Heap::return_held_step`].
+    /// Gives the oldest snapshot up if blocks are held: for a writer that found none. Returns true
+    /// if that may let some return, by [`Heap::return_held_step`].
     pub fn give_snapshot_up(&self) -> bool {
         let gives = self.snapshots.held() > 0 && FaultPoint::GiveUpFull.is_enabled();
         gives && self.give_up(SnapshotLost::Full)
@@ -52,21 +52,13 @@ impl Heap {
         return_held(self, shard, &mut state, AT_ONCE)
     }
 
-    /// Gives the snapshot up: each shard's next holder releases its part.
+    /// Gives the oldest snapshot up: each shard's next holder releases its part.
     pub(crate) fn give_up(&self, why: SnapshotLost) -> bool {
         let is_new = self.snapshots.give_up(why);
         if is_new {
             (0..self.shards()).for_each(|shard| self.defer_to_next_holder(shard));
         }
         is_new
-    }
-}
-
-impl ShardState {
-    /// Returns true if a snapshot is reading this shard.
-    #[inline]
-    pub(crate) fn is_in_snapshot(&self) -> bool {
-        self.snapshot.is_some()
     }
 }
 
@@ -100,20 +92,30 @@ fn hold(heap: &Heap, state: &mut ShardState, mark: u64) {
     limit(heap, state, is_over);
 }
 
-/// Gives the snapshot up where what it holds exceeds its limit.
+/// Gives a snapshot up where what is held exceeds the limit.
 pub(crate) fn limit(heap: &Heap, state: &mut ShardState, is_over: bool) {
     if is_over && state.is_in_snapshot() && FaultPoint::GiveUpOverLimit.is_enabled() {
         heap.give_up(SnapshotLost::OverLimit);
-        release(heap, state);
+        release_given_up(heap, state);
     }
 }
 
-/// Releases the shard's part of a snapshot, if it has one: its saved words are freed by somebody
-/// without a lock, and what it holds can return.
-pub(crate) fn release(heap: &Heap, state: &mut ShardState) {
-    if let Some(part) = state.snapshot.take() {
-        heap.snapshots.discard(part.overlay);
+/// Releases the shard's parts of snapshots that were given up.
+pub(crate) fn release_given_up(heap: &Heap, state: &mut ShardState) {
+    if state.is_in_snapshot() {
+        release(heap, state, |cut| cut.lost().is_some());
     }
+}
+
+/// Releases some of the shard's parts of snapshots: the saved words are freed by somebody without a
+/// lock, and what no other part holds can return. Returns true if there were any.
+pub(crate) fn release(heap: &Heap, state: &mut ShardState, which: impl Fn(&Cut) -> bool) -> bool {
+    let mut any = false;
+    for part in state.snapshots.extract_if(.., |part| which(&part.cut)) {
+        heap.snapshots.discard(part.overlay);
+        any = true;
+    }
+    any
 }
 
 /// Returns up to `most` held blocks that nobody can read any more to the free blocks; how many.

@@ -94,17 +94,17 @@ impl Heap {
 impl View for Shard<'_> {
     #[inline]
     fn word(&self, at: Ptr) -> u64 {
-        match self.state.tx.staged.get(at.raw()) {
-            Some(value) => value,
-            None => self.heap.region.load(at.raw()),
+        if self.state.tx.staged.touches_line(at.raw()) {
+            return self.word_with_staged(at);
         }
+        self.heap.region.load(at.raw())
     }
 
     #[inline]
     fn line(&self, at: Ptr) -> [u64; 8] {
         let mut line = self.heap.region.line(at.raw());
         if self.state.tx.staged.touches_line(at.raw()) {
-            self.state.tx.staged.apply_to_line(at.raw(), &mut line);
+            self.apply_staged(at, &mut line);
         }
         line
     }
@@ -132,12 +132,48 @@ impl View for Shard<'_> {
 }
 
 impl<'h> Shard<'h> {
+    /// Lets the open transaction see the shard as it was at a cut of which this has a part, until
+    /// it ends. It is to change nothing.
+    pub(crate) fn read_as_of(&mut self, cut: u64) {
+        let state = &mut *self.state;
+        debug_assert!(state.tx.is_blank(), "what was staged is of another time");
+        let part = state.snapshots.iter().position(|part| part.cut.number == cut);
+        // Where no word has changed since, it sees what there is now.
+        if let Some(part) = part.filter(|&part| state.snapshots[part].overlay.words() > 0) {
+            state.as_of = Some(part);
+            state.tx.staged.touch_all();
+            // Not blank, so that the drop of this guard ends it.
+            state.tx.has_savepoint = true;
+        }
+    }
+
+    /// Like [`View::word`], where the word's line may be staged.
+    #[cold]
+    #[inline(never)]
+    fn word_with_staged(&self, at: Ptr) -> u64 {
+        let saved = || self.state.saved_words().and_then(|words| words.get(at.raw()));
+        let staged = self.state.tx.staged.newest(at.raw());
+        staged.or_else(saved).unwrap_or_else(|| self.heap.region.load(at.raw()))
+    }
+
+    /// Puts staged words over those of a line.
+    #[inline(never)]
+    fn apply_staged(&self, at: Ptr, line: &mut [u64; 8]) {
+        if let Some(words) = self.state.saved_words() {
+            words.apply_to_line(at.raw(), line);
+        }
+        self.state.tx.staged.apply_to_line(at.raw(), line);
+    }
+
     /// Like [`View::tagged`], where a word of the line may be staged.
     #[inline(never)]
     fn tagged_with_staged(&self, at: Ptr, tag: u16) -> u8 {
-        let line = self.line(at);
-        let bit = |i: usize| u8::from((line[i] >> 48) as u16 == tag) << i;
-        (0..8).fold(0, |bits, i| bits | bit(i))
+        let mut bits = self.heap.region.tagged(at.raw(), tag);
+        self.state.tx.staged.each_of_line(at.raw(), |word, value| {
+            let is_tagged = u8::from((value >> 48) as u16 == tag);
+            bits = bits & !(1 << word) | is_tagged << word;
+        });
+        bits
     }
 
     #[inline]
@@ -225,7 +261,7 @@ impl<'h> Shard<'h> {
             if !self.heap.give_snapshot_up() {
                 return Err(Full);
             }
-            release::release(self.heap, &mut self.state);
+            release::release_given_up(self.heap, &mut self.state);
         }
     }
 
@@ -374,7 +410,7 @@ impl<'h> Shard<'h> {
     /// damaged leads there.
     #[cold]
     fn free_own(&mut self, block: Ptr) {
-        let tx = &self.state.tx;
+        let tx = &mut self.state.tx;
         match tx.reserved_at(block.raw()).map(|index| tx.reserved[index].place) {
             Some(place) => self.record_freed(place, true),
             None => self.heap.count_damage(),
@@ -480,19 +516,16 @@ impl<'h> Shard<'h> {
         let index = tx.reserved.len();
         tx.reserved.push(reserved);
         tx.reserved_in |= span_group(place.at);
-        if index >= FEW {
-            tx.list_by_start();
-        }
         Fresh { ptr: Ptr::from_raw(place.at), capacity: place.size() as usize, index }
     }
 
     /// Returns the reserved block that contains `at`.
-    fn reserved_with(&self, at: u64) -> Option<usize> {
-        let ShardState { tx, alloc, .. } = &*self.state;
+    fn reserved_with(&mut self, at: u64) -> Option<usize> {
+        let ShardState { tx, alloc, .. } = &mut *self.state;
         if tx.reserved.len() <= FEW {
             return tx.reserved.iter().rposition(|r| r.holds(at));
         }
-        tx.by_start.get(&alloc.block_start(at)?).copied()
+        tx.reserved_at(alloc.block_start(at)?)
     }
 
     /// A word of a block that this transaction reserved is changed as bytes: a record never targets

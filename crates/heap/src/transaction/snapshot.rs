@@ -1,4 +1,4 @@
-//! A view of the whole heap as it was at one moment, while writers go on.
+//! Views of the whole heap as it was at one moment, while writers go on.
 //!
 //! From the cut on, the first change of a word saves its old value in DRAM ([`super::overlay`]),
 //! and freed blocks are held ([`super::held_blocks`]). A reader of the snapshot locks a shard for a
@@ -6,18 +6,18 @@
 //! not change. Nothing is copied that is not changed, and there is no fork, which gives no
 //! copy-on-write over a shared mapping.
 //!
-//! Each shard has a part of the snapshot, after its lock. The reader releases a part when it has
-//! read that shard, so that a snapshot of many shards holds little at its end. A snapshot that
-//! costs too much is given up ([`super::snapshot_memory`]): the reader is told when it locks the
-//! next shard. What can be read is decided under the shard's lock, by whether it has its part.
-
-#![allow(unsafe_code, reason = "published bytes are read")]
+//! There may be several snapshots, each with saved values of its own: none knows of another, and a
+//! commit saves a word in each. Each shard has a part of each snapshot, after its lock. The reader
+//! releases a part when it has read that shard, so that a snapshot of many shards holds little at
+//! its end. When they cost too much, the oldest is given up ([`super::snapshot_memory`]): its
+//! reader is told when it locks the next shard. What can be read is decided under the shard's lock,
+//! by whether it has its part.
 
 use super::heap::Heap;
 use super::overlay::Overlay;
 use super::release;
 use super::shard::Shard;
-use super::snapshot_memory::SnapshotLost;
+use super::snapshot_memory::{Cut, SnapshotLost};
 use super::state::SnapshotPart;
 use crate::fault_points::FaultPoint;
 use crate::ptr::{Ptr, View};
@@ -26,9 +26,9 @@ use std::sync::Arc;
 /// Steps in which held blocks are returned by who held them. Others return the rest.
 const STEPS: usize = 1 << 20;
 
-/// There is a snapshot already.
+/// There are as many snapshots as may be ([`crate::MOST_SNAPSHOTS`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("another snapshot is being read")]
+#[error("too many snapshots are being read")]
 pub struct SnapshotError;
 
 /// The heap as it was when the snapshot was taken. Held memory goes back when it is dropped, that
@@ -36,6 +36,7 @@ pub struct SnapshotError;
 #[derive(Debug)]
 pub struct Snapshot {
     heap: Arc<Heap>,
+    cut: Arc<Cut>,
 }
 
 /// A locked shard, seen as it was at the cut.
@@ -52,19 +53,16 @@ impl Heap {
         at_cut: impl FnOnce() -> T,
     ) -> Result<(Snapshot, T), SnapshotError> {
         // What an earlier one left is not to count for this one.
-        (0..STEPS).all(|_| !self.snapshots.is_taken() && self.return_held_step() > 0);
+        (0..STEPS).all(|_| !self.snapshots.is_any_taken() && self.return_held_step() > 0);
         // Dropped after the locks, should `at_cut` panic.
         let snapshot;
         let mut shards = Vec::with_capacity(self.shards());
         shards.extend((0..self.shards()).map(|shard| self.lock(shard)));
-        if self.snapshots.is_taken() {
-            return Err(SnapshotError);
-        }
-        self.snapshots.begin();
-        snapshot = Snapshot { heap: Arc::clone(self) };
+        let cut = self.snapshots.begin().ok_or(SnapshotError)?;
+        snapshot = Snapshot { heap: Arc::clone(self), cut };
         for shard in &mut shards {
-            let part = SnapshotPart { overlay: Overlay::default(), _pin: shard.pin() };
-            shard.state.snapshot = Some(part);
+            let (cut, _pin) = (Arc::clone(&snapshot.cut), shard.pin());
+            shard.state.snapshots.push(SnapshotPart { cut, overlay: Overlay::default(), _pin });
         }
         let made = if FaultPoint::CutUnderLocks.is_enabled() {
             let made = at_cut();
@@ -83,25 +81,28 @@ impl Snapshot {
     /// number of steps only: writers wait.
     pub fn lock(&self, shard: usize) -> Result<SnapshotShard<'_>, SnapshotLost> {
         self.heap.let_waiting_first(shard);
-        let shard = self.heap.lock(shard);
+        self.transaction(shard).map(|shard| SnapshotShard { shard })
+    }
+
+    /// Locks a shard, as [`Heap::lock`], and opens a transaction that sees it as it was: for what
+    /// reads shards. It must not change anything, nor commit.
+    pub fn transaction(&self, shard: usize) -> Result<Shard<'_>, SnapshotLost> {
+        let mut locked = self.heap.lock(shard);
         if FaultPoint::RefuseReleased.is_enabled() {
-            let lost = self.heap.snapshots.lost();
-            match lost.or((!shard.state.is_in_snapshot()).then_some(SnapshotLost::Released)) {
-                Some(lost) => return Err(lost),
-                None => return Ok(SnapshotShard { shard }),
+            let is_released = locked.state.part_of(self.cut.number).is_none();
+            let lost = self.cut.lost().or(is_released.then_some(SnapshotLost::Released));
+            if let Some(lost) = lost {
+                return Err(lost);
             }
         }
-        Ok(SnapshotShard { shard })
+        locked.read_as_of(self.cut.number);
+        Ok(locked)
     }
 
     /// Gives back what the snapshot holds of a shard, which is not read any more.
     pub fn release(&self, shard: usize) {
-        let had_part = {
-            let mut locked = self.heap.lock_state(shard);
-            let had_part = locked.is_in_snapshot();
-            release::release(&self.heap, &mut locked);
-            had_part
-        };
+        let is_own = |cut: &Cut| cut.number == self.cut.number;
+        let had_part = release::release(&self.heap, &mut self.heap.lock_state(shard), is_own);
         if had_part {
             self.heap.snapshots.free_discarded();
             (0..STEPS).all(|_| self.heap.return_held_of(shard) > 0);
@@ -113,7 +114,7 @@ impl Snapshot {
     pub fn held_words(&self) -> usize {
         let words = |shard| {
             let locked = self.heap.lock_state(shard);
-            locked.snapshot.as_ref().map_or(0, |part| part.overlay.words())
+            locked.part_of(self.cut.number).map_or(0, |part| part.overlay.words())
         };
         (0..self.heap.shards()).map(words).sum()
     }
@@ -122,7 +123,7 @@ impl Snapshot {
 impl Drop for Snapshot {
     fn drop(&mut self) {
         (0..self.heap.shards()).for_each(|shard| self.release(shard));
-        self.heap.snapshots.end();
+        self.heap.snapshots.end(&self.cut);
     }
 }
 
@@ -136,28 +137,19 @@ impl SnapshotShard<'_> {
     pub fn root(&self, n: usize) -> Ptr {
         self.shard.root(n)
     }
-
-    fn overlay(&self) -> Option<&Overlay> {
-        self.shard.state.snapshot.as_ref().map(|part| &part.overlay)
-    }
-
-    /// Returns true if a word of the line at `at` may have changed since the cut.
-    fn touches(&self, at: Ptr) -> bool {
-        self.overlay().is_some_and(|overlay| overlay.touches_page(at.raw()))
-    }
 }
 
 impl View for SnapshotShard<'_> {
     fn word(&self, at: Ptr) -> u64 {
-        let saved = self.overlay().and_then(|overlay| overlay.get(at.raw()));
-        saved.unwrap_or_else(|| self.shard.heap().region.load(at.raw()))
+        self.shard.word(at)
     }
 
     fn line(&self, at: Ptr) -> [u64; 8] {
-        match self.touches(at) {
-            true => std::array::from_fn(|i| self.word(at.add(8 * i as u64))),
-            false => self.shard.heap().region.line(at.raw()),
-        }
+        self.shard.line(at)
+    }
+
+    fn tagged(&self, at: Ptr, tag: u16) -> u8 {
+        self.shard.tagged(at, tag)
     }
 
     fn bytes(&self, at: Ptr, len: usize) -> &[u8] {

@@ -1,13 +1,21 @@
-//! What the snapshot of a heap costs, and whether it was given up.
+//! Which snapshots of a heap there are, what they cost, and which were given up.
 //!
-//! One snapshot at a time. It costs DRAM, for the saved words, and space of the pool, for the
-//! blocks that it holds. It is given up, before its reader is done, when that is more than its
-//! limit, or when a writer finds no block: no write is refused because of a snapshot.
+//! A snapshot costs DRAM, for the saved words, and space of the pool, for the blocks that it holds.
+//! When all together cost more than the limit, or when a writer finds no block, the oldest one is
+//! given up, before its reader is done: no write is refused because of a snapshot. It is the one
+//! that holds most: what it holds and the next one does not goes back. The next one is given up
+//! only if what is held grows by another eighth of the limit, since what the first one held takes
+//! some time to return.
 
 use super::overlay::Overlay;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU8, AtomicU64};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Snapshots that may be read at once: a commit saves each word that it changes in each of them.
+pub const MOST_SNAPSHOTS: usize = 64;
+/// The part of the limit by which what is held must grow before one more snapshot is given up.
+const GROWTH: u64 = 8;
 
 /// Why a part of a snapshot cannot be read any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -31,32 +39,64 @@ pub enum SnapshotLost {
 pub struct SnapshotStats {
     /// Whether there is a snapshot.
     pub is_taken: bool,
-    /// Bytes of freed blocks that a snapshot, or another reader without a lock, holds, or that have
+    /// How many there are, with those that were given up and are not dropped yet.
+    pub taken: usize,
+    /// Bytes of freed blocks that snapshots, or other readers without a lock, hold, or that have
     /// not been returned yet.
     pub held: u64,
     /// Bytes of DRAM for saved words and the lists of held blocks.
     pub overlay: u64,
-    /// The most that both may be together before the snapshot is given up.
+    /// The most that both may be together before a snapshot is given up.
     pub limit: u64,
-    /// The most that they were since the last snapshot was taken.
+    /// The most that they were since a snapshot was taken when there was no other.
     pub peak: u64,
     /// Snapshots that were given up.
     pub given_up: u64,
 }
 
-const NONE: u8 = 0;
-const TAKEN: u8 = 1;
-const OVER_LIMIT: u8 = 2;
-const FULL: u8 = 3;
+const TAKEN: u8 = 0;
+const OVER_LIMIT: u8 = 1;
+const FULL: u8 = 2;
 
-/// The same, as it is counted.
+/// The moment of a snapshot, and whether that was given up since.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    /// Greater than that of each cut before.
+    pub(crate) number: u64,
+    stage: AtomicU8,
+}
+
+impl Cut {
+    /// Returns why the snapshot was given up, if it was.
+    pub(crate) fn lost(&self) -> Option<SnapshotLost> {
+        match self.stage.load(Acquire) {
+            OVER_LIMIT => Some(SnapshotLost::OverLimit),
+            FULL => Some(SnapshotLost::Full),
+            _ => None,
+        }
+    }
+}
+
+/// The cuts of the snapshots that there are, the oldest first.
+#[derive(Debug, Default)]
+struct Cuts {
+    taken: Vec<Arc<Cut>>,
+    next: u64,
+}
+
+/// What all snapshots of a heap hold, as it is counted.
 #[derive(Debug)]
 pub(crate) struct SnapshotMemory {
-    /// Changed to `TAKEN` under all locks, and back when no shard has a part of the snapshot.
-    stage: AtomicU8,
+    /// Grows under the locks of all shards. A cut leaves it when no shard has a part of it.
+    cuts: Mutex<Cuts>,
+    /// How many there are.
+    taken: AtomicUsize,
     held: AtomicU64,
     overlay: AtomicU64,
     limit: AtomicU64,
+    /// What may be held although it is over the limit: a snapshot was given up, and what it held is
+    /// on its way.
+    allowance: AtomicU64,
     peak: AtomicU64,
     given_up: AtomicU64,
     /// Overlays that nobody reads any more, to be freed by somebody who holds no lock.
@@ -66,46 +106,65 @@ pub(crate) struct SnapshotMemory {
 impl SnapshotMemory {
     pub(crate) fn new(limit: u64) -> SnapshotMemory {
         SnapshotMemory {
-            stage: AtomicU8::new(NONE),
+            cuts: Mutex::default(),
+            taken: AtomicUsize::new(0),
             held: AtomicU64::new(0),
             overlay: AtomicU64::new(0),
             limit: AtomicU64::new(limit),
+            allowance: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
             discarded: Mutex::default(),
         }
     }
 
-    pub(crate) fn is_taken(&self) -> bool {
-        self.stage.load(Acquire) != NONE
+    pub(crate) fn is_any_taken(&self) -> bool {
+        self.taken.load(Acquire) > 0
     }
 
-    /// Begins a snapshot. The caller holds all shards.
-    pub(crate) fn begin(&self) {
-        self.peak.store(self.held.load(Relaxed) + self.overlay.load(Relaxed), Relaxed);
-        self.stage.store(TAKEN, Release);
-    }
-
-    /// Ends it: no shard has a part of it any more.
-    pub(crate) fn end(&self) {
-        self.stage.store(NONE, Release);
-    }
-
-    /// Gives the snapshot up; true if there is one that was not given up before.
-    pub(crate) fn give_up(&self, why: SnapshotLost) -> bool {
-        let stage = if why == SnapshotLost::Full { FULL } else { OVER_LIMIT };
-        let is_new = self.stage.compare_exchange(TAKEN, stage, AcqRel, Relaxed).is_ok();
-        self.given_up.fetch_add(u64::from(is_new), Relaxed);
-        is_new
-    }
-
-    /// Returns why the snapshot was given up, if it was.
-    pub(crate) fn lost(&self) -> Option<SnapshotLost> {
-        match self.stage.load(Acquire) {
-            OVER_LIMIT => Some(SnapshotLost::OverLimit),
-            FULL => Some(SnapshotLost::Full),
-            _ => None,
+    /// Begins a snapshot, unless there are as many as may be. The caller holds all shards.
+    pub(crate) fn begin(&self) -> Option<Arc<Cut>> {
+        let mut cuts = self.cuts();
+        if cuts.taken.len() == MOST_SNAPSHOTS {
+            return None;
         }
+        if cuts.taken.is_empty() {
+            self.peak.store(self.total(), Relaxed);
+        }
+        let cut = Arc::new(Cut { number: cuts.next, stage: AtomicU8::new(TAKEN) });
+        cuts.next += 1;
+        cuts.taken.push(Arc::clone(&cut));
+        self.taken.store(cuts.taken.len(), Release);
+        Some(cut)
+    }
+
+    /// Ends a snapshot: no shard has a part of it any more.
+    pub(crate) fn end(&self, cut: &Cut) {
+        let mut cuts = self.cuts();
+        cuts.taken.retain(|other| other.number != cut.number);
+        self.taken.store(cuts.taken.len(), Release);
+    }
+
+    /// Gives the oldest snapshot up that was not given up before; true if there is one.
+    pub(crate) fn give_up(&self, why: SnapshotLost) -> bool {
+        let cuts = self.cuts();
+        let Some(oldest) = cuts.taken.iter().find(|cut| cut.lost().is_none()) else {
+            return false;
+        };
+        let stage = if why == SnapshotLost::Full { FULL } else { OVER_LIMIT };
+        oldest.stage.store(stage, Release);
+        self.given_up.fetch_add(1, Relaxed);
+        let more = self.limit.load(Relaxed) / GROWTH;
+        self.allowance.store(self.total().saturating_add(more), Relaxed);
+        true
+    }
+
+    fn cuts(&self) -> MutexGuard<'_, Cuts> {
+        self.cuts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn total(&self) -> u64 {
+        self.held.load(Relaxed) + self.overlay.load(Relaxed)
     }
 
     pub(crate) fn set_limit(&self, bytes: u64) {
@@ -117,18 +176,22 @@ impl SnapshotMemory {
         self.held.load(Relaxed)
     }
 
-    /// Counts more bytes: of held blocks, and of DRAM. Returns true if they exceed the limit.
+    /// Counts more bytes: of held blocks, and of DRAM. Returns true if they exceed the limit, so
+    /// that a snapshot is to be given up.
     pub(crate) fn add(&self, held: u64, overlay: u64) -> bool {
         let held = self.held.fetch_add(held, Relaxed) + held;
         let overlay = self.overlay.fetch_add(overlay, Relaxed) + overlay;
         self.peak.fetch_max(held + overlay, Relaxed);
-        held + overlay > self.limit.load(Relaxed)
+        held + overlay > self.limit.load(Relaxed).max(self.allowance.load(Relaxed))
     }
 
     /// Counts fewer bytes.
     pub(crate) fn subtract(&self, held: u64, overlay: u64) {
         self.held.fetch_sub(held, Relaxed);
         self.overlay.fetch_sub(overlay, Relaxed);
+        if self.total() <= self.limit.load(Relaxed) {
+            self.allowance.store(0, Relaxed);
+        }
     }
 
     /// Leaves an overlay to be freed without a lock.
@@ -145,7 +208,8 @@ impl SnapshotMemory {
 
     pub(crate) fn stats(&self) -> SnapshotStats {
         SnapshotStats {
-            is_taken: self.is_taken(),
+            is_taken: self.is_any_taken(),
+            taken: self.taken.load(Relaxed),
             held: self.held.load(Relaxed),
             overlay: self.overlay.load(Relaxed),
             limit: self.limit.load(Relaxed),

@@ -63,18 +63,13 @@ impl Staged {
         self.words.iter().filter(|word| word.is_newest).map(|word| (word.at, word.value))
     }
 
-    /// Returns the newest staged value of the word at `at`.
-    #[inline]
-    pub(crate) fn get(&self, at: u64) -> Option<u64> {
-        if !self.touches_line(at) {
-            return None;
-        }
-        self.newest(at)
+    #[cfg(test)]
+    fn get(&self, at: u64) -> Option<u64> {
+        if self.touches_line(at) { self.newest(at) } else { None }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn newest(&self, at: u64) -> Option<u64> {
+    /// Returns the newest staged value of a word whose line may have one.
+    pub(crate) fn newest(&self, at: u64) -> Option<u64> {
         self.find(at).map(|i| self.words[i].value)
     }
 
@@ -86,17 +81,22 @@ impl Staged {
     }
 
     /// Puts the newest staged values of the line at `at`, a multiple of 64, over its words.
-    #[inline(never)]
     pub(crate) fn apply_to_line(&self, at: u64, words: &mut [u64; LINE]) {
+        self.each_of_line(at, |word, value| words[word] = value);
+    }
+
+    /// Shows the staged words of the line at `at`, a multiple of 64: which of its words each is,
+    /// and its value. Of several values of a word, the newest is the last.
+    #[inline]
+    pub(crate) fn each_of_line(&self, at: u64, mut each: impl FnMut(usize, u64)) {
         if !self.tabled {
-            // The newest of several values is the last.
             let staged = self.words.iter().filter(|word| line_of(word.at) == line_of(at));
-            return staged.for_each(|word| words[word_of(word.at)] = word.value);
+            return staged.for_each(|word| each(word_of(word.at), word.value));
         }
         let Some(line) = self.find_line(line_of(at)) else { return };
-        for (word, &newest) in words.iter_mut().zip(&self.lines[line].newest) {
+        for (word, &newest) in self.lines[line].newest.iter().enumerate() {
             if newest != 0 {
-                *word = self.words[newest as usize - 1].value;
+                each(word, self.words[newest as usize - 1].value);
             }
         }
     }
@@ -140,6 +140,12 @@ impl Staged {
             }
         }
         self.floor = self.floor.min(len);
+    }
+
+    /// Lets every line be one that may be staged, until it is cleared: of a transaction that reads
+    /// the past, and finds the values of words elsewhere.
+    pub(crate) fn touch_all(&mut self) {
+        self.groups = [u64::MAX; GROUPS];
     }
 
     pub(crate) fn clear(&mut self) {

@@ -5,15 +5,18 @@ use super::held_blocks::HeldBlocks;
 use super::overlay::Overlay;
 use super::pins::Pin;
 use super::read_cache::ReadCache;
+use super::snapshot_memory::Cut;
 use super::staged::Staged;
 use crate::alloc::allocator::BlockAllocator;
 use crate::alloc::place::BlockPlace;
 use crate::checksum::{crc32c_append, crc32c_combine};
+use crate::fault_points::FaultPoint;
 use crate::layout::{Geometry, SPAN};
 use crate::log::record::{FreshRange, HEADER_WORDS, RecordKind, Word};
 use crate::log::ring::Ring;
 use pmem::Region;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// How many reserved blocks are searched one by one.
 pub(crate) const FEW: usize = 8;
@@ -101,7 +104,8 @@ pub(crate) struct Freed {
 pub(crate) struct Tx {
     pub(crate) staged: Staged,
     pub(crate) reserved: Vec<Reserved>,
-    /// Index in `reserved` by begin, kept when there are many.
+    /// Index in `reserved` by start, of the first of them: brought up to date when it is asked and
+    /// there are many.
     pub(crate) by_start: FxHashMap<u64, usize>,
     /// One bit for each of 64 groups of spans: no block is reserved in a group whose bit is 0.
     pub(crate) reserved_in: u64,
@@ -141,17 +145,13 @@ impl Tx {
             || self.reserved.iter().any(|r| r.published.is_some())
     }
 
-    /// Brings `by_start` up to date with a block that was entered.
-    pub(crate) fn list_by_start(&mut self) {
-        let unlisted = self.reserved.iter().enumerate().skip(self.by_start.len());
-        self.by_start.extend(unlisted.map(|(i, r)| (r.place.at, i)));
-    }
-
     /// Returns the reserved block that begins here.
-    pub(crate) fn reserved_at(&self, at: u64) -> Option<usize> {
+    pub(crate) fn reserved_at(&mut self, at: u64) -> Option<usize> {
         if self.reserved.len() <= FEW {
             return self.reserved.iter().rposition(|block| block.place.at == at);
         }
+        let unlisted = self.reserved.iter().enumerate().skip(self.by_start.len());
+        self.by_start.extend(unlisted.map(|(i, r)| (r.place.at, i)));
         self.by_start.get(&at).copied()
     }
 
@@ -212,6 +212,7 @@ impl Plan {
 /// What a shard keeps while a snapshot reads it.
 #[derive(Debug)]
 pub(crate) struct SnapshotPart {
+    pub(crate) cut: Arc<Cut>,
     /// Old values of the words that changed since the cut.
     pub(crate) overlay: Overlay,
     /// Holds the blocks that are freed since.
@@ -230,8 +231,10 @@ pub(crate) struct ShardState {
     pub(crate) used: u64,
     /// Copies of what is read often.
     pub(crate) cache: Option<Box<ReadCache>>,
-    /// The shard's part of a snapshot, while there is one that reads it.
-    pub(crate) snapshot: Option<SnapshotPart>,
+    /// The shard's parts of the snapshots that read it, the oldest first.
+    pub(crate) snapshots: Vec<SnapshotPart>,
+    /// The index of the part through which the open transaction reads; none for any that writes.
+    pub(crate) as_of: Option<usize>,
     /// Set during a commit: a panic then leaves the shard half changed.
     pub(crate) committing: bool,
 }
@@ -252,8 +255,32 @@ impl ShardState {
             held: HeldBlocks::default(),
             used: region.load(geometry.shard_area(shard).used()),
             cache: None,
-            snapshot: None,
+            snapshots: Vec::new(),
+            as_of: None,
             committing: false,
         }
+    }
+
+    /// Returns true if a snapshot is reading this shard.
+    #[inline]
+    pub(crate) fn is_in_snapshot(&self) -> bool {
+        !self.snapshots.is_empty()
+    }
+
+    /// Returns the shard's part of a snapshot; none if it was released.
+    pub(crate) fn part_of(&self, cut: u64) -> Option<&SnapshotPart> {
+        self.snapshots.iter().find(|part| part.cut.number == cut)
+    }
+
+    /// Returns the saved words through which the open transaction reads, if it reads the past.
+    #[inline]
+    pub(crate) fn saved_words(&self) -> Option<&Overlay> {
+        self.as_of.and_then(|part| self.words_of(part))
+    }
+
+    #[cold]
+    fn words_of(&self, part: usize) -> Option<&Overlay> {
+        let part = if FaultPoint::ReadOwnCut.is_enabled() { part } else { 0 };
+        self.snapshots.get(part).map(|part| &part.overlay)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use heap::{CreateOptions, Geometry, Heap, Ptr, Shard};
+use heap::{CreateOptions, Geometry, Heap, Ptr, Savepoint, Shard, View};
 use pmem::{DomainRequest, MapOptions, Region};
 
 fn heap() -> Heap {
@@ -63,6 +63,54 @@ fn appended_bytes_are_compared_with_freed_blocks_by_their_place() {
             }
         }
     });
+}
+
+/// Words of blocks that the transaction has reserved, in any order with savepoints, returns to them
+/// and frees: each has the value that a list of all of them has, and no other is in use.
+#[test]
+fn words_of_reserved_blocks_follow_savepoints_and_returns() {
+    for seed in 0..50 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let heap = heap();
+        let mut shard = heap.lock(0);
+        let mut model: Vec<(Ptr, u64)> = Vec::new();
+        let mut marks: Vec<(Savepoint, Vec<(Ptr, u64)>)> = Vec::new();
+        for round in 0..2000 {
+            match random.u32(0..100) {
+                0..60 => {
+                    let at = block(&mut shard);
+                    shard.set(at, round);
+                    model.push((at, round));
+                }
+                60..85 if !model.is_empty() => {
+                    let changed = random.usize(..model.len());
+                    shard.set(model[changed].0, round);
+                    model[changed].1 = round;
+                }
+                85..90 if !model.is_empty() => {
+                    let (at, _) = model.swap_remove(random.usize(..model.len()));
+                    shard.free(at);
+                }
+                90..97 => marks.push((shard.savepoint(), model.clone())),
+                _ if !marks.is_empty() => {
+                    let (mark, then) = marks.swap_remove(random.usize(..marks.len()).min(3));
+                    marks.clear();
+                    shard.rollback_to(mark);
+                    model = then;
+                }
+                _ => {}
+            }
+        }
+        for &(at, value) in &model {
+            assert_eq!(shard.word(at), value, "seed {seed}, {at:?}");
+        }
+        shard.commit().expect("a commit");
+        for &(at, value) in &model {
+            assert_eq!(shard.word(at), value, "seed {seed}, {at:?} after the commit");
+        }
+        let used: usize = model.iter().map(|&(at, _)| shard.capacity(at)).sum();
+        assert_eq!(heap.used(), used as u64, "seed {seed}: freed blocks are not in use");
+    }
 }
 
 /// How many whole spans another shard gets when this one has made a transaction longer than its

@@ -1,6 +1,6 @@
 //! What a snapshot holds, when it goes back, and when the snapshot is given up.
 
-use heap::{CreateOptions, Full, Geometry, Heap, Ptr, Shard, SnapshotLost, View};
+use heap::{CreateOptions, Full, Geometry, Heap, Ptr, Shard, Snapshot, SnapshotLost, View};
 use pmem::{DomainRequest, MapOptions, Region};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -189,7 +189,6 @@ fn a_full_pool_gives_the_snapshot_up_and_takes_the_write() {
         }
         assert_eq!(snapshot.lock(0).err(), Some(SnapshotLost::Full));
         assert_eq!(heap.snapshot_stats().given_up, 1);
-        assert!(heap.snapshot(|| ()).is_err(), "its reader has not dropped it");
         drop(snapshot);
         let (snapshot, ()) = heap.snapshot(|| ()).expect("the next one");
         assert!(snapshot.lock(0).is_ok());
@@ -251,6 +250,178 @@ fn a_panic_at_the_cut_leaves_no_snapshot() {
     put_all(&heap, 2);
     assert_eq!(heap.snapshot_stats().held, 0);
     assert!(heap.snapshot(|| ()).is_ok());
+}
+
+/// What the block of a root has, as a snapshot sees it.
+fn filled(snapshot: &Snapshot, shard: usize, root: usize) -> u8 {
+    let view = snapshot.lock(shard).expect("it is not given up");
+    let bytes = view.bytes(Ptr::from_raw(view.word(view.root(root))), LEN);
+    assert!(bytes.iter().all(|byte| *byte == bytes[0]), "bytes of two blocks");
+    bytes[0]
+}
+
+#[test]
+fn each_of_several_snapshots_sees_its_own_cut() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (seed, heap) in [volatile(), pool(&folder)].into_iter().enumerate() {
+        let mut random = fastrand::Rng::with_seed(seed as u64);
+        put_all(&heap, 0);
+        let mut model = [[0; BLOCKS]; 4];
+        let mut taken: Vec<(Snapshot, [[u8; BLOCKS]; 4])> = Vec::new();
+        for step in 0..3000 {
+            let (shard, root) = (random.usize(..4), random.usize(..BLOCKS));
+            match random.usize(..20) {
+                0 if taken.len() < 6 => {
+                    let (snapshot, at_cut) = heap.snapshot(|| model).expect("a snapshot");
+                    taken.push((snapshot, at_cut));
+                }
+                1 if !taken.is_empty() => drop(taken.swap_remove(random.usize(..taken.len()))),
+                _ => {
+                    let fill = random.u8(..);
+                    put(&mut heap.lock(shard), root, LEN, fill).expect("space");
+                    model[shard][root] = fill;
+                }
+            }
+            for (snapshot, at_cut) in &taken {
+                let (shard, root) = (random.usize(..4), random.usize(..BLOCKS));
+                assert_eq!(filled(snapshot, shard, root), at_cut[shard][root], "step {step}");
+            }
+            assert_eq!(heap.snapshot_stats().taken, taken.len());
+        }
+        drop(taken);
+        while heap.return_held_step() > 0 {}
+        let stats = heap.snapshot_stats();
+        assert_eq!((stats.held, stats.overlay, stats.given_up), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_snapshot_that_ends_gives_back_what_no_other_holds() {
+    let heap = volatile();
+    put_all(&heap, 1);
+    let (first, ()) = heap.snapshot(|| ()).expect("a snapshot");
+    put_all(&heap, 2);
+    let of_first = heap.snapshot_stats().held;
+    let (second, ()) = heap.snapshot(|| ()).expect("another one");
+    put_all(&heap, 3);
+    assert_eq!(heap.snapshot_stats().held, 2 * of_first);
+    assert_eq!((first.held_words(), second.held_words()), (4 * BLOCKS, 4 * BLOCKS));
+    drop(first);
+    assert_eq!(heap.snapshot_stats().held, of_first, "what the second one may read");
+    assert_eq!(filled(&second, 3, 7), 2);
+    let (third, ()) = heap.snapshot(|| ()).expect("a third one");
+    put_all(&heap, 4);
+    // The newer one holds nothing that the older one does not.
+    drop(third);
+    assert_eq!(heap.snapshot_stats().held, 2 * of_first);
+    assert_eq!(filled(&second, 0, 0), 2);
+    drop(second);
+    let stats = heap.snapshot_stats();
+    assert_eq!((stats.held, stats.overlay, stats.taken), (0, 0, 0));
+}
+
+#[test]
+fn the_oldest_of_several_snapshots_is_given_up_first() {
+    let heap = volatile();
+    put_all(&heap, 1);
+    let limit = 512 << 10;
+    heap.set_snapshot_limit(limit);
+    let (old, ()) = heap.snapshot(|| ()).expect("a snapshot");
+    // Three quarters of the limit, which the old one alone holds.
+    let held = || heap.snapshot_stats().held + heap.snapshot_stats().overlay;
+    let mut fill: u8 = 1;
+    while held() < limit / 4 * 3 {
+        fill += 1;
+        put_all(&heap, fill);
+    }
+    let (young, ()) = heap.snapshot(|| ()).expect("another one");
+    let at_cut = fill;
+    while old.lock(0).is_ok() {
+        fill += 1;
+        put_all(&heap, fill);
+    }
+    assert_eq!(old.lock(1).err(), Some(SnapshotLost::OverLimit));
+    // What it held returns meanwhile, so that the young one goes on.
+    for _ in 0..4 {
+        fill += 1;
+        put_all(&heap, fill);
+        heap.return_held_step();
+        assert_eq!(filled(&young, 2, 5), at_cut);
+    }
+    assert_eq!(heap.snapshot_stats().given_up, 1);
+    assert!(held() < limit, "{} of {limit}", held());
+    // Until it holds too much itself.
+    for _ in 0..1000 {
+        fill = fill.wrapping_add(1);
+        put_all(&heap, fill);
+        assert!(held() <= limit + limit / 4, "{} of {limit}", held());
+    }
+    assert_eq!(young.lock(0).err(), Some(SnapshotLost::OverLimit));
+    assert_eq!(heap.snapshot_stats().given_up, 2);
+    drop((old, young));
+    while heap.return_held_step() > 0 {}
+    assert_eq!(held(), 0);
+}
+
+#[test]
+fn a_full_pool_gives_as_many_snapshots_up_as_hold_what_is_needed() {
+    let heap = volatile();
+    heap.set_snapshot_limit(u64::MAX);
+    let stored = fill(&heap, 20_000);
+    let (first, ()) = heap.snapshot(|| ()).expect("a snapshot");
+    let (second, ()) = heap.snapshot(|| ()).expect("another one, of the same moment");
+    stored[..stored.len() / 2].iter().for_each(|at| delete(&heap, *at));
+    let (third, ()) = heap.snapshot(|| ()).expect("a third one");
+    for (shard, root) in &stored[..stored.len() / 4] {
+        put(&mut heap.lock(*shard), *root, 20_000, 2).expect("what the first two held");
+    }
+    assert_eq!(first.lock(0).err(), Some(SnapshotLost::Full));
+    assert_eq!(second.lock(0).err(), Some(SnapshotLost::Full));
+    assert!(third.lock(0).is_ok(), "it holds nothing that a writer needs");
+}
+
+#[test]
+fn there_are_no_more_snapshots_than_may_be() {
+    let heap = volatile();
+    let mut all: Vec<Snapshot> = Vec::new();
+    while let Ok((snapshot, ())) = heap.snapshot(|| ()) {
+        all.push(snapshot);
+    }
+    assert_eq!(all.len(), heap::MOST_SNAPSHOTS);
+    drop(all.pop());
+    assert!(heap.snapshot(|| ()).is_ok());
+}
+
+/// A transaction that reads the past sees it by every way of reading, and ends with its guard.
+#[test]
+fn a_transaction_of_a_snapshot_sees_the_past_and_the_next_one_the_present() {
+    let heap = volatile();
+    let set = |value: u64| {
+        let mut shard = heap.lock(0);
+        (0..16).for_each(|root| shard.set(shard.root(root), value << 48 | root as u64));
+        shard.commit().expect("a commit");
+    };
+    set(1);
+    let (snapshot, ()) = heap.snapshot(|| ()).expect("a snapshot");
+    let check = |shard: &Shard<'_>, value: u64| {
+        let first = shard.root(0).raw().next_multiple_of(64);
+        let (at, n) = (Ptr::from_raw(first), (first - shard.root(0).raw()) / 8);
+        assert_eq!(shard.word(at), value << 48 | n);
+        assert_eq!(shard.line(at), std::array::from_fn(|i| value << 48 | (n + i as u64)));
+        assert_eq!(shard.tagged(at, value as u16), 0xff);
+    };
+    for value in 2..5 {
+        check(&snapshot.transaction(0).expect("it is there"), 1);
+        set(value);
+        check(&snapshot.transaction(0).expect("it is there"), 1);
+        check(&heap.lock(0), value);
+    }
+    let panic = || {
+        let _locked = snapshot.transaction(0);
+        std::panic::resume_unwind(Box::new("a bug"));
+    };
+    assert!(catch_unwind(AssertUnwindSafe(panic)).is_err());
+    check(&heap.lock(0), 4);
 }
 
 /// Readers of a snapshot take a shard again and again; whoever waits for it meanwhile must not have

@@ -244,15 +244,43 @@ impl Keyspace {
     pub fn excess(&self) -> u64 {
         match self.eviction_limit.load(Relaxed) {
             u64::MAX => 0,
-            eviction_limit => self.heap().used().max(SMALLEST_ENTRY).saturating_sub(eviction_limit),
+            eviction_limit => {
+                let used = self.heap().used().max(SMALLEST_ENTRY);
+                used.saturating_sub(eviction_limit).max(self.excess_with_other(used))
+            }
         }
+    }
+
+    /// Returns the bytes beyond `maxmemory`, what is outside of the heap included; 0 if there is
+    /// nothing outside.
+    #[inline]
+    fn excess_with_other(&self, used: u64) -> u64 {
+        let other = self.other_memory();
+        if other == 0 {
+            return 0;
+        }
+        match self.eviction().maxmemory {
+            0 => 0,
+            maxmemory => (used + other).saturating_sub(maxmemory),
+        }
+    }
+
+    /// Returns the bytes outside of the heap that count toward `maxmemory`.
+    pub fn other_memory(&self) -> u64 {
+        u64::try_from(self.other_memory.load(Relaxed)).unwrap_or(0)
+    }
+
+    /// Says that this many bytes more, or fewer, outside of the heap count toward `maxmemory`.
+    pub fn change_other_memory(&self, by: i64) {
+        self.other_memory.fetch_add(by, Relaxed);
     }
 
     /// Returns true if more is in use than `maxmemory` allows, or if that is less than the smallest
     /// entry takes: then it allows none.
     pub fn exceeds_maxmemory(&self) -> bool {
         let maxmemory = self.eviction().maxmemory;
-        maxmemory > 0 && self.heap().used().max(SMALLEST_ENTRY) > maxmemory
+        let used = self.heap().used().max(SMALLEST_ENTRY) + self.other_memory();
+        maxmemory > 0 && used > maxmemory
     }
 
     /// Deletes at most `budget` keys of one shard by the policy. The transaction comes back

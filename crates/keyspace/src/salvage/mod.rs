@@ -21,7 +21,7 @@ use heap::{CommitError, Salvage, View};
 
 use crate::key::{DATABASES, Hashing};
 use crate::layout::{MAP_ROOT, map_word, physical};
-use crate::{Db, Keyspace};
+use crate::{Db, Keyspace, RestoreError};
 
 /// What a salvage goes by.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,15 @@ pub enum SalvageStopped {
     /// A transaction failed.
     #[error("a transaction failed: {0}")]
     Commit(#[from] CommitError),
+}
+
+impl From<RestoreError> for SalvageStopped {
+    fn from(error: RestoreError) -> SalvageStopped {
+        match error {
+            RestoreError::Write(error) => error.into(),
+            RestoreError::Commit(error) => error.into(),
+        }
+    }
 }
 
 impl From<crate::Error> for SalvageStopped {

@@ -1,4 +1,4 @@
-//! Writing a key into the new pool, from the parts in which a snapshot gives it.
+//! Copying a sound entry into the new pool.
 
 use heap::Ptr;
 
@@ -6,14 +6,7 @@ use super::walk::Salvager;
 use super::{SalvageFinding, SalvageStopped};
 use crate::layout::LIBRARIES;
 use crate::snapshot;
-use crate::{
-    Content, Db, Error, Expire, FieldTime, Item, Key, Keyspace, Limits, NodeLimits, Side,
-    StreamEdit, StreamLimits, StreamPart, Txn, Type, entry,
-};
-
-/// Redis's own limits, up to which a collection is small.
-const SMALL: Limits = Limits { entries: 128, value: 64 };
-const SMALL_SET: Limits = Limits { entries: 512, value: 64 };
+use crate::{Content, Db, Error, Keyspace, entry};
 
 impl Salvager<'_> {
     /// Copies a sound entry that expires at `time` (0: never), unless its time has come.
@@ -38,7 +31,7 @@ impl Salvager<'_> {
                 done.map_err(|_| SalvageStopped::Write(Error::Damaged(at.raw())))?;
             }
             item.expiry = Some(time).filter(|time| *time != 0 && within == 0);
-            is_there |= put(self.to, &item, now)?;
+            is_there |= self.to.restore(&item, now)?;
             if within == 0 {
                 break;
             }
@@ -92,90 +85,4 @@ impl Salvager<'_> {
 fn has(to: &Keyspace, db: Db, key: &[u8], now: u64) -> bool {
     let key = to.key(key);
     to.begin_one(key.shard(), now).find(db, &key).is_some()
-}
-
-/// Writes an item, in a transaction of its own; whether there is anything of it: not where all
-/// fields of a hash have expired.
-fn put(to: &Keyspace, item: &Item, now: u64) -> Result<bool, SalvageStopped> {
-    let key = to.key(&item.key);
-    let mut txn = to.begin_one(key.shard(), now);
-    let is_there = put_content(&mut txn, item.db, &key, &item.value)?;
-    if item.expiry.is_some() {
-        txn.set_expiry(item.db, &key, item.expiry)?;
-    }
-    txn.commit()?;
-    Ok(is_there)
-}
-
-fn put_content(txn: &mut Txn<'_>, db: Db, key: &Key<'_>, value: &Content) -> Result<bool, Error> {
-    match value {
-        Content::String(value) => txn.set(db, key, value, Expire::Clear)?,
-        Content::Elements(what, elements) => put_elements(txn, db, key, *what, elements)?,
-        Content::Fields(fields) => {
-            let now = txn.now();
-            let left: Vec<_> =
-                fields.iter().filter(|field| field.time.is_none_or(|time| time > now)).collect();
-            for field in &left {
-                let time = field.time.map_or(FieldTime::Clear, FieldTime::At);
-                let pair = [(field.field.as_slice(), field.value.as_slice())];
-                txn.put_fields(db, key, pair, time, SMALL)?;
-            }
-            return Ok(!left.is_empty());
-        }
-        Content::Stream(parts) => {
-            txn.edit_stream(db, key, |edit| parts.iter().try_for_each(|part| put_part(edit, part)))?
-        }
-    }
-    Ok(true)
-}
-
-fn put_elements(
-    txn: &mut Txn<'_>,
-    db: Db,
-    key: &Key<'_>,
-    what: Type,
-    elements: &[Vec<u8>],
-) -> Result<(), Error> {
-    let words = elements.iter().map(Vec::as_slice);
-    let pairs = elements.chunks_exact(2).map(|pair| (pair[0].as_slice(), pair[1].as_slice()));
-    match what {
-        Type::Set => {
-            txn.put_members(db, key, what, words.map(|word| (word, &b""[..])), SMALL_SET)?;
-        }
-        Type::Hash => drop(txn.put_members(db, key, what, pairs, SMALL)?),
-        Type::SortedSet => {
-            let mut edit = txn.edit_sorted_set(db, key, SMALL)?;
-            for (score, member) in pairs {
-                let score = std::str::from_utf8(score).ok().and_then(|text| text.parse().ok());
-                edit.change(txn, member, |_| score)?;
-            }
-            edit.finish(txn, db, key)?;
-        }
-        _ => drop(txn.push(db, key, Side::Tail, words, NodeLimits::new(8192, 128))?),
-    }
-    Ok(())
-}
-
-fn put_part(edit: &mut StreamEdit<'_, '_>, part: &StreamPart) -> Result<(), Error> {
-    match part {
-        StreamPart::Entry(id, words) => {
-            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            edit.append(*id, &words, StreamLimits::new(4096, 100))?;
-        }
-        StreamPart::Head { last, added, deleted, .. } => {
-            edit.set_last(*last, Some(*added), Some(*deleted));
-        }
-        StreamPart::Group { name, last, read } => drop(edit.create_group(name, *last, *read)?),
-        StreamPart::Consumer { group, name, seen, .. } => {
-            if let Some(group) = edit.read().group(group)? {
-                edit.create_consumer(&group, name, *seen)?;
-            }
-        }
-        StreamPart::Pending { group, consumer, id, delivered, count } => {
-            let Some(group) = edit.read().group(group)? else { return Ok(()) };
-            let Some(consumer) = edit.read().consumer(&group, consumer)? else { return Ok(()) };
-            edit.deliver(&group, &consumer, *id, (*delivered, *count))?;
-        }
-    }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use keyspace::{Db, Entry, Txn, Type};
+use keyspace::{Db, Entry, SnapshotView, Txn, Type};
 
 use crate::iter::ITEMS;
 use crate::{Database, Error, Perdura, reentry};
@@ -35,7 +35,7 @@ impl Wanted {
 /// lock is held between two steps. While others write it shows what SCAN shows: a key that is there
 /// from start to end comes at least once, seldom twice; one that comes or goes meanwhile may be
 /// shown or not. Expired keys do not come, nor entries of which the medium lost the name. After an
-/// error it ends.
+/// error it ends. Over a [`Snapshot`](crate::Snapshot) each key of its moment comes exactly once.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -59,23 +59,26 @@ impl Wanted {
 /// ```
 pub struct KeyIter<'s> {
     store: &'s Perdura,
-    db: Db,
-    wanted: Wanted,
-    /// Where the next step goes on; none at the end.
-    cursor: Option<u64>,
-    found: VecDeque<Vec<u8>>,
+    /// The snapshot whose keys they are; those of now without one.
+    view: Option<&'s SnapshotView>,
+    cursor: KeyCursor,
 }
 
 impl<'s> KeyIter<'s> {
     pub(crate) fn new(store: &'s Perdura, db: Db) -> KeyIter<'s> {
         let (wanted, found) = (Wanted::default(), VecDeque::new());
-        KeyIter { store, db, wanted, cursor: Some(0), found }
+        KeyIter { store, view: None, cursor: KeyCursor { db, wanted, next: Some(0), found } }
+    }
+
+    /// Returns the keys that a snapshot of the store shows.
+    pub(crate) fn of_snapshot(store: &'s Perdura, view: &'s SnapshotView, db: Db) -> KeyIter<'s> {
+        KeyIter { view: Some(view), ..KeyIter::new(store, db) }
     }
 
     /// Shows only keys that begin with these bytes. The others are looked at too.
     #[must_use]
     pub fn prefix(mut self, prefix: impl AsRef<[u8]>) -> KeyIter<'s> {
-        self.wanted.prefix = prefix.as_ref().to_vec();
+        self.cursor.wanted.prefix = prefix.as_ref().to_vec();
         self
     }
 
@@ -83,35 +86,21 @@ impl<'s> KeyIter<'s> {
     /// one byte, `[a-z]` one of these, `\` the next byte as it is.
     #[must_use]
     pub fn matching(mut self, pattern: impl AsRef<[u8]>) -> KeyIter<'s> {
-        self.wanted.pattern = Some(pattern.as_ref().to_vec());
+        self.cursor.wanted.pattern = Some(pattern.as_ref().to_vec());
         self
     }
 
     /// Shows only keys that hold values of this type.
     #[must_use]
     pub fn of_type(mut self, value_type: Type) -> KeyIter<'s> {
-        self.wanted.value_type = Some(value_type);
+        self.cursor.wanted.value_type = Some(value_type);
         self
     }
 
-    fn step(&mut self, cursor: u64) -> Result<(), Error> {
-        let (store, wanted) = (self.store, &self.wanted);
-        reentry::refuse(&store.keyspace)?;
-        let (next, found, seen) = store.retry(|losses| {
-            let mut found = VecDeque::new();
-            let txn = store.keyspace.begin_one(store.keyspace.scan_shard(cursor), store.now());
-            let next = txn.scan(self.db, cursor, ITEMS, &mut |key, entry| {
-                if wanted.admits(&txn, key, entry) {
-                    found.push_back(key.to_vec());
-                }
-            });
-            store.keyspace.check_losses(losses)?;
-            Ok((next, found, store.seen(&txn)))
-        })?;
-        store.acknowledge(seen)?;
-        self.found = found;
-        self.cursor = Some(next).filter(|&next| next != 0);
-        Ok(())
+    /// Returns where the iterator is, without a borrow of the store. Of a snapshot's keys it goes
+    /// on with those of the store.
+    pub fn into_cursor(self) -> KeyCursor {
+        self.cursor
     }
 }
 
@@ -119,15 +108,91 @@ impl Iterator for KeyIter<'_> {
     type Item = Result<Vec<u8>, Error>;
 
     fn next(&mut self) -> Option<Result<Vec<u8>, Error>> {
+        self.cursor.next_of(self.store, self.view)
+    }
+}
+
+/// Where an iterator over keys is, for those that cannot borrow the store meanwhile: other
+/// languages, or a struct that has both. It shows what a [`KeyIter`] shows.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use perdura::prelude::*;
+/// use perdura::{KeyCursor, Options, Perdura};
+///
+/// struct Listing {
+///     store: Perdura,
+///     at: KeyCursor,
+/// }
+///
+/// let store = Perdura::open(Options::volatile())?;
+/// store.set("user:1", "Ada")?;
+/// let at = store.keys().prefix("user:").into_cursor();
+/// let mut listing = Listing { store, at };
+/// assert_eq!(listing.at.next(&listing.store), Some(Ok(b"user:1".to_vec())));
+/// assert_eq!(listing.at.next(&listing.store), None);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct KeyCursor {
+    db: Db,
+    wanted: Wanted,
+    /// Where the next step goes on; none at the end.
+    next: Option<u64>,
+    found: VecDeque<Vec<u8>>,
+}
+
+impl KeyCursor {
+    /// Returns the next key of the store, which is always the same one; `None` at the end.
+    pub fn next(&mut self, store: &Perdura) -> Option<Result<Vec<u8>, Error>> {
+        self.next_of(store, None)
+    }
+
+    fn next_of(
+        &mut self,
+        store: &Perdura,
+        view: Option<&SnapshotView>,
+    ) -> Option<Result<Vec<u8>, Error>> {
         loop {
             if let Some(key) = self.found.pop_front() {
                 return Some(Ok(key));
             }
-            if let Err(error) = self.step(self.cursor?) {
-                self.cursor = None;
+            if let Err(error) = self.step(store, view, self.next?) {
+                self.next = None;
                 return Some(Err(error));
             }
         }
+    }
+
+    fn step(
+        &mut self,
+        store: &Perdura,
+        view: Option<&SnapshotView>,
+        cursor: u64,
+    ) -> Result<(), Error> {
+        let wanted = &self.wanted;
+        reentry::refuse(&store.keyspace)?;
+        let (next, found, seen) = store.retry(|losses| {
+            let mut found = VecDeque::new();
+            let shard = store.keyspace.scan_shard(cursor);
+            let txn = match view {
+                Some(view) => view.begin(&store.keyspace, std::iter::once(shard))?,
+                None => store.keyspace.begin_one(shard, store.now()),
+            };
+            let next = txn.scan(self.db, cursor, ITEMS, &mut |key, entry| {
+                if wanted.admits(&txn, key, entry) {
+                    found.push_back(key.to_vec());
+                }
+            });
+            store.keyspace.check_losses(losses)?;
+            // What a snapshot shows was waited for at its cut.
+            Ok((next, found, if view.is_some() { 0 } else { store.seen(&txn) }))
+        })?;
+        store.acknowledge(seen)?;
+        self.found = found;
+        self.next = Some(next).filter(|&next| next != 0);
+        Ok(())
     }
 }
 
@@ -135,10 +200,7 @@ impl std::iter::FusedIterator for KeyIter<'_> {}
 
 impl fmt::Debug for KeyIter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let KeyIter { db, wanted, cursor, .. } = self;
-        let mut shown = f.debug_struct("KeyIter");
-        shown.field("database", &db.number()).field("wanted", wanted).field("cursor", cursor);
-        shown.finish_non_exhaustive()
+        f.debug_struct("KeyIter").field("cursor", &self.cursor).finish_non_exhaustive()
     }
 }
 

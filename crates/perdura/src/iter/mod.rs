@@ -18,7 +18,7 @@ use std::fmt;
 
 use crate::{Error, Perdura};
 
-pub use keys::KeyIter;
+pub use keys::{KeyCursor, KeyIter};
 
 /// Items of a batch.
 pub(crate) const ITEMS: usize = 64;

@@ -4,6 +4,7 @@ use keyspace::Db;
 
 use super::ITEMS;
 use super::keys::Wanted;
+use crate::trace::span;
 use crate::{Database, Error, Perdura, reentry};
 
 impl Perdura {
@@ -60,6 +61,7 @@ impl Perdura {
 
     fn clear_databases(&self, databases: &[Db]) -> Result<u64, Error> {
         reentry::refuse(&self.keyspace)?;
+        let _span = span!("clear", databases = databases.len());
         let (keys, seen) = self.retry(|losses| {
             let mut txn = self.keyspace.begin_all(self.now());
             let mut keys = 0;
@@ -76,6 +78,7 @@ impl Perdura {
 
     fn remove_prefix_in(&self, db: Db, prefix: &[u8]) -> Result<u64, Error> {
         reentry::refuse(&self.keyspace)?;
+        let _span = span!("remove_prefix");
         let (wanted, mut cursor, mut removed) = (Wanted::starting_with(prefix), 0, 0);
         loop {
             let (next, found, seen) = self.retry(|losses| {

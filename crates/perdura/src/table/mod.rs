@@ -18,7 +18,7 @@ use std::ops::RangeBounds;
 use keyspace::SortedSetRef;
 
 use crate::iter::ranked::Ranked;
-use crate::operations::{Execute, Open};
+use crate::operations::{Execute, Open, Writable};
 use crate::sorted_sets::LIMITS;
 use crate::{Database, Error, Perdura, RangeIter, Transaction};
 
@@ -128,7 +128,10 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
     }
 
     /// Sets the value of a key; the value that it had.
-    pub fn insert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<Option<V>, Error> {
+    pub fn insert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<Option<V>, Error>
+    where
+        S: Writable,
+    {
         let key = row::key_bytes::<K>(&key);
         let mut member = key.clone();
         V::encode(&value, &mut member)?;
@@ -137,7 +140,10 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
     }
 
     /// Takes the row of a key out; its value.
-    pub fn remove(&self, key: K::Ref<'_>) -> Result<Option<V>, Error> {
+    pub fn remove(&self, key: K::Ref<'_>) -> Result<Option<V>, Error>
+    where
+        S: Writable,
+    {
         let key = row::key_bytes::<K>(&key);
         let old = self.on.whole(&[&self.name], |tx| {
             let Some(member) = tx.find_row(&self.name, &key)? else { return Ok(None) };
@@ -148,7 +154,10 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
     }
 
     /// Takes the rows in a range out, in one transaction; how many.
-    pub fn remove_range<'r>(&self, keys: impl RangeBounds<K::Ref<'r>>) -> Result<u64, Error> {
+    pub fn remove_range<'r>(&self, keys: impl RangeBounds<K::Ref<'r>>) -> Result<u64, Error>
+    where
+        S: Writable,
+    {
         let range = row::range::<K>(&keys);
         self.on.whole(&[&self.name], |tx| tx.remove_rows(&self.name, &range))
     }
@@ -196,16 +205,25 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
     }
 
     /// Takes the row with the least key out.
-    pub fn pop_first(&self) -> Result<Option<(K, V)>, Error> {
+    pub fn pop_first(&self) -> Result<Option<(K, V)>, Error>
+    where
+        S: Writable,
+    {
         self.pop(false)
     }
 
     /// Takes the row with the greatest key out.
-    pub fn pop_last(&self) -> Result<Option<(K, V)>, Error> {
+    pub fn pop_last(&self) -> Result<Option<(K, V)>, Error>
+    where
+        S: Writable,
+    {
         self.pop(true)
     }
 
-    fn pop(&self, last: bool) -> Result<Option<(K, V)>, Error> {
+    fn pop(&self, last: bool) -> Result<Option<(K, V)>, Error>
+    where
+        S: Writable,
+    {
         self.on.whole(&[&self.name], |tx| {
             let Some(member) = tx.row_at(&self.name, last)? else { return Ok(None) };
             let row = Self::row(&member)?;

@@ -2,12 +2,17 @@
 
 #![forbid(unsafe_code)]
 
+mod backup;
 mod cost;
 mod derived;
 mod iterate;
 mod journal;
 mod media;
+mod metrics;
 mod reentry;
+mod snapshot;
+mod statistics;
 mod store;
 mod table;
 mod transact;
+mod wait_future;

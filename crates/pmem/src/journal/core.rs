@@ -20,7 +20,7 @@ use crate::scheduler::lock;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The journal of a region.
 pub(crate) struct Journal {
@@ -71,11 +71,18 @@ pub(super) struct Progress {
     /// The journal's file is persistent memory.
     pub(super) is_mapped: AtomicBool,
     counts: [AtomicU64; Count::COUNTS],
+    sync_times: [AtomicU64; SYNC_TIMES],
 }
 
 impl Progress {
     pub(super) fn count(&self, count: Count, by: u64) {
         self.counts[count as usize].fetch_add(by, Ordering::Relaxed);
+    }
+
+    fn count_sync(&self, time: Duration) {
+        self.count(Count::BatchSyncs, 1);
+        self.count(Count::BatchSyncNanos, time.as_nanos() as u64);
+        self.sync_times[sync_time(time)].fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -99,6 +106,16 @@ impl Count {
     const COUNTS: usize = Count::RecoveryNanos as usize + 1;
 }
 
+/// Times of syncs that are told apart: up to 2^n microseconds for the n-th; the last has all longer
+/// ones.
+pub const SYNC_TIMES: usize = 24;
+
+/// Returns which of the times of syncs a time is.
+fn sync_time(time: Duration) -> usize {
+    let microseconds = time.as_nanos().div_ceil(1000).max(1) as u64;
+    (microseconds.next_power_of_two().ilog2() as usize).min(SYNC_TIMES - 1)
+}
+
 /// What a journal did since the region was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalCounts {
@@ -116,8 +133,10 @@ pub struct JournalCounts {
     pub bytes_applied: u64,
     /// Those of them that made batches durable,
     pub batch_syncs: u64,
-    /// ... and the nanoseconds that these took.
+    /// ... the nanoseconds that these took,
     pub batch_sync_ns: u64,
+    /// ... and how many took up to 2^n microseconds, and longer than 2^(n-1).
+    pub batch_sync_times: [u64; SYNC_TIMES],
     /// Batches that the opening read,
     pub recovered_batches: u64,
     /// ... the bytes of their lines,
@@ -151,7 +170,7 @@ impl Journal {
 
     /// Returns what was counted.
     pub(crate) fn counts(&self) -> JournalCounts {
-        let Progress { counts, head, tail, capacity, is_mapped, .. } = &self.progress;
+        let Progress { counts, sync_times, head, tail, capacity, is_mapped, .. } = &self.progress;
         let counted = |count: Count| counts[count as usize].load(Ordering::Relaxed);
         // The tail first: it never passes the head.
         let tail = tail.load(Ordering::Acquire);
@@ -164,6 +183,7 @@ impl Journal {
             bytes_applied: counted(Count::BytesApplied),
             batch_syncs: counted(Count::BatchSyncs),
             batch_sync_ns: counted(Count::BatchSyncNanos),
+            batch_sync_times: sync_times.each_ref().map(|count| count.load(Ordering::Relaxed)),
             recovered_batches: counted(Count::RecoveredBatches),
             recovered_bytes: counted(Count::RecoveredBytes),
             recovery_ns: counted(Count::RecoveryNanos),
@@ -204,8 +224,7 @@ impl Journal {
     pub(super) fn sync_batches(&self, file: &dyn Storage) -> Result<(), JournalError> {
         let begin = Instant::now();
         self.sync_file(file)?;
-        self.progress.count(Count::BatchSyncs, 1);
-        self.progress.count(Count::BatchSyncNanos, begin.elapsed().as_nanos() as u64);
+        self.progress.count_sync(begin.elapsed());
         Ok(())
     }
 
@@ -245,4 +264,26 @@ pub(crate) enum AllocateError {
 /// Locks a mutex, whoever panicked while holding it: what failed halfway has failed for good.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     lock(mutex).unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_counted_where_its_bound_is() {
+        let check = |nanoseconds, expected| {
+            assert_eq!(sync_time(Duration::from_nanos(nanoseconds)), expected, "{nanoseconds} ns");
+        };
+        check(0, 0);
+        check(1000, 0);
+        check(1001, 1);
+        check(2000, 1);
+        check(2001, 2);
+        check(900_000, 10);
+        check(1_024_000, 10);
+        check(1_024_001, 11);
+        check(3600 * 1_000_000_000, 23);
+        check(u64::MAX, 23);
+    }
 }

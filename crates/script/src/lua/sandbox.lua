@@ -21,7 +21,7 @@ local create, resume, wrap = coroutine.create, coroutine.resume, coroutine.wrap
 local concat = table.concat
 
 local original = getfenv(0)
-local handler, lists, take_result = native.handler, native.lists, native.take_result
+local handler, lists = native.handler, native.lists
 local READONLY = 'Attempt to modify a readonly table'
 
 -- Proxies with what they show, and the metatables that scripts may see.
@@ -334,16 +334,13 @@ return {
     base.KEYS, base.ARGV = nil, nil
     return xpcall(f, handler)
   end,
+  -- Calls with lists of any length.
   run = function(f)
     base.KEYS, base.ARGV = lists()
-    local ok, value = xpcall(f, handler)
-    if ok and value ~= nil and take_result(value) then return end
-    return ok, value
+    return xpcall(f, handler)
   end,
   run_function = function(f)
     local keys, args = lists()
-    local ok, value = xpcall(function() return (f(keys, args)) end, handler)
-    if ok and value ~= nil and take_result(value) then return end
-    return ok, value
+    return xpcall(function() return (f(keys, args)) end, handler)
   end,
 }

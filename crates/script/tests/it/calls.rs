@@ -130,6 +130,70 @@ fn a_panic_of_the_host_passes_through_lua() {
     }
 }
 
+/// What a function of Rust raises goes through the handler of errors, and one of the handler itself
+/// ends the run.
+#[test]
+fn an_error_while_an_error_is_handled_ends_the_run() {
+    let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
+    let mut run = |script: &str| with_reply(&mut interpreter, script, b"-WRONG no\r\n");
+    for round in 0..3 {
+        let raised = run("error(setmetatable({}, {__index = function() error('again') end}))");
+        assert_eq!(raised, "-ERR unknown error script: SHA, on @user_script:1.", "{round}");
+        let raised = run("redis.call('x')");
+        assert_eq!(raised, "-WRONG no script: SHA, on @user_script:1.", "{round}");
+        assert!(run("local function f() return 1 + f() end f()").contains("stack overflow"));
+        assert!(
+            run("local t, i = {}, 0 while true do i = i + 1 t[i] = ('x'):rep(1e6) .. i end")
+                .ends_with("not enough memory")
+        );
+    }
+}
+
+#[test]
+fn results_of_all_shapes_are_replied() {
+    for (result, expected) in [
+        ("", "nil"),
+        ("return nil", "nil"),
+        ("return true", "1"),
+        ("return false", "nil"),
+        ("redis.setresp(3) return false", "#false"),
+        ("redis.setresp(3) return true", "#true"),
+        ("return 3.99", "3"),
+        ("return -1e300", "-9223372036854775808"),
+        ("return 'a\\0b', 2", "\"a\\0b\""),
+        ("return {ok = 'A\\r\\nB'}", "+A  B"),
+        ("return {ok = 1}", "[]"),
+        ("return {ok = 'x', err = 'E y'}", "-E y"),
+        ("return {ok = 'x', err = 1}", "+x"),
+        ("return setmetatable({}, {__index = {ok = 'x'}})", "[]"),
+        ("return {ok = 'x', 1, 2}", "+x"),
+        ("return {1, {ok = 'x'}}", "[1 +x]"),
+        ("return redis.call('x')", "+DONE"),
+        ("return function() end", "nil"),
+        ("return unpack({1, 2, 3})", "1"),
+    ] {
+        let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
+        let shown = with_reply(&mut interpreter, result, b"+DONE\r\n");
+        assert_eq!(shown, expected, "{result}");
+    }
+}
+
+/// Lists that are too long for Lua's stack are passed by handles, with the same result.
+#[test]
+fn keys_and_arguments_of_any_number_are_passed() {
+    let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
+    let script = interpreter.load(b"return {#KEYS, KEYS[#KEYS], #ARGV, ARGV[#ARGV]}");
+    let (script, all) = (script.expect("a script"), vec![&b"k"[..]; 70_000]);
+    for count in [1, 65_536, 65_537, 70_000] {
+        for (keys, arguments) in [(count, 1), (1, count)] {
+            let invocation = Invocation { keys: &all[..keys], arguments: &all[..arguments] };
+            let outcome = interpreter.run(&script, invocation, &mut Fixed(None));
+            let shown = show(&outcome.reply, script.sha());
+            assert_eq!(shown, format!("[{keys} \"k\" {arguments} \"k\"]"));
+        }
+    }
+}
+
 #[test]
 fn a_reply_beyond_the_limit_of_memory_is_an_error() {
     let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");

@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{UserLine, Values, table};
+use super::{CommandLine, Values, table};
 
 /// Why a configuration cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -36,14 +36,14 @@ pub enum ReadError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A user is wrong.
+    /// A user, or the name of a command, is wrong.
     #[error(
         "\n*** FATAL CONFIG FILE ERROR (Perdura {version}) ***\n\
          Reading the configuration file{file}, at line {line}\n>>> '{text}'\n{reason}",
         version = env!("CARGO_PKG_VERSION"),
         file = file.as_ref().map(|file| format!(" '{}'", file.display())).unwrap_or_default()
     )]
-    User {
+    Command {
         /// The file that has the line.
         file: Option<PathBuf>,
         /// Counted from 1.
@@ -138,9 +138,13 @@ impl Reader {
         }
         match (name.as_slice(), words) {
             (b"user", [_, ..]) => {
-                let (file, text) = (self.file.clone(), lossy(&unescape(line)));
-                let words = words.to_vec();
-                self.values.users.push(UserLine { file, line: self.at, text, words });
+                let line = self.command_line(line, words);
+                self.values.users.push(line);
+                Ok(())
+            }
+            (b"rename-command", [_, _]) => {
+                let line = self.command_line(line, words);
+                self.values.renames.push(line);
                 Ok(())
             }
             (b"include", [file]) => self.include(file, depth),
@@ -156,6 +160,11 @@ impl Reader {
                 lossy(&name)
             ))),
         }
+    }
+
+    fn command_line(&self, line: &str, words: &[Vec<u8>]) -> CommandLine {
+        let (file, text) = (self.file.clone(), lossy(&unescape(line)));
+        CommandLine { file, line: self.at, text, words: words.to_vec() }
     }
 
     fn directive(&mut self, row: &table::Row, words: &[Vec<u8>]) -> Result<(), String> {
@@ -348,12 +357,21 @@ mod tests {
         let both = read("replicaof x 1\ncluster-enabled yes").expect_err("two");
         assert!(both.contains("'replicaof'") && both.contains("'cluster-enabled'"), "{both}");
         for (line, reason) in [
-            ("rename-command FLUSHALL \"\"", "what it hides would be open to everybody"),
             ("loadmodule x.so", "their commands and types would be missing"),
             ("sentinel monitor x 127.0.0.1 1 2", "nothing would be watched"),
         ] {
             refused(line, 2, &format!("{reason}. Remove the line to start without it."));
         }
+    }
+
+    #[test]
+    fn other_names_of_commands_are_kept_with_their_place() {
+        let values = read("port 1\nRename-Command CONFIG \"\"\n").expect("readable");
+        let [line] = &values.renames[..] else { panic!("{:?}", values.renames) };
+        assert_eq!((line.line, &line.words[..]), (3, &[b"CONFIG".to_vec(), Vec::new()][..]));
+        let reason = line.refused("no".into()).to_string();
+        assert!(reason.contains("at line 3\n>>> 'Rename-Command CONFIG"), "{reason}");
+        assert!(read("rename-command CONFIG").is_err());
     }
 
     #[test]

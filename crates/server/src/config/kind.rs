@@ -151,6 +151,9 @@ fn not_one_of(names: &[&str]) -> String {
 }
 
 fn flags(names: &[&str], words: &[&[u8]]) -> Result<Vec<u8>, String> {
+    if words.is_empty() {
+        return Err(not_one_of(names));
+    }
     let mut chosen = vec![false; names.len()];
     for word in words {
         let at = names.iter().position(|name| word.eq_ignore_ascii_case(name.as_bytes()));
@@ -284,6 +287,8 @@ mod tests {
         let flags = Kind::Flags(&["default", "save", "nosave", "now"]);
         check(flags, "now nosave", Ok("nosave now"));
         check(flags, "default", Ok("default"));
+        let refused = flags.parse("shutdown-on-sigint", b"default", &[]);
+        assert!(refused.is_err_and(|why| why.starts_with("argument(s) must be one of")));
         check(
             flags,
             "save nosave",

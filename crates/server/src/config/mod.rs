@@ -25,26 +25,36 @@ pub struct Values {
     values: Vec<Vec<u8>>,
     given: Vec<bool>,
     /// The `user` lines that were read.
-    pub users: Vec<UserLine>,
+    pub users: Vec<CommandLine>,
+    /// The `rename-command` lines that were read.
+    pub renames: Vec<CommandLine>,
 }
 
-/// A `user` line: what it says is for whoever knows commands.
+/// A `user` or `rename-command` line: what it says is for whoever knows commands.
 #[derive(Clone, Debug)]
-pub struct UserLine {
+pub struct CommandLine {
     /// The file that has it; none for the command line alone.
     pub file: Option<PathBuf>,
     /// Its number in the file, from 1.
     pub line: usize,
     /// All of it.
     pub text: String,
-    /// A name and rules.
+    /// What follows the directive's name.
     pub words: Vec<Vec<u8>>,
+}
+
+impl CommandLine {
+    /// Returns the error that refuses the line.
+    pub fn refused(&self, reason: String) -> file::ReadError {
+        let (file, line, text) = (self.file.clone(), self.line, self.text.clone());
+        file::ReadError::Command { file, line, text, reason }
+    }
 }
 
 impl Default for Values {
     fn default() -> Values {
         let values: Vec<Vec<u8>> = table::rows().map(|row| row.default.into()).collect();
-        Values { given: vec![false; values.len()], values, users: Vec::new() }
+        Values { given: vec![false; values.len()], values, users: Vec::new(), renames: Vec::new() }
     }
 }
 

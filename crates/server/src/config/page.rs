@@ -18,6 +18,7 @@ pub fn page() -> String {
     page.push_str(JOURNAL);
     page.push_str(TLS);
     page.push_str(REFUSED);
+    page.push_str(RENAMES);
     page.push_str(REDIS_VERSION);
     page.push_str(SNAPSHOTS);
     for (title, rows) in table::groups() {
@@ -85,8 +86,18 @@ const REFUSED: &str = "
 ## What is refused
 
 Directives about permissions, replication or routing that are not implemented are not ignored: any value except
-the default is refused, at start and by `CONFIG SET`. So are the lines `rename-command`, `loadmodule` and
+the default is refused, at start and by `CONFIG SET`. So are the lines `loadmodule` and
 `sentinel`, and a start that would listen nowhere (`port 0` and `tls-port 0`, or `bind \"\"`, and no `unixsocket`).
+";
+
+/// Other names of commands.
+const RENAMES: &str = "
+## Commands with other names
+
+As in Redis, a line `rename-command CONFIG guarded` gives a command another name, and `rename-command FLUSHALL \"\"` takes it away: clients and scripts get
+an error for the name that it had. The rules of users (`ACL`), `INFO commandstats` and the append-only file have the original names: a log can be
+loaded under other names than those under which it was written, which Redis cannot do. Such lines are read at the start only, and `CONFIG REWRITE` keeps
+them. Where users have passwords, `ACL` rules are the better way to say who may do what.
 ";
 
 /// Which version of Redis is claimed.

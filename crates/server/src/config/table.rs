@@ -159,8 +159,7 @@ pub fn find(name: &[u8]) -> Option<(usize, &'static Row)> {
 
 /// Directives without a value of their own that are refused as `Usage::Refused` is, with the
 /// reason.
-pub const REFUSED_LINES: [(&str, &str); 3] = [
-    ("rename-command", "commands keep their names: what it hides would be open to everybody"),
+pub const REFUSED_LINES: [(&str, &str); 2] = [
     ("loadmodule", "modules are not supported: their commands and types would be missing"),
     ("sentinel", "this is no Sentinel: nothing would be watched"),
 ];
@@ -346,7 +345,7 @@ const ACCEPTED: &[Row] = &[
     row("cluster-require-full-coverage", Bool, "yes", Live, Ignored(Cluster)),
     row("rdb-save-incremental-fsync", Bool, "yes", Live, Used),
     row("aof-use-rdb-preamble", Bool, "yes", Live, Used),
-    row("aof-timestamp-enabled", Bool, "no", Live, Ignored(Design)),
+    row("aof-timestamp-enabled", Bool, "no", Live, Ignored(Later)),
     row("cluster-replica-no-failover", Bool, "no", Live, Ignored(Cluster))
         .alias("cluster-slave-no-failover"),
     row("replica-lazy-flush", Bool, "no", Live, Ignored(Replication)).alias("slave-lazy-flush"),
@@ -537,7 +536,7 @@ mod tests {
          syslog-ident tls-dh-params-file tls-replication tls-session-cache-timeout",
         ),
         ("refused", "cluster-enabled replicaof"),
-        ("refused line", "loadmodule rename-command"),
+        ("refused line", "loadmodule"),
     ];
 
     fn usage(name: &str) -> &'static str {

@@ -55,11 +55,56 @@ fn start_with_file(file: &std::path::Path, port: u16) -> (WithFile, Client) {
 }
 
 #[test]
+fn commands_have_other_names_for_clients_and_in_the_log_their_own() {
+    let names = ["SET put", "xadd append_entry", "FLUSHALL \"\"", "DEBUG \"\"", "flushdb flushall"];
+    let launch = |names: &[&str]| {
+        let lines = names.iter().map(|line| format!("--rename-command {line}"));
+        Launch::perdura_aof("always").args(lines)
+    };
+    let mut server = launch(&names).start();
+    let mut client = server.client();
+    client.check("PUT k v", "OK");
+    client.check("EVAL \"return redis.call('put', 'k2', 'v')\" 1 k2", "OK");
+    client.check("MULTI", "OK");
+    client.check("pUt k3 v", "QUEUED");
+    client.check("EXEC", "[OK]");
+    client.check("APPEND_ENTRY s 1-* f v", "\"1-0\"");
+    for line in ["SET k v", "DEBUG SLEEP 0", "FLUSHDB", "XADD s * f v"] {
+        let name = line.split(' ').next().expect("a name");
+        let reply = client.run(line).text();
+        assert!(reply.starts_with(&format!("ERR unknown command '{name}'")), "{line}: {reply}");
+    }
+    client.check("COMMAND INFO set", "[(nil)]");
+    client.check("COMMAND LIST FILTERBY PATTERN set", "[\"set\"]");
+    client.check("COMMAND LIST FILTERBY PATTERN flushall", "[]");
+    client.check("ACL SETUSER limited on nopass ~* +set +ping", "OK");
+    client.check("ACL DRYRUN limited put k v", "OK");
+    let read = ["GET k", "GET k2", "GET k3", "XLEN s"];
+    let before = read.map(|line| client.run(line));
+    // The log has the names that commands always have: it is read under any others.
+    for names in [&names[..], &[], &["set other"]] {
+        server.terminate();
+        server.start_as(launch(names));
+        let mut client = server.client();
+        assert_eq!(read.map(|line| client.run(line)), before, "{names:?}");
+    }
+    for (line, why) in [
+        ("nosuch x", "No such command in rename-command"),
+        ("get SET", "Target command name already exists"),
+    ] {
+        let ended = launch(&[line]).run_to_end();
+        let text = format!("{ended:?}");
+        assert!(text.contains(why) && text.contains("at line"), "{line}: {text}");
+    }
+}
+
+#[test]
 fn a_rewritten_file_is_read_at_the_next_start() {
     let scratch = testkit::Medium::Disk.scratch();
     let file = scratch.path().join("perdura.conf");
     let dir = scratch.path().display();
-    let text = format!("# mine\ndir {dir}\ntimeout 7\nmaxmemory 100mb\n");
+    let text =
+        format!("# mine\ndir {dir}\ntimeout 7\nmaxmemory 100mb\nrename-command flushdb badger\n");
     std::fs::write(&file, text).expect("written");
     let port = free_port();
     let (server, mut client) = start_with_file(&file, port);
@@ -68,9 +113,14 @@ fn a_rewritten_file_is_read_at_the_next_start() {
     client.check("CONFIG REWRITE", "OK");
     drop(server);
     let text = std::fs::read_to_string(&file).expect("read");
-    for line in
-        ["# mine", "timeout 8", "maxmemory 100mb", "slowlog-max-len 5", "requirepass \"a b\""]
-    {
+    for line in [
+        "# mine",
+        "timeout 8",
+        "maxmemory 100mb",
+        "slowlog-max-len 5",
+        "requirepass \"a b\"",
+        "rename-command flushdb badger",
+    ] {
         assert!(text.lines().any(|l| l == line), "{line} in {text}");
     }
     let (_server, mut client) = start_with_file(&file, port);

@@ -217,6 +217,25 @@ fn keys_of_requests_have_the_flags_that_redis_gives_them() {
 }
 
 #[test]
+fn the_digest_of_equal_data_is_that_of_redis() {
+    let large: String = (0..600).map(|n| format!(" {n} member-{n}")).collect();
+    let script = [
+        "a DEBUG DIGEST",
+        "a SET text value; a SET number 12345; a SET float 3.5; a SETRANGE long 2000 x",
+        "a RPUSH list a b 1 2 -3 a; a SADD numbers 3 1 2; a SADD names x y 1",
+        "a HSET hash f v n 1; a ZADD scores 1 a -2.5 b 1e300 c 0.1 d inf e -inf f 0 g 3 h",
+        &format!("a HSET big-hash{large}; a ZADD big-scores{large}; a SADD big-set{large}"),
+        "a XADD stream 1-1 f v g w; a XADD stream 5-2 f v; a XDEL stream 1-1; a XADD stream 9-9 x y",
+        "a XGROUP CREATE stream g 0; a PFADD hll a b c; a DEBUG DIGEST",
+        "a EXPIRE text 1000; a DEBUG DIGEST; a DEBUG DIGEST-VALUE text number list missing stream",
+        "a DEBUG DIGEST-VALUE numbers names hash scores big-hash big-scores big-set hll",
+        "a SELECT 9; a SET text value; a DEBUG DIGEST; a SELECT 15; a RPUSH list b a; a DEBUG DIGEST",
+        "a SWAPDB 9 15; a DEBUG DIGEST",
+    ];
+    Both::start().check(&script.join("; "));
+}
+
+#[test]
 fn directives_are_set_and_refused_as_by_redis() {
     let both = Both::start();
     for pairs in [

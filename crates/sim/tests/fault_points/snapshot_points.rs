@@ -9,8 +9,10 @@ use sim::{Crash, Effort, explore};
 use std::panic::catch_unwind;
 
 /// The fault points of what is saved and held: a search meets their absence.
-const READ: [FaultPoint; 4] = [
+const READ: [FaultPoint; 6] = [
     FaultPoint::SaveOverlay,
+    FaultPoint::SaveInEach,
+    FaultPoint::ReadOwnCut,
     FaultPoint::SaveEachWord,
     FaultPoint::SaveFirstValue,
     FaultPoint::ReturnAfterPins,

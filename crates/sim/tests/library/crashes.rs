@@ -1,11 +1,13 @@
 //! Random calls of the library on a tiny pool, crashed at every fence and between: each is whole or
-//! absent afterwards, and what is reachable is what is allocated.
+//! absent afterwards, and what is reachable is what is allocated. Snapshots are open meanwhile,
+//! each of which shows what there was at its cut.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use heap::{CreateOptions, Geometry, Heap};
-use perdura::prelude::*;
-use perdura::{Error, Perdura, Table, Tables, WriteBatch};
+use perdura::{Error, KeyIter, Perdura, Snapshot, Strings, Table, Tables, WriteBatch};
 use pmem::Region;
 use sim::{Crash, Effort, Subject, explore};
 
@@ -174,12 +176,84 @@ fn run(store: &Perdura, plan: &Plan) -> Result<(), Error> {
     }
 }
 
+/// Snapshots at a time, and calls between two of them.
+const SNAPSHOTS: usize = 3;
+const EVERY: usize = 3;
+
+/// A store with snapshots that stay open over calls, each with what there was at its cut.
+struct Open {
+    store: Arc<Perdura>,
+    snapshots: Vec<(Snapshot<Arc<Perdura>>, State)>,
+    calls: usize,
+}
+
+impl Open {
+    /// Reads all snapshots, drops the oldest where there are as many as may be, and takes one.
+    fn go_on_with_snapshots(&mut self) -> Result<(), String> {
+        self.calls += 1;
+        if self.calls.is_multiple_of(EVERY) {
+            if self.snapshots.len() == SNAPSHOTS {
+                self.snapshots.remove(0);
+            }
+            let state = read(&*self.store, self.store.keys())?;
+            let snapshot = self.store.shared_snapshot().map_err(|error| error.to_string())?;
+            self.snapshots.push((snapshot, state));
+        }
+        let mut failed = Ok(());
+        self.snapshots.retain(|(snapshot, state)| match read(snapshot, snapshot.keys()) {
+            Ok(found) if found == *state => {
+                READ.fetch_add(1, Relaxed);
+                true
+            }
+            Ok(found) => {
+                failed = Err(format!("a snapshot shows {found:?}, at its cut there was {state:?}"));
+                false
+            }
+            // The store is small: a call needed what it held.
+            Err(error) if error == Error::SnapshotExpired.to_string() => {
+                EXPIRED.fetch_add(1, Relaxed);
+                false
+            }
+            Err(error) => {
+                failed = Err(error);
+                false
+            }
+        });
+        failed
+    }
+}
+
+/// Snapshots that were read as a whole, and that expired.
+static READ: AtomicUsize = AtomicUsize::new(0);
+static EXPIRED: AtomicUsize = AtomicUsize::new(0);
+
+/// Reads all of a store, or of a snapshot.
+fn read(on: &(impl Strings + Tables), keys: KeyIter<'_>) -> Result<State, String> {
+    let mut state = State::default();
+    let failed = |error: Error| error.to_string();
+    for name in TABLES {
+        for row in table(on, name).iter() {
+            let (id, value) = row.map_err(failed)?;
+            state.rows.insert((name, id), value);
+        }
+    }
+    for key in KEYS {
+        state.put(key, on.get(key).map_err(failed)?);
+    }
+    let keys: Result<Vec<_>, _> = keys.collect();
+    let tables = TABLES.iter().filter(|name| state.last(name).is_some()).count();
+    if keys.map_err(failed)?.len() != tables + state.strings.len() {
+        return Err("other keys are shown than there are".into());
+    }
+    Ok(state)
+}
+
 struct Library;
 
 impl Subject for Library {
     type State = State;
     type Plan = Plan;
-    type Store = Perdura;
+    type Store = Open;
 
     fn reserve(&self) -> usize {
         geometry().zone_spans * 65536 * 2 - 1
@@ -189,34 +263,19 @@ impl Subject for Library {
         State::default()
     }
 
-    fn open(&self, region: Region) -> Result<Perdura, String> {
+    fn open(&self, region: Region) -> Result<Open, String> {
         let heap = if Heap::is_blank(&region) {
             let options = CreateOptions { geometry: geometry(), ..CreateOptions::default() };
             Heap::create(region, &options).map_err(|error| error.to_string())?
         } else {
             Heap::open(region, [0; 16]).map_err(|error| error.to_string())?.0
         };
-        Ok(super::store(heap))
+        Ok(Open { store: Arc::new(super::store(heap)), snapshots: Vec::new(), calls: 0 })
     }
 
-    fn read(&self, store: &mut Perdura) -> Result<State, String> {
-        let mut state = State::default();
-        let failed = |error: Error| error.to_string();
-        for name in TABLES {
-            for row in table(store, name).iter() {
-                let (id, value) = row.map_err(failed)?;
-                state.rows.insert((name, id), value);
-            }
-        }
-        for key in KEYS {
-            state.put(key, store.get(key).map_err(failed)?);
-        }
-        let keys: Result<Vec<_>, _> = store.keys().collect();
-        let tables = TABLES.iter().filter(|name| state.last(name).is_some()).count();
-        if keys.map_err(failed)?.len() != tables + state.strings.len() {
-            return Err("other keys are shown than there are".into());
-        }
-        store.verify()?;
+    fn read(&self, open: &mut Open) -> Result<State, String> {
+        let state = read(&*open.store, open.store.keys())?;
+        open.store.verify()?;
         Ok(state)
     }
 
@@ -226,28 +285,34 @@ impl Subject for Library {
         (plan, after)
     }
 
-    fn close(&self, store: &mut Perdura) -> Result<(), String> {
-        store.close_heap()
+    fn close(&self, open: &mut Open) -> Result<(), String> {
+        open.snapshots.clear();
+        open.store.close_heap()
     }
 
-    fn run(&self, store: &mut Perdura, plan: &Plan) -> Result<bool, String> {
-        match run(store, plan) {
+    fn run(&self, open: &mut Open, plan: &Plan) -> Result<bool, String> {
+        let done = match run(&open.store, plan) {
             Ok(()) => {
                 // As the background thread does.
-                store.maintain();
-                Ok(true)
+                open.store.maintain();
+                true
             }
-            Err(Error::Full) => Ok(false),
-            Err(error) => Err(error.to_string()),
-        }
+            Err(Error::Full) => false,
+            Err(error) => return Err(error.to_string()),
+        };
+        open.go_on_with_snapshots()?;
+        Ok(done)
     }
 }
 
 fn check(crash: Crash, seed: u64) {
+    let _alone = super::ALONE.lock().expect("no panic");
     let effort = Effort { transactions: 50, images: 6, ..Effort::new(crash, seed) };
     match explore(&Library, effort) {
         Ok(counts) => {
-            println!("{crash:?} {seed}: {counts:?}");
+            let (read, expired) = (READ.load(Relaxed), EXPIRED.load(Relaxed));
+            println!("{crash:?} {seed}: {counts:?}, snapshots: {read} read, {expired} expired");
+            assert!(read > 200, "hardly any snapshot was read: {read}");
             assert!(counts.images > 200 && counts.refused < counts.crashes / 4, "{counts:?}");
         }
         Err(failure) => panic!("{failure}"),

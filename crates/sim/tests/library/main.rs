@@ -1,15 +1,20 @@
 //! The library: what its transactions leave after a crash, and that those of several threads
 //! neither wait for each other forever nor see half of one another.
 //!
-//! A program of its own, since one of its tests disables a fault point in the whole process.
+//! A program of its own, since some of its tests disable fault points in the whole process.
 
 #![forbid(unsafe_code)]
 
 mod crashes;
 mod threads;
 
+use std::sync::Mutex;
+
 use heap::Heap;
 use perdura::Perdura;
+
+/// One test at a time: a disabled fault point is that of the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// The time of everything in these tests.
 fn now() -> u64 {

@@ -6,14 +6,13 @@ use std::sync::Mutex;
 
 use heap::{CreateOptions, Geometry, Heap};
 use perdura::prelude::*;
-use perdura::{Error, Perdura, Table};
+use perdura::{Error, Perdura, Snapshot, Table};
 use sim::run_scheduled;
+
+use super::ALONE;
 
 const ACCOUNTS: usize = 6;
 const START: i64 = 100;
-
-/// One test at a time: a disabled fault point is that of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn volatile() -> Perdura {
     let geometry = Geometry { shards: 4, ring_parts: 3, ring_part: 4096, zone_spans: 64 };
@@ -89,6 +88,98 @@ fn run(seed: u64) -> usize {
     }
     assert_eq!(rows, 48, "seed {seed}");
     again.into_inner().expect("no panic")
+}
+
+/// What a snapshot shows: the balances, and how many rows the logs have.
+fn shown(snapshot: &Snapshot<&Perdura>) -> Result<(Vec<i64>, u64), Error> {
+    let (mut balances, mut rows) = (Vec::new(), 0);
+    for n in 0..ACCOUNTS {
+        balances.push(balance(snapshot.get(account(n))?));
+        let log: Table<(u64, u64), (), _> = snapshot.table(format!("log:{n}"));
+        let read = log.iter().collect::<Result<Vec<_>, _>>()?.len() as u64;
+        assert_eq!(read, log.len()?, "a table is of two moments");
+        rows += read;
+    }
+    Ok((balances, rows))
+}
+
+/// Writers, and a reader of two snapshots at a time that are of different moments: each shows the
+/// same again and again, and a sum that no half of a transfer is in. How many snapshots were of a
+/// moment between others.
+fn run_with_snapshots(seed: u64) -> usize {
+    let store = volatile();
+    for n in 0..ACCOUNTS {
+        store.set(account(n), START.to_string()).expect("space");
+    }
+    let moments = Mutex::new(0);
+    let write = |thread: u64| {
+        let store = &store;
+        move || {
+            let mut rng = fastrand::Rng::with_seed(seed * 31 + thread);
+            for _ in 0..30 {
+                transfer(store, &mut rng).expect("space");
+            }
+        }
+    };
+    let read = || {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let take = || {
+            let snapshot = store.snapshot().expect("few are open");
+            let first = shown(&snapshot).expect("it holds little");
+            (snapshot, first)
+        };
+        let mut older = take();
+        for _ in 0..12 {
+            (0..rng.usize(..30)).for_each(|_| sim::yield_now());
+            let younger = take();
+            let (_, (balances, rows)) = &younger;
+            assert_eq!(balances.iter().sum::<i64>(), START * ACCOUNTS as i64, "seed {seed}");
+            assert!(*rows >= older.1.1, "seed {seed}: the younger one is of an earlier moment");
+            *moments.lock().expect("no panic") += usize::from(*rows > older.1.1);
+            for (snapshot, first) in [&older, &younger] {
+                assert_eq!(shown(snapshot).as_ref(), Ok(first), "seed {seed}");
+            }
+            older = younger;
+        }
+    };
+    let mut bodies: Vec<Box<dyn FnOnce() + Send + '_>> = vec![Box::new(read)];
+    bodies.extend((0..3).map(|n| Box::new(write(n)) as Box<dyn FnOnce() + Send + '_>));
+    run_scheduled(seed, bodies);
+    moments.into_inner().expect("no panic")
+}
+
+#[test]
+fn snapshots_of_two_moments_show_each_its_own() {
+    let _alone = ALONE.lock().expect("no panic");
+    let moments: usize = (0..60).map(run_with_snapshots).sum();
+    println!("{moments} snapshots were of a later moment than those before");
+    assert!(moments > 60, "hardly any snapshot was taken between writes: {moments}");
+}
+
+/// What is saved and held is what these tests see.
+#[test]
+fn each_rule_of_what_snapshots_read_is_needed() {
+    let _alone = ALONE.lock().expect("no panic");
+    use heap::FaultPoint::{
+        ReadOwnCut, ReturnAfterPins, ReuseAfterPins, SaveEachWord, SaveFirstValue, SaveInEach,
+        SaveOverlay,
+    };
+    for point in [
+        SaveOverlay,
+        SaveEachWord,
+        SaveFirstValue,
+        SaveInEach,
+        ReadOwnCut,
+        ReuseAfterPins,
+        ReturnAfterPins,
+    ] {
+        pmem::disable_fault_point(point.number());
+        let run = |seed| catch_unwind(AssertUnwindSafe(|| run_with_snapshots(seed))).is_err();
+        let caught = (0..40).find(|seed| run(*seed));
+        pmem::disable_fault_point(0);
+        println!("{point:?} is caught by seed {caught:?}");
+        assert!(caught.is_some(), "{point:?} is not caught");
+    }
 }
 
 #[test]

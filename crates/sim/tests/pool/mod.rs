@@ -14,7 +14,7 @@ pub(crate) mod snapshot;
 use heap::{Detached, Fresh, Geometry, Heap, Pin, Ptr, Savepoint, Shard, View};
 use pmem::Region;
 use sim::Subject;
-use snapshot::{Taken, go_on_with_snapshot};
+use snapshot::{Taken, go_on_with_snapshots};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -138,7 +138,7 @@ impl Plan {
 pub(crate) struct Open {
     pub(crate) heap: Arc<Heap>,
     pins: Vec<(Pin, Ptr, Vec<u8>)>,
-    snapshot: Option<Taken>,
+    snapshots: Vec<Taken>,
 }
 
 /// The heap.
@@ -185,7 +185,7 @@ impl Subject for Pool {
         } else {
             Heap::open(region, [0; 16]).map_err(|error| error.to_string())?.0
         };
-        Ok(Open { heap: Arc::new(heap), pins: Vec::new(), snapshot: None })
+        Ok(Open { heap: Arc::new(heap), pins: Vec::new(), snapshots: Vec::new() })
     }
 
     fn read(&self, store: &mut Open) -> Result<Vec<Contents>, String> {
@@ -274,7 +274,7 @@ impl Subject for Pool {
             heap.purge();
         }
         if plan.snapshot {
-            go_on_with_snapshot(store)?;
+            go_on_with_snapshots(store)?;
         }
         Ok(done)
     }

@@ -33,18 +33,23 @@ pub(crate) fn read_snapshot(
     Ok(true)
 }
 
-/// Takes a snapshot, or reads one more shard of the one that was taken.
-pub(super) fn go_on_with_snapshot(store: &mut Open) -> Result<(), String> {
+/// Snapshots at a time.
+const AT_ONCE: usize = 2;
+
+/// Takes a snapshot, or reads one more shard of the oldest one where there are several.
+pub(super) fn go_on_with_snapshots(store: &mut Open) -> Result<(), String> {
     let heap = &store.heap;
-    let Some(Taken { snapshot, state, next }) = store.snapshot.take() else {
+    if store.snapshots.len() < AT_ONCE {
         let read = |shard| read_shard(&heap.lock(shard), &mut BTreeSet::new());
         let state = (0..heap.shards()).map(read).collect::<Result<_, _>>()?;
         let (snapshot, ()) = heap.snapshot(|| ()).map_err(|error| error.to_string())?;
-        store.snapshot = Some(Taken { snapshot, state, next: 0 });
+        store.snapshots.push(Taken { snapshot, state, next: 0 });
         return Ok(());
-    };
+    }
+    let Taken { snapshot, state, next } = store.snapshots.remove(0);
     if read_snapshot(&snapshot, next, &state[next])? && next + 1 < state.len() {
-        store.snapshot = Some(Taken { snapshot, state, next: next + 1 });
+        // The other one is read next: both are open over many transactions.
+        store.snapshots.push(Taken { snapshot, state, next: next + 1 });
     }
     Ok(())
 }

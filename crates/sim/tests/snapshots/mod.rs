@@ -8,7 +8,9 @@ use std::sync::Arc;
 /// All of them, by name.
 pub(crate) const ALL: &[(&str, fn())] = &[
     ("a_snapshot_reads_each_word_as_it_was_at_its_cut", each_word_is_as_it_was_at_the_cut),
+    ("each_of_several_snapshots_reads_its_own_cut", each_of_several_reads_its_own_cut),
     ("a_held_block_stays_as_it_was", a_held_block_stays_as_it_was),
+    ("a_block_is_held_for_the_oldest_of_several", a_block_is_held_for_the_oldest_of_several),
     ("held_blocks_return_a_few_with_each_commit", held_blocks_return_a_few_with_each_commit),
     ("a_released_part_is_not_read", a_released_part_is_not_read),
     ("a_snapshot_over_its_limit_is_given_up", a_snapshot_over_its_limit_is_given_up),
@@ -56,6 +58,46 @@ fn each_word_is_as_it_was_at_the_cut() {
     let view = snapshot.lock(0).expect("it is held");
     for root in 0..ROOTS {
         assert_eq!(view.word(view.root(root)), 100 + root as u64, "word {root} at the cut");
+    }
+}
+
+fn each_of_several_reads_its_own_cut() {
+    let heap = heap(1);
+    let set = |value: u64| {
+        let mut shard = heap.lock(0);
+        (0..ROOTS).for_each(|root| shard.set(shard.root(root), value + root as u64));
+        shard.commit().expect("a commit");
+    };
+    let mut taken = Vec::new();
+    for round in 1..5 {
+        set(100 * round);
+        taken.push((100 * round, heap.snapshot(|| ()).expect("a snapshot").0));
+    }
+    set(500);
+    // One in the middle ends, which changes nothing for the others.
+    taken.remove(1);
+    set(600);
+    for (value, snapshot) in &taken {
+        let view = snapshot.lock(0).expect("it is held");
+        for root in 0..ROOTS {
+            let expected = value + root as u64;
+            assert_eq!(view.word(view.root(root)), expected, "word {root} of cut {value}");
+        }
+    }
+}
+
+fn a_block_is_held_for_the_oldest_of_several() {
+    let heap = heap(1);
+    assert!(put(&heap, 0, ROOTS, LEN, 1));
+    let (oldest, ()) = heap.snapshot(|| ()).expect("a snapshot");
+    for fill in 2..12 {
+        let (_younger, ()) = heap.snapshot(|| ()).expect("another one");
+        assert!(put(&heap, 0, ROOTS, LEN, fill));
+    }
+    let view = oldest.lock(0).expect("it is held");
+    for root in 0..ROOTS {
+        let block = Ptr::from_raw(view.word(view.root(root)));
+        assert!(view.bytes(block, LEN) == [1; LEN], "block {root} was used again");
     }
 }
 

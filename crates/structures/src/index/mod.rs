@@ -145,8 +145,8 @@ impl Index {
         self.insert_expecting(store, hash, entry, || 0, rehash)
     }
 
-    /// As [`Index::insert`], while so many entries will be added that segments of depth `wanted`
-    /// ([`Index::depth_for`]) are needed: growth then goes there in larger steps, at the cost of
+    /// As [`Index::insert`], while entries are added for which segments of depth `wanted` will be
+    /// needed ([`Index::depth_for`]): growth then goes there in larger steps, at the cost of
     /// space that is empty until they have come, sixteen times that of the entries at most.
     #[inline]
     pub fn insert_expecting<S: Store>(
@@ -173,7 +173,7 @@ impl Index {
         split::grow(store, place, (hash, slot), wanted(), rehash)
     }
 
-    /// Returns the depth of segments that together hold so many entries and are nearly full.
+    /// Returns the depth of segments that together hold this many entries and are nearly full.
     pub fn depth_for(entries: u64) -> u32 {
         split::depth_for(entries)
     }

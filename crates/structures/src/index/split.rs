@@ -64,7 +64,7 @@ pub(super) fn grow<S: Store>(
     }
 }
 
-/// Returns the depth of segments that together hold so many entries and are nearly full.
+/// Returns the depth of segments that together hold this many entries and are nearly full.
 pub(super) fn depth_for(entries: u64) -> u32 {
     let segments = entries.div_ceil(NEARLY_FULL).max(1);
     segments.next_power_of_two().trailing_zeros()

@@ -30,7 +30,10 @@ fn scripts(page: &mut Page<'_, '_>) {
 pub(super) fn memory(page: &mut Page<'_, '_>) {
     let facts = page.facts.clone();
     let heap = page.call.engine.keyspace().heap();
-    let (used, limit) = (heap.used(), heap.limit());
+    let (data, limit) = (heap.used(), heap.limit());
+    // What large buffers of clients take of the memory in which the data is.
+    let other = page.call.engine.keyspace().other_memory();
+    let used = data + other;
     let peak = facts.peak_memory.max(used);
     let percent = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
     let ratio = |part: u64, whole: u64| format!("{:.2}", part as f64 / whole.max(1) as f64);
@@ -38,11 +41,11 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     page.bytes("used_memory_rss", facts.rss);
     page.bytes("used_memory_peak", peak);
     page.line("used_memory_peak_perc", format!("{:.2}%", percent(used, peak)));
-    page.line("used_memory_overhead", 0);
+    page.line("used_memory_overhead", other);
     page.line("used_memory_startup", 0);
-    page.line("used_memory_dataset", used);
-    page.line("used_memory_dataset_perc", "100.00%");
-    page.line("allocator_allocated", used);
+    page.line("used_memory_dataset", data);
+    page.line("used_memory_dataset_perc", format!("{:.2}%", percent(data.max(1), used)));
+    page.line("allocator_allocated", data);
     page.line("allocator_active", facts.persistence.pool_space);
     page.line("allocator_resident", facts.rss);
     page.bytes("total_system_memory", facts.system_memory);
@@ -51,8 +54,8 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     page.line("maxmemory_policy", &facts.policy);
     page.bytes("heap_limit", limit);
     let (active, rss) = (facts.persistence.pool_space, facts.rss);
-    page.line("allocator_frag_ratio", ratio(active, used));
-    page.line("allocator_frag_bytes", active.saturating_sub(used));
+    page.line("allocator_frag_ratio", ratio(active, data));
+    page.line("allocator_frag_bytes", active.saturating_sub(data));
     page.line("allocator_rss_ratio", ratio(rss, active));
     page.line("allocator_rss_bytes", rss as i64 - active as i64);
     page.line("rss_overhead_ratio", "1.00");

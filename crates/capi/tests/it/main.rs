@@ -1,0 +1,6 @@
+//! Tests of the C interface: a program in C, and the header.
+
+#![forbid(unsafe_code)]
+
+mod header;
+mod program;

@@ -1,0 +1,119 @@
+//! Writing keys into another keyspace, from the parts in which a snapshot gives them.
+
+use crate::{
+    CommitError, Content, Db, Error, Expire, FieldTime, Item, Key, Keyspace, Limits, NodeLimits,
+    Side, StreamEdit, StreamLimits, StreamPart, Txn, Type,
+};
+
+/// Redis's own limits, up to which a collection is small.
+const SMALL: Limits = Limits { entries: 128, value: 64 };
+const SMALL_SET: Limits = Limits { entries: 512, value: 64 };
+
+/// Why something was not written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The keyspace refused it.
+    #[error("a key could not be written: {0}")]
+    Write(#[from] Error),
+    /// The transaction failed.
+    #[error("a transaction failed: {0}")]
+    Commit(#[from] CommitError),
+}
+
+impl Keyspace {
+    /// Writes a key, or adds a part of it to those that came before, in a transaction of its own at
+    /// `now` (unix ms). Returns true if there is anything of it: not where all fields of a hash
+    /// have expired.
+    pub fn restore(&self, item: &Item, now: u64) -> Result<bool, RestoreError> {
+        let key = self.key(&item.key);
+        let mut txn = self.begin_one(key.shard(), now);
+        let is_there = put_content(&mut txn, item.db, &key, &item.value)?;
+        if item.expiry.is_some() {
+            txn.set_expiry(item.db, &key, item.expiry)?;
+        }
+        txn.commit()?;
+        Ok(is_there)
+    }
+
+    /// Writes the code of a function library, in a transaction of its own.
+    pub fn restore_library(&self, name: &[u8], code: &[u8], now: u64) -> Result<(), RestoreError> {
+        let key = self.key(name);
+        let mut txn = self.begin_one(key.shard(), now);
+        txn.put_library(name, code)?;
+        Ok(txn.commit()?)
+    }
+}
+
+fn put_content(txn: &mut Txn<'_>, db: Db, key: &Key<'_>, value: &Content) -> Result<bool, Error> {
+    match value {
+        Content::String(value) => txn.set(db, key, value, Expire::Clear)?,
+        Content::Elements(what, elements) => put_elements(txn, db, key, *what, elements)?,
+        Content::Fields(fields) => {
+            let now = txn.now();
+            let left: Vec<_> =
+                fields.iter().filter(|field| field.time.is_none_or(|time| time > now)).collect();
+            for field in &left {
+                let time = field.time.map_or(FieldTime::Clear, FieldTime::At);
+                let pair = [(field.field.as_slice(), field.value.as_slice())];
+                txn.put_fields(db, key, pair, time, SMALL)?;
+            }
+            return Ok(!left.is_empty());
+        }
+        Content::Stream(parts) => {
+            txn.edit_stream(db, key, |edit| parts.iter().try_for_each(|part| put_part(edit, part)))?
+        }
+    }
+    Ok(true)
+}
+
+fn put_elements(
+    txn: &mut Txn<'_>,
+    db: Db,
+    key: &Key<'_>,
+    what: Type,
+    elements: &[Vec<u8>],
+) -> Result<(), Error> {
+    let words = elements.iter().map(Vec::as_slice);
+    let pairs = elements.chunks_exact(2).map(|pair| (pair[0].as_slice(), pair[1].as_slice()));
+    match what {
+        Type::Set => {
+            txn.put_members(db, key, what, words.map(|word| (word, &b""[..])), SMALL_SET)?;
+        }
+        Type::Hash => drop(txn.put_members(db, key, what, pairs, SMALL)?),
+        Type::SortedSet => {
+            let mut edit = txn.edit_sorted_set(db, key, SMALL)?;
+            for (score, member) in pairs {
+                let score = std::str::from_utf8(score).ok().and_then(|text| text.parse().ok());
+                edit.change(txn, member, |_| score)?;
+            }
+            edit.finish(txn, db, key)?;
+        }
+        _ => drop(txn.push(db, key, Side::Tail, words, NodeLimits::new(8192, 128))?),
+    }
+    Ok(())
+}
+
+fn put_part(edit: &mut StreamEdit<'_, '_>, part: &StreamPart) -> Result<(), Error> {
+    match part {
+        StreamPart::Entry(id, words) => {
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            edit.append(*id, &words, StreamLimits::new(4096, 100))?;
+        }
+        StreamPart::Head { last, added, deleted, .. } => {
+            edit.set_last(*last, Some(*added), Some(*deleted));
+        }
+        StreamPart::Group { name, last, read } => drop(edit.create_group(name, *last, *read)?),
+        StreamPart::Consumer { group, name, seen, .. } => {
+            if let Some(group) = edit.read().group(group)? {
+                edit.create_consumer(&group, name, *seen)?;
+            }
+        }
+        StreamPart::Pending { group, consumer, id, delivered, count } => {
+            let Some(group) = edit.read().group(group)? else { return Ok(()) };
+            let Some(consumer) = edit.read().consumer(&group, consumer)? else { return Ok(()) };
+            edit.deliver(&group, &consumer, *id, (*delivered, *count))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! The whole keyspace as it was at one moment, for transactions that read it in any order.
+//!
+//! A transaction over a snapshot locks shards as any other does, and sees them as they were at the
+//! cut: by the same code, since what is different is the words that the heap shows it. Its time is
+//! that of the cut, so that nothing expires under a reader. A walk through all keys in one order,
+//! which gives memory back on its way, is [`crate::Snapshot`].
+
+use heap::{SnapshotError, SnapshotLost};
+
+use crate::keyspace::ascending;
+use crate::layout::{MAP_ROOT, map_word};
+use crate::{Keyspace, Txn};
+
+/// The keyspace as it was at the cut. Dropped, it gives back the memory that it holds.
+#[derive(Debug)]
+pub struct SnapshotView {
+    heap: heap::Snapshot,
+    map: u64,
+    now: u64,
+}
+
+impl Keyspace {
+    /// Cuts: everything is locked for a moment, in which `at_cut` runs. `now`, in unix ms, is the
+    /// time of everything that is read.
+    pub fn snapshot_view<T>(
+        &self,
+        now: u64,
+        at_cut: impl FnOnce() -> T,
+    ) -> Result<(SnapshotView, T), SnapshotError> {
+        let (heap, (map, made)) =
+            self.heap.snapshot(|| (map_word(self.root_word(0, MAP_ROOT)), at_cut()))?;
+        Ok((SnapshotView { heap, map, now }, made))
+    }
+}
+
+impl SnapshotView {
+    /// Locks shards of the keyspace that this is of, any order, repetitions allowed, and opens a
+    /// transaction that reads. It must not change anything: it is never committed. Hold it for a
+    /// bounded number of steps: writers wait.
+    pub fn begin<'k>(
+        &'k self,
+        keyspace: &'k Keyspace,
+        shards: impl Iterator<Item = usize>,
+    ) -> Result<Txn<'k>, SnapshotLost> {
+        let shards = ascending(shards).into_iter();
+        let locked: Result<_, _> = shards.map(|shard| self.heap.transaction(shard)).collect();
+        let mut txn = Txn::new(keyspace, locked?, self.now);
+        txn.map = self.map;
+        // What is read of the past says nothing of what is used now.
+        txn.touches = false;
+        Ok(txn)
+    }
+
+    /// Returns how many words have changed since the cut: their old values are held in DRAM.
+    pub fn held_words(&self) -> usize {
+        self.heap.held_words()
+    }
+}
