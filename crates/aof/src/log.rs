@@ -74,20 +74,24 @@ impl Aof {
     }
 
     /// Says that something was committed without being appended, by a command that had begun before
-    /// there was a log.
+    /// there was a log. Until a rewrite that begins after that has ended, the log is not whole.
     pub fn note_skipped(&self) {
-        self.shared.has_skipped.store(true, Ordering::Release);
+        self.shared.skipped.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Returns true if something was committed without being appended, and no rewrite has begun
-    /// since.
+    /// Returns how often that was said.
+    pub fn skipped(&self) -> u64 {
+        self.shared.skipped.load(Ordering::Acquire)
+    }
+
+    /// Says that the log has what was skipped until it had been said this often.
+    pub fn cover_skipped(&self, skipped: u64) {
+        self.shared.covered.store(skipped, Ordering::Release);
+    }
+
+    /// Returns true if something was committed that the log does not have.
     pub fn has_skipped(&self) -> bool {
-        self.shared.has_skipped.load(Ordering::Acquire)
-    }
-
-    /// Forgets that, and returns what it was.
-    pub fn take_skipped(&self) -> bool {
-        self.shared.has_skipped.swap(false, Ordering::AcqRel)
+        self.skipped() != self.shared.covered.load(Ordering::Acquire)
     }
 
     /// Appends encoded commands, the first of which needs database `first` selected and the last of
@@ -231,9 +235,9 @@ impl Aof {
     }
 
     /// Returns true if all that is settled would be there after a crash: not while the log is
-    /// switched off, nor before it is whole again.
+    /// switched off, nor before a rewrite has made it whole again.
     pub fn is_whole(&self) -> bool {
-        lock(&self.shared.writer).is_listed && !self.is_off()
+        lock(&self.shared.writer).is_listed && !self.is_off() && !self.has_skipped()
     }
 
     /// By how many percent the log has grown since the last rewrite, if that is reason for another

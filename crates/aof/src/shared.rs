@@ -40,8 +40,10 @@ pub(crate) struct Shared {
     pub(crate) background_sync: AtomicBool,
     pub(crate) syncs: AtomicU64,
     pub(crate) rewriting: AtomicBool,
-    /// Something was committed that was not appended.
-    pub(crate) has_skipped: AtomicBool,
+    /// How often something was committed that was not appended.
+    pub(crate) skipped: AtomicU64,
+    /// As much of that as the log has all the same, in its base.
+    pub(crate) covered: AtomicU64,
     pub(crate) history: Mutex<History>,
     fsync: AtomicU8,
 }
@@ -60,7 +62,8 @@ impl Shared {
             background_sync: AtomicBool::new(false),
             syncs: AtomicU64::new(0),
             rewriting: AtomicBool::new(false),
-            has_skipped: AtomicBool::new(false),
+            skipped: AtomicU64::new(0),
+            covered: AtomicU64::new(0),
             history: Mutex::new(History::new(base_len)),
         }
     }

@@ -259,14 +259,14 @@ impl AppendOnly {
     fn run(&self) {
         tracing::info!("Background append only file rewriting started");
         let revives = self.log.is_off();
-        let was_short = self.log.take_skipped();
+        // The base has what was skipped until now.
+        let skipped = self.log.skipped();
         let written = self.write_base(revives);
         // A command that had begun before there was a log is in neither file: once more.
-        let is_short = match &written {
-            _ if revives => self.log.take_skipped(),
-            Ok(Some(_)) => false,
-            _ => was_short,
-        };
+        let is_short = revives && self.log.skipped() != skipped;
+        if matches!(written, Ok(Some(_))) {
+            self.log.cover_skipped(skipped);
+        }
         match written {
             Ok(Some(done)) => tracing::info!(
                 "Background AOF rewrite finished successfully: base of {} bytes, {} bytes in all",
@@ -277,9 +277,8 @@ impl AppendOnly {
             Err(error) => tracing::warn!("Background AOF rewrite failed: {error}"),
         }
         let is_to_be_off = revives && (is_short || !self.wanted.load(Ordering::Relaxed));
-        let is_off = is_to_be_off && self.log.switch_off().is_ok();
-        if is_short && !is_off {
-            self.log.note_skipped();
+        if is_to_be_off {
+            let _ = self.log.switch_off();
         }
         let mut job = self.job();
         job.last = job.began.take().map(|began| began.elapsed());

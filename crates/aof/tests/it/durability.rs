@@ -157,6 +157,22 @@ fn what_is_appended_to_a_log_that_is_off_is_no_part_of_it() {
 }
 
 #[test]
+fn a_log_is_not_whole_until_a_rewrite_has_what_was_skipped() {
+    let medium = Medium::default();
+    let (loader, _) = medium.load(Fsync::Always).expect("there is nothing to load");
+    let log = loader.into_log().expect("it opens");
+    assert!(log.is_whole());
+    log.note_skipped();
+    let before_rewrite = log.skipped();
+    assert!(log.has_skipped() && !log.is_whole());
+    log.note_skipped();
+    log.cover_skipped(before_rewrite);
+    assert!(log.has_skipped() && !log.is_whole(), "the second is in no file yet");
+    log.cover_skipped(log.skipped());
+    assert!(!log.has_skipped() && log.is_whole());
+}
+
+#[test]
 fn a_failure_of_any_operation_acknowledges_nothing_that_is_lost() {
     let operations = {
         let medium = Medium::default();
