@@ -168,10 +168,14 @@ impl<'h> Shard<'h> {
     /// Like [`View::tagged`], where a word of the line may be staged.
     #[inline(never)]
     fn tagged_with_staged(&self, at: Ptr, tag: u16) -> u8 {
+        let is_tagged = |value: u64| u8::from((value >> 48) as u16 == tag);
+        if self.state.as_of.is_some() {
+            let line = self.line(at).into_iter().enumerate();
+            return line.fold(0, |bits, (word, value)| bits | is_tagged(value) << word);
+        }
         let mut bits = self.heap.region.tagged(at.raw(), tag);
         self.state.tx.staged.each_of_line(at.raw(), |word, value| {
-            let is_tagged = u8::from((value >> 48) as u16 == tag);
-            bits = bits & !(1 << word) | is_tagged << word;
+            bits = bits & !(1 << word) | is_tagged(value) << word;
         });
         bits
     }
