@@ -60,7 +60,17 @@ impl Database<'_> {
 
     /// Runs `work` on the keys declared, as [`Perdura::transaction`] does; it begins in this
     /// database.
-    pub fn transaction<K: AsRef<[u8]>, R, E: From<Error>>(
+    pub fn transaction<K: AsRef<[u8]>, R>(
+        &self,
+        keys: &[K],
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.try_transaction(keys, work)
+    }
+
+    /// Runs `work` on the keys declared, as [`Perdura::try_transaction`] does; it begins in this
+    /// database.
+    pub fn try_transaction<K: AsRef<[u8]>, R, E: From<Error>>(
         &self,
         keys: &[K],
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,

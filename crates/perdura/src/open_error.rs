@@ -37,7 +37,7 @@ use pmem::{GrowError, JournalError, MapError};
 pub enum OpenError {
     /// Another process has the file open, or this one has it open already. It was waited for, for
     /// three seconds.
-    #[error("{}: another process has locked it{}", path.display(), named(*process))]
+    #[error("{}: {}", path.display(), locked_by(*process))]
     Locked {
         /// The file.
         path: PathBuf,
@@ -105,8 +105,12 @@ fn cause(error: impl Error + Send + Sync + 'static) -> Cause {
     Cause(Box::new(error))
 }
 
-fn named(process: Option<u32>) -> String {
-    process.map_or_else(String::new, |process| format!(" (process {process})"))
+fn locked_by(process: Option<u32>) -> String {
+    match process {
+        Some(process) if process == std::process::id() => "this process has it open already".into(),
+        Some(process) => format!("another process has locked it (process {process})"),
+        None => "another process has locked it".into(),
+    }
 }
 
 /// Returns the process that has a lock on a file, if the system says so.

@@ -180,7 +180,17 @@ impl Perdura {
     /// Runs `work` on the keys declared, all or nothing: an error, or a panic, undoes what it did.
     /// Nobody else sees or changes these keys meanwhile. Calls of the store itself from inside of
     /// `work` return [`Error::Reentrant`]; nor may `work` wait for another thread that calls it.
-    pub fn transaction<K: AsRef<[u8]>, R, E: From<Error>>(
+    pub fn transaction<K: AsRef<[u8]>, R>(
+        &self,
+        keys: &[K],
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.try_transaction(keys, work)
+    }
+
+    /// Runs `work` as [`Perdura::transaction`] does; it may fail with an error of its own, which
+    /// undoes what it did.
+    pub fn try_transaction<K: AsRef<[u8]>, R, E: From<Error>>(
         &self,
         keys: &[K],
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,
