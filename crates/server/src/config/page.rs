@@ -113,7 +113,7 @@ const SNAPSHOTS: &str = "
 ## What a snapshot may hold
 
 While the append-only file is rewritten, or a dump is made, from a snapshot, the old values of what changes are kept: words in DRAM, freed
-blocks in the heap. `snapshot-memory-limit` says how many bytes both may take together. A snapshot that exceeds it is
+blocks in the heap. `snapshot-memory-limit` says how many bytes both may take together, for all snapshots. When they exceed it the oldest is
 given up, and the rewrite or dump fails with a line in the log; no write is ever refused because of a snapshot. The default, 0, means
 half of the heap's limit, or half of the machine's memory if that is less. `INFO persistence` shows the limit in effect and what is held
 ([commit-protocol.md](commit-protocol.md#snapshots)).
