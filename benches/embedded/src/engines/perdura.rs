@@ -60,7 +60,7 @@ impl Store for Perdura {
 
     fn put_all(&self, entries: &[(Key, &[u8])]) -> Result<()> {
         let keys: Vec<&Key> = entries.iter().map(|(key, _)| key).collect();
-        self.transaction(&keys, |tx| {
+        self.try_transaction(&keys, |tx| {
             entries.iter().try_for_each(|(key, value)| tx.set(key, value))?;
             Ok::<_, Failure>(())
         })
@@ -71,7 +71,7 @@ impl Store for Perdura {
     }
 
     fn put_rows(&self, entries: &[(Key, &[u8])]) -> Result<()> {
-        self.transaction(&[ROWS], |tx| {
+        self.try_transaction(&[ROWS], |tx| {
             let rows: Table<Vec<u8>, Vec<u8>, _> = tx.table(ROWS);
             for (key, value) in entries {
                 rows.insert(key, value)?;
