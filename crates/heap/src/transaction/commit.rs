@@ -6,9 +6,10 @@
 //! 4. The words are stored in place, not flushed; the shard's lock is released by the caller.
 //!
 //! Words reach the medium when their part of the ring is retired ([`crate::log::ring`]), or are
-//! stored again by recovery ([`crate::recovery`]). In a volatile heap only step 4 is left, and where
-//! no snapshot wants old values that is done as the transaction goes ([`super::shard::Shard::set`]):
-//! whoever has the lock sees the new values, and they are undone if it does not commit.
+//! stored again by recovery ([`crate::recovery`]). In a volatile heap only step 4 is left. Where no
+//! snapshot wants old values that is done as the transaction goes, by
+//! [`super::shard::Shard::set`]: whoever has the lock sees the new values, and they are undone if
+//! it does not commit.
 
 #![allow(unsafe_code, reason = "words are stored in the pool")]
 

@@ -273,8 +273,8 @@ impl ShardState {
         !self.snapshots.is_empty()
     }
 
-    /// Returns true if a word of a volatile heap may change at once: nobody reads its old value, and
-    /// none is staged that a commit would store over the new one.
+    /// Returns true if a word of a volatile heap may change at once: nobody reads its old value,
+    /// and none is staged that a commit would store over the new one.
     #[inline]
     pub(crate) fn changes_at_once(&self) -> bool {
         self.snapshots.is_empty() && self.tx.staged.is_empty()

@@ -1,8 +1,8 @@
 //! Which elements a collection that is made in one go may have already.
 //!
 //! Each new element of a packed collection would have to be compared with all before it. Here each
-//! has one bit of some hundred, from its length and its two ends: where the bit is clear the element
-//! is new. Where it is set somebody has to look.
+//! has one bit of some hundred, from its length and its two ends: where the bit is clear the
+//! element is new. Where it is set somebody has to look.
 
 use structures::listpack::Item;
 
