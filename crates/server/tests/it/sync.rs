@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-use testkit::Launch;
+use testkit::{Client, Launch};
 
 use crate::save::{check_rdb, digest, populate, populate_large};
 
@@ -122,4 +122,71 @@ fn a_client_that_goes_away_ends_its_dump() {
     client.check("CONFIG SET rdb-key-save-delay 0", "OK");
     while client.info("persistence")["rdb_bgsave_in_progress"] != "0" {}
     drop(stream);
+}
+
+/// Pairs of keys that a writer goes through in rounds, giving each pair the number of the round.
+const PAIRS: usize = 300;
+
+/// The values of all pairs, which are of one moment if those of a pair are equal, and each is that
+/// of the pair before it or, once, of the round before.
+#[track_caller]
+fn check_pairs(client: &mut Client) -> Vec<u64> {
+    let number = |client: &mut Client, key: &str| -> u64 {
+        client.run(&format!("GET {key}")).text().parse().expect("a number")
+    };
+    let pair = |i: usize| {
+        let (a, b) = (number(client, &format!("a:{i}")), number(client, &format!("b:{i}")));
+        assert_eq!(a, b, "pair {i}");
+        a
+    };
+    let values: Vec<u64> = (0..PAIRS).map(pair).collect();
+    let is_moment = values.is_sorted_by(|one, next| one >= next);
+    assert!(is_moment && values[0] - values[PAIRS - 1] <= 1, "{values:?}");
+    values
+}
+
+#[test]
+fn a_dump_that_is_sent_while_the_log_is_rewritten_is_whole_and_of_one_moment() {
+    let mut server = Launch::perdura_aof("everysec").args(["--save", ""]).start();
+    let mut client = server.client();
+    let write = |client: &mut Client, i: usize, round: u64| {
+        client.check(&format!("MSET a:{i} {round} b:{i} {round}"), "OK");
+    };
+    (0..PAIRS).for_each(|i| write(&mut client, i, 0));
+    // A rewrite and a dump of a second each.
+    client.check("CONFIG SET rdb-key-save-delay 2000", "OK");
+    client.check("BGREWRITEAOF", "Background append only file rewriting started");
+    while client.info("persistence")["aof_rewrite_in_progress"] != "1" {}
+    let (mut stream, head) = begin(server.port(), ASK, 52);
+    let head = String::from_utf8(head).expect("text");
+    let mark = head.strip_prefix("+OK\r\n$EOF:").expect(&head).trim_end().to_owned();
+    let info = client.info("persistence");
+    let both = ["aof_rewrite_in_progress", "rdb_bgsave_in_progress"].map(|name| info[name].clone());
+    assert_eq!(both, ["1", "1"], "they overlap");
+    let reader = std::thread::spawn(move || {
+        let mut dump = Vec::new();
+        stream.read_to_end(&mut dump).expect("the server ends it");
+        dump
+    });
+    let mut round = 0;
+    while !reader.is_finished() {
+        round += 1;
+        (0..PAIRS).for_each(|i| write(&mut client, i, round));
+    }
+    assert!(round > 1, "the writer goes on meanwhile");
+    let dump = reader.join().expect("it reads");
+    let dump = dump.strip_suffix(mark.as_bytes()).expect("the mark ends it");
+    let folder = testkit::Medium::Disk.scratch();
+    std::fs::write(folder.path().join("dump.rdb"), dump).expect("written");
+    check_rdb(&folder.path().join("dump.rdb"));
+    let redis = Launch::redis().start_in(folder);
+    redis.client().check("DBSIZE", &format!("(integer) {}", 2 * PAIRS));
+    assert!(check_pairs(&mut redis.client())[0] < round, "of a moment before the end");
+    // The log is whole too.
+    client.check("CONFIG SET rdb-key-save-delay 0", "OK");
+    while client.info("persistence")["aof_rewrite_in_progress"] != "0" {}
+    assert_eq!(client.info("persistence")["aof_last_bgrewrite_status"], "ok");
+    server.kill();
+    server.start_again();
+    assert_eq!(check_pairs(&mut server.client()), [round; PAIRS]);
 }
