@@ -72,12 +72,12 @@ Whatever fails, nothing incomplete has that name.",
     after_help = "Exit status:\n  0  the backup is complete and verified\n  2  there is no backup; \
 the reason is named\n\nExamples:\n  perdura backup --from localhost:6379 --to monday.rdb\n  \
 perdura backup --from redis://:password@localhost:6379 --to /mnt/backup/monday.rdb\n  perdura backup \
---from /mnt/pmem0/perdura.pool --to copy.pool --as pool\n  perdura restore monday.rdb --to \
+--from rediss://db.example:6380 --cacert ca.crt --to monday.rdb\n  perdura backup --from /mnt/pmem0/perdura.pool --to copy.pool --as pool\n  perdura restore monday.rdb --to \
 /mnt/pmem0/perdura.pool"
 )]
 pub struct Backup {
-    /// A running server (host:port or redis://user:password@host:port), a pool, an append-only
-    /// file or its directory
+    /// A running server (host:port, redis://user:password@host:port or rediss://... by TLS), a
+    /// pool, an append-only file or its directory
     #[arg(long, value_name = "SOURCE")]
     pub from: String,
     /// The file to make, which must not be there
@@ -95,6 +95,9 @@ pub struct Backup {
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
+    /// How connections to servers are encrypted
+    #[command(flatten)]
+    pub tls: TlsOptions,
 }
 
 /// What a backup is.
@@ -133,6 +136,9 @@ pub struct Restore {
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
+    /// How connections to servers are encrypted
+    #[command(flatten)]
+    pub tls: TlsOptions,
 }
 
 /// Read a dump of Redis or Valkey (dump.rdb), verify it, and say what is in it.
@@ -254,7 +260,7 @@ perdura import redis://old-host:6379/3 --to redis://localhost:6379/0 --replace"
 )]
 pub struct Import {
     /// A dump, an append-only file or its directory, a pool, or a server:
-    /// redis://user:password@host:port/database, all but host optional
+    /// redis://user:password@host:port/database, all but host optional; rediss:// by TLS
     pub from: String,
     /// The server that takes the keys (with a database in its address, all keys go there), or the
     /// file of a pool to make, which must not be there
@@ -272,6 +278,9 @@ pub struct Import {
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
+    /// How connections to servers are encrypted
+    #[command(flatten)]
+    pub tls: TlsOptions,
 }
 
 /// Write the keys of a dump, a log, a pool or a running server as a dump, commands or JSON.
@@ -292,7 +301,7 @@ localhost:6379 --format rdb --out dump.rdb\n  perdura export dump.rdb --format r
 )]
 pub struct Export {
     /// A dump, an append-only file or its directory, a pool, or a server:
-    /// redis://user:password@host:port/database, all but host optional
+    /// redis://user:password@host:port/database, all but host optional; rediss:// by TLS
     pub from: String,
     /// The form
     #[arg(long, value_enum, default_value_t = Format::Json)]
@@ -306,6 +315,9 @@ pub struct Export {
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
+    /// How connections to servers are encrypted
+    #[command(flatten)]
+    pub tls: TlsOptions,
 }
 
 /// How keys are written.
@@ -317,4 +329,22 @@ pub enum Format {
     Json,
     /// The commands that make the keys, as clients send them
     Resp,
+}
+
+/// How connections to running servers are encrypted.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// Encrypt connections to servers whatever their addresses say; rediss:// says so of one
+    #[arg(long)]
+    pub tls: bool,
+    /// The authorities that have signed the servers' certificates, in PEM format; no name is
+    /// compared then, as in redis-cli [default: those of the system, and names are compared]
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+    /// A certificate to show to servers, in PEM format
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
 }

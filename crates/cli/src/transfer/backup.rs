@@ -24,19 +24,20 @@ use crate::progress::Watched;
 use crate::{Verdict, check};
 
 pub(crate) fn run(options: &Backup) -> Verdict {
-    let Backup { from, to, form, journal, json, quiet } = options;
+    let Backup { from, to, form, journal, json, quiet, tls } = options;
     report("backup", from, to, *json, || {
-        let origin = Origin::with_journal(from, journal.as_deref())?;
+        let origin = Origin::with_journal(from, journal.as_deref(), tls)?;
         make(&origin, to, *form, *quiet || *json)
     })
 }
 
 /// Makes a pool, or brings the keys into a running server.
 pub(crate) fn restore(options: &Restore) -> Verdict {
-    let Restore { from, to, journal, json, quiet } = options;
+    let Restore { from, to, journal, json, quiet, tls } = options;
     let (from, journal, replace) = (from.clone(), journal.clone(), false);
     let (to, json, quiet) = (address(to).unwrap_or_else(|| to.clone()), *json, *quiet);
-    let options = Import { from, to, replace, journal, json, quiet };
+    let tls = tls.clone();
+    let options = Import { from, to, replace, journal, json, quiet, tls };
     match address(&options.to) {
         Some(_) => import::run(&options),
         None => into_pool("restore", &options),
@@ -45,10 +46,10 @@ pub(crate) fn restore(options: &Restore) -> Verdict {
 
 /// Makes a pool.
 pub(super) fn into_pool(what: &str, options: &Import) -> Verdict {
-    let Import { from, to, journal, json, quiet, .. } = options;
+    let Import { from, to, journal, json, quiet, tls, .. } = options;
     let to = Path::new(to);
     report(what, from, to, *json, || {
-        let origin = Origin::with_journal(from, journal.as_deref())?;
+        let origin = Origin::with_journal(from, journal.as_deref(), tls)?;
         make(&origin, to, Form::Pool, *quiet || *json)
     })
 }

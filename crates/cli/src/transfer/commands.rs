@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use rdb::{Part, StreamId};
 
-use super::connection::pack;
+use super::socket::pack;
 use super::{Key, WriteError};
 use crate::dump::LONGEST;
 

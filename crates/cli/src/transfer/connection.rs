@@ -1,15 +1,10 @@
 //! A connection to a running server: packed requests, many at a time.
 
-use std::time::Duration;
+use std::io::{self, Write};
 
-use redis::{Client, Cmd, ConnectionLike, RedisError, Value};
+use redis::{Parser, Value};
 
-/// How long a server may take to accept a connection.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long a server may send nothing, or take nothing: it may be busy with a large value, a script
-/// or another dump.
-pub(super) const SILENCE: Duration = Duration::from_secs(600);
+use super::socket::{ServerAddress, Stream, pack};
 
 /// Why a server cannot be talked to.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +15,7 @@ pub(crate) enum ConnectionError {
         /// The address, without a password.
         address: String,
         /// Why.
-        error: RedisError,
+        error: io::Error,
     },
     /// The connection broke, or the server does not answer as it should.
     #[error("{address}: {text}")]
@@ -34,7 +29,8 @@ pub(crate) enum ConnectionError {
 
 /// A connection, by requests and their replies.
 pub(crate) struct Connection {
-    inner: redis::Connection,
+    stream: Stream,
+    parser: Parser,
     address: String,
     /// The database that the address names, if it names one.
     database: Option<u64>,
@@ -43,20 +39,13 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects to `redis://[[user]:password@]host[:port][/database]`, or
-    /// `redis+unix:///path`.
-    pub(crate) fn open(address: &str) -> Result<Connection, ConnectionError> {
-        let failed = |error| ConnectionError::Open { address: without_password(address), error };
-        let client = Client::open(address).map_err(failed)?;
-        let inner = client.get_connection_with_timeout(PATIENCE).map_err(failed)?;
-        inner.set_read_timeout(Some(SILENCE)).map_err(failed)?;
-        inner.set_write_timeout(Some(SILENCE)).map_err(failed)?;
-        let info = client.get_connection_info();
-        let names_one = address.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
-        let names_one = names_one.is_some_and(|(_, database)| !database.is_empty());
-        let database = u64::try_from(info.redis_settings().db()).ok().filter(|_| names_one);
-        let address = info.addr().to_string();
-        Ok(Connection { inner, address, database, packed: Vec::new(), requests: 0 })
+    /// Connects to a server.
+    pub(super) fn open(address: &ServerAddress) -> Result<Connection, ConnectionError> {
+        let failed = |error| ConnectionError::Open { address: address.shown(), error };
+        let stream = address.connect().map_err(failed)?;
+        let (parser, packed, requests) = (Parser::new(), Vec::new(), 0);
+        let (database, address) = (address.database(), address.shown());
+        Ok(Connection { stream, parser, address, database, packed, requests })
     }
 
     /// Returns the database that the address names, if it names one.
@@ -81,8 +70,12 @@ impl Connection {
         if requests == 0 {
             return Ok(Vec::new());
         }
-        let replies = self.inner.req_packed_commands(&self.packed, 0, requests);
+        let socket = self.stream.get_mut();
+        let sent = socket.write_all(&self.packed).and_then(|()| socket.flush());
         self.packed.clear();
+        sent.map_err(|error| self.broken(&error.to_string()))?;
+        let replies = (0..requests).map(|_| self.parser.parse_value(&mut self.stream));
+        let replies: Result<Vec<Value>, _> = replies.collect();
         replies.map_err(|error| self.broken(&error.to_string()))
     }
 
@@ -104,15 +97,6 @@ impl Connection {
     }
 }
 
-/// Writes a request as a client sends it.
-pub(crate) fn pack(words: &[&[u8]], out: &mut Vec<u8>) {
-    let mut command = Cmd::new();
-    for word in words {
-        command.arg(*word);
-    }
-    command.write_packed_command(out);
-}
-
 /// Returns the text of an error reply.
 pub(crate) fn error_of(reply: &Value) -> Option<String> {
     match reply {
@@ -121,26 +105,5 @@ pub(crate) fn error_of(reply: &Value) -> Option<String> {
             Some(format!("{} {details}", error.code()).trim_end().to_owned())
         }
         _ => None,
-    }
-}
-
-pub(super) fn without_password(address: &str) -> String {
-    match (address.split_once("://"), address.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
-        _ => address.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_password;
-
-    #[test]
-    fn an_address_is_shown_without_its_password() {
-        let check = |address: &str, expect: &str| assert_eq!(without_password(address), expect);
-        check("redis://h:1/2", "redis://h:1/2");
-        check("redis://:secret@h:1", "redis://h:1");
-        check("redis://user:sec@ret@h", "redis://h");
-        check("h:1", "h:1");
     }
 }

@@ -41,7 +41,7 @@ fn export(options: &Export) -> Result<u64, TransferError> {
     if options.format == Format::Rdb {
         return dump(options);
     }
-    let mut source = open(&options.from, options.journal.as_deref())?;
+    let mut source = open(&options.from, options.journal.as_deref(), &options.tls)?;
     match &options.out {
         None => {
             let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
@@ -62,7 +62,7 @@ fn export(options: &Export) -> Result<u64, TransferError> {
 
 /// Writes a dump; one that is to be a file is read once more before it is one.
 fn dump(options: &Export) -> Result<u64, TransferError> {
-    let origin = Origin::with_journal(&options.from, options.journal.as_deref())?;
+    let origin = Origin::with_journal(&options.from, options.journal.as_deref(), &options.tls)?;
     let saved = match &options.out {
         Some(path) => backup::make(&origin, path, Form::Rdb, options.quiet)?,
         None => {

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::connection::{Connection, error_of};
 use super::origin::address;
+use super::socket::ServerAddress;
 use super::{Key, Record, TransferError, backup, open, shown};
 use crate::Verdict;
 use crate::arguments::Import;
@@ -72,8 +73,8 @@ pub(crate) fn run(options: &Import) -> Verdict {
 }
 
 fn import(options: &Import, to: &str, done: &mut Imported) -> Result<(), TransferError> {
-    let mut source = open(&options.from, options.journal.as_deref())?;
-    let connection = Connection::open(to)?;
+    let mut source = open(&options.from, options.journal.as_deref(), &options.tls)?;
+    let connection = Connection::open(&ServerAddress::new(to.to_owned(), &options.tls))?;
     let database = connection.database();
     let mut target = Target { connection, database, selected: None, sent: Vec::new(), options };
     let mut watched = Watched::new(source.progress().total, source.counts_bytes(), options.quiet);

@@ -16,6 +16,7 @@ mod local;
 mod origin;
 mod rdb_file;
 mod running;
+mod socket;
 mod sync;
 
 use std::io;
@@ -29,6 +30,7 @@ pub(crate) use import::run as import;
 use connection::{Connection, ConnectionError};
 use origin::Origin;
 
+use crate::arguments::TlsOptions;
 use crate::pool::PoolError;
 
 /// What is moved.
@@ -161,8 +163,12 @@ impl From<io::Error> for WriteError {
 
 /// Opens what a name on the command line means. A server's keys are asked for one by one: not
 /// every server sends a dump to whoever asks for it.
-fn open(name: &str, journal: Option<&Path>) -> Result<Box<dyn Source>, TransferError> {
-    Ok(match Origin::with_journal(name, journal)? {
+fn open(
+    name: &str,
+    journal: Option<&Path>,
+    tls: &TlsOptions,
+) -> Result<Box<dyn Source>, TransferError> {
+    Ok(match Origin::with_journal(name, journal, tls)? {
         Origin::Server(address) => {
             Box::new(running::RunningServer::new(Connection::open(&address)?)?)
         }

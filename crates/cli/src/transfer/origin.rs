@@ -12,14 +12,16 @@ use std::thread::JoinHandle;
 
 use super::TransferError;
 use super::local::{self, Local};
+use super::socket::ServerAddress;
 use super::sync::Sync;
+use crate::arguments::TlsOptions;
 use crate::dump::BUFFER;
 
 /// Where data comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// A running server's address.
-    Server(String),
+    /// A running server.
+    Server(ServerAddress),
     /// A dump.
     Dump(PathBuf),
     /// A pool that no server has open, and its journal where that is at a place of its own.
@@ -44,17 +46,18 @@ impl Origin {
     pub(super) fn with_journal(
         name: &str,
         journal: Option<&Path>,
+        tls: &TlsOptions,
     ) -> Result<Origin, TransferError> {
-        match (Origin::of(name)?, journal) {
+        match (Origin::of(name, tls)?, journal) {
             (Origin::Pool(path, _), journal) => Ok(Origin::Pool(path, journal.map(Path::to_owned))),
             (origin, None) => Ok(origin),
             (_, Some(_)) => Err(TransferError::NoPool(name.into())),
         }
     }
 
-    pub(super) fn of(name: &str) -> Result<Origin, TransferError> {
+    pub(super) fn of(name: &str, tls: &TlsOptions) -> Result<Origin, TransferError> {
         if let Some(address) = address(name) {
-            return Ok(Origin::Server(address));
+            return Ok(Origin::Server(ServerAddress::new(address, tls)));
         }
         let path = PathBuf::from(name);
         if path.is_dir() {
@@ -93,7 +96,7 @@ impl DumpStream {
             Origin::Server(address) => {
                 let (sync, keys) = Sync::begin(address)?;
                 let from = From::Server(Box::new(sync));
-                Ok(DumpStream::new(from, address.into(), keys, false))
+                Ok(DumpStream::new(from, address.shown().into(), keys, false))
             }
             Origin::Dump(path) => {
                 let failed = |error| TransferError::File { path: path.clone(), error };

@@ -10,4 +10,5 @@ mod journal;
 mod ping;
 mod salvage;
 mod server;
+mod tls;
 mod transfer;
