@@ -95,7 +95,8 @@ impl Ranked {
         Ranked { low, high }
     }
 
-    /// Reads the next members from an end; whether more are left.
+    /// Reads the next members from an end; whether more are left. `make` makes an item of a member
+    /// and says how many bytes it has; `place` says where to go on from that end after one.
     pub(crate) fn fetch<T>(
         &mut self,
         on: &(impl Execute + ?Sized),
@@ -103,12 +104,18 @@ impl Ranked {
         end: End,
         batch: &mut Batch<T>,
         make: &impl Fn(&[u8], f64) -> Result<(T, usize), Error>,
+        place: &impl Fn(Vec<u8>, f64, End) -> Edge,
     ) -> Result<bool, Error> {
-        let rest = on.on(&[key], |tx| tx.read_ranked(key, self, end, batch, make))?;
+        let rest = on.on(&[key], |tx| tx.read_ranked(key, self, end, batch, (make, place)))?;
         let Some(rest) = rest else { return Ok(false) };
         *self = rest;
         Ok(true)
     }
+}
+
+/// Returns where a range goes on from an end after a member was shown.
+pub(crate) fn next_to(member: Vec<u8>, score: f64, end: End) -> Edge {
+    Edge::Member(score, member, end == End::Front)
 }
 
 impl Open<'_> {
@@ -119,7 +126,10 @@ impl Open<'_> {
         range: &Ranked,
         end: End,
         batch: &mut Batch<T>,
-        make: &impl Fn(&[u8], f64) -> Result<(T, usize), Error>,
+        (make, place): (
+            &impl Fn(&[u8], f64) -> Result<(T, usize), Error>,
+            &impl Fn(Vec<u8>, f64, End) -> Edge,
+        ),
     ) -> Result<Option<Ranked>, Error> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
@@ -148,8 +158,8 @@ impl Open<'_> {
         let Some((member, score)) = last.filter(|_| left > 0) else { return Ok(None) };
         let mut rest = range.clone();
         match end {
-            End::Front => rest.low = Edge::Member(score, member, true),
-            End::Back => rest.high = Edge::Member(score, member, false),
+            End::Front => rest.low = place(member, score, end),
+            End::Back => rest.high = place(member, score, end),
         }
         // The other end, where it is given as a rank.
         if let (Edge::Rank(_), Some((member, score))) = (&rest.high, at_rank(&set, high - 1)?) {

@@ -248,7 +248,9 @@ impl<'s, K: Key, V: Value, S: Execute + ?Sized> Table<'s, K, V, S> {
     fn range_of(&self, mut range: Ranked) -> RangeIter<'s, (K, V), S> {
         let name = self.name.clone();
         let make = |member: &[u8], score| Ok((row::decode(member, score)?, member.len()));
-        RangeIter::new(self.on, move |on, end, batch| range.fetch(on, &name, end, batch, &make))
+        RangeIter::new(self.on, move |on, end, batch| {
+            range.fetch(on, &name, end, batch, &make, &row::next_to::<K>)
+        })
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use perdura::prelude::*;
-use perdura::{DomainRequest, Durability, Error, Options, Perdura, Table, ValueType};
+use perdura::{
+    DomainRequest, Durability, Error, Options, Perdura, RangeIter, Table, ValueType,
+};
 
 fn volatile() -> Perdura {
     Perdura::open(Options::volatile().limit(256 << 20).background(false)).expect("a store")
@@ -123,6 +125,32 @@ fn integers_are_in_their_order_at_the_ends_of_their_ranges() {
     assert_eq!(keys(table.range(-1..=1)), [-1, 0, 1]);
     assert_eq!(keys(table.range(2..).rev()), [i64::MAX, 256]);
     assert_eq!(table.count((Bound::Excluded(i64::MAX), Bound::Unbounded)), Ok(0));
+}
+
+/// A row that gets another value between two batches is at its place still.
+#[test]
+fn a_row_whose_value_changes_is_shown_once() {
+    let store = volatile();
+    let table: Table<u16, u64> = store.table("t");
+    for end in ["front", "back"] {
+        (0..300).for_each(|n| assert!(table.insert(n, 1000).is_ok()));
+        let mut rows = table.iter();
+        let next = |rows: &mut RangeIter<'_, (u16, u64)>| match end {
+            "front" => rows.next(),
+            _ => rows.next_back(),
+        };
+        let mut shown = Vec::new();
+        while let Some(row) = next(&mut rows) {
+            let (id, _) = row.expect("a row");
+            shown.push(id);
+            // Greater, or less: after what was shown, or before it, in the order of all bytes.
+            table.insert(id, if end == "front" { 2000 } else { 3 }).expect("space");
+        }
+        if end == "back" {
+            shown.reverse();
+        }
+        assert_eq!(shown, (0..300).collect::<Vec<_>>(), "from the {end}");
+    }
 }
 
 #[test]
