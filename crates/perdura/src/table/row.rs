@@ -21,6 +21,13 @@ pub(super) fn key_bytes<K: Key>(key: &K::Ref<'_>) -> Vec<u8> {
     bytes
 }
 
+/// Returns the member of a row.
+pub(super) fn member<V: Value>(key: &[u8], value: &V::Ref<'_>) -> Result<Vec<u8>, Error> {
+    let mut bytes = key.to_vec();
+    V::encode(value, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// Makes a row of a member.
 pub(super) fn decode<K: Key, V: Value>(mut member: &[u8], score: f64) -> Result<(K, V), Error> {
     if score != SCORE {
@@ -58,6 +65,11 @@ fn edge(mut key: Vec<u8>, after: bool) -> Edge {
 pub(super) fn range<'r, K: Key>(keys: &impl RangeBounds<K::Ref<'r>>) -> Ranked {
     let bytes = |bound: Bound<&K::Ref<'r>>| bound.map(key_bytes::<K>);
     Ranked::between((bytes(keys.start_bound()), bytes(keys.end_bound())), edge)
+}
+
+/// Returns the rows whose keys begin with these bytes.
+pub(super) fn beginning_with(bytes: Vec<u8>) -> Ranked {
+    Ranked { low: edge(bytes.clone(), false), high: edge(bytes, true) }
 }
 
 /// Returns where a range goes on from an end after a row was shown: next to its key, so that the
