@@ -7,7 +7,7 @@ use std::ops::{Range, RangeBounds};
 
 use keyspace::Limits;
 
-use crate::iter::ranked::{Edge, Members, Ranked};
+use crate::iter::ranked::{Edge, Members, Ranked, next_to};
 use crate::operations::{Execute, Open, Writable};
 use crate::{Error, Perdura, RangeIter, Transaction};
 
@@ -78,7 +78,7 @@ fn iterate<'s, S: Execute + ?Sized>(
     let mut members = Members::default();
     let make = |member: &[u8], score| Ok((member.to_vec(), score));
     RangeIter::new(on, move |on, end, batch| {
-        range.fetch(on, &key, end, (&mut members, batch), &make)
+        range.fetch(on, &key, end, (&mut members, batch), &make, &next_to)
     })
 }
 

@@ -96,7 +96,7 @@ impl Ranked {
     }
 
     /// Reads the next members from an end; whether more are left. Under the lock they are only
-    /// copied; `make` is called after it.
+    /// copied; `make` is called after it. `place` says where to go on from that end after a member.
     pub(crate) fn fetch<T>(
         &mut self,
         on: &(impl Execute + ?Sized),
@@ -104,9 +104,10 @@ impl Ranked {
         end: End,
         (members, batch): (&mut Members, &mut Batch<T>),
         make: &impl Fn(&[u8], f64) -> Result<T, Error>,
+        place: &impl Fn(Vec<u8>, f64, End) -> Edge,
     ) -> Result<bool, Error> {
         members.begin();
-        let rest = on.on(&[key], |tx| tx.read_ranked(key, self, end, members))?;
+        let rest = on.on(&[key], |tx| tx.read_ranked(key, self, end, members, place))?;
         for (member, score) in members.iter() {
             batch.push(make(member, score)?, member.len());
         }
@@ -151,6 +152,11 @@ impl Members {
     }
 }
 
+/// Returns where a range goes on from an end after a member was shown.
+pub(crate) fn next_to(member: Vec<u8>, score: f64, end: End) -> Edge {
+    Edge::Member(score, member, end == End::Front)
+}
+
 impl Open<'_> {
     /// Reads members of a range from an end; what is left of the range, if anything.
     fn read_ranked(
@@ -159,6 +165,7 @@ impl Open<'_> {
         range: &Ranked,
         end: End,
         members: &mut Members,
+        place: &impl Fn(Vec<u8>, f64, End) -> Edge,
     ) -> Result<Option<Ranked>, Error> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
@@ -178,8 +185,8 @@ impl Open<'_> {
         let Some((member, score)) = last.filter(|_| left > 0) else { return Ok(None) };
         let mut rest = range.clone();
         match end {
-            End::Front => rest.low = Edge::Member(score, member, true),
-            End::Back => rest.high = Edge::Member(score, member, false),
+            End::Front => rest.low = place(member, score, end),
+            End::Back => rest.high = place(member, score, end),
         }
         // The other end, where it is given as a rank.
         if let (Edge::Rank(_), Some((member, score))) = (&rest.high, at_rank(&set, high - 1)?) {
