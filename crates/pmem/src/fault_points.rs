@@ -91,6 +91,8 @@ fault_points! { 1:
     CheckOpening,
     /// A reader looks for the next batch after the last one, and then in the next block.
     ScanNextBlock,
+    /// No batch is written past the limit that the superblock has.
+    KeepLimit,
 }
 
 /// Returns true: no fault point can be disabled in this build.
