@@ -91,6 +91,10 @@ fault_points! { 1:
     CheckOpening,
     /// A reader looks for the next batch after the last one, and then in the next block.
     ScanNextBlock,
+    /// What is stored into a mapped journal through the cache is written back,
+    WriteBackMapped,
+    /// ... and each write to it ends with a fence, of the thread that stored.
+    FenceMapped,
 }
 
 /// Returns true: no fault point can be disabled in this build.

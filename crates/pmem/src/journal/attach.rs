@@ -17,6 +17,7 @@ use super::batch::{BatchBuffer, BatchHeader, LineRange, ranges};
 use super::core::{Count, Journal, locked};
 use super::error::JournalError;
 use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, capacity_for, longest_batch};
+use super::mapped::MappedStorage;
 use super::ring::Ring;
 use super::scan::{Scan, ScanEnd};
 use super::storage::{Storage, write_zeros};
@@ -165,7 +166,8 @@ impl Journal {
         superblock: Superblock,
         end: ScanEnd,
     ) -> Result<(), JournalError> {
-        self.progress.is_mapped.store(file.map()?, Release);
+        let (file, is_mapped) = MappedStorage::over(file)?;
+        self.progress.is_mapped.store(is_mapped, Release);
         let Superblock { id, incarnation, capacity, tail, .. } = superblock;
         self.progress.tail.store(tail, Release);
         self.progress.head.store(end.position, Release);
