@@ -18,6 +18,7 @@ use super::core::{Count, Journal, locked};
 use super::error::JournalError;
 use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, capacity_for, longest_batch};
 use super::limit::limit_after;
+use super::mapped::MappedStorage;
 use super::ring::Ring;
 use super::scan::{Scan, ScanEnd};
 use super::storage::{Storage, write_zeros};
@@ -169,7 +170,8 @@ impl Journal {
         superblock: Superblock,
         end: ScanEnd,
     ) -> Result<(), JournalError> {
-        self.progress.is_mapped.store(file.map()?, Release);
+        let (file, is_mapped) = MappedStorage::over(file)?;
+        self.progress.is_mapped.store(is_mapped, Release);
         let Superblock { id, incarnation, capacity, tail, limit, .. } = superblock;
         self.progress.limit.store(limit, Release);
         self.progress.tail.store(tail, Release);

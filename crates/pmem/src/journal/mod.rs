@@ -50,5 +50,5 @@ pub use layout::DEFAULT_CAPACITY;
 pub(crate) use place::JournalPlace;
 pub use read::JournalReading;
 pub(crate) use read::{read, refuse_unnamed};
-pub use storage::Storage;
+pub use storage::{MappedLines, Storage};
 pub use superblock::JournalId;

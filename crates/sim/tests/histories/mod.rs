@@ -48,6 +48,9 @@ const JOURNALED: &[(&str, fn())] = &[
     ("of_each_line_the_newest_content_comes_last", || {
         assert!(journaled::histories::of_each_line_the_newest_content_comes_last());
     }),
+    ("what_is_written_to_lines_is_durable", || {
+        assert!(journaled::histories::what_is_written_to_lines_is_durable());
+    }),
 ];
 
 pub(crate) const ALL: &[(&str, fn())] = &[

@@ -190,6 +190,28 @@ fn store(region: &Region, off: u64, value: u64) {
     unsafe { region.store(off, value) };
 }
 
+/// Lets one thread write to a journal in persistent memory, and another one take that for durable.
+fn one_writes_to_lines(streams: bool) -> bool {
+    let files = SimulatedFiles::default().with_lines(streams);
+    let region = Arc::new(begun(&files));
+    let (writer, syncer) = (Arc::clone(&region), Arc::clone(&region));
+    let write = move || {
+        put(&writer, 3, 1);
+        writer.write_up_to(writer.appended()).expect("a write");
+    };
+    std::thread::spawn(write).join().expect("no panic");
+    let sync = move || syncer.sync_up_to(syncer.appended()).expect("a sync");
+    std::thread::spawn(sync).join().expect("no panic");
+    drop(region);
+    let region = open(&left(&files, false));
+    region.recover_journal(ID).is_ok_and(|found| found.batches == 1) && region.load(192) == 1
+}
+
+/// Loses all that no fence made durable, on both kinds of processors.
+pub(crate) fn what_is_written_to_lines_is_durable() -> bool {
+    one_writes_to_lines(true) && one_writes_to_lines(false)
+}
+
 /// Two threads store into words of one line, and flush and fence it.
 fn words_of_one_line(seed: u64) -> bool {
     let files = SimulatedFiles::default();
