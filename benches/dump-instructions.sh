@@ -11,7 +11,7 @@ instructions() {
     DUMP_LOAD=$1 DUMP_ROUNDS=$2 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" 2>&1 >/dev/null |
         sed -n 's/.*Collected : //p'
 }
-for kind in strings hashes lists sets sorted-sets; do
+for kind in strings hashes lists sets sorted-sets streams; do
     none=$(instructions "load-$kind" 0)
     for what in load save; do
         once=$(instructions "$what-$kind" 1)

@@ -24,13 +24,15 @@ const LIMIT: u64 = 1 << 30;
 /// 2026-01-01.
 const NOW_NS: u64 = 1_767_225_600_000_000_000;
 
-/// What the keys of a dump are: strings of 32 bytes, or collections of ten elements.
-const KINDS: [(&str, &str); 5] = [
+/// What the keys of a dump are: strings of 32 bytes, collections of ten elements, or streams of one
+/// entry of ten fields.
+const KINDS: [(&str, &str); 6] = [
     ("strings", "SET"),
     ("hashes", "HSET"),
     ("lists", "RPUSH"),
     ("sets", "SADD"),
     ("sorted-sets", "ZADD"),
+    ("streams", "XADD"),
 ];
 
 /// A clock that goes on by a nanosecond each time: the machine's cannot be asked under callgrind.
@@ -60,10 +62,11 @@ fn filled(name: &str) -> Engine {
     let text = |what: &dyn Display| what.to_string().into_bytes();
     for number in 0..KEYS {
         let mut words = vec![text(&name), text(&format_args!("key:{number:012}"))];
+        words.extend((name == "XADD").then(|| text(&"1-1")));
         match name {
             "SET" => words.push(text(&format_args!("{:0>32}", format!("value:{number}")))),
             _ => (0..ELEMENTS).for_each(|n| match name {
-                "HSET" => words
+                "HSET" | "XADD" => words
                     .extend([text(&format_args!("field:{n}")), text(&format_args!("v:{number}"))]),
                 "ZADD" => words.extend([text(&(number * n)), text(&format_args!("member:{n}"))]),
                 _ => words.push(text(&format_args!("element:{}", number + n))),

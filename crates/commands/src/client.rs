@@ -288,8 +288,8 @@ impl Clients {
             && let Some((memory, client)) = all.pop()
         {
             total -= memory;
-            client.kill();
             self.record_evicted();
+            client.kill();
             evicted.push(client);
         }
         evicted

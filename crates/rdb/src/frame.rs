@@ -6,9 +6,12 @@
 
 use std::io::BufRead;
 
-use crate::source::{LZF_MOST, Length, Source};
+use crate::source::{LZF_MOST, Length, Source, short_length};
 use crate::value::{list_node, packed_in, read_value};
 use crate::{Error, Kind, Part, lzf};
+
+/// The first byte of a string that is compressed.
+const COMPRESSED: u8 = 0xc3;
 
 /// Where the bytes of a value are, in what [`crate::Reader::frame`] appended to.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +90,6 @@ impl Framing {
     /// Returns the string that all of these bytes are, if it is stored as it is or compressed, with
     /// lengths of one or two bytes. Whatever is unusual is left to others.
     fn string<'b>(self, bytes: &'b [u8], spare: &'b mut Vec<u8>) -> Option<&'b [u8]> {
-        const COMPRESSED: u8 = 0xc3;
         let is_whole = |len: usize, value: &[u8]| value.len() == len && len as u64 <= self.longest;
         let Some((&COMPRESSED, rest)) = bytes.split_first() else {
             let (len, value) = short_length(bytes)?;
@@ -105,14 +107,64 @@ impl Framing {
     }
 }
 
-/// Returns a length of one or two bytes, and what follows it.
-fn short_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    match *bytes {
-        [len @ 0..64, ref rest @ ..] => Some((usize::from(len), rest)),
-        [high @ 64..128, low, ref rest @ ..] => {
-            Some((usize::from(high & 63) << 8 | usize::from(low), rest))
-        }
-        _ => None,
+/// Returns how many bytes the value takes that `bytes` begin with, if all of them are there and no
+/// string has more than `longest`. Whatever is unusual is left to others.
+pub(crate) fn value_len(bytes: &[u8], kind: Kind, longest: u64) -> Option<usize> {
+    let mut value = Measured { bytes, at: 0, longest };
+    match kind {
+        Kind::List | Kind::Set | Kind::ListQuicklist => value.each(Measured::string)?,
+        Kind::ListQuicklist2 => value.each(|value| value.length().and_then(|_| value.string()))?,
+        Kind::Hash => value.each(|value| value.string().and_then(|()| value.string()))?,
+        Kind::SortedSet => value.each(|value| value.string().and_then(|()| value.skip(8)))?,
+        kind if kind == Kind::String || kind.is_packed() => value.string()?,
+        _ => return None,
+    }
+    Some(value.at)
+}
+
+/// Bytes of which some were measured.
+struct Measured<'b> {
+    bytes: &'b [u8],
+    at: usize,
+    longest: u64,
+}
+
+impl Measured<'_> {
+    #[inline]
+    fn skip(&mut self, len: usize) -> Option<()> {
+        self.at = self.at.checked_add(len).filter(|&at| at <= self.bytes.len())?;
+        Some(())
+    }
+
+    #[inline]
+    fn length(&mut self) -> Option<usize> {
+        let (len, rest) = short_length(self.bytes.get(self.at..)?)?;
+        self.at = self.bytes.len() - rest.len();
+        Some(len)
+    }
+
+    #[inline]
+    fn string(&mut self) -> Option<()> {
+        let len = match *self.bytes.get(self.at)? {
+            0..128 => self.length()?,
+            bits @ 0xc0..0xc3 => {
+                self.at += 1;
+                1 << (bits & 3)
+            }
+            COMPRESSED => {
+                self.at += 1;
+                let packed_len = self.length()?;
+                self.length()?;
+                packed_len
+            }
+            _ => return None,
+        };
+        if len as u64 > self.longest { None } else { self.skip(len) }
+    }
+
+    fn each(&mut self, mut one: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        let count = self.length()?;
+        (0..count).try_for_each(|_| one(self))
     }
 }
 

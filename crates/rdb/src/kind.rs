@@ -87,6 +87,17 @@ const NUMBERS: [(u8, Kind); 23] = [
     (25, HashListpackExpiring),
 ];
 
+/// The same by number.
+const BY_NUMBER: [Option<Kind>; 26] = {
+    let mut kinds = [None; 26];
+    let mut at = 0;
+    while at < NUMBERS.len() {
+        kinds[NUMBERS[at].0 as usize] = Some(NUMBERS[at].1);
+        at += 1;
+    }
+    kinds
+};
+
 impl Kind {
     /// Returns the type of this number in a version: Valkey gave numbers from 22 on another meaning
     /// than Redis.
@@ -97,7 +108,7 @@ impl Kind {
             23.. if is_valkey => None,
             22 => Some(HashExpiringOld),
             23 => Some(HashListpackExpiringOld),
-            _ => NUMBERS.iter().find(|(one, _)| *one == number).map(|(_, kind)| *kind),
+            _ => *BY_NUMBER.get(usize::from(number))?,
         }
     }
 

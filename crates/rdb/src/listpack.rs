@@ -30,13 +30,7 @@ impl<'b> Listpack<'b> {
         let body = all.get(HEAD..)?;
         let (mut at, mut count) = (0, 0);
         while at < body.len() {
-            let (_, len) = decode(&body[at..])?;
-            let mut back = [0; 5];
-            let back = back_length(len, &mut back);
-            if !body[at + len..].starts_with(back) {
-                return None;
-            }
-            at += len + back.len();
+            at += validated(&body[at..])?;
             count += 1;
         }
         let written = u16::from_le_bytes([bytes[4], bytes[5]]);
@@ -66,10 +60,28 @@ impl<'b> Iterator for Items<'b> {
 
     fn next(&mut self) -> Option<Item<'b>> {
         let (item, len) = decode(self.rest)?;
-        let mut back = [0; 5];
-        self.rest = &self.rest[len + back_length(len, &mut back).len()..];
+        self.rest = &self.rest[len + back_size(len)..];
         Some(item)
     }
+}
+
+/// Returns how many bytes the first element takes with the length after it; `None` where it is no
+/// element, or the length another one.
+#[inline]
+fn validated(bytes: &[u8]) -> Option<usize> {
+    let len = match bytes[0] {
+        0..=0x7f => 1,
+        text @ 0x80..=0xbf => 1 + usize::from(text & 0x3f),
+        _ => return validated_long(bytes),
+    };
+    (usize::from(*bytes.get(len)?) == len).then_some(len + 1)
+}
+
+fn validated_long(bytes: &[u8]) -> Option<usize> {
+    let (_, len) = decode(bytes)?;
+    let mut back = [0; 5];
+    let back = back_length(len, &mut back);
+    bytes[len..].starts_with(back).then_some(len + back.len())
 }
 
 /// Returns the first element, and the bytes that it takes without the length after it.
@@ -102,17 +114,23 @@ fn decode(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     }
 }
 
-/// Returns the length after an element: seven bits in a byte, the most significant first, the upper
-/// bit set in all but the first. As Redis draws the limits, three numbers take a byte more than
-/// they need.
-fn back_length(len: usize, into: &mut [u8; 5]) -> &[u8] {
-    let bytes = match len {
+/// Returns how many bytes the length after an element takes.
+#[inline]
+fn back_size(len: usize) -> usize {
+    match len {
         0..=127 => 1,
         128..16_383 => 2,
         16_383..2_097_151 => 3,
         2_097_151..268_435_455 => 4,
         _ => 5,
-    };
+    }
+}
+
+/// Returns the length after an element: seven bits in a byte, the most significant first, the upper
+/// bit set in all but the first. As Redis draws the limits, three numbers take a byte more than
+/// they need.
+fn back_length(len: usize, into: &mut [u8; 5]) -> &[u8] {
+    let bytes = back_size(len);
     for (at, byte) in into[..bytes].iter_mut().enumerate() {
         let seven = (len >> (7 * (bytes - 1 - at))) as u8 & 127;
         *byte = if at == 0 { seven } else { seven | 128 };

@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use crate::frame::{Frame, Framing, Unframed, copy_value};
+use crate::frame::{Frame, Framing, Unframed, copy_value, value_len};
 use crate::source::Source;
 use crate::value::module;
 use crate::{Error, Kind, Part, is_known_version, payload, read_value};
@@ -75,6 +75,8 @@ pub struct Reader<R> {
     value: Option<Kind>,
     /// What was read of a value that was too large to be framed, and where it began.
     begun: Option<(u64, Vec<u8>)>,
+    /// Memory for the next key.
+    spare: Vec<u8>,
     verifies: bool,
     is_at_end: bool,
 }
@@ -92,8 +94,8 @@ impl<R: BufRead> Reader<R> {
         match head(&mut source) {
             Ok((origin, version)) => {
                 source.set_version(version);
-                let (value, begun) = (None, None);
-                Ok(Reader { source, origin, value, begun, verifies: true, is_at_end: false })
+                let (value, begun, spare) = (None, None, Vec::new());
+                Ok(Reader { source, origin, value, begun, spare, verifies: true, is_at_end: false })
             }
             Err(error) => Err((error, source.into_inner())),
         }
@@ -160,12 +162,18 @@ impl<R: BufRead> Reader<R> {
                 number => {
                     let kind = Kind::of(number, source.version());
                     let kind = kind.ok_or(Error::Type { kind: number, at })?;
-                    let key = source.string()?;
+                    let mut key = std::mem::take(&mut self.spare);
+                    source.string_into(&mut key)?;
                     self.value = Some(kind);
                     return Ok(Record::Key { key, kind, expires, idle, frequency });
                 }
             }
         }
+    }
+
+    /// Takes the memory of a key back, for the next one.
+    pub fn reuse(&mut self, key: Vec<u8>) {
+        self.spare = key;
     }
 
     /// Reads the value of the key that [`Reader::next`] returned, and shows its parts; nothing
@@ -198,6 +206,15 @@ impl<R: BufRead> Reader<R> {
     pub fn frame(&mut self, into: &mut Vec<u8>, most: usize) -> Result<Option<Frame>, Error> {
         let Some(kind) = self.value.filter(|_| self.begun.is_none()) else { return Ok(None) };
         let (at, from) = (self.source.at(), into.len());
+        let longest = self.source.longest();
+        if let Ok(next) = self.source.next_bytes()
+            && let Some(len) = value_len(next, kind, longest).filter(|&len| len <= most)
+        {
+            into.extend_from_slice(&next[..len]);
+            self.source.skip(len);
+            self.value = None;
+            return Ok(Some(Frame::new(kind, (from, into.len()), at)));
+        }
         self.source.begin_copy(std::mem::take(into));
         let copied = copy_value(&mut self.source, kind, from.saturating_add(most));
         *into = self.source.end_copy();

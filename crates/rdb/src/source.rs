@@ -277,8 +277,26 @@ impl<R: BufRead> Source<R> {
     }
 
     /// Reads a string in place of what `into` has.
+    #[inline]
     pub fn string_into(&mut self, into: &mut Vec<u8>) -> Result<(), Error> {
         into.clear();
+        if self.copy.is_none()
+            && let Ok(next) = self.next_bytes()
+            && let Some((len, rest)) = short_length(next)
+            && let Some(string) = rest.get(..len)
+        {
+            into.extend_from_slice(string);
+            let used = next.len() - rest.len() + len;
+            if len as u64 <= self.longest {
+                self.used += used;
+                return Ok(());
+            }
+            into.clear();
+        }
+        self.any_string_into(into)
+    }
+
+    fn any_string_into(&mut self, into: &mut Vec<u8>) -> Result<(), Error> {
         match self.any_length()? {
             Length::Plain(length) => self.take(length, into)?,
             Length::Special(0) => number(i64::from(i8::from_le_bytes(self.array()?)), into),
@@ -330,6 +348,18 @@ impl<R: BufRead> Source<R> {
             Err(Error::Cut { .. }) => Ok(true),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Returns a length of one or two bytes, and what follows it.
+#[inline]
+pub(crate) fn short_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    match *bytes {
+        [len @ 0..64, ref rest @ ..] => Some((usize::from(len), rest)),
+        [high @ 64..128, low, ref rest @ ..] => {
+            Some((usize::from(high & 63) << 8 | usize::from(low), rest))
+        }
+        _ => None,
     }
 }
 

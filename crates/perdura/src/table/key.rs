@@ -179,13 +179,13 @@ impl Key for Vec<u8> {
     fn decode(bytes: &mut &[u8]) -> Option<Vec<u8>> {
         let mut key = Vec::new();
         loop {
+            let zero = memchr::memchr(0, bytes)?;
+            key.extend_from_slice(&bytes[..zero]);
+            *bytes = &bytes[zero + 1..];
             match take(bytes)? {
-                [0] => match take(bytes)? {
-                    [END] => return Some(key),
-                    [ESCAPED] => key.push(0),
-                    _ => return None,
-                },
-                [byte] => key.push(byte),
+                [END] => return Some(key),
+                [ESCAPED] => key.push(0),
+                _ => return None,
             }
         }
     }

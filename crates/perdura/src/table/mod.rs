@@ -19,7 +19,7 @@ use std::ops::RangeBounds;
 
 use keyspace::SortedSetRef;
 
-use crate::iter::ranked::Ranked;
+use crate::iter::ranked::{Members, Ranked};
 use crate::operations::{Execute, Open, Writable};
 use crate::sorted_sets::LIMITS;
 use crate::{Database, Error, Perdura, RangeIter, Transaction};
@@ -264,9 +264,10 @@ impl<'s, K: Key, V: Value, S: Execute + ?Sized> Table<'s, K, V, S> {
 
     fn range_of(&self, mut range: Ranked) -> RangeIter<'s, (K, V), S> {
         let name = self.name.clone();
-        let make = |member: &[u8], score| Ok((row::decode(member, score)?, member.len()));
+        let mut members = Members::default();
         RangeIter::new(self.on, move |on, end, batch| {
-            range.fetch(on, &name, end, batch, &make, &row::next_to::<K>)
+            let into = (&mut members, batch);
+            range.fetch(on, &name, end, into, &row::decode, &row::next_to::<K>)
         })
     }
 }

@@ -28,6 +28,7 @@ mod core;
 mod error;
 mod flushed;
 mod layout;
+mod limit;
 mod mapped;
 mod merge;
 mod place;

@@ -102,6 +102,12 @@ fn what_was_synced_and_is_damaged_is_no_end() {
 }
 
 #[test]
+fn nothing_is_written_past_the_limit_that_readers_know() {
+    let history = histories::a_damaged_batch_is_found_however_far_the_ring_was_written_to;
+    check_history(FaultPoint::KeepLimit, history);
+}
+
+#[test]
 fn what_is_not_known_to_be_synced_is_written_again() {
     check_history(
         FaultPoint::RewriteUnsynced,

@@ -34,6 +34,11 @@ const JOURNALED: &[(&str, fn())] = &[
     ("what_was_synced_and_is_damaged_is_no_end", || {
         assert!(journaled::histories::what_was_synced_and_is_damaged_is_no_end());
     }),
+    ("a_damaged_batch_is_found_however_far_the_ring_was_written_to", || {
+        let is_found =
+            journaled::histories::a_damaged_batch_is_found_however_far_the_ring_was_written_to;
+        assert!(is_found());
+    }),
     ("what_an_opening_found_torn_is_not_whole_later", || {
         assert!(journaled::histories::what_an_opening_found_torn_is_not_whole_later());
     }),

@@ -122,6 +122,26 @@ pub(crate) fn what_was_synced_and_is_damaged_is_no_end() -> bool {
     open(&files).recover_journal(ID).is_err()
 }
 
+/// Damages each of the batches that were synced, but the last: they fill the ring, and more.
+pub(crate) fn a_damaged_batch_is_found_however_far_the_ring_was_written_to() -> bool {
+    let files = SimulatedFiles::default();
+    let region = begun(&files);
+    for n in 0..24 {
+        put(&region, n, 1);
+        region.sync_up_to(region.appended()).expect("a sync");
+        if n == 11 {
+            region.apply_step().expect("applied");
+        }
+    }
+    drop(region);
+    (12..23).all(|n| {
+        let damaged = SimulatedFiles::new(files.state());
+        let at = 8192 + n * 4096 % RING;
+        damaged.storage(Named::Journal).write_at(&[0xff], at + 100).expect("a write");
+        open(&damaged).recover_journal(ID).is_err()
+    })
+}
+
 /// Fails a sync, and goes on in another process.
 pub(crate) fn what_is_not_known_to_be_synced_is_written_again() -> bool {
     let files = SimulatedFiles::default();
