@@ -9,8 +9,9 @@
 //!
 //! The limit is put a quarter of the ring past the newest batch, or 64 MiB if that is more, with
 //! each move of the tail, and by the background thread when half of that is used up. So the writer
-//! waits for it only if a sync takes longer than 32 MiB of writes do. A ring of 64 MiB or less never
-//! has a limit before its end: a sync of a slow disk would often take longer than its quarter lasts.
+//! waits for it only if a sync takes longer than 32 MiB of writes do. A ring of 64 MiB or less
+//! never has a limit before its end: a sync of a slow disk would often take longer than its
+//! quarter lasts.
 
 use super::apply::Applier;
 use super::core::{Count, Journal, locked};
