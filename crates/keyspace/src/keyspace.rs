@@ -115,8 +115,10 @@ impl Keyspace {
     /// come, the index takes more space than it needs, sixteen times that of those which came at
     /// most.
     pub fn expect_keys(&self, db: Db, keys: u64) {
-        let db = physical(self.map.load(Relaxed), db.number());
-        self.expected.set(db, keys / self.shards() as u64);
+        let physical = physical(self.map.load(Relaxed), db.number());
+        let keys = keys / self.shards() as u64;
+        self.expected.set(physical, keys);
+        (0..self.shards()).for_each(|shard| self.expect_accesses(shard, keys));
     }
 
     /// Expects no more keys than there are.
@@ -299,6 +301,15 @@ impl Keyspace {
     pub(crate) fn grow_access(&self, shard: usize) {
         let most = if self.eviction().policy.is_by_access() { u64::MAX } else { FEW_KEYS };
         self.volatile_shards[shard].access.grow(self.shard_count(shard, false), most);
+    }
+
+    /// Says to the table of accesses, where a small one will do, that this many keys are coming: it
+    /// need not find out for each that it has no space.
+    fn expect_accesses(&self, shard: usize, keys: u64) {
+        if !self.eviction().policy.is_by_access() {
+            let keys = self.shard_count(shard, false).saturating_add(keys);
+            self.volatile_shards[shard].access.grow(keys, FEW_KEYS);
+        }
     }
 
     /// Returns how space is made.

@@ -60,9 +60,11 @@ pub use bitmap::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bit
 pub use changes::{Change, Event};
 pub use check::{Refusal, Repaired};
 pub use collection::{
-    FieldChange, FieldTime, Limits, Members, SortedSetEdit, SortedSetRef, Text, TimedField,
+    FieldChange, FieldTime, Limits, Members, MembersEdit, SortedSetEdit, SortedSetRef, Text,
+    TimedField,
 };
 pub use damage::KeyDamage;
+pub use entry::AbsentKey;
 pub use error::{CommitError, Error};
 pub use eviction::{Eviction, Policy};
 pub use expiry::Expire;

@@ -9,8 +9,9 @@ use structures::listpack::Item;
 use structures::reclaim::Queue;
 
 use crate::collection::{Head, Layout, Text, item};
-use crate::entry::{self, Value};
+use crate::entry::{self, AbsentKey, Old, Value};
 use crate::layout::Kind;
+use crate::txn::KeyLocation;
 use crate::types::{Encoding, Type};
 use crate::{Db, Entry, Error, Event, Expire, Key, Txn};
 
@@ -120,6 +121,16 @@ impl Txn<'_> {
         change: impl FnOnce(&mut Edit<'_, '_>, List) -> Result<(List, T), list::Error>,
     ) -> Result<T, Error> {
         let (place, old) = self.open_sound(db, key)?;
+        self.edit_list_at((place, old), db, key, change)
+    }
+
+    fn edit_list_at<T>(
+        &mut self,
+        (place, old): (KeyLocation, Option<Old>),
+        db: Db,
+        key: &Key<'_>,
+        change: impl FnOnce(&mut Edit<'_, '_>, List) -> Result<(List, T), list::Error>,
+    ) -> Result<T, Error> {
         let queue = self.queue(place.shard);
         let shard = &mut self.shards[place.shard];
         let mut word = 0;
@@ -172,6 +183,21 @@ impl Txn<'_> {
         self.edit_list(db, key, |edit, list| {
             let list = list.push_all(edit.shard, side, elements.into_iter().map(item), limits)?;
             Ok((list, list.len(edit.shard)?))
+        })
+    }
+
+    /// Makes a list of a key that is not there.
+    pub fn push_new<'a>(
+        &mut self,
+        absent: AbsentKey,
+        db: Db,
+        key: &Key<'_>,
+        elements: impl IntoIterator<Item = &'a [u8]>,
+        limits: NodeLimits,
+    ) -> Result<(), Error> {
+        let items = elements.into_iter().map(item);
+        self.edit_list_at((absent.place(), None), db, key, |edit, list| {
+            Ok((list.push_all(edit.shard, Side::Tail, items, limits)?, ()))
         })
     }
 

@@ -101,6 +101,8 @@ pub struct Txn<'k> {
     pub(crate) touches: bool,
     /// Values that are freed in the background after the commit.
     pub(crate) deferred: Deferred,
+    /// Memory for the bytes of a packed collection that is being changed.
+    pub(crate) spare: Vec<u8>,
 }
 
 impl<'k> Txn<'k> {
@@ -126,6 +128,7 @@ impl<'k> Txn<'k> {
             attached: None,
             touches: true,
             deferred: Deferred::default(),
+            spare: Vec::new(),
         }
     }
 

@@ -40,6 +40,18 @@ impl<'a> Item<'a> {
     /// Writes it after `out`.
     #[inline]
     pub fn encode(self, out: &mut Vec<u8>) {
+        match self {
+            Item::Int(int @ 0..=127) => out.push(int as u8),
+            Item::Bytes(bytes) if bytes.len() < 64 => {
+                out.reserve(1 + bytes.len());
+                out.push(STRING | bytes.len() as u8);
+                out.extend_from_slice(bytes);
+            }
+            _ => self.encode_any(out),
+        }
+    }
+
+    fn encode_any(self, out: &mut Vec<u8>) {
         let Encoded { head, head_len, body } = self.encoded();
         out.reserve(head_len + body.len());
         out.extend_from_slice(&head[..head_len]);

@@ -81,15 +81,15 @@ impl LoadBatch {
     pub(super) fn store(&self, load: &Loading<'_>) -> Result<(), LoadDumpError> {
         let keyspace = load.engine.keyspace();
         let hashed = |one| (keyspace.key(&self.bytes[BatchKey::range(one)]), one);
-        let mut keys: Vec<(Key<'_>, &BatchKey)> = self.keys.iter().map(hashed).collect();
-        // Keys of a shard stay in their order.
-        keys.sort_by_key(|(key, _)| key.shard());
-        let mut groups: VecDeque<_> =
-            keys.chunk_by(|(one, _), (other, _)| one.shard() == other.shard()).collect();
+        let keys: Vec<HashedKey<'_>> = self.keys.iter().map(hashed).collect();
+        let order = by_shard(&keys, keyspace.shards());
+        let shard_of = |at: &u32| keys[*at as usize].0.shard();
+        let mut groups: VecDeque<&[u32]> =
+            order.chunk_by(|one, other| shard_of(one) == shard_of(other)).collect();
         groups.rotate_left(self.number as usize % groups.len().max(1));
         let (mut parts, mut spare, mut locked) = (Parts::default(), Vec::new(), 0);
         while let Some(group) = groups.pop_front() {
-            let shard = group[0].0.shard();
+            let shard = shard_of(&group[0]);
             let txn = match keyspace.try_begin(iter::once(shard), load.now) {
                 Some(txn) => txn,
                 None if locked < groups.len() => {
@@ -100,7 +100,7 @@ impl LoadBatch {
                 None => keyspace.begin_one(shard, load.now),
             };
             locked = 0;
-            let rest = self.store_some(load, txn, (&mut parts, &mut spare), group)?;
+            let rest = self.store_some(load, txn, (&mut parts, &mut spare), (&keys, group))?;
             if !rest.is_empty() {
                 groups.push_back(rest);
             }
@@ -110,32 +110,51 @@ impl LoadBatch {
 
     /// Stores the first keys of a shard, which is locked, by one commit. Returns the others, so
     /// that another thread need not wait for the shard until all are stored.
-    fn store_some<'g, 'k>(
+    fn store_some<'g>(
         &self,
         load: &Loading<'_>,
         mut txn: Txn<'_>,
         (parts, spare): (&mut Parts, &mut Vec<u8>),
-        group: &'g [(Key<'k>, &'k BatchKey)],
-    ) -> Result<&'g [(Key<'k>, &'k BatchKey)], LoadDumpError> {
+        (keys, group): (&[HashedKey<'_>], &'g [u32]),
+    ) -> Result<&'g [u32], LoadDumpError> {
         let keyspace = load.engine.keyspace();
         let (mut loaded, mut bytes, mut stored) = (LoadedDump::default(), 0, 0);
-        for (at, (key, one)) in group.iter().enumerate() {
-            if let Some((ahead, one)) = group.get(at + AHEAD) {
+        let mut last = &[][..];
+        for (at, number) in group.iter().enumerate() {
+            if let Some(&ahead) = group.get(at + AHEAD) {
+                let (ahead, one) = &keys[ahead as usize];
                 let _ = keyspace.prefetch_bucket(one.db, ahead);
             }
+            let (key, one) = keys[*number as usize];
             let read = |show: Show<'_>| self.framing.read(&one.frame, &self.bytes, spare, show);
-            let whole = (one.db, *key, one.frame.kind(), &one.about);
+            let whole = (one.db, key, &one.about);
             loaded.count(load.key(&mut txn, parts, whole, true, read)?);
-            (stored, bytes) = (at + 1, bytes + one.frame.len());
+            (last, stored, bytes) = (key.bytes(), at + 1, bytes + one.frame.len());
             if stored >= KEYS_AT_ONCE || bytes >= BYTES_AT_ONCE {
                 break;
             }
         }
-        let last = group[stored - 1].0;
-        txn.commit().map_err(|error| refused(last.bytes(), &error.into()))?;
+        txn.commit().map_err(|error| refused(last, &error.into()))?;
         load.add(&loaded);
         Ok(&group[stored..])
     }
+}
+
+/// A key of a batch.
+type HashedKey<'k> = (Key<'k>, &'k BatchKey);
+
+/// Returns the numbers of keys shard by shard; those of a shard in their order.
+fn by_shard(keys: &[HashedKey<'_>], shards: usize) -> Vec<u32> {
+    let mut next = vec![0; shards + 1];
+    keys.iter().for_each(|(key, _)| next[key.shard() + 1] += 1);
+    (0..shards).for_each(|shard| next[shard + 1] += next[shard]);
+    let mut order = vec![0; keys.len()];
+    for (number, (key, _)) in keys.iter().enumerate() {
+        let place: &mut usize = &mut next[key.shard()];
+        order[*place] = number as u32;
+        *place += 1;
+    }
+    order
 }
 
 impl BatchKey {

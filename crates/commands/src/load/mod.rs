@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use keyspace::{Db, Key, Keyspace, Txn};
-use rdb::{Kind, Part, Reader, Record};
+use rdb::{Part, Reader, Record};
 use resp::{Protocol, Writer};
 
 use self::batch::LoadBatch;
@@ -108,12 +108,12 @@ impl Engine {
                 }
                 Record::Database(number) => db = load.database(number)?,
                 Record::Function(code) => target.function(&code)?,
-                Record::Key { key, kind, expires, idle, frequency } => {
+                Record::Key { key, expires, idle, frequency, .. } => {
                     let about = About { expires, idle, frequency };
                     let hashed = self.keyspace().key(&key);
                     target.with(&mut |txn| {
                         let read = |show: Show<'_>| reader.value(show);
-                        let (key, commits) = ((db, hashed, kind, &about), false);
+                        let (key, commits) = ((db, hashed, &about), false);
                         loaded.count(load.key(txn, &mut parts, key, commits, read)?);
                         Ok(())
                     })?;
@@ -240,12 +240,13 @@ impl<'e> Loading<'e> {
                 Record::Database(number) => db = self.database(number)?,
                 Record::Sizes(keys, _) => self.engine.keyspace().expect_keys(db, keys),
                 Record::Function(code) => self.engine.load_library(&code)?,
-                Record::Key { key, kind, expires, idle, frequency } => {
+                Record::Key { key, expires, idle, frequency, .. } => {
                     let about = About { expires, idle, frequency };
                     match reader.frame(batch.bytes(), LARGEST_IN_BATCH)? {
                         Some(frame) => batch.push(db, &key, frame, about),
-                        None => self.large(reader, (db, &key, kind), &about)?,
+                        None => self.large(reader, (db, &key), &about)?,
                     }
+                    reader.reuse(key);
                 }
                 _ => {}
             }
@@ -266,13 +267,13 @@ impl<'e> Loading<'e> {
     fn large<R: BufRead>(
         &self,
         reader: &mut Reader<R>,
-        (db, key, kind): (Db, &[u8], Kind),
+        (db, key): (Db, &[u8]),
         about: &About,
     ) -> Result<(), LoadDumpError> {
         let keyspace = self.engine.keyspace();
         let hashed = keyspace.key(key);
         let mut txn = keyspace.begin_one(hashed.shard(), self.now);
-        let (mut parts, whole) = (Parts::default(), (db, hashed, kind, about));
+        let (mut parts, whole) = (Parts::default(), (db, hashed, about));
         let fate = self.key(&mut txn, &mut parts, whole, true, |show| reader.value(show))?;
         txn.commit().map_err(|error| refused(key, &error.into()))?;
         let mut loaded = LoadedDump::default();
@@ -327,7 +328,7 @@ impl<'e> Loading<'e> {
         &self,
         txn: &mut Txn<'_>,
         parts: &mut Parts,
-        (db, key, kind, about): (Db, Key<'_>, Kind, &About),
+        (db, key, about): (Db, Key<'_>, &About),
         commits: bool,
         read: impl FnOnce(Show<'_>) -> Result<(), Stopped>,
     ) -> Result<Fate, LoadDumpError> {
@@ -342,23 +343,17 @@ impl<'e> Loading<'e> {
             let key = key.bytes().escape_ascii().to_string();
             Err(LoadDumpError::Duplicate { key, db: db.number() })
         };
-        // A string is looked for when it is stored.
-        if kind != Kind::String {
-            let there = txn.find_mut(db, &key);
-            if there.map_err(|error| refused(key.bytes(), &error.into()))?.is_some() {
-                return duplicate();
-            }
-        }
         let mut store = Store::new(self.engine.config(), txn, db, key, parts);
         if commits {
             store = store.in_steps();
         }
         let read = read(&mut |part| store.take(part).map_err(Stopped::Store));
+        let stored = read.and_then(|()| store.finish().map_err(Stopped::Store));
         if store.is_duplicate() {
             return duplicate();
         }
-        let is_there = match read {
-            Ok(()) => store.finish().map_err(|failure| refused(key.bytes(), &failure))?,
+        let is_there = match stored {
+            Ok(is_there) => is_there,
             Err(Stopped::Read(error)) => if_empty(error).map(|()| false)?,
             Err(Stopped::Store(failure)) => return Err(refused(key.bytes(), &failure)),
         };

@@ -190,6 +190,77 @@ fn a_key_that_comes_twice_is_found_in_whatever_batch() {
     }
 }
 
+/// A value of a kind, with two elements, or with one of them twice.
+fn collection(file: &mut File, name: &str, kind: Kind, has_twice: bool) -> std::io::Result<()> {
+    file.key(name.as_bytes(), None, None, kind)?;
+    file.value().length(2)?;
+    for member in ["member", if has_twice { "member" } else { "other" }] {
+        file.value().string(member.as_bytes())?;
+        match kind {
+            Kind::Hash => file.value().string(b"value")?,
+            Kind::SortedSet => file.copy(&mut &1.5f64.to_le_bytes()[..])?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_collection_that_comes_twice_is_found_and_so_is_a_member() {
+    for kind in [Kind::Set, Kind::Hash, Kind::SortedSet, Kind::List] {
+        for later in [Kind::Set, Kind::Hash, Kind::SortedSet, Kind::List, Kind::String] {
+            let bytes = file(|file| {
+                collection(file, "one", kind, false)?;
+                key(file, "between", None)?;
+                match later {
+                    Kind::String => key(file, "one", None),
+                    later => collection(file, "one", later, false),
+                }
+            });
+            match load(&engine(1), &bytes) {
+                Err(LoadDumpError::Duplicate { key, db: 0 }) => assert_eq!(key, "one"),
+                other => panic!("{kind:?} and {later:?}: {other:?}"),
+            }
+        }
+        let bytes = file(|file| collection(file, "one", kind, true));
+        match (kind, load(&engine(1), &bytes)) {
+            (Kind::List, loaded) => assert_eq!(loaded.expect("a list takes both").keys, 1),
+            (_, Err(error)) => assert!(error.to_string().contains("Bad data format"), "{error}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_member_that_comes_twice_is_found_in_collections_of_any_size() {
+    for (members, twice) in [(40, 0), (40, 38), (600, 1), (600, 598), (3000, 2500)] {
+        for kind in [Kind::Set, Kind::Hash] {
+            let of = |has_twice: bool| {
+                file(|file| {
+                    file.key(b"one", None, None, kind)?;
+                    file.value().length(members)?;
+                    for n in 0..members {
+                        let is_other = has_twice && n == members - 1;
+                        let member = format!("member:{}", if is_other { twice } else { n });
+                        file.value().string(member.as_bytes())?;
+                        if kind == Kind::Hash {
+                            file.value().string(b"value")?;
+                        }
+                    }
+                    Ok(())
+                })
+            };
+            let engine = engine(1);
+            assert_eq!(load(&engine, &of(false)).expect("a dump").keys, 1);
+            let mut client = Client::new(&engine);
+            let size = if kind == Kind::Set { "SCARD one" } else { "HLEN one" };
+            client.check(size, &format!("(integer) {members}"));
+            let error = load(&self::engine(1), &of(true)).expect_err("a member comes twice");
+            assert!(error.to_string().contains("Bad data format"), "{members} {kind:?}: {error}");
+        }
+    }
+}
+
 #[test]
 fn a_full_heap_ends_it() {
     let bytes = file(|file| {

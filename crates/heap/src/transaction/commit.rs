@@ -6,7 +6,10 @@
 //! 4. The words are stored in place, not flushed; the shard's lock is released by the caller.
 //!
 //! Words reach the medium when their part of the ring is retired ([`crate::log::ring`]), or are
-//! stored again by recovery ([`crate::recovery`]). In a volatile heap only step 4 is left.
+//! stored again by recovery ([`crate::recovery`]). In a volatile heap only step 4 is left. Where no
+//! snapshot wants old values that is done as the transaction goes, by
+//! [`super::shard::Shard::set`]: whoever has the lock sees the new values, and they are undone if
+//! it does not commit.
 
 #![allow(unsafe_code, reason = "words are stored in the pool")]
 
@@ -14,7 +17,7 @@ use super::heap::Heap;
 use super::plan;
 use super::read_cache::ReadCache;
 use super::release;
-use super::state::{ShardState, SnapshotPart};
+use super::state::{ShardState, SnapshotPart, Tx};
 use super::write_record;
 use crate::alloc::place::BlockPlace;
 use crate::error::CommitError;
@@ -173,7 +176,8 @@ fn forget_changed(state: &mut ShardState) {
     let ShardState { tx, alloc, cache: Some(cache), .. } = state else { return };
     tx.freed.iter().for_each(|freed| cache.forget(freed.place.at));
     tx.reserved.iter().for_each(|reserved| cache.forget(reserved.place.at));
-    let words = tx.staged.iter().map(|(at, _)| at);
+    let replaced = tx.replaced.iter().copied();
+    let words = tx.staged.iter().chain(replaced).map(|(at, _)| at);
     let appended = tx.appended.iter().map(|range| range.at);
     words.chain(appended).filter_map(|at| alloc.block_start(at)).for_each(|at| cache.forget(at));
 }
@@ -183,6 +187,7 @@ fn forget_changed(state: &mut ShardState) {
 #[cold]
 pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut ShardState) {
     let ShardState { tx, alloc, .. } = state;
+    restore_words(heap, tx, 0);
     // Out of the list before it is released: a panic in between releases none twice.
     while let Some(block) = tx.reserved.pop() {
         if !heap.is_poisoned() {
@@ -193,6 +198,19 @@ pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut ShardState) {
     state.as_of = None;
     state.committing = false;
     run_pending_maintenance(heap, shard, state);
+}
+
+/// Gives the words that were changed at once, but for the first `kept` changes, their old values
+/// again.
+#[inline]
+pub(crate) fn restore_words(heap: &Heap, tx: &mut Tx, kept: usize) {
+    while tx.replaced.len() > kept {
+        if let Some((at, old)) = tx.replaced.pop() {
+            // SAFETY: a word of a shard whose lock the caller holds; such words are never read as
+            // bytes.
+            unsafe { heap.region.store(at, old) };
+        }
+    }
 }
 
 /// Runs pending maintenance: gives blocks back that were reserved outside a transaction and

@@ -8,7 +8,7 @@
     reason = "reserved blocks and space after published lengths are written here"
 )]
 
-use super::commit;
+use super::commit::{self, restore_words};
 use super::heap::Heap;
 use super::pins::Pin;
 use super::release;
@@ -58,6 +58,7 @@ pub struct Savepoint {
     appended: usize,
     freed: usize,
     undo: usize,
+    replaced: usize,
     unpublished: usize,
 }
 
@@ -204,6 +205,9 @@ impl<'h> Shard<'h> {
     /// Stages a new value of the word at `at`: a root, or a word of a block of this shard.
     #[inline]
     pub fn set(&mut self, at: Ptr, value: u64) {
+        if self.heap.volatile && self.state.changes_at_once() {
+            return self.set_at_once(at, value);
+        }
         if self.state.tx.reserved_in & span_group(at.raw()) != 0
             && let Some(index) = self.reserved_with(at.raw())
             && FaultPoint::PatchReserved.is_enabled()
@@ -468,6 +472,7 @@ impl<'h> Shard<'h> {
             appended: tx.appended.len(),
             freed: tx.freed.len(),
             undo: tx.undo.len(),
+            replaced: tx.replaced.len(),
             unpublished: tx.unpublished.len(),
         }
     }
@@ -483,6 +488,7 @@ impl<'h> Shard<'h> {
                 unsafe { heap.region.store(at, old) };
             }
         }
+        restore_words(heap, &mut state.tx, to.replaced);
         while state.tx.unpublished.len() > to.unpublished {
             if let Some((index, before)) = state.tx.unpublished.pop() {
                 state.tx.reserved[index].published = before;
@@ -530,6 +536,20 @@ impl<'h> Shard<'h> {
             return tx.reserved.iter().rposition(|r| r.holds(at));
         }
         tx.reserved_at(alloc.block_start(at)?)
+    }
+
+    /// Changes a word that no record will name. The lock keeps others from it until the transaction
+    /// commits, and its old value comes back if it does not.
+    #[inline]
+    fn set_at_once(&mut self, at: Ptr, value: u64) {
+        let replaced = &mut self.state.tx.replaced;
+        let change = |old| {
+            replaced.push((at.raw(), old));
+            value
+        };
+        // SAFETY: a word of this shard, which is locked by this guard, borrowed mutably; such words
+        // are never read as bytes.
+        unsafe { self.heap.region.change(at.raw(), change) };
     }
 
     /// A word of a block that this transaction reserved is changed as bytes: a record never targets

@@ -113,6 +113,9 @@ pub(crate) struct Tx {
     pub(crate) freed: Vec<Freed>,
     /// Old values of words that were changed in reserved blocks after a savepoint.
     pub(crate) undo: Vec<(u64, u64)>,
+    /// Words that were changed at once, in the order of the changes, with the values that they had
+    /// before.
+    pub(crate) replaced: Vec<(u64, u64)>,
     /// Published lengths of reserved blocks, by index, before they changed after a savepoint.
     pub(crate) unpublished: Vec<(usize, Option<u32>)>,
     pub(crate) has_savepoint: bool,
@@ -131,6 +134,7 @@ impl Tx {
     pub(crate) fn is_blank(&self) -> bool {
         self.reserved.is_empty()
             && self.staged.is_empty()
+            && self.replaced.is_empty()
             && self.freed.is_empty()
             && self.appended.is_empty()
             && !self.may_use_reserve
@@ -140,6 +144,7 @@ impl Tx {
     #[inline]
     pub(crate) fn is_dirty(&self) -> bool {
         !self.staged.is_empty()
+            || !self.replaced.is_empty()
             || !self.freed.is_empty()
             || !self.appended.is_empty()
             || self.reserved.iter().any(|r| r.published.is_some())
@@ -171,6 +176,7 @@ impl Tx {
         self.appended.clear();
         self.freed.clear();
         self.undo.clear();
+        self.replaced.clear();
         self.unpublished.clear();
         self.has_savepoint = false;
         self.may_use_reserve = false;
@@ -265,6 +271,13 @@ impl ShardState {
     #[inline]
     pub(crate) fn is_in_snapshot(&self) -> bool {
         !self.snapshots.is_empty()
+    }
+
+    /// Returns true if a word of a volatile heap may change at once: nobody reads its old value,
+    /// and none is staged that a commit would store over the new one.
+    #[inline]
+    pub(crate) fn changes_at_once(&self) -> bool {
+        self.snapshots.is_empty() && self.tx.staged.is_empty()
     }
 
     /// Returns the shard's part of a snapshot; none if it was released.

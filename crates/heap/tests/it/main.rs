@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod at_once;
 mod features;
 mod fences;
 mod journal;

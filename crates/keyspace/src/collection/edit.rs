@@ -11,10 +11,10 @@ use structures::listpack::{Item, Items};
 
 use super::field_expiry::{FieldTime, is_expired, time_at, time_item};
 use super::members::{find, listpack_bytes, sound_table};
+use super::seen::SeenElements;
 use super::text::item;
 use super::{Head, Layout, Text};
-use crate::entry::Old;
-use crate::entry::{self, Value};
+use crate::entry::{self, AbsentKey, Old, Value};
 use crate::error::refused;
 use crate::key::Hashing;
 use crate::layout::{FIELDS, Kind};
@@ -66,7 +66,8 @@ pub(super) fn is_listpack(bytes: usize, count: u32, is_small: bool) -> bool {
 
 /// A set or hash that is being changed, there or not. Nothing is written before [`Edit::finish`],
 /// but for tables.
-pub(crate) struct Edit {
+#[must_use = "what was changed is written when it is finished"]
+pub struct Edit {
     pub(super) place: KeyLocation,
     pub(super) old: Option<Old>,
     what: Type,
@@ -76,6 +77,8 @@ pub(crate) struct Edit {
     pub(super) verify: bool,
     pub(super) now: u64,
     pub(super) state: State,
+    /// Of one that was made here: what it may have.
+    seen: Option<SeenElements>,
     pub(super) changed: bool,
     /// Whether it is smaller than it was: then it may use the space that is kept for deletes.
     pub(super) shrunk: bool,
@@ -106,46 +109,65 @@ impl Txn<'_> {
         limits: Limits,
     ) -> Result<Edit, Error> {
         let (place, old) = self.open_sound(db, key)?;
-        let shard = &self.shards[place.shard];
-        let (mut encoding, mut state) = (
-            if what == Type::Set { Encoding::Intset } else { Encoding::Listpack },
-            State::Listpack { bytes: Vec::new(), count: 0, unchanged_prefix: None, timed: false },
-        );
-        if let Some(old) = old {
-            let Kind::Collection(head) = old.kind else { return Err(Error::WrongType) };
-            if head.what != what {
-                return Err(Error::WrongType);
-            }
-            encoding = head.encoding;
-            let word = shard.word(entry::cell(shard, old.at));
-            state = match head.layout {
-                Layout::Listpack | Layout::ListpackWithTtls => {
-                    let bytes = listpack_bytes(shard, old.at, head, word)?.to_vec();
-                    let (unchanged_prefix, timed) =
-                        (Some(bytes.len()), head.layout == Layout::ListpackWithTtls);
-                    State::Listpack { bytes, count: head.count, unchanged_prefix, timed }
-                }
-                Layout::HashTable => State::Table(sound_table(shard, old.at, word)?),
-                Layout::List | Layout::SortedSet | Layout::Stream => return Err(Error::WrongType),
-            };
-            self.touch_key(place, key);
+        let mut edit = self.edit_at(place, what, limits);
+        let Some(old) = old else { return Ok(edit) };
+        let Kind::Collection(head) = old.kind else { return Err(Error::WrongType) };
+        if head.what != what {
+            return Err(Error::WrongType);
         }
-        let verify = shard.heap().is_durable();
-        let hashing = self.keyspace.hashing;
-        Ok(Edit {
+        let shard = &self.shards[place.shard];
+        let word = shard.word(entry::cell(shard, old.at));
+        edit.state = match head.layout {
+            Layout::Listpack | Layout::ListpackWithTtls => {
+                let bytes = listpack_bytes(shard, old.at, head, word)?.to_vec();
+                let (unchanged_prefix, timed) =
+                    (Some(bytes.len()), head.layout == Layout::ListpackWithTtls);
+                State::Listpack { bytes, count: head.count, unchanged_prefix, timed }
+            }
+            Layout::HashTable => State::Table(sound_table(shard, old.at, word)?),
+            Layout::List | Layout::SortedSet | Layout::Stream => return Err(Error::WrongType),
+        };
+        (edit.old, edit.encoding, edit.seen) = (Some(old), head.encoding, None);
+        self.touch_key(place, key);
+        Ok(edit)
+    }
+
+    /// Begins to change a set or hash of which what has expired is gone; a key of another type is
+    /// refused.
+    pub fn edit_members(
+        &mut self,
+        db: Db,
+        key: &Key<'_>,
+        what: Type,
+        limits: Limits,
+    ) -> Result<Edit, Error> {
+        let mut edit = self.edit(db, key, what, limits)?;
+        edit.expire(self)?;
+        Ok(edit)
+    }
+
+    /// Begins to make a set or hash of a key that is not there.
+    pub fn edit_new(&mut self, absent: AbsentKey, what: Type, limits: Limits) -> Edit {
+        self.edit_at(absent.place(), what, limits)
+    }
+
+    fn edit_at(&mut self, place: KeyLocation, what: Type, limits: Limits) -> Edit {
+        let bytes = std::mem::take(&mut self.spare);
+        Edit {
             place,
-            old,
+            old: None,
             what,
-            encoding,
+            encoding: if what == Type::Set { Encoding::Intset } else { Encoding::Listpack },
             limits,
-            hashing,
-            verify,
+            hashing: self.keyspace.hashing,
+            verify: self.keyspace.heap().is_durable(),
             now: self.now(),
-            state,
+            state: State::Listpack { bytes, count: 0, unchanged_prefix: None, timed: false },
+            seen: Some(SeenElements::default()),
             changed: false,
             shrunk: false,
             expired: Vec::new(),
-        })
+        }
     }
 }
 
@@ -160,8 +182,7 @@ impl Txn<'_> {
         members: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
         limits: Limits,
     ) -> Result<usize, Error> {
-        let mut edit = self.edit(db, key, what, limits)?;
-        edit.expire(self)?;
+        let mut edit = self.edit_members(db, key, what, limits)?;
         let mut new = 0;
         for (field, value) in members {
             new += usize::from(edit.set(self, field, value)?);
@@ -213,17 +234,12 @@ impl Edit {
     }
 
     /// Gives a field a value, or adds a member; whether it is new.
-    pub(crate) fn set(
-        &mut self,
-        txn: &mut Txn<'_>,
-        field: &[u8],
-        value: &[u8],
-    ) -> Result<bool, Error> {
+    pub fn set(&mut self, txn: &mut Txn<'_>, field: &[u8], value: &[u8]) -> Result<bool, Error> {
         self.put(txn, field, value, FieldTime::Clear)
     }
 
     /// Gives a field a value and a time, or adds a member; whether it is new.
-    pub(super) fn put(
+    pub fn put(
         &mut self,
         txn: &mut Txn<'_>,
         field: &[u8],
@@ -239,7 +255,9 @@ impl Edit {
             State::Listpack { bytes, count, unchanged_prefix, timed } => {
                 let name = item(field);
                 is_int = matches!(name, Item::Int(_));
-                let found = find(bytes, items, name).map(|(at, _)| at);
+                let may_have = self.seen.as_mut().is_none_or(|seen| seen.enter(name));
+                let found = if may_have { find(bytes, items, name) } else { None };
+                let found = found.map(|(at, _)| at);
                 match found {
                     Some(_) if items == 1 => return Ok(false),
                     Some(at) => {
@@ -392,10 +410,16 @@ impl Edit {
     }
 
     /// Writes what changed: the key is made, or goes when nothing is left; whether it is there.
-    pub(crate) fn finish(self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
-        if !self.changed {
-            return Ok(self.old.is_some());
+    pub fn finish(mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
+        let is_there = if self.changed { self.write(txn, db, key)? } else { self.old.is_some() };
+        if let State::Listpack { bytes, .. } = &mut self.state {
+            bytes.clear();
+            txn.spare = std::mem::take(bytes);
         }
+        Ok(is_there)
+    }
+
+    fn write(&self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let left = self.len(txn);
         for field in &self.expired {
             txn.record_expired_field(self.place.shard, db, key.bytes(), field);

@@ -17,6 +17,7 @@ mod edit;
 mod field_expiry;
 mod lifecycle;
 mod members;
+mod seen;
 mod sorted_set;
 pub(crate) mod streams;
 mod tables;
@@ -24,7 +25,7 @@ mod text;
 
 pub(crate) use crate::head::{Head, Layout};
 pub(crate) use copy::{Pair, copy};
-pub use edit::Limits;
+pub use edit::{Edit as MembersEdit, Limits};
 pub use field_expiry::{FieldChange, FieldTime, TimedField};
 pub(crate) use field_expiry::{all_fields_expired, can_have_ttls, has_ttls, timed_pieces};
 pub(crate) use lifecycle::{Deep, blocks, check, memory, pieces, release, relocate, relocate_list};

@@ -7,6 +7,7 @@
 
 mod write;
 
+pub use write::AbsentKey;
 pub(crate) use write::Old;
 
 use std::borrow::Cow;

@@ -20,7 +20,23 @@ pub(crate) struct Old {
     pub(crate) kind: Kind,
 }
 
+/// A key that is not there, until the transaction changes it.
+#[derive(Clone, Copy, Debug)]
+pub struct AbsentKey(KeyLocation);
+
+impl AbsentKey {
+    pub(crate) fn place(self) -> KeyLocation {
+        self.0
+    }
+}
+
 impl Txn<'_> {
+    /// Says that a key is not there, for who is going to make it; `None` if it is.
+    pub fn absent(&mut self, db: Db, key: &Key<'_>) -> Result<Option<AbsentKey>, Error> {
+        let (place, old) = self.open(db, key)?;
+        Ok(old.is_none().then_some(AbsentKey(place)))
+    }
+
     /// As [`Txn::open`], for a change that needs the value as it is.
     pub(crate) fn open_sound(
         &mut self,

@@ -94,7 +94,8 @@ struct Vacancy {
 /// Returns the first empty slot of a bucket, and how many there are.
 fn vacancy(cells: &impl Cells, number: usize) -> Option<Vacancy> {
     let slots = cells.bucket(number);
-    let empty = (0..SLOTS).fold(0u32, |bits, i| bits | u32::from(slots[i] == EMPTY) << i);
+    // From the last to the first, so that each bit is shifted to its place by those after it.
+    let empty = slots.iter().rev().fold(0u32, |bits, &slot| bits << 1 | u32::from(slot == EMPTY));
     let vacancy = |first: u32| Vacancy {
         word: bucket(number) + first as usize,
         count: empty.count_ones() as usize,

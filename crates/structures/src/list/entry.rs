@@ -24,8 +24,13 @@ pub(super) fn len_of(item: Item<'_>) -> usize {
 
 /// Writes an element after `out`.
 pub(super) fn encode(item: Item<'_>, out: &mut Vec<u8>) {
+    let from = out.len();
     item.encode(out);
-    let len = item.encoded_len();
+    let len = out.len() - from;
+    if len < 0x80 {
+        out.push(len as u8);
+        return;
+    }
     for number in (0..back_len(len)).rev() {
         let more = if number + 1 < back_len(len) { 0x80 } else { 0 };
         out.push((len >> (7 * number)) as u8 & 0x7f | more);

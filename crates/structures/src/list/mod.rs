@@ -47,6 +47,9 @@ pub use lifecycle::WalkItem;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct List(u64);
 
+/// Bytes that are reserved for the elements of a new node, so that a few more do not have it moved.
+const FIRST_BYTES: usize = 256;
+
 /// Set in a word that refers to a header.
 const MANY: u64 = 4;
 
@@ -264,7 +267,7 @@ impl List {
             Slot::Plain(blob) => return Ok((NodeRef::Plain(blob), items.next())),
             Slot::Packed(first) => first,
         };
-        let (mut bytes, mut count) = (Vec::new(), 1);
+        let (mut bytes, mut count) = (Vec::with_capacity(FIRST_BYTES), 1);
         entry::encode(first, &mut bytes);
         let next = loop {
             let Some(item) = items.next() else { break None };

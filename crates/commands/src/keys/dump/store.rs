@@ -1,10 +1,13 @@
 //! A value out of a payload, stored under a key that is not there.
 //!
-//! Parts are kept until there are enough of them for one change of the key. What comes twice within
-//! a value is found out by the key itself: less is new than was given.
+//! Members and fields go into the collection as they come, which is written when the value ends, or
+//! when that is many. The parts of lists and streams are kept until there are enough of them for
+//! one change of the key. What comes twice within a value is found out by the collection: it is not
+//! new.
 
 use keyspace::{
-    Db, FieldChange, Key, Side, StreamConsumer, StreamEdit, StreamGroup, StreamId, Txn, Type,
+    AbsentKey, Db, FieldTime, Key, MembersEdit, Side, SortedSetEdit, StreamConsumer, StreamEdit,
+    StreamGroup, StreamId, Txn, Type,
 };
 use rdb::{Kind, Part, Source};
 
@@ -45,14 +48,11 @@ pub(super) fn store(
     store.finish().map_err(Stopped::Store)
 }
 
-/// Parts of a value that are still to be stored; one kind of them at a time. Whoever stores many
-/// values uses the same memory for all.
+/// Parts of a list or a stream that are still to be stored; one kind of them at a time. Whoever
+/// stores many values uses the same memory for all.
 #[derive(Default)]
 pub(crate) struct Parts {
-    what: Option<Type>,
-    words: Words,
-    scores: Vec<f64>,
-    times: Vec<Option<u64>>,
+    elements: Words,
     stream: Vec<StreamPart>,
     stream_bytes: usize,
 }
@@ -83,12 +83,6 @@ impl Words {
         })
     }
 
-    /// Returns each two words.
-    fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let mut words = self.iter();
-        std::iter::from_fn(move || Some((words.next()?, words.next()?)))
-    }
-
     fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -111,6 +105,13 @@ struct StreamPlace {
     consumer: Vec<u8>,
 }
 
+/// A collection that takes its members as they come.
+enum Open {
+    None,
+    Members(MembersEdit),
+    SortedSet(SortedSetEdit),
+}
+
 /// A value that is being stored.
 pub(crate) struct Store<'s, 't, 'k> {
     txn: &'s mut Txn<'t>,
@@ -118,9 +119,12 @@ pub(crate) struct Store<'s, 't, 'k> {
     db: Db,
     key: Key<'k>,
     parts: &'s mut Parts,
+    open: Open,
+    /// Members, and bytes of them, that the open collection took.
+    taken: (usize, usize),
     place: StreamPlace,
     is_there: bool,
-    /// A string was not stored, since the key was there.
+    /// Nothing was stored, since the key was there.
     is_duplicate: bool,
     /// Each batch is committed: nobody sees the value before it is complete.
     commits: bool,
@@ -136,9 +140,9 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         parts: &'s mut Parts,
     ) -> Store<'s, 't, 'k> {
         parts.clear();
-        let place = StreamPlace::default();
+        let (place, open, taken) = (StreamPlace::default(), Open::None, (0, 0));
         let (is_there, is_duplicate, commits) = Default::default();
-        Store { txn, config, db, key, parts, place, is_there, is_duplicate, commits }
+        Store { txn, config, db, key, parts, open, taken, place, is_there, is_duplicate, commits }
     }
 
     /// Commits each batch, for whoever has the keyspace to himself.
@@ -146,49 +150,119 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
         Store { commits: true, ..self }
     }
 
-    /// Returns true if a string was not stored, since the key was there.
+    /// Returns true if nothing was stored, since the key was there.
     pub(crate) fn is_duplicate(&self) -> bool {
         self.is_duplicate
     }
 
     /// Stores what was kept; whether there is anything of the value.
-    pub(crate) fn finish(mut self) -> Result<bool, Failure> {
+    pub(crate) fn finish(&mut self) -> Result<bool, Failure> {
         self.flush()?;
         Ok(self.is_there)
     }
 
     /// Takes a part.
+    #[inline]
     pub(crate) fn take(&mut self, part: Part<'_>) -> Done {
-        let parts = &mut *self.parts;
         match part {
             Part::String(value) => {
                 self.is_there = self.txn.set_new(self.db, &self.key, value)?;
                 self.is_duplicate = !self.is_there;
-                return Ok(());
+                Ok(())
             }
-            Part::Element(element) => parts.push(Type::List, element),
-            Part::Member(member) => parts.push(Type::Set, member),
-            Part::Scored(member, score) => {
-                parts.push(Type::SortedSet, member);
-                parts.scores.push(score);
-            }
-            Part::Field(_, _, Some(time)) if time <= self.txn.now() => return Ok(()),
+            Part::Member(member) => self.member(Type::Set, member, b"", None),
+            Part::Field(_, _, Some(time)) if time <= self.txn.now() => Ok(()),
             Part::Field(field, value, time) => {
                 if time.is_some_and(|time| i64::try_from(time).is_err()) {
                     return Err(BAD_DATA.into());
                 }
-                parts.push(Type::Hash, field);
-                parts.push(Type::Hash, value);
-                parts.times.push(time);
+                self.member(Type::Hash, field, value, time)
             }
-            part => parts.push_stream(part)?,
+            Part::Scored(member, score) => self.scored(member, score),
+            Part::Element(element) => {
+                self.parts.elements.push(element);
+                self.after_part()
+            }
+            part => {
+                self.parts.push_stream(part)?;
+                self.after_part()
+            }
         }
-        let len = self.parts.words.len().max(self.parts.stream.len());
+    }
+
+    /// Takes a member of a set, or a field with its value and time.
+    #[inline]
+    fn member(&mut self, what: Type, field: &[u8], value: &[u8], time: Option<u64>) -> Done {
+        if matches!(self.open, Open::None) {
+            self.open_members(what)?;
+        }
+        let Open::Members(edit) = &mut self.open else { return Err(BAD_DATA.into()) };
+        let time = time.map_or(FieldTime::Clear, FieldTime::At);
+        if !edit.put(self.txn, field, value, time)? {
+            return Err(BAD_DATA.into());
+        }
+        self.after_member(field.len() + value.len())
+    }
+
+    fn open_members(&mut self, what: Type) -> Done {
+        let limits =
+            if what == Type::Set { self.config.set_limits() } else { self.config.hash_limits() };
+        self.open = Open::Members(match self.absent()? {
+            Some(absent) => self.txn.edit_new(absent, what, limits),
+            None => self.txn.edit_members(self.db, &self.key, what, limits)?,
+        });
+        Ok(())
+    }
+
+    #[inline]
+    fn scored(&mut self, member: &[u8], score: f64) -> Done {
+        if matches!(self.open, Open::None) {
+            let limits = self.config.sorted_set_limits();
+            self.open = Open::SortedSet(match self.absent()? {
+                Some(absent) => self.txn.edit_new_sorted_set(absent, limits),
+                None => self.txn.edit_sorted_set(self.db, &self.key, limits)?,
+            });
+        }
+        let Open::SortedSet(edit) = &mut self.open else { return Err(BAD_DATA.into()) };
+        let mut is_new = false;
+        edit.change(self.txn, member, |old| {
+            is_new = old.is_none();
+            Some(score)
+        })?;
+        if !is_new {
+            return Err(BAD_DATA.into());
+        }
+        self.after_member(member.len())
+    }
+
+    /// Makes sure that the key is not there, when the first part of its value comes; `None` later
+    /// on.
+    fn absent(&mut self) -> Result<Option<AbsentKey>, Failure> {
+        if self.is_there {
+            return Ok(None);
+        }
+        let absent = self.txn.absent(self.db, &self.key)?;
+        (self.is_there, self.is_duplicate) = (true, absent.is_none());
+        if self.is_duplicate { Err(BAD_DATA.into()) } else { Ok(absent) }
+    }
+
+    /// Commits what the open collection took, where that is enough.
+    #[inline]
+    fn after_member(&mut self, bytes: usize) -> Done {
+        self.taken = (self.taken.0 + 1, self.taken.1 + bytes);
+        let is_enough = self.taken.0 >= PARTS_AT_ONCE || self.taken.1 >= BYTES_AT_ONCE;
+        if is_enough && self.commits { self.step() } else { Ok(()) }
+    }
+
+    /// Stores the parts that were kept, where they are enough.
+    fn after_part(&mut self) -> Done {
+        let len = self.parts.elements.len().max(self.parts.stream.len());
         let is_enough = len >= PARTS_AT_ONCE || self.parts.bytes() >= BYTES_AT_ONCE;
-        // A field and its value stay together.
-        if !is_enough {
-            return Ok(());
-        }
+        if is_enough { self.step() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn step(&mut self) -> Done {
         self.flush()?;
         if self.commits {
             self.txn.commit()?;
@@ -198,56 +272,31 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
 
     /// Stores what was kept.
     fn flush(&mut self) -> Done {
-        let Some(what) = self.parts.what else { return Ok(()) };
-        self.is_there = true;
-        let words = &self.parts.words;
-        match what {
-            Type::List => {
-                let limits = self.config.list_limits();
-                self.txn.push(self.db, &self.key, Side::Tail, words.iter(), limits)?;
+        self.taken = (0, 0);
+        match std::mem::replace(&mut self.open, Open::None) {
+            Open::Members(edit) => drop(edit.finish(self.txn, self.db, &self.key)?),
+            Open::SortedSet(edit) => drop(edit.finish(self.txn, self.db, &self.key)?),
+            Open::None if self.parts.elements.len() > 0 => self.list()?,
+            Open::None if !self.parts.stream.is_empty() => {
+                self.absent()?;
+                self.stream()?;
             }
-            Type::Set => {
-                let members = words.iter().map(|member| (member, &b""[..]));
-                let limits = self.config.set_limits();
-                let new = self.txn.put_members(self.db, &self.key, what, members, limits)?;
-                each_once(new, words.len())?;
-            }
-            Type::SortedSet => self.scored()?,
-            Type::Stream => self.stream()?,
-            _ => self.fields()?,
+            Open::None => return Ok(()),
         }
         self.parts.clear();
         Ok(())
     }
 
-    fn scored(&mut self) -> Done {
-        let parts = &*self.parts;
-        let limits = self.config.sorted_set_limits();
-        let mut edit = self.txn.edit_sorted_set(self.db, &self.key, limits)?;
-        let mut new = 0;
-        for (member, score) in parts.words.iter().zip(&parts.scores) {
-            edit.change(self.txn, member, |old| {
-                new += usize::from(old.is_none());
-                Some(*score)
-            })?;
+    fn list(&mut self) -> Done {
+        let (limits, absent) = (self.config.list_limits(), self.absent()?);
+        let elements = self.parts.elements.iter();
+        match absent {
+            Some(absent) => self.txn.push_new(absent, self.db, &self.key, elements, limits)?,
+            None => {
+                self.txn.push(self.db, &self.key, Side::Tail, elements, limits)?;
+            }
         }
-        edit.finish(self.txn, self.db, &self.key)?;
-        each_once(new, parts.words.len())
-    }
-
-    fn fields(&mut self) -> Done {
-        let parts = &*self.parts;
-        let (pairs, limits) = (parts.words.pairs(), self.config.hash_limits());
-        let new = self.txn.put_members(self.db, &self.key, Type::Hash, pairs, limits)?;
-        each_once(new, parts.times.len())?;
-        if parts.times.iter().all(Option::is_none) {
-            return Ok(());
-        }
-        let mut times = parts.times.iter().flatten();
-        let timed = parts.words.pairs().zip(&parts.times).filter(|(_, time)| time.is_some());
-        let fields = timed.map(|((field, _), _)| field);
-        let change = |_: &[u8], _| FieldChange::Time(times.next().copied());
-        Ok(self.txn.change_fields(self.db, &self.key, fields, change)?)
+        Ok(())
     }
 
     fn stream(&mut self) -> Done {
@@ -267,35 +316,22 @@ impl<'s, 't, 'k> Store<'s, 't, 'k> {
     }
 }
 
-fn each_once(new: usize, given: usize) -> Done {
-    if new == given { Ok(()) } else { Err(BAD_DATA.into()) }
-}
-
 fn id(id: rdb::StreamId) -> StreamId {
     StreamId { ms: id.ms, seq: id.seq }
 }
 
 impl Parts {
-    fn push(&mut self, what: Type, word: &[u8]) {
-        self.what = Some(what);
-        self.words.push(word);
-    }
-
     fn bytes(&self) -> usize {
-        self.words.bytes.len() + self.stream_bytes
+        self.elements.bytes.len() + self.stream_bytes
     }
 
     fn clear(&mut self) {
-        self.what = None;
-        self.words.clear();
-        self.scores.clear();
-        self.times.clear();
+        self.elements.clear();
         self.stream.clear();
         self.stream_bytes = 0;
     }
 
     fn push_stream(&mut self, part: Part<'_>) -> Done {
-        self.what = Some(Type::Stream);
         self.stream.push(match part {
             Part::Entry(entry, words) => {
                 self.stream_bytes += words.iter().map(|word| word.len()).sum::<usize>();

@@ -11,9 +11,9 @@ use super::listpack::{encode, offset, pairs};
 use super::shrink;
 use crate::collection::edit::{Content, EncodedCollection, is_listpack, reserve_first};
 use crate::collection::members::{find, listpack_bytes, sound_table};
+use crate::collection::seen::SeenElements;
 use crate::collection::{Head, Layout, Limits, Text, item};
-use crate::entry;
-use crate::entry::Old;
+use crate::entry::{self, AbsentKey, Old};
 use crate::key::Hashing;
 use crate::layout::{Kind, OWNER_MEMBERS, OWNER_RANKS};
 use crate::txn::KeyLocation;
@@ -31,8 +31,10 @@ pub struct SortedSetEdit {
     hashing: Hashing,
     verify: bool,
     state: State,
-    /// Where the last member of a packed one begins, if that is known.
-    last: Option<usize>,
+    /// Where the last member of a packed one begins, and its score, if that is known.
+    last: Option<(usize, f64)>,
+    /// Of one that was made here: which members it may have.
+    seen: Option<SeenElements>,
     changed: bool,
     /// Whether it is smaller than it was: then it may use the space that is kept for deletes.
     shrunk: bool,
@@ -77,45 +79,52 @@ impl Txn<'_> {
         limits: Limits,
     ) -> Result<SortedSetEdit, Error> {
         let (place, old) = self.open_sound(db, key)?;
+        let mut edit = self.edit_sorted_set_at(place, limits);
+        let Some(old) = old else { return Ok(edit) };
+        let Kind::Collection(head) = old.kind else { return Err(Error::WrongType) };
+        if head.what != Type::SortedSet {
+            return Err(Error::WrongType);
+        }
         let shard = &self.shards[place.shard];
-        let mut encoding = Encoding::Listpack;
-        let mut state = State::Listpack { bytes: Vec::new(), count: 0, unchanged_prefix: None };
-        if let Some(old) = old {
-            let Kind::Collection(head) = old.kind else { return Err(Error::WrongType) };
-            if head.what != Type::SortedSet {
+        let word = shard.word(entry::cell(shard, old.at));
+        edit.state = match head.layout {
+            Layout::Listpack => {
+                let bytes = listpack_bytes(shard, old.at, head, word)?.to_vec();
+                let unchanged_prefix = Some(bytes.len());
+                State::Listpack { bytes, count: head.count, unchanged_prefix }
+            }
+            Layout::SortedSet => {
+                State::Table(SortedSet::at(sound_table(shard, old.at, word)?.ptr()))
+            }
+            Layout::ListpackWithTtls | Layout::HashTable | Layout::List | Layout::Stream => {
                 return Err(Error::WrongType);
             }
-            encoding = head.encoding;
-            let word = shard.word(entry::cell(shard, old.at));
-            state = match head.layout {
-                Layout::Listpack => {
-                    let bytes = listpack_bytes(shard, old.at, head, word)?.to_vec();
-                    let unchanged_prefix = Some(bytes.len());
-                    State::Listpack { bytes, count: head.count, unchanged_prefix }
-                }
-                Layout::SortedSet => {
-                    State::Table(SortedSet::at(sound_table(shard, old.at, word)?.ptr()))
-                }
-                Layout::ListpackWithTtls | Layout::HashTable | Layout::List | Layout::Stream => {
-                    return Err(Error::WrongType);
-                }
-            };
-            self.touch_key(place, key);
-        }
-        let verify = shard.heap().is_durable();
-        let hashing = self.keyspace.hashing;
-        Ok(SortedSetEdit {
+        };
+        (edit.old, edit.encoding, edit.seen) = (Some(old), head.encoding, None);
+        self.touch_key(place, key);
+        Ok(edit)
+    }
+
+    /// Begins to make a sorted set of a key that is not there.
+    pub fn edit_new_sorted_set(&mut self, absent: AbsentKey, limits: Limits) -> SortedSetEdit {
+        self.edit_sorted_set_at(absent.place(), limits)
+    }
+
+    fn edit_sorted_set_at(&mut self, place: KeyLocation, limits: Limits) -> SortedSetEdit {
+        let bytes = std::mem::take(&mut self.spare);
+        SortedSetEdit {
             place,
-            old,
-            encoding,
+            old: None,
+            encoding: Encoding::Listpack,
             limits,
-            hashing,
-            verify,
-            state,
+            hashing: self.keyspace.hashing,
+            verify: self.keyspace.heap().is_durable(),
+            state: State::Listpack { bytes, count: 0, unchanged_prefix: None },
             last: None,
+            seen: Some(SeenElements::default()),
             changed: false,
             shrunk: false,
-        })
+        }
     }
 }
 
@@ -155,7 +164,9 @@ impl SortedSetEdit {
             }
             State::Gone => Ok(()),
             State::Listpack { bytes, .. } => {
-                let at = find(bytes, 2, item(member)).map(|(at, _)| at);
+                let name = item(member);
+                let may_have = self.seen.as_mut().is_none_or(|seen| seen.enter(name));
+                let at = if may_have { find(bytes, 2, name).map(|(at, _)| at) } else { None };
                 let found = at.and_then(|at| pairs(&bytes[at..]).next().map(|pair| (at, pair)));
                 let old = found.map(|(at, pair)| (at, at + pair.end, pair.score));
                 let score = decide(old.map(|(.., score)| score));
@@ -190,10 +201,14 @@ impl SortedSetEdit {
         }
         let is_skiplist = self.encoding == Encoding::Skiplist;
         // Members come in order where they are loaded.
-        let after = self.last.map_or(0, |last| offset(&bytes[last..], score, member) + last);
+        let after = match self.last {
+            Some((_, highest)) if score > highest => bytes.len(),
+            Some((last, _)) => offset(&bytes[last..], score, member) + last,
+            None => 0,
+        };
         let at = if after == bytes.len() { after } else { offset(bytes, score, member) };
         if at == bytes.len() {
-            self.last = Some(at);
+            self.last = Some((at, score));
             return encode(item(member), score, is_skiplist, bytes);
         }
         (*unchanged_prefix, self.last) = (None, None);
@@ -345,10 +360,16 @@ impl SortedSetEdit {
     }
 
     /// Writes what changed: the key is made, or goes when nothing is left; whether it is there.
-    pub fn finish(self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
-        if !self.changed {
-            return Ok(self.old.is_some());
+    pub fn finish(mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
+        let is_there = if self.changed { self.write(txn, db, key)? } else { self.old.is_some() };
+        if let State::Listpack { bytes, .. } = &mut self.state {
+            bytes.clear();
+            txn.spare = std::mem::take(bytes);
         }
+        Ok(is_there)
+    }
+
+    fn write(&self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<bool, Error> {
         let left = self.len(txn);
         let (layout, count, content) = match &self.state {
             State::Listpack { bytes, count, unchanged_prefix } => (
