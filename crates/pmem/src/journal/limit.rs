@@ -20,7 +20,7 @@ use super::layout::BLOCK;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// How far the limit is ahead at least. Simulated rings are small, and are to meet it all the same.
-const LEAST_AHEAD: u64 = if cfg!(any(test, feature = "sim")) { 0 } else { 64 << 20 };
+const LEAST_AHEAD: u64 = if cfg!(any(test, feature = "sim")) { BLOCK } else { 64 << 20 };
 
 /// Returns how far the limit is put past the newest batch.
 const fn ahead(capacity: u64) -> u64 {
