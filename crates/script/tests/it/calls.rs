@@ -194,8 +194,11 @@ fn keys_and_arguments_of_any_number_are_passed() {
     }
 }
 
+/// What a script returns of its keys and of its arguments, each list joined by commas.
+type Expected = fn(&str, &str) -> String;
+
 /// Each use of the lists that tells a shared one from one of a script's own, and what it returns.
-const USES: [(&str, fn(&str, &str) -> String); 5] = [
+const USES: [(&str, Expected); 5] = [
     (
         "local all = '' for i = 1, #KEYS do all = all .. KEYS[i] .. ',' end all = all .. '|'
         for i = 1, #ARGV do all = all .. ARGV[i] .. ',' end

@@ -132,10 +132,7 @@ impl Member {
     }
 
     /// Returns field and value if their bytes are those that were written.
-    pub fn read_checked<V: View>(
-        self,
-        view: &V,
-    ) -> Result<(Cow<'_, [u8]>, Cow<'_, [u8]>), Damaged> {
+    pub fn read_checked<V: View>(self, view: &V) -> Result<FieldAndValue<'_>, Damaged> {
         let (field, value) = self.checked_parts(view)?;
         Ok((field.read(view), value.read(view)))
     }
@@ -286,6 +283,9 @@ impl Head {
         self.time.map_or(checksum, |time| heap::crc32c_append(checksum, &time))
     }
 }
+
+/// The bytes of a field and of its value.
+type FieldAndValue<'v> = (Cow<'v, [u8]>, Cow<'v, [u8]>);
 
 /// A field or a value, where it is.
 #[derive(Clone, Copy)]
