@@ -20,6 +20,9 @@ fn main() -> io::Result<()> {
         return Ok(());
     }
     println!("cargo:rerun-if-changed=build.rs");
+    for name in ["CC", "CFLAGS", "CPATH"] {
+        println!("cargo:rerun-if-env-changed={name}");
+    }
     println!("cargo:rerun-if-changed={}", folder.join(HEADER).display());
     let flags = env::var("CFLAGS").unwrap_or_default();
     // A folder may have a space in its name, which `CFLAGS` cannot express.

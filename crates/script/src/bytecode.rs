@@ -130,7 +130,13 @@ impl<'a> Reader<'a> {
         for at in 0..self.count()? {
             self.constant(at, instructions)?;
         }
-        for _ in 0..self.count()? {
+        let nested = self.count()?;
+        if nested > 0 {
+            // Its registers may be variables of those in it, which see a list that is read there
+            // if an error comes between the two instructions.
+            self.found = self.found.without_shared_lists();
+        }
+        for _ in 0..nested {
             self.function()?;
         }
         let lines = self.count()?.checked_mul(4)?;
@@ -209,6 +215,9 @@ mod tests {
             ("return (KEYS)[1]", [Reads, Nothing]),
             ("return (#ARGV > 1 and KEYS or ARGV)[1]", [Anything, Reads]),
             ("KEYS[1] = ARGV[1]", [Anything, Reads]),
+            // `f` sees the register of `k`.
+            ("local k local f = function() return k end k = KEYS k = k[1]", [Anything, Nothing]),
+            ("local k local f = function() return k end k = ARGV k = #k", [Nothing, Anything]),
             ("KEYS[1] = 1 return KEYS[1]", [Anything, Nothing]),
             ("return KEYS[1], unpack(ARGV)", [Reads, Anything]),
             ("return KEYS:f()", [Anything, Nothing]),

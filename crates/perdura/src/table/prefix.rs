@@ -6,6 +6,7 @@
 
 use super::key::escape;
 use super::{Key, Table, Value, row};
+use crate::iter::ranked::{Edge, Ranked};
 use crate::operations::{Execute, Writable};
 use crate::{Error, RangeIter};
 
@@ -87,6 +88,11 @@ pub trait KeyPrefix<K: Key> {
     /// Appends the bytes with which [`Key::encode`] begins for the keys that are meant, and for no
     /// other one.
     fn encode_prefix(&self, out: &mut Vec<u8>);
+
+    /// Returns false if no key can begin so: a beginning that is longer than all keys are.
+    fn is_possible(&self) -> bool {
+        true
+    }
 }
 
 impl<T: AsRef<str> + ?Sized> KeyPrefix<String> for &T {
@@ -105,6 +111,10 @@ impl<T: AsRef<[u8]> + ?Sized, const N: usize> KeyPrefix<[u8; N]> for &T {
     fn encode_prefix(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_ref());
     }
+
+    fn is_possible(&self) -> bool {
+        self.as_ref().len() <= N
+    }
 }
 
 /// Tuples of these parts: whole ones at the front, and after them more parts, or the beginning of
@@ -117,6 +127,10 @@ macro_rules! tuple {
             fn encode_prefix(&self, out: &mut Vec<u8>) {
                 $($whole::encode(&self.$at, out);)*
                 self.$last_at.encode_prefix(out);
+            }
+
+            fn is_possible(&self) -> bool {
+                self.$last_at.is_possible()
             }
         }
     };
@@ -142,10 +156,15 @@ tuple!(A 0, B 1; C, D);
 tuple!(A 0, B 1, C 2; D);
 tuple!(A 0, B 1, C 2; D 3);
 
-fn prefix_bytes<K: Key>(prefix: &impl KeyPrefix<K>) -> Vec<u8> {
+/// Returns the rows whose keys begin so.
+fn beginning_with<K: Key>(prefix: &impl KeyPrefix<K>) -> Ranked {
+    if !prefix.is_possible() {
+        // What is after all rows.
+        return Ranked { low: Edge::End, high: Edge::End };
+    }
     let mut bytes = Vec::new();
     prefix.encode_prefix(&mut bytes);
-    bytes
+    row::beginning_with(bytes)
 }
 
 impl<'s, K: Key, V: Value, S: Execute + ?Sized> Table<'s, K, V, S> {
@@ -177,12 +196,12 @@ impl<'s, K: Key, V: Value, S: Execute + ?Sized> Table<'s, K, V, S> {
     /// # }
     /// ```
     pub fn prefix(&self, prefix: impl KeyPrefix<K>) -> RangeIter<'s, (K, V), S> {
-        self.range_of(row::beginning_with(prefix_bytes(&prefix)))
+        self.range_of(beginning_with(&prefix))
     }
 
     /// Returns how many rows have keys that begin so, for what two searches cost.
     pub fn count_prefix(&self, prefix: impl KeyPrefix<K>) -> Result<u64, Error> {
-        self.count_of(&row::beginning_with(prefix_bytes(&prefix)))
+        self.count_of(&beginning_with(&prefix))
     }
 
     /// Takes the rows whose keys begin so out, in one transaction; how many.
@@ -206,6 +225,6 @@ impl<'s, K: Key, V: Value, S: Execute + ?Sized> Table<'s, K, V, S> {
     where
         S: Writable,
     {
-        self.remove_of(&row::beginning_with(prefix_bytes(&prefix)))
+        self.remove_of(&beginning_with(&prefix))
     }
 }

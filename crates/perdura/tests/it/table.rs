@@ -220,6 +220,11 @@ fn prefixes_are_found_whatever_their_bytes_are() {
     assert_eq!((fixed.prefix(b"\xff\xff").count(), fixed.prefix(b"\xff\x01").count()), (4, 0));
     assert_eq!(fixed.prefix(b"\xff\xff\xff\xff").count(), 0);
     assert_eq!((pairs.remove_prefix((255,)), pairs.len()), (Ok(1), Ok(6)));
+    // A beginning that is longer than the keys is none of theirs, whatever follows them.
+    let valued: Table<[u8; 2], Vec<u8>> = store.table("valued");
+    valued.insert(b"ab", b"cd").expect("space");
+    assert_eq!((valued.prefix(b"ab").count(), valued.prefix(b"abc").count()), (1, 0));
+    assert_eq!((valued.remove_prefix(b"abc"), valued.len()), (Ok(0), Ok(1)));
 }
 
 /// A value that cannot be written if it is odd.

@@ -20,16 +20,21 @@ use super::layout::BLOCK;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// How far the limit is ahead at least. Simulated rings are small, and are to meet it all the same.
-const LEAST_AHEAD: u64 = if cfg!(any(test, feature = "sim")) { BLOCK } else { 64 << 20 };
+const LEAST_AHEAD: u64 = if cfg!(any(test, feature = "sim")) { BLOCK } else { LEAST };
+const LEAST: u64 = 64 << 20;
 
 /// Returns how far the limit is put past the newest batch.
-const fn ahead(capacity: u64) -> u64 {
-    if capacity / 4 < LEAST_AHEAD { LEAST_AHEAD } else { capacity / 4 }
+fn ahead(capacity: u64) -> u64 {
+    ahead_at_least(LEAST_AHEAD, capacity)
+}
+
+fn ahead_at_least(least: u64, capacity: u64) -> u64 {
+    least.max(capacity / 4)
 }
 
 /// Returns the limit for batches that end at `head`. The next batch ends before it, however long it
 /// is.
-pub(super) const fn limit_after(head: u64, capacity: u64) -> u64 {
+pub(super) fn limit_after(head: u64, capacity: u64) -> u64 {
     head + ahead(capacity)
 }
 
@@ -74,6 +79,8 @@ impl Journal {
 
     /// Writes the superblock, with a limit after what is written by now.
     pub(super) fn write_superblock(&self, applier: &mut Applier) -> Result<(), JournalError> {
+        // Whoever waited for the applier's lock may have waited for a sync that failed.
+        self.check()?;
         let Applier { file, superblock } = applier;
         superblock.limit = limit_after(self.progress.head.load(Acquire), superblock.capacity);
         superblock
@@ -81,5 +88,29 @@ impl Journal {
             .map_err(|error| self.fail("write the journal's superblock", error))?;
         self.progress.limit.store(superblock.limit, Release);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::{LEAST_CAPACITY, longest_batch};
+    use super::*;
+
+    #[test]
+    fn a_small_ring_is_not_bounded_and_a_batch_always_fits_before_the_limit() {
+        for (capacity, expect) in [
+            (LEAST_CAPACITY, 64 << 20),
+            (64 << 20, 64 << 20),
+            ((64 << 20) + BLOCK, 64 << 20),
+            (256 << 20, 64 << 20),
+            (1 << 40, 1 << 38),
+        ] {
+            let found = ahead_at_least(LEAST, capacity);
+            assert_eq!(found, expect, "{capacity}");
+            assert!(capacity > 64 << 20 || found >= capacity, "{capacity}");
+        }
+        for capacity in [LEAST_CAPACITY, 1 << 20, 64 << 20, 1 << 30] {
+            assert!(ahead(capacity) >= longest_batch(capacity) as u64 + 2 * BLOCK, "{capacity}");
+        }
     }
 }
