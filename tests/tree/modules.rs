@@ -51,6 +51,7 @@ const KEYSPACE: &[&str] = &[
     "bitmap",
     "geo",
     "hyperloglog",
+    "missed",
     "keys",
     "streams",
     "losses",

@@ -16,6 +16,9 @@ use crate::kill;
 use crate::store::Result;
 use crate::systems::System;
 
+/// The variable that names a folder in memory: for files that are not where the store is.
+pub const MEMORY: &str = "PERDURA_EMBEDDED_MEMORY";
+
 /// What a child is asked to do, and with which store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
@@ -95,11 +98,12 @@ pub struct Working {
 }
 
 impl Working {
-    /// Starts a child; what it prints goes into `scratch`.
+    /// Starts a child; what it prints goes into `scratch`, a folder in memory.
     pub fn start(task: &Task, scratch: &Path) -> Result<Working> {
         let output = scratch.join("output");
         let child = Command::new(std::env::current_exe()?)
             .args(["--child", &serde_json::to_string(task)?])
+            .env(MEMORY, scratch)
             .stdin(Stdio::null())
             .stdout(File::create(&output)?)
             .spawn()?;

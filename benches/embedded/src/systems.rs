@@ -76,6 +76,7 @@ const fn relaxed(
     Variant { name, is_durable: false, places: BOTH, setting, survives, open }
 }
 
+const DISK: &[Place] = &[Place::Disk];
 const MEMORY: &[Place] = &[Place::Memory];
 
 const VARIANTS: &[Variant] = &[
@@ -94,6 +95,15 @@ const VARIANTS: &[Variant] = &[
         Survives::Power,
         engines::perdura::journal,
     ),
+    Variant {
+        places: DISK,
+        ..durable(
+            "perdura tail",
+            "a journal in emulated persistent memory, the pool on the disk",
+            Survives::PowerOnPersistentMemory,
+            engines::perdura::journal_in_memory,
+        )
+    },
     durable(
         "perdura msync",
         "domain `msync`: `msync` or `fdatasync` per commit",

@@ -8,7 +8,9 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error, Parser, Subcommand};
 
-use crate::measure::{generators, memory, recovery, scripts, snapshots, soak, throughput, types};
+use crate::measure::{
+    generators, memory, recovery, scripts, settings, snapshots, soak, throughput, types,
+};
 use crate::{compare, device, load, report};
 
 /// Measures Perdura and its peers.
@@ -42,6 +44,8 @@ pub enum Command {
     Types(types::Options),
     /// Lua scripts: CPU time per request, requests a second; compared with redis-server
     Scripts(scripts::Options),
+    /// TLS, a limited user, metrics: CPU time per request, to that without
+    Settings(settings::Options),
     /// Dumps: rates of load, save, import and export; SET while one is saved; compared with
     /// redis-server
     Snapshots(snapshots::Options),
@@ -102,6 +106,7 @@ mod tests {
             "recovery --what zset --keys 1000,2000 --rounds 3",
             "types --tests= --members 10 --pipelines 16",
             "scripts --rounds 1 --scale 0.1",
+            "settings --rounds 1 --scale 0.1 --pipelines 16",
             "snapshots --keys 3000 --rounds 1 --seconds 0",
             "soak --minutes 60 --journal-mib 16,256 --rate 5000",
         ] {

@@ -64,6 +64,7 @@ pub fn run(arguments: &cli::Arguments) -> Verdict {
         cli::Command::Memory(options) => measure::memory::run(options, interrupt::listen()),
         cli::Command::Types(options) => measure::types::run(options, interrupt::listen()),
         cli::Command::Scripts(options) => measure::scripts::run(options, interrupt::listen()),
+        cli::Command::Settings(options) => measure::settings::run(options, interrupt::listen()),
         cli::Command::Snapshots(options) => measure::snapshots::run(options, interrupt::listen()),
         cli::Command::Soak(options) => measure::soak::run(options, interrupt::listen()),
         cli::Command::Generators(options) => measure::generators::run(options, interrupt::listen()),

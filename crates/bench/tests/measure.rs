@@ -1,5 +1,5 @@
-//! `perdura-bench throughput`, `recovery`, `memory`, `types` and `generators`, in small: what they
-//! print, and that nothing is left.
+//! `perdura-bench throughput`, `recovery`, `memory`, `types`, `settings` and `generators`, in
+//! small: what they print, and that nothing is left.
 
 #![forbid(unsafe_code)]
 
@@ -108,6 +108,16 @@ fn dumps_are_loaded_and_saved() {
         let figure = if line[0] == "SET" { &line[5] } else { &line[2] };
         assert!(number(figure) > 0.0, "{line:?}");
     }
+}
+
+#[test]
+fn what_settings_cost_is_compared_with_none() {
+    let arguments = ["--systems", "perdura volatile", "--pipelines", "16", "--rounds", "1"];
+    let (text, raw) = measured("settings", &[&arguments[..], &["--scale", "0.01"]].concat());
+    assert!(text.contains("## Pipeline 16, 50 clients, 10000 requests a run"), "{text}");
+    let settings: Vec<&str> = raw.iter().map(|line| line[1].as_str()).step_by(2).collect();
+    assert_eq!(settings, ["plain", "TLS", "limited user", "metrics, a scrape a second"]);
+    assert!(raw.iter().all(|line| number(&line[4]) > 0.0 && number(&line[5]) > 0.0), "{raw:?}");
 }
 
 #[test]

@@ -288,9 +288,12 @@ impl Clients {
             && let Some((memory, client)) = all.pop()
         {
             total -= memory;
-            client.kill();
-            self.record_evicted();
-            evicted.push(client);
+            // Another thread may have found the same one.
+            if !client.killed.swap(true, Relaxed) {
+                self.record_evicted();
+                evicted.push(Arc::clone(&client));
+            }
+            client.wake();
         }
         evicted
     }

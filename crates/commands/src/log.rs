@@ -290,17 +290,23 @@ impl Effects {
         self.put(EffectsMark::default(), changes.skip(seen));
     }
 
+    /// Returns how many changes of the transaction [`Effects::put_at`] has seen.
+    #[inline]
+    pub(crate) fn seen(&self) -> usize {
+        self.seen
+    }
+
     /// The same at a place: what a command of a transaction found expired goes where the keys have
-    /// the names, and the databases the numbers, that they had for that command. `changes` are all
-    /// of the transaction, `len` of them.
+    /// the names, and the databases the numbers, that they had for that command. `changes` are
+    /// those that were not seen, of `len` in all.
     pub(crate) fn put_at<'t>(
         &mut self,
         mark: EffectsMark,
         changes: impl Iterator<Item = Change<'t>>,
         len: usize,
     ) {
-        let seen = std::mem::replace(&mut self.seen, len);
-        self.put(mark, changes.skip(seen));
+        self.seen = len;
+        self.put(mark, changes);
     }
 
     fn put<'t>(&mut self, mark: EffectsMark, changes: impl Iterator<Item = Change<'t>>) {

@@ -61,11 +61,22 @@ pub(crate) struct Flushed {
     pub(crate) after: After,
 }
 
+/// Bytes that keys which readers did not find may take in one transaction: a script without end
+/// must not fill the memory by what it reads.
+const MAX_MISSED_BYTES: usize = 64 << 20;
+
+/// What such a key takes in addition to its name, here and where its event waits for the commit.
+const BYTES_OF_MISSED: usize = 128;
+
 /// The changes of one transaction; the keys are in one buffer.
 #[derive(Default)]
 pub(crate) struct Changes {
     bytes: Vec<u8>,
     recorded: Vec<Recorded>,
+    /// What the keys take that readers did not find.
+    missed_bytes: usize,
+    /// These were too many; none is listed after that.
+    pub(crate) has_dropped_missed: bool,
     /// What watchers of an emptied or swapped database are told.
     pub(crate) flushed: Vec<Flushed>,
 }
@@ -73,6 +84,17 @@ pub(crate) struct Changes {
 impl Changes {
     pub(crate) fn record_change(&mut self, shard: usize, db: Db, key: &[u8], event: Event) {
         self.push(shard, db, (key, b""), event);
+    }
+
+    /// Lists a key that a reader did not find, or drops it if there are too many of them.
+    pub(crate) fn record_missed(&mut self, shard: usize, db: Db, key: &[u8]) {
+        let bytes = self.missed_bytes + bytes_of_missed(key);
+        if self.has_dropped_missed || bytes > MAX_MISSED_BYTES {
+            self.has_dropped_missed = true;
+            return;
+        }
+        self.missed_bytes = bytes;
+        self.push(shard, db, (key, b""), Event::Missed);
     }
 
     /// Notes that a field of a hash expired.
@@ -102,6 +124,9 @@ impl Changes {
     }
 
     pub(crate) fn truncate(&mut self, len: usize) {
+        let missed = self.iter_from(len).filter(|(_, change)| change.event == Event::Missed);
+        let bytes: usize = missed.map(|(_, change)| bytes_of_missed(change.key)).sum();
+        self.missed_bytes -= bytes;
         self.recorded.truncate(len);
         let end = self.recorded.last().map_or(0, |last| last.end);
         self.bytes.truncate(end as usize);
@@ -115,8 +140,14 @@ impl Changes {
 
     /// Returns the changes with the index of their shard.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Change<'_>)> {
-        let mut begin = 0;
-        self.recorded.iter().map(move |recorded| {
+        self.iter_from(0)
+    }
+
+    /// Returns those after the first `from`.
+    pub(crate) fn iter_from(&self, from: usize) -> impl Iterator<Item = (usize, Change<'_>)> {
+        let (before, rest) = self.recorded.split_at(from.min(self.recorded.len()));
+        let mut begin = before.last().map_or(0, |last| last.end as usize);
+        rest.iter().map(move |recorded| {
             let (key_end, end) = (recorded.key_end as usize, recorded.end as usize);
             let (key, field) = (&self.bytes[begin..key_end], &self.bytes[key_end..end]);
             begin = end;
@@ -125,5 +156,49 @@ impl Changes {
                 Change { db: recorded.db, key, field, event: recorded.event },
             )
         })
+    }
+}
+
+/// Returns what a key that a reader did not find takes: its name is kept twice.
+fn bytes_of_missed(key: &[u8]) -> usize {
+    BYTES_OF_MISSED + 2 * key.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns how many of these keys are listed.
+    fn miss(changes: &mut Changes, count: usize, len: usize) -> usize {
+        let (key, before) = (vec![b'k'; len], changes.len());
+        (0..count).for_each(|_| changes.record_missed(0, Db::default(), &key));
+        changes.len() - before
+    }
+
+    #[test]
+    fn missed_keys_are_listed_up_to_a_number_of_bytes() {
+        let mut changes = Changes::default();
+        assert_eq!(miss(&mut changes, 40, 1 << 20), 31);
+        assert!(changes.has_dropped_missed);
+        assert_eq!(miss(&mut changes, 1, 0), 0, "none is listed after one was dropped");
+        changes.record_change(0, Db::default(), b"k", Event::Written);
+        assert_eq!(changes.len(), 32, "what was written is listed");
+        assert_eq!(miss(&mut Changes::default(), 1_000_000, 0), (64 << 20) / 128);
+    }
+
+    #[test]
+    fn missed_keys_that_are_undone_take_nothing() {
+        let mut changes = Changes::default();
+        for _ in 0..100 {
+            changes.record_change(0, Db::default(), b"written", Event::Written);
+            let len = changes.len();
+            assert_eq!(miss(&mut changes, 30, 1 << 20), 30);
+            changes.truncate(len);
+        }
+        assert!(!changes.has_dropped_missed);
+        assert_eq!(changes.iter().count(), 100);
+        let last = changes.iter_from(99).map(|(_, change)| change.key.to_vec());
+        assert!(last.eq([b"written".to_vec()]));
+        assert_eq!(changes.iter_from(100).count() + changes.iter_from(101).count(), 0);
     }
 }

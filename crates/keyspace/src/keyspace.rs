@@ -154,7 +154,8 @@ impl Keyspace {
         self.roots[shard].add(8 * n as u64)
     }
 
-    /// Returns a root word as it was committed at some moment; no lock is taken.
+    /// Returns a root word without a lock: as it was committed at some moment, or, in a volatile
+    /// heap, as an open transaction has changed it by now.
     pub(crate) fn root_word(&self, shard: usize, n: usize) -> u64 {
         self.heap.region().load(self.root(shard, n).raw())
     }
@@ -261,7 +262,7 @@ impl Keyspace {
     }
 
     /// Keys, and keys with an expiry time, of a database. Takes no lock: what transactions are
-    /// about to change is not in it.
+    /// about to change is not in it, but for those of a volatile heap.
     pub fn count(&self, db: Db) -> (u64, u64) {
         let db = physical(self.map.load(Relaxed), db.number());
         (0..self.shards()).fold((0, 0), |(keys, expiring), shard| {

@@ -37,6 +37,7 @@ mod layout;
 mod lazy_free;
 mod lists;
 mod losses;
+mod missed;
 mod problem;
 mod progress;
 mod queued;

@@ -87,7 +87,7 @@ pub struct Txn<'k> {
     pub(crate) map: u64,
     now: u64,
     /// Made when there is something to list: most transactions have nothing.
-    changes: Option<Box<Changes>>,
+    pub(crate) changes: Option<Box<Changes>>,
     /// Whether `changes` are those of a commit that has happened.
     committed: bool,
     /// Whether a key was linked that is to be listed as new with what is written to it.
@@ -283,7 +283,7 @@ impl<'k> Txn<'k> {
         let Some(slot) = found.filter(|slot| self.live(place, slot.entry())) else {
             volatile.counters.misses.add(1);
             if self.keyspace.lists_missed() {
-                self.record_change(place.shard, db, key.bytes, Event::Missed);
+                self.record_missed(place.shard, db, key.bytes);
             }
             if found.is_some() {
                 self.add_lazily_expired(db, key);
@@ -388,7 +388,7 @@ impl<'k> Txn<'k> {
 
     /// Forgets the changes of a commit that has happened.
     #[inline]
-    fn drop_committed(&mut self) {
+    pub(crate) fn drop_committed(&mut self) {
         if self.committed {
             self.changes = None;
             self.committed = false;
@@ -403,19 +403,14 @@ impl<'k> Txn<'k> {
             self.is_new = false;
             self.changes_mut().record_change(shard, db, key, Event::Created);
         }
-        use Event::{Evicted, Expired, FieldExpired, Missed};
-        let wanted = matches!(event, Expired | FieldExpired | Evicted | Missed)
+        use Event::{Evicted, Expired, FieldExpired};
+        let wanted = matches!(event, Expired | FieldExpired | Evicted)
             || self.keyspace.tracks_changes()
             || !self.volatile(shard).watches.is_empty()
             || self.volatile(shard).followers.load(Ordering::Relaxed) > 0;
         if wanted {
             self.changes_mut().record_change(shard, db, key, event);
         }
-    }
-
-    /// Returns true if the changes that are listed are keys that readers did not find.
-    pub fn has_only_missed(&self) -> bool {
-        self.keyspace.lists_missed() && self.changes().all(|change| change.event == Event::Missed)
     }
 
     /// Lists that a field expired.
@@ -437,7 +432,13 @@ impl<'k> Txn<'k> {
     /// Keys changed by this transaction (after a commit: by the committed one): those that expired
     /// or were evicted always; the others when tracked or when somebody watches.
     pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
-        self.changes.iter().flat_map(|changes| changes.iter()).map(|(_, change)| change)
+        self.changes_from(0)
+    }
+
+    /// Returns those after the first `from`.
+    pub fn changes_from(&self, from: usize) -> impl Iterator<Item = Change<'_>> {
+        let changes = self.changes.iter();
+        changes.flat_map(move |changes| changes.iter_from(from)).map(|(_, change)| change)
     }
 
     /// Lists the key as written, though its value stayed as it was.

@@ -109,7 +109,7 @@ pub use streams::{StreamEntry, Streams};
 pub use strings::Strings;
 #[cfg(feature = "serde")]
 pub use table::Json;
-pub use table::{Key, Table, Tables, Value};
+pub use table::{Key, KeyPrefix, Table, Tables, Value};
 pub use transaction::Transaction;
 pub use wait_future::Wait;
 pub use write_batch::WriteBatch;

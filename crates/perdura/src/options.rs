@@ -47,6 +47,31 @@ impl Options {
     /// Returns a pool file (or a DAX device), made if it does not exist, up to 4 GiB. On persistent
     /// memory it is changed in place; any other file gets a journal next to it. Both survive power
     /// losses.
+    ///
+    /// Files that are made can be read and written by their owner alone (mode 0600), whatever the
+    /// umask. An empty file that is there already becomes a new pool, or a new journal, and keeps
+    /// its owner, group and mode: so an administrator says who else may read it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use perdura::{Options, Perdura};
+    /// use std::fs::{self, Permissions};
+    /// use std::os::unix::fs::PermissionsExt;
+    ///
+    /// let mode = |name| fs::metadata(dir.path().join(name)).map(|file| file.permissions().mode());
+    /// Perdura::open(Options::new(dir.path().join("mine.pool")))?;
+    /// assert_eq!(mode("mine.pool")? & 0o777, 0o600);
+    ///
+    /// // As `install -m 640 -g backup /dev/null ours.pool` does.
+    /// let ours = dir.path().join("ours.pool");
+    /// fs::write(&ours, "")?;
+    /// fs::set_permissions(&ours, Permissions::from_mode(0o640))?;
+    /// Perdura::open(Options::new(&ours))?;
+    /// assert_eq!(mode("ours.pool")? & 0o777, 0o640);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(path: impl Into<PathBuf>) -> Options {
         Options { path: Some(path.into()), ..Options::volatile() }
     }

@@ -7,7 +7,7 @@ use std::ops::{Range, RangeBounds};
 
 use keyspace::Limits;
 
-use crate::iter::ranked::{Edge, Ranked};
+use crate::iter::ranked::{Edge, Members, Ranked, next_to};
 use crate::operations::{Execute, Open, Writable};
 use crate::{Error, Perdura, RangeIter, Transaction};
 
@@ -75,8 +75,11 @@ fn iterate<'s, S: Execute + ?Sized>(
     mut range: Ranked,
 ) -> RangeIter<'s, Scored, S> {
     let key = key.to_vec();
-    let make = |member: &[u8], score| Ok(((member.to_vec(), score), member.len()));
-    RangeIter::new(on, move |on, end, batch| range.fetch(on, &key, end, batch, &make))
+    let mut members = Members::default();
+    let make = |member: &[u8], score| Ok((member.to_vec(), score));
+    RangeIter::new(on, move |on, end, batch| {
+        range.fetch(on, &key, end, (&mut members, batch), &make, &next_to)
+    })
 }
 
 /// Operations on sorted sets. Members of equal score are in the order of their bytes; ranks count

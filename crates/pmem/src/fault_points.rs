@@ -91,6 +91,12 @@ fault_points! { 1:
     CheckOpening,
     /// A reader looks for the next batch after the last one, and then in the next block.
     ScanNextBlock,
+    /// No batch is written past the limit that the superblock has.
+    KeepLimit,
+    /// What is stored into a mapped journal through the cache is written back,
+    WriteBackMapped,
+    /// ... and each write to it ends with a fence, of the thread that stored.
+    FenceMapped,
 }
 
 /// Returns true: no fault point can be disabled in this build.

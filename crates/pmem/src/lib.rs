@@ -69,7 +69,7 @@ pub use holes::trim_allocator;
 pub use inspect::RecordLosses;
 pub use journal::{
     DEFAULT_CAPACITY, JournalCounts, JournalError, JournalId, JournalReading, JournalRecovery,
-    JournalThread, SYNC_TIMES, Storage,
+    JournalThread, MappedLines, SYNC_TIMES, Storage,
 };
 pub use journaled::SyncPolicy;
 pub use lines::{LINE, lines};

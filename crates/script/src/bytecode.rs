@@ -3,7 +3,8 @@
 //! Lua 5.1 has no read-only tables: the globals that scripts see are an empty table, whose
 //! metatable reads the content and refuses writes. A function without a single instruction that
 //! writes globals may read the content itself, which takes a fifth of the time. A script that
-//! cannot reach `KEYS` or `ARGV` is not made such a list, which takes as long as a short command.
+//! cannot reach `KEYS` or `ARGV` is given no such list, and one that does nothing with it but read
+//! its items or its length needs no list of its own: to make one takes as long as a short command.
 //!
 //! Only what Lua itself has dumped is read here, never what a script brings.
 
@@ -11,9 +12,13 @@
 /// and numbers, which are floating-point ones.
 const HEADER: &[u8] = &[0x1b, b'L', b'u', b'a', 0x51, 0, 1, 4, 8, 4, 8, 0];
 
-/// The lowest bits of an instruction, and what they are in one that assigns to a global.
+/// The lowest bits of an instruction, and what they are in one that reads a global, reads a field
+/// of a table, assigns to a global, and takes a length.
 const OPCODE: u32 = 0x3f;
+const GET_GLOBAL: u32 = 5;
+const GET_TABLE: u32 = 6;
 const SET_GLOBAL: u32 = 7;
+const LENGTH: u32 = 20;
 
 /// The types of constants.
 const NIL: u8 = 0;
@@ -24,26 +29,46 @@ const STRING: u8 = 4;
 /// Globals by which a script can reach those that it does not name.
 const REACHING: [&[u8]; 3] = [b"_G\0", b"load\0", b"loadstring\0"];
 
+/// What a script does with a list, at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ListUse {
+    /// Nothing: it cannot reach it.
+    Nothing,
+    /// It reads items and the length. Nothing else gets the list.
+    Reads,
+    /// Anything: it may change or keep it.
+    Anything,
+}
+
 /// What the functions in a dump do with globals, at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Globals {
     /// None is assigned to.
     pub(crate) only_read: bool,
-    /// `KEYS` may be read.
-    pub(crate) keys: bool,
-    /// `ARGV` may be read.
-    pub(crate) argv: bool,
+    pub(crate) keys: ListUse,
+    pub(crate) argv: ListUse,
 }
 
 impl Globals {
     /// Reads a dump. What cannot be read may do anything.
     pub(crate) fn of(dump: &[u8]) -> Globals {
-        let nothing = Globals { only_read: true, keys: false, argv: false };
+        let nothing = Globals { only_read: true, keys: ListUse::Nothing, argv: ListUse::Nothing };
         let mut reader = Reader { rest: dump.strip_prefix(HEADER).unwrap_or(b""), found: nothing };
         match reader.function() {
-            Some(()) if reader.rest.is_empty() => reader.found,
-            _ => Globals { only_read: false, keys: true, argv: true },
+            Some(()) if reader.rest.is_empty() && reader.found.only_read => reader.found,
+            Some(()) if reader.rest.is_empty() => reader.found.without_shared_lists(),
+            _ => Globals { only_read: false, keys: ListUse::Anything, argv: ListUse::Anything },
         }
+    }
+
+    /// Says that lists which are read may be changed: of a script that may assign to their names.
+    fn without_shared_lists(mut self) -> Globals {
+        for list in [&mut self.keys, &mut self.argv] {
+            if *list == ListUse::Reads {
+                *list = ListUse::Anything;
+            }
+        }
+        self
     }
 }
 
@@ -71,18 +96,21 @@ impl<'a> Reader<'a> {
         self.take(usize::try_from(length).ok()?)
     }
 
-    /// Reads a constant, which may be the name of a global.
-    fn constant(&mut self) -> Option<()> {
+    /// Reads a constant, which is number `at` of a function with these instructions, and may be
+    /// the name of a global.
+    fn constant(&mut self, at: usize, instructions: &[[u8; 4]]) -> Option<()> {
         match self.take(1)?[0] {
             NIL => {}
             BOOLEAN => drop(self.take(1)?),
             NUMBER => drop(self.take(8)?),
-            STRING => {
-                let name = self.string()?;
-                let reaches = REACHING.contains(&name);
-                self.found.keys |= reaches || name == b"KEYS\0";
-                self.found.argv |= reaches || name == b"ARGV\0";
-            }
+            STRING => match self.string()? {
+                b"KEYS\0" => self.found.keys = self.found.keys.max(use_of(at, instructions)),
+                b"ARGV\0" => self.found.argv = self.found.argv.max(use_of(at, instructions)),
+                name if REACHING.contains(&name) => {
+                    (self.found.keys, self.found.argv) = (ListUse::Anything, ListUse::Anything);
+                }
+                _ => {}
+            },
             _ => return None,
         }
         Some(())
@@ -99,10 +127,16 @@ impl<'a> Reader<'a> {
         // The count after a SETLIST may look like an instruction that it is not.
         let assigns = |word: &[u8; 4]| u32::from_le_bytes(*word) & OPCODE == SET_GLOBAL;
         self.found.only_read &= !instructions.iter().any(assigns);
-        for _ in 0..self.count()? {
-            self.constant()?;
+        for at in 0..self.count()? {
+            self.constant(at, instructions)?;
         }
-        for _ in 0..self.count()? {
+        let nested = self.count()?;
+        if nested > 0 {
+            // Its registers may be variables of those in it, which see a list that is read there
+            // if an error comes between the two instructions.
+            self.found = self.found.without_shared_lists();
+        }
+        for _ in 0..nested {
             self.function()?;
         }
         let lines = self.count()?.checked_mul(4)?;
@@ -116,6 +150,25 @@ impl<'a> Reader<'a> {
         }
         Some(())
     }
+}
+
+/// Returns what a function does with the list whose name is this constant. Where an instruction
+/// that reads an item or the length follows the one that reads the global, and puts its result
+/// into the register that has the list, the list is nowhere else: a jump between the two could
+/// only leave it there unread.
+fn use_of(name: usize, instructions: &[[u8; 4]]) -> ListUse {
+    let mut following = instructions.iter().map(|word| u32::from_le_bytes(*word)).peekable();
+    while let Some(word) = following.next() {
+        if word & OPCODE != GET_GLOBAL || (word >> 14) as usize != name {
+            continue;
+        }
+        let (next, register) = (following.peek().copied().unwrap_or_default(), word >> 6 & 0xff);
+        let reads = matches!(next & OPCODE, GET_TABLE | LENGTH);
+        if !reads || next >> 6 & 0xff != register || next >> 23 != register {
+            return ListUse::Anything;
+        }
+    }
+    ListUse::Reads
 }
 
 #[cfg(test)]
@@ -149,16 +202,37 @@ mod tests {
 
     #[test]
     fn lists_that_a_script_can_reach_are_found() {
+        use ListUse::{Anything, Nothing, Reads};
         for (source, expected) in [
-            ("return redis.call('get', 'KEYS.ARGV')", [false, false]),
-            ("return redis.call('get', KEYS[1])", [true, false]),
-            ("local f = function() return function() return #ARGV end end", [false, true]),
-            ("return {KEYS, ARGV}", [true, true]),
-            ("return _G['KE' .. 'YS']", [true, true]),
-            ("return loadstring('return ARG' .. 'V')()", [true, true]),
-            ("local f = load return f(function() end)", [true, true]),
-            ("local KEYS = {} return KEYS[1]", [false, false]),
-            ("return 'KEYS'", [true, false]),
+            ("return redis.call('get', 'KEYS.ARGV')", [Nothing, Nothing]),
+            ("return redis.call('get', KEYS[1])", [Reads, Nothing]),
+            ("local f = function() return function() return #ARGV end end", [Nothing, Reads]),
+            ("for i = 1, #KEYS do redis.call('set', KEYS[i], ARGV[i]) end", [Reads, Reads]),
+            ("local n = #ARGV return ARGV[n] .. ARGV[#ARGV]", [Nothing, Anything]),
+            ("return {KEYS, ARGV}", [Anything, Anything]),
+            ("local k = KEYS return k[1]", [Anything, Nothing]),
+            ("return (KEYS or ARGV)[1]", [Anything, Reads]),
+            ("return (KEYS)[1]", [Reads, Nothing]),
+            ("return (#ARGV > 1 and KEYS or ARGV)[1]", [Anything, Reads]),
+            ("KEYS[1] = ARGV[1]", [Anything, Reads]),
+            // `f` sees the register of `k`.
+            ("local k local f = function() return k end k = KEYS k = k[1]", [Anything, Nothing]),
+            ("local k local f = function() return k end k = ARGV k = #k", [Nothing, Anything]),
+            ("KEYS[1] = 1 return KEYS[1]", [Anything, Nothing]),
+            ("return KEYS[1], unpack(ARGV)", [Reads, Anything]),
+            ("return KEYS:f()", [Anything, Nothing]),
+            ("return KEYS[KEYS]", [Anything, Nothing]),
+            ("for _, k in ipairs(KEYS) do x = k end", [Anything, Nothing]),
+            ("x = ARGV[1]", [Nothing, Anything]),
+            ("KEYS = {} return KEYS[1]", [Anything, Nothing]),
+            ("return function() return KEYS[1] end, KEYS", [Anything, Nothing]),
+            ("return function() return KEYS end, KEYS[1]", [Anything, Nothing]),
+            ("return _G['KE' .. 'YS']", [Anything, Anything]),
+            ("return loadstring('return ARG' .. 'V')()", [Anything, Anything]),
+            ("local f = load return f(function() end)", [Anything, Anything]),
+            ("local KEYS = {} return KEYS[1]", [Nothing, Nothing]),
+            // A string that is no name reaches nothing.
+            ("return 'KEYS'", [Reads, Nothing]),
         ] {
             for strips in [false, true] {
                 let found = Globals::of(&dump(source, strips));
@@ -170,9 +244,11 @@ mod tests {
 
     #[test]
     fn what_is_no_dump_may_do_anything() {
-        let anything = Globals { only_read: false, keys: true, argv: true };
+        let [keys, argv] = [ListUse::Anything; 2];
+        let anything = Globals { only_read: false, keys, argv };
         let whole = dump("return function(a) return a, x, 'y' end", false);
-        assert_eq!(Globals::of(&whole), Globals { only_read: true, keys: false, argv: false });
+        let [keys, argv] = [ListUse::Nothing; 2];
+        assert_eq!(Globals::of(&whole), Globals { only_read: true, keys, argv });
         for length in 0..whole.len() {
             assert_eq!(Globals::of(&whole[..length]), anything, "{length} bytes");
         }

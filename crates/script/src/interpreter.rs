@@ -229,6 +229,11 @@ impl Interpreter {
         }
     }
 
+    /// Says that the sandbox has put other lists into the globals than [`invocation::call`].
+    pub(crate) fn set_other_lists(&self) {
+        self.kept.set_other_lists();
+    }
+
     /// Calls a function with lists of any length, in the sandbox.
     #[cold]
     fn call_with_any(
@@ -240,6 +245,7 @@ impl Interpreter {
             Passing::Globals(_) => "run",
             Passing::Arguments => "run_function",
         };
+        self.set_other_lists();
         let run: mlua::Function = self.sandbox.raw_get(name)?;
         let (has_succeeded, value): (bool, Value) = run.call(function)?;
         if !has_succeeded {

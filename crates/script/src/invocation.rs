@@ -3,7 +3,7 @@
 //! By handles of mlua, the call, the two lists `KEYS` and `ARGV` and the result would take most of
 //! what an empty script takes.
 
-use crate::bytecode::Globals;
+use crate::bytecode::{Globals, ListUse};
 use crate::convert::{from_lua, one_line};
 use crate::host::{self, Started};
 use crate::number::truncate;
@@ -11,15 +11,20 @@ use crate::stack::{self, Argument, Called, Frame, LONGEST_LIST, LONGEST_STRING, 
 use crate::state::State;
 use crate::{Invocation, Reply};
 use mlua::{Function, Lua, LuaString, RegistryKey, Table, Value};
+use std::cell::Cell;
 use std::rc::Rc;
+
+/// Items of the longest list that is kept for the next run, and bytes of its items.
+const MOST_SHARED: usize = 32;
+const MOST_SHARED_BYTES: usize = 4096;
 
 /// What Lua's registry keeps for all calls.
 pub(crate) struct Kept {
     handler: RegistryKey,
-    /// The globals of scripts, and the names of two of them.
+    /// The globals of scripts, and two of them.
     globals: RegistryKey,
-    keys: RegistryKey,
-    argv: RegistryKey,
+    keys: List,
+    argv: List,
     /// The names of the fields of an error and of a status.
     err: RegistryKey,
     ok: RegistryKey,
@@ -29,14 +34,75 @@ impl Kept {
     /// Enters them; `handler` is called with errors.
     pub(crate) fn new(lua: &Lua, handler: Function, globals: &Table) -> mlua::Result<Kept> {
         let name = |text: &str| lua.create_registry_value(lua.create_string(text)?);
+        let list = |text: &str| {
+            Ok::<_, mlua::Error>(List {
+                name: name(text)?,
+                shared: lua.create_registry_value(lua.create_table()?)?,
+                length: Cell::new(0),
+                is_shared: Cell::new(false),
+            })
+        };
         Ok(Kept {
             handler: lua.create_registry_value(stack::message_handler(lua, handler)?)?,
             globals: lua.create_registry_value(globals)?,
-            keys: name("KEYS")?,
-            argv: name("ARGV")?,
+            keys: list("KEYS")?,
+            argv: list("ARGV")?,
             err: name("err")?,
             ok: name("ok")?,
         })
+    }
+}
+
+impl Kept {
+    /// Says that other lists were put into the globals.
+    pub(crate) fn set_other_lists(&self) {
+        self.keys.is_shared.set(false);
+        self.argv.is_shared.set(false);
+    }
+}
+
+/// A list in the globals: `KEYS` or `ARGV`.
+struct List {
+    name: RegistryKey,
+    /// A list for all scripts that do no more than read it. None of them gets hold of it.
+    shared: RegistryKey,
+    /// How many items that has.
+    length: Cell<usize>,
+    /// It is the one in the globals.
+    is_shared: Cell<bool>,
+}
+
+impl List {
+    /// Puts a list of these items into the globals.
+    fn set(
+        &self,
+        lua: &Lua,
+        globals: &RegistryKey,
+        (list_use, items): (ListUse, &[&[u8]]),
+        frame: &mut Frame<'_>,
+        unlimited: &Unlimited,
+    ) {
+        let bytes = |items: &[&[u8]]| items.iter().map(|item| item.len()).sum::<usize>();
+        match list_use {
+            ListUse::Nothing => return,
+            ListUse::Reads if items.len() <= MOST_SHARED && bytes(items) <= MOST_SHARED_BYTES => {
+                frame.push_kept(lua, &self.shared);
+                frame.refill_list(items, self.length.replace(items.len()), unlimited);
+                frame.pop();
+                if self.is_shared.replace(true) {
+                    return;
+                }
+            }
+            ListUse::Reads | ListUse::Anything => self.is_shared.set(false),
+        }
+        frame.push_kept(lua, globals);
+        frame.push_kept(lua, &self.name);
+        match self.is_shared.get() {
+            true => frame.push_kept(lua, &self.shared),
+            false => push_list(frame, items, unlimited),
+        }
+        frame.set_field(unlimited);
+        frame.pop();
     }
 }
 
@@ -44,7 +110,8 @@ impl Kept {
 #[derive(Clone, Copy)]
 pub(crate) enum Passing {
     /// By the globals `KEYS` and `ARGV`, where it can reach them: a script. Others find no list of
-    /// an earlier run, since they find none at all.
+    /// an earlier run, since they find none at all. A script that only reads a short list is given
+    /// the same table as others of its kind, with new items: it cannot tell.
     Globals(Globals),
     /// By two arguments: a function of a library.
     Arguments,
@@ -71,14 +138,8 @@ pub(crate) fn call(
     let Invocation { keys, arguments } = *invocation;
     let push = |frame: &mut Frame<'_>, unlimited: &Unlimited| match passing {
         Passing::Globals(globals) => {
-            frame.push_kept(lua, &kept.globals);
-            let lists = [(globals.keys, &kept.keys, keys), (globals.argv, &kept.argv, arguments)];
-            for (_, name, items) in lists.into_iter().filter(|(is_reached, ..)| *is_reached) {
-                frame.push_kept(lua, name);
-                push_list(frame, items, unlimited);
-                frame.set_field(unlimited);
-            }
-            frame.pop();
+            kept.keys.set(lua, &kept.globals, (globals.keys, keys), frame, unlimited);
+            kept.argv.set(lua, &kept.globals, (globals.argv, arguments), frame, unlimited);
         }
         Passing::Arguments => {
             push_list(frame, keys, unlimited);

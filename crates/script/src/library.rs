@@ -70,6 +70,7 @@ impl Interpreter {
             let of_library: Table = self.sandbox.raw_get("of_library")?;
             of_library.raw_set("__index", self.sandbox.raw_get::<Table>("loading_content")?)?;
             chunk.set_environment(globals)?;
+            self.set_other_lists();
             let load: LuaFunction = self.sandbox.raw_get("load")?;
             let result = load.call(&chunk);
             of_library.raw_set("__index", self.sandbox.raw_get::<Table>("library_content")?)?;

@@ -22,7 +22,7 @@
 //! - *Errors.* Lua raises an error by `longjmp`, which skips destructors. What pushes a string or a
 //!   table demands an [`Unlimited`]: with the limit of memory lifted, an allocation of Lua succeeds
 //!   or aborts the process. Lua's other reasons do not occur: strings and lists have a largest size
-//!   here, far below Lua's; only new tables are filled, without metatables, by keys that are
+//!   here, far below Lua's; tables are filled without asking their metatables, by keys that are
 //!   strings or integers; and the only finalizers are those of mlua, which raise nothing, since
 //!   scripts can make none (`newproxy` is not in the sandbox). So no method of a frame raises an
 //!   error, and the function of mlua, which does, is called after the body by a function that owns
@@ -446,6 +446,25 @@ impl Frame<'_> {
         // SAFETY: the table is below the key, a string, and the value, which are taken away.
         unsafe { ffi::lua_rawset(self.state, -3) };
         self.pushed -= 2;
+    }
+
+    /// Makes these the items of the list that was pushed last, of which `before` were there before.
+    ///
+    /// # Panics
+    /// If there is no such list, or either is longer than [`LONGEST_LIST`].
+    pub(crate) fn refill_list(&mut self, items: &[&[u8]], before: usize, unlimited: &Unlimited) {
+        assert!(self.pushed > 0 && self.is_table(-1), "no list to be filled");
+        let length = items.len().max(before);
+        assert!(length <= LONGEST_LIST, "a list is too long for a frame of Lua");
+        for at in 0..length {
+            match items.get(at) {
+                Some(item) => self.push_string(item, unlimited),
+                None => self.push_nil(),
+            }
+            // SAFETY: the list is below the item, which is taken away; its key is an integer.
+            unsafe { ffi::lua_rawseti(self.state, -2, at as ffi::lua_Integer + 1) };
+            self.pushed -= 1;
+        }
     }
 
     /// Pushes a list of this many items, [`LONGEST_LIST`] at most, each of which is pushed by

@@ -239,6 +239,10 @@ impl Space {
 struct Leftovers {
     /// Clients that had gone when memory was last given back.
     disconnected: u64,
+    /// Clients that had gone at the last look.
+    looked_at: u64,
+    /// Looks at which some were still going.
+    put_off: u32,
     /// Buffers that were given to the allocator since.
     buffers: u64,
     /// Idle ones that had not given up theirs when they were looked at last.
@@ -249,17 +253,28 @@ struct Leftovers {
 
 impl Leftovers {
     /// Gives memory back to the kernel when many clients have gone, or many idle ones have given up
-    /// their buffers, and no more do so at the moment.
+    /// their buffers, and no more do so at the moment. Where clients go all the time, that is put
+    /// off ten times at most.
     fn tend(&mut self, disconnected: u64, released: u64) {
         // Some may never do so, such as one that does not read.
         let more = released.saturating_sub(self.released);
         self.released = released;
         self.buffers += more;
         let many = disconnected.saturating_sub(self.disconnected) + self.buffers >= MANY_CLIENTS;
-        if more == 0 && many && self.at.is_none_or(|at| at.elapsed() >= REST) {
-            heap::trim_allocator();
-            *self = Leftovers { disconnected, buffers: 0, released, at: Some(Instant::now()) };
+        // What has just gone is followed by the rest: a trim now would leave what they had.
+        let is_going_on = more > 0 || disconnected > self.looked_at;
+        self.looked_at = disconnected;
+        if !many || self.at.is_some_and(|at| at.elapsed() < REST) {
+            return;
         }
+        if is_going_on && self.put_off < 10 {
+            self.put_off += 1;
+            return;
+        }
+        heap::trim_allocator();
+        let at = Some(Instant::now());
+        *self =
+            Leftovers { disconnected, looked_at: disconnected, released, at, ..Self::default() };
     }
 }
 

@@ -8,15 +8,25 @@
 //! A disk whose physical sectors are longer may lose all of a block that it is writing to:
 //! [`FilesState::after_torn_blocks`].
 //!
+//! The journal's file may be persistent memory ([`SimulatedFiles::with_lines`]). What is stored to
+//! its lines is seen by the same and the next process, and is certain after a fence: of the thread
+//! that stored past the cache, or of one that wrote the line back after the store. Until then each
+//! of its words may have arrived or not, as in the strict model of [`crate::Crash`]. A sync of the
+//! file writes all lines back, as the kernel does.
+//!
 //! All writes and syncs are recorded, so that a crash can be looked at before and after each.
 
-use pmem::Storage;
-use std::collections::{BTreeSet, VecDeque};
+use crate::medium::thread;
+use crate::scheduler::{self, At};
+use pmem::{LINE, MappedLines, Storage};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that arrive together or not at all.
 const SECTOR: usize = 512;
+/// Bytes that arrive together where they were stored.
+const WORD: usize = 8;
 /// Bytes that a disk may write at once.
 const BLOCK: usize = 4096;
 /// What a write that was cut off leaves.
@@ -40,6 +50,12 @@ pub enum FileEvent {
     Grow(Named, u64),
     /// A sync ended, well or not.
     Sync(Named, bool),
+    /// Bytes were stored to the journal's lines: past the cache by this thread, or into the cache.
+    Store(u64, Vec<u8>, Option<u32>),
+    /// A thread wrote the lines back that some bytes are in.
+    WriteBack(u32, u64, u64),
+    /// A thread fenced.
+    Fence(u32),
     /// The explorer's own remark.
     Mark(usize),
 }
@@ -51,6 +67,22 @@ struct Piece {
     bytes: Vec<u8>,
 }
 
+/// A part of a store to lines, in one word.
+#[derive(Clone, Debug)]
+struct Stored {
+    piece: Piece,
+    /// The thread that stored it past the cache.
+    streamed_by: Option<u32>,
+    /// Threads that wrote its line back, and have not fenced since.
+    written_back_by: BTreeSet<u32>,
+}
+
+impl Stored {
+    fn word(&self) -> usize {
+        self.piece.at / WORD
+    }
+}
+
 /// One file: what is certain, and what is not.
 #[derive(Clone, Debug, Default)]
 struct FileState {
@@ -60,11 +92,24 @@ struct FileState {
     dirty: Vec<Piece>,
     /// What a failed sync left.
     forgotten: Vec<Piece>,
+    /// What was stored to its lines and is not certain, in its order.
+    stored: Vec<Stored>,
 }
 
 /// Both files.
 #[derive(Clone, Debug, Default)]
 pub struct FilesState([FileState; 2]);
+
+/// Cuts bytes up where a unit of this many ends.
+fn pieces(at: u64, bytes: &[u8], unit: usize) -> impl Iterator<Item = Piece> {
+    let (mut at, mut rest) = (at as usize, bytes);
+    std::iter::from_fn(move || {
+        let (first, after) = rest.split_at(rest.len().min(unit - at % unit));
+        let piece = Piece { at, bytes: first.to_vec() };
+        (at, rest) = (at + first.len(), after);
+        (!first.is_empty()).then_some(piece)
+    })
+}
 
 fn put(file: &mut Vec<u8>, piece: &Piece) {
     let end = piece.at + piece.bytes.len();
@@ -74,14 +119,42 @@ fn put(file: &mut Vec<u8>, piece: &Piece) {
 
 impl FileState {
     fn write(&mut self, at: u64, bytes: &[u8]) {
-        let (mut at, mut rest) = (at as usize, bytes);
-        while !rest.is_empty() {
-            let (first, after) = rest.split_at(rest.len().min(SECTOR - at % SECTOR));
-            let piece = Piece { at, bytes: first.to_vec() };
+        for piece in pieces(at, bytes, SECTOR) {
             put(&mut self.cached, &piece);
             self.dirty.push(piece);
-            at += first.len();
-            rest = after;
+        }
+    }
+
+    fn store(&mut self, at: u64, bytes: &[u8], streamed_by: Option<u32>) {
+        for piece in pieces(at, bytes, WORD) {
+            put(&mut self.cached, &piece);
+            self.stored.push(Stored { piece, streamed_by, written_back_by: BTreeSet::new() });
+        }
+    }
+
+    fn write_back(&mut self, thread: u32, at: u64, len: u64) {
+        let line = LINE as usize;
+        let lines = at as usize / line..(at + len).div_ceil(LINE) as usize;
+        for stored in self.stored.iter_mut().filter(|one| one.streamed_by.is_none()) {
+            if lines.contains(&(stored.piece.at / line)) {
+                stored.written_back_by.insert(thread);
+            }
+        }
+    }
+
+    /// Makes certain what a thread streamed or wrote back, and of each word what it took before.
+    fn fence(&mut self, thread: u32) {
+        let mut certain = BTreeMap::new();
+        for (n, one) in self.stored.iter().enumerate() {
+            if one.streamed_by == Some(thread) || one.written_back_by.contains(&thread) {
+                certain.insert(one.word(), n);
+            }
+        }
+        for (n, one) in std::mem::take(&mut self.stored).into_iter().enumerate() {
+            match certain.get(&one.word()) {
+                Some(last) if n <= *last => put(&mut self.durable, &one.piece),
+                _ => self.stored.push(one),
+            }
         }
     }
 
@@ -99,6 +172,7 @@ impl FileState {
             same.iter().for_each(|piece| put(&mut self.durable, piece));
             put(&mut self.durable, &piece);
         }
+        self.stored.drain(..).for_each(|one| put(&mut self.durable, &one.piece));
         self.durable.resize(self.cached.len(), 0);
     }
 
@@ -107,7 +181,9 @@ impl FileState {
         if arrives() {
             left.resize(self.cached.len(), 0);
         }
-        for piece in self.forgotten.iter().chain(&self.dirty).filter(|_| arrives()) {
+        let stored = self.stored.iter().map(|one| &one.piece);
+        let uncertain = self.forgotten.iter().chain(&self.dirty).chain(stored);
+        for piece in uncertain.filter(|_| arrives()) {
             put(&mut left, piece);
         }
         left
@@ -125,8 +201,26 @@ impl FilesState {
             FileEvent::Write(name, at, bytes) => self.file(*name).write(*at, bytes),
             FileEvent::Grow(name, len) => self.file(*name).cached.resize(*len as usize, 0),
             FileEvent::Sync(name, well) => self.file(*name).sync(*well),
+            FileEvent::Store(at, bytes, streamed_by) => {
+                self.file(Named::Journal).store(*at, bytes, *streamed_by);
+            }
+            FileEvent::WriteBack(thread, at, len) => {
+                self.file(Named::Journal).write_back(*thread, *at, *len);
+            }
+            FileEvent::Fence(thread) => self.file(Named::Journal).fence(*thread),
             FileEvent::Mark(_) => {}
         }
+    }
+
+    /// Returns what the end of the process leaves: what was not certain is not, and no fence of a
+    /// thread of that process comes.
+    pub fn after_process_end(&self) -> FilesState {
+        let mut left = self.clone();
+        for one in left.0.iter_mut().flat_map(|file| &mut file.stored) {
+            one.streamed_by = None;
+            one.written_back_by.clear();
+        }
+        left
     }
 
     /// Returns what a loss of power leaves: `arrives` decides for each part of what is not certain.
@@ -170,6 +264,8 @@ struct Recorded {
     events: Vec<FileEvent>,
     /// Syncs and writes that end well before one fails.
     failures: VecDeque<u64>,
+    /// The journal's file is persistent memory; whether whole lines are stored past the cache.
+    lines: Option<bool>,
 }
 
 /// The files of one incarnation.
@@ -181,6 +277,14 @@ impl SimulatedFiles {
     pub fn new(state: FilesState) -> SimulatedFiles {
         let recorded = Recorded { state, ..Recorded::default() };
         SimulatedFiles(Arc::new(Mutex::new(recorded)))
+    }
+
+    /// Lets the journal's file be persistent memory; with `streams` the processor stores whole
+    /// lines past its cache.
+    #[must_use]
+    pub fn with_lines(self, streams: bool) -> SimulatedFiles {
+        self.recorded().lines = Some(streams);
+        self
     }
 
     fn recorded(&self) -> MutexGuard<'_, Recorded> {
@@ -278,6 +382,56 @@ impl Storage for SimulatedFile {
         recorded.record(FileEvent::Grow(self.name, len.max(to)));
         Ok(())
     }
+
+    fn map(&self) -> io::Result<Option<Box<dyn MappedLines>>> {
+        let size = self.size()?;
+        let streams = self.files.recorded().lines.filter(|_| self.name == Named::Journal);
+        Ok(streams.map(|streams| {
+            let files = self.files.clone();
+            Box::new(SimulatedLines { files, size, streams }) as Box<dyn MappedLines>
+        }))
+    }
+}
+
+/// The lines of the journal's file.
+struct SimulatedLines {
+    files: SimulatedFiles,
+    size: u64,
+    streams: bool,
+}
+
+impl SimulatedLines {
+    fn record(&self, event: FileEvent) {
+        self.files.recorded().record(event);
+        scheduler::pause(At::Fence);
+    }
+}
+
+impl MappedLines for SimulatedLines {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn streams(&self) -> bool {
+        self.streams
+    }
+
+    fn stream(&self, bytes: &[u8], at: u64) {
+        assert!(at.is_multiple_of(LINE) && bytes.len().is_multiple_of(LINE as usize));
+        self.record(FileEvent::Store(at, bytes.to_vec(), Some(thread())));
+    }
+
+    fn store(&self, bytes: &[u8], at: u64) {
+        self.record(FileEvent::Store(at, bytes.to_vec(), None));
+    }
+
+    fn write_back(&self, at: u64, len: u64) {
+        self.record(FileEvent::WriteBack(thread(), at, len));
+    }
+
+    fn fence(&self) {
+        self.record(FileEvent::Fence(thread()));
+    }
 }
 
 #[cfg(test)]
@@ -340,5 +494,61 @@ mod tests {
         assert_eq!(torn[..BLOCK], [1; BLOCK]);
         assert_eq!(torn[BLOCK..2 * BLOCK], [TORN; BLOCK]);
         assert_eq!(torn[2 * BLOCK..], [1; BLOCK]);
+    }
+
+    /// A journal of two lines, which are mapped.
+    fn mapped(streams: bool) -> (SimulatedFiles, Box<dyn MappedLines>) {
+        let files = SimulatedFiles::default().with_lines(streams);
+        let journal = files.storage(Named::Journal);
+        journal.allocate(0, 128).unwrap();
+        journal.sync().unwrap();
+        assert!(files.storage(Named::Pool).map().unwrap().is_none());
+        let lines = journal.map().unwrap().unwrap();
+        (files, lines)
+    }
+
+    /// The first and the ninth byte after a loss of power, of all that are possible.
+    fn words(files: &SimulatedFiles) -> BTreeSet<(u8, u8)> {
+        let words = |bits: u32| {
+            let mut rest = bits;
+            let left = files.state().after_power_loss(|| {
+                let arrives = rest & 1 == 1;
+                rest >>= 1;
+                arrives
+            });
+            (left.0[1].durable[0], left.0[1].durable[8])
+        };
+        (0..1 << 12).map(words).collect()
+    }
+
+    #[test]
+    fn what_is_streamed_may_arrive_by_words_until_a_fence_of_its_thread() {
+        let (files, lines) = mapped(true);
+        lines.stream(&[1; 64], 0);
+        let apart = BTreeSet::from([(0, 0), (0, 1), (1, 0), (1, 1)]);
+        assert_eq!(words(&files), apart);
+        std::thread::scope(|scope| scope.spawn(|| lines.fence()).join().unwrap());
+        assert_eq!(words(&files), apart, "the fence of another thread");
+        lines.write_back(0, 64);
+        let dead = SimulatedFiles::new(files.state().after_process_end());
+        dead.recorded().record(FileEvent::Fence(thread()));
+        assert_eq!(words(&dead), apart, "the fence of another process");
+        lines.fence();
+        assert_eq!(words(&files), BTreeSet::from([(1, 1)]));
+    }
+
+    #[test]
+    fn what_is_stored_is_certain_after_it_was_written_back_and_fenced() {
+        let (files, lines) = mapped(false);
+        lines.store(&[1; 16], 0);
+        lines.fence();
+        assert_eq!(words(&files).len(), 4, "nobody wrote it back");
+        lines.write_back(15, 1);
+        lines.store(&[2; 8], 8);
+        assert_eq!(words(&files).len(), 6);
+        lines.fence();
+        assert_eq!(words(&files), BTreeSet::from([(1, 1), (1, 2)]), "what came after it");
+        files.storage(Named::Journal).sync().unwrap();
+        assert_eq!(words(&files), BTreeSet::from([(1, 2)]));
     }
 }

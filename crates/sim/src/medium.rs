@@ -214,7 +214,7 @@ impl Recorder for Medium {
 
 /// Returns a number for the calling thread. Only compared with others; threads under the scheduler
 /// have the same in every run.
-fn thread() -> u32 {
+pub(crate) fn thread() -> u32 {
     if let Some(number) = scheduler::thread() {
         return u32::MAX - number as u32;
     }

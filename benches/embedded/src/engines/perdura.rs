@@ -8,6 +8,7 @@ use perdura::prelude::*;
 use perdura::{DomainRequest, Durability, Options, Perdura, Snapshot, Table};
 
 use super::MAP_SIZE;
+use crate::child::MEMORY;
 use crate::data::Key;
 use crate::store::{Failure, Result, Store, View};
 
@@ -36,6 +37,14 @@ pub fn journal(folder: &Path) -> Result<Box<dyn Store>> {
 pub fn interval(folder: &Path) -> Result<Box<dyn Store>> {
     let every = Durability::Interval(Duration::from_secs(1));
     open(pool(folder, DomainRequest::Journal).durability(every))
+}
+
+/// A journal in memory, used as persistent memory is, of a pool that is elsewhere; next to the pool
+/// where nobody names a folder in memory.
+pub fn journal_in_memory(folder: &Path) -> Result<Box<dyn Store>> {
+    let memory = std::env::var_os(MEMORY).unwrap_or_else(|| folder.into());
+    let journal = Path::new(&memory).join("perdura.journal");
+    open(pool(folder, DomainRequest::Journal).journal(journal).emulate_pmem(true))
 }
 
 /// `msync` before each commit returns.

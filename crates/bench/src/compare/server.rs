@@ -365,7 +365,7 @@ fn occupied(folder: &Path) -> u64 {
 
 /// Returns a free port below those that the kernel gives to outgoing connections, so that it is
 /// still free for a restart.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     loop {
         let port = fastrand::u16(20_000..32_000);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {

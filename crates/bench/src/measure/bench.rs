@@ -31,6 +31,16 @@ pub(super) struct Bench<'c> {
 impl Bench<'_> {
     /// Starts a server with an empty directory; on `cores`, or on any.
     pub(super) fn start(&self, system: &System, cores: &[usize]) -> Result<Host, Failure> {
+        self.start_with(system, cores, &[])
+    }
+
+    /// As [`Bench::start`], with further arguments.
+    pub(super) fn start_with(
+        &self,
+        system: &System,
+        cores: &[usize],
+        further: &[String],
+    ) -> Result<Host, Failure> {
         let program = match system.program {
             Program::Perdura => &self.perdura,
             Program::Redis => &self.redis,
@@ -38,7 +48,7 @@ impl Bench<'_> {
         let launch = Launch {
             tool: self.tool.clone(),
             program: program.clone(),
-            arguments: system.arguments(),
+            arguments: [&system.arguments(), further].concat(),
             place: if system.is_on_disk { self.disk.clone() } else { "/dev/shm".into() },
             journal: None,
             cores: cores.to_vec(),

@@ -1,5 +1,5 @@
 //! Single figures of whole servers: `perdura-bench throughput`, `recovery`, `memory`, `types`,
-//! `scripts`, `snapshots`, `soak` and `generators`.
+//! `scripts`, `settings`, `snapshots`, `soak` and `generators`.
 //!
 //! Each measures one thing with redis-benchmark as the generator, and prints tables in Markdown;
 //! the raw figures go to a file of tab-separated values. [`compare`](crate::compare) is for ways to
@@ -20,6 +20,7 @@ mod print;
 pub mod recovery;
 mod redis_benchmark;
 pub mod scripts;
+pub mod settings;
 pub mod snapshots;
 pub mod soak;
 mod systems;

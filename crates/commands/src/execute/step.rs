@@ -82,8 +82,11 @@ impl<'a> Step<'a> {
             Run::Container => Err(Failure::from(SYNTAX)),
         };
         call.engine.remember_reads(call, txn);
-        if done.is_ok() && call.effects.enabled() && txn.pending_changes() > 0 {
-            call.effects.put_at(effects, txn.changes(), txn.pending_changes());
+        if done.is_ok() && call.effects.enabled() {
+            let (seen, len) = (call.effects.seen(), txn.pending_changes());
+            if len != seen {
+                call.effects.put_at(effects, txn.changes_from(seen), len);
+            }
         }
         done.map_err(|failure| {
             if let Some(savepoint) = savepoint

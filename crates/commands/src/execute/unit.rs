@@ -85,6 +85,9 @@ impl Unit<'_> {
         let lists = txn.pending_changes() > 0;
         if lists {
             self.effects.notify_of(txn.changes());
+            if txn.has_dropped_missed() {
+                self.engine.report_dropped_events();
+            }
         }
         let changed = lists && !txn.has_only_missed();
         let mut committed = None;
@@ -206,6 +209,14 @@ impl Engine {
         let unit = self.own_unit(&mut effects);
         if may_write && txn.delete_lazily_expired() {
             let _ = unit.commit(txn);
+        }
+    }
+
+    /// Says that a transaction did not find more keys than are published.
+    #[cold]
+    fn report_dropped_events(&self) {
+        if let Some(host) = self.host() {
+            host.log("keymiss events were dropped: one transaction had too many of them");
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::scripts::Patience;
 use crate::support::{Client, engine, wire};
-use commands::Engine;
+use commands::{Engine, EventClasses};
 
 /// Calls EVAL with this number of keys; the reply is empty while the script runs elsewhere.
 fn eval(client: &mut Client, script: &str, count: &str, others: &[&str]) -> String {
@@ -142,6 +142,32 @@ fn those_who_monitor_a_script_without_end_are_closed() {
     assert_eq!(monitored(100, false), (64, true));
     assert_eq!(monitored(20, true), (42, false));
     assert_eq!(monitored(50, true), (63, true));
+}
+
+/// Returns how many events a subscriber gets of this number of reads of an absent key with a long
+/// name, in one script.
+fn missed(count: u32) -> usize {
+    let engine = engine();
+    let (mut subscriber, mut client) = (Client::new(&engine), Client::new(&engine));
+    engine.set_events(EventClasses::parse(b"KEm"));
+    subscriber.raw(&["SUBSCRIBE", "__keyevent@0__:keymiss"]);
+    let script = format!("for i = 1, {count} do redis.call('get', KEYS[1]) end return 1");
+    let key = "k".repeat(1 << 20);
+    assert_eq!(eval(&mut client, &script, "1", &[&key]), "(integer) 1");
+    let mut messages = Vec::new();
+    let _ = subscriber.session.client.take_pushes(&mut messages);
+    let one = "return redis.call('get', KEYS[1])";
+    assert_eq!(eval(&mut client, one, "1", &["absent"]), "(nil)");
+    let mut last = Vec::new();
+    let _ = subscriber.session.client.take_pushes(&mut last);
+    assert!(last.ends_with(b"\r\nabsent\r\n"), "the next script's events are published");
+    messages.windows(7).filter(|bytes| bytes == b"message").count()
+}
+
+#[test]
+fn a_script_that_misses_keys_without_end_is_heard_of_up_to_a_bound() {
+    assert_eq!(missed(20), 20);
+    assert_eq!(missed(100), 31);
 }
 
 #[test]

@@ -141,6 +141,8 @@ fn save_words(heap: &Heap, shard: usize, state: &mut ShardState) {
 #[inline]
 pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut ShardState) {
     forget_copies(state);
+    // The transaction is in effect: a panic from here on undoes no word.
+    state.tx.forget_replaced();
     let ShardState { tx, plan, alloc, ring, .. } = state;
     for &span in &plan.publishing {
         if let Some(span) = alloc.span_mut(span) {

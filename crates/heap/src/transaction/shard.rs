@@ -482,13 +482,14 @@ impl<'h> Shard<'h> {
     pub fn rollback_to(&mut self, to: Savepoint) {
         let heap = self.heap;
         let state = &mut *self.state;
+        // What was changed at once was changed last: a snapshot goes in a transaction, none comes.
+        restore_words(heap, &mut state.tx, to.replaced);
         while state.tx.undo.len() > to.undo {
             if let Some((at, old)) = state.tx.undo.pop() {
                 // SAFETY: the word is in a block that this transaction reserved.
                 unsafe { heap.region.store(at, old) };
             }
         }
-        restore_words(heap, &mut state.tx, to.replaced);
         while state.tx.unpublished.len() > to.unpublished {
             if let Some((index, before)) = state.tx.unpublished.pop() {
                 state.tx.reserved[index].published = before;
@@ -542,9 +543,15 @@ impl<'h> Shard<'h> {
     /// commits, and its old value comes back if it does not.
     #[inline]
     fn set_at_once(&mut self, at: Ptr, value: u64) {
-        let replaced = &mut self.state.tx.replaced;
+        let tx = &mut self.state.tx;
+        // A long loop over one structure changes the same few words again and again.
+        let is_known = tx.replaced.len() > 64
+            && !tx.has_savepoint
+            && tx.replaced.iter().rev().take(4).any(|(known, _)| *known == at.raw());
         let change = |old| {
-            replaced.push((at.raw(), old));
+            if !is_known {
+                tx.replaced.push((at.raw(), old));
+            }
             value
         };
         // SAFETY: a word of this shard, which is locked by this guard, borrowed mutably; such words

@@ -168,6 +168,13 @@ impl Tx {
         }
     }
 
+    /// Forgets old values, and the memory of very many.
+    pub(crate) fn forget_replaced(&mut self) {
+        const KEPT: usize = 1 << 16;
+        self.replaced.clear();
+        self.replaced.shrink_to(KEPT);
+    }
+
     pub(crate) fn clear(&mut self) {
         self.staged.clear();
         self.reserved.clear();
@@ -176,7 +183,7 @@ impl Tx {
         self.appended.clear();
         self.freed.clear();
         self.undo.clear();
-        self.replaced.clear();
+        self.forget_replaced();
         self.unpublished.clear();
         self.has_savepoint = false;
         self.may_use_reserve = false;

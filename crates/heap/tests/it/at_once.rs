@@ -183,3 +183,38 @@ fn a_snapshot_that_is_given_up_within_a_transaction_changes_no_word() {
     drop(shard);
     assert!(snapshot.lock(0).is_err(), "it was given up");
 }
+
+/// The same in a savepoint: what was changed at once is undone before what was changed earlier.
+#[test]
+fn a_savepoint_outlives_a_snapshot_that_is_given_up() {
+    let heap = volatile();
+    let mut blocks = Vec::new();
+    let mut shard = heap.lock(0);
+    // A span of small blocks, of which the others stay free.
+    let fresh = shard.reserve(64).expect("space");
+    shard.write(&fresh, 0, &[0; 64]);
+    shard.publish(fresh, 64);
+    shard.commit().expect("a commit");
+    while let Ok(fresh) = shard.reserve(20_000) {
+        shard.write(&fresh, 0, &[1; 20_000]);
+        blocks.push(shard.publish(fresh, 20_000));
+        shard.commit().expect("a commit");
+    }
+    drop(shard);
+    let (snapshot, ()) = heap.snapshot(|| ()).expect("a snapshot");
+    let mut shard = heap.lock(0);
+    blocks.drain(..3).for_each(|block| shard.free(block));
+    shard.allow_reserve(true);
+    shard.commit().expect("a commit");
+    let fresh = shard.reserve(64).expect("space");
+    shard.write(&fresh, 0, &[0; 64]);
+    let block = shard.publish(fresh, 64);
+    let savepoint = shard.savepoint();
+    shard.set(block, 7);
+    shard.reserve(20_000).expect("the snapshot is given up for it");
+    shard.set(block, 9);
+    shard.rollback_to(savepoint);
+    assert_eq!(shard.word(block), 0);
+    drop(shard);
+    assert!(snapshot.lock(0).is_err(), "it was given up");
+}

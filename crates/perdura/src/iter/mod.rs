@@ -65,7 +65,8 @@ impl<T> Batch<T> {
     ) -> Result<bool, Error> {
         let mut tries = 0;
         loop {
-            (self.items, self.bytes) = (VecDeque::new(), 0);
+            self.items.clear();
+            self.bytes = 0;
             let done = read(self);
             tries += 1;
             if tries < TRIES && done.as_ref().is_err_and(Error::has_unresolved_losses) {
@@ -163,7 +164,8 @@ type FetchEnd<'s, T, S> = dyn FnMut(&S, End, &mut Batch<T>) -> Result<bool, Erro
 /// entries of a stream, rows of a table; from both ends.
 ///
 /// It reads batches of 64 items, or of 64 KiB where that is reached before, each in a transaction
-/// of its own, and holds no lock between two steps. While others write, an item that is there from
+/// of its own, and holds no lock between two steps; of a sorted set or a table, batches of 256
+/// follow the first two. While others write, an item that is there from
 /// start to end, at its place, comes exactly once, and all come in their order. One that comes or
 /// goes meanwhile may be shown or not; so may a member whose score changes, also twice. Lists are
 /// different, since their places are numbers: see [`crate::Lists::list_iter`]. After an error it

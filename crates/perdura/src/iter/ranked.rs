@@ -8,7 +8,7 @@ use std::ops::{Bound, RangeBounds};
 
 use keyspace::SortedSetRef;
 
-use super::{Batch, End};
+use super::{BYTES, Batch, End, ITEMS};
 use crate::Error;
 use crate::operations::{Execute, Open};
 
@@ -95,31 +95,77 @@ impl Ranked {
         Ranked { low, high }
     }
 
-    /// Reads the next members from an end; whether more are left.
+    /// Reads the next members from an end; whether more are left. Under the lock they are only
+    /// copied; `make` is called after it. `place` says where to go on from that end after a member.
     pub(crate) fn fetch<T>(
         &mut self,
         on: &(impl Execute + ?Sized),
         key: &[u8],
         end: End,
-        batch: &mut Batch<T>,
-        make: &impl Fn(&[u8], f64) -> Result<(T, usize), Error>,
+        (members, batch): (&mut Members, &mut Batch<T>),
+        make: &impl Fn(&[u8], f64) -> Result<T, Error>,
+        place: &impl Fn(Vec<u8>, f64, End) -> Edge,
     ) -> Result<bool, Error> {
-        let rest = on.on(&[key], |tx| tx.read_ranked(key, self, end, batch, make))?;
+        members.begin();
+        let rest = on.on(&[key], |tx| tx.read_ranked(key, self, end, members, place))?;
+        for (member, score) in members.iter() {
+            batch.push(make(member, score)?, member.len());
+        }
         let Some(rest) = rest else { return Ok(false) };
         *self = rest;
         Ok(true)
     }
 }
 
+/// Members of a batch, one after the other in one buffer.
+#[derive(Default)]
+pub(crate) struct Members {
+    bytes: Vec<u8>,
+    /// Where each ends, and its score.
+    ends: Vec<(usize, f64)>,
+    /// Batches that were begun.
+    batches: usize,
+}
+
+impl Members {
+    /// Members of a batch of a long range, whose search for the first one is shared by more.
+    const MANY: usize = 4 * ITEMS;
+
+    /// Begins the next batch.
+    fn begin(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.batches += 1;
+    }
+
+    /// Takes one more; whether there is space for another one.
+    fn push(&mut self, member: &[u8], score: f64) -> bool {
+        self.bytes.extend_from_slice(member);
+        self.ends.push((self.bytes.len(), score));
+        let most = if self.batches <= 2 { ITEMS } else { Members::MANY };
+        self.ends.len() < most && self.bytes.len() < BYTES
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&[u8], f64)> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|&(end, _)| end));
+        starts.zip(&self.ends).map(|(start, &(end, score))| (&self.bytes[start..end], score))
+    }
+}
+
+/// Returns where a range goes on from an end after a member was shown.
+pub(crate) fn next_to(member: Vec<u8>, score: f64, end: End) -> Edge {
+    Edge::Member(score, member, end == End::Front)
+}
+
 impl Open<'_> {
     /// Reads members of a range from an end; what is left of the range, if anything.
-    fn read_ranked<T>(
+    fn read_ranked(
         &mut self,
         key: &[u8],
         range: &Ranked,
         end: End,
-        batch: &mut Batch<T>,
-        make: &impl Fn(&[u8], f64) -> Result<(T, usize), Error>,
+        members: &mut Members,
+        place: &impl Fn(Vec<u8>, f64, End) -> Edge,
     ) -> Result<Option<Ranked>, Error> {
         let key = self.key(&key)?;
         let Some(entry) = self.txn.find(self.db, &key) else { return Ok(None) };
@@ -127,29 +173,20 @@ impl Open<'_> {
         let (low, high) = (range.low.rank(&set)?, range.high.rank(&set)?);
         let Some(first) = high.checked_sub(1).filter(|&last| last >= low) else { return Ok(None) };
         let from = if end == End::Front { low } else { first };
-        let (mut left, mut last, mut failed) = (high - low, None, None);
+        let (mut left, mut last) = (high - low, None);
         set.visit(from, end == End::Back, |member, score| {
             left -= 1;
-            let goes_on = match make(member, score) {
-                Ok((item, bytes)) => batch.push(item, bytes) && left > 0,
-                Err(error) => {
-                    failed = Some(error);
-                    false
-                }
-            };
+            let goes_on = members.push(member, score) && left > 0;
             if !goes_on {
                 last = Some((member.to_vec(), score));
             }
             goes_on
         })?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
         let Some((member, score)) = last.filter(|_| left > 0) else { return Ok(None) };
         let mut rest = range.clone();
         match end {
-            End::Front => rest.low = Edge::Member(score, member, true),
-            End::Back => rest.high = Edge::Member(score, member, false),
+            End::Front => rest.low = place(member, score, end),
+            End::Back => rest.high = place(member, score, end),
         }
         // The other end, where it is given as a rank.
         if let (Edge::Rank(_), Some((member, score))) = (&rest.high, at_rank(&set, high - 1)?) {

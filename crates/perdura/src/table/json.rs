@@ -34,6 +34,10 @@ pub struct Json<T>(pub T);
 impl<T: Serialize + DeserializeOwned + 'static> Value for Json<T> {
     type Ref<'a> = &'a T;
 
+    fn borrowed(value: &Json<T>) -> &T {
+        &value.0
+    }
+
     fn encode(value: &&T, out: &mut Vec<u8>) -> Result<(), Error> {
         serde_json::to_writer(out, *value).map_err(|_| Error::NotARow)
     }

@@ -37,6 +37,10 @@
 /// impl Key for UserId {
 ///     type Ref<'a> = &'a UserId;
 ///
+///     fn borrowed(key: &UserId) -> &UserId {
+///         key
+///     }
+///
 ///     fn encode(key: &&UserId, out: &mut Vec<u8>) {
 ///         u64::encode(&key.0, out);
 ///     }
@@ -49,6 +53,9 @@
 pub trait Key: Sized + 'static {
     /// How calls take a key: a string as `&str`, an integer as it is.
     type Ref<'a>;
+
+    /// Returns a key as calls take it.
+    fn borrowed(key: &Self) -> Self::Ref<'_>;
 
     /// Appends the bytes of a key. They are ordered as the keys are, and none begins another one.
     fn encode(key: &Self::Ref<'_>, out: &mut Vec<u8>);
@@ -69,6 +76,10 @@ macro_rules! unsigned {
         impl Key for $int {
             type Ref<'a> = $int;
 
+            fn borrowed(key: &$int) -> $int {
+                *key
+            }
+
             fn encode(key: &$int, out: &mut Vec<u8>) {
                 out.extend_from_slice(&key.to_be_bytes());
             }
@@ -84,6 +95,10 @@ macro_rules! signed {
     ($($int:ty),*) => {$(
         impl Key for $int {
             type Ref<'a> = $int;
+
+            fn borrowed(key: &$int) -> $int {
+                *key
+            }
 
             fn encode(key: &$int, out: &mut Vec<u8>) {
                 out.extend_from_slice(&(key ^ <$int>::MIN).to_be_bytes());
@@ -102,6 +117,10 @@ signed!(i8, i16, i32, i64, i128);
 impl Key for bool {
     type Ref<'a> = bool;
 
+    fn borrowed(key: &bool) -> bool {
+        *key
+    }
+
     fn encode(key: &bool, out: &mut Vec<u8>) {
         out.push(u8::from(*key));
     }
@@ -118,6 +137,10 @@ impl Key for bool {
 impl<const N: usize> Key for [u8; N] {
     type Ref<'a> = &'a [u8; N];
 
+    fn borrowed(key: &[u8; N]) -> &[u8; N] {
+        key
+    }
+
     fn encode(key: &&[u8; N], out: &mut Vec<u8>) {
         out.extend_from_slice(*key);
     }
@@ -130,30 +153,39 @@ impl<const N: usize> Key for [u8; N] {
 const ESCAPED: u8 = 0xff;
 const END: u8 = 1;
 
+/// Appends the bytes of a byte string without its end: what all that begin with them begin with.
+pub(super) fn escape(key: &[u8], out: &mut Vec<u8>) {
+    for &byte in key {
+        out.push(byte);
+        if byte == 0 {
+            out.push(ESCAPED);
+        }
+    }
+}
+
 impl Key for Vec<u8> {
     type Ref<'a> = &'a [u8];
 
+    fn borrowed(key: &Vec<u8>) -> &[u8] {
+        key
+    }
+
     fn encode(key: &&[u8], out: &mut Vec<u8>) {
         out.reserve(key.len() + 2);
-        for &byte in *key {
-            out.push(byte);
-            if byte == 0 {
-                out.push(ESCAPED);
-            }
-        }
+        escape(key, out);
         out.extend_from_slice(&[0, END]);
     }
 
     fn decode(bytes: &mut &[u8]) -> Option<Vec<u8>> {
         let mut key = Vec::new();
         loop {
+            let zero = memchr::memchr(0, bytes)?;
+            key.extend_from_slice(&bytes[..zero]);
+            *bytes = &bytes[zero + 1..];
             match take(bytes)? {
-                [0] => match take(bytes)? {
-                    [END] => return Some(key),
-                    [ESCAPED] => key.push(0),
-                    _ => return None,
-                },
-                [byte] => key.push(byte),
+                [END] => return Some(key),
+                [ESCAPED] => key.push(0),
+                _ => return None,
             }
         }
     }
@@ -161,6 +193,10 @@ impl Key for Vec<u8> {
 
 impl Key for String {
     type Ref<'a> = &'a str;
+
+    fn borrowed(key: &String) -> &str {
+        key
+    }
 
     fn encode(key: &&str, out: &mut Vec<u8>) {
         Vec::<u8>::encode(&key.as_bytes(), out);
@@ -175,6 +211,10 @@ macro_rules! tuple {
     ($($part:ident $at:tt),*) => {
         impl<$($part: Key),*> Key for ($($part,)*) {
             type Ref<'a> = ($($part::Ref<'a>,)*);
+
+            fn borrowed(key: &Self) -> Self::Ref<'_> {
+                ($($part::borrowed(&key.$at),)*)
+            }
 
             fn encode(key: &Self::Ref<'_>, out: &mut Vec<u8>) {
                 $($part::encode(&key.$at, out);)*
@@ -207,6 +247,7 @@ mod tests {
     fn check<K: Key + PartialEq + Debug>(ascending: &[K::Ref<'_>], owned: &[K]) {
         let all: Vec<Vec<u8>> = ascending.iter().map(encoded::<K>).collect();
         for (bytes, key) in all.iter().zip(owned) {
+            assert_eq!(&encoded::<K>(&K::borrowed(key)), bytes);
             let mut rest = &[bytes.as_slice(), b"rest"].concat()[..];
             assert_eq!(K::decode(&mut rest).as_ref(), Some(key));
             assert_eq!(rest, b"rest");

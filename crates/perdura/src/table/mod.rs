@@ -8,7 +8,9 @@
 #[cfg(feature = "serde")]
 mod json;
 mod key;
+mod prefix;
 mod row;
+mod update;
 mod value;
 
 use std::fmt;
@@ -17,7 +19,7 @@ use std::ops::RangeBounds;
 
 use keyspace::SortedSetRef;
 
-use crate::iter::ranked::Ranked;
+use crate::iter::ranked::{Members, Ranked};
 use crate::operations::{Execute, Open, Writable};
 use crate::sorted_sets::LIMITS;
 use crate::{Database, Error, Perdura, RangeIter, Transaction};
@@ -25,6 +27,7 @@ use crate::{Database, Error, Perdura, RangeIter, Transaction};
 #[cfg(feature = "serde")]
 pub use json::Json;
 pub use key::Key;
+pub use prefix::KeyPrefix;
 pub use value::Value;
 
 /// An ordered table of a store, a database, or a transaction: from [`Tables::table`].
@@ -127,15 +130,19 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         Ok(self.read(|set| row::find(&set, &key))?.flatten().is_some())
     }
 
-    /// Sets the value of a key; the value that it had.
+    /// Sets the value of a key; the value that it had. [`Table::insert_if_absent`],
+    /// [`Table::compare_and_set`] and [`Table::fetch_update`] look at that one first.
     pub fn insert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<Option<V>, Error>
     where
         S: Writable,
     {
         let key = row::key_bytes::<K>(&key);
-        let mut member = key.clone();
-        V::encode(&value, &mut member)?;
-        let old = self.on.whole(&[&self.name], |tx| tx.replace_row(&self.name, &key, &member))?;
+        let member = row::member::<V>(&key, &value)?;
+        let old = self.on.whole(&[&self.name], |tx| {
+            let old = tx.find_row(&self.name, &key)?;
+            tx.change_row(&self.name, old.as_deref(), Some(&member))?;
+            Ok(old)
+        })?;
         old.map(|old| Ok(Self::row(&old)?.1)).transpose()
     }
 
@@ -147,19 +154,26 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         let key = row::key_bytes::<K>(&key);
         let old = self.on.whole(&[&self.name], |tx| {
             let Some(member) = tx.find_row(&self.name, &key)? else { return Ok(None) };
-            tx.remove_row(&self.name, &member)?;
+            tx.change_row(&self.name, Some(&member), None)?;
             Ok(Some(Self::row(&member)?.1))
         })?;
         Ok(old)
     }
 
-    /// Takes the rows in a range out, in one transaction; how many.
+    /// Takes the rows in a range out, in one transaction; how many. See also
+    /// [`Table::remove_prefix`].
     pub fn remove_range<'r>(&self, keys: impl RangeBounds<K::Ref<'r>>) -> Result<u64, Error>
     where
         S: Writable,
     {
-        let range = row::range::<K>(&keys);
-        self.on.whole(&[&self.name], |tx| tx.remove_rows(&self.name, &range))
+        self.remove_of(&row::range::<K>(&keys))
+    }
+
+    fn remove_of(&self, range: &Ranked) -> Result<u64, Error>
+    where
+        S: Writable,
+    {
+        self.on.whole(&[&self.name], |tx| tx.remove_rows(&self.name, range))
     }
 
     /// Returns how many rows there are.
@@ -174,7 +188,10 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
 
     /// Returns how many rows have keys in a range.
     pub fn count<'r>(&self, keys: impl RangeBounds<K::Ref<'r>>) -> Result<u64, Error> {
-        let range = row::range::<K>(&keys);
+        self.count_of(&row::range::<K>(&keys))
+    }
+
+    fn count_of(&self, range: &Ranked) -> Result<u64, Error> {
         let count =
             self.read(|set| Ok(range.high.rank(&set)?.saturating_sub(range.low.rank(&set)?)));
         Ok(count?.unwrap_or(0))
@@ -227,7 +244,7 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         self.on.whole(&[&self.name], |tx| {
             let Some(member) = tx.row_at(&self.name, last)? else { return Ok(None) };
             let row = Self::row(&member)?;
-            tx.remove_row(&self.name, &member)?;
+            tx.change_row(&self.name, Some(&member), None)?;
             Ok(Some(row))
         })
     }
@@ -240,15 +257,18 @@ impl<'s, K: Key, V: Value, S: Execute + ?Sized> Table<'s, K, V, S> {
         self.range_of(Ranked::ALL)
     }
 
-    /// Returns an iterator over the rows whose keys are in a range.
+    /// Returns an iterator over the rows whose keys are in a range. See also [`Table::prefix`].
     pub fn range<'r>(&self, keys: impl RangeBounds<K::Ref<'r>>) -> RangeIter<'s, (K, V), S> {
         self.range_of(row::range::<K>(&keys))
     }
 
     fn range_of(&self, mut range: Ranked) -> RangeIter<'s, (K, V), S> {
         let name = self.name.clone();
-        let make = |member: &[u8], score| Ok((row::decode(member, score)?, member.len()));
-        RangeIter::new(self.on, move |on, end, batch| range.fetch(on, &name, end, batch, &make))
+        let mut members = Members::default();
+        RangeIter::new(self.on, move |on, end, batch| {
+            let into = (&mut members, batch);
+            range.fetch(on, &name, end, into, &row::decode, &row::next_to::<K>)
+        })
     }
 }
 
@@ -287,32 +307,25 @@ impl Open<'_> {
         if is_row { Ok(found) } else { Err(Error::NotARow) }
     }
 
-    /// Puts a row in the place of the one of the same key; the member of that.
-    fn replace_row(
+    /// Puts the member of a row in the place of that of the same key; none means no row.
+    fn change_row(
         &mut self,
         name: &[u8],
-        key: &[u8],
-        member: &[u8],
-    ) -> Result<Option<Vec<u8>>, Error> {
-        let old = self.find_row(name, key)?;
-        if old.as_deref() == Some(member) {
-            return Ok(old);
+        old: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<(), Error> {
+        if old == new {
+            return Ok(());
         }
         let name = self.key(&name)?;
         let mut edit = self.txn.edit_sorted_set(self.db, &name, LIMITS)?;
         // The new one first, since a set that loses its last member goes.
-        edit.change(&mut self.txn, member, |_| Some(row::SCORE))?;
-        if let Some(old) = &old {
+        if let Some(new) = new {
+            edit.change(&mut self.txn, new, |_| Some(row::SCORE))?;
+        }
+        if let Some(old) = old {
             edit.remove(&mut self.txn, old)?;
         }
-        edit.finish(&mut self.txn, self.db, &name)?;
-        Ok(old)
-    }
-
-    fn remove_row(&mut self, name: &[u8], member: &[u8]) -> Result<(), Error> {
-        let name = self.key(&name)?;
-        let mut edit = self.txn.edit_sorted_set(self.db, &name, LIMITS)?;
-        edit.remove(&mut self.txn, member)?;
         edit.finish(&mut self.txn, self.db, &name)?;
         Ok(())
     }

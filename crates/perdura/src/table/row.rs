@@ -10,6 +10,7 @@ use keyspace::SortedSetRef;
 
 use super::{Key, Value};
 use crate::Error;
+use crate::iter::End;
 use crate::iter::ranked::{Edge, Ranked};
 
 pub(super) const SCORE: f64 = 0.0;
@@ -18,6 +19,13 @@ pub(super) fn key_bytes<K: Key>(key: &K::Ref<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     K::encode(key, &mut bytes);
     bytes
+}
+
+/// Returns the member of a row.
+pub(super) fn member<V: Value>(key: &[u8], value: &V::Ref<'_>) -> Result<Vec<u8>, Error> {
+    let mut bytes = key.to_vec();
+    V::encode(value, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Makes a row of a member.
@@ -57,4 +65,20 @@ fn edge(mut key: Vec<u8>, after: bool) -> Edge {
 pub(super) fn range<'r, K: Key>(keys: &impl RangeBounds<K::Ref<'r>>) -> Ranked {
     let bytes = |bound: Bound<&K::Ref<'r>>| bound.map(key_bytes::<K>);
     Ranked::between((bytes(keys.start_bound()), bytes(keys.end_bound())), edge)
+}
+
+/// Returns the rows whose keys begin with these bytes.
+pub(super) fn beginning_with(bytes: Vec<u8>) -> Ranked {
+    Ranked { low: edge(bytes.clone(), false), high: edge(bytes, true) }
+}
+
+/// Returns where a range goes on from an end after a row was shown: next to its key, so that the
+/// row does not come again if it has another value by then.
+pub(super) fn next_to<K: Key>(mut member: Vec<u8>, _score: f64, end: End) -> Edge {
+    let mut rest = &member[..];
+    if K::decode(&mut rest).is_some() {
+        let key = member.len() - rest.len();
+        member.truncate(key);
+    }
+    edge(member, end == End::Front)
 }

@@ -24,6 +24,9 @@ pub trait Value: Sized + 'static {
     /// How calls take a value: a string as `&str`, an integer as it is.
     type Ref<'a>;
 
+    /// Returns a value as calls take it.
+    fn borrowed(value: &Self) -> Self::Ref<'_>;
+
     /// Appends the bytes of a value.
     ///
     /// # Errors
@@ -45,6 +48,10 @@ macro_rules! as_keys {
         impl Value for $kind {
             type Ref<'a> = $kind;
 
+            fn borrowed(value: &$kind) -> $kind {
+                *value
+            }
+
             fn encode(value: &$kind, out: &mut Vec<u8>) -> Result<(), Error> {
                 <$kind as Key>::encode(value, out);
                 Ok(())
@@ -64,6 +71,10 @@ macro_rules! floating {
         impl Value for $float {
             type Ref<'a> = $float;
 
+            fn borrowed(value: &$float) -> $float {
+                *value
+            }
+
             fn encode(value: &$float, out: &mut Vec<u8>) -> Result<(), Error> {
                 out.extend_from_slice(&value.to_be_bytes());
                 Ok(())
@@ -81,6 +92,8 @@ floating!(f32, f64);
 impl Value for () {
     type Ref<'a> = ();
 
+    fn borrowed((): &()) {}
+
     fn encode((): &(), _: &mut Vec<u8>) -> Result<(), Error> {
         Ok(())
     }
@@ -92,6 +105,10 @@ impl Value for () {
 
 impl<const N: usize> Value for [u8; N] {
     type Ref<'a> = &'a [u8; N];
+
+    fn borrowed(value: &[u8; N]) -> &[u8; N] {
+        value
+    }
 
     fn encode(value: &&[u8; N], out: &mut Vec<u8>) -> Result<(), Error> {
         out.extend_from_slice(*value);
@@ -106,6 +123,10 @@ impl<const N: usize> Value for [u8; N] {
 impl Value for Vec<u8> {
     type Ref<'a> = &'a [u8];
 
+    fn borrowed(value: &Vec<u8>) -> &[u8] {
+        value
+    }
+
     fn encode(value: &&[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         out.extend_from_slice(value);
         Ok(())
@@ -118,6 +139,10 @@ impl Value for Vec<u8> {
 
 impl Value for String {
     type Ref<'a> = &'a str;
+
+    fn borrowed(value: &String) -> &str {
+        value
+    }
 
     fn encode(value: &&str, out: &mut Vec<u8>) -> Result<(), Error> {
         out.extend_from_slice(value.as_bytes());
@@ -132,6 +157,10 @@ impl Value for String {
 impl<A: Key, B: Value> Value for (A, B) {
     type Ref<'a> = (A::Ref<'a>, B::Ref<'a>);
 
+    fn borrowed(value: &(A, B)) -> Self::Ref<'_> {
+        (A::borrowed(&value.0), B::borrowed(&value.1))
+    }
+
     fn encode(value: &Self::Ref<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         A::encode(&value.0, out);
         B::encode(&value.1, out)
@@ -144,6 +173,10 @@ impl<A: Key, B: Value> Value for (A, B) {
 
 impl<A: Key, B: Key, C: Value> Value for (A, B, C) {
     type Ref<'a> = (A::Ref<'a>, B::Ref<'a>, C::Ref<'a>);
+
+    fn borrowed(value: &(A, B, C)) -> Self::Ref<'_> {
+        (A::borrowed(&value.0), B::borrowed(&value.1), C::borrowed(&value.2))
+    }
 
     fn encode(value: &Self::Ref<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         A::encode(&value.0, out);
@@ -165,6 +198,9 @@ mod tests {
     fn check<V: Value + PartialEq + Debug>(value: &V::Ref<'_>, owned: V, len: usize) {
         let mut bytes = Vec::new();
         V::encode(value, &mut bytes).expect("bytes");
+        let mut again = Vec::new();
+        V::encode(&V::borrowed(&owned), &mut again).expect("bytes");
+        assert_eq!(again, bytes);
         assert_eq!((V::decode(&bytes), bytes.len()), (Some(owned), len));
     }
 

@@ -74,6 +74,9 @@ fn calls_cost_what_the_guide_says() {
     check("table insert, over another", 1, 6, |n| {
         rows.insert(u64::from(n), &[n as u8; 32]).map(drop)
     });
+    check("table fetch_update", 1, 6, |n| {
+        rows.fetch_update(u64::from(n) + 50, |_| Some([n as u8 + 150; 32])).map(drop)
+    });
     check("table remove", 1, 5, |n| rows.remove(u64::from(n) + 100).map(drop));
     check("transact, two keys", 1, 5, |n| {
         store.transact(|tx| {

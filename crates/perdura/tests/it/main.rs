@@ -9,6 +9,7 @@ mod iterate;
 mod journal;
 mod media;
 mod metrics;
+mod modes;
 mod reentry;
 mod snapshot;
 mod statistics;

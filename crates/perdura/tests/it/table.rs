@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use perdura::prelude::*;
-use perdura::{DomainRequest, Durability, Error, Options, Perdura, Table, ValueType};
+use perdura::{
+    DomainRequest, Durability, Error, Options, Perdura, RangeIter, Table, Value, ValueType,
+};
 
 fn volatile() -> Perdura {
     Perdura::open(Options::volatile().limit(256 << 20).background(false)).expect("a store")
@@ -60,10 +62,66 @@ fn check_ranges(table: &Rows<'_>, map: &Map, random: &mut Random) {
     assert_eq!(table.rank(as_ref(&from)), Ok(map.range(..from).count() as u64));
 }
 
+/// Rows by the first part of their keys, and by that and the beginning of the second.
+fn check_prefixes(table: &Rows<'_>, map: &Map, random: &mut Random) {
+    let (first, name) = random.key();
+    let of = |name: &str| -> Vec<_> {
+        let all = map.iter().filter(|(key, _)| key.0 == first && key.1.starts_with(name));
+        all.map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    let whole = of("");
+    let shown = table.prefix((first,)).collect::<Result<Vec<_>, _>>();
+    assert_eq!((shown, table.count_prefix((first,))), (Ok(whole.clone()), Ok(whole.len() as u64)));
+    let begun = of(&name);
+    let name = name.as_str();
+    let shown = table.prefix((first, name)).collect::<Result<Vec<_>, _>>();
+    assert_eq!(shown, Ok(begun.clone()), "{first} {name:?}");
+    let mut backwards = table.prefix((first, name)).rev().collect::<Result<Vec<_>, _>>();
+    backwards.iter_mut().for_each(|rows| rows.reverse());
+    assert_eq!((table.count_prefix((first, name)), backwards), (Ok(begun.len() as u64), Ok(begun)));
+}
+
+/// Changes that look at the old value first.
+fn update(table: &Rows<'_>, map: &mut Map, random: &mut Random) {
+    let key = random.key();
+    let value = |random: &mut Random| vec![random.below(2) as u8; random.below(3) as usize];
+    let some = |random: &mut Random| (random.below(3) > 0).then(|| value(random));
+    let (old, new) = (map.get(&key).cloned(), some(random));
+    let mut put = |value: Option<Vec<u8>>| match value {
+        Some(value) => map.insert(key.clone(), value),
+        None => map.remove(&key),
+    };
+    match random.below(3) {
+        0 => {
+            let updated = table.fetch_update(as_ref(&key), |found| {
+                assert_eq!(found, old.as_ref());
+                new.clone()
+            });
+            assert_eq!(updated, Ok(old));
+            put(new);
+        }
+        1 => {
+            let expected = if random.below(2) == 0 { old.clone() } else { some(random) };
+            let done = table.compare_and_set(as_ref(&key), expected.as_deref(), new.as_deref());
+            assert_eq!(done, Ok(old == expected));
+            if old == expected {
+                put(new);
+            }
+        }
+        _ => {
+            let new = value(random);
+            assert_eq!(table.insert_if_absent(as_ref(&key), &new), Ok(old.is_none()));
+            if old.is_none() {
+                put(Some(new));
+            }
+        }
+    }
+}
+
 fn step(table: &Rows<'_>, map: &mut Map, random: &mut Random) {
     let key = random.key();
     let owned = |row: Option<(&(u8, String), &Vec<u8>)>| row.map(|(k, v)| (k.clone(), v.clone()));
-    match random.below(16) {
+    match random.below(24) {
         0..8 => {
             // Long ones end the listpack encoding.
             let len = [0, 1, 20, 200][random.below(4) as usize];
@@ -80,6 +138,13 @@ fn step(table: &Rows<'_>, map: &mut Map, random: &mut Random) {
             let removed = table.remove_range(part..(key.0 + 1, ""));
             assert_eq!(removed, Ok((before - map.len()) as u64));
         }
+        14 => {
+            let before = map.len();
+            map.retain(|own, _| !(own.0 == key.0 && own.1.starts_with(&key.1)));
+            let removed = table.remove_prefix((key.0, &key.1));
+            assert_eq!(removed, Ok((before - map.len()) as u64));
+        }
+        15..20 => update(table, map, random),
         _ => {
             assert_eq!(table.get(as_ref(&key)), Ok(map.get(&key).cloned()));
             assert_eq!(table.contains(as_ref(&key)), Ok(map.contains_key(&key)));
@@ -89,6 +154,7 @@ fn step(table: &Rows<'_>, map: &mut Map, random: &mut Random) {
             let nth = random.below(map.len() as u64 + 2);
             assert_eq!(table.nth(nth), Ok(owned(map.iter().nth(nth as usize))));
             check_ranges(table, map, random);
+            check_prefixes(table, map, random);
         }
     }
 }
@@ -123,6 +189,126 @@ fn integers_are_in_their_order_at_the_ends_of_their_ranges() {
     assert_eq!(keys(table.range(-1..=1)), [-1, 0, 1]);
     assert_eq!(keys(table.range(2..).rev()), [i64::MAX, 256]);
     assert_eq!(table.count((Bound::Excluded(i64::MAX), Bound::Unbounded)), Ok(0));
+}
+
+/// A prefix of which every byte is the greatest one ends where the table does.
+#[test]
+fn prefixes_are_found_whatever_their_bytes_are() {
+    let store = volatile();
+    let table: Table<Vec<u8>, ()> = store.table("bytes");
+    let all: [&[u8]; 7] = [b"", b"\0", b"\0\0", b"\0\xff", b"\x01", b"\xff", b"\xff\xff\x01"];
+    all.iter().for_each(|key| assert_eq!(table.insert(key, ()), Ok(None)));
+    let names: Table<String, ()> = store.table("names");
+    let pairs: Table<(u8, u8), ()> = store.table("pairs");
+    let fixed: Table<[u8; 3], ()> = store.table("fixed");
+    for n in [0, 1, 254, 255] {
+        assert_eq!(pairs.insert((n, n), ()), Ok(None));
+        assert_eq!(pairs.insert((n, 255), ()).map(|old| old.is_some()), Ok(n == 255));
+        assert_eq!(fixed.insert(&[255, 255, n], ()), Ok(None));
+    }
+    names.insert("a", ()).expect("space");
+    names.insert("a\0", ()).expect("space");
+    for prefix in all {
+        let expected = all.iter().filter(|key| key.starts_with(prefix)).count();
+        assert_eq!(table.prefix(prefix).count(), expected, "{prefix:?}");
+        assert_eq!(table.prefix(prefix).rev().count(), expected, "{prefix:?}");
+        assert_eq!(table.count_prefix(&prefix.to_vec()), Ok(expected as u64), "{prefix:?}");
+    }
+    assert_eq!((names.count_prefix("a"), names.count_prefix("a\0")), (Ok(2), Ok(1)));
+    assert_eq!(names.count_prefix(&String::new()), Ok(2));
+    assert_eq!([0, 1, 2, 255].map(|n| pairs.prefix((n,)).count()), [2, 2, 0, 1]);
+    assert_eq!((fixed.prefix(b"\xff\xff").count(), fixed.prefix(b"\xff\x01").count()), (4, 0));
+    assert_eq!(fixed.prefix(b"\xff\xff\xff\xff").count(), 0);
+    assert_eq!((pairs.remove_prefix((255,)), pairs.len()), (Ok(1), Ok(6)));
+    // A beginning that is longer than the keys is none of theirs, whatever follows them.
+    let valued: Table<[u8; 2], Vec<u8>> = store.table("valued");
+    valued.insert(b"ab", b"cd").expect("space");
+    assert_eq!((valued.prefix(b"ab").count(), valued.prefix(b"abc").count()), (1, 0));
+    assert_eq!((valued.remove_prefix(b"abc"), valued.len()), (Ok(0), Ok(1)));
+}
+
+/// A value that cannot be written if it is odd.
+#[derive(Debug, PartialEq)]
+struct Even(u8);
+
+impl Value for Even {
+    type Ref<'a> = u8;
+
+    fn borrowed(value: &Even) -> u8 {
+        value.0
+    }
+
+    fn encode(value: &u8, out: &mut Vec<u8>) -> Result<(), Error> {
+        out.push(*value);
+        if value.is_multiple_of(2) { Ok(()) } else { Err(Error::NotARow) }
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Even> {
+        <u8 as Value>::decode(bytes).map(Even)
+    }
+}
+
+#[test]
+fn an_update_that_fails_leaves_the_row_as_it_was() {
+    let store = volatile();
+    let table: Table<u8, Even> = store.table("t");
+    table.insert(1, 2).expect("space");
+    assert_eq!(table.fetch_update(1, |_| Some(Even(3))), Err(Error::NotARow));
+    assert_eq!(table.compare_and_set(1, Some(2), Some(3)), Err(Error::NotARow));
+    assert_eq!(table.insert_if_absent(2, 3), Err(Error::NotARow));
+    assert_eq!((table.get(1), table.len()), (Ok(Some(Even(2))), Ok(1)));
+    // What others have written is no row of these types.
+    store.sorted_set_add("t", b"\x02no row", 0.0).expect("space");
+    let mut called = false;
+    let failed = table.fetch_update(2, |_| {
+        called = true;
+        None
+    });
+    assert_eq!((failed, called, table.len()), (Err(Error::NotARow), false, Ok(2)));
+    assert_eq!(table.compare_and_set(2, None, None), Ok(false));
+}
+
+/// A row that gets another value between two batches is at its place still.
+#[test]
+fn a_row_whose_value_changes_is_shown_once() {
+    let store = volatile();
+    let table: Table<u16, u64> = store.table("t");
+    for end in ["front", "back"] {
+        (0..300).for_each(|n| assert!(table.insert(n, 1000).is_ok()));
+        let mut rows = table.iter();
+        let next = |rows: &mut RangeIter<'_, (u16, u64)>| match end {
+            "front" => rows.next(),
+            _ => rows.next_back(),
+        };
+        let mut shown = Vec::new();
+        while let Some(row) = next(&mut rows) {
+            let (id, _) = row.expect("a row");
+            shown.push(id);
+            // Greater, or less: after what was shown, or before it, in the order of all bytes.
+            table.insert(id, if end == "front" { 2000 } else { 3 }).expect("space");
+        }
+        if end == "back" {
+            shown.reverse();
+        }
+        assert_eq!(shown, (0..300).collect::<Vec<_>>(), "from the {end}");
+    }
+}
+
+#[test]
+fn threads_that_update_one_row_lose_no_update() {
+    let store = volatile();
+    let counts: Table<String, u64> = store.table("counts");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    let add = |old: Option<&u64>| Some(old.copied().unwrap_or(0) + 1);
+                    counts.fetch_update("all", add).expect("space");
+                }
+            });
+        }
+    });
+    assert_eq!(counts.get("all"), Ok(Some(2000)));
 }
 
 #[test]

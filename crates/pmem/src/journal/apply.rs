@@ -42,6 +42,8 @@ impl Journal {
         if applier.superblock.tail >= until {
             return Ok(false);
         }
+        // Others go on writing, and would have to wait for this lock.
+        self.raise_limit(applier)?;
         let (lines, end) =
             gather(applier, until).map_err(|error| self.fail("read the journal", error))?;
         let written =
@@ -57,7 +59,7 @@ impl Journal {
 
     /// Moves the tail past batches that the pool has.
     fn move_tail(&self, applier: &mut Applier, end: ScanEnd) -> Result<(), JournalError> {
-        let Applier { file, superblock } = applier;
+        let superblock = &mut applier.superblock;
         superblock.tail = end.position;
         superblock.tail_sequence = end.sequence;
         superblock.tail_incarnation = end.incarnation;
@@ -65,9 +67,7 @@ impl Journal {
             self.progress.tail.store(end.position, Release);
             return Ok(());
         }
-        superblock
-            .write(&**file, || self.sync_file(&**file))
-            .map_err(|error| self.fail("write the journal's superblock", error))?;
+        self.write_superblock(applier)?;
         self.progress.tail.store(end.position, Release);
         Ok(())
     }

@@ -17,6 +17,8 @@ use super::batch::{BatchBuffer, BatchHeader, LineRange, ranges};
 use super::core::{Count, Journal, locked};
 use super::error::JournalError;
 use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, capacity_for, longest_batch};
+use super::limit::limit_after;
+use super::mapped::MappedStorage;
 use super::ring::Ring;
 use super::scan::{Scan, ScanEnd};
 use super::storage::{Storage, write_zeros};
@@ -77,7 +79,8 @@ impl Journal {
             self.sync_file(&*file)?;
             self.place.sync_name()?;
         }
-        superblock = Superblock { id, capacity, tail: 0, ..superblock };
+        let limit = limit_after(0, capacity);
+        superblock = Superblock { id, capacity, tail: 0, limit, ..superblock };
         superblock.incarnation += 1;
         superblock.tail_incarnation = superblock.incarnation;
         superblock.opened_at = superblock.tail_sequence;
@@ -131,7 +134,8 @@ impl Journal {
         let begin = Instant::now();
         let mut recovery = JournalRecovery::default();
         let ring = Ring { file: &*file, capacity: superblock.capacity };
-        ring.will_read(superblock.tail, READ_AHEAD);
+        let may_read = superblock.batches_end().saturating_sub(superblock.tail);
+        ring.will_read(superblock.tail, may_read.min(READ_AHEAD));
         let Replayed { end, before_unsynced } = replay(&*file, &superblock, store, &mut recovery)?;
         self.progress.count(Count::RecoveredBatches, recovery.batches);
         self.progress.count(Count::RecoveredBytes, recovery.bytes);
@@ -142,6 +146,7 @@ impl Journal {
         self.sync_file(&*file)?;
         superblock.incarnation += 1;
         superblock.opened_at = end.sequence;
+        superblock.limit = limit_after(end.position, superblock.capacity);
         superblock.write(&*file, || self.sync_file(&*file))?;
         let head = end.position.next_multiple_of(BLOCK);
         ring.will_overwrite(head, superblock.tail / BLOCK * BLOCK + ring.capacity - head);
@@ -165,8 +170,10 @@ impl Journal {
         superblock: Superblock,
         end: ScanEnd,
     ) -> Result<(), JournalError> {
-        self.progress.is_mapped.store(file.map()?, Release);
-        let Superblock { id, incarnation, capacity, tail, .. } = superblock;
+        let (file, is_mapped) = MappedStorage::over(file)?;
+        self.progress.is_mapped.store(is_mapped, Release);
+        let Superblock { id, incarnation, capacity, tail, limit, .. } = superblock;
+        self.progress.limit.store(limit, Release);
         self.progress.tail.store(tail, Release);
         self.progress.head.store(end.position, Release);
         self.progress.synced_head.store(end.position, Release);
@@ -274,6 +281,7 @@ fn blank(file: &dyn Storage, id: JournalId, capacity: u64) -> Result<Superblock,
         capacity,
         tail_incarnation: 0,
         opened_at: 0,
+        limit: 0,
     })
 }
 

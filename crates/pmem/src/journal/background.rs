@@ -150,12 +150,15 @@ pub(super) struct State {
     /// Bytes of the ring in use, and of the whole.
     used: u64,
     capacity: u64,
+    is_near_limit: bool,
 }
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Due {
     sync: bool,
+    /// The limit is to be raised.
+    raise_limit: bool,
     /// Batches are to be applied until this many bytes of the ring are in use.
     apply_to: Option<u64>,
 }
@@ -175,12 +178,12 @@ impl Pace {
     }
 
     fn due(&mut self, now: Instant, state: State, sync_every: Option<Duration>) -> Due {
-        let State { appended, synced, used, capacity } = state;
+        let State { appended, synced, used, capacity, .. } = state;
         if appended != self.appended {
             (self.appended, self.since) = (appended, now);
         }
         let rests = now.duration_since(self.since) >= REST;
-        let mut due = Due::default();
+        let mut due = Due { raise_limit: state.is_near_limit, ..Due::default() };
         if used > capacity / 2 {
             due.apply_to = Some(capacity / 4);
         }
@@ -201,11 +204,15 @@ impl Journal {
         let JournalCounts { used, capacity, .. } = self.counts();
         // What is synced first: it never passes what is appended.
         let synced = self.synced();
-        State { appended: self.appended(), synced, used, capacity }
+        let is_near_limit = self.is_near_limit(self.progress.head.load(Acquire), capacity);
+        State { appended: self.appended(), synced, used, capacity, is_near_limit }
     }
 
     /// Does what is due, as long as it may go on.
     pub(super) fn tend(&self, due: Due, goes_on: &dyn Fn() -> bool) -> Result<(), JournalError> {
+        if due.raise_limit {
+            self.raise_limit_in_background()?;
+        }
         if due.sync {
             self.sync_in_background()?;
         }
@@ -235,10 +242,13 @@ impl Journal {
         Ok(())
     }
 
-    /// Wakes the thread if what was just written made the ring more than half full.
-    pub(super) fn notify_if_half_full(&self, head: u64, space: u64, capacity: u64) {
+    /// Wakes the thread if what was just written made the ring more than half full, or came near
+    /// the limit.
+    pub(super) fn notify_if_due(&self, head: u64, space: u64, capacity: u64) {
         let used = head - self.progress.tail.load(Acquire);
-        if used > capacity / 2 && used - space <= capacity / 2 {
+        let is_half_full = used > capacity / 2 && used - space <= capacity / 2;
+        let is_near = |head: u64| self.is_near_limit(head, capacity);
+        if is_half_full || is_near(head) && !is_near(head - space) {
             self.attention.look();
         }
     }
@@ -261,7 +271,7 @@ mod tests {
     const SECOND: Option<Duration> = Some(Duration::from_secs(1));
 
     fn state(appended: u64, synced: u64, used: u64) -> State {
-        State { appended, synced, used, capacity: RING }
+        State { appended, synced, used, capacity: RING, is_near_limit: false }
     }
 
     #[test]
@@ -270,7 +280,7 @@ mod tests {
         let at = |ms: u64| begin + Duration::from_millis(ms);
         let mut pace = Pace::new(begin);
         let nothing = Due::default();
-        let sync = Due { sync: true, apply_to: None };
+        let sync = Due { sync: true, ..nothing };
         assert_eq!(pace.due(at(100), state(0, 0, 0), SECOND), nothing);
         // Fences all the time: never at rest.
         for ms in (200..1100).step_by(100) {
@@ -283,11 +293,34 @@ mod tests {
         assert_eq!(pace.due(at(2100), state(2100, 1100, 4096), SECOND), sync);
         // Nothing more: everything is synced and applied, and then there is nothing to do.
         assert_eq!(pace.due(at(2500), state(2100, 2100, 8192), SECOND), nothing);
-        let apply = Due { sync: false, apply_to: Some(0) };
+        let apply = Due { apply_to: Some(0), ..nothing };
         assert_eq!(pace.due(at(2600), state(2100, 2100, 8192), SECOND), apply);
         assert_eq!(pace.due(at(9000), state(2100, 2100, 0), SECOND), nothing);
         // What is fenced after that has its whole second.
         assert_eq!(pace.due(at(9100), state(2200, 2100, 0), SECOND), nothing);
+    }
+
+    #[test]
+    fn the_limit_is_raised_before_the_writer_comes_to_it() {
+        let mut pace = Pace::new(Instant::now());
+        let near = State { is_near_limit: true, ..state(0, 0, 0) };
+        let raise = Due { raise_limit: true, ..Due::default() };
+        assert_eq!(pace.due(Instant::now(), near, SECOND), raise);
+        let region = region(1 << 20, false);
+        let journal = region.journal.as_ref().unwrap();
+        let mut writes = 0;
+        while !journal.state().is_near_limit {
+            put(&region, 64, 1);
+            region.sync_up_to(region.appended()).unwrap();
+            writes += 1;
+        }
+        assert_eq!(writes, 3, "an eighth of the ring has two blocks");
+        let syncs = region.journal_counts().unwrap().syncs;
+        journal.tend(raise, &|| true).unwrap();
+        assert!(!journal.state().is_near_limit);
+        // Nothing is written twice.
+        journal.tend(raise, &|| true).unwrap();
+        assert_eq!(region.journal_counts().unwrap().syncs, syncs + 2);
     }
 
     #[test]
@@ -298,9 +331,9 @@ mod tests {
         for ms in (100..60_000).step_by(100) {
             assert_eq!(pace.due(at(ms), state(ms, 0, RING / 2), None), Due::default());
         }
-        let half_full = Due { sync: true, apply_to: Some(RING / 4) };
+        let half_full = Due { sync: true, apply_to: Some(RING / 4), ..Due::default() };
         assert_eq!(pace.due(at(60_000), state(60_000, 0, RING / 2 + 1), None), half_full);
-        let at_rest = Due { sync: true, apply_to: Some(0) };
+        let at_rest = Due { sync: true, apply_to: Some(0), ..Due::default() };
         assert_eq!(pace.due(at(60_500), state(60_000, 0, RING / 4), None), at_rest);
     }
 

@@ -1,15 +1,15 @@
 //! Where a journal's file is, and opening it.
 
 use super::error::JournalError;
-use super::mapped::MappedFile;
-use super::storage::Storage;
+use super::mapped::FileLines;
+use super::storage::{MappedLines, Storage};
 use crate::error::MapError;
 use crate::locked::{LockedFile, when_unlocked};
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Where the file is.
 pub(crate) enum JournalPlace {
@@ -45,7 +45,7 @@ impl JournalPlace {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => LockedFile::shared(path, file?).map_err(unlocked)?,
         };
-        Ok(Some(Arc::new(LockedStorage::new(file, false))))
+        Ok(Some(Arc::new(LockedStorage { file, emulate: false })))
     }
 
     /// Opens the file, or creates it.
@@ -79,7 +79,7 @@ impl JournalPlace {
 fn open_locked(path: &Path, create: bool, emulate: bool) -> Result<Arc<dyn Storage>, JournalError> {
     // A process that was just killed may hold it for a moment longer than the pool.
     let file = when_unlocked(|| LockedFile::exclusive(path, create), || {}).map_err(unlocked)?;
-    Ok(Arc::new(LockedStorage::new(file, emulate)))
+    Ok(Arc::new(LockedStorage { file, emulate }))
 }
 
 fn unlocked(error: MapError) -> io::Error {
@@ -93,14 +93,6 @@ fn unlocked(error: MapError) -> io::Error {
 struct LockedStorage {
     file: LockedFile,
     emulate: bool,
-    /// Where writes go once it is mapped.
-    mapped: OnceLock<MappedFile>,
-}
-
-impl LockedStorage {
-    fn new(file: LockedFile, emulate: bool) -> LockedStorage {
-        LockedStorage { file, emulate, mapped: OnceLock::new() }
-    }
 }
 
 impl Storage for LockedStorage {
@@ -109,15 +101,11 @@ impl Storage for LockedStorage {
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        match self.mapped.get() {
-            Some(mapped) => mapped.write(bytes, at),
-            None => Storage::write_at(self.file.deref(), bytes, at),
-        }
+        Storage::write_at(self.file.deref(), bytes, at)
     }
 
     fn sync(&self) -> io::Result<()> {
-        // What was written before is synced by whoever maps it.
-        if self.mapped.get().is_some() { Ok(()) } else { Storage::sync(self.file.deref()) }
+        Storage::sync(self.file.deref())
     }
 
     fn size(&self) -> io::Result<u64> {
@@ -132,14 +120,9 @@ impl Storage for LockedStorage {
         Storage::cut(self.file.deref(), len)
     }
 
-    fn map(&self) -> io::Result<bool> {
-        if self.mapped.get().is_none()
-            && let Some(mapped) = MappedFile::new(&self.file, self.emulate)?
-        {
-            Storage::sync(self.file.deref())?;
-            let _ = self.mapped.set(mapped);
-        }
-        Ok(self.mapped.get().is_some())
+    fn map(&self) -> io::Result<Option<Box<dyn MappedLines>>> {
+        let lines = FileLines::new(&self.file, self.emulate)?;
+        Ok(lines.map(|lines| Box::new(lines) as Box<dyn MappedLines>))
     }
 
     fn will_read(&self, from: u64, to: u64) {

@@ -113,19 +113,13 @@ impl<'f> Scan<'f> {
             incarnation: header.incarnation,
             synced: self.end.synced.max(header.synced.min(header.sequence)),
         };
-        let bytes = self.window.read(&self.ring, position, header.len, self.last())?;
+        let bytes = self.window.read(&self.ring, position, header.len, self.superblock.last())?;
         Ok(Some((position, bytes)))
-    }
-
-    /// Returns the position before which everything is. Nothing is written to the tail's block as
-    /// long as it is that.
-    fn last(&self) -> u64 {
-        self.superblock.tail / BLOCK * BLOCK + self.superblock.capacity
     }
 
     /// Reads the batch at a position, if it is there and counts.
     fn read_at(&mut self, position: u64) -> io::Result<Option<(u64, BatchHeader)>> {
-        let last = self.last();
+        let last = self.superblock.last();
         if position >= last {
             return Ok(None);
         }
@@ -156,7 +150,8 @@ impl<'f> Scan<'f> {
         is_later && (!is_given_up || !FaultPoint::CheckOpening.is_enabled())
     }
 
-    /// Refuses the journal if a batch anywhere shows that the one at the end had been synced.
+    /// Refuses the journal if a batch shows that the one at the end had been synced: it is before
+    /// the superblock's limit.
     pub(crate) fn refuse_damage(&self) -> Result<(), JournalError> {
         if !FaultPoint::FindDamage.is_enabled() {
             return Ok(());
@@ -166,7 +161,7 @@ impl<'f> Scan<'f> {
         if missing < opened_at {
             return Err(JournalError::Damaged { expected: missing, found: opened_at });
         }
-        let last = self.last();
+        let last = self.superblock.batches_end();
         let mut chunk = vec![0; WINDOW.min(self.superblock.capacity) as usize];
         let mut bytes = Vec::new();
         let mut position = self.end.position;
@@ -207,7 +202,7 @@ mod tests {
 
     fn superblock() -> Superblock {
         let capacity = LEAST_CAPACITY;
-        Superblock { capacity, tail: TAIL, tail_sequence: 10, incarnation: 3, ..sample() }
+        Superblock { capacity, tail: TAIL, tail_sequence: 10, incarnation: 3, limit: 0, ..sample() }
     }
 
     /// Returns a journal whose batches begin at its tail, one after the other.
@@ -234,6 +229,22 @@ mod tests {
         let sequences = sequences.into_iter().map(|header| header.sequence).collect();
         let refused = scan.refuse_damage().map_err(|error| error.to_string());
         (sequences, scan.end(), refused)
+    }
+
+    #[test]
+    fn what_shows_damage_is_looked_for_before_the_limit() {
+        let mut batches = vec![torn(one(1, 10, 10)); 9];
+        batches.push(one(1, 11, 11));
+        let file = journal(&batches);
+        let refused = |limit| {
+            let superblock = Superblock { limit, ..superblock() };
+            let ring = Ring { file: &file, capacity: superblock.capacity };
+            let mut scan = Scan::new(ring, &superblock);
+            assert!(scan.next().unwrap().is_none());
+            scan.refuse_damage().is_err()
+        };
+        let found = [0, TAIL, TAIL + 9 * BLOCK, TAIL + 10 * BLOCK, u64::MAX / 4].map(refused);
+        assert_eq!(found, [true, false, false, true, true]);
     }
 
     fn check(batches: &[Vec<u8>], expect: &[u64], refused: Option<&str>) {

@@ -38,15 +38,35 @@ pub trait Storage: Send + Sync {
     fn cut(&self, _len: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Called when the file has its length, and is about to be written again and again. Returns
-    /// true if it is persistent memory: then what is written from here on is durable at once.
-    fn map(&self) -> io::Result<bool> {
-        Ok(false)
+    /// Called when the file has its length, and is about to be written again and again. Returns its
+    /// lines if it is persistent memory: from here on they are stored to, and the file is read.
+    fn map(&self) -> io::Result<Option<Box<dyn MappedLines>>> {
+        Ok(None)
     }
     /// Says that `[from, to)` will be read soon.
     fn will_read(&self, _from: u64, _to: u64) {}
     /// Says that `[from, to)`, which is synced, will not be read: it is written before that.
     fn will_overwrite(&self, _from: u64, _to: u64) {}
+}
+
+/// The lines of a file on persistent memory, or what a simulation puts in their place.
+///
+/// As on a processor: what is streamed is durable after a fence of the thread that did it, what is
+/// stored after it was written back and the thread that did that has fenced. Before that any part
+/// of it may be durable, by words.
+pub trait MappedLines: Send + Sync {
+    /// Returns how many bytes they have. All of what follows is within them.
+    fn size(&self) -> u64;
+    /// Returns true if whole lines are stored past the cache.
+    fn streams(&self) -> bool;
+    /// Stores whole lines past the cache.
+    fn stream(&self, bytes: &[u8], at: u64);
+    /// Stores bytes into the cache.
+    fn store(&self, bytes: &[u8], at: u64);
+    /// Writes back the lines that some bytes are in.
+    fn write_back(&self, at: u64, len: u64);
+    /// Waits until what this thread streamed and wrote back is durable.
+    fn fence(&self);
 }
 
 impl Storage for File {

@@ -13,10 +13,12 @@
 //! 32  id of the journal         8     80  tail: oldest incarnation    8
 //! 40  generation                8     88  first of the incarnation:   8
 //!                                         its sequence number
-//!                                     96  zero                       32
+//!                                     96  limit: no batch of this     8
+//!                                         incarnation ends after it
+//!                                    104  zero                       24
 //! ```
 
-use super::layout::{SUPERBLOCKS, array, is_capacity};
+use super::layout::{BLOCK, SUPERBLOCKS, array, is_capacity};
 use super::storage::Storage;
 use crate::fault_points::FaultPoint;
 use crate::lines::LINE;
@@ -25,12 +27,12 @@ use std::io;
 
 pub(crate) const MAGIC: [u8; 8] = *b"PERDURAJ";
 /// The format that this code writes.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// The oldest that it reads: there each batch began a block.
 const OLDEST_VERSION: u32 = 1;
 /// Bytes of a copy. It is in one sector of any disk, so that no disk tears it in normal use.
 pub(crate) const BYTES: usize = 128;
-const RESERVED: usize = 96;
+const RESERVED: usize = 104;
 /// No counter comes this far, so that none overflows.
 const MOST_COUNTED: u64 = u64::MAX / 2;
 
@@ -62,6 +64,9 @@ pub(crate) struct Superblock {
     /// The sequence number with which this incarnation began: from there on no batch of an earlier
     /// one counts, and all before it were synced. 0 in format 1, which does not say.
     pub(crate) opened_at: u64,
+    /// Position before which all batches end that this incarnation wrote. 0 in formats 1 and 2,
+    /// which do not say: they may be anywhere in the ring.
+    pub(crate) limit: u64,
 }
 
 /// Why a copy does not count.
@@ -91,6 +96,7 @@ impl Superblock {
         put(72, &self.capacity.to_le_bytes());
         put(80, &self.tail_incarnation.to_le_bytes());
         put(88, &self.opened_at.to_le_bytes());
+        put(96, &self.limit.to_le_bytes());
         let crc = crc32c(&out[16..]);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         out
@@ -117,6 +123,7 @@ impl Superblock {
             capacity: u64_at(72),
             tail_incarnation: u64_at(80),
             opened_at: u64_at(88),
+            limit: u64_at(96),
         };
         let is_whole = u32_at(12) == crc32c(&raw[16..]) && raw[RESERVED..].iter().all(|b| *b == 0);
         let makes_sense = is_capacity(superblock.capacity)
@@ -128,11 +135,22 @@ impl Superblock {
         }
     }
 
+    /// Returns the position before which everything in the ring is. Nothing is written to the
+    /// tail's block as long as it is that.
+    pub(crate) fn last(&self) -> u64 {
+        self.tail / BLOCK * BLOCK + self.capacity
+    }
+
+    /// Returns the position before which all batches of this incarnation are.
+    pub(crate) fn batches_end(&self) -> u64 {
+        if self.limit == 0 { self.last() } else { self.limit.min(self.last()) }
+    }
+
     /// Returns what only counts up.
-    fn counters(&self) -> [u64; 6] {
-        let Superblock { generation, incarnation, tail, .. } = *self;
+    fn counters(&self) -> [u64; 7] {
+        let Superblock { generation, incarnation, tail, limit, .. } = *self;
         let Superblock { tail_sequence, tail_incarnation, opened_at, .. } = *self;
-        [generation, incarnation, tail, tail_sequence, tail_incarnation, opened_at]
+        [generation, incarnation, tail, tail_sequence, tail_incarnation, opened_at, limit]
     }
 
     /// Reads both copies: the valid one with the higher generation, or why there is none.
@@ -174,11 +192,11 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-const _: () = assert!(BYTES <= 512 && RESERVED == 88 + size_of::<u64>());
+const _: () = assert!(BYTES <= 512 && RESERVED == 96 + size_of::<u64>());
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::layout::{BLOCK, DEFAULT_CAPACITY};
+    use super::super::layout::DEFAULT_CAPACITY;
     use super::super::storage::tests::Memory;
     use super::*;
     use proptest::prelude::*;
@@ -193,6 +211,7 @@ pub(crate) mod tests {
             capacity: DEFAULT_CAPACITY,
             tail_incarnation: 1,
             opened_at: 0,
+            limit: 5 * BLOCK,
         }
     }
 
@@ -202,22 +221,26 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_bit_is_noticed_but_those_of_a_version_that_is_read_alike() {
         for bit in 0..8 * BYTES {
             let mut raw = sample().encode();
             raw[bit / 8] ^= 1 << (bit % 8);
             let expected = match bit / 8 {
-                0..8 => SuperblockError::Magic,
-                8..12 => SuperblockError::Version { found: VERSION ^ 1 << (bit - 64) },
-                _ => SuperblockError::Damaged,
+                0..8 => Err(SuperblockError::Magic),
+                8..12 => match VERSION ^ 1 << (bit - 64) {
+                    // The fields are the same.
+                    OLDEST_VERSION..=VERSION => Ok(sample()),
+                    found => Err(SuperblockError::Version { found }),
+                },
+                _ => Err(SuperblockError::Damaged),
             };
-            assert_eq!(Superblock::decode(&raw), Err(expected), "bit {bit}");
+            assert_eq!(Superblock::decode(&raw), expected, "bit {bit}");
         }
     }
 
     #[test]
     fn a_counter_that_nothing_counts_that_far_is_refused_though_it_has_its_checksum() {
-        for at in [40, 48, 56, 64, 80, 88] {
+        for at in [40, 48, 56, 64, 80, 88, 96] {
             let mut raw = sample().encode();
             raw[at..at + 8].copy_from_slice(&(u64::MAX << 12).to_le_bytes());
             let crc = crc32c(&raw[16..]);

@@ -106,6 +106,9 @@ impl Journal {
         let len = writer.spare.len();
         self.wait_for_space(writer, len)?;
         let place = writer.place(len);
+        if FaultPoint::KeepLimit.is_enabled() {
+            self.wait_for_limit(place.end(len))?;
+        }
         let header = BatchHeader {
             incarnation: writer.incarnation,
             sequence: writer.sequence,
@@ -124,7 +127,7 @@ impl Journal {
         self.progress.count(Count::BytesWritten, byte_count);
         self.progress.head.store(writer.head, Release);
         self.progress.written.store(end, Release);
-        self.notify_if_half_full(writer.head, space, writer.capacity);
+        self.notify_if_due(writer.head, space, writer.capacity);
         Ok(())
     }
 
@@ -142,9 +145,8 @@ impl Journal {
     fn wait_for_space(&self, writer: &mut Writer, len: usize) -> Result<(), JournalError> {
         let is_full = |writer: &Writer| {
             let place = writer.place(len);
-            let end = place.at + (len + place.padding) as u64;
             // The tail's block has batches that are not applied.
-            end - self.progress.tail.load(Acquire) / BLOCK * BLOCK > writer.capacity
+            place.end(len) - self.progress.tail.load(Acquire) / BLOCK * BLOCK > writer.capacity
         };
         if !is_full(writer) {
             return Ok(());
@@ -166,6 +168,13 @@ struct Place {
     head: u64,
     /// ... and zeros that are written after it.
     padding: usize,
+}
+
+impl Place {
+    /// Returns the position after the zeros.
+    fn end(&self, len: usize) -> u64 {
+        self.at + (len + self.padding) as u64
+    }
 }
 
 impl Writer {

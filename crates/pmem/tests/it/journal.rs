@@ -244,7 +244,7 @@ fn each_refusal_says_what_is_wrong() {
     check(&|bytes| bytes[..8192].fill(0), "superblock are damaged");
     check(&|bytes| bytes.iter_mut().step_by(100).for_each(|byte| *byte ^= 1), "no journal");
     check(&|bytes| (bytes[30] ^= 1, bytes[4096 + 30] ^= 1).0, "superblock are damaged");
-    check(&|bytes| (bytes[8] += 1, bytes[4096 + 8] += 1).0, "has format 3");
+    check(&|bytes| (bytes[8] += 1, bytes[4096 + 8] += 1).0, "has format 4");
     check(&|bytes| bytes[8192 + 100] ^= 1, "batch 1 is not whole, though it was synced");
     // The last batch: nothing shows that it was synced.
     files.damage(|bytes| bytes[8192 + 2 * 4096 + 100] ^= 1);
@@ -280,7 +280,7 @@ fn a_journal_whose_batches_all_begin_a_block_is_read() {
     assert_eq!([64, 128, 192].map(|off| region.load(off)), [1, 2, 3]);
     drop(region);
     let journal = fs::read(&files.journal).unwrap();
-    assert_eq!([journal[8], journal[4096 + 8]], [2, 2]);
+    assert_eq!([journal[8], journal[4096 + 8]], [3, 3]);
 }
 
 #[test]

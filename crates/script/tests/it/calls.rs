@@ -194,6 +194,67 @@ fn keys_and_arguments_of_any_number_are_passed() {
     }
 }
 
+/// What a script returns of its keys and of its arguments, each list joined by commas.
+type Expected = fn(&str, &str) -> String;
+
+/// Each use of the lists that tells a shared one from one of a script's own, and what it returns.
+const USES: [(&str, Expected); 5] = [
+    (
+        "local all = '' for i = 1, #KEYS do all = all .. KEYS[i] .. ',' end all = all .. '|'
+        for i = 1, #ARGV do all = all .. ARGV[i] .. ',' end
+        local n = #KEYS + 1 return all .. tostring(KEYS[n]) .. tostring(ARGV[-1])",
+        |keys, arguments| format!("{keys}|{arguments}nilnil"),
+    ),
+    (
+        "table.insert(KEYS, 'x') ARGV[1] = 'y' setmetatable(ARGV, {__index = {'z'}})
+        return table.concat(KEYS, ',') .. ','",
+        |keys, _| format!("{keys}x,"),
+    ),
+    (
+        "local list = ARGV table.remove(list) return table.concat(KEYS, ',') .. ',' .. #list",
+        |keys, arguments| {
+            let count = arguments.matches(',').count().saturating_sub(1);
+            format!("{},{count}", keys.strip_suffix(',').unwrap_or(keys))
+        },
+    ),
+    (
+        "local all = '' for i = 1, 50 do all = all .. (ARGV[i] or '') .. ',' end return all",
+        |_, arguments| format!("{arguments}{}", ",".repeat(50 - arguments.matches(',').count())),
+    ),
+    ("return #KEYS .. ''", |keys, _| keys.matches(',').count().to_string()),
+];
+
+#[test]
+fn scripts_that_share_a_list_find_their_own_items_alone() {
+    let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
+    let mut random = 7u64;
+    let mut draw = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) % below
+    };
+    for round in 0..3000 {
+        let mut list = || -> Vec<String> {
+            let (count, length) = match draw(4) {
+                0 => (draw(3), 300),
+                1 => (draw(40), 200),
+                _ => (draw(5), 5),
+            };
+            (0..count).map(|n| format!("{round}{n}").repeat(draw(length) as usize)).collect()
+        };
+        let (keys, arguments) = (list(), list());
+        let joined = |items: &[String]| items.iter().map(|item| item.clone() + ",").collect();
+        let [all_keys, all_arguments]: [String; 2] = [joined(&keys), joined(&arguments)];
+        let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+        let arguments: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();
+        let (source, expected) = USES[draw(USES.len() as u64) as usize];
+        let script = interpreter.load(source.as_bytes()).expect("a script");
+        let invocation = Invocation { keys: &keys, arguments: &arguments };
+        let outcome = interpreter.run(&script, invocation, &mut Fixed(None));
+        let expected = format!("{:?}", expected(&all_keys, &all_arguments));
+        assert_eq!(show(&outcome.reply, script.sha()), expected, "round {round}: {source}");
+    }
+}
+
 #[test]
 fn a_reply_beyond_the_limit_of_memory_is_an_error() {
     let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");

@@ -7,6 +7,7 @@ mod errors;
 mod fuzz_corpus;
 mod libraries;
 mod limits;
+mod numbers;
 mod patterns;
 mod redis_server;
 mod replies;

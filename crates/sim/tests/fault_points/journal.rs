@@ -2,7 +2,7 @@
 //! history does that is too rare for a short one.
 
 use crate::alone;
-use crate::journaled::{self, histories};
+use crate::journaled::{self, Medium, histories};
 use pmem::FaultPoint;
 use std::sync::OnceLock;
 
@@ -23,9 +23,20 @@ fn without<R>(point: FaultPoint, work: impl FnOnce() -> R) -> R {
 fn check_explored(point: FaultPoint) {
     static IS_FOUND_WITH_ALL_RULES: OnceLock<bool> = OnceLock::new();
     let _alone = alone();
-    let is_found = || (0..3).any(|seed| journaled::explore(seed, 40).is_err());
+    let is_found = || (0..3).any(|seed| journaled::explore(Medium::Disk, seed, 40).is_err());
     assert!(!IS_FOUND_WITH_ALL_RULES.get_or_init(is_found), "a violation with all rules");
-    let found = (0..200).find_map(|seed| without(point, || journaled::explore(seed, 40)).err());
+    let found = (0..200)
+        .find_map(|seed| without(point, || journaled::explore(Medium::Disk, seed, 40)).err());
+    println!("{point:?}: {}", found.as_deref().unwrap_or("nothing found"));
+    assert!(found.is_some(), "nothing depends on {point:?}");
+}
+
+/// Explorations with the journal in persistent memory find a violation without this rule.
+fn check_lines(point: FaultPoint, streams: bool) {
+    let _alone = alone();
+    let explore = |seed| journaled::explore(Medium::Lines { streams }, seed, 40);
+    assert!((0..3).all(|seed| explore(seed).is_ok()), "a violation with all rules");
+    let found = (0..200).find_map(|seed| without(point, || explore(seed)).err());
     println!("{point:?}: {}", found.as_deref().unwrap_or("nothing found"));
     assert!(found.is_some(), "nothing depends on {point:?}");
 }
@@ -91,6 +102,12 @@ fn what_was_synced_and_is_damaged_is_no_end() {
 }
 
 #[test]
+fn nothing_is_written_past_the_limit_that_readers_know() {
+    let history = histories::a_damaged_batch_is_found_however_far_the_ring_was_written_to;
+    check_history(FaultPoint::KeepLimit, history);
+}
+
+#[test]
 fn what_is_not_known_to_be_synced_is_written_again() {
     check_history(
         FaultPoint::RewriteUnsynced,
@@ -102,6 +119,20 @@ fn what_is_not_known_to_be_synced_is_written_again() {
 fn of_each_line_the_newest_content_comes_last() {
     let history = histories::of_each_line_the_newest_content_comes_last;
     check_history(FaultPoint::CopyUnderLock, history);
+}
+
+#[test]
+fn a_write_to_lines_is_written_back_and_fenced() {
+    check_lines(FaultPoint::FenceMapped, true);
+    check_lines(FaultPoint::FenceMapped, false);
+    check_lines(FaultPoint::WriteBackMapped, false);
+}
+
+#[test]
+fn a_write_to_lines_is_durable_whichever_thread_syncs() {
+    let history = histories::what_is_written_to_lines_is_durable;
+    check_history(FaultPoint::FenceMapped, history);
+    check_history(FaultPoint::WriteBackMapped, history);
 }
 
 /// None of the histories is without a fault point, and none of the rules without a history.

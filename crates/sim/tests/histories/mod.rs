@@ -34,6 +34,11 @@ const JOURNALED: &[(&str, fn())] = &[
     ("what_was_synced_and_is_damaged_is_no_end", || {
         assert!(journaled::histories::what_was_synced_and_is_damaged_is_no_end());
     }),
+    ("a_damaged_batch_is_found_however_far_the_ring_was_written_to", || {
+        let is_found =
+            journaled::histories::a_damaged_batch_is_found_however_far_the_ring_was_written_to;
+        assert!(is_found());
+    }),
     ("what_an_opening_found_torn_is_not_whole_later", || {
         assert!(journaled::histories::what_an_opening_found_torn_is_not_whole_later());
     }),
@@ -42,6 +47,9 @@ const JOURNALED: &[(&str, fn())] = &[
     }),
     ("of_each_line_the_newest_content_comes_last", || {
         assert!(journaled::histories::of_each_line_the_newest_content_comes_last());
+    }),
+    ("what_is_written_to_lines_is_durable", || {
+        assert!(journaled::histories::what_is_written_to_lines_is_durable());
     }),
 ];
 

@@ -1,11 +1,11 @@
 //! Heaps with a journal, crashed everywhere.
 
-use crate::journaled;
+use crate::journaled::{Medium, explore};
 
-fn check(seeds: std::ops::Range<u64>) {
+fn check(medium: impl Fn(u64) -> Medium, seeds: std::ops::Range<u64>) {
     let (mut images, mut incarnations, mut failures) = (0, 0, 0);
     for seed in seeds {
-        match journaled::explore(seed, 60) {
+        match explore(medium(seed), seed, 60) {
             Ok(looked) => {
                 images += looked.images;
                 incarnations += looked.incarnations;
@@ -20,7 +20,17 @@ fn check(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn every_crash_leaves_a_prefix_of_the_commits_and_all_that_were_synced() {
-    check(0..6);
+    check(|_| Medium::Disk, 0..6);
+}
+
+/// Persistent memory of processors that store whole lines past their caches, and of others.
+fn lines(seed: u64) -> Medium {
+    Medium::Lines { streams: seed.is_multiple_of(2) }
+}
+
+#[test]
+fn so_does_every_crash_with_the_journal_in_persistent_memory() {
+    check(lines, 0..6);
 }
 
 /// More of them: `SIM_SEEDS=100..200 cargo test -p perdura-sim --test it journal::`.
@@ -29,5 +39,6 @@ fn so_does_every_crash_of_many_seeds() {
     let seeds = std::env::var("SIM_SEEDS").unwrap_or_else(|_| "100..104".into());
     let (from, to) = seeds.split_once("..").expect("SIM_SEEDS=FROM..TO");
     let number = |text: &str| text.parse::<u64>().expect("SIM_SEEDS=FROM..TO");
-    check(number(from)..number(to));
+    check(|_| Medium::Disk, number(from)..number(to));
+    check(lines, number(from)..number(to));
 }

@@ -122,6 +122,26 @@ pub(crate) fn what_was_synced_and_is_damaged_is_no_end() -> bool {
     open(&files).recover_journal(ID).is_err()
 }
 
+/// Damages each of the batches that were synced, but the last: they fill the ring, and more.
+pub(crate) fn a_damaged_batch_is_found_however_far_the_ring_was_written_to() -> bool {
+    let files = SimulatedFiles::default();
+    let region = begun(&files);
+    for n in 0..24 {
+        put(&region, n, 1);
+        region.sync_up_to(region.appended()).expect("a sync");
+        if n == 11 {
+            region.apply_step().expect("applied");
+        }
+    }
+    drop(region);
+    (12..23).all(|n| {
+        let damaged = SimulatedFiles::new(files.state());
+        let at = 8192 + n * 4096 % RING;
+        damaged.storage(Named::Journal).write_at(&[0xff], at + 100).expect("a write");
+        open(&damaged).recover_journal(ID).is_err()
+    })
+}
+
 /// Fails a sync, and goes on in another process.
 pub(crate) fn what_is_not_known_to_be_synced_is_written_again() -> bool {
     let files = SimulatedFiles::default();
@@ -168,6 +188,28 @@ fn put(region: &Region, line: u64, value: u64) {
 fn store(region: &Region, off: u64, value: u64) {
     // SAFETY: no slice of the region is held by these tests.
     unsafe { region.store(off, value) };
+}
+
+/// Lets one thread write to a journal in persistent memory, and another one take that for durable.
+fn one_writes_to_lines(streams: bool) -> bool {
+    let files = SimulatedFiles::default().with_lines(streams);
+    let region = Arc::new(begun(&files));
+    let (writer, syncer) = (Arc::clone(&region), Arc::clone(&region));
+    let write = move || {
+        put(&writer, 3, 1);
+        writer.write_up_to(writer.appended()).expect("a write");
+    };
+    std::thread::spawn(write).join().expect("no panic");
+    let sync = move || syncer.sync_up_to(syncer.appended()).expect("a sync");
+    std::thread::spawn(sync).join().expect("no panic");
+    drop(region);
+    let region = open(&left(&files, false));
+    region.recover_journal(ID).is_ok_and(|found| found.batches == 1) && region.load(192) == 1
+}
+
+/// Loses all that no fence made durable, on both kinds of processors.
+pub(crate) fn what_is_written_to_lines_is_durable() -> bool {
+    one_writes_to_lines(true) && one_writes_to_lines(false)
 }
 
 /// Two threads store into words of one line, and flush and fence it.

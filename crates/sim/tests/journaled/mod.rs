@@ -9,6 +9,10 @@
 //!
 //! In one of the ways the disk also loses whole blocks of the journal that it was writing to; not
 //! in a recovery, which writes again what may have been synced.
+//!
+//! The journal's file may be persistent memory, while the pool's is on a disk. Then the crashes are
+//! at any store, write-back and fence of the journal too, with any part of the words that no fence
+//! has made durable.
 
 pub(crate) mod histories;
 
@@ -42,21 +46,32 @@ struct Promises {
     marks: Vec<(usize, usize)>,
 }
 
+/// What the journal's file is on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Medium {
+    Disk,
+    /// Persistent memory, and whether the processor stores whole lines past its cache.
+    Lines {
+        streams: bool,
+    },
+}
+
 struct Explorer {
     pool: Pool,
+    medium: Medium,
     rng: fastrand::Rng,
     looked: Looked,
 }
 
-/// Explores a seed; the first violation is the error.
-pub(crate) fn explore(seed: u64, transactions: usize) -> Result<Looked, String> {
+/// Explores a seed with the journal on this medium; the first violation is the error.
+pub(crate) fn explore(medium: Medium, seed: u64, transactions: usize) -> Result<Looked, String> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let pool = Pool { spacious: rng.usize(..4) == 0, ..Pool::of(1 + rng.usize(..3), 3) };
-    let mut explorer = Explorer { pool, rng, looked: Looked::default() };
+    let mut explorer = Explorer { pool, medium, rng, looked: Looked::default() };
     let empty = Subject::empty(&pool);
     explorer
         .incarnation(FilesState::default(), vec![empty], transactions, 0)
-        .map_err(|what| format!("seed {seed}: {what}"))?;
+        .map_err(|what| format!("seed {seed}, {medium:?}: {what}"))?;
     Ok(explorer.looked)
 }
 
@@ -71,6 +86,14 @@ fn guarded<R>(what: &str, work: impl FnOnce() -> Result<R, String>) -> Result<R,
 }
 
 impl Explorer {
+    fn files(&self, state: FilesState) -> SimulatedFiles {
+        let files = SimulatedFiles::new(state);
+        match self.medium {
+            Medium::Disk => files,
+            Medium::Lines { streams } => files.with_lines(streams),
+        }
+    }
+
     fn open(&self, files: &SimulatedFiles) -> Result<Open, String> {
         let region = Region::simulated_journaled(
             Subject::reserve(&self.pool),
@@ -99,7 +122,7 @@ impl Explorer {
         depth: usize,
     ) -> Result<(), String> {
         self.looked.incarnations += 1;
-        let files = SimulatedFiles::new(start.clone());
+        let files = self.files(start.clone());
         let newest = allowed.len() - 1;
         let mut promises = Promises { states: allowed, marks: vec![(0, newest)] };
         files.mark(0);
@@ -181,9 +204,10 @@ impl Explorer {
         let mut mark = 0;
         for (n, event) in events.iter().enumerate() {
             let one_in = match event {
-                FileEvent::Sync(..) => 2,
+                FileEvent::Sync(..) | FileEvent::Fence(_) => 2,
                 FileEvent::Mark(_) => 3,
                 FileEvent::Write(..) | FileEvent::Grow(..) => 8,
+                FileEvent::Store(..) | FileEvent::WriteBack(..) => 8,
             } << depth.min(2);
             if self.rng.usize(..one_in) == 0 {
                 self.crash(&state, promises, mark, depth)
@@ -223,14 +247,15 @@ impl Explorer {
                 self.incarnation(image, allowed.to_vec(), transactions, depth + 1)?;
             } else {
                 let found = self
-                    .open(&SimulatedFiles::new(image))
+                    .open(&self.files(image))
                     .and_then(|mut store| self.read(&mut store, allowed));
                 found.map_err(|what| format!("{what}\n{name}"))?;
             }
         }
         if depth < DEPTH && self.rng.usize(..12) == 0 {
             let transactions = self.rng.usize(..12);
-            self.incarnation(state.clone(), allowed.to_vec(), transactions, depth + 1)
+            let left = state.after_process_end();
+            self.incarnation(left, allowed.to_vec(), transactions, depth + 1)
                 .map_err(|what| format!("{what}\nof the process only"))?;
         }
         Ok(())
@@ -240,6 +265,7 @@ impl Explorer {
 fn kind(event: &FileEvent) -> String {
     match event {
         FileEvent::Write(name, at, bytes) => format!("{} bytes to {name:?} at {at}", bytes.len()),
+        FileEvent::Store(at, bytes, _) => format!("{} bytes to lines at {at}", bytes.len()),
         other => format!("{other:?}"),
     }
 }

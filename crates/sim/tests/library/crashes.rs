@@ -36,6 +36,10 @@ enum Plan {
     Move(&'static str, &'static str, &'static str),
     /// As `Move`, undone at its end.
     Undo(&'static str, &'static str, &'static str),
+    /// As `FetchUpdate`, of a row.
+    UpdateRow(&'static str, u16, u8),
+    /// As `CompareAndSet`, of a row.
+    CompareAndSetRow(&'static str, u16, Option<Vec<u8>>, Option<Vec<u8>>),
     FetchUpdate(&'static str, u8),
     CompareAndSet(&'static str, Option<Vec<u8>>, Option<Vec<u8>>),
     Write(Vec<(&'static str, Option<Vec<u8>>)>),
@@ -62,7 +66,7 @@ fn draw(rng: &mut fastrand::Rng) -> Plan {
     // Some end the listpack encoding, most do not.
     let value = |rng: &mut fastrand::Rng| vec![rng.u8(..); [0, 5, 30, 100][rng.usize(..4)]];
     let id = |rng: &mut fastrand::Rng| rng.u16(..200);
-    match rng.usize(..32) {
+    match rng.usize(..38) {
         0..14 => Plan::Insert(name(rng), id(rng), value(rng)),
         14..17 => Plan::Remove(name(rng), id(rng)),
         17 => {
@@ -81,6 +85,11 @@ fn draw(rng: &mut fastrand::Rng) -> Plan {
             let write = |rng: &mut fastrand::Rng| (key(rng), rng.bool().then(|| value(rng)));
             Plan::Write((0..rng.usize(1..5)).map(|_| write(rng)).collect())
         }
+        31..34 => Plan::UpdateRow(name(rng), id(rng), rng.u8(..)),
+        34..37 => {
+            let some = |rng: &mut fastrand::Rng| rng.bool().then(|| value(rng));
+            Plan::CompareAndSetRow(name(rng), id(rng), some(rng).filter(Vec::is_empty), some(rng))
+        }
         _ => Plan::Clear,
     }
 }
@@ -94,6 +103,13 @@ impl State {
         match value {
             Some(value) => drop(self.strings.insert(key, value)),
             None => drop(self.strings.remove(key)),
+        }
+    }
+
+    fn put_row(&mut self, key: (&'static str, u16), value: Option<Vec<u8>>) {
+        match value {
+            Some(value) => drop(self.rows.insert(key, value)),
+            None => drop(self.rows.remove(&key)),
         }
     }
 
@@ -114,6 +130,15 @@ impl State {
                 self.put(key, Some(to.as_bytes().to_vec()));
             }
             Plan::Undo(..) => {}
+            Plan::UpdateRow(name, id, byte) => {
+                let new = updated(self.rows.get(&(*name, *id)).map(Vec::as_slice), *byte);
+                self.put_row((name, *id), new);
+            }
+            Plan::CompareAndSetRow(name, id, expected, new) => {
+                if self.rows.get(&(*name, *id)) == expected.as_ref() {
+                    self.put_row((name, *id), new.clone());
+                }
+            }
             Plan::FetchUpdate(key, byte) => {
                 let old = self.strings.get(key).cloned();
                 self.put(key, updated(old.as_deref(), *byte));
@@ -155,6 +180,14 @@ fn run(store: &Perdura, plan: &Plan) -> Result<(), Error> {
                 Err(Error::Overflow) => Ok(()),
                 other => other,
             }
+        }
+        Plan::UpdateRow(name, id, byte) => {
+            let update = |old: Option<&Vec<u8>>| updated(old.map(Vec::as_slice), *byte);
+            table(store, name).fetch_update(*id, update).map(drop)
+        }
+        Plan::CompareAndSetRow(name, id, expected, new) => {
+            let rows = table(store, name);
+            rows.compare_and_set(*id, expected.as_deref(), new.as_deref()).map(drop)
         }
         Plan::FetchUpdate(key, byte) => {
             store.fetch_update(key, |old| updated(old, *byte)).map(drop)
@@ -306,7 +339,7 @@ impl Subject for Library {
 }
 
 fn check(crash: Crash, seed: u64) {
-    let _alone = super::ALONE.lock().expect("no panic");
+    let _alone = super::alone();
     let effort = Effort { transactions: 50, images: 6, ..Effort::new(crash, seed) };
     match explore(&Library, effort) {
         Ok(counts) => {

@@ -5,16 +5,24 @@
 
 #![forbid(unsafe_code)]
 
+mod actors;
 mod crashes;
+mod iteration;
+mod model;
 mod threads;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use heap::Heap;
 use perdura::Perdura;
 
 /// One test at a time: a disabled fault point is that of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
+
+/// Keeps the other tests of this process waiting, whichever of them failed.
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The time of everything in these tests.
 fn now() -> u64 {

@@ -9,8 +9,6 @@ use perdura::prelude::*;
 use perdura::{Error, Perdura, Snapshot, Table};
 use sim::run_scheduled;
 
-use super::ALONE;
-
 const ACCOUNTS: usize = 6;
 const START: i64 = 100;
 
@@ -150,7 +148,7 @@ fn run_with_snapshots(seed: u64) -> usize {
 
 #[test]
 fn snapshots_of_two_moments_show_each_its_own() {
-    let _alone = ALONE.lock().expect("no panic");
+    let _alone = super::alone();
     let moments: usize = (0..60).map(run_with_snapshots).sum();
     println!("{moments} snapshots were of a later moment than those before");
     assert!(moments > 60, "hardly any snapshot was taken between writes: {moments}");
@@ -159,7 +157,7 @@ fn snapshots_of_two_moments_show_each_its_own() {
 /// What is saved and held is what these tests see.
 #[test]
 fn each_rule_of_what_snapshots_read_is_needed() {
-    let _alone = ALONE.lock().expect("no panic");
+    let _alone = super::alone();
     use heap::FaultPoint::{
         ReadOwnCut, ReturnAfterPins, ReuseAfterPins, SaveEachWord, SaveFirstValue, SaveInEach,
         SaveOverlay,
@@ -184,7 +182,7 @@ fn each_rule_of_what_snapshots_read_is_needed() {
 
 #[test]
 fn transactions_that_declare_nothing_keep_their_sums_and_end() {
-    let _alone = ALONE.lock().expect("no panic");
+    let _alone = super::alone();
     let again: usize = (0..60).map(run).sum();
     println!("{again} closures ran again");
     assert!(again > 50, "hardly any closure ran again: {again}");
@@ -193,7 +191,7 @@ fn transactions_that_declare_nothing_keep_their_sums_and_end() {
 /// The harness is able to see a deadlock: with a wait for the next shard there is one.
 #[test]
 fn waiting_for_one_more_shard_is_caught() {
-    let _alone = ALONE.lock().expect("no panic");
+    let _alone = super::alone();
     pmem::disable_fault_point(keyspace::FaultPoint::TryExtend.number());
     let caught = (0..20).any(|seed| catch_unwind(AssertUnwindSafe(|| run(seed))).is_err());
     pmem::disable_fault_point(0);

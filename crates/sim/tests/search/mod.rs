@@ -2,7 +2,7 @@
 
 use crate::engine::{Commands, generate};
 use crate::histories;
-use crate::journaled;
+use crate::journaled::{self, Medium};
 use crate::pool::Pool;
 use crate::scheduled::Threads;
 use commands::{Engine, EngineOptions};
@@ -153,7 +153,12 @@ fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (Strin
 
 /// One exploration of a heap with a journal.
 fn journal(seed: u64) -> Result<Counts, (String, Failure)> {
-    match journaled::explore(seed, JOURNALED) {
+    let medium = match fastrand::Rng::with_seed(seed).u64(..) / 3072 % 4 {
+        0 => Medium::Lines { streams: true },
+        1 => Medium::Lines { streams: false },
+        _ => Medium::Disk,
+    };
+    match journaled::explore(medium, seed, JOURNALED) {
         Ok(looked) => {
             let journaled::Looked { images, incarnations, .. } = looked;
             Ok(Counts { images, opened: images, incarnations, ..Counts::default() })

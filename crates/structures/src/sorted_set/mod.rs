@@ -19,6 +19,7 @@
 
 mod lifecycle;
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use heap::{Full, Ptr, View};
@@ -54,6 +55,9 @@ impl Kind for ByScore {
     }
 }
 
+/// How many members ahead of the one that is read the processor is asked for.
+const PREFETCHED: usize = 4;
+
 const SIGN: u64 = 1 << 63;
 
 /// Returns a number that rises with the score, the same for both zeros.
@@ -77,8 +81,12 @@ fn member_of(item: Item) -> Member {
 
 /// Returns the score that a member's block says.
 fn score_of<V: View>(view: &V, member: Member) -> Result<f64, Damaged> {
-    let value = member.value(view);
-    let bytes = <[u8; 8]>::try_from(&*value);
+    score_in(member, &member.value(view))
+}
+
+/// Returns the score in the value of a member.
+fn score_in(member: Member, value: &[u8]) -> Result<f64, Damaged> {
+    let bytes = <[u8; 8]>::try_from(value);
     let len = value.len() as u64;
     bytes.map(f64::from_le_bytes).map_err(|_| Damaged::new("score", member.ptr(), 8, len))
 }
@@ -221,12 +229,13 @@ impl SortedSet {
         let mut at = self.at_rank(view, rank, verify)?;
         loop {
             let Some(item) = at.item(view) else { return Err(self.no_way(view)) };
-            let member = member_of(item);
-            if verify {
-                check_item(view, item)?;
+            // Members are anywhere: one that is read soon is asked for meanwhile.
+            if let Some(soon) = at.nearby_item(view, PREFETCHED, backwards) {
+                member_of(soon).prefetch(view);
             }
+            let (member, score) = read_item(view, item, verify)?;
             left -= 1;
-            if !visit(&member.field(view), score_of(view, member)?) || left == 0 {
+            if !visit(&member, score) || left == 0 {
                 return Ok(());
             }
             let moved = if backwards { at.prev(view) } else { at.next(view) };
@@ -341,10 +350,20 @@ impl SortedSet {
 
 /// Verifies the member of an item, and that both have the same score.
 fn check_item<V: View>(view: &V, item: Item) -> Result<(), Damaged> {
+    read_item(view, item, true).map(drop)
+}
+
+/// Returns the member of an item and its score; with `verify`, if they are what was written and
+/// both have the same score.
+fn read_item<V: View>(view: &V, item: Item, verify: bool) -> Result<(Cow<'_, [u8]>, f64), Damaged> {
     let member = member_of(item);
-    member.check(view)?;
-    let own = order_of(score_of(view, member)?);
-    Damaged::unless_equal("score of a tree's item", member.ptr(), own, item.first)
+    if !verify {
+        return Ok((member.field(view), score_of(view, member)?));
+    }
+    let (field, value) = member.read_checked(view)?;
+    let score = score_in(member, &value)?;
+    Damaged::unless_equal("score of a tree's item", member.ptr(), order_of(score), item.first)?;
+    Ok((field, score))
 }
 
 #[cfg(test)]

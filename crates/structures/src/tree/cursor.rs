@@ -87,6 +87,14 @@ impl Cursor {
         advanced.advance_to_item(view).then(|| advanced.item(view))?
     }
 
+    /// Returns the item this many places further, or before with `backwards`, if it is in the same
+    /// leaf.
+    pub fn nearby_item<V: View>(&self, view: &V, by: usize, backwards: bool) -> Option<Item> {
+        let leaf = self.leaf()?;
+        let position = if backwards { leaf.position.checked_sub(by)? } else { leaf.position + by };
+        (position < leaf.node.count()).then(|| leaf.node.item(view, position))
+    }
+
     /// Steps over an item; `false` at the end.
     pub fn next<V: View>(&mut self, view: &V) -> bool {
         if !self.advance_to_item(view) {
