@@ -18,6 +18,17 @@ fn set(shard: &mut Shard<'_>, root: usize, value: u64) {
     shard.set(shard.root(root), value);
 }
 
+/// Takes all space by blocks of which three are in a span.
+fn fill(shard: &mut Shard<'_>) -> Vec<Ptr> {
+    let mut blocks = Vec::new();
+    while let Ok(fresh) = shard.reserve(20_000) {
+        shard.write(&fresh, 0, &[1; 20_000]);
+        blocks.push(shard.publish(fresh, 20_000));
+        shard.commit().expect("a commit");
+    }
+    blocks
+}
+
 fn words<V: View>(view: &V, root: impl Fn(usize) -> Ptr) -> Vec<u64> {
     (0..WORDS).map(|number| view.word(root(number))).collect()
 }
@@ -159,13 +170,8 @@ fn any_order_of_changes_and_returns_leaves_the_words_of_a_model() {
 #[test]
 fn a_snapshot_that_is_given_up_within_a_transaction_changes_no_word() {
     let heap = volatile();
-    let mut blocks = Vec::new();
     let mut shard = heap.lock(0);
-    while let Ok(fresh) = shard.reserve(20_000) {
-        shard.write(&fresh, 0, &[1; 20_000]);
-        blocks.push(shard.publish(fresh, 20_000));
-        shard.commit().expect("a commit");
-    }
+    let mut blocks = fill(&mut shard);
     drop(shard);
     let (snapshot, ()) = heap.snapshot(|| ()).expect("a snapshot");
     let mut shard = heap.lock(0);
@@ -188,18 +194,13 @@ fn a_snapshot_that_is_given_up_within_a_transaction_changes_no_word() {
 #[test]
 fn a_savepoint_outlives_a_snapshot_that_is_given_up() {
     let heap = volatile();
-    let mut blocks = Vec::new();
     let mut shard = heap.lock(0);
     // A span of small blocks, of which the others stay free.
     let fresh = shard.reserve(64).expect("space");
     shard.write(&fresh, 0, &[0; 64]);
     shard.publish(fresh, 64);
     shard.commit().expect("a commit");
-    while let Ok(fresh) = shard.reserve(20_000) {
-        shard.write(&fresh, 0, &[1; 20_000]);
-        blocks.push(shard.publish(fresh, 20_000));
-        shard.commit().expect("a commit");
-    }
+    let mut blocks = fill(&mut shard);
     drop(shard);
     let (snapshot, ()) = heap.snapshot(|| ()).expect("a snapshot");
     let mut shard = heap.lock(0);
