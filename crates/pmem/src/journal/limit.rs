@@ -110,7 +110,7 @@ mod tests {
             assert!(capacity > 64 << 20 || found >= capacity, "{capacity}");
         }
         for capacity in [LEAST_CAPACITY, 1 << 20, 64 << 20, 1 << 30] {
-            assert!(ahead(capacity) >= longest_batch(capacity) as u64 + 2 * BLOCK, "{capacity}");
+            assert!(ahead(capacity) >= longest_batch(capacity) + 2 * BLOCK, "{capacity}");
         }
     }
 }
