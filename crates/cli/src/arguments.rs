@@ -72,7 +72,8 @@ Whatever fails, nothing incomplete has that name.",
     after_help = "Exit status:\n  0  the backup is complete and verified\n  2  there is no backup; \
 the reason is named\n\nExamples:\n  perdura backup --from localhost:6379 --to monday.rdb\n  \
 perdura backup --from redis://:password@localhost:6379 --to /mnt/backup/monday.rdb\n  perdura backup \
---from rediss://db.example:6380 --cacert ca.crt --to monday.rdb\n  perdura backup --from /mnt/pmem0/perdura.pool --to copy.pool --as pool\n  perdura restore monday.rdb --to \
+--from rediss://db.example:6380 --cacert ca.crt --to monday.rdb\n  perdura backup --from \
+/mnt/pmem0/perdura.pool --to copy.pool --as pool\n  perdura restore monday.rdb --to \
 /mnt/pmem0/perdura.pool"
 )]
 pub struct Backup {

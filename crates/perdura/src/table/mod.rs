@@ -138,12 +138,13 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
     {
         let key = row::key_bytes::<K>(&key);
         let member = row::member::<V>(&key, &value)?;
-        let old = self.on.whole(&[&self.name], |tx| {
+        self.on.whole(&[&self.name], |tx| {
             let old = tx.find_row(&self.name, &key)?;
+            // What is no row of these types stays.
+            let value = old.as_deref().map(Self::row).transpose()?.map(|(_, value)| value);
             tx.change_row(&self.name, old.as_deref(), Some(&member))?;
-            Ok(old)
-        })?;
-        old.map(|old| Ok(Self::row(&old)?.1)).transpose()
+            Ok(value)
+        })
     }
 
     /// Takes the row of a key out; its value.

@@ -332,7 +332,9 @@ fn tables_are_sorted_sets_to_others() {
     assert_eq!((table.pop_last(), table.len()), (Err(Error::NotARow), Ok(2)));
     store.sorted_set_add("u", "no row", 1.0).expect("space");
     assert_eq!(table.last(), Err(Error::NotARow));
-    assert_eq!(store.table::<String, u64>("u").get("a"), Err(Error::NotARow));
+    let other: Table<String, u64> = store.table("u");
+    assert_eq!(other.get("a"), Err(Error::NotARow));
+    assert_eq!((other.insert("a", 9), table.get("a")), (Err(Error::NotARow), Ok(Some(7))));
 }
 
 #[test]
