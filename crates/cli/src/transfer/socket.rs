@@ -49,7 +49,7 @@ const SYSTEM_AUTHORITIES: [&str; 4] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServerAddress {
     /// `redis://[[user]:password@]host[:port][/database]`, `rediss://` alike, or
-    /// `redis+unix:///path`.
+    /// `redis+unix:///path[?db=database]`.
     url: String,
     tls: TlsOptions,
 }
@@ -87,11 +87,18 @@ impl ServerAddress {
 
     /// Returns the database that it names, if it names one.
     pub(super) fn database(&self) -> Option<u64> {
-        let (_, rest) = self.url.split_once("://")?;
-        let (_, name) = rest.split_once('/')?;
+        let (scheme, rest) = self.url.split_once("://")?;
+        let is_named = if scheme.ends_with("unix") {
+            rest.contains("?db=") || rest.contains("&db=")
+        } else {
+            rest.split_once('/').is_some_and(|(_, name)| !name.is_empty())
+        };
+        if !is_named {
+            return None;
+        }
         let client = Client::open(self.parts().0).ok()?;
         let database = client.get_connection_info().redis_settings().db();
-        u64::try_from(database).ok().filter(|_| !name.is_empty())
+        u64::try_from(database).ok()
     }
 
     /// Connects, and says who the user is.
@@ -306,6 +313,8 @@ mod tests {
         check("redis://h:1/2", true, (true, Some(2)));
         check("rediss://h", false, (true, None));
         check("rediss://user:word@h:1/3", false, (true, Some(3)));
+        check("rediss://h/", false, (true, None));
         check("redis+unix:///run/redis.sock", true, (false, None));
+        check("redis+unix:///run/redis.sock?db=4", false, (false, Some(4)));
     }
 }
