@@ -4,7 +4,7 @@
 //! belongs to the present incremental file from what belongs to the next one.
 
 use crate::fault_points::FaultPoint;
-use crate::record::encode_select;
+use crate::record::{encode_select, encode_timestamp, unix_seconds};
 
 /// What was appended and not yet written out.
 #[derive(Default)]
@@ -16,6 +16,10 @@ pub(crate) struct Buffer {
     db: Option<u32>,
     /// Where the next file begins.
     cut: Option<u64>,
+    /// The last timestamp that was written, in unix seconds; none was yet in this file.
+    timestamp: Option<u64>,
+    /// Whether timestamps are written.
+    has_timestamps: bool,
     /// The log is switched off: what is appended is dropped, and is no part of it.
     muted: bool,
     /// The log has failed: nothing is kept any more.
@@ -44,6 +48,9 @@ impl Buffer {
         if self.muted {
             return self.end();
         }
+        if self.has_timestamps {
+            self.write_timestamp(unix_seconds());
+        }
         if self.db != Some(first) {
             encode_select(&mut self.bytes, first);
         }
@@ -52,11 +59,30 @@ impl Buffer {
         self.end()
     }
 
+    /// Writes when what follows was appended, unless that was written in the same second.
+    fn write_timestamp(&mut self, now: u64) {
+        if self.timestamp.is_none_or(|last| last < now) {
+            encode_timestamp(&mut self.bytes, now);
+            self.timestamp = Some(now);
+        }
+    }
+
+    /// Writes from now on when commands were appended, or no longer.
+    pub(crate) fn set_timestamps(&mut self, has_timestamps: bool) {
+        self.has_timestamps = has_timestamps;
+    }
+
+    /// Returns true if it is written when commands were appended.
+    pub(crate) fn has_timestamps(&self) -> bool {
+        self.has_timestamps
+    }
+
     /// Ends the file: what is appended from now on belongs to the next one.
     pub(crate) fn cut(&mut self) -> u64 {
         if FaultPoint::SelectAfterCut.is_enabled() {
             self.db = None;
         }
+        self.timestamp = None;
         let end = self.end();
         self.cut = Some(end);
         end
@@ -73,6 +99,7 @@ impl Buffer {
         self.bytes.clear();
         self.cut = None;
         self.db = None;
+        self.timestamp = None;
         self.muted = true;
         self.start
     }
@@ -140,6 +167,29 @@ mod tests {
         let taken = buffer.take(Vec::new());
         assert_eq!(String::from_utf8_lossy(&taken.bytes), text);
         assert_eq!((end, taken.cut), (text.len() as u64, None));
+    }
+
+    #[test]
+    fn a_timestamp_is_written_once_a_second_and_in_each_file() {
+        let mut buffer = Buffer::default();
+        for (second, text) in [(7, "#TS:7\r\n"), (7, ""), (6, ""), (9, "#TS:9\r\n")] {
+            buffer.write_timestamp(second);
+            assert_eq!(String::from_utf8_lossy(&buffer.take(Vec::new()).bytes), text);
+        }
+        buffer.cut();
+        buffer.write_timestamp(9);
+        assert_eq!(buffer.bytes(), b"#TS:9\r\n");
+    }
+
+    #[test]
+    fn a_timestamp_comes_before_select() {
+        let mut buffer = Buffer::default();
+        buffer.set_timestamps(true);
+        buffer.append(0, 0, b"a");
+        let text = String::from_utf8(buffer.take(Vec::new()).bytes).unwrap();
+        let (timestamp, rest) = text.split_once("\r\n").unwrap();
+        assert!(timestamp.starts_with("#TS:"), "{text}");
+        assert_eq!(rest, "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\na");
     }
 
     #[test]

@@ -193,6 +193,12 @@ impl Aof {
         self.shared.fsync()
     }
 
+    /// Has the files say when commands were appended, to the second, or no longer: lines that
+    /// redis-check-aof divides a log at, `--truncate-to-timestamp`.
+    pub fn set_timestamps(&self, has_timestamps: bool) {
+        lock(&self.shared.buffer).set_timestamps(has_timestamps);
+    }
+
     /// Changes the policy; what was appended before is made durable first if it becomes `always`.
     /// It does not while a failed write waits for space: that is for the other policies to try
     /// again.

@@ -1,5 +1,5 @@
 //! Where a log is and how it is kept; what Redis calls `dir`, `appenddirname`, `appendfilename`,
-//! `appendfsync` and `aof-load-truncated`.
+//! `appendfsync`, `aof-load-truncated` and `aof-timestamp-enabled`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -46,6 +46,8 @@ pub struct Options {
     pub fsync: Fsync,
     /// Whether a log whose last command is cut short is loaded without it (`aof-load-truncated`).
     pub load_truncated: bool,
+    /// Whether the files say when commands were appended (`aof-timestamp-enabled`).
+    pub timestamps: bool,
     /// Whether it is only read: nothing is cut off, moved or deleted.
     pub is_read_only: bool,
     /// The files.
@@ -64,6 +66,7 @@ impl Options {
             filename: "appendonly.aof".to_owned(),
             fsync: Fsync::default(),
             load_truncated: true,
+            timestamps: false,
             is_read_only: false,
             storage: Arc::new(Disk),
             now: Arc::new(move || start.elapsed()),

@@ -1,4 +1,6 @@
-//! How a command is in the files: a RESP array of bulk strings.
+//! How a command is in the files: a RESP array of bulk strings; and what may be between commands.
+
+use std::time::SystemTime;
 
 /// What is before commands that take effect together or not at all.
 pub const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
@@ -23,6 +25,19 @@ pub fn encode(out: &mut Vec<u8>, args: &[&[u8]]) {
 /// Appends SELECT of a database.
 pub fn encode_select(out: &mut Vec<u8>, db: u32) {
     encode(out, &[b"SELECT", itoa::Buffer::new().format(db).as_bytes()]);
+}
+
+/// Appends a line that says when what follows it was appended, in unix seconds
+/// (`aof-timestamp-enabled`).
+pub(crate) fn encode_timestamp(out: &mut Vec<u8>, seconds: u64) {
+    out.extend_from_slice(b"#TS:");
+    out.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Returns the time of day, in unix seconds.
+pub(crate) fn unix_seconds() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_secs())
 }
 
 #[cfg(test)]

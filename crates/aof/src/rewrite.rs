@@ -23,7 +23,7 @@ use crate::directory::{TEMPORARY_BASE, write_all};
 use crate::error::{OpenError, RewriteError};
 use crate::fault_points::FaultPoint;
 use crate::lock::lock;
-use crate::record::{encode, encode_select};
+use crate::record::{encode, encode_select, encode_timestamp, unix_seconds};
 use crate::shared::Shared;
 use crate::storage::LogFile;
 use crate::writer::NextFile;
@@ -123,6 +123,9 @@ impl Rewrite {
 
     /// Writes a command that makes a part of the state at the cut.
     pub fn write(&mut self, db: u32, words: &[&[u8]]) -> Result<(), RewriteError> {
+        if self.is_empty() && lock(&self.shared.buffer).has_timestamps() {
+            encode_timestamp(&mut self.pending, unix_seconds());
+        }
         if self.db != Some(db) {
             encode_select(&mut self.pending, db);
             self.db = Some(db);

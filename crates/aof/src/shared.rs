@@ -51,10 +51,12 @@ pub(crate) struct Shared {
 impl Shared {
     /// Returns a log whose base has this many bytes.
     pub(crate) fn new(options: Options, writer: Writer, base_len: u64) -> Shared {
+        let mut buffer = Buffer::default();
+        buffer.set_timestamps(options.timestamps);
         Shared {
             fsync: AtomicU8::new(options.fsync as u8),
             options,
-            buffer: Mutex::default(),
+            buffer: Mutex::new(buffer),
             writer: Mutex::new(writer),
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),

@@ -46,6 +46,9 @@ impl Engine {
     #[cold]
     fn deliver_each(&self, mut session: Option<&mut Session>, effects: &mut Effects) {
         let ends_monitors = effects.has_dropped_lines();
+        if effects.has_dropped_events() {
+            self.report_dropped_events();
+        }
         for delivery in effects.take_deliveries() {
             self.deliver(session.as_deref_mut(), delivery);
         }

@@ -89,6 +89,8 @@ pub struct Effects {
     deliveries: Vec<Delivery>,
     /// What the messages among them take, and those that were dropped since.
     message_bytes: usize,
+    /// What the events among them take, and those that were dropped since.
+    event_bytes: usize,
     /// What the lines among them take for those who monitor.
     line_bytes: usize,
     /// How many deliveries there were when lines became too many: none is kept after that.
@@ -105,6 +107,10 @@ struct Group {
 /// Bytes of messages that are kept for one transaction: twice the output of a subscriber that
 /// exceeds the usual limit. Whoever publishes without end in a script must not fill the memory.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// Bytes of events of keys that are kept for one transaction: a script without end must not fill
+/// the memory by writing to one key.
+const MAX_EVENT_BYTES: usize = 64 << 20;
 
 /// Bytes of lines for those who monitor that are kept for one transaction: a script without end
 /// must not fill the memory by what it calls. What is sent is limited as all output of a client.
@@ -131,7 +137,10 @@ impl Effects {
 
     #[cold]
     fn note(&mut self, db: Db, name: &'static str, key: &[u8]) {
-        self.deliveries.push(Delivery::KeyEvent(KeyEvent { db, name, key: key.into() }));
+        self.event_bytes += size_of::<Delivery>() + key.len();
+        if !self.has_dropped_events() {
+            self.deliveries.push(Delivery::KeyEvent(KeyEvent { db, name, key: key.into() }));
+        }
     }
 
     /// Says that something was taken from a key, and that the key is gone if that was all.
@@ -266,6 +275,11 @@ impl Effects {
         self.lines_end.is_some()
     }
 
+    /// Returns true if events were dropped, and all that follow them.
+    pub(crate) fn has_dropped_events(&self) -> bool {
+        self.event_bytes > MAX_EVENT_BYTES
+    }
+
     /// Adds something that is sent to clients when the transaction is committed.
     pub(crate) fn deliver(&mut self, delivery: Delivery) {
         self.deliveries.push(delivery);
@@ -279,7 +293,8 @@ impl Effects {
 
     /// Takes what is to be sent to clients, in order.
     pub(crate) fn take_deliveries(&mut self) -> Vec<Delivery> {
-        (self.message_bytes, self.line_bytes, self.lines_end) = (0, 0, None);
+        (self.message_bytes, self.event_bytes, self.line_bytes) = (0, 0, 0);
+        self.lines_end = None;
         std::mem::take(&mut self.deliveries)
     }
 

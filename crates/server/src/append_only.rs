@@ -44,6 +44,7 @@ pub(crate) fn options(values: &Values) -> Options {
     options.filename = values.text("appendfilename");
     options.fsync = fsync(values);
     options.load_truncated = values.yes("aof-load-truncated");
+    options.timestamps = values.yes("aof-timestamp-enabled");
     options
 }
 

@@ -206,6 +206,12 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
                 None => Ok(()),
             },
         },
+        "aof-timestamp-enabled" => {
+            if let Some(log) = shared.log.get() {
+                log.set_timestamps(after.yes(name));
+            }
+            Ok(())
+        }
         "read-cache" if shared.store.is_in_dram() && after.size("read-cache") > 0 => {
             Err(String::from(NO_READ_CACHE))
         }

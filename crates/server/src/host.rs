@@ -347,6 +347,7 @@ impl Server {
             // It may have been made under another policy.
             let fsync = append_only::fsync(after);
             append_only.log().set_fsync(fsync).map_err(|failure| refused(failure.to_string()))?;
+            append_only.log().set_timestamps(after.yes("aof-timestamp-enabled"));
             self.shared.attach_log(append_only.log());
             append_only.note_attached();
         }

@@ -212,11 +212,11 @@ impl Engine {
         }
     }
 
-    /// Says that a transaction did not find more keys than are published.
+    /// Says that more happened to keys in a transaction than is published.
     #[cold]
-    fn report_dropped_events(&self) {
+    pub(crate) fn report_dropped_events(&self) {
         if let Some(host) = self.host() {
-            host.log("keymiss events were dropped: one transaction had too many of them");
+            host.log("events of keys were dropped: one transaction had more than 64 MiB of them");
         }
     }
 

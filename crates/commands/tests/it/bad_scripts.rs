@@ -144,20 +144,19 @@ fn those_who_monitor_a_script_without_end_are_closed() {
     assert_eq!(monitored(50, true), (63, true));
 }
 
-/// Returns how many events a subscriber gets of this number of reads of an absent key with a long
-/// name, in one script.
-fn missed(count: u32) -> usize {
+/// Returns how many events of this name a subscriber gets of this number of calls of a command on
+/// an absent key with a long name, in one script.
+fn events(event: &str, call: &str, count: u32) -> usize {
     let engine = engine();
     let (mut subscriber, mut client) = (Client::new(&engine), Client::new(&engine));
-    engine.set_events(EventClasses::parse(b"KEm"));
-    subscriber.raw(&["SUBSCRIBE", "__keyevent@0__:keymiss"]);
-    let script = format!("for i = 1, {count} do redis.call('get', KEYS[1]) end return 1");
+    engine.set_events(EventClasses::parse(b"KEAm"));
+    subscriber.raw(&["SUBSCRIBE", &format!("__keyevent@0__:{event}")]);
+    let script = |count| format!("for i = 1, {count} do redis.call({call}) end return 1");
     let key = "k".repeat(1 << 20);
-    assert_eq!(eval(&mut client, &script, "1", &[&key]), "(integer) 1");
+    assert_eq!(eval(&mut client, &script(count), "1", &[&key]), "(integer) 1");
     let mut messages = Vec::new();
     let _ = subscriber.session.client.take_pushes(&mut messages);
-    let one = "return redis.call('get', KEYS[1])";
-    assert_eq!(eval(&mut client, one, "1", &["absent"]), "(nil)");
+    assert_eq!(eval(&mut client, &script(1), "1", &["absent"]), "(integer) 1");
     let mut last = Vec::new();
     let _ = subscriber.session.client.take_pushes(&mut last);
     assert!(last.ends_with(b"\r\nabsent\r\n"), "the next script's events are published");
@@ -166,8 +165,16 @@ fn missed(count: u32) -> usize {
 
 #[test]
 fn a_script_that_misses_keys_without_end_is_heard_of_up_to_a_bound() {
+    let missed = |count| events("keymiss", "'get', KEYS[1]", count);
     assert_eq!(missed(20), 20);
     assert_eq!(missed(100), 31);
+}
+
+#[test]
+fn a_script_that_writes_without_end_is_heard_of_up_to_a_bound() {
+    let set = |count| events("set", "'set', KEYS[1], i", count);
+    assert_eq!(set(20), 20);
+    assert_eq!(set(100), 63);
 }
 
 #[test]

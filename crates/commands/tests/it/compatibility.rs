@@ -61,7 +61,7 @@ Known differences:
   clients cannot parse.
 - PUBLISH is an error in a script or transaction that has published 64 MiB to subscribers.
 - Keyspace notifications: TTL, TYPE and OBJECT send no keymiss; a script or transaction sends up to
-  64 MiB of it, and the log says that others were dropped; when the last field of a hash
+  64 MiB of events, and the log says that others were dropped; when the last field of a hash
   expires, the event is the key's, expired, where Redis 7.4 sends hexpired and del.
 - XINFO STREAM returns the number of a stream's nodes as radix-tree-keys, and one more as
   radix-tree-nodes. A node has slightly more capacity than Redis's with the same

@@ -345,7 +345,7 @@ const ACCEPTED: &[Row] = &[
     row("cluster-require-full-coverage", Bool, "yes", Live, Ignored(Cluster)),
     row("rdb-save-incremental-fsync", Bool, "yes", Live, Used),
     row("aof-use-rdb-preamble", Bool, "yes", Live, Used),
-    row("aof-timestamp-enabled", Bool, "no", Live, Ignored(Later)),
+    row("aof-timestamp-enabled", Bool, "no", Live, Used),
     row("cluster-replica-no-failover", Bool, "no", Live, Ignored(Cluster))
         .alias("cluster-slave-no-failover"),
     row("replica-lazy-flush", Bool, "no", Live, Ignored(Replication)).alias("slave-lazy-flush"),
@@ -503,7 +503,7 @@ mod tests {
          set-max-intset-entries slowlog-log-slower-than slowlog-max-len stream-node-max-bytes \
          stream-node-max-entries tcp-backlog tcp-keepalive timeout tracking-table-max-keys \
          unixsocket unixsocketperm zset-max-listpack-entries zset-max-listpack-value \
-         aof-use-rdb-preamble dbfilename rdb-save-incremental-fsync rdbchecksum rdbcompression \
+         aof-timestamp-enabled aof-use-rdb-preamble dbfilename rdb-save-incremental-fsync rdbchecksum rdbcompression \
          save shutdown-on-sigint shutdown-on-sigterm stop-writes-on-bgsave-error",
         ),
         (
@@ -511,7 +511,7 @@ mod tests {
             "active-defrag-cycle-max active-defrag-cycle-min \
          active-defrag-ignore-bytes active-defrag-max-scan-fields active-defrag-threshold-lower \
          active-defrag-threshold-upper activerehashing always-show-logo \
-         aof-rewrite-incremental-fsync aof-timestamp-enabled \
+         aof-rewrite-incremental-fsync \
          aof_rewrite_cpulist bgsave_cpulist bind-source-addr bio_cpulist \
          cluster-allow-pubsubshard-when-down cluster-allow-reads-when-down \
          cluster-allow-replica-migration cluster-announce-bus-port cluster-announce-hostname \

@@ -193,3 +193,50 @@ fn a_full_disk_keeps_the_log_off_and_writes_are_served() {
     client.check("MGET k key:19", "[\"v\", \"v\"]");
     client.check("STRLEN large:19", "(integer) 10000");
 }
+
+/// The base and the increments, in this order.
+fn log_files(server: &Server) -> Vec<Vec<u8>> {
+    let folder = server.folder().join("appendonlydir");
+    let manifest = fs::read_to_string(folder.join("appendonly.aof.manifest")).expect("a manifest");
+    let name = |line: &str| line.split(' ').nth(1).expect("a name").to_owned();
+    manifest.lines().map(|line| fs::read(folder.join(name(line))).expect("a file")).collect()
+}
+
+#[test]
+fn a_log_with_timestamps_goes_back_to_one_of_them() {
+    let has_timestamp = |file: &[u8]| file.starts_with(b"#TS:");
+    let mut server = with_log().args(["--aof-timestamp-enabled", "yes"]).start();
+    let mut client = server.client();
+    client.check("SET before 1", "OK");
+    let last = log_files(&server).pop().expect("an increment");
+    assert!(has_timestamp(&last), "{}", String::from_utf8_lossy(&last));
+
+    // The base of a rewrite has one too, and the file after it unless that was switched off.
+    client.check("CONFIG SET aof-use-rdb-preamble no", "OK");
+    rewrite(&mut client);
+    client.check("CONFIG SET aof-timestamp-enabled no", "OK");
+    client.check("SET unmarked 1", "OK");
+    let [base, unmarked] = log_files(&server).try_into().expect("a base and an increment");
+    assert!(has_timestamp(&base) && !has_timestamp(&unmarked));
+    client.check("CONFIG SET aof-timestamp-enabled yes", "OK");
+    client.check("SET marked 1", "OK");
+    let kept_until = unix_seconds();
+    wait_until("the next second", || unix_seconds() > kept_until);
+    client.check("SET mistake 1", "OK");
+
+    server.kill();
+    let manifest = server.folder().join("appendonlydir/appendonly.aof.manifest");
+    let cut = std::process::Command::new("redis-check-aof")
+        .args(["--truncate-to-timestamp", &kept_until.to_string()])
+        .arg(manifest)
+        .output()
+        .expect("redis-check-aof runs");
+    assert!(cut.status.success(), "{}", String::from_utf8_lossy(&cut.stdout));
+    let mut client = restarted(&mut server);
+    client.check("EXISTS before unmarked marked", "(integer) 3");
+    client.check("EXISTS mistake", "(integer) 0");
+}
+
+fn unix_seconds() -> u64 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs()
+}
