@@ -250,8 +250,9 @@ fn integer(bytes: &[u8], is_little: bool, is_signed: bool) -> f64 {
     if !is_signed {
         return value as f64;
     }
+    // There is none of no bytes.
     let unused = 64 - 8 * size as u32;
-    ((value << unused).cast_signed() >> unused) as f64
+    value.checked_shl(unused).map_or(0.0, |high| (high.cast_signed() >> unused) as f64)
 }
 
 fn size(call: &Arguments<'_>) -> Results {

@@ -43,6 +43,7 @@ const SCRIPTS: &[&str] = &[
     "return {struct.unpack('s i1', 'abc\\0\\5')}",
     "return {struct.unpack('I1 c0 s', '\\3abcdef\\0')}",
     "return {struct.unpack('c0', 'abc')}",
+    "return {struct.unpack('i0I0>i0', ''), struct.pack('i0', 5), struct.size('i0')}",
     "return {struct.unpack('i4', 'abc')}",
     "return {struct.unpack('s', 'abc')}",
     "return {struct.unpack('i1', 'abc', 3)}",
