@@ -106,6 +106,8 @@ struct Job {
     began: Option<Instant>,
     last: Option<Duration>,
     ended: Option<Instant>,
+    /// Another rewrite was asked for while this one was being given up: it follows at once.
+    is_followed: bool,
 }
 
 const OFF: &str = "the append only file is not complete yet";
@@ -241,7 +243,11 @@ impl AppendOnly {
     pub(crate) fn rewrite(self: &Arc<AppendOnly>) -> Result<(), Busy> {
         let mut job = self.job();
         if job.began.is_some() {
-            return Err(Busy);
+            if job.is_followed || !self.ending.load(Ordering::Relaxed) {
+                return Err(Busy);
+            }
+            job.is_followed = true;
+            return Ok(());
         }
         job.began = Some(Instant::now());
         self.ending.store(false, Ordering::Relaxed);
@@ -257,7 +263,22 @@ impl AppendOnly {
         Ok(())
     }
 
+    /// Rewrites the log, again if that was asked for while it was being given up.
     fn run(&self) {
+        loop {
+            self.run_once();
+            let mut job = self.job();
+            job.last = job.began.take().map(|began| began.elapsed());
+            job.ended = Some(Instant::now());
+            if !std::mem::take(&mut job.is_followed) || self.stopping.load(Ordering::Relaxed) {
+                return;
+            }
+            job.began = Some(Instant::now());
+            self.ending.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn run_once(&self) {
         tracing::info!("Background append only file rewriting started");
         let revives = self.log.is_off();
         // The base has what was skipped until now.
@@ -281,9 +302,6 @@ impl AppendOnly {
         if is_to_be_off {
             let _ = self.log.switch_off();
         }
-        let mut job = self.job();
-        job.last = job.began.take().map(|began| began.elapsed());
-        job.ended = Some(Instant::now());
     }
 
     /// Returns true if a rewrite is to go on, after the delay that tests ask for.

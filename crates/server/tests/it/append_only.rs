@@ -166,6 +166,25 @@ fn a_log_that_is_switched_on_has_the_policy_of_that_moment() {
 }
 
 #[test]
+fn a_rewrite_follows_one_that_is_given_up() {
+    let server = with_log().args(["--enable-debug-command", "local"]).start();
+    let mut client = server.client();
+    client.check("MSET a 1 b 2", "OK");
+    client.check("CONFIG SET rdb-key-save-delay 10000000", "OK");
+    client.check("BGREWRITEAOF", "Background append only file rewriting started");
+    client.check(
+        "BGREWRITEAOF",
+        "(error) ERR Background append only file rewriting already in progress",
+    );
+    client.check("CONFIG SET appendonly no rdb-key-save-delay 0", "OK");
+    client.check("SET c 3", "OK");
+    rewrite(&mut client);
+    client.check("FLUSHALL", "OK");
+    client.check("DEBUG LOADAOF", "OK");
+    client.check("EXISTS a b c", "(integer) 3");
+}
+
+#[test]
 fn a_full_disk_keeps_the_log_off_and_writes_are_served() {
     let mut server = without_log().longest_file(1 << 20).start();
     let mut client = server.client();
