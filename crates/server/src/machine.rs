@@ -2,6 +2,9 @@
 //!
 //! All of it is for people and for INFO.
 
+use std::error::Error;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 /// Returns random bytes of the operating system.
@@ -27,6 +30,22 @@ pub(crate) fn os() -> String {
     let name = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine()))
+}
+
+/// Returns who this process is and whose its directory is, where an error says that something is
+/// not permitted: a volume of a container, or a directory that was made by root.
+pub(crate) fn why_denied(error: &(dyn Error + 'static)) -> Option<String> {
+    let mut cause = Some(error);
+    let mut is_denied = false;
+    while let Some(error) = cause {
+        let failed = error.downcast_ref::<io::Error>();
+        is_denied |= failed.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+        cause = error.source();
+    }
+    let folder = std::env::current_dir().ok().filter(|_| is_denied)?;
+    let (user, owner) = (rustix::process::geteuid(), folder.metadata().ok()?.uid());
+    let folder = folder.display();
+    Some(format!(": this process is user {user}, and {folder} belongs to user {owner}"))
 }
 
 /// Returns resident memory of this process, in bytes.
@@ -90,4 +109,21 @@ pub(crate) fn want_open_files(wanted: u64) -> u64 {
         let _ = setrlimit(Resource::Nofile, some);
     }
     open_files()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("pool: {0}")]
+    struct Failed(#[source] io::Error);
+
+    #[test]
+    fn a_denied_step_names_the_user_and_the_owner() {
+        let user = rustix::process::geteuid();
+        let denied = why_denied(&Failed(io::ErrorKind::PermissionDenied.into())).expect("why");
+        assert!(denied.starts_with(&format!(": this process is user {user}, and /")), "{denied}");
+        assert_eq!(why_denied(&Failed(io::ErrorKind::NotFound.into())), None);
+    }
 }

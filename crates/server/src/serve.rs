@@ -86,7 +86,8 @@ pub fn serve(arguments: &Arguments) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(error) => {
-            log::fatal(&error.to_string());
+            let why = machine::why_denied(&error).unwrap_or_default();
+            log::fatal(&format!("{error}{why}"));
             ExitCode::FAILURE
         }
     }
