@@ -79,11 +79,8 @@ impl<'a> Format<'a> {
         let padding = if size == 0 || letter == b'c' {
             0
         } else {
+            // Of use for powers of two; the original does the same with all sizes.
             let unit = size.min(self.alignment).max(1);
-            if !unit.is_power_of_two() {
-                let text = format!("integral size {unit} is not a power of 2");
-                return Err(Raise::Text(text));
-            }
             (unit - (position & (unit - 1))) & (unit - 1)
         };
         Ok(Some(Item { letter, size, padding }))
@@ -131,12 +128,7 @@ fn pack(call: &Arguments<'_>) -> Results {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'i' | b'I' | b'T' => {
                 let number = number(at)?;
                 at += 1;
-                let value = if number < 9_223_372_036_854_775_807.0 {
-                    truncate(number).cast_unsigned()
-                } else {
-                    number as u64
-                };
-                let mut bytes = value.to_le_bytes().to_vec();
+                let mut bytes = unsigned(number).to_le_bytes().to_vec();
                 bytes.resize(item.size, 0);
                 if !format.is_little {
                     bytes.reverse();
@@ -171,6 +163,18 @@ fn pack(call: &Arguments<'_>) -> Results {
     Ok(vec![Value::String(call.lua.create_string(out)?)])
 }
 
+/// Returns `number` as a C program on x86-64 converts it to 64 bits: to a signed integer if it may
+/// fit, or else to an unsigned one.
+fn unsigned(number: f64) -> u64 {
+    if number < 9_223_372_036_854_775_808.0 || number.is_nan() {
+        truncate(number).cast_unsigned()
+    } else if number < 18_446_744_073_709_551_616.0 {
+        number as u64
+    } else {
+        0
+    }
+}
+
 fn unpack(call: &Arguments<'_>) -> Results {
     let format = call.bytes(1)?;
     let format = format.as_bytes();
@@ -178,10 +182,11 @@ fn unpack(call: &Arguments<'_>) -> Results {
     let data = call.bytes(2)?;
     let data = data.as_bytes();
     let first = if call.is_absent(3) { 1 } else { call.integer(3)? };
-    if first < 1 {
+    if first == 0 {
         return Err(call.bad(3, "offset must be 1 or greater"));
     }
-    let mut position = (first - 1) as usize;
+    // As in the original, one below zero is beyond any end.
+    let mut position = (first as usize).wrapping_sub(1);
     let mut results: Vec<Value> = Vec::new();
     let short = || call.bad(2, "data string too short");
     while let Some(item) = format.next(call, position)? {

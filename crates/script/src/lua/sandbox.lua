@@ -145,8 +145,9 @@ function base.collectgarbage(option, argument)
 end
 
 -- Errors that must not be caught, and those that are shown as plain text.
-local function caught(ok, err, ...)
-  if ok then return true, err, ... end
+local function caught(ok, ...)
+  if ok then return true, ... end
+  local err = (...)
   if native.is_killed() then error(err, 0) end
   if type(err) ~= 'table' then err = native.plain_error(err) end
   if type(err) == 'table' then

@@ -3,7 +3,7 @@
 use super::Settings;
 use super::settings::DEEPEST;
 use crate::arguments::{Arguments, Raise, Results, type_name};
-use crate::number::append_general;
+use crate::number::{append_general, truncate};
 use crate::state::check_length;
 use mlua::{Table, Value};
 
@@ -110,13 +110,18 @@ impl Encoder {
         Ok(())
     }
 
-    /// Returns the largest index if all keys are indices, and not too few of them are there.
+    /// Returns the largest index if all keys are indices, and not too few of them are there. As in
+    /// the original on x86-64, where it is a C `int`, keys that do not fit make an object.
     fn array_length(&self, table: &Table) -> Result<Option<i64>, Raise> {
         let (mut items, mut largest) = (0, 0);
         for entry in table.pairs::<Value, Value>() {
-            match entry?.0 {
-                Value::Integer(key) if key > 0 => largest = largest.max(key),
+            let key = match entry?.0 {
+                Value::Integer(key) if key > 0 => key,
+                Value::Number(key) if key >= 1.0 && key.floor() == key => truncate(key),
                 _ => return Ok(None),
+            };
+            if key > largest || key == i64::MIN {
+                largest = i32::try_from(key).unwrap_or(i32::MIN).into();
             }
             items += 1;
         }

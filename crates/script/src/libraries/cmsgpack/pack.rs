@@ -24,7 +24,7 @@ fn append(out: &mut Vec<u8>, value: &Value, level: usize) -> mlua::Result<()> {
         Value::String(text) => append_bytes(out, &text.as_bytes()),
         Value::Boolean(flag) => out.push(if *flag { 0xc3 } else { 0xc2 }),
         Value::Integer(number) => append_integer(out, *number),
-        Value::Number(number) if number.floor() == *number && number.is_finite() => {
+        Value::Number(number) if truncate(*number) as f64 == *number => {
             append_integer(out, truncate(*number));
         }
         Value::Number(number) => append_double(out, *number),

@@ -33,22 +33,17 @@ pub(super) fn unpack_one(call: &Arguments<'_>) -> Results {
 pub(super) fn unpack_limit(call: &Arguments<'_>) -> Results {
     let limit = call.integer(2)?;
     let offset = if call.is_absent(3) { 0 } else { call.integer(3)? };
-    if limit < 0 {
-        return Err(invalid_range(offset, limit));
-    }
-    unpack_some(call, (limit > 0).then_some(limit as usize), offset)
+    unpack_some(call, Some(limit).filter(|limit| *limit != 0), offset)
 }
 
-fn invalid_range(offset: i64, limit: i64) -> Raise {
-    let text = format!("Invalid request to unpack with offset of {offset} and limit of {limit}.",);
-    Raise::Text(text)
-}
-
-fn unpack_some(call: &Arguments<'_>, limit: Option<usize>, offset: i64) -> Results {
+fn unpack_some(call: &Arguments<'_>, limit: Option<i64>, offset: i64) -> Results {
     let text = call.bytes(1)?;
     let text = text.as_bytes();
-    if offset < 0 {
-        return Err(invalid_range(offset, limit.map_or(0, |limit| limit as i64)));
+    if offset < 0 || limit.is_some_and(i64::is_negative) {
+        return Err(Raise::Text(format!(
+            "Invalid request to unpack with offset of {offset} and limit of {}.",
+            text.len()
+        )));
     }
     if offset as usize > text.len() {
         let text = format!("Start offset {offset} greater than input length {}.", text.len());
@@ -56,7 +51,7 @@ fn unpack_some(call: &Arguments<'_>, limit: Option<usize>, offset: i64) -> Resul
     }
     let mut input = Input { lua: call.lua, rest: &text[offset as usize..] };
     let mut values = Vec::new();
-    while !input.rest.is_empty() && limit.is_none_or(|limit| values.len() < limit) {
+    while !input.rest.is_empty() && limit.is_none_or(|limit| (values.len() as i64) < limit) {
         values.push(input.value(0)?);
         check_length(size_of_val(values.as_slice()))?;
     }
