@@ -116,6 +116,13 @@ pub struct Config {
     file: Option<PathBuf>,
 }
 
+/// Returns true if a directive names what may be another one under the same name: a file that is
+/// read, an address that the machine has by now.
+fn is_external(name: &str) -> bool {
+    let is_path = name.ends_with("-file") || name.ends_with("-dir");
+    name == "bind" || name.starts_with("tls-") && is_path
+}
+
 impl Config {
     /// Returns a configuration that starts with `values`, read from `file` if there is one.
     pub fn new(values: Values, file: Option<PathBuf>) -> Config {
@@ -182,8 +189,8 @@ impl Config {
             set.and_then(|()| refused.map_or(Ok(()), Err))
                 .map_err(|why| Refusal::Value { name, why })?;
         }
-        let names: Vec<&'static str> =
-            rows.iter().map(|row| row.name).filter(|n| before.get(n) != after.get(n)).collect();
+        let is_change = |name: &&str| before.get(name) != after.get(name) || is_external(name);
+        let names: Vec<&'static str> = rows.iter().map(|row| row.name).filter(is_change).collect();
         if let Err(refusal) = apply(&before, &after, &names) {
             // What was made real already goes back; the old values were real before.
             let _ = apply(&after, &before, &names);

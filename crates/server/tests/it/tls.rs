@@ -258,7 +258,7 @@ fn a_certificate_is_renewed_while_the_server_runs() {
     // The files at the same paths are new.
     let second = shown(&mut authority.connect(port, Some("client")));
     authority.sign("next");
-    admin.check("CONFIG SET tls-prefer-server-ciphers yes", "OK");
+    assert_eq!(set(&mut admin, &certificate, &key), "OK");
     assert_ne!(shown(&mut authority.connect(port, Some("client"))), second);
     assert!(is_served(open), "who was there stays");
 }
