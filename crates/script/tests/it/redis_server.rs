@@ -97,6 +97,7 @@ const SCRIPTS: &[&str] = &[
     "return {cmsgpack.pack(2^63), cmsgpack.pack(2^63 - 1024), cmsgpack.pack(-2^63), cmsgpack.pack(-2^64)}",
     "return {cmsgpack.pack(1e300), cmsgpack.pack(1/0, -1/0, 0/0), cmsgpack.pack({[2^63] = 2^64})}",
     "return tostring(cmsgpack.unpack(cmsgpack.pack(1e300)))",
+    "return tostring(cmsgpack.unpack('\\207\\200\\0\\0\\0\\0\\0\\0\\1'))",
     // cjson
     "return cjson.encode({1, 2.5, 'x/\"\\n\\127\\1', {a = cjson.null}, 1e20, 1e100, -0.0, 0.1, 1/3})",
     "return {cjson.encode({}), cjson.encode({[3] = 1}), cjson.encode({[1.5] = 1}), cjson.encode('a')}",

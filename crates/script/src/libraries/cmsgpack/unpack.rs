@@ -94,7 +94,8 @@ impl<'a> Input<'a> {
             0xcc => f64::from(self.bytes::<1>()?[0]),
             0xcd => f64::from(u16::from_be_bytes(self.bytes()?)),
             0xce => f64::from(u32::from_be_bytes(self.bytes()?)),
-            0xcf => u64::from_be_bytes(self.bytes()?) as f64,
+            // As in the original, what needs the last bit is negative.
+            0xcf => i64::from_be_bytes(self.bytes()?) as f64,
             0xd0 => f64::from(self.bytes::<1>()?[0].cast_signed()),
             0xd1 => f64::from(i16::from_be_bytes(self.bytes()?)),
             0xd2 => f64::from(i32::from_be_bytes(self.bytes()?)),
