@@ -10,6 +10,7 @@ use pmem::Lost;
 
 use crate::Verdict;
 use crate::arguments::Check;
+use crate::output::say;
 use crate::pool::{self, Pool, PoolError};
 use crate::progress;
 use crate::{json, report};
@@ -49,7 +50,7 @@ pub(crate) fn run(options: &Check) -> Verdict {
     match examine(options) {
         Ok(findings) => {
             if options.json {
-                println!("{}", json::findings(options, &findings));
+                say!("{}", json::findings(options, &findings));
             } else {
                 report::findings(options, &findings);
             }
@@ -57,7 +58,7 @@ pub(crate) fn run(options: &Check) -> Verdict {
         }
         Err(error) => {
             if options.json {
-                println!("{}", json::failure(options, &error));
+                say!("{}", json::failure(options, &error));
             } else {
                 eprintln!("perdura check: {error}");
             }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::Verdict;
 use crate::arguments::Dump;
+use crate::output::say;
 use crate::progress;
 
 /// Bytes that are read at once.
@@ -59,7 +60,7 @@ pub(crate) fn run(options: &Dump) -> Verdict {
         Err(_) => Verdict::Damaged,
     };
     if options.json {
-        println!("{:#}", as_json(options, &content, &done, verdict));
+        say!("{:#}", as_json(options, &content, &done, verdict));
     } else {
         report(options, &content, &done, began.elapsed());
     }
@@ -144,13 +145,13 @@ fn origin(origin: Origin) -> &'static str {
 fn report(options: &Dump, content: &Content, done: &Result<(), Error>, took: Duration) {
     for ((database, kind), count) in &content.counts {
         let Count { keys, expiring, elements, bytes } = count;
-        println!(
+        say!(
             "database {database} {kind}: keys={keys} expiring={expiring} elements={elements} bytes={bytes}"
         );
     }
     let file = options.file.display();
     match (done, content.head) {
-        (Ok(()), Some((program, version))) => println!(
+        (Ok(()), Some((program, version))) => say!(
             "{file}: whole: {} version {version}, keys={} seconds={:.3}",
             origin(program),
             content.counts.values().map(|count| count.keys).sum::<u64>(),
@@ -158,9 +159,9 @@ fn report(options: &Dump, content: &Content, done: &Result<(), Error>, took: Dur
         ),
         (Err(error), _) => {
             if let Some((database, key)) = &content.key {
-                println!("last key: {} in database {database}", key.escape_ascii());
+                say!("last key: {} in database {database}", key.escape_ascii());
             }
-            println!("{file}: {error}");
+            say!("{file}: {error}");
         }
         (Ok(()), None) => {}
     }

@@ -23,6 +23,7 @@ mod check;
 mod dump;
 mod json;
 mod new_file;
+mod output;
 mod ping;
 mod pool;
 mod progress;

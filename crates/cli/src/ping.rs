@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::Verdict;
 use crate::arguments::Ping;
+use crate::output::say;
 
 /// The longest answer that is read.
 const LONGEST: usize = 512;
@@ -23,7 +24,7 @@ pub(crate) fn run(options: &Ping) -> Verdict {
             return Verdict::Unchecked;
         }
     };
-    println!("{answer}");
+    say!("{answer}");
     let serves = ["-NOAUTH", "-NOPERM", "-MISCONF"].iter().any(|start| answer.starts_with(start));
     if serves || answer == "+PONG" { Verdict::Sound } else { Verdict::Damaged }
 }

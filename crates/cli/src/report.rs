@@ -6,25 +6,26 @@ use pmem::JournalRecovery;
 use crate::Verdict;
 use crate::arguments::Check;
 use crate::check::{Findings, Outcome};
+use crate::output::say;
 
 /// Blocks that nothing leads to, beyond which only their number is said.
 const NAMED: usize = 8;
 
 pub(crate) fn findings(options: &Check, findings: &Findings) {
     if let Some(journal) = &findings.pool.recovery.journal {
-        println!("{}", read(journal));
+        say!("{}", read(journal));
     }
     if let Some(why) = &findings.stopped {
-        println!("stopped: {why}: it takes no writes until it is repaired");
+        say!("stopped: {why}: it takes no writes until it is repaired");
     }
     outcome(&findings.outcome);
     match &findings.repair {
         Some(Ok(done)) => repaired(done),
-        Some(Err(refusal)) => println!("not repaired: {refusal}"),
+        Some(Err(refusal)) => say!("not repaired: {refusal}"),
         None => {}
     }
     if let Some(left) = findings.left.as_ref().filter(|left| !left.is_sound()) {
-        println!("after the repair:");
+        say!("after the repair:");
         outcome(left);
     }
     let what = match findings.verdict {
@@ -32,7 +33,7 @@ pub(crate) fn findings(options: &Check, findings: &Findings) {
         Verdict::Repaired => "repaired",
         Verdict::Damaged | Verdict::Unchecked => "damaged",
     };
-    println!("{}: {what}: {}", options.pool.display(), figures(findings));
+    say!("{}: {what}: {}", options.pool.display(), figures(findings));
 }
 
 /// Returns what a journal gave, in words.
@@ -52,40 +53,40 @@ fn outcome(outcome: &Outcome) {
     let lost = |problem: &&CheckError| matches!(problem, CheckError::Lost { .. });
     let unreachable: Vec<&CheckError> = outcome.problems.iter().filter(lost).collect();
     for problem in outcome.problems.iter().filter(|problem| !lost(problem)) {
-        println!("{problem}");
+        say!("{problem}");
     }
     for problem in unreachable.iter().take(NAMED) {
-        println!("{problem}");
+        say!("{problem}");
     }
     if unreachable.len() > NAMED {
-        println!("and {} more such blocks", unreachable.len() - NAMED);
+        say!("and {} more such blocks", unreachable.len() - NAMED);
     }
     for lost in &outcome.lost {
-        println!("media error: {} bytes at offset {:#x} cannot be read", lost.len, lost.at);
+        say!("media error: {} bytes at offset {:#x} cannot be read", lost.len, lost.at);
     }
 }
 
 fn repaired(done: &Repaired) {
     for key in &done.cut {
-        println!("cut out: {key}");
+        say!("cut out: {key}");
     }
     for (shard, db) in &done.rebuilt {
-        println!("rebuilt: the indexes of {} in shard {shard}", DatabaseName(*db));
+        say!("rebuilt: the indexes of {} in shard {shard}", DatabaseName(*db));
     }
     if done.allocated > 0 {
-        println!("allocated again: {} blocks in use that looked free", done.allocated);
+        say!("allocated again: {} blocks in use that looked free", done.allocated);
     }
     if done.found > 0 {
-        println!("found again: {} keys that no index led to", done.found);
+        say!("found again: {} keys that no index led to", done.found);
     }
     if done.queues > 0 {
-        println!("given up: {} damaged free queues", done.queues);
+        say!("given up: {} damaged free queues", done.queues);
     }
     if done.counts > 0 {
-        println!("set right: {} counts", done.counts);
+        say!("set right: {} counts", done.counts);
     }
     if done.freed > 0 {
-        println!("freed: {} blocks of {} bytes that nothing led to", done.freed, done.freed_bytes);
+        say!("freed: {} blocks of {} bytes that nothing led to", done.freed, done.freed_bytes);
     }
 }
 

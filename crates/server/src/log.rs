@@ -7,13 +7,16 @@
 //! With `log-format json` a line is an object with `time` (RFC 3339, UTC), `level` (the names of
 //! `loglevel`), `pid` and `message`, whatever the message holds; panics are lines like others.
 //!
-//! The level changes while the server runs; the file is opened once, for appending.
+//! The level changes while the server runs. The file is opened for appending, and again where
+//! another one, or none, is at its path by now: it may be rotated by renaming it.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{self, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
@@ -80,17 +83,52 @@ where
     }
 }
 
+/// The file at a path.
+struct LogFile {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl LogFile {
+    fn open(path: &Path) -> io::Result<LogFile> {
+        // The working directory may be another one later.
+        let path = path::absolute(path)?;
+        let file = Mutex::new(append_to(&path)?);
+        Ok(LogFile { path, file })
+    }
+
+    /// Writes to what is at the path now. Where it cannot be opened again the old file is kept.
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_at(&file, &self.path)
+            && let Ok(new) = append_to(&self.path)
+        {
+            *file = new;
+        }
+        file.write(bytes)
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    File::options().append(true).create(true).open(path)
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(own), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
+    (own.dev(), own.ino()) == (there.dev(), there.ino())
+}
+
 #[derive(Clone)]
 enum Target {
     Stdout,
-    File(Arc<File>),
+    File(Arc<LogFile>),
 }
 
 impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Target::Stdout => io::stdout().write(bytes),
-            Target::File(file) => (&**file).write(bytes),
+            Target::File(file) => file.write(bytes),
         }
     }
 
@@ -129,8 +167,7 @@ pub(crate) fn start(values: &Values) -> io::Result<()> {
     let target = if logfile.is_empty() {
         Target::Stdout
     } else {
-        let file = File::options().append(true).create(true).open(&logfile)?;
-        Target::File(Arc::new(file))
+        Target::File(Arc::new(LogFile::open(Path::new(&logfile))?))
     };
     let (level, handle) = reload::Layer::new(filter(&values.text("loglevel")));
     let lines =

@@ -46,7 +46,7 @@ struct Holding {
 
 const SERVE_POOL: &str =
     "--backend journal (on an ordinary disk), or --backend pmem with the --domain that it had";
-const SERVE_LOG: &str = "--backend aof";
+const SERVE_LOG: &str = "--backend aof --appendonly yes";
 const SERVE_DUMP: &str = "--backend aof --appendonly no, or redis-server";
 
 /// Other stores hold data.
@@ -113,7 +113,7 @@ pub(crate) fn refuse(
     let served = match served {
         Served::Pool { .. } => format!("the pool {}", pool.display()),
         Served::Log => format!("the append-only file in {}", folder.display()),
-        Served::Memory => "memory only, without any file (appendonly no)".into(),
+        Served::Memory => format!("memory, saved to {} (appendonly no)", dump.display()),
     };
     Err(OtherStores { served, others })
 }

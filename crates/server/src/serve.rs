@@ -523,7 +523,12 @@ async fn wait(shared: &Shared, server: &Arc<Server>) {
         let request = Request::of(&shared.config.values().text(directive));
         let of_save = Arc::clone(server);
         let save = tokio::task::spawn_blocking(move || of_save.save_before_end(request));
-        if matches!(save.await, Ok(Ok(()))) {
+        let saved = tokio::select! {
+            saved = save => saved,
+            // SHUTDOWN NOSAVE, while the save waits for a script without end.
+            _ = shared.shutdown.asked() => break,
+        };
+        if matches!(saved, Ok(Ok(()))) {
             shared.shutdown.request(request);
             break;
         }

@@ -8,12 +8,13 @@ use serde_json::{Value, json};
 use super::{Failure, Outcome};
 use crate::arguments::SalvageArguments;
 use crate::json::key;
+use crate::output::say;
 
 pub(super) fn print(options: &SalvageArguments, done: &Result<Outcome, Failure>) {
     match done {
-        Ok(outcome) if options.json => println!("{}", as_json(options, outcome)),
+        Ok(outcome) if options.json => say!("{}", as_json(options, outcome)),
         Ok(outcome) => as_text(options, outcome),
-        Err(failure) if options.json => println!(
+        Err(failure) if options.json => say!(
             "{}",
             json!({
                 "pool": options.pool.display().to_string(),
@@ -41,7 +42,7 @@ fn as_text(options: &SalvageArguments, outcome: &Outcome) {
         0 => String::new(),
         libraries => format!(" libraries={libraries}"),
     };
-    println!(
+    say!(
         "{}: {}: keys={} expiring={}{libraries} found={} expired={} lost={} seconds={:.3}",
         options.to.display(),
         word(outcome),

@@ -20,6 +20,7 @@ use super::{TransferError, import};
 use crate::arguments::{Backup, Check, Form, Import, Restore};
 use crate::dump::{BUFFER, LONGEST};
 use crate::new_file::new_file;
+use crate::output::say;
 use crate::progress::Watched;
 use crate::{Verdict, check};
 
@@ -69,7 +70,7 @@ fn report(
     let Saved { keys, libraries, expired, bytes, cut_off } = saved;
     if json {
         let error = made.as_ref().err().map(ToString::to_string);
-        println!(
+        say!(
             "{:#}",
             json!({
                 "from": from, "to": to.display().to_string(), "keys": keys,
@@ -78,13 +79,13 @@ fn report(
             })
         );
     } else if made.is_ok() {
-        println!(
+        say!(
             "{what}: {} is verified: keys={keys} libraries={libraries} expired={expired} \
              bytes={bytes} seconds={seconds:.1}",
             to.display()
         );
         if cut_off > 0 {
-            println!("the last {cut_off} bytes of {from} are no whole command: left out");
+            say!("the last {cut_off} bytes of {from} are no whole command: left out");
         }
     }
     match made {

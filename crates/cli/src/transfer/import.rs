@@ -15,6 +15,7 @@ use super::socket::ServerAddress;
 use super::{Key, Record, TransferError, backup, open, shown};
 use crate::Verdict;
 use crate::arguments::Import;
+use crate::output::say;
 use crate::progress::Watched;
 
 /// Bytes, and requests, that are sent before their replies are read.
@@ -45,15 +46,15 @@ pub(crate) fn run(options: &Import) -> Verdict {
             "from": options.from, "to": options.to, "keys": keys, "libraries": libraries,
             "kept": kept, "seconds": seconds, "error": error,
         });
-        println!("{report:#}");
+        say!("{report:#}");
     } else {
         let rate = keys as f64 / seconds.max(0.001);
-        println!(
+        say!(
             "imported: keys={keys} libraries={libraries} kept={kept} seconds={seconds:.1} \
              keys_per_second={rate:.0}"
         );
         if kept > 0 {
-            println!("kept: the server had them already; --replace overwrites them");
+            say!("kept: the server had them already; --replace overwrites them");
         }
     }
     match result {

@@ -5,7 +5,7 @@ use crate::common::check;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::{Db, Expire, Keyspace};
@@ -61,9 +61,14 @@ impl Pool {
         pool
     }
 
-    fn check(&self, more: &[&str]) -> Output {
+    fn command(&self, more: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_perdura"));
-        command.arg("check").arg(&self.path).args(more).output().expect("the program runs")
+        command.arg("check").arg(&self.path).args(more);
+        command
+    }
+
+    fn check(&self, more: &[&str]) -> Output {
+        self.command(more).output().expect("the program runs")
     }
 
     fn flip(&self, text: &str) {
@@ -95,6 +100,20 @@ fn damage_is_named_and_the_file_is_left_alone() {
         ["database 0, key \"key:77\": damaged value at offset", "damaged: keys=2000", "problems=1"];
     check(&pool.check(&[]), 1, &says);
     assert!(before == fs::read(&pool.path).expect("the pool"), "the file was changed");
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_none() {
+    let pool = Pool::new(true);
+    let run = |stdout: Stdio| pool.command(&[]).stdout(stdout).output().expect("it runs");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    assert_eq!(run(writer.into()).status.code(), Some(0));
+    let full = OpenOptions::new().write(true).open("/dev/full").expect("there is one");
+    let refused = run(full.into());
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    assert!(error.contains("standard output: No space left on device"), "{error}");
 }
 
 #[test]

@@ -153,3 +153,65 @@ fn every_line_of_a_json_log_is_an_object() {
     let of_script = lines.iter().find(|line| line["message"] == "a\n\"b\" \\ \\x7f");
     assert_eq!(of_script.expect(&log)["level"], "warning", "{log}");
 }
+
+#[test]
+fn a_log_that_was_renamed_goes_on_in_a_new_file() {
+    let folder = Medium::Disk.scratch();
+    let path = folder.path().join("server.log");
+    let launch = Launch::perdura_volatile().args(["--logfile", path.to_str().expect("a name")]);
+    let mut server = launch.start();
+    let mut client = server.client();
+    let log = |client: &mut Client, text: &str| {
+        let script = format!("redis.log(redis.LOG_WARNING, '{text}')");
+        assert!(!client.call(&["EVAL", &script, "0"]).is_error());
+    };
+    log(&mut client, "before");
+    let old = folder.path().join("server.log.1");
+    fs::rename(&path, &old).expect("renamed");
+    log(&mut client, "after");
+    let text = |path: &Path| fs::read_to_string(path).expect("a log");
+    assert!(text(&old).contains("before") && !text(&old).contains("after"));
+    assert!(text(&path).contains("after") && !text(&path).contains("before"));
+    assert!(server.terminate().success());
+    assert!(text(&path).contains("bye bye"));
+}
+
+/// The dump that SIGTERM asks for waits until the script has ended, which never does.
+#[test]
+fn a_save_that_a_signal_asked_for_is_given_up_by_shutdown_nosave() {
+    let launch = Launch::perdura_volatile().args(["--save", "3600 1"]);
+    let mut server = launch.args(["--busy-reply-threshold", "200"]).start();
+    let mut client = server.client();
+    client.check("SET k v", "OK");
+    let mut of_script = server.client();
+    of_script
+        .send(&["EVAL", "while true do redis.call('INCR', KEYS[1]) end", "1", "n"])
+        .expect("sent");
+    std::thread::sleep(Duration::from_millis(500));
+    let signalled = Command::new("kill").args(["-TERM", &server.pid().to_string()]).status();
+    assert!(signalled.expect("kill runs").success());
+    while !server.log().contains("Saving the final RDB snapshot") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = client.try_call(&["SHUTDOWN", "NOSAVE"]);
+    server.wait();
+    assert!(server.log().contains("bye bye"), "{}", server.log());
+}
+
+#[test]
+fn help_needs_no_reader() {
+    for option in ["--help", "--version"] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("there is one");
+        let run = |stdout: Stdio| {
+            let mut command = Command::new(perdura_server());
+            command.arg(option).stdout(stdout).output().expect("it runs")
+        };
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        assert!(run(writer.into()).status.success(), "{option}");
+        let refused = run(full.into());
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{option}: {error}");
+        assert!(error.starts_with("perdura-server: No space left on device"), "{error}");
+    }
+}
