@@ -503,8 +503,9 @@ mod tests {
          set-max-intset-entries slowlog-log-slower-than slowlog-max-len stream-node-max-bytes \
          stream-node-max-entries tcp-backlog tcp-keepalive timeout tracking-table-max-keys \
          unixsocket unixsocketperm zset-max-listpack-entries zset-max-listpack-value \
-         aof-timestamp-enabled aof-use-rdb-preamble dbfilename rdb-save-incremental-fsync rdbchecksum rdbcompression \
-         save shutdown-on-sigint shutdown-on-sigterm stop-writes-on-bgsave-error",
+         aof-timestamp-enabled aof-use-rdb-preamble dbfilename rdb-save-incremental-fsync \
+         rdbchecksum rdbcompression save shutdown-on-sigint shutdown-on-sigterm \
+         stop-writes-on-bgsave-error",
         ),
         (
             "ignored",
