@@ -258,9 +258,14 @@ impl Clients {
         self.evicted.load(Relaxed)
     }
 
-    /// Counts a client that is closed since all take too much memory.
-    pub fn record_evicted(&self) {
-        self.evicted.fetch_add(1, Relaxed);
+    /// Marks a client as closed since all take too much memory, and counts it; false if it had
+    /// been closed before: several threads may find the same one.
+    pub fn mark_evicted(&self, client: &Client) -> bool {
+        let is_first = !client.killed.swap(true, Relaxed);
+        if is_first {
+            self.evicted.fetch_add(1, Relaxed);
+        }
+        is_first
     }
 
     /// Zeroes the count: CONFIG RESETSTAT.
@@ -288,9 +293,7 @@ impl Clients {
             && let Some((memory, client)) = all.pop()
         {
             total -= memory;
-            // Another thread may have found the same one.
-            if !client.killed.swap(true, Relaxed) {
-                self.record_evicted();
+            if self.mark_evicted(&client) {
                 evicted.push(Arc::clone(&client));
             }
             client.wake();
@@ -332,6 +335,7 @@ mod tests {
         let ids = |evicted: Vec<Arc<Client>>| evicted.iter().map(|c| c.id).collect::<Vec<_>>();
         assert_eq!(ids(clients.evict(4 << 20)), [largest.id]);
         assert_eq!(ids(clients.evict(1 << 20)), [large.id]);
+        assert!(!clients.mark_evicted(&large), "its own thread finds it too");
         assert_eq!(clients.evicted(), 2);
         let killed = [&small, &largest, &kept, &large].map(|c| c.killed.load(Relaxed));
         assert_eq!(killed, [false, true, false, true]);

@@ -29,10 +29,11 @@ impl Connection {
             return false;
         }
         let engine = &self.worker.shared.engine;
-        let line = commands::admin::describe(engine, &self.client, self.now_ms());
-        tracing::warn!("Evicting client: {line}");
-        engine.clients().record_evicted();
-        engine.forget_memory(&self.client);
+        if engine.clients().mark_evicted(&self.client) {
+            let line = commands::admin::describe(engine, &self.client, self.now_ms());
+            tracing::warn!("Evicting client: {line}");
+            engine.forget_memory(&self.client);
+        }
         true
     }
 
