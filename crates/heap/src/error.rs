@@ -46,6 +46,9 @@ pub enum CreateError {
         /// Bytes that the region can grow to.
         limit: u64,
     },
+    /// The addresses for it are refused.
+    #[error(transparent)]
+    Map(#[from] pmem::MapError),
     /// The medium refused the space.
     #[error("the pool's first {needed} bytes could not be allocated: {source}")]
     Grow {

@@ -139,6 +139,7 @@ impl From<MapError> for OpenError {
             MapError::NoMapSync { .. }
             | MapError::NoEadr { .. }
             | MapError::WrongKind { .. }
+            | MapError::OwnJournal { .. }
             | MapError::WrongMachine { .. } => OpenError::Unsupported(cause(error)),
             MapError::Io { ref source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => OpenError::NotFound(cause(error)),

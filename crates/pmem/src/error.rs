@@ -46,6 +46,12 @@ pub enum MapError {
         /// What it is.
         found: &'static str,
     },
+    /// The pool's file was named as its journal.
+    #[error("{}: the pool and its journal have to be two files", path.display())]
+    OwnJournal {
+        /// The file.
+        path: PathBuf,
+    },
     /// The machine's pages or cache lines have lengths that the rules of a pool do not allow for.
     #[error(
         "{}: {unit} of this machine have {found} bytes, and a pool needs {needed}; choose the AOF backend",
@@ -62,7 +68,9 @@ pub enum MapError {
         needed: &'static str,
     },
     /// The address space asked for is empty or too large.
-    #[error("cannot reserve {reserve} bytes of address space: {source}")]
+    #[error(
+        "cannot reserve {reserve} bytes of address space: {source}; is it limited (ulimit -v)?"
+    )]
     Reserve {
         /// Bytes asked for.
         reserve: u64,

@@ -154,12 +154,24 @@ fn journal_of(path: &Path, file: &File, options: &MapOptions) -> Result<Journal,
         Some(journal) => JournalPlace::File { path: journal.clone(), emulate: options.emulate },
         None => JournalPlace::File { path: JournalPlace::of_pool(path), emulate: false },
     };
+    if let JournalPlace::File { path: journal, .. } = &place
+        && is_same(journal, file)
+    {
+        return Err(MapError::OwnJournal { path: journal.clone() });
+    }
     let pool = file.try_clone().map_err(|source| MapError::Io {
         path: path.to_owned(),
         step: "open once more",
         source,
     })?;
     Ok(Journal::new(place, options.journal_size, Arc::new(pool)))
+}
+
+/// Returns true if a path leads to a file that is open.
+fn is_same(path: &Path, file: &File) -> bool {
+    let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    let found = rustix::fs::stat(path).map(identity);
+    found.is_ok() && found == rustix::fs::fstat(file).map(identity)
 }
 
 /// Refuses a machine whose kernel syncs, protects and replaces other units than pages of [`PAGE`]

@@ -22,6 +22,13 @@ use crate::spool;
 /// How often the log says how far the loading is.
 pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
 
+/// A rewrite was asked for where there is no log: Redis leaves such files unread, a start here is
+/// refused next to them (`other-stores`).
+const LEFT_OFF: &str = "appendonly is off: the append-only file that was written has the data of this \
+                        moment and gets no more. Start with --appendonly yes to be served it; a \
+                        start with --appendonly no is refused until it is moved to another \
+                        directory, or with --other-stores ignore";
+
 /// Why the server does not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
@@ -296,11 +303,14 @@ impl AppendOnly {
                 done.total
             ),
             Ok(None) => tracing::info!("Background AOF rewrite given up"),
-            Err(error) => tracing::warn!("Background AOF rewrite failed: {error}"),
+            Err(ref error) => tracing::warn!("Background AOF rewrite failed: {error}"),
         }
         let is_to_be_off = revives && (is_short || !self.wanted.load(Ordering::Relaxed));
         if is_to_be_off {
             let _ = self.log.switch_off();
+            if matches!(written, Ok(Some(_))) && !is_short {
+                tracing::warn!("{LEFT_OFF}");
+            }
         }
     }
 

@@ -189,10 +189,6 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
             }
             Ok(())
         }
-        "requirepass" => {
-            shared.engine.set_default_password(after.get("requirepass"));
-            Ok(())
-        }
         "dir" => std::env::set_current_dir(after.text("dir"))
             .map_err(|error| crate::text::os_error(&error)),
         "loglevel" => {

@@ -12,7 +12,7 @@ use commands::Failure;
 use commands::admin::{Facts, Host, PassDump, Persistence, SaveLocked, Wire};
 
 use crate::append_only::{self, AppendOnly};
-use crate::config::{Refusal, Values, rewrite};
+use crate::config::{PASSWORD, Refusal, Values, rewrite};
 use crate::meter::{self, Totals};
 use crate::save::{self, Saver};
 use crate::shared::Shared;
@@ -56,7 +56,11 @@ impl Host for Server {
         let protected = self.allows("enable-protected-configs", local);
         let change = |before: &_, after: &_, names: &[&'static str]| {
             apply::change(&self.shared, before, after, names)?;
-            self.switch_log(after, names)
+            self.switch_log(after, names)?;
+            if names.contains(&PASSWORD) {
+                self.shared.engine.set_default_password(after.get(PASSWORD));
+            }
+            Ok(())
         };
         self.shared.config.set(pairs, protected, change).map_err(failure)?;
         self.saver.refuse_writes_after_failure();

@@ -53,6 +53,11 @@ pub enum ServeError {
     /// A TLS port was asked for, and TLS cannot be configured.
     #[error("{0}")]
     Tls(#[from] TlsError),
+    /// No client could connect.
+    #[error(
+        "the limit of open files ({0}) leaves none for clients: raise it (ulimit -n, LimitNOFILE=)"
+    )]
+    Files(u64),
     /// The system refuses something else.
     #[error("{what}: {source}")]
     System {
@@ -101,11 +106,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     greet(&values, file.is_some(), &notes);
     listen::is_somewhere(&values)?;
     let possible = apply::files(values.size("maxclients"));
+    if possible == 0 {
+        return Err(ServeError::Files(machine::open_files()));
+    }
     if possible < values.size("maxclients") {
         tracing::warn!(
-            "The limit of open files allows for {possible} clients: maxclients is set to that"
+            "The limit of open files is enough for {possible} clients: maxclients is set to that"
         );
-        let text = possible.max(1).to_string();
+        let text = possible.to_string();
         let _ = values.set(b"maxclients", &[text.as_bytes()]);
     }
     if values.size("databases") > DATABASES as u64 {

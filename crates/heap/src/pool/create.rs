@@ -94,9 +94,7 @@ impl Heap {
     /// Returns a heap in anonymous memory, which holds up to `limit` bytes and survives nothing.
     pub fn volatile(limit: u64, options: &CreateOptions) -> Result<Heap, CreateError> {
         let reserve = options.geometry.pool_bytes(options.geometry.zones_in(limit).max(1));
-        let region = Region::anonymous(reserve as usize)
-            .map_err(|_| CreateError::TooSmall { needed: reserve, limit })?;
-        Heap::create(region, options)
+        Heap::create(Region::anonymous(reserve as usize)?, options)
     }
 
     /// Returns true if the region certainly holds nothing: a new file, or one whose pool was never

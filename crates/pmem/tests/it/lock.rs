@@ -76,6 +76,21 @@ fn a_lock_of_another_process_is_seen() {
 }
 
 #[test]
+fn a_pool_is_not_its_own_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let [pool, link] = ["pool", "link"].map(|name| dir.path().join(name));
+    std::os::unix::fs::symlink(&pool, &link).unwrap();
+    for journal in [&pool, &link] {
+        let domain = DomainRequest::Journal;
+        let journal = Some(journal.clone());
+        let options = MapOptions { domain, journal, ..MapOptions::new(1 << 20) };
+        let error = Region::open(&pool, &options).unwrap_err();
+        assert!(matches!(error, MapError::OwnJournal { .. }), "{error}");
+        assert!(!pool.exists());
+    }
+}
+
+#[test]
 fn a_file_that_was_created_for_nothing_is_removed() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();

@@ -116,6 +116,11 @@ pub struct Config {
     file: Option<PathBuf>,
 }
 
+/// What is made real after all else, and cannot be refused: where anything else was, it has not
+/// changed. It does not go back either: the default user's passwords may be others by now, which
+/// ACL SETUSER gave.
+pub(crate) const PASSWORD: &str = "requirepass";
+
 /// Returns true if a directive names what may be another one under the same name: a file that is
 /// read, an address that the machine has by now.
 fn is_external(name: &str) -> bool {
@@ -193,7 +198,9 @@ impl Config {
         let names: Vec<&'static str> = rows.iter().map(|row| row.name).filter(is_change).collect();
         if let Err(refusal) = apply(&before, &after, &names) {
             // What was made real already goes back; the old values were real before.
-            let _ = apply(&after, &before, &names);
+            for name in names.iter().filter(|name| **name != PASSWORD) {
+                let _ = apply(&after, &before, &[*name]);
+            }
             return Err(refusal);
         }
         *self.values.write().unwrap_or_else(|e| e.into_inner()) = after;
@@ -306,13 +313,16 @@ mod tests {
     fn what_cannot_be_applied_is_taken_back() {
         let config = Config::new(Values::default(), None);
         let calls = std::cell::RefCell::new(Vec::new());
-        let result = config.set(&[(b"port", b"1")], false, |before, after, names| {
+        let pairs: [(&[u8], &[u8]); 2] = [(b"port", b"1"), (b"requirepass", b"x")];
+        let result = config.set(&pairs, false, |before, after, names| {
             calls.borrow_mut().push((before.int("port"), after.int("port"), names.to_vec()));
             Err(Refusal::Value { name: "port".into(), why: "no".into() })
         });
         assert_eq!(result, refused("port", "no"));
-        assert_eq!(*calls.borrow(), [(6379, 1, vec!["port"]), (1, 6379, vec!["port"])]);
+        let there = (6379, 1, vec!["port", "requirepass"]);
+        assert_eq!(*calls.borrow(), [there, (1, 6379, vec!["port"])]);
         assert_eq!(config.values().int("port"), 6379);
+        assert_eq!(config.values().get("requirepass"), b"");
     }
 
     #[test]

@@ -53,6 +53,8 @@ fn a_log_that_is_off_is_written_and_stays_off() {
     let info = client.info("persistence");
     assert_eq!(info["aof_enabled"], "0");
     assert!(info["durability"].starts_with("only what was saved in an RDB file"), "{info:?}");
+    let says = "a start with --appendonly no is refused";
+    wait_until("the log says what this means", || server.log().contains(says));
     client.check("SET later 1", "OK");
     client.check("DEBUG LOADAOF", "OK");
     client.check("EXISTS list later", "(integer) 1");

@@ -106,6 +106,21 @@ fn port_and_addresses_change_while_serving() {
 }
 
 #[test]
+fn a_refused_change_leaves_the_passwords_as_they_are() {
+    let server = start(&[]);
+    let mut client = server.client();
+    client.check("ACL SETUSER default >secret", "OK");
+    let other = start(&[]);
+    for refused in [format!("requirepass x port {}", other.port()), "requirepass x dir /n".into()] {
+        let reply = client.run(&format!("CONFIG SET {refused}")).text();
+        assert!(reply.contains("ERR CONFIG SET failed"), "{reply}");
+        let mut stranger = server.client();
+        stranger.check("PING", "(error) NOAUTH Authentication required.");
+        stranger.check("AUTH secret", "OK");
+    }
+}
+
+#[test]
 fn a_long_pipeline_is_answered_though_nothing_is_read_meanwhile() {
     let server = start(&[]);
     let mut client = server.client();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use tempfile::TempDir;
 use testkit::{Launch, Medium};
 
@@ -223,6 +224,22 @@ fn a_name_without_an_address_is_refused_and_the_way_out_named() {
     for says in ["listening socket no..name:", "An address, such as 127.0.0.1, needs no name"] {
         assert!(refused.log.contains(says), "{}", refused.log);
     }
+}
+
+#[test]
+fn a_limit_of_addresses_that_leaves_too_few_is_named() {
+    let folder = Medium::Memory.scratch();
+    let script = "ulimit -v 300000; exec \"$0\" --port 0 --unixsocket s --dir . \"$@\"";
+    let ended = Command::new("sh")
+        .args(["-c", script])
+        .arg(testkit::perdura_server())
+        .args(["--backend", "aof", "--appendonly", "no"])
+        .current_dir(folder.path())
+        .output()
+        .expect("a shell");
+    let log = String::from_utf8_lossy(&ended.stdout);
+    assert_eq!(ended.status.code(), Some(1), "{log}");
+    assert!(log.contains("is it limited (ulimit -v)?"), "{log}");
 }
 
 #[test]
