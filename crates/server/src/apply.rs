@@ -139,8 +139,25 @@ fn eviction(values: &Values) -> Eviction {
 }
 
 /// Makes space for the sockets of `maxclients`; says how many clients there can be.
-pub(crate) fn files(wanted: u64) -> u64 {
+fn files(wanted: u64) -> u64 {
     machine::want_open_files(wanted.saturating_add(OWN_FILES)).saturating_sub(OWN_FILES).min(wanted)
+}
+
+/// Lowers `maxclients` to what the limit of open files is enough for; that limit, where no client
+/// could connect.
+pub(crate) fn fit_to_open_files(values: &mut Values) -> Result<(), u64> {
+    let wanted = values.size("maxclients");
+    let possible = files(wanted);
+    if possible == 0 {
+        return Err(machine::open_files());
+    }
+    if possible < wanted {
+        tracing::warn!(
+            "The limit of open files is enough for {possible} clients: maxclients is set to that"
+        );
+        let _ = values.set(b"maxclients", &[possible.to_string().as_bytes()]);
+    }
+    Ok(())
 }
 
 /// Makes a change of the named directives real.

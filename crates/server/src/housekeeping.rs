@@ -249,6 +249,8 @@ struct Leftovers {
     released: u64,
     /// When memory was last given back.
     at: Option<Instant>,
+    /// What went meanwhile, or soon after, is still to be given back, though it is not much.
+    is_followed: bool,
 }
 
 impl Leftovers {
@@ -260,11 +262,13 @@ impl Leftovers {
         let more = released.saturating_sub(self.released);
         self.released = released;
         self.buffers += more;
-        let many = disconnected.saturating_sub(self.disconnected) + self.buffers >= MANY_CLIENTS;
+        let count = disconnected.saturating_sub(self.disconnected) + self.buffers;
+        let many = count >= MANY_CLIENTS;
+        let is_due = many || self.is_followed && count > 0;
         // What has just gone is followed by the rest: a trim now would leave what they had.
         let is_going_on = more > 0 || disconnected > self.looked_at;
         self.looked_at = disconnected;
-        if !many || self.at.is_some_and(|at| at.elapsed() < REST) {
+        if !is_due || self.at.is_some_and(|at| at.elapsed() < REST) {
             return;
         }
         if is_going_on && self.put_off < 10 {
@@ -272,9 +276,14 @@ impl Leftovers {
             return;
         }
         heap::trim_allocator();
-        let at = Some(Instant::now());
-        *self =
-            Leftovers { disconnected, looked_at: disconnected, released, at, ..Self::default() };
+        *self = Leftovers {
+            disconnected,
+            looked_at: disconnected,
+            released,
+            at: Some(Instant::now()),
+            is_followed: many,
+            ..Self::default()
+        };
     }
 }
 
@@ -326,5 +335,21 @@ mod tests {
         }
         let all = (0..3).flat_map(|round| (0..3).map(move |shard| (round, shard)));
         assert!(done.into_iter().eq(all.filter(|at| *at != (1, 1))));
+    }
+
+    /// Looks twice at what has gone, long after memory was last given back.
+    fn look(leftovers: &mut Leftovers, disconnected: u64) {
+        leftovers.at = leftovers.at.and_then(|at| at.checked_sub(REST));
+        leftovers.tend(disconnected, 0);
+        leftovers.tend(disconnected, 0);
+    }
+
+    #[test]
+    fn what_goes_after_many_clients_is_given_back_once_more() {
+        let mut leftovers = Leftovers::default();
+        for (disconnected, given_back) in [(999, 0), (1500, 1500), (1510, 1510), (1520, 1510)] {
+            look(&mut leftovers, disconnected);
+            assert_eq!(leftovers.disconnected, given_back, "{disconnected} have gone");
+        }
     }
 }

@@ -105,17 +105,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     log::start(&values).map_err(system(format!("Can't open the log file {logfile}")))?;
     greet(&values, file.is_some(), &notes);
     listen::is_somewhere(&values)?;
-    let possible = apply::files(values.size("maxclients"));
-    if possible == 0 {
-        return Err(ServeError::Files(machine::open_files()));
-    }
-    if possible < values.size("maxclients") {
-        tracing::warn!(
-            "The limit of open files is enough for {possible} clients: maxclients is set to that"
-        );
-        let text = possible.to_string();
-        let _ = values.set(b"maxclients", &[text.as_bytes()]);
-    }
+    apply::fit_to_open_files(&mut values).map_err(ServeError::Files)?;
     if values.size("databases") > DATABASES as u64 {
         tracing::warn!("databases is set to {DATABASES}: a store has no more");
         let _ = values.set(b"databases", &[DATABASES.to_string().as_bytes()]);
