@@ -104,9 +104,9 @@ fn put_part(edit: &mut StreamEdit<'_, '_>, part: &StreamPart) -> Result<(), Erro
             edit.set_last(*last, Some(*added), Some(*deleted));
         }
         StreamPart::Group { name, last, read } => drop(edit.create_group(name, *last, *read)?),
-        StreamPart::Consumer { group, name, seen, .. } => {
+        StreamPart::Consumer { group, name, seen, active, .. } => {
             if let Some(group) = edit.read().group(group)? {
-                edit.create_consumer(&group, name, *seen)?;
+                edit.create_consumer(&group, name, *seen, *active)?;
             }
         }
         StreamPart::Pending { group, consumer, id, delivered, count } => {

@@ -263,9 +263,8 @@ pub trait ConsumerGroups: Execute {
                     }
                     let consumer = match claimer {
                         Some(consumer) => consumer,
-                        None => {
-                            *claimer.insert(edit.see_consumer(&group, consumer.as_ref(), now)?.0)
-                        }
+                        None => *claimer
+                            .insert(edit.see_consumer(&group, consumer.as_ref(), now, true)?.0),
                     };
                     let delivery = (now, pending.count.saturating_add(1));
                     edit.deliver(&group, &consumer, pending.id, delivery)?;

@@ -192,8 +192,12 @@ fn group<R: BufRead, E: From<Error>>(
             return Err(source.bad_group("Duplicate stream consumer detected").into());
         }
         let seen = time(source)?;
-        let active = if kind == Kind::Stream3 { source.millis()? } else { -1 };
-        show(Part::Consumer { name: &name, seen, active: u64::try_from(active).ok() })?;
+        // Of what versions before 7.2 wrote, Redis takes the one for the other.
+        let active = match kind {
+            Kind::Stream3 => u64::try_from(source.millis()?).ok(),
+            _ => Some(seen),
+        };
+        show(Part::Consumer { name: &name, seen, active })?;
         for _ in 0..source.length()? {
             let id = StreamId::from_bytes(source.array()?);
             let unknown = || source.bad_group("Consumer entry not found in group global PEL");

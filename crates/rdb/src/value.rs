@@ -52,7 +52,7 @@ pub enum Part<'p> {
         name: &'p [u8],
         /// When it last tried something, in unix ms.
         seen: u64,
-        /// When it last got something, in unix ms, where that is known.
+        /// When it last got something, in unix ms; none if never.
         active: Option<u64>,
     },
     /// An entry that is pending of the last consumer.

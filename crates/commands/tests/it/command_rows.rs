@@ -53,7 +53,7 @@ const PARTLY: &[(&str, &str)] = &[
     ("sync", "for `redis-cli --rdb` alone: there are no replicas"),
     ("wait", "there are no replicas to wait for: the number is 0"),
     ("waitaof", "syncs at once, whatever `appendfsync` says; there are no replicas"),
-    ("xinfo consumers", "without `inactive` of Redis 7.2"),
+    ("xinfo consumers", "`idle` as in Redis 7.0: who finds nothing is not seen"),
     ("xinfo stream", "nodes of the tree are counted in another way"),
     ("xreadgroup", "CLAIM visits all that is pending; who blocks is not woken by what becomes old"),
     ("zrandmember", "refuses a count below -67108864"),

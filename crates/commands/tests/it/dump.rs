@@ -169,7 +169,12 @@ fn groups_come_back_whole() {
         let of = |client: &mut Client, key| client.run(&line.replace('#', key));
         // Idle times may differ by what passed between.
         let (source, copy) = (of(&mut client, "stream"), of(&mut client, "copy"));
-        let text = |reply: &str| reply.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+        // That a consumer was never active is in no dump of this version.
+        let never = "\"active-time\", (integer) -";
+        let text = |reply: &str| {
+            let reply = reply.replace(never, never.trim_end_matches('-'));
+            reply.chars().filter(|c| !c.is_ascii_digit()).collect::<String>()
+        };
         assert_eq!(text(&source), text(&copy), "{line}");
     }
 }

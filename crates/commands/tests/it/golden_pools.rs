@@ -207,6 +207,16 @@ fn a_pool_of_this_format_in_the_tree_opens_and_holds_all_that_was_put_into_it() 
         assert!(found == expected, "{:.300}\nis not\n{:.300}", found, expected);
     }
     client.check("SET short again", "OK");
+    // Consumers of this pool have no time at which they were last active.
+    let now = "(integer) 0";
+    let consumers = |pending: u32| {
+        format!(
+            "[[\"name\", \"consumer\", \"pending\", (integer) {pending}, \"idle\", {now}, \"inactive\", {now}]]"
+        )
+    };
+    client.check("XINFO CONSUMERS stream group", &consumers(1));
+    client.run("XREADGROUP GROUP group consumer COUNT 1 STREAMS stream >");
+    client.check("XINFO CONSUMERS stream group", &consumers(2));
 }
 
 #[test]

@@ -197,6 +197,38 @@ fn request(random: &mut Rng, n: usize) -> String {
     }
 }
 
+#[test]
+fn a_consumer_is_active_when_entries_become_pending_of_it() {
+    let logged = logged();
+    let mut client = Client::new(&logged.engine);
+    let times = |client: &mut Client, name: &str| {
+        let reply = client.run("XINFO CONSUMERS s g");
+        let (_, of_it) = reply.split_once(&format!("\"{name}\", ")).expect("a consumer");
+        let (_, times) = of_it.split_once("\"idle\", ").expect("times");
+        let (times, _) = times.split_once(']').expect("an end");
+        times.replace("(integer) ", "").replace("\"inactive\", ", "")
+    };
+    client.run("XGROUP CREATE s g $ MKSTREAM");
+    client.run("XGROUP CREATECONSUMER s g alice");
+    for (words, alice) in [
+        ("XREADGROUP GROUP g alice STREAMS s >", "10, -1"),
+        ("XADD s 1-1 f v", "20, -1"),
+        ("XREADGROUP GROUP g alice STREAMS s >", "0, 0"),
+        ("XREADGROUP GROUP g alice STREAMS s 0", "0, 10"),
+        ("XADD s 2-1 f v", "10, 20"),
+        ("XREADGROUP GROUP g alice NOACK STREAMS s >", "0, 30"),
+        ("XCLAIM s g bob 0 1-1 JUSTID", "10, 40"),
+        ("XAUTOCLAIM s g alice 0 0", "0, 0"),
+    ] {
+        logged.clock.advance_ms(10);
+        client.run(words);
+        assert_eq!(times(&mut client, "alice"), alice, "{words}");
+    }
+    assert_eq!(times(&mut client, "bob"), "10, 10");
+    let full = client.run("XINFO STREAM s FULL");
+    assert_eq!(full.matches("\"active-time\"").count(), 2, "{full}");
+}
+
 /// All that can be asked about groups, but when a consumer was seen.
 fn dump(engine: &Arc<Engine>) -> Vec<String> {
     let mut client = Client::new(engine);
@@ -242,7 +274,7 @@ fn a_log_says_what_became_of_groups_and_so_does_its_rewrite() {
     // Consumers were seen when the log was loaded.
     let loaded = Client::new(&copy).run("XINFO CONSUMERS x g");
     let idle = loaded.split("\"idle\", ").skip(1);
-    assert!(idle.clone().count() > 0 && idle.clone().all(|rest| rest.starts_with("(integer) 0]")));
+    assert!(idle.clone().count() > 0 && idle.clone().all(|rest| rest.starts_with("(integer) 0,")));
 
     let rewritten = Arc::new(Engine::new(options()));
     let mut replay = Client::of(&rewritten, rewritten.connect_replay());

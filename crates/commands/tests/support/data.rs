@@ -23,12 +23,12 @@ pub fn data(ks: &Keyspace, now: u64) -> Data {
     data
 }
 
-/// When a consumer was last seen is in no log, as in Redis.
+/// When a consumer was last seen, and last active, is in no log, as in Redis.
 fn without_seen_times(mut value: Content) -> Content {
     if let Content::Stream(parts) = &mut value {
         for part in parts {
-            if let keyspace::StreamPart::Consumer { seen, .. } = part {
-                *seen = 0;
+            if let keyspace::StreamPart::Consumer { seen, active, .. } = part {
+                (*seen, *active) = (0, None);
             }
         }
     }

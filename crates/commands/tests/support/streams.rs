@@ -4,8 +4,14 @@
 use super::wire::{Reply, describe};
 
 /// A key that names a time, or what differs by how nodes are kept.
-const MASKED: &[&str] =
-    &["idle", "inactive", "seen-time", "active-time", "radix-tree-keys", "radix-tree-nodes"];
+const MASKED: &[&str] = &["idle", "seen-time", "radix-tree-keys", "radix-tree-nodes"];
+/// What Redis says of a consumer from 7.2 on.
+const LATER: &[&str] = &["inactive", "active-time"];
+
+fn is_any(reply: &Reply, names: &[&str]) -> bool {
+    names.iter().any(|name| describe(reply) == format!("\"{name}\""))
+}
+
 /// The reply with its times taken out, in words.
 pub fn masked(reply: &Reply) -> String {
     let is_time = |line: &[u8]| line.len() > 11;
@@ -19,10 +25,11 @@ pub fn masked(reply: &Reply) -> String {
             );
             for (n, item) in items.iter().enumerate() {
                 let before = n.checked_sub(1).map(|n| &items[n]);
-                let is_masked = is_pending && n == 2
-                    || before.is_some_and(|name| {
-                        MASKED.iter().any(|m| describe(name) == format!("\"{m}\""))
-                    });
+                if is_any(item, LATER) || before.is_some_and(|name| is_any(name, LATER)) {
+                    continue;
+                }
+                let is_masked =
+                    is_pending && n == 2 || before.is_some_and(|name| is_any(name, MASKED));
                 described.push(if is_masked { "(masked)".to_owned() } else { masked(item) });
             }
             format!("[{}]", described.join(", "))

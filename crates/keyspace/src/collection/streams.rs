@@ -113,7 +113,7 @@ fn copy_consumers(
     let mut copies = HashMap::new();
     for consumer in consumers {
         let name = consumer.name(&shards[from])?;
-        let new = copy.create_consumer(&mut shards[to], &name, consumer.seen)?;
+        let new = copy.create_consumer(&mut shards[to], &name, consumer.seen, consumer.active)?;
         copies.insert(consumer.ptr(), new);
     }
     Ok(copies)

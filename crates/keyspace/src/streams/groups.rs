@@ -169,35 +169,38 @@ impl StreamEdit<'_, '_> {
         self.changed_metadata = true;
     }
 
-    /// Makes a consumer, seen now (unix ms), if there is none of this name.
+    /// Makes a consumer, last seen and last active then (unix ms), if there is none of this name.
     pub fn create_consumer(
         &mut self,
         group: &StreamGroup,
         name: &[u8],
-        now: u64,
+        seen: u64,
+        active: Option<u64>,
     ) -> Result<Option<StreamConsumer>, Error> {
         if self.read().consumer(group, name)?.is_some() {
             return Ok(None);
         }
-        let done = group.create_consumer(self.shard, name, now);
+        let done = group.create_consumer(self.shard, name, seen, active);
         self.tried(done).map(Some)
     }
 
-    /// Returns the consumer of a name, seen now (unix ms); it is made where there is none, and then
-    /// the second answer is `true`.
+    /// Returns the consumer of a name, seen now (unix ms) and active if entries become pending of
+    /// it; it is made where there is none, and then the second answer is `true`.
     pub fn see_consumer(
         &mut self,
         group: &StreamGroup,
         name: &[u8],
         now: u64,
+        is_active: bool,
     ) -> Result<(StreamConsumer, bool), Error> {
         match self.read().consumer(group, name)? {
             Some(mut consumer) => {
-                consumer.see(self.shard, now);
+                consumer.see(self.shard, now, is_active);
                 Ok((consumer, false))
             }
             None => {
-                let done = group.create_consumer(self.shard, name, now);
+                let active = is_active.then_some(now);
+                let done = group.create_consumer(self.shard, name, now, active);
                 Ok((self.tried(done)?, true))
             }
         }
@@ -238,7 +241,8 @@ impl StreamEdit<'_, '_> {
         }
         let progress = StreamProgress::of(&stream)?;
         ids.iter().for_each(|id| progress.read(group, *id));
-        let (consumer, made_consumer) = self.see_consumer(group, consumer, now)?;
+        let is_active = keeps && !ids.is_empty();
+        let (consumer, made_consumer) = self.see_consumer(group, consumer, now, is_active)?;
         if keeps {
             ids.iter().try_for_each(|id| self.deliver(group, &consumer, *id, (now, 1)))?;
         }

@@ -100,6 +100,8 @@ pub enum StreamPart {
         pending: u64,
         /// When it was last seen, in unix ms.
         seen: u64,
+        /// When it was last active, in unix ms, if ever.
+        active: Option<u64>,
     },
     /// An entry that is pending of a consumer.
     Pending {
@@ -172,8 +174,8 @@ fn add_parts<V: View>(
             let shown = group.some_consumers(view, from, AT_ONCE, |one| some.push(one))?;
             for one in some {
                 let (group, pending) = (name.clone(), one.pending_count(view));
-                let (name, seen) = (one.name(view)?, one.seen);
-                parts.push(StreamPart::Consumer { group, name, pending, seen });
+                let (name, seen, active) = (one.name(view)?, one.seen, one.active);
+                parts.push(StreamPart::Consumer { group, name, pending, seen, active });
             }
             return Ok(shown);
         }

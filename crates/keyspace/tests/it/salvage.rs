@@ -86,12 +86,12 @@ fn put(ks: &Keyspace, i: usize) {
 
 fn put_stream(edit: &mut keyspace::StreamEdit<'_, '_>) -> Result<(), keyspace::Error> {
     let group = edit.create_group(b"group", StreamId::MIN, Some(3))?.expect("a new group");
-    edit.create_consumer(&group, b"carol", NOW - 5)?;
+    edit.create_consumer(&group, b"carol", NOW - 5, None)?;
     for ms in 1..60 {
         let id = StreamId { ms, seq: ms };
         edit.append(id, &[b"field", b"a value"], StreamLimits::new(512, 100))?;
         let name: &[u8] = if ms % 2 == 0 { b"alice" } else { b"bob" };
-        let (consumer, _) = edit.see_consumer(&group, name, ms)?;
+        let (consumer, _) = edit.see_consumer(&group, name, ms, true)?;
         edit.deliver(&group, &consumer, id, (ms, 2))?;
     }
     Ok(())

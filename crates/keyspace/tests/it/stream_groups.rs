@@ -38,7 +38,7 @@ fn deliver(ks: &Keyspace, key: &str, group: &str, consumer: &str, ids: &[u64], n
             group.last = group.last.max(id(now));
             group.read = Some(now);
             edit.save_group(&mut group);
-            let (consumer, _) = edit.see_consumer(&group, consumer.as_bytes(), now)?;
+            let (consumer, _) = edit.see_consumer(&group, consumer.as_bytes(), now, true)?;
             ids.iter().try_for_each(|ms| edit.deliver(&group, &consumer, id(*ms), (now, 3)))
         })
     })

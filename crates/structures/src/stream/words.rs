@@ -18,6 +18,13 @@ use crate::{Damaged, Store, tree};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name(pub(super) [u8; 4], pub(super) &'static str);
 
+impl Name {
+    /// Returns true if the record at a place is called so, whatever else is wrong with it.
+    pub(super) fn is_of<V: View>(self, view: &V, at: Ptr) -> bool {
+        view.word(at) >> 32 == u64::from(u32::from_le_bytes(self.0))
+    }
+}
+
 /// Returns where root number `number` is after `words` words.
 pub(super) fn root(at: Ptr, words: usize, number: usize) -> Ptr {
     at.add(8 * (1 + words + number) as u64)

@@ -25,7 +25,8 @@ type Delivery = (u64, u8);
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Held {
     last: u64,
-    consumers: BTreeMap<u8, u64>,
+    /// When each was last seen, and last active.
+    consumers: BTreeMap<u8, (u64, Option<u64>)>,
     pending: BTreeMap<u64, Delivery>,
 }
 
@@ -59,7 +60,9 @@ fn apply(state: &mut State, plan: &Plan) {
         Plan::Deliver { group, consumer, ids, now } => {
             let held = groups.entry(*group).or_default();
             held.last = held.last.max(*now);
-            held.consumers.insert(*consumer, *now);
+            let before = held.consumers.get(consumer).and_then(|(_, active)| *active);
+            let active = if ids.is_empty() { before } else { Some(*now) };
+            held.consumers.insert(*consumer, (*now, active));
             held.pending.extend(ids.iter().map(|id| (*id, (*now, *consumer))));
         }
         Plan::Acknowledge { group, ids } => {
@@ -160,10 +163,13 @@ fn deliver(
     let name = name(consumer);
     let consumer = match group.consumer(shard, name.as_bytes())? {
         Some(mut consumer) => {
-            consumer.see(shard, now);
+            consumer.see(shard, now, !ids.is_empty());
             consumer
         }
-        None => group.create_consumer(shard, name.as_bytes(), now)?,
+        None => {
+            let active = (!ids.is_empty()).then_some(now);
+            group.create_consumer(shard, name.as_bytes(), now, active)?
+        }
     };
     for id in ids {
         let id = Id { ms: *id, seq: 0 };
@@ -228,7 +234,7 @@ fn read_group(shard: &Shard<'_>, group: &Group) -> Result<Held, structures::Dama
     })?;
     for consumer in consumers {
         let name = number(&consumer.name(shard)?);
-        held.consumers.insert(name, consumer.seen);
+        held.consumers.insert(name, (consumer.seen, consumer.active));
         consumer.visit_pending(shard, Id::MIN, |pending: &Pending| {
             held.pending.insert(pending.id.ms, (pending.delivered, name));
             true

@@ -25,8 +25,8 @@ type Delivery = (u64, u64, Vec<u8>);
 struct GroupModel {
     last: u64,
     read: Option<u64>,
-    /// When each was seen.
-    consumers: BTreeMap<Vec<u8>, u64>,
+    /// When each was last seen, and last active.
+    consumers: BTreeMap<Vec<u8>, (u64, Option<u64>)>,
     pending: BTreeMap<Id, Delivery>,
 }
 
@@ -63,13 +63,21 @@ impl Pair {
         self.stream.group(&self.memory, name).expect("sound").expect("a group")
     }
 
-    fn consumer(&mut self, group: &Group, name: &[u8], now: u64) -> Result<Consumer, Error> {
+    fn consumer(
+        &mut self,
+        group: &Group,
+        name: &[u8],
+        (now, is_active): (u64, bool),
+    ) -> Result<Consumer, Error> {
         match group.consumer(&self.memory, name)? {
             Some(mut consumer) => {
-                consumer.see(&mut self.memory, now);
+                consumer.see(&mut self.memory, now, is_active);
                 Ok(consumer)
             }
-            None => group.create_consumer(&mut self.memory, name, now),
+            None => {
+                let active = is_active.then_some(now);
+                group.create_consumer(&mut self.memory, name, now, active)
+            }
         }
     }
 
@@ -128,9 +136,11 @@ impl Pair {
 
     fn deliver(&mut self, name: &[u8], to: &[u8], ids: &[u16], now: u64) -> Result<(), Error> {
         let group = self.group(name);
-        let consumer = self.consumer(&group, to, now)?;
+        let consumer = self.consumer(&group, to, (now, !ids.is_empty()))?;
         let held = self.model.get_mut(name).expect("a group");
-        held.consumers.insert(to.to_vec(), now);
+        let before = held.consumers.get(to).and_then(|(_, active)| *active);
+        let active = if ids.is_empty() { before } else { Some(now) };
+        held.consumers.insert(to.to_vec(), (now, active));
         for number in ids {
             let id = id(*number);
             let before = group.pending(&self.memory, id).expect("sound");
@@ -266,7 +276,7 @@ fn read(memory: &Memory, stream: &Stream) -> Model {
             assert_eq!(consumer.pending_count(memory), {
                 held.pending.values().filter(|(_, _, of)| *of == name).count() as u64
             });
-            held.consumers.insert(name, consumer.seen);
+            held.consumers.insert(name, (consumer.seen, consumer.active));
         }
         assert_eq!((group.pending_count(memory), held.pending.len()), (counted, counted as usize));
         let last = held.pending.keys().next_back().copied();
@@ -292,7 +302,8 @@ fn read_parts(memory: &Memory, stream: &Stream) -> Model {
             Piece::Consumers(group, from) => {
                 let held = model.get_mut(&name).expect("its group came first");
                 let show = |one: Consumer| {
-                    held.consumers.insert(one.name(memory).expect("sound"), one.seen);
+                    let name = one.name(memory).expect("sound");
+                    held.consumers.insert(name, (one.seen, one.active));
                 };
                 done = group.some_consumers(memory, from, 2, show).expect("sound");
             }

@@ -94,7 +94,7 @@ enum StreamPart {
     Entry(StreamId, Vec<Vec<u8>>),
     Head { last: StreamId, added: u64, deleted: StreamId },
     Group { name: Vec<u8>, last: StreamId, read: Option<u64> },
-    Consumer { name: Vec<u8>, seen: u64 },
+    Consumer { name: Vec<u8>, seen: u64, active: Option<u64> },
     Pending { id: StreamId, delivered: u64, count: u64 },
 }
 
@@ -343,7 +343,9 @@ impl Parts {
             Part::Group { name, last, read } => {
                 StreamPart::Group { name: name.to_vec(), last: id(last), read }
             }
-            Part::Consumer { name, seen, .. } => StreamPart::Consumer { name: name.to_vec(), seen },
+            Part::Consumer { name, seen, active } => {
+                StreamPart::Consumer { name: name.to_vec(), seen, active }
+            }
             Part::Pending { id: entry, delivered, count } => {
                 StreamPart::Pending { id: id(entry), delivered, count }
             }
@@ -387,9 +389,9 @@ impl StreamWriter<'_, '_, '_> {
                 place.group.clone_from(name);
                 return Ok(self.group.is_some());
             }
-            StreamPart::Consumer { name, seen } => {
+            StreamPart::Consumer { name, seen, active } => {
                 let Some(group) = &self.group else { return Ok(false) };
-                self.consumer = self.edit.create_consumer(group, name, *seen)?;
+                self.consumer = self.edit.create_consumer(group, name, *seen, *active)?;
                 place.consumer.clone_from(name);
                 return Ok(self.consumer.is_some());
             }

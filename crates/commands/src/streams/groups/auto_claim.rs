@@ -166,7 +166,7 @@ impl Options {
         if found.claimed.is_empty() {
             return Ok((made, delivered));
         }
-        let (consumer, is_new) = edit.see_consumer(group, name, self.now)?;
+        let (consumer, is_new) = edit.see_consumer(group, name, self.now, true)?;
         made |= is_new;
         for pending in &found.claimed {
             let count = pending.count.saturating_add(u64::from(!self.only_ids));

@@ -170,7 +170,7 @@ impl Options {
             let consumer = match consumer {
                 Some(consumer) => consumer,
                 None => {
-                    let (found, made) = edit.see_consumer(group, name, self.now)?;
+                    let (found, made) = edit.see_consumer(group, name, self.now, true)?;
                     claimed.made_consumer |= made;
                     *consumer.insert(found)
                 }

@@ -248,8 +248,9 @@ pub(crate) const XGROUP_CREATECONSUMER: CommandSpec = CommandSpec {
 fn xgroup_createconsumer(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (_, group) = find_group(call, txn)?;
     let (name, now) = (call.args[4], super::seen_ms(call));
-    let made =
-        txn.edit_stream(call.db(), &call.key(0), |edit| edit.create_consumer(&group, name, now))?;
+    let made = txn.edit_stream(call.db(), &call.key(0), |edit| {
+        edit.create_consumer(&group, name, now, None)
+    })?;
     if made.is_some() {
         call.wrote();
         call.notify(EventClass::Stream, "xgroup-createconsumer", &call.key(0));

@@ -11,6 +11,9 @@ use crate::failure::{Done, Failure, NO_SUCH_KEY};
 use crate::spec::*;
 use crate::streams::{reply, stream};
 
+/// In the place of a time: it was never active.
+const NEVER: i64 = -1;
+
 pub(crate) const XINFO_GROUPS: CommandSpec = CommandSpec {
     name: "groups",
     summary: "List the consumer groups of a stream",
@@ -83,13 +86,16 @@ fn xinfo_consumers(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let out = &mut *call.out;
     out.array(consumers.len());
     for (name, consumer) in consumers {
-        out.map(3);
+        let since = |then: u64| now.saturating_sub(then) as i64;
+        out.map(4);
         out.bulk("name");
         out.bulk(&name);
         out.bulk("pending");
         out.integer(stream.pending_count_of(&consumer) as i64);
         out.bulk("idle");
-        out.integer(now.saturating_sub(consumer.seen) as i64);
+        out.integer(since(consumer.seen));
+        out.bulk("inactive");
+        out.integer(consumer.active.map_or(NEVER, since));
     }
     Ok(())
 }
@@ -116,11 +122,13 @@ pub(in crate::streams) fn full(
         let consumers = stream.consumers(&group)?;
         out.array(consumers.len());
         for (name, consumer) in consumers {
-            out.map(4);
+            out.map(5);
             out.bulk("name");
             out.bulk(&name);
             out.bulk("seen-time");
             out.integer(consumer.seen as i64);
+            out.bulk("active-time");
+            out.integer(consumer.active.map_or(NEVER, |active| active as i64));
             out.bulk("pel-count");
             out.integer(stream.pending_count_of(&consumer) as i64);
             out.bulk("pending");

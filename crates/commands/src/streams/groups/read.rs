@@ -255,7 +255,7 @@ impl Reader {
         if found.is_empty() {
             return Ok((false, Deliveries::new()));
         }
-        let (consumer, made_consumer) = edit.see_consumer(group, &self.consumer, now)?;
+        let (consumer, made_consumer) = edit.see_consumer(group, &self.consumer, now, true)?;
         let mut entries = Vec::new();
         for pending in found {
             let before = (now.saturating_sub(pending.delivered), pending.count);
@@ -278,7 +278,7 @@ impl Reader {
         now: u64,
         out: &mut Writer,
     ) -> Result<Delivered, keyspace::Error> {
-        let (consumer, made_consumer) = edit.see_consumer(&group, &self.consumer, now)?;
+        let (consumer, made_consumer) = edit.see_consumer(&group, &self.consumer, now, false)?;
         let mut all: Vec<StreamPending> = Vec::new();
         edit.read().visit_pending(&group, Some(&consumer), from, |pending| {
             all.push(*pending);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use heap::{Ptr, View};
 
-use super::consumer::{CONSUMER_ROOTS, CONSUMER_WORDS, Consumer};
+use super::consumer::Consumer;
 use super::pending::{PENDING_WORDS, Pending};
 use super::{GROUP_ROOTS, GROUP_WORDS, Group, Records, name};
 use crate::Damaged;
@@ -32,9 +32,9 @@ impl Group {
     ) -> Result<(u64, u64), Damaged> {
         let mut some = Vec::new();
         let count = self.some_consumers(view, from, CONSUMERS, |consumer| some.push(consumer))?;
-        let mut bytes = count * words::size(CONSUMER_WORDS, CONSUMER_ROOTS) as u64;
+        let mut bytes = 0;
         for consumer in some {
-            bytes += consumer.name(view)?.len() as u64;
+            bytes += (Consumer::size_at(view, consumer.at) + consumer.name(view)?.len()) as u64;
             self.consumer(view, &consumer.name(view)?)?
                 .filter(|found| found.is(&consumer))
                 .ok_or(Damaged::new("place of a consumer", consumer.at, consumer.at.raw(), 0))?;
@@ -67,9 +67,8 @@ pub(in crate::stream) fn salvage_walk<V: View>(
     let mut salvage_walk = SalvageWalk { view, visit };
     let mut last: Option<Vec<u8>> = None;
     for item in salvage_walk.tree(stream.group_tree()) {
-        let Some(group) = salvage_walk.record(item, GROUP_WORDS, GROUP_ROOTS, Group::read) else {
-            continue;
-        };
+        let size = words::size(GROUP_WORDS, GROUP_ROOTS);
+        let Some(group) = salvage_walk.record(item, size, Group::read) else { continue };
         salvage_walk.name(item, group.name, &mut last);
         salvage_walk.group(&group);
     }
@@ -99,16 +98,15 @@ impl<V: View> SalvageWalk<'_, V> {
         items
     }
 
-    /// Returns the record that an item refers to.
+    /// Returns the record that an item refers to, of this many bytes.
     fn record<T>(
         &mut self,
         item: Item,
-        words: usize,
-        roots: usize,
+        size: usize,
         read: impl FnOnce(&V, Ptr) -> Result<T, Damaged>,
     ) -> Option<T> {
         let at = Ptr::from_raw(item.second);
-        let read = match (self.visit)(WalkItem::Block(at, words::size(words, roots))) {
+        let read = match (self.visit)(WalkItem::Block(at, size)) {
             true => read(self.view, at),
             false => Err(Damaged::new("record of a stream's group", at, 0, at.raw())),
         };
@@ -136,12 +134,13 @@ impl<V: View> SalvageWalk<'_, V> {
 
     fn group(&mut self, group: &Group) {
         let pending = self.pending(group.pending_tree(), |salvage_walk, item| {
-            salvage_walk.record(item, PENDING_WORDS, 0, Pending::read)
+            salvage_walk.record(item, words::size(PENDING_WORDS, 0), Pending::read)
         });
         let mut left: HashSet<Item> = pending.into_iter().collect();
         let mut last = None;
         for item in self.tree(group.consumer_tree()) {
-            let consumer = self.record(item, CONSUMER_WORDS, CONSUMER_ROOTS, Consumer::read);
+            let size = Consumer::size_at(self.view, Ptr::from_raw(item.second));
+            let consumer = self.record(item, size, Consumer::read);
             let Some(consumer) = consumer else { continue };
             self.name(item, consumer.name, &mut last);
             self.pending(consumer.pending_tree(), |salvage_walk, item| {

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use heap::{Ptr, View};
+use heap::{Full, Ptr, View};
 
 use super::pending::{Pending, seek};
 use super::{Group, Records, each, name};
@@ -13,9 +13,17 @@ use crate::stream::{Error, Id};
 use crate::tree::Tree;
 use crate::{Damaged, Store};
 
-pub(super) const CONSUMER: Name = Name(*b"xcon", "consumer");
-pub(super) const CONSUMER_WORDS: usize = 2;
+/// When it was last seen, its name, and when it was last active.
+const CONSUMER: Name = Name(*b"xact", "consumer");
+const WORDS: usize = 3;
+/// As versions before wrote it, without the last word: it stays as it is.
+const OLD_CONSUMER: Name = Name(*b"xcon", "consumer");
+const OLD_WORDS: usize = 2;
+/// The name's word, of either.
+const NAME_WORD: usize = 2;
 pub(super) const CONSUMER_ROOTS: usize = 1;
+/// In the place of a time: it was never active.
+const NEVER: u64 = u64::MAX;
 
 /// One of a group's consumers.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +32,10 @@ pub struct Consumer {
     pub(super) name: Blob,
     /// When it was last seen, in unix ms.
     pub seen: u64,
+    /// When entries were last delivered to it for the first time, or claimed by it, in unix ms. Of
+    /// a consumer that an earlier version made, when it was last seen.
+    pub active: Option<u64>,
+    pub(super) is_old: bool,
 }
 
 impl Group {
@@ -57,27 +69,25 @@ impl Group {
 
     /// Returns the consumer of a name.
     pub fn consumer<V: View>(&self, view: &V, name: &[u8]) -> Result<Option<Consumer>, Damaged> {
-        let (_, found) = name::find(view, self.consumer_tree(), CONSUMER_WORDS, name)?;
+        let (_, found) = name::find(view, self.consumer_tree(), NAME_WORD, name)?;
         found.map(|item| Consumer::read(view, Ptr::from_raw(item.second))).transpose()
     }
 
-    /// Makes a consumer, whose name no other one has.
+    /// Makes a consumer, whose name no other one has, and which was last seen and last active then
+    /// (unix ms).
     pub fn create_consumer<S: Store>(
         &self,
         store: &mut S,
         name: &[u8],
         seen: u64,
+        active: Option<u64>,
     ) -> Result<Consumer, Error> {
-        let (cursor, _) = name::find(store, self.consumer_tree(), CONSUMER_WORDS, name)?;
+        let (cursor, _) = name::find(store, self.consumer_tree(), NAME_WORD, name)?;
         let blob = Blob::create(store, name)?;
-        let at = words::create(
-            store,
-            CONSUMER,
-            &[seen, blob.word()],
-            &words::no_roots::<CONSUMER_ROOTS>(),
-        )?;
-        self.consumer_tree().insert(store, &cursor, name::item(name, at))?;
-        Ok(Consumer { at, name: blob, seen })
+        let mut consumer = Consumer { at: Ptr::NULL, name: blob, seen, active, is_old: false };
+        consumer.at = consumer.write(store, &words::no_roots::<CONSUMER_ROOTS>())?;
+        self.consumer_tree().insert(store, &cursor, name::item(name, consumer.at))?;
+        Ok(consumer)
     }
 
     /// Takes a consumer out with all that is pending of it; how many entries that were. It takes as
@@ -101,7 +111,7 @@ impl Group {
             count += 1;
         }
         let name = consumer.name(store)?;
-        let (cursor, found) = name::find(store, self.consumer_tree(), CONSUMER_WORDS, &name)?;
+        let (cursor, found) = name::find(store, self.consumer_tree(), NAME_WORD, &name)?;
         let own = consumer.at.raw();
         let found = found.map_or(0, |item| item.second);
         Damaged::unless_equal("place of a consumer", consumer.at, own, found)?;
@@ -113,8 +123,37 @@ impl Group {
 
 impl Consumer {
     pub(super) fn read<V: View>(view: &V, at: Ptr) -> Result<Consumer, Damaged> {
-        let [seen, name] = words::read::<CONSUMER_WORDS, V>(view, at, CONSUMER)?;
-        Ok(Consumer { at, name: Blob::from_word(name), seen })
+        let is_old = OLD_CONSUMER.is_of(view, at);
+        let [seen, name, active] = if is_old {
+            let [seen, name] = words::read::<OLD_WORDS, V>(view, at, OLD_CONSUMER)?;
+            [seen, name, seen]
+        } else {
+            words::read::<WORDS, V>(view, at, CONSUMER)?
+        };
+        let active = (active != NEVER).then_some(active);
+        Ok(Consumer { at, name: Blob::from_word(name), seen, active, is_old })
+    }
+
+    /// Returns how long the record at a place is, whatever else is wrong with it.
+    pub(super) fn size_at<V: View>(view: &V, at: Ptr) -> usize {
+        let words = if OLD_CONSUMER.is_of(view, at) { OLD_WORDS } else { WORDS };
+        words::size(words, CONSUMER_ROOTS)
+    }
+
+    /// Returns what the record is called, and its words.
+    fn words(&self) -> (Name, [u64; WORDS], usize) {
+        let words = [self.seen, self.name.word(), self.active.unwrap_or(NEVER)];
+        if self.is_old { (OLD_CONSUMER, words, OLD_WORDS) } else { (CONSUMER, words, WORDS) }
+    }
+
+    /// Writes the record again, with these roots: its place.
+    pub(super) fn write<S: Store>(
+        &self,
+        store: &mut S,
+        roots: &[u64; CONSUMER_ROOTS],
+    ) -> Result<Ptr, Full> {
+        let (kind, words, len) = self.words();
+        words::create(store, kind, &words[..len], roots)
     }
 
     /// Returns its name.
@@ -133,7 +172,7 @@ impl Consumer {
     }
 
     pub(super) fn pending_root(&self) -> Ptr {
-        words::root(self.at, CONSUMER_WORDS, 0)
+        words::root(self.at, self.words().2, 0)
     }
 
     pub(super) fn pending_tree(&self) -> Tree<Records> {
@@ -155,16 +194,17 @@ impl Consumer {
         super::pending::visit(view, self.pending_tree(), from, visit)
     }
 
-    /// Says when it was last seen.
-    pub fn see<S: Store>(&mut self, store: &mut S, now: u64) {
-        self.rewrite(store, now, self.name);
+    /// Says that it is seen now (unix ms), and whether it is active.
+    pub fn see<S: Store>(&mut self, store: &mut S, now: u64, is_active: bool) {
+        let active = if is_active || self.is_old { Some(now) } else { self.active };
+        self.rewrite(store, Consumer { seen: now, active, ..*self });
     }
 
-    /// Logs another time or name.
-    pub(super) fn rewrite<S: Store>(&mut self, store: &mut S, seen: u64, name: Blob) {
-        let (old, new) = ([self.seen, self.name.word()], [seen, name.word()]);
-        words::write(store, self.at, CONSUMER, &old, &new);
-        (self.seen, self.name) = (seen, name);
+    /// Logs other times or another name.
+    pub(super) fn rewrite<S: Store>(&mut self, store: &mut S, new: Consumer) {
+        let (kind, old, len) = self.words();
+        words::write(store, self.at, kind, &old[..len], &new.words().1[..len]);
+        *self = new;
     }
 
     /// Adds one of the group's pending entries.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use heap::{Full, Ptr, View};
 
-use super::consumer::{CONSUMER, CONSUMER_ROOTS, Consumer};
+use super::consumer::Consumer;
 use super::pending::{PENDING, Pending};
 use super::{GROUP, GROUP_ROOTS, GROUP_WORDS, Group, Records};
 use crate::Store;
@@ -155,7 +155,7 @@ impl Consumer {
     /// Moves its name, and where few entries are pending its record.
     fn relocate<S: Store>(mut self, store: &mut S) -> Result<Option<Ptr>, Error> {
         if let Some(name) = self.name.relocate(store)? {
-            self.rewrite(store, self.seen, name);
+            self.rewrite(store, Consumer { name, ..self });
         }
         if !store.is_sparse(self.at) || self.pending_count(store) > MOVED_AT_ONCE {
             return Ok(None);
@@ -169,8 +169,7 @@ impl Consumer {
             return Ok(None);
         }
         let root = store.word(self.pending_root());
-        let words = [self.seen, self.name.word()];
-        let at = words::create(store, CONSUMER, &words, &[root; CONSUMER_ROOTS])?;
+        let at = self.write(store, &[root])?;
         for pending in all {
             pending.rewrite(store, Pending { consumer: at, ..pending });
         }

@@ -1,4 +1,4 @@
-//! Names of groups and consumers: blobs, whose words stand last in the records, found by their
+//! Names of groups and consumers: blobs, whose words stand in the records, found by their
 //! bytes.
 
 use std::cmp::Ordering;
@@ -30,18 +30,18 @@ pub(super) fn read<V: View>(view: &V, name: Blob) -> Result<Vec<u8>, Damaged> {
 }
 
 /// Returns a cursor before the first record of which the name is not less than this one, and its
-/// item if it has this name. The word of the name is number `words - 1` of each record.
+/// item if it has this name. The word of the name is number `word - 1` of each record.
 pub(super) fn find<V: View>(
     view: &V,
     tree: Tree<Records>,
-    words: usize,
+    word: usize,
     name: &[u8],
 ) -> Result<(Cursor, Option<Item>), Damaged> {
     let (first, mut damaged) = (prefix(name), Ok(()));
     let mut compare = |item: Item| match item.first.cmp(&first) {
         Ordering::Equal => {
-            let word = view.word(Ptr::from_raw(item.second).add(8 * words as u64));
-            match read(view, Blob::from_word(word)) {
+            let blob = view.word(Ptr::from_raw(item.second).add(8 * word as u64));
+            match read(view, Blob::from_word(blob)) {
                 Ok(own) => own.as_slice().cmp(name),
                 Err(damage) => {
                     damaged = Err(damage);
