@@ -75,12 +75,12 @@ impl Converter {
         if let Value::String(text) = table.raw_get("err")? {
             let counted: Value = table.raw_get("ignore_error_stats_update")?;
             self.count(text.as_bytes().len())?;
-            let message = text.as_bytes().to_vec();
+            let message = before_zero(&text.as_bytes()).to_vec();
             return Ok(Reply::Error { message, is_counted: counted == Value::Boolean(true) });
         }
         if let Value::String(text) = table.raw_get("ok")? {
             self.count(text.as_bytes().len())?;
-            return Ok(Reply::Status(one_line(&text.as_bytes())));
+            return Ok(Reply::Status(one_line(before_zero(&text.as_bytes()))));
         }
         match table.raw_get("double")? {
             Value::Integer(number) => return Ok(Reply::Double(number as f64)),
@@ -132,8 +132,12 @@ impl Converter {
     }
 }
 
-/// Returns the text with ends of lines replaced, since it is sent as one line. It ends at a zero
-/// byte.
+/// Returns the text up to a zero byte, where it ends for Redis.
+pub(crate) fn before_zero(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// Returns the text with ends of lines replaced, since it is sent as one line.
 pub(crate) fn one_line(text: &[u8]) -> Vec<u8> {
     let blank = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
     text.iter().map(blank).collect()

@@ -2,7 +2,7 @@
 
 use crate::bytecode::Globals;
 use crate::cache::Cache;
-use crate::convert::from_lua;
+use crate::convert::{before_zero, from_lua};
 use crate::host::Started;
 use crate::invocation::{self, Kept, Passing};
 use crate::natives::{CompileError, compile};
@@ -277,7 +277,7 @@ impl Interpreter {
             // What Redis says: Lua calls no handler when it has no memory.
             return Reply::error(format!("ERR Error running script {name}, not enough memory"));
         }
-        let mut message = failure.message;
+        let mut message = before_zero(&failure.message).to_vec();
         if let Some(position) = failure.position {
             message.extend_from_slice(format!(" script: {name}, on {position}.").as_bytes());
         }

@@ -4,7 +4,7 @@
 //! what an empty script takes.
 
 use crate::bytecode::{Globals, ListUse};
-use crate::convert::{from_lua, one_line};
+use crate::convert::{before_zero, from_lua, one_line};
 use crate::host::{self, Started};
 use crate::number::truncate;
 use crate::stack::{self, Argument, Called, Frame, LONGEST_LIST, LONGEST_STRING, Unlimited};
@@ -188,7 +188,10 @@ fn status(lua: &Lua, kept: &Kept, frame: &mut Frame<'_>) -> Option<Reply> {
     frame.push_kept(lua, &kept.ok);
     frame.get_field();
     match frame.last() {
-        Argument::Text(text) if text.len() <= LONGEST_STRING => Some(Reply::Status(one_line(text))),
+        Argument::Text(text) => {
+            let text = (text.len() <= LONGEST_STRING).then(|| before_zero(text))?;
+            Some(Reply::Status(one_line(text)))
+        }
         _ => None,
     }
 }
