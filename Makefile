@@ -7,7 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill differential clients compat dax crash mutate nightly miri tsan aarch64 release image crates semver python deny bench lint doc ci
+.PHONY: run build test packages kill differential clients compat dax crash mutate nightly miri tsan aarch64 release image check-package crates semver python deny bench lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: a pool, with a journal unless ./data is mounted with DAX. ARGS takes further
 # options of perdura-server.
@@ -161,6 +161,10 @@ release:
 # The container image of what `make release` made, built and used: make image ENGINE="podman --runtime runc" RUN="--ulimit nofile=1024"
 image:
 	@IMAGE="$(or $(IMAGE),perdura)" ENGINE="$(or $(ENGINE),docker)" RUN="$(RUN)" deploy/check-image
+
+# The Debian package of what `make release` made, installed, used and removed; as root, on a machine to throw away that systemd booted.
+check-package:
+	@CARGO_TARGET_DIR=$(abspath $(TARGET)) deploy/check-package
 
 # The crates that the library consists of, packed as they would be published, in the order of their dependencies. VERIFY=1 compiles each from
 # its package; ARGS=--allow-dirty packs what is not committed.
