@@ -8,6 +8,7 @@
 //! INFO.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use keyspace::Policy;
@@ -157,7 +158,7 @@ impl Engine {
     }
 }
 
-/// Memory of clients: `maxmemory-clients`, and their part of `maxmemory`.
+/// Memory of clients (`maxmemory-clients`) and of the process, and their part of `maxmemory`.
 impl Engine {
     /// Counts what a client takes. If all clients together take more than `limit` bytes then,
     /// unless that is 0, those that take most are evicted. Returns these.
@@ -187,6 +188,15 @@ impl Engine {
         let by = client.stop_counting();
         self.clients().change_large(by);
         self.change_data_memory(by);
+    }
+
+    /// Counts what the process took before it served anybody, in bytes, where the data is in the
+    /// same memory.
+    pub fn count_startup_memory(&self, bytes: u64) {
+        if self.clients().are_counted_as_data() {
+            self.admin().startup_memory.store(bytes, Relaxed);
+            self.change_data_memory(i64::try_from(bytes).unwrap_or(i64::MAX));
+        }
     }
 
     fn change_data_memory(&self, by: i64) {

@@ -50,7 +50,7 @@ pub use layout::header::{VERSION as FORMAT, begins_pool};
 pub use layout::{Geometry, MAX_BLOCK, ROOTS};
 pub use media_errors::losses::Stop;
 pub use pmem::Lost;
-pub use pmem::trim_allocator;
+pub use pmem::{allocated, trim_allocator};
 #[doc(hidden)]
 pub use pmem::{fault_points, lock, prefetch_value, waited_ns};
 pub use pool::create::CreateOptions;

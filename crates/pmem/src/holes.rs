@@ -175,6 +175,19 @@ fn allocate(file: &File, from: u64, len: u64) -> rustix::io::Result<()> {
     calls::make(Call::Allocate, || fallocate(file, FallocateFlags::KEEP_SIZE, from, len))
 }
 
+/// Returns the bytes that the allocator has given out; 0 where it does not say. Exact below 2 GiB.
+pub fn allocated() -> u64 {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: the allocator locks what it counts.
+        let info = unsafe { libc::mallinfo() };
+        let bytes = [info.uordblks, info.hblkhd].map(|bytes| u64::from(bytes.cast_unsigned()));
+        bytes.iter().sum()
+    }
+    #[cfg(not(target_env = "gnu"))]
+    0
+}
+
 /// Gives memory that the allocator keeps for later back to the kernel.
 pub fn trim_allocator() {
     // SAFETY: the allocator locks what it works on; no live allocation changes.

@@ -65,7 +65,7 @@ pub use error::{GrowError, MapError, PunchError};
 pub use fault_points::{FAULT_POINTS, FaultPoint, fault_point_is_enabled, panic_point};
 #[cfg(feature = "sim")]
 pub use fault_points::{FaultPointSet, disable_fault_point, panic_after, take_passed_fault_points};
-pub use holes::trim_allocator;
+pub use holes::{allocated, trim_allocator};
 pub use inspect::RecordLosses;
 pub use journal::{
     DEFAULT_CAPACITY, JournalCounts, JournalError, JournalId, JournalReading, JournalRecovery,

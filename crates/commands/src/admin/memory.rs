@@ -1,6 +1,8 @@
 //! MEMORY: what the data takes, and giving back what it no longer takes. A key's usage is its entry
 //! and value in the heap, slots and headers included, as the keyspace counts it.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use keyspace::{Db, Txn};
 
 use super::help;
@@ -130,7 +132,7 @@ fn memory_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let rows: Vec<(&str, Figure)> = vec![
         ("peak.allocated", count(peak)),
         ("total.allocated", count(used)),
-        ("startup.allocated", count(0)),
+        ("startup.allocated", count(engine.admin().startup_memory.load(Relaxed))),
         ("replication.backlog", count(0)),
         ("clients.slaves", count(0)),
         ("clients.normal", count(call.engine.clients().memory() as u64)),

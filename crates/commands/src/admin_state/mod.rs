@@ -39,6 +39,8 @@ pub struct State {
     pub(crate) pause_all: AtomicBool,
     /// Unix seconds of the last save; the time of the start before one.
     pub last_save_s: AtomicU64,
+    /// Bytes that the process took before it served anybody, where they count as used.
+    pub(crate) startup_memory: AtomicU64,
     replication_id: Mutex<String>,
 }
 
@@ -56,6 +58,7 @@ impl State {
             pause_until_ms: AtomicU64::new(0),
             pause_all: AtomicBool::new(false),
             last_save_s: AtomicU64::new(now_ms / 1000),
+            startup_memory: AtomicU64::new(0),
             replication_id: Mutex::new(random_id(&mut fastrand::Rng::with_seed(seed))),
         }
     }

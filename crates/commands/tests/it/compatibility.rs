@@ -107,9 +107,9 @@ Known differences:
 - CLIENT TRACKING: changes of one transaction, or of one pipelined run, are broadcast in one
   message, where Redis sends one for all changes of a turn of its event loop. A client is notified
   of changes that it made itself in a run after the run's last reply.
-- maxmemory is compared with the memory that the heap uses, which is 0 at first; Redis counts about
-  a megabyte of its own. Where the data is in memory (append-only file, RDB files), buffers of
-  clients count too, from 128 KiB of a client on; with a pool, which is a file, they do not.
+- maxmemory is compared with the memory that the heap uses. Where the data is in memory (append-only
+  file, RDB files), what the process took at its start counts too (used_memory_startup), and buffers
+  of clients, from 128 KiB of a client on; with a pool, which is a file, they do not.
 - rename-command renames commands for clients and scripts. The append-only file has the original
   names, so that it can be loaded under others; Redis writes the names that clients used.
 - OBJECT IDLETIME, OBJECT FREQ and eviction by LRU and LFU use a table in memory: 16 to 32 bytes

@@ -419,6 +419,27 @@ fn a_pool_answers_what_is_asked_of_an_append_only_file() {
 }
 
 #[test]
+fn what_the_process_takes_counts_where_the_data_is_in_the_same_memory() {
+    let number = |client: &mut Client, name: &str| -> u64 {
+        client.info("memory")[name].parse().expect("a number")
+    };
+    let server = Launch::perdura_volatile().start();
+    let mut client = server.client();
+    let startup = number(&mut client, "used_memory_startup");
+    assert!(startup > 100_000, "{startup}");
+    assert!(number(&mut client, "used_memory") >= startup);
+    client.check(&format!("CONFIG SET maxmemory {}", startup - 1), "OK");
+    client.check("SET k v", "(error) OOM command not allowed when used memory > 'maxmemory'.");
+    client.check(&format!("CONFIG SET maxmemory {}", startup + 100_000), "OK");
+    client.check("SET k v", "OK");
+
+    let server = Launch::perdura_pmem().start();
+    let mut client = server.client();
+    assert_eq!(number(&mut client, "used_memory_startup"), 0);
+    assert_eq!(number(&mut client, "used_memory"), 0);
+}
+
+#[test]
 fn writes_that_would_reach_too_few_replicas_are_refused() {
     let server = start(&[]);
     let (mut client, mut other) = (server.client(), server.client());

@@ -137,7 +137,8 @@ fn a_scrape_says_what_info_says() {
     check("perdura_connected_clients", 1.0);
     check("perdura_loading", 0.0);
     let info = client.info("memory");
-    check("perdura_memory_used_bytes", info["used_memory"].parse().expect("a number"));
+    check("perdura_memory_used_bytes", info["used_memory_dataset"].parse().expect("a number"));
+    check("perdura_memory_other_bytes", info["used_memory_overhead"].parse().expect("a number"));
     let time = all["perdura_commands_duration_seconds_total{cmd=\"set\"}"];
     let sum = all["perdura_commands_latency_seconds_sum{cmd=\"set\"}"];
     assert!(time > 0.0 && (sum / time - 1.0).abs() < 0.02, "{time} {sum}");

@@ -31,8 +31,9 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     let facts = page.facts.clone();
     let heap = page.call.engine.keyspace().heap();
     let (data, limit) = (heap.used(), heap.limit());
-    // What large buffers of clients take of the memory in which the data is.
+    // What the process and large buffers of clients take of the memory in which the data is.
     let other = page.call.engine.keyspace().other_memory();
+    let startup = page.call.engine.admin().startup_memory.load(Relaxed);
     let used = data + other;
     let peak = facts.peak_memory.max(used);
     let percent = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
@@ -42,7 +43,7 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     page.bytes("used_memory_peak", peak);
     page.line("used_memory_peak_perc", format!("{:.2}%", percent(used, peak)));
     page.line("used_memory_overhead", other);
-    page.line("used_memory_startup", 0);
+    page.line("used_memory_startup", startup);
     page.line("used_memory_dataset", data);
     page.line("used_memory_dataset_perc", format!("{:.2}%", percent(data.max(1), used)));
     page.line("allocator_allocated", data);

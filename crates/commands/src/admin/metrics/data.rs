@@ -37,6 +37,8 @@ pub(super) fn memory(page: &mut Page, engine: &Engine, facts: &Facts) {
     let heap = engine.keyspace().heap();
     let used = heap.used();
     page.gauge("perdura_memory_used_bytes", "Bytes of allocated blocks.", used);
+    let help = "Bytes outside of them that count toward maxmemory.";
+    page.gauge("perdura_memory_other_bytes", help, engine.keyspace().other_memory());
     let peak = facts.peak_memory.max(used);
     page.gauge("perdura_memory_used_peak_bytes", "The most that they were.", peak);
     page.gauge("perdura_memory_max_bytes", "maxmemory; 0 for none.", facts.max_memory);
