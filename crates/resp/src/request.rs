@@ -206,6 +206,13 @@ impl Parser {
         self.unescaped.shrink_to_fit();
     }
 
+    /// Returns the bytes of memory that it takes.
+    pub fn memory(&self) -> usize {
+        self.ranges.capacity() * size_of::<Range>()
+            + self.ends.capacity() * size_of::<usize>()
+            + self.unescaped.capacity()
+    }
+
     /// Bytes of the input that belong to a command which is still arriving.
     pub fn pending(&self, input: &[u8]) -> usize {
         input.len().saturating_sub(self.released)

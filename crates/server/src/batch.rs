@@ -61,6 +61,9 @@ pub(crate) fn run(connection: &mut Connection) -> Step {
     let client = &connection.session.client;
     client.query_buffer.store(connection.filled, Relaxed);
     client.query_buffer_free.store(connection.input.len() - connection.filled, Relaxed);
+    if client.argv_mem.load(Relaxed) > 0 {
+        client.argv_mem.store(0, Relaxed);
+    }
     match (step, wrong) {
         (Step::Done, Some(error)) => refuse(connection, &error),
         (Step::Done, None) if connection.filled > 0 && connection.missing == 0 => Step::More,
@@ -96,6 +99,9 @@ fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
 
 /// Decides, while no command is complete, whether it may still become one.
 fn too_long(connection: &mut Connection) -> Step {
+    let client = &connection.session.client;
+    client.query_buffer_free.store(connection.input.len() - connection.filled, Relaxed);
+    client.argv_mem.store(connection.parser.memory(), Relaxed);
     connection.count_memory();
     if is_within_limit(connection) {
         return Step::Done;

@@ -65,6 +65,8 @@ pub(crate) struct Connection {
     filled_by_read: bool,
     /// Requests since the last one that needed more than `LARGE_INPUT`, while there is more.
     small_requests: u32,
+    /// By how much the input was last made longer for what is small.
+    growth: usize,
     /// Bytes that the command which is arriving still needs, where that is known.
     pub(crate) missing: usize,
     pub(crate) output: Output,
@@ -105,6 +107,7 @@ impl Connection {
             filled: 0,
             filled_by_read: false,
             small_requests: 0,
+            growth: 0,
             missing: 1,
             output: Output::new(),
             next: None,
@@ -361,9 +364,11 @@ impl Connection {
 
     /// Reserves space for the next read. A large argument gets what it still needs, as far as its
     /// client has shown to mean it: as much again as was sent. So a length that is only claimed
-    /// costs nothing, and the buffer still grows few times.
+    /// costs nothing, and the buffer still grows few times. What comes after it gets a little, and
+    /// each time twice as much.
     fn grow_input(&mut self) {
         if self.filled == 0 && self.input.len() > LARGE_INPUT {
+            self.growth = 0;
             self.shrink_input();
         }
         if std::mem::take(&mut self.filled_by_read) && self.input.len() < LARGE_INPUT {
@@ -374,8 +379,12 @@ impl Connection {
         if self.input.len() - self.filled >= least {
             return;
         }
-        let trusted = self.filled.max(CLAIM);
-        let more = if large { self.missing.min(trusted) } else { self.filled.max(USUAL_INPUT / 4) };
+        let more = if large {
+            self.missing.min(self.filled.max(CLAIM))
+        } else {
+            self.growth = (2 * self.growth).max(USUAL_INPUT / 4);
+            self.growth
+        };
         let capacity = (self.filled + more).max(USUAL_INPUT);
         if self.input.is_empty() {
             // Zeros that the allocator has: pages that no input reaches are never touched.
@@ -408,10 +417,12 @@ impl Connection {
     #[cold]
     fn release_buffers(&mut self) {
         self.client.release.store(false, Relaxed);
+        // What has arrived of a request stays.
+        self.input.truncate(self.filled);
+        self.input.shrink_to_fit();
+        self.client.query_buffer_free.store(0, Relaxed);
         if self.filled == 0 {
-            self.input = Vec::new();
             self.parser.shrink();
-            self.client.query_buffer_free.store(0, Relaxed);
         }
         self.output.release();
         self.publish_capacity();

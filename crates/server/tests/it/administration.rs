@@ -557,6 +557,26 @@ fn the_memory_of_clients_is_reported_and_limited() {
 }
 
 #[test]
+fn a_request_that_is_still_arriving_is_counted_and_takes_no_more_than_it_needs() {
+    let server = start(&[]);
+    let (mut observer, mut slow) = (server.client(), server.client());
+    let id = id_of(&mut slow);
+    let value = "v".repeat(200_000);
+    let request = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$200000\r\n{value}\r\n");
+    slow.send_raw(&request.as_bytes()[..150_000]).expect("sent");
+    let number = |line: &str, name: &str| field(line, name).parse::<usize>().expect("a number");
+    let line = line_of(&mut observer, id, "it arrives", |line| number(line, "qbuf") == 150_000);
+    assert!(number(&line, "argv-mem") > 0, "{line}");
+    let parts = ["qbuf", "qbuf-free", "argv-mem"].map(|name| number(&line, name));
+    assert!(number(&line, "tot-mem") > parts.iter().sum(), "{line}");
+    line_of(&mut observer, id, "space is released", |line| number(line, "qbuf-free") == 0);
+    slow.send_raw(&request.as_bytes()[150_000..]).expect("sent");
+    assert_eq!(slow.receive().expect("a reply").text(), "OK");
+    observer.check("STRLEN k", "(integer) 200000");
+    line_of(&mut observer, id, "nothing is left of it", |line| number(line, "argv-mem") == 0);
+}
+
+#[test]
 fn an_idle_client_keeps_no_buffers() {
     let server = start(&[]);
     let (mut observer, mut silent, mut idle) = (server.client(), server.client(), server.client());
