@@ -45,6 +45,8 @@ pub struct Keyspace {
     eviction: RwLock<Eviction>,
     /// What every write needs of `eviction`: bytes that blocks may take.
     pub(crate) eviction_limit: AtomicU64,
+    /// The same of `maxmemory`, which is compared with more than blocks.
+    pub(crate) maxmemory: AtomicU64,
     /// Bytes outside of the heap that count toward `maxmemory`.
     pub(crate) other_memory: AtomicI64,
     /// What every access needs of `eviction`: LFU | log factor << 1 | decay minutes << 16.
@@ -83,6 +85,7 @@ impl Keyspace {
             lists_missed: AtomicBool::new(false),
             eviction: RwLock::default(),
             eviction_limit: AtomicU64::new(u64::MAX),
+            maxmemory: AtomicU64::new(0),
             other_memory: AtomicI64::new(0),
             lfu: AtomicU32::new(0),
             expected: ExpectedKeys::default(),
@@ -329,6 +332,7 @@ impl Keyspace {
             | eviction.lfu_log_factor.min(0x7fff) << 1
             | eviction.lfu_decay_time.min(0xffff) << 16;
         self.lfu.store(settings, Relaxed);
+        self.maxmemory.store(eviction.maxmemory, Relaxed);
         self.eviction_limit.store(eviction.eviction_limit(self.heap.limit()), Relaxed);
         for volatile in &self.volatile_shards {
             heap::lock(&volatile.pool).unwrap_or_else(PoisonError::into_inner).clear();

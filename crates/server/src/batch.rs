@@ -101,7 +101,8 @@ fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
 fn too_long(connection: &mut Connection) -> Step {
     let client = &connection.session.client;
     client.query_buffer_free.store(connection.input.len() - connection.filled, Relaxed);
-    client.argv_mem.store(connection.parser.memory(), Relaxed);
+    let arguments = if connection.filled > 0 { connection.parser.memory() } else { 0 };
+    client.argv_mem.store(arguments, Relaxed);
     connection.count_memory();
     if is_within_limit(connection) {
         return Step::Done;

@@ -367,9 +367,11 @@ impl Connection {
     /// costs nothing, and the buffer still grows few times. What comes after it gets a little, and
     /// each time twice as much.
     fn grow_input(&mut self) {
-        if self.filled == 0 && self.input.len() > LARGE_INPUT {
+        if self.filled == 0 {
             self.growth = 0;
-            self.shrink_input();
+            if self.input.len() > LARGE_INPUT {
+                self.shrink_input();
+            }
         }
         if std::mem::take(&mut self.filled_by_read) && self.input.len() < LARGE_INPUT {
             self.input.resize(LARGE_INPUT, 0);
@@ -417,12 +419,10 @@ impl Connection {
     #[cold]
     fn release_buffers(&mut self) {
         self.client.release.store(false, Relaxed);
-        // What has arrived of a request stays.
-        self.input.truncate(self.filled);
-        self.input.shrink_to_fit();
-        self.client.query_buffer_free.store(0, Relaxed);
         if self.filled == 0 {
+            self.input = Vec::new();
             self.parser.shrink();
+            self.client.query_buffer_free.store(0, Relaxed);
         }
         self.output.release();
         self.publish_capacity();

@@ -153,8 +153,9 @@ pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
     while !shared.shutdown.is_asked() {
         std::thread::sleep(HOUSEKEEPING);
         shared.supervisor.record_round();
-        let heap = shared.engine.keyspace().heap();
-        shared.peak.fetch_max(heap.used(), Relaxed);
+        let keyspace = shared.engine.keyspace();
+        let heap = keyspace.heap();
+        shared.peak.fetch_max(heap.used() + keyspace.other_memory(), Relaxed);
         let totals = Totals::of(&shared.meters);
         shared.rates.sample([
             shared.engine.stats().total_calls(),
@@ -304,8 +305,10 @@ fn idle_clients(shared: &Shared) -> u64 {
             client.kill();
             continue;
         }
-        let has_buffers =
-            client.query_buffer_free.load(Relaxed) + client.reply_buffer.load(Relaxed) > 0;
+        // What a request that is still arriving takes stays.
+        let is_arriving = client.query_buffer.load(Relaxed) > 0;
+        let input = if is_arriving { 0 } else { client.query_buffer_free.load(Relaxed) };
+        let has_buffers = input + client.reply_buffer.load(Relaxed) > 0;
         let is_idle = silent > SILENT_MS && has_buffers;
         client.release.store(is_idle, Relaxed);
         released += u64::from(is_idle);

@@ -123,7 +123,8 @@ fn memory_usage(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 fn memory_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let engine = call.engine;
     let facts = engine.host().map(|host| host.facts()).unwrap_or_default();
-    let used = engine.keyspace().heap().used();
+    let (data, other) = (engine.keyspace().heap().used(), engine.keyspace().other_memory());
+    let used = data + other;
     let peak = facts.peak_memory.max(used);
     let keys: u64 = Db::all().map(|db| txn.count(db)).sum();
     let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
@@ -140,17 +141,17 @@ fn memory_stats(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         ("aof.buffer", count(facts.persistence.aof.as_ref().map_or(0, |aof| aof.buffered))),
         ("lua.caches", count(engine.scripts().size().1 as u64)),
         ("functions.caches", count(engine.libraries().bytes() as u64)),
-        ("overhead.total", count(0)),
+        ("overhead.total", count(other)),
         ("keys.count", count(keys)),
-        ("keys.bytes-per-key", count(used.checked_div(keys).unwrap_or(0))),
-        ("dataset.bytes", count(used)),
-        ("dataset.percentage", Figure::Ratio(100.0)),
+        ("keys.bytes-per-key", count(data.checked_div(keys).unwrap_or(0))),
+        ("dataset.bytes", count(data)),
+        ("dataset.percentage", Figure::Ratio(share(data.max(1), used) * 100.0)),
         ("peak.percentage", Figure::Ratio(share(used, peak) * 100.0)),
-        ("allocator.allocated", count(used)),
+        ("allocator.allocated", count(data)),
         ("allocator.active", count(pool)),
         ("allocator.resident", count(facts.rss)),
-        ("allocator-fragmentation.ratio", Figure::Ratio(share(pool, used))),
-        ("allocator-fragmentation.bytes", count(pool.saturating_sub(used))),
+        ("allocator-fragmentation.ratio", Figure::Ratio(share(pool, data))),
+        ("allocator-fragmentation.bytes", count(pool.saturating_sub(data))),
         ("allocator-rss.ratio", Figure::Ratio(share(facts.rss, pool))),
         ("allocator-rss.bytes", Figure::Count(facts.rss as i64 - pool as i64)),
         ("rss-overhead.ratio", Figure::Ratio(1.0)),

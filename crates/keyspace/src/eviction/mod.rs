@@ -259,7 +259,7 @@ impl Keyspace {
         if other == 0 {
             return 0;
         }
-        match self.eviction().maxmemory {
+        match self.maxmemory.load(Relaxed) {
             0 => 0,
             maxmemory => (used + other).saturating_sub(maxmemory),
         }
@@ -278,7 +278,7 @@ impl Keyspace {
     /// Returns true if more is in use than `maxmemory` allows, or if that is less than the smallest
     /// entry takes: then it allows none.
     pub fn exceeds_maxmemory(&self) -> bool {
-        let maxmemory = self.eviction().maxmemory;
+        let maxmemory = self.maxmemory.load(Relaxed);
         let used = self.heap().used().max(SMALLEST_ENTRY) + self.other_memory();
         maxmemory > 0 && used > maxmemory
     }

@@ -39,8 +39,8 @@ pub(super) fn memory(page: &mut Page, engine: &Engine, facts: &Facts) {
     page.gauge("perdura_memory_used_bytes", "Bytes of allocated blocks.", used);
     let help = "Bytes outside of them that count toward maxmemory.";
     page.gauge("perdura_memory_other_bytes", help, engine.keyspace().other_memory());
-    let peak = facts.peak_memory.max(used);
-    page.gauge("perdura_memory_used_peak_bytes", "The most that they were.", peak);
+    let peak = facts.peak_memory.max(used + engine.keyspace().other_memory());
+    page.gauge("perdura_memory_used_peak_bytes", "The most that both together were.", peak);
     page.gauge("perdura_memory_max_bytes", "maxmemory; 0 for none.", facts.max_memory);
     let scripts = engine.scripts().interpreters().total();
     let functions = engine.libraries().interpreters().total();
