@@ -24,10 +24,10 @@ pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// A rewrite was asked for where there is no log: Redis leaves such files unread, a start here is
 /// refused next to them (`other-stores`).
-const LEFT_OFF: &str = "appendonly is off: the append-only file that was written has the data of this \
-                        moment and gets no more. Start with --appendonly yes to be served it; a \
-                        start with --appendonly no is refused until it is moved to another \
-                        directory, or with --other-stores ignore";
+const LEFT_OFF: &str = "appendonly is off: the append-only file that was written has the data of \
+                        this moment and gets no more. Start with --appendonly yes to be served \
+                        it; a start with --appendonly no is refused until it is moved to \
+                        another directory, or with --other-stores ignore";
 
 /// Why the server does not start.
 #[derive(Debug, thiserror::Error)]

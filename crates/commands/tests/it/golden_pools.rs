@@ -210,9 +210,8 @@ fn a_pool_of_this_format_in_the_tree_opens_and_holds_all_that_was_put_into_it() 
     // Consumers of this pool have no time at which they were last active.
     let now = "(integer) 0";
     let consumers = |pending: u32| {
-        format!(
-            "[[\"name\", \"consumer\", \"pending\", (integer) {pending}, \"idle\", {now}, \"inactive\", {now}]]"
-        )
+        let times = format!("\"idle\", {now}, \"inactive\", {now}");
+        format!("[[\"name\", \"consumer\", \"pending\", (integer) {pending}, {times}]]")
     };
     client.check("XINFO CONSUMERS stream group", &consumers(1));
     client.run("XREADGROUP GROUP group consumer COUNT 1 STREAMS stream >");

@@ -9,6 +9,7 @@ mod append_only;
 mod blocking;
 mod blocking_kill;
 mod client_limits;
+mod client_memory;
 mod configuration;
 mod connections;
 mod deploy;
