@@ -56,6 +56,9 @@ pub enum Next {
     Monitor,
     /// Nothing was executed: try the command again when the pause of writes (CLIENT PAUSE) is over.
     Paused,
+    /// Nothing was executed, since others have a shard that it needs: serve others, and try the
+    /// command again when [`Engine::poll_shards`] says so.
+    Locked,
     /// The command is not done: give others their turn, then call [`Engine::go_on`] until that
     /// gives the reply.
     Walk,
@@ -166,6 +169,12 @@ impl<'a> Call<'a> {
     /// Returns true if it is a part of another call's transaction.
     pub(crate) fn is_inner(&self) -> bool {
         !self.may_block
+    }
+
+    /// Returns true if it can be executed again by another thread: by itself, for a connection that
+    /// can wait for it.
+    pub(crate) fn may_move(&self) -> bool {
+        self.session.can_wait() && !self.is_inner()
     }
 
     /// Returns true if a script calls this.

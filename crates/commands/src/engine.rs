@@ -52,8 +52,17 @@ impl EngineOptions {
     }
 }
 
-/// Work of the engine for a thread of its own.
+/// Work of the engine for another thread.
 pub type Job = Box<dyn FnOnce(&Engine) + Send>;
+
+/// Which thread runs a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thread {
+    /// One of its own: the job may never end.
+    Own,
+    /// One of a few that run such jobs one after the other.
+    Shared,
+}
 
 /// Numbers engines, since what threads keep for one is not for another.
 static ENGINES: AtomicU64 = AtomicU64::new(0);
@@ -78,8 +87,8 @@ pub struct Engine {
     hub: Hub,
     tracker: Tracker,
     full: Full,
-    /// Runs a job on a thread of its own; false if there is none to be had.
-    spawn: OnceLock<Box<dyn Fn(Job) -> bool + Send + Sync>>,
+    /// Runs a job on another thread; false if there is none to be had.
+    spawn: OnceLock<Box<dyn Fn(Thread, Job) -> bool + Send + Sync>>,
     scripts: ScriptCache,
     libraries: Arc<Libraries>,
     running_scripts: RunningScripts,
@@ -301,15 +310,15 @@ impl Engine {
         &self.deferred
     }
 
-    /// Says how to run a job on a thread of its own, once. The function returns false if there is
-    /// no thread to be had. Without it scripts that run long stay where they are.
-    pub fn set_spawn(&self, spawn: impl Fn(Job) -> bool + Send + Sync + 'static) -> bool {
+    /// Says how to run a job on another thread, once. The function returns false if there is no
+    /// thread to be had. Without it what takes long stays where it is.
+    pub fn set_spawn(&self, spawn: impl Fn(Thread, Job) -> bool + Send + Sync + 'static) -> bool {
         self.spawn.set(Box::new(spawn)).is_ok()
     }
 
-    /// Runs a job on a thread of its own. Returns false if there is none to be had.
-    pub(crate) fn spawn(&self, job: Job) -> bool {
-        self.spawn.get().is_some_and(|spawn| spawn(job))
+    /// Runs a job on another thread. Returns false if there is none to be had.
+    pub(crate) fn spawn(&self, thread: Thread, job: Job) -> bool {
+        self.spawn.get().is_some_and(|spawn| spawn(thread, job))
     }
 
     /// Names the server that it runs in, once.
@@ -349,6 +358,12 @@ impl Engine {
 
     /// Ends a session: nothing is to be executed in it any more.
     pub fn disconnect(&self, session: &mut Session) {
+        if let Some(moved) = session.moved.take()
+            && let Some(mut taken) = moved.abandon()
+        {
+            self.disconnect(&mut taken);
+        }
+        session.shard_wait = None;
         self.stop_waiting(session);
         self.end_tracking(session);
         self.hub.leave_all(&session.client, &mut session.subscriptions);

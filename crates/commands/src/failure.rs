@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use crate::running_scripts::LongSince;
+
 /// How a command ends: its reply is in the output, or it failed with this error.
 pub type Done = Result<(), Failure>;
 
@@ -13,8 +15,21 @@ pub type Done = Result<(), Failure>;
 #[derive(Debug)]
 pub struct Failure {
     text: Cow<'static, [u8]>,
-    out_of_memory: bool,
-    unresolved: bool,
+    kind: Kind,
+}
+
+/// What may be done about a failure but to report it.
+#[derive(Debug)]
+enum Kind {
+    Final,
+    /// The heap was full.
+    OutOfMemory,
+    /// Zeros may have been read in the place of bytes that the medium lost.
+    Unresolved,
+    /// These shards are wanted, and one of them is locked.
+    Locked(Box<[usize]>),
+    /// It takes too long for a thread that serves others; since when, if a script does.
+    TakesLong(Option<LongSince>),
 }
 
 /// Options that do not fit together or are unknown.
@@ -62,13 +77,15 @@ pub(crate) const HEAP_FAILED: &str =
     "MISCONF Errors writing to the persistent heap: it takes no writes until it is reopened";
 /// The medium loses bytes faster than it can be found out what they were.
 const UNRESOLVED: &str = "MEDIAERR the medium loses bytes: try again";
+/// The command is to be executed later. No client sees this.
+const NOT_NOW: &str = "ERR the server is busy: try again";
 /// Data is being loaded.
 pub(crate) const LOADING_DATA: &str = "LOADING Redis is loading the dataset in memory";
 
 impl Failure {
     /// Returns an error made up at run time.
     pub fn text(text: impl Into<Vec<u8>>) -> Failure {
-        Failure { text: Cow::Owned(text.into()), out_of_memory: false, unresolved: false }
+        Failure { text: Cow::Owned(text.into()), kind: Kind::Final }
     }
 
     /// Returns the text of the reply, code word first.
@@ -78,31 +95,69 @@ impl Failure {
 
     /// Returns true if the heap was full: worth another try once something was freed.
     pub(crate) fn is_out_of_memory(&self) -> bool {
-        self.out_of_memory
+        matches!(self.kind, Kind::OutOfMemory)
     }
 
     fn out_of_memory() -> Failure {
-        Failure { out_of_memory: true, ..FULL.into() }
+        Failure { kind: Kind::OutOfMemory, ..FULL.into() }
+    }
+
+    /// Returns that a shard of these is locked, so that nothing was done: whoever serves the client
+    /// tries again when it is unlocked.
+    #[cold]
+    pub(crate) fn locked(shards: impl Into<Box<[usize]>>) -> Failure {
+        Failure { kind: Kind::Locked(shards.into()), ..NOT_NOW.into() }
+    }
+
+    /// Returns the shards that are wanted, where one of them is locked.
+    #[inline]
+    pub(crate) fn wanted_shards(&self) -> Option<&[usize]> {
+        match &self.kind {
+            Kind::Locked(shards) => Some(shards),
+            _ => None,
+        }
+    }
+
+    /// Returns that a command takes too long for a thread that serves others, so that nothing was
+    /// done; since when it runs, if it is a script that was ended for this.
+    #[cold]
+    pub(crate) fn takes_long(since: Option<LongSince>) -> Failure {
+        Failure { kind: Kind::TakesLong(since), ..NOT_NOW.into() }
+    }
+
+    /// Returns what [`Failure::takes_long`] was given, if that is what failed.
+    #[inline]
+    pub(crate) fn long_since(&self) -> Option<Option<LongSince>> {
+        match self.kind {
+            Kind::TakesLong(since) => Some(since),
+            _ => None,
+        }
+    }
+
+    /// Returns true if nothing was done, and the command is to be executed again as a whole.
+    pub(crate) fn comes_again(&self) -> bool {
+        matches!(self.kind, Kind::Locked(_) | Kind::TakesLong(_))
     }
 
     /// Returns true if zeros may have been read in the place of bytes that the medium lost: to be
     /// tried again once that is settled.
     pub(crate) fn has_unresolved_losses(&self) -> bool {
-        self.unresolved
+        matches!(self.kind, Kind::Unresolved)
     }
 
     /// Returns the same, for who does not try again.
     pub(crate) fn at_last(self) -> Failure {
-        Failure { out_of_memory: false, unresolved: false, ..self }
+        let kind = if self.comes_again() { self.kind } else { Kind::Final };
+        Failure { text: self.text, kind }
     }
 
-    /// Returns the medium lost bytes while the command ran.
+    /// Returns that the medium lost bytes while the command ran.
     #[cold]
     fn unresolved() -> Failure {
-        Failure { unresolved: true, ..UNRESOLVED.into() }
+        Failure { kind: Kind::Unresolved, ..UNRESOLVED.into() }
     }
 
-    /// Returns the command needs a value that is damaged; its entry's place in the pool.
+    /// Returns that the command needs a value that is damaged; its entry's place in the pool.
     #[cold]
     pub(crate) fn damaged(at: u64) -> Failure {
         Failure::text(format!(
@@ -118,7 +173,7 @@ impl Failure {
 
 impl From<&'static str> for Failure {
     fn from(text: &'static str) -> Failure {
-        Failure { text: Cow::Borrowed(text.as_bytes()), out_of_memory: false, unresolved: false }
+        Failure { text: Cow::Borrowed(text.as_bytes()), kind: Kind::Final }
     }
 }
 

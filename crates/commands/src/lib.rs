@@ -85,7 +85,7 @@ pub use call::{Call, Next, Outcome, Run};
 pub use client::{Client, Clients, Peer, Waker};
 pub use clock::{Clock, SystemClock};
 pub use config::{Config, REDIS_VERSION};
-pub use engine::{Engine, EngineOptions, Job};
+pub use engine::{Engine, EngineOptions, Job, Thread};
 pub use execute::Executed;
 pub use failure::{Done, Failure};
 pub use fault_points::FaultPoint;

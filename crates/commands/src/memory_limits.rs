@@ -15,7 +15,8 @@ use keyspace::Policy;
 
 use crate::client::Client;
 use crate::engine::Engine;
-use crate::failure::{self, Done};
+use crate::execute::Evicted;
+use crate::failure::{self, Done, Failure};
 use crate::queue;
 use crate::session::Session;
 use crate::table::Command;
@@ -35,16 +36,27 @@ const HELD_STEPS: usize = 64;
 impl Engine {
     /// Evicts where a limit is exceeded, and refuses what takes memory over `maxmemory`.
     pub(crate) fn check_memory(&self, session: &Session, command: &Command) -> Done {
-        if queue::needs_memory(session, command) && !self.evict_until_under_limit() {
+        if queue::needs_memory(session, command) && !self.evict_until_under_limit(session)? {
             return Err(failure::OOM.into());
         }
         self.evict_excess(session);
         Ok(())
     }
 
-    /// Evicts where a limit is exceeded; false if `maxmemory` still is.
-    pub(crate) fn evict_until_under_limit(&self) -> bool {
-        self.evict() || !self.keyspace().exceeds_maxmemory()
+    /// Evicts where a limit is exceeded; false if `maxmemory` still is. An error where others have
+    /// the shards of all that could be evicted, and the session gives way.
+    pub(crate) fn evict_until_under_limit(&self, session: &Session) -> Result<bool, Failure> {
+        loop {
+            match self.evict() {
+                Evicted::Some => return Ok(true),
+                _ if !self.keyspace().exceeds_maxmemory() => return Ok(true),
+                Evicted::Nothing => return Ok(false),
+                Evicted::Locked(shard) if session.gives_way => {
+                    return Err(Failure::locked([shard]));
+                }
+                Evicted::Locked(shard) => self.wait_by_thread(shard),
+            }
+        }
     }
 
     /// Evicts where a limit is exceeded, before any command: those that read do too, as in Redis.
@@ -65,20 +77,20 @@ impl Engine {
             && self.may_delete_now()
     }
 
-    /// Deletes keys by the eviction policy until no limit is exceeded; false if one still is.
-    fn evict(&self) -> bool {
+    /// Deletes keys by the eviction policy until no limit is exceeded ([`Evicted::Some`]), or for
+    /// as long as that can be done.
+    fn evict(&self) -> Evicted {
         // What is being loaded has no limit: it is to become what it was.
         if self.keyspace().excess() == 0 || self.config().loading() {
-            return true;
-        }
-        // A script that runs long may have the shard of any victim.
-        if !self.running_scripts().is_empty() {
-            return false;
+            return Evicted::Some;
         }
         let began = Instant::now();
-        while self.keyspace().excess() > 0 && self.evict_over_limit() {}
+        let mut evicted = Evicted::Some;
+        while self.keyspace().excess() > 0 && evicted == Evicted::Some {
+            evicted = self.evict_some();
+        }
         self.observe_latency("eviction-cycle", began.elapsed());
-        self.keyspace().excess() == 0
+        if self.keyspace().excess() == 0 { Evicted::Some } else { evicted }
     }
 
     /// Makes space for a command of this many bytes that found no block for the `tries`-th time:
@@ -86,8 +98,7 @@ impl Engine {
     /// spare, else gives the snapshot up, else evicts; true if that may have helped. No shard may
     /// be locked by this thread.
     pub(crate) fn free_memory_for(&self, bytes: usize, tries: usize) -> bool {
-        // A script that runs long may have any shard.
-        if tries >= TRIES || !self.running_scripts().is_empty() {
+        if tries >= TRIES {
             return false;
         }
         let held_steps = HELD_STEPS << (2 * tries);
@@ -127,7 +138,7 @@ impl Engine {
         let enough = keyspace.heap().used().saturating_sub(needed + more);
         let mut evicted = false;
         while keyspace.heap().used() > enough {
-            if !self.evict_now() {
+            if self.evict_now() != Evicted::Some {
                 break;
             }
             evicted = true;

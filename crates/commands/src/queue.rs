@@ -15,7 +15,6 @@ use crate::table::Command;
 pub(crate) fn push(engine: &Engine, session: &mut Session, command: &Command, args: &[&[u8]]) {
     let Some(queue) = &mut session.multi else { return };
     queue.flags |= flags(engine, command, args);
-    queue.changes_session |= matches!(command.spec.run, Run::Session(_));
     queue.bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
     queue.requests.push(args);
     session.client.queued.store(queue.requests.len() as i64, Relaxed);
@@ -73,6 +72,13 @@ pub(crate) fn take(session: &mut Session) -> Option<Box<Queue>> {
     session.client.queued.store(-1, Relaxed);
     session.client.multi_mem.store(0, Relaxed);
     session.multi.take()
+}
+
+/// Takes the end of the queueing back: what was queued is to be executed later.
+pub(crate) fn put_back(session: &mut Session, queue: Box<Queue>) {
+    session.client.queued.store(queue.requests.len() as i64, Relaxed);
+    session.client.multi_mem.store(queue.requests.memory(), Relaxed);
+    session.multi = Some(queue);
 }
 
 /// Returns true if executing this may change data.

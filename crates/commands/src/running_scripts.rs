@@ -63,6 +63,11 @@ impl RunningScript {
         }
     }
 
+    /// Returns since when it runs.
+    pub(crate) fn since(&self) -> LongSince {
+        self.since
+    }
+
     /// Says which script it is.
     pub(crate) fn set_program(&self, name: &str, command: &[&[u8]]) {
         let command = command.iter().map(|arg| Box::from(*arg)).collect();
@@ -108,22 +113,6 @@ impl RunningScript {
     }
 }
 
-/// The reply of a script that ran on a thread of its own, on its way to the client that waits.
-#[derive(Debug, Default)]
-pub(crate) struct LateReply(Mutex<Option<(Vec<u8>, u64)>>);
-
-impl LateReply {
-    /// Leaves the reply, and up to where the log must be durable before it may leave.
-    pub(crate) fn put(&self, reply: Vec<u8>, durable_at: u64) {
-        *lock(&self.0) = Some((reply, durable_at));
-    }
-
-    /// Takes what was left.
-    pub(crate) fn take(&self) -> Option<(Vec<u8>, u64)> {
-        lock(&self.0).take()
-    }
-}
-
 /// All scripts that run long.
 #[derive(Debug, Default)]
 pub(crate) struct RunningScripts {
@@ -166,6 +155,17 @@ impl RunningScripts {
     /// Returns a script that has run for more than this many nanoseconds.
     pub(crate) fn busy(&self, now_ns: u64, threshold_ns: u64) -> Option<Arc<RunningScript>> {
         lock(&self.list).iter().find(|script| script.is_busy(now_ns, threshold_ns)).cloned()
+    }
+
+    /// Returns a script that has locked one of these shards, and has run for more than this many
+    /// nanoseconds.
+    pub(crate) fn busy_holder(
+        &self,
+        shards: &[usize],
+        now_ns: u64,
+        threshold_ns: u64,
+    ) -> Option<Arc<RunningScript>> {
+        self.holder(shards).filter(|script| script.is_busy(now_ns, threshold_ns))
     }
 
     /// Returns a script of a kind, the one that was listed first.

@@ -22,6 +22,9 @@ pub(crate) struct ScriptCache {
     /// Scripts that access keys which they do not declare: they lock all shards at once.
     undeclared: RwLock<HashSet<Box<str>>>,
     undeclared_len: AtomicUsize,
+    /// Scripts that took long when they ran last: they run on threads of their own at once.
+    long: RwLock<HashSet<Box<str>>>,
+    long_len: AtomicUsize,
     /// How often a script was rolled back and run again, since it needed a shard that somebody had.
     reruns: AtomicU64,
     /// What the threads' interpreters use.
@@ -106,6 +109,8 @@ impl ScriptCache {
         *self.texts_mut() = Texts::default();
         self.undeclared.write().unwrap_or_else(PoisonError::into_inner).clear();
         self.undeclared_len.store(0, Ordering::Relaxed);
+        self.long.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.long_len.store(0, Ordering::Relaxed);
         self.generation.fetch_add(1, Ordering::Release);
     }
 
@@ -114,6 +119,30 @@ impl ScriptCache {
     pub(crate) fn is_undeclared(&self, name: &str) -> bool {
         self.undeclared_len.load(Ordering::Relaxed) > 0
             && self.undeclared.read().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+
+    /// Returns true if the script took long when it ran last.
+    #[inline]
+    pub(crate) fn is_long(&self, name: &str) -> bool {
+        self.long_len.load(Ordering::Relaxed) > 0
+            && self.long.read().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+
+    /// Remembers that a script took long.
+    pub(crate) fn remember_long(&self, name: &str) {
+        let mut names = self.long.write().unwrap_or_else(PoisonError::into_inner);
+        if names.len() >= 2 * MAX_EVALUATED {
+            names.clear();
+        }
+        names.insert(name.into());
+        self.long_len.store(names.len(), Ordering::Relaxed);
+    }
+
+    /// Forgets that a script took long: the last time it did not.
+    pub(crate) fn forget_long(&self, name: &str) {
+        let mut names = self.long.write().unwrap_or_else(PoisonError::into_inner);
+        names.remove(name);
+        self.long_len.store(names.len(), Ordering::Relaxed);
     }
 
     /// Returns how often a script was rolled back and run again, since it needed a shard that

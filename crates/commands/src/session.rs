@@ -8,14 +8,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use keyspace::{Db, Watch};
+use keyspace::{Db, ShardWait, Watch};
 use resp::Protocol;
 
 use crate::admin_state::SlowBlock;
+use crate::call::Next;
 use crate::client::{Client, SESSION_BYTES, Waiter};
+use crate::execute::MovedCall;
 use crate::hub::Subscriptions;
 use crate::packed_requests::PackedRequests;
-use crate::running_scripts::{LateReply, RunningScript};
+use crate::running_scripts::{LongSince, RunningScript};
+use crate::spec::KEEPS_CACHING;
+use crate::table::Command;
 use crate::tracker::Readers;
 use crate::users::Account;
 use crate::walk::Walk;
@@ -40,8 +44,6 @@ pub(crate) struct Queue {
     pub(crate) requests: PackedRequests,
     /// A command was refused: EXEC fails.
     pub(crate) is_dirty: bool,
-    /// A command may change the session (SELECT, SUBSCRIBE) or end it.
-    pub(crate) changes_session: bool,
     /// Flags of all queued commands.
     pub(crate) flags: u32,
     /// Bytes of their arguments.
@@ -94,6 +96,15 @@ pub struct Session {
     /// Whether a command may take several steps, with [`crate::Engine::go_on`] between other
     /// clients' commands.
     pub(crate) can_walk: bool,
+    /// Whether whoever serves it has others to serve, so that it must not wait for a shard with its
+    /// thread ([`crate::Next::Locked`]).
+    pub(crate) gives_way: bool,
+    /// Its place among those who wait for shards, from the first time that its command found one
+    /// locked until the command is done.
+    pub(crate) shard_wait: Option<ShardWait>,
+    /// Its command takes long and found a shard locked on another thread, where it is to be tried
+    /// again; since when it runs, if a script does.
+    pub(crate) moves_again: Option<Option<LongSince>>,
     /// The command that is in the middle of its steps.
     pub(crate) walk: Option<Box<Walk>>,
     pub(crate) subscriptions: Subscriptions,
@@ -106,9 +117,9 @@ pub struct Session {
     pub(crate) forgotten: Vec<Readers>,
     /// How keys begin of which it is told (CLIENT TRACKING).
     pub(crate) prefixes: BTreeSet<Box<[u8]>>,
-    /// Where the script that runs for it on a thread of its own will leave its reply.
-    pub(crate) late_reply: Option<Arc<LateReply>>,
-    /// Set in the session of such a script: how others know of it.
+    /// The call that runs on another thread meanwhile, with the session whose place this one keeps.
+    pub(crate) moved: Option<Arc<MovedCall>>,
+    /// Set while a script of it runs on a thread of its own: how others know of it.
     pub(crate) running_script: Option<Arc<RunningScript>>,
     /// Its blocked command, where that is to be in the slow log.
     pub(crate) slow_block: Option<Box<SlowBlock>>,
@@ -146,13 +157,16 @@ impl Session {
             effects: Vec::new(),
             can_block: false,
             can_walk: false,
+            gives_way: false,
+            shard_wait: None,
+            moves_again: None,
             walk: None,
             subscriptions: Subscriptions::default(),
             caching: false,
             reads_of_changed: Vec::new(),
             forgotten: Vec::new(),
             prefixes: BTreeSet::new(),
-            late_reply: None,
+            moved: None,
             running_script: None,
             waiter: None,
             dump_request: DumpRequest::default(),
@@ -164,27 +178,28 @@ impl Session {
         self.can_walk && self.can_block && self.reply == ReplyMode::On
     }
 
-    /// Returns a session for a script of this one, on another thread.
-    pub(crate) fn for_script(&self) -> Session {
-        Session {
+    /// Takes the session, whose call goes on on another thread, and leaves in its place one that
+    /// waits for it.
+    pub(crate) fn take_for(&mut self, moved: &Arc<MovedCall>) -> Session {
+        let stand_in = Session {
+            moved: Some(Arc::clone(moved)),
             db: self.db,
             protocol: self.protocol,
             authenticated: self.authenticated,
-            random: self.random.clone(),
-            caching: self.caching,
+            gives_way: self.gives_way,
             ..Session::new(Arc::clone(&self.client), Arc::clone(&self.user), self.stripe, 0)
-        }
+        };
+        let mut taken = std::mem::replace(self, stand_in);
+        (taken.can_block, taken.can_walk) = (false, false);
+        taken
     }
 
-    /// Returns a session for an EXEC of this one, on another thread: it takes over what this one
-    /// watches, since nothing is watched after an EXEC.
-    pub(crate) fn for_exec(&mut self, queue: Box<Queue>) -> Session {
-        Session {
-            multi: Some(queue),
-            watches: std::mem::take(&mut self.watches),
-            touched: std::mem::take(&mut self.touched),
-            ..self.for_script()
-        }
+    /// Gives the session back that [`Session::take_for`] took.
+    pub(crate) fn give_back(&mut self, taken: Session) {
+        let gives_way = self.gives_way;
+        *self = taken;
+        // Who serves it is again the one for whom it could be taken.
+        (self.can_block, self.can_walk, self.gives_way) = (true, true, gives_way);
     }
 
     /// Returns true if its user may not do everything.
@@ -209,6 +224,28 @@ impl Session {
     /// ([`crate::Next::Walk`]).
     pub fn set_can_walk(&mut self) {
         self.can_walk = true;
+    }
+
+    /// Says that whoever serves it has others to serve, and tries commands again whose shards are
+    /// locked ([`crate::Next::Locked`]).
+    pub fn set_gives_way(&mut self) {
+        self.gives_way = true;
+    }
+
+    /// Returns true if its command waits for shards that others have locked.
+    pub fn waits_for_shards(&self) -> bool {
+        self.shard_wait.is_some()
+    }
+
+    /// Ends what lasts for one command, unless that is to be executed again.
+    #[inline]
+    pub(crate) fn end_command(&mut self, command: &Command, next: Next) {
+        if next == Next::Locked {
+            return;
+        }
+        let keeps_caching = command.parent.is_some_and(|parent| parent.is(KEEPS_CACHING));
+        self.caching &= keeps_caching || self.in_multi();
+        self.forgotten.clear();
     }
 
     /// Releases memory that is kept for the next command.

@@ -22,6 +22,8 @@ pub use keys::*;
 pub use traits::*;
 
 use crate::call::Run;
+use crate::execute::Weigh;
+pub(crate) use crate::execute::weights;
 
 /// The group a command is documented under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +138,8 @@ pub struct CommandSpec {
     /// Where an argument is that becomes a key's whole value as it is: a large one is written
     /// to the heap before the key's shard is locked.
     pub value: Option<usize>,
+    /// How much it does, where that may take long.
+    pub weigh: Option<Weigh>,
     /// How it is executed.
     pub run: Run,
 }
@@ -161,6 +165,7 @@ impl CommandSpec {
         args: &[],
         subs: &[],
         value: None,
+        weigh: None,
         run: Run::Container,
     };
 

@@ -32,6 +32,9 @@ pub enum Error {
     /// A durable step failed; the store takes no more writes until it is opened again.
     #[error("a durable step failed earlier")]
     ReadOnly,
+    /// Every shard that could have a key to evict is locked; this is one of them.
+    #[error("every shard with a key to evict is locked")]
+    Locked(usize),
 }
 
 impl From<heap::Full> for Error {

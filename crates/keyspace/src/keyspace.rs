@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::R
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crossbeam_utils::CachePadded;
-use heap::{Heap, Ptr, View};
+use heap::{Heap, Ptr, ShardWait, View};
 use smallvec::SmallVec;
 use structures::index::{Bucket, CURSOR_BITS, Index};
 
@@ -179,13 +179,40 @@ impl Keyspace {
         Txn::new(self, locked, now)
     }
 
-    /// As [`Keyspace::begin`], unless one of the shards is locked: then nothing is.
+    /// As [`Keyspace::begin`], unless one of the shards is locked, or reserved for one who waits for
+    /// it: then nothing is.
     pub fn try_begin(&self, shards: impl Iterator<Item = usize>, now: u64) -> Option<Txn<'_>> {
-        let mut locked = SmallVec::new();
-        for shard in ascending(shards) {
-            locked.push(self.heap.try_lock(shard)?);
-        }
+        self.try_begin_as(shards, now, None)
+    }
+
+    /// Does the same for one who has waited for shards before.
+    #[inline]
+    pub fn try_begin_as(
+        &self,
+        shards: impl Iterator<Item = usize>,
+        now: u64,
+        wait: Option<&ShardWait>,
+    ) -> Option<Txn<'_>> {
+        let locked =
+            self.heap.try_lock_all(&ascending(shards), wait.map_or(0, ShardWait::ticket))?;
         Some(Txn::new(self, locked, now))
+    }
+
+    /// Locks one shard, unless it is locked, or reserved for another one who waits for it.
+    #[inline]
+    pub fn try_begin_one(
+        &self,
+        shard: usize,
+        now: u64,
+        wait: Option<&ShardWait>,
+    ) -> Option<Txn<'_>> {
+        let locked = self.heap.try_lock_all(&[shard], wait.map_or(0, ShardWait::ticket))?;
+        Some(Txn::new(self, locked, now))
+    }
+
+    /// Enters those who wait for these shards without a thread.
+    pub fn wait_for_shards(&self, shards: &[usize]) -> ShardWait {
+        ShardWait::enter(&self.heap, shards)
     }
 
     /// Locks one shard.

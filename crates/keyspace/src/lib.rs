@@ -69,7 +69,7 @@ pub use error::{CommitError, Error};
 pub use eviction::{Eviction, Policy};
 pub use expiry::Expire;
 pub use fault_points::FaultPoint;
-pub use heap::{SnapshotError, SnapshotLost};
+pub use heap::{ShardWait, SnapshotError, SnapshotLost};
 pub use key::{DATABASES, Db, Key, slot};
 pub use keyspace::{Keyspace, PrefetchedBucket};
 pub use lists::{Elements, NodeLimits, Side};

@@ -28,6 +28,8 @@ pub(crate) enum Step {
     More,
     /// Clients are paused: go on later.
     Paused,
+    /// Others have a shard that the next command needs: execute it when they do not.
+    Locked,
     /// The last command blocks: go on when it has its reply.
     Blocked,
     /// The last command takes more steps: go on when it has its reply.
@@ -154,6 +156,7 @@ fn execute(connection: &mut Connection) -> Step {
         Next::Block => (Step::Blocked, true),
         Next::Walk => (Step::Walking, true),
         Next::Paused => (Step::Paused, true),
+        Next::Locked => (Step::Locked, true),
         Next::SendDump => (Step::SendDump, false),
         Next::Close => (Step::Close, false),
         Next::Shutdown { nosave, now, force, save } => {

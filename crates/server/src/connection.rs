@@ -45,6 +45,9 @@ const SMALL_REQUESTS: u32 = 32;
 /// Space that a large argument gets at once.
 const CLAIM: usize = 64 * 1024;
 
+/// After this time a command is tried again whose shards others had, whoever has them now.
+const LOCKED: Duration = Duration::from_millis(20);
+
 /// Bytes of replies that are not counted before a batch was sent: what Redis keeps
 /// in addition to the list that it limits.
 const FIXED_REPLIES: usize = 16 * 1024;
@@ -98,6 +101,7 @@ impl Connection {
         let mut session = worker.shared.engine.connect(peer, worker.number);
         session.set_can_block();
         session.set_can_walk();
+        session.set_gives_way();
         Connection {
             stream,
             client: Arc::clone(&session.client),
@@ -137,6 +141,7 @@ impl Connection {
             }
             loop {
                 let step = batch::run(&mut self);
+                self.worker.serve_soon();
                 if self.output.unsent().len() > FIXED_REPLIES && self.exceeds_hard_limit() {
                     return;
                 }
@@ -153,8 +158,14 @@ impl Connection {
                         tokio::task::yield_now().await;
                     }
                     Step::Paused => self.paused().await,
+                    Step::Locked => self.wait_for_shards().await,
                     Step::Blocked => match self.blocked().await {
                         None => return,
+                        Some(Next::Locked) => {
+                            // The thread where it was to be executed met others, too.
+                            self.next = self.next.and_then(|next| next.checked_sub(1));
+                            self.wait_for_shards().await;
+                        }
                         Some(Next::Close) => {
                             self.pass_barrier().await;
                             closing = true;
@@ -466,7 +477,26 @@ impl Connection {
                 self.log_end = outcome.durable_at;
                 return true;
             }
+            if self.session.waits_for_shards() {
+                self.wait_for_shards().await;
+            }
         }
+    }
+
+    /// Waits until it is worth trying again to lock what others had, or this client is killed.
+    async fn wait_for_shards(&mut self) {
+        let woken = poll_fn(|cx| {
+            self.store_waker(cx);
+            // Replies of what was executed before leave.
+            let _ = self.try_write(cx);
+            let engine = &self.worker.shared.engine;
+            let is_over = engine.poll_shards(&self.session, cx.waker());
+            if is_over || self.client.killed.load(Relaxed) {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        });
+        let _ = tokio::time::timeout(LOCKED, woken).await;
     }
 
     /// Waits until the blocked session has its reply, or its time is over, and says what follows;

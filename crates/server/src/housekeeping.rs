@@ -30,6 +30,8 @@ const BLOCKS: usize = 64;
 const ENTRIES: usize = 64;
 /// How much of a worker's time expiry may take when much is due, in percent.
 const SHARE: u32 = 25;
+/// How long those wait who are to be served when others have unlocked a shard.
+const RETRY: Duration = Duration::from_millis(1);
 /// How often the housekeeping thread looks.
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
 /// How often clients are looked through for those that were silent too long.
@@ -72,10 +74,20 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
         for shard in (worker.number..shards).step_by(step) {
             expire(&worker, shard, until).await;
             reclaim(&worker, shard).await;
-            let is_free = !worker.shared.engine.is_locked_by_script(shard);
-            if is_free && worker.shared.limits.defragment.load(Relaxed) {
+            if worker.shared.limits.defragment.load(Relaxed) {
                 defragment(&worker, shard, passes.entry(shard).or_default());
             }
+        }
+    }
+}
+
+/// Serves blocked clients as soon as others have unlocked the shards that this takes.
+pub(crate) async fn serve_locked(worker: Arc<Worker>) {
+    loop {
+        worker.is_to_serve_soon().await;
+        while worker.shared.engine.must_retry_locked() {
+            tokio::time::sleep(RETRY).await;
+            contained("blocked clients", || worker.shared.engine.retry_locked(worker.number));
         }
     }
 }
@@ -88,7 +100,7 @@ async fn expire(worker: &Worker, shard: usize, until: Instant) {
     }
     let effort = shared.limits.expire_effort.load(Relaxed).max(1) as usize;
     let mut took = Duration::ZERO;
-    while !shared.engine.is_locked_by_script(shard) {
+    loop {
         let began = Instant::now();
         let step = contained("expiry", || shared.engine.expire_step(shard, ITEMS * effort));
         took += began.elapsed();
@@ -125,9 +137,8 @@ async fn evict(worker: &Worker, until: Instant) {
 
 /// Frees what deletes left.
 async fn reclaim(worker: &Worker, shard: usize) {
-    let engine = &worker.shared.engine;
-    let keyspace = engine.keyspace();
-    while keyspace.has_garbage(shard) && !engine.is_locked_by_script(shard) {
+    let keyspace = worker.shared.engine.keyspace();
+    while keyspace.has_garbage(shard) {
         match contained("freeing", || keyspace.reclaim_step(shard, BLOCKS)) {
             Some(Ok(progress)) if progress.more => tokio::task::yield_now().await,
             _ => return,

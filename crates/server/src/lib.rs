@@ -19,6 +19,7 @@ pub mod config;
 mod connection;
 mod host;
 mod housekeeping;
+mod jobs;
 mod limits;
 mod listen;
 mod loading;

@@ -32,7 +32,7 @@ use crate::supervisor::Supervisor;
 use crate::tls::{self, Tls, TlsError};
 use crate::users::{self, UsersError};
 use crate::worker::Workers;
-use crate::{apply, housekeeping, machine, metrics, other_stores, scrub};
+use crate::{apply, housekeeping, jobs, machine, metrics, other_stores, scrub};
 
 /// Why the server does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -137,12 +137,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         append_only: OnceLock::new(),
     });
     shared.engine.set_host(Arc::clone(&server) as Arc<dyn commands::admin::Host>);
-    let of_jobs = Arc::clone(&shared);
-    shared.engine.set_spawn(move |job| {
-        let shared = Arc::clone(&of_jobs);
-        let thread = std::thread::Builder::new().name("script".to_owned());
-        thread.spawn(move || job(&shared.engine)).is_ok()
-    });
+    jobs::start(&shared);
     serve_until_shutdown(&shared, &server)
 }
 

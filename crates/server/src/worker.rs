@@ -16,7 +16,7 @@ use commands::Peer;
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::commit_barrier::{CommitBarrier, FinishedWait, WaitedFor};
 use crate::connection::Connection;
@@ -34,9 +34,23 @@ pub(crate) struct Worker {
     pub(crate) number: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) commit_barrier: Arc<CommitBarrier>,
+    /// Somebody who was blocked is to be served when others have unlocked a shard.
+    locked: Notify,
 }
 
 impl Worker {
+    /// Has blocked clients served soon who could not be, since others had a shard.
+    #[inline]
+    pub(crate) fn serve_soon(&self) {
+        if self.shared.engine.must_retry_locked() {
+            self.locked.notify_one();
+        }
+    }
+
+    pub(crate) async fn is_to_serve_soon(&self) {
+        self.locked.notified().await;
+    }
+
     pub(crate) fn meter(&self) -> &Meter {
         &self.shared.meters[self.number]
     }
@@ -60,6 +74,7 @@ impl Workers {
                 number,
                 shared: Arc::clone(shared),
                 commit_barrier: Arc::default(),
+                locked: Notify::new(),
             });
             let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
             let stopped = stopped.clone();
@@ -96,6 +111,7 @@ async fn work(
 ) {
     tokio::spawn(flush(Arc::clone(&worker)));
     tokio::spawn(housekeeping::periodic(Arc::clone(&worker)));
+    tokio::spawn(housekeeping::serve_locked(Arc::clone(&worker)));
     let arrive = async {
         let mut new = Vec::new();
         while arrivals.recv_many(&mut new, MOST_AT_ONCE).await > 0 {

@@ -146,6 +146,7 @@ const ACL_LOAD: CommandSpec = CommandSpec {
     summary: "Reload the ACLs from the configured ACL file",
     complexity: "O(N). Where N is the number of configured users.",
     arity: 2,
+    traits: TAKES_LONG,
     run: Run::Session(set::load),
     ..OF_ADMIN
 };
@@ -165,6 +166,7 @@ const ACL_SAVE: CommandSpec = CommandSpec {
     summary: "Save the current ACL rules in the configured ACL file",
     complexity: "O(N). Where N is the number of configured users.",
     arity: 2,
+    traits: TAKES_LONG,
     run: Run::Session(set::save),
     ..OF_ADMIN
 };

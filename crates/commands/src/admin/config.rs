@@ -62,6 +62,7 @@ const CONFIG_REWRITE: CommandSpec = CommandSpec {
     group: Group::Server,
     arity: 2,
     flags: ADMIN | NOSCRIPT | LOADING | STALE,
+    traits: TAKES_LONG,
     run: Run::Session(config_rewrite),
     ..CommandSpec::EMPTY
 };

@@ -58,6 +58,7 @@ pub(crate) const SAVE: CommandSpec = CommandSpec {
     group: Group::Server,
     arity: 1,
     flags: ADMIN | NOSCRIPT | NO_ASYNC_LOADING | NO_MULTI,
+    traits: TAKES_LONG,
     run: Run::Session(save),
     ..CommandSpec::EMPTY
 };
@@ -70,6 +71,7 @@ pub(crate) const BGSAVE: CommandSpec = CommandSpec {
     group: Group::Server,
     arity: -1,
     flags: ADMIN | NOSCRIPT | NO_ASYNC_LOADING,
+    traits: TAKES_LONG,
     history: &[("3.2.2", "Added the `SCHEDULE` option.")],
     args: &[token("schedule", "SCHEDULE").since("3.2.2").optional()],
     run: Run::Session(bgsave),
@@ -84,6 +86,7 @@ pub(crate) const BGREWRITEAOF: CommandSpec = CommandSpec {
     group: Group::Server,
     arity: 1,
     flags: ADMIN | NOSCRIPT | NO_ASYNC_LOADING,
+    traits: TAKES_LONG,
     run: Run::Session(bgrewriteaof),
     ..CommandSpec::EMPTY
 };

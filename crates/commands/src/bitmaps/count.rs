@@ -32,6 +32,7 @@ pub(crate) const BITCOUNT: CommandSpec = CommandSpec {
         )
         .optional(),
     ],
+    weigh: Some(weights::reads_all),
     run: Run::Keys(bitcount),
     ..CommandSpec::EMPTY
 };

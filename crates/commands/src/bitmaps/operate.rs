@@ -19,6 +19,7 @@ pub(crate) const BITOP: CommandSpec = CommandSpec {
     keys: &[KeySpec::one(2, KEY_OW | KEY_UPDATE), KeySpec::rest(3, 1, KEY_RO | KEY_ACCESS)],
     history: &[("8.2.0", "Added `DIFF`, `DIFF1`, `ANDOR`, and `ONE` operations.")],
     args: &[string("operation"), key("destkey", 0), key("key", 1).multiple()],
+    weigh: Some(weights::stores_all),
     run: Run::Keys(bitop),
     ..CommandSpec::EMPTY
 };

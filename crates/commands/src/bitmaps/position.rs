@@ -39,6 +39,7 @@ pub(crate) const BITPOS: CommandSpec = CommandSpec {
         )
         .optional(),
     ],
+    weigh: Some(weights::reads_all),
     run: Run::Keys(bitpos),
     ..CommandSpec::EMPTY
 };

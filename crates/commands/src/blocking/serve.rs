@@ -98,6 +98,20 @@ impl Engine {
             self.keyspace().resolve_losses();
         }
         failed.into_iter().for_each(|place| self.serve_ready_key(stripe, place));
+        self.retry_locked(stripe);
+    }
+
+    /// Returns true if somebody is to be served as soon as others have unlocked a shard.
+    #[inline]
+    pub fn must_retry_locked(&self) -> bool {
+        !self.deferred().locked.is_empty()
+    }
+
+    /// Tries again to serve those whose shards were locked. To be called soon after
+    /// [`Engine::must_retry_locked`] says so, with no shard locked.
+    pub fn retry_locked(&self, stripe: usize) {
+        let locked = self.deferred().locked.take();
+        locked.into_iter().for_each(|place| self.serve_ready_key(stripe, place));
         self.serve_deferred(stripe);
     }
 
@@ -117,7 +131,7 @@ impl Engine {
         let key = self.keyspace().key(&bytes);
         let losses = self.keyspace().losses();
         let Some(mut txn) = self.lock_to_serve(&key) else {
-            self.deferred().not_locked.add([(db, bytes)]);
+            self.deferred().locked.add([(db, bytes)]);
             return;
         };
         let mut round = Round::new(self, stripe, losses);

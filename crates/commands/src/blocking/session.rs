@@ -69,8 +69,8 @@ impl Engine {
     /// Returns whether the wait of a blocked session has ended; its reply is in `out` then. Whoever
     /// ends it wakes the client.
     pub fn unblocked(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
-        if session.late_reply.is_some() {
-            return self.take_late_reply(session, out);
+        if session.moved.is_some() {
+            return self.take_moved(session, out);
         }
         let ending = session.waiter.as_ref()?.take_ending()?;
         Some(self.resume(session, ending, out))

@@ -1,7 +1,20 @@
 //! Deletions that no client asked for: what expired, and what must go because memory is short. Each
-//! step is a unit of work.
+//! step is a unit of work. None waits for a shard.
+
+use keyspace::{Error, Txn};
 
 use crate::engine::Engine;
+
+/// What came of a step of an eviction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evicted {
+    /// Some keys are gone.
+    Some,
+    /// There are none to evict.
+    Nothing,
+    /// Others have all shards that may have one; this is one of them.
+    Locked(usize),
+}
 
 /// Keys that are evicted in one transaction.
 const KEYS_AT_ONCE: usize = 16;
@@ -11,37 +24,40 @@ impl Engine {
     /// keys are looked at. Returns true if many of them had expired, and nothing speaks against
     /// another step at once.
     pub fn expire_step(&self, shard: usize, budget: usize) -> bool {
-        match self.keyspace().expire_step(shard, budget, self.clock.unix_ms()) {
-            Ok((mut txn, progress)) => {
+        match self.keyspace().try_expire_step(shard, budget, self.clock.unix_ms()) {
+            Ok(Some((mut txn, progress))) => {
                 self.finish_step(&mut txn);
                 progress.more
             }
-            Err(_) => false,
+            Ok(None) | Err(_) => false,
         }
     }
 
     /// Deletes some keys by the eviction policy if more memory is in use than a limit allows.
     /// Returns true if there were any.
     pub fn evict_over_limit(&self) -> bool {
+        self.evict_some() == Evicted::Some
+    }
+
+    pub(crate) fn evict_some(&self) -> Evicted {
         let now = self.clock.unix_ns();
-        match self.keyspace().evict_step(KEYS_AT_ONCE, now / 1_000_000, now) {
-            Ok(Some(mut txn)) => {
-                self.finish_step(&mut txn);
-                true
-            }
-            Ok(None) | Err(_) => false,
-        }
+        self.evicted(self.keyspace().evict_step(KEYS_AT_ONCE, now / 1_000_000, now))
     }
 
     /// Does the same however much is in use.
-    pub(crate) fn evict_now(&self) -> bool {
+    pub(crate) fn evict_now(&self) -> Evicted {
         let now = self.clock.unix_ns();
-        match self.keyspace().evict_keys(KEYS_AT_ONCE, now / 1_000_000, now) {
+        self.evicted(self.keyspace().evict_keys(KEYS_AT_ONCE, now / 1_000_000, now))
+    }
+
+    fn evicted(&self, step: Result<Option<Txn<'_>>, Error>) -> Evicted {
+        match step {
             Ok(Some(mut txn)) => {
                 self.finish_step(&mut txn);
-                true
+                Evicted::Some
             }
-            Ok(None) | Err(_) => false,
+            Err(Error::Locked(shard)) => Evicted::Locked(shard),
+            Ok(None) | Err(_) => Evicted::Nothing,
         }
     }
 }

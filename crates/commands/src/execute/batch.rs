@@ -70,7 +70,7 @@ impl Engine {
                 let outcome = self.execute_one(session, request, out);
                 done.durable_at = done.durable_at.max(outcome.durable_at);
                 done.next = outcome.next;
-                if outcome.next == Next::Paused {
+                if matches!(outcome.next, Next::Paused | Next::Locked) {
                     return done;
                 }
                 done.requests += 1;
@@ -105,7 +105,7 @@ impl Engine {
         let mark = out.mark();
         let mut outcome = self.perform(session, request, out);
         outcome.durable_at = outcome.durable_at.max(durable_at);
-        if matches!(outcome.next, Next::Block | Next::Walk) {
+        if matches!(outcome.next, Next::Block | Next::Walk | Next::Locked) {
             // Its reply is yet to come.
             return outcome;
         }

@@ -1,19 +1,26 @@
 //! Which shards are locked for a unit of work. No other part of the crate opens a transaction.
 //!
+//! A thread that serves connections waits for no shard: what it cannot lock within some
+//! microseconds fails with [`Failure::locked`], nothing was done, and the session waits
+//! ([`keyspace::ShardWait`]) until the command is executed again. Other threads (a log that is
+//! replayed, a MIGRATE) wait in the kernel.
+//!
 //! In addition to the shards of its keys, a command that may fill a key locks those that serving
 //! the clients which wait for it will need: the targets of their moves, and of those who wait for
 //! these.
 
 use std::collections::HashSet;
+use std::task::Waker;
 use std::time::Duration;
 
-use keyspace::{Key, Keyspace, Prepared, Txn};
+use keyspace::{Key, Keyspace, Prepared, ShardWait, Txn};
 use smallvec::SmallVec;
 
 use super::step::Step;
-use crate::call::Call;
+use crate::call::{Call, Next, Outcome};
 use crate::engine::Engine;
-use crate::failure::Failure;
+use crate::failure::{Done, Failure};
+use crate::session::Session;
 use crate::spec::WRITE;
 
 /// How many clients of a queue have the shards of their targets locked ahead, at most.
@@ -23,6 +30,17 @@ const MOST_TARGETS: usize = 64;
 
 /// Between two tries to lock what a script that runs long may have.
 const BETWEEN_TRIES: Duration = Duration::from_micros(200);
+
+/// How often it is tried to lock what others have, and the pauses between: some microseconds in
+/// all, as long as most commands take.
+const TRIES: usize = 16;
+const SPINS: usize = 64;
+
+type Shards = SmallVec<[usize; 8]>;
+
+fn shards_of(keys: &[Key<'_>]) -> Shards {
+    keys.iter().map(Key::shard).collect()
+}
 
 /// What a call locks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,73 +53,167 @@ pub(crate) enum Scope {
 }
 
 impl Engine {
-    /// Locks what a call needs.
+    /// Locks what a call needs. [`Failure::locked`] where somebody has it and the session gives
+    /// way.
     #[inline]
     pub(super) fn lock<'k>(&'k self, call: &Call<'_>, scope: Scope) -> Result<Txn<'k>, Failure> {
-        let (keyspace, now) = (self.keyspace(), call.now_ms());
-        if !self.running_scripts().is_empty() {
-            let keys = call.keys.iter().map(Key::shard);
-            return match scope {
-                Scope::All => self.lock_with_scripts((0..keyspace.shards()).collect(), now),
-                Scope::Shard(shard) => self.lock_with_scripts(vec![shard], now),
-                Scope::Keys => self.lock_with_scripts(keys.collect(), now),
-            };
-        }
+        let (session, now) = (&*call.session, call.now_ms());
         let txn = match (scope, call.keys) {
-            (Scope::All, _) => return Ok(keyspace.begin_all(now)),
-            (Scope::Shard(shard), _) => return Ok(keyspace.begin_one(shard, now)),
-            (Scope::Keys, [key]) => keyspace.begin_one(key.shard(), now),
-            (Scope::Keys, keys) => {
-                let shards: SmallVec<[usize; 8]> = keys.iter().map(Key::shard).collect();
-                keyspace.begin(&shards, now)
-            }
+            (Scope::All, _) => return self.lock_shards(session, &self.all_shards(), now),
+            (Scope::Shard(shard), _) => return self.lock_shard(session, shard, now),
+            (Scope::Keys, [key]) => self.lock_shard(session, key.shard(), now)?,
+            (Scope::Keys, keys) => self.lock_shards(session, &shards_of(keys), now)?,
         };
         if self.waiting().has_no_targets() || !call.command.spec.has(WRITE) {
             return Ok(txn);
         }
         // No more elements come than there are arguments.
-        Ok(self.extend_lock_set(txn, call.keys, call.args.len()))
-    }
-
-    /// Locks the shards of these keys, or all of them.
-    pub(crate) fn lock_keys(&self, keys: Option<&[Key<'_>]>, now: u64) -> Result<Txn<'_>, Failure> {
-        if !self.running_scripts().is_empty() {
-            let shards = match keys {
-                None => (0..self.keyspace().shards()).collect(),
-                Some(keys) => keys.iter().map(Key::shard).collect(),
-            };
-            return self.lock_with_scripts(shards, now);
-        }
-        Ok(match keys {
-            None => self.keyspace().begin_all(now),
-            Some([]) => self.keyspace().begin_one(0, now),
-            Some(keys) => {
-                let shards: Vec<usize> = keys.iter().map(Key::shard).collect();
-                self.extend_lock_set(self.keyspace().begin(&shards, now), keys, usize::MAX)
-            }
+        self.extend_lock_set(txn, call.keys, call.args.len(), |shards| {
+            self.lock_shards(session, shards, now)
         })
     }
 
-    /// Locks shards while a script runs long: an error if it has one of them, and has had for
-    /// longer than `busy-reply-threshold`. Who waits for a key is served later, if that needs other
-    /// shards.
+    /// Locks the shards of these keys, or all of them.
+    pub(crate) fn lock_keys(
+        &self,
+        session: &Session,
+        keys: Option<&[Key<'_>]>,
+        now: u64,
+    ) -> Result<Txn<'_>, Failure> {
+        match keys {
+            None => self.lock_shards(session, &self.all_shards(), now),
+            Some([]) => self.lock_shard(session, 0, now),
+            Some(keys) => {
+                let lock = |shards: &[usize]| self.lock_shards(session, shards, now);
+                self.extend_lock_set(lock(&shards_of(keys))?, keys, usize::MAX, lock)
+            }
+        }
+    }
+
+    /// Locks the shards of these keys, or all of them, for a read that belongs to no session.
+    /// Whoever asks tries again where that fails.
+    pub(crate) fn try_lock_keys(
+        &self,
+        keys: Option<&[Key<'_>]>,
+        now: u64,
+    ) -> Result<Txn<'_>, Failure> {
+        let shards = keys.map_or_else(|| self.all_shards(), shards_of);
+        if let Some(txn) = self.spin_for(&shards, now, None) {
+            return Ok(txn);
+        }
+        self.check_holders(&shards)?;
+        Err(Failure::locked(shards.as_slice()))
+    }
+
+    fn all_shards(&self) -> Shards {
+        (0..self.keyspace().shards()).collect()
+    }
+
+    #[inline]
+    fn lock_shard(&self, session: &Session, shard: usize, now: u64) -> Result<Txn<'_>, Failure> {
+        if session.gives_way {
+            let wait = session.shard_wait.as_ref();
+            return match self.keyspace().try_begin_one(shard, now, wait) {
+                Some(txn) => Ok(txn),
+                None => self.lock_contended(session, &[shard], now),
+            };
+        }
+        self.lock_by_thread(&[shard], now)
+    }
+
+    fn lock_shards(
+        &self,
+        session: &Session,
+        shards: &[usize],
+        now: u64,
+    ) -> Result<Txn<'_>, Failure> {
+        match session.gives_way {
+            true => self.lock_contended(session, shards, now),
+            false => self.lock_by_thread(shards, now),
+        }
+    }
+
+    /// Tries to lock shards that others may have, for a moment.
+    fn lock_contended(
+        &self,
+        session: &Session,
+        shards: &[usize],
+        now: u64,
+    ) -> Result<Txn<'_>, Failure> {
+        if let Some(txn) = self.spin_for(shards, now, session.shard_wait.as_ref()) {
+            return Ok(txn);
+        }
+        self.check_holders(shards)?;
+        Err(Failure::locked(shards))
+    }
+
+    /// Tries to lock shards as long as most hold theirs.
+    fn spin_for(&self, shards: &[usize], now: u64, wait: Option<&ShardWait>) -> Option<Txn<'_>> {
+        let lock = || self.keyspace().try_begin_as(shards.iter().copied(), now, wait);
+        // Who was woken knows that they are free now, or waits on.
+        let tries = if wait.is_some() { 1 } else { TRIES };
+        for _ in 1..tries {
+            if let Some(txn) = lock() {
+                return Some(txn);
+            }
+            (0..SPINS).for_each(|_| std::hint::spin_loop());
+        }
+        lock()
+    }
+
+    /// Returns an error if a script has one of the shards, and has had for longer than
+    /// `busy-reply-threshold`.
     #[cold]
-    fn lock_with_scripts(&self, shards: Vec<usize>, now: u64) -> Result<Txn<'_>, Failure> {
+    pub(super) fn check_holders(&self, shards: &[usize]) -> Done {
+        if self.running_scripts().is_empty() {
+            return Ok(());
+        }
+        let threshold = self.config().busy_reply_threshold_ns();
+        match self.running_scripts().busy_holder(shards, self.clock.unix_ns(), threshold) {
+            Some(script) => Err(script.busy()),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for shards with the thread, which serves nobody else.
+    fn lock_by_thread(&self, shards: &[usize], now: u64) -> Result<Txn<'_>, Failure> {
+        if self.running_scripts().is_empty() {
+            return Ok(self.keyspace().begin(shards, now));
+        }
         loop {
             if let Some(txn) = self.keyspace().try_begin(shards.iter().copied(), now) {
                 return Ok(txn);
             }
-            let threshold = self.config().busy_reply_threshold_ns();
-            if let Some(script) = self.running_scripts().holder(&shards)
-                && script.is_busy(self.clock.unix_ns(), threshold)
-            {
-                return Err(script.busy());
-            }
+            self.check_holders(shards)?;
             match self.host() {
                 Some(host) => host.sleep(BETWEEN_TRIES),
                 None => std::hint::spin_loop(),
             }
         }
+    }
+
+    /// Waits until a shard is unlocked.
+    #[cold]
+    pub(crate) fn wait_by_thread(&self, shard: usize) {
+        drop(self.keyspace().begin_one(shard, 0));
+    }
+
+    /// Makes a session wait for shards; its command is to be executed again.
+    #[cold]
+    pub(crate) fn wait_for_shards(&self, session: &mut Session, shards: &[usize]) -> Outcome {
+        match &session.shard_wait {
+            Some(wait) => wait.wait_for(shards),
+            None => session.shard_wait = Some(self.keyspace().wait_for_shards(shards)),
+        }
+        Outcome { next: Next::Locked, ..Outcome::default() }
+    }
+
+    /// Returns true if it is worth executing the command again that answered [`Next::Locked`]; else
+    /// `waker` is woken when it may be. An unlock may go unnoticed, and a script have the shards
+    /// for so long that the command is to be refused: after some milliseconds it is worth it in any
+    /// case.
+    pub fn poll_shards(&self, session: &Session, waker: &Waker) -> bool {
+        session.shard_wait.as_ref().is_none_or(|wait| wait.poll(waker))
     }
 
     /// Waits for scripts that run long, with no shard locked; an error if one takes longer than
@@ -120,23 +232,30 @@ impl Engine {
         Ok(())
     }
 
-    /// Locks the shard of a key for which clients wait, to serve them. None if a script that runs
-    /// long has it.
+    /// Locks the shard of a key for which clients wait, to serve them. None where it is locked, and
+    /// the thread must not wait for it.
     pub(crate) fn lock_to_serve(&self, key: &Key<'_>) -> Option<Txn<'_>> {
         let now = self.clock.unix_ms();
-        if !self.running_scripts().is_empty() {
-            return self.keyspace().try_begin(std::iter::once(key.shard()), now);
-        }
-        let txn = self.keyspace().begin_one(key.shard(), now);
-        Some(self.extend_lock_set(txn, std::slice::from_ref(key), TARGETS_IN_ADVANCE))
+        let serves_others = self.host().is_some() || !self.running_scripts().is_empty();
+        let lock = |shards: &[usize]| match serves_others {
+            true => self.spin_for(shards, now, None).ok_or(()),
+            false => Ok(self.keyspace().begin(shards, now)),
+        };
+        let keys = std::slice::from_ref(key);
+        self.extend_lock_set(lock(&[key.shard()]).ok()?, keys, TARGETS_IN_ADVANCE, lock).ok()
     }
 
     /// Locks the shards of a run. None where one of them is locked, or where somebody waits for a
     /// key that a step may fill: then each command is followed by serving them.
     #[inline]
-    pub(super) fn try_lock_steps(&self, steps: &[Step<'_>], now: u64) -> Option<Txn<'_>> {
+    pub(super) fn try_lock_steps(
+        &self,
+        session: &Session,
+        steps: &[Step<'_>],
+        now: u64,
+    ) -> Option<Txn<'_>> {
         let shards = steps.iter().flat_map(|step| step.keys).map(Key::shard);
-        let txn = self.keyspace().try_begin(shards, now)?;
+        let txn = self.keyspace().try_begin_as(shards, now, session.shard_wait.as_ref())?;
         let awaited = |step: &Step<'_>| {
             step.command.spec.has(WRITE) && step.keys.iter().any(|key| self.waiting().has(key))
         };
@@ -152,46 +271,54 @@ impl Engine {
         scope: Scope,
     ) -> Result<Option<Prepared<'_>>, Failure> {
         let (Scope::Keys, [key]) = (scope, call.keys) else { return Ok(None) };
-        // To reserve blocks takes the shard's lock for a moment, which a script that runs long may
-        // have.
+        let value = call.command.spec.value.and_then(|at| call.args.get(at));
+        let Some(value) = value.filter(|value| value.len() >= Keyspace::LARGE) else {
+            return Ok(None);
+        };
+        // To reserve blocks takes the shard's lock for moments.
+        if call.session.gives_way {
+            let wait = call.session.shard_wait.as_ref();
+            let prepared = self.keyspace().try_prepare(key, value, wait)?;
+            if prepared.is_none() {
+                self.check_holders(&[key.shard()])?;
+                return Err(Failure::locked([key.shard()]));
+            }
+            return Ok(prepared);
+        }
         if self.is_locked_by_script(key.shard()) {
             return Ok(None);
         }
-        let value = call.command.spec.value.and_then(|at| call.args.get(at));
-        match value.filter(|value| value.len() >= Keyspace::LARGE) {
-            Some(value) => Ok(Some(self.keyspace().prepare(key, value)?)),
-            None => Ok(None),
-        }
+        Ok(Some(self.keyspace().prepare(key, value)?))
     }
 
     /// Locks also what serving those who wait for `keys` will need, if no more than `most` elements
     /// come to each: the targets of moves, and of those who wait for these. `txn` holds the shards
     /// of `keys` and nothing was done in it yet. Whom this leaves out is served by
     /// [`Engine::serve_deferred`].
-    fn extend_lock_set<'k>(&'k self, txn: Txn<'k>, keys: &[Key<'_>], most: usize) -> Txn<'k> {
+    fn extend_lock_set<'k, E>(
+        &'k self,
+        txn: Txn<'k>,
+        keys: &[Key<'_>],
+        most: usize,
+        lock: impl Fn(&[usize]) -> Result<Txn<'k>, E>,
+    ) -> Result<Txn<'k>, E> {
         let mut txn = txn;
         let most = most.min(TARGETS_IN_ADVANCE);
-        let mut shards: SmallVec<[usize; 8]> = keys.iter().map(Key::shard).collect();
+        let mut shards = shards_of(keys);
         while !self.waiting().has_no_targets() && !txn.covers_all() {
             let before = shards.len();
             self.add_targets(&txn, (keys, most), &mut shards);
             if shards.len() == before {
                 break;
             }
-            let now = txn.now();
             drop(txn);
-            txn = self.keyspace().begin(&shards, now);
+            txn = lock(&shards)?;
         }
-        txn
+        Ok(txn)
     }
 
     /// Adds the shards of the targets that the transaction does not hold.
-    fn add_targets(
-        &self,
-        txn: &Txn<'_>,
-        (keys, most): (&[Key<'_>], usize),
-        shards: &mut SmallVec<[usize; 8]>,
-    ) {
+    fn add_targets(&self, txn: &Txn<'_>, (keys, most): (&[Key<'_>], usize), shards: &mut Shards) {
         let mut seen: HashSet<Box<[u8]>> = HashSet::new();
         let mut found: Vec<Box<[u8]>> =
             keys.iter().flat_map(|key| self.waiting().targets(key, most)).collect();

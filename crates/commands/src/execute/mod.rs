@@ -9,6 +9,7 @@
 //! - [`locks`]: which shards are locked. Nothing else in the crate opens a transaction.
 //! - [`unit`]: what is owed for a transaction, from its commit to the reply. Nothing else in the
 //!   crate commits one.
+//! - [`moved`]: a command that takes long, on another thread; [`weight`] says which do.
 //! - [`damage`]: refusing damaged keys.
 //! - [`background`]: deletions that no client asked for.
 
@@ -17,12 +18,17 @@ mod background;
 mod batch;
 mod damage;
 mod locks;
+mod moved;
 mod run;
 mod single;
 mod step;
 mod unit;
+mod weight;
 
+pub(crate) use background::Evicted;
 pub use batch::Executed;
 pub(crate) use locks::Scope;
+pub(crate) use moved::MovedCall;
 pub(crate) use step::{Failed, Step};
 pub(crate) use unit::{Role, Shown, Unit};
+pub(crate) use weight::{LONG, Weigh, weight_of, weights};

@@ -86,7 +86,7 @@ impl Engine {
             return Err(1);
         }
         let needs_memory = steps.iter().any(|step| step.command.spec.has(DENYOOM));
-        if needs_memory && !self.evict_until_under_limit() {
+        if needs_memory && !matches!(self.evict_until_under_limit(session), Ok(true)) {
             return Err(steps.len());
         }
         let mark = out.mark();
@@ -117,7 +117,8 @@ impl Engine {
         effects: &mut Effects,
     ) -> Option<Executed> {
         let now_ns = self.begin_ns(session);
-        let mut txn = self.try_lock_steps(steps, now_ns / 1_000_000)?;
+        let mut txn = self.try_lock_steps(session, steps, now_ns / 1_000_000)?;
+        session.shard_wait = None;
         session.reads_of_changed.clear();
         let mut call = Call::new(self, session, steps[0].command, out, now_ns, effects);
         call.losses = losses;
@@ -188,12 +189,13 @@ fn run_of<'a>(batch: &'a Batch<'_>, from: usize) -> Steps<'a> {
     batch.from(from).take(LONGEST).map_while(plain).collect()
 }
 
-/// Returns true if a command may be one of a run. One that reads for long would do so under the
-/// locks of all.
+/// Returns true if a command may be one of a run. One that may take long would do so under the
+/// locks of all; what changes a key and has no other argument (SPOP) takes one element.
 #[inline]
 fn is_plain(step: &Step<'_>) -> bool {
     let spec = step.command.spec;
     matches!(spec.run, Run::Keys(_))
+        && (spec.weigh.is_none() || step.args.len() <= 2)
         && !spec.has(BLOCKING)
         && (spec.has(WRITE) || spec.has(READONLY) && step.is_quick())
         && (1..=MOST_KEYS).contains(&step.keys.len())

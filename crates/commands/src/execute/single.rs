@@ -8,7 +8,9 @@ use resp::{Mark, Writer};
 
 use super::admit::{unknown_command, unknown_subcommand};
 use super::locks::Scope;
+use super::step::Step;
 use super::unit::{Role, Shown, Unit};
+use super::weight::{LONG, MANY_WORDS, weight_of};
 use crate::admin;
 use crate::call::{Call, Next, Outcome, Run};
 use crate::cross_protocol::is_http;
@@ -17,7 +19,7 @@ use crate::failure::{Done, Failure};
 use crate::queue;
 use crate::request::{Keys, Request};
 use crate::session::Session;
-use crate::spec::{ADMIN, IMMEDIATE, KEEPS_CACHING, READONLY, SKIP_MONITOR, WRITE};
+use crate::spec::{ADMIN, IMMEDIATE, READONLY, SKIP_MONITOR, TAKES_LONG, WRITE};
 use crate::table::{Command, Lookup};
 
 impl Engine {
@@ -53,7 +55,14 @@ impl Engine {
             Lookup::Unknown if is_http(args[0]) => return self.refuse_http(),
             Lookup::Unknown => return self.reject(session, None, unknown_command(args), out),
         };
-        if let Err(failure) = self.admit(session, command, args) {
+        if let Err(mut failure) = self.admit(session, command, args) {
+            if let Some(shards) = failure.wanted_shards() {
+                match self.check_holders(shards) {
+                    Ok(()) => return self.wait_for_shards(session, shards),
+                    Err(busy) => failure = busy,
+                }
+            }
+            session.shard_wait = None;
             return self.reject(session, Some(command), failure, out);
         }
         if session.in_multi() && !command.spec.is(IMMEDIATE) {
@@ -66,9 +75,7 @@ impl Engine {
         let now_ns = if session.replay { 0 } else { self.begin_ns(session) };
         session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
         let outcome = self.call(session, command, request, out, now_ns);
-        let keeps_caching = command.parent.is_some_and(|parent| parent.is(KEEPS_CACHING));
-        session.caching &= keeps_caching || session.in_multi();
-        session.forgotten.clear();
+        session.end_command(command, outcome.next);
         outcome
     }
 
@@ -89,25 +96,18 @@ impl Engine {
         let (args, keys) = (request.args, request.keys);
         let call = Call::new(self, session, command, out, now_ns, &mut effects);
         let mut call = Call { args, keys, ..call };
-        let mut done = self.attempt(&mut call, mark);
-        let mut tries = 0;
-        while done.as_ref().is_err_and(|failure| self.may_run_again(&call, failure, tries)) {
-            tries += 1;
-            done = self.attempt(&mut call, mark);
-        }
-        if let Err(failure) = &done {
-            if failure.is_out_of_memory() {
-                self.record_out_of_memory();
+        let done = self.attempt_here_or_elsewhere(&mut call, mark);
+        match &done {
+            Err(failure) if failure.comes_again() => {
+                if let Some(shards) = failure.wanted_shards() {
+                    call.next = self.wait_for_shards(call.session, shards).next;
+                }
             }
-            call.out.error(failure.as_bytes());
-            self.stats().error(failure.code());
-            // A shutdown may have undone a script: what the client sent after it is not to be
-            // executed without it.
-            if self.running_scripts().is_ending() {
-                call.next = Next::Close;
-            }
+            Err(failure) => self.fail(&mut call, failure),
+            Ok(()) => {}
         }
-        if call.next != Next::Walk && call.session.late_reply.is_none() {
+        if !matches!(call.next, Next::Walk | Next::Locked) && call.session.moved.is_none() {
+            call.session.shard_wait = None;
             self.finish(&mut call, now_ns, done.is_err());
         }
         let outcome = Outcome { next: call.next, durable_at: call.durable_at };
@@ -118,6 +118,21 @@ impl Engine {
             session.written_to = session.written_to.max(outcome.durable_at);
         }
         outcome
+    }
+
+    /// Answers a command that failed with its error.
+    #[cold]
+    fn fail(&self, call: &mut Call<'_>, failure: &Failure) {
+        if failure.is_out_of_memory() {
+            self.record_out_of_memory();
+        }
+        call.out.error(failure.as_bytes());
+        self.stats().error(failure.code());
+        // A shutdown may have undone a script: what the client sent after it is not to be executed
+        // without it.
+        if self.running_scripts().is_ending() {
+            call.next = Next::Close;
+        }
     }
 
     /// Returns when a command of the session that is executed now begins.
@@ -157,6 +172,34 @@ impl Engine {
         }
     }
 
+    /// Runs a command by itself, or has it run by another thread if it takes long.
+    fn attempt_here_or_elsewhere(&self, call: &mut Call<'_>, mark: Mark) -> Done {
+        let done = match call.session.moves_again.take() {
+            Some(since) => Err(Failure::takes_long(since)),
+            None => self.attempt_with_memory(call, mark),
+        };
+        let Some(since) = done.as_ref().err().and_then(Failure::long_since) else { return done };
+        if call.move_away(since) {
+            return done;
+        }
+        // There is no thread to be had: here, then.
+        let can_walk = std::mem::replace(&mut call.session.can_walk, false);
+        let done = self.attempt_with_memory(call, mark);
+        call.session.can_walk = can_walk;
+        done
+    }
+
+    /// Runs a command by itself; again where memory was freed for it.
+    fn attempt_with_memory(&self, call: &mut Call<'_>, mark: Mark) -> Done {
+        let mut done = self.attempt(call, mark);
+        let mut tries = 0;
+        while done.as_ref().is_err_and(|failure| self.may_run_again(call, failure, tries)) {
+            tries += 1;
+            done = self.attempt(call, mark);
+        }
+        done
+    }
+
     /// Runs a command by itself; again if it may have read what the medium lost. Where it fails,
     /// nothing is left of it.
     fn attempt(&self, call: &mut Call<'_>, mark: Mark) -> Done {
@@ -188,6 +231,9 @@ impl Engine {
     }
 
     fn run(&self, call: &mut Call<'_>) -> Done {
+        if call.command.spec.is(TAKES_LONG) && call.may_move() {
+            return Err(Failure::takes_long(None));
+        }
         match call.command.spec.run {
             Run::Container => Err(Failure::text(format!(
                 "ERR wrong number of arguments for '{}' command",
@@ -237,6 +283,11 @@ impl Engine {
         }
         let prepared = self.prepare(call, scope)?;
         let mut txn = self.lock(call, scope)?;
+        let may_be_long = call.command.spec.weigh.is_some() || call.args.len() > MANY_WORDS;
+        if may_be_long && call.may_move() && weight_of(&Step::in_call(call), &txn, call.db()) > LONG
+        {
+            return Err(Failure::takes_long(None));
+        }
         if let Some(value) = prepared {
             txn.attach(value);
         }

@@ -33,6 +33,11 @@ impl<'a> Step<'a> {
         Some(Step { command, args: request.args, keys: request.keys })
     }
 
+    /// Returns the step that a call executes.
+    pub(crate) fn in_call(call: &Call<'a>) -> Step<'a> {
+        Step { command: call.command, args: call.args, keys: call.keys }
+    }
+
     /// Returns true if it goes to shards that its keys do not name.
     pub(crate) fn needs_all(&self) -> bool {
         match self.command.spec.run {

@@ -202,7 +202,7 @@ impl ThreadLibraries {
                 // Whoever changes libraries has all shards locked until it is committed.
                 Lookup::Uncommitted => {
                     let any = engine.keyspace().key(b"");
-                    drop(engine.lock_keys(Some(&[any]), engine.clock().unix_ms())?);
+                    drop(engine.try_lock_keys(Some(&[any]), engine.clock().unix_ms())?);
                     continue;
                 }
             };
@@ -270,7 +270,7 @@ fn read<R>(
     let done = keyspace.retry_losses(Failure::has_unresolved_losses, |losses| {
         let key = library.map(|name| [keyspace.key(name)]);
         let keys = key.as_ref().map(|key| key.as_slice());
-        let done = read(&engine.lock_keys(keys, engine.clock().unix_ms())?);
+        let done = read(&engine.try_lock_keys(keys, engine.clock().unix_ms())?);
         keyspace.check_losses(losses)?;
         done
     });

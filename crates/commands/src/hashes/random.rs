@@ -24,6 +24,7 @@ pub(crate) const HRANDFIELD: CommandSpec = CommandSpec {
         block("options", &[integer("count"), token("withvalues", "WITHVALUES").optional()])
             .optional(),
     ],
+    weigh: Some(weights::reads_count),
     run: Run::Keys(hrandfield),
     ..CommandSpec::EMPTY
 };

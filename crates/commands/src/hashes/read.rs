@@ -140,6 +140,7 @@ pub(crate) const HGETALL: CommandSpec = CommandSpec {
     tips: &["nondeterministic_output_order"],
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0)],
+    weigh: Some(weights::reads_all),
     run: Run::Keys(hgetall),
     ..CommandSpec::EMPTY
 };
@@ -170,6 +171,7 @@ pub(crate) const HKEYS: CommandSpec = CommandSpec {
     tips: &["nondeterministic_output_order"],
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0)],
+    weigh: Some(weights::reads_all),
     run: Run::Keys(hkeys),
     ..CommandSpec::EMPTY
 };
@@ -190,6 +192,7 @@ pub(crate) const HVALS: CommandSpec = CommandSpec {
     tips: &["nondeterministic_output_order"],
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0)],
+    weigh: Some(weights::reads_all),
     run: Run::Keys(hvals),
     ..CommandSpec::EMPTY
 };

@@ -27,6 +27,7 @@ pub(crate) const HSCAN: CommandSpec = CommandSpec {
         integer("count").token("COUNT").optional(),
         token("novalues", "NOVALUES").since("7.4.0").optional(),
     ],
+    weigh: Some(weights::reads_some),
     run: Run::Keys(hscan),
     ..CommandSpec::EMPTY
 };

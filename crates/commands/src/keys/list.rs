@@ -90,7 +90,13 @@ impl Engine {
         let mark = out.mark();
         let done = self.step(session, &mut walk);
         let took = self.clock.unix_ns().saturating_sub(started_ns);
-        if let Ok(false) = done {
+        let locked = done.as_ref().err().and_then(Failure::wanted_shards);
+        if let Some(shards) = locked {
+            let _ = self.wait_for_shards(session, shards);
+        } else {
+            session.shard_wait = None;
+        }
+        if locked.is_some() || matches!(done, Ok(false)) {
             walk.nanos += took;
             session.walk = Some(walk);
             return None;

@@ -21,6 +21,7 @@ pub(crate) const RENAME: CommandSpec = CommandSpec {
         KeySpec::one(2, KEY_OW | KEY_UPDATE),
     ],
     args: &[key("key", 0), key("newkey", 1)],
+    weigh: Some(weights::renames),
     run: Run::Keys(rename),
     ..CommandSpec::EMPTY
 };
@@ -43,6 +44,7 @@ pub(crate) const RENAMENX: CommandSpec = CommandSpec {
         "The command no longer returns an error when source and destination names are the same.",
     )],
     args: &[key("key", 0), key("newkey", 1)],
+    weigh: Some(weights::renames),
     run: Run::Keys(renamenx),
     ..CommandSpec::EMPTY
 };
@@ -135,6 +137,7 @@ pub(crate) const COPY: CommandSpec = CommandSpec {
         integer("destination-db").token("DB").optional(),
         token("replace", "REPLACE").optional(),
     ],
+    weigh: Some(weights::copies),
     run: Run::Keys(copy),
     ..CommandSpec::EMPTY
 };

@@ -29,6 +29,7 @@ pub(crate) const SCAN: CommandSpec = CommandSpec {
         integer("count").token("COUNT").optional(),
         string("type").token("TYPE").since("6.0.0").optional(),
     ],
+    weigh: Some(weights::reads_some),
     run: Run::Walk(alone, within),
     ..CommandSpec::EMPTY
 };

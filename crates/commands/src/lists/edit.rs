@@ -52,6 +52,7 @@ pub(crate) const LINSERT: CommandSpec = CommandSpec {
         string("pivot"),
         string("element"),
     ],
+    weigh: Some(weights::reads_all),
     run: Run::Keys(linsert),
     ..CommandSpec::EMPTY
 };
@@ -98,6 +99,7 @@ pub(crate) const LREM: CommandSpec = CommandSpec {
     acl: ACL_LIST,
     keys: &[KeySpec::one(1, KEY_RW | KEY_DELETE)],
     args: &[key("key", 0), integer("count"), string("element")],
+    weigh: Some(weights::reads_all),
     run: Run::Keys(lrem),
     ..CommandSpec::EMPTY
 };
@@ -136,6 +138,7 @@ pub(crate) const LTRIM: CommandSpec = CommandSpec {
     acl: ACL_LIST,
     keys: &[KeySpec::one(1, KEY_RW | KEY_DELETE)],
     args: &[key("key", 0), integer("start"), integer("stop")],
+    weigh: Some(weights::trims),
     run: Run::Keys(ltrim),
     ..CommandSpec::EMPTY
 };

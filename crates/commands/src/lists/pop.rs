@@ -24,6 +24,7 @@ pub(crate) const LPOP: CommandSpec = CommandSpec {
     keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_DELETE)],
     history: &[("6.2.0", "Added the `count` argument.")],
     args: &[key("key", 0), integer("count").since("6.2.0").optional()],
+    weigh: Some(weights::reads_count),
     run: Run::Keys(lpop),
     ..CommandSpec::EMPTY
 };
@@ -44,6 +45,7 @@ pub(crate) const RPOP: CommandSpec = CommandSpec {
     keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_DELETE)],
     history: &[("6.2.0", "Added the `count` argument.")],
     args: &[key("key", 0), integer("count").since("6.2.0").optional()],
+    weigh: Some(weights::reads_count),
     run: Run::Keys(rpop),
     ..CommandSpec::EMPTY
 };
@@ -106,6 +108,7 @@ pub(crate) const LMPOP: CommandSpec = CommandSpec {
         oneof("where", &[token("left", "LEFT"), token("right", "RIGHT")]),
         integer("count").token("COUNT").optional(),
     ],
+    weigh: Some(weights::reads_some),
     run: Run::Keys(lmpop),
     ..CommandSpec::EMPTY
 };

@@ -25,6 +25,7 @@ pub(crate) const LPOS: CommandSpec = CommandSpec {
         integer("num-matches").token("COUNT").optional(),
         integer("len").token("MAXLEN").optional(),
     ],
+    weigh: Some(weights::reads_all),
     run: Run::Keys(lpos),
     ..CommandSpec::EMPTY
 };

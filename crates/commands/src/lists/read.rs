@@ -75,6 +75,7 @@ pub(crate) const LRANGE: CommandSpec = CommandSpec {
     acl: ACL_LIST,
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0), integer("start"), integer("stop")],
+    weigh: Some(weights::reads_range),
     run: Run::Keys(lrange),
     ..CommandSpec::EMPTY
 };

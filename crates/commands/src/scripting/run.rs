@@ -19,7 +19,7 @@ use crate::engine::Engine;
 use crate::execute::Scope;
 use crate::failure::{Done, Failure};
 use crate::fault_points::FaultPoint;
-use crate::running_scripts::ScriptKind;
+use crate::running_scripts::{LongSince, ScriptKind};
 use crate::spec::READONLY;
 
 const WRITE_FLAG: &str = "ERR Can not execute a script with write flag using *_ro command.";
@@ -57,10 +57,9 @@ impl Rights {
         let Program { flags, kind, .. } = *program;
         let engine = call.engine;
         let reads_only = call.command.spec.has(READONLY);
-        let is_over_limit = if is_inner {
-            engine.keyspace().exceeds_maxmemory()
-        } else {
-            !engine.evict_until_under_limit()
+        let is_over_limit = match is_inner {
+            true => engine.keyspace().exceeds_maxmemory(),
+            false => !engine.evict_until_under_limit(call.session)?,
         };
         let Some(flags) = flags else {
             return Ok(Rights { kind, may_write: !reads_only, checks_each: true, is_over_limit });
@@ -82,9 +81,14 @@ impl Rights {
 /// Runs a script in a transaction of its own.
 pub(crate) fn alone(call: &mut Call<'_>, program: &mut Program<'_>) -> Done {
     let engine = call.engine;
+    let may_move = call.session.can_wait();
+    if may_move && engine.scripts().is_long(program.name) {
+        let started_ns = engine.clock().unix_ns();
+        return Err(Failure::takes_long(Some(LongSince { kind: program.kind, started_ns })));
+    }
     let rights = Rights::of(call, program, false)?;
     let start = Start { mark: call.out.mark(), random: call.session.random.clone() };
-    let mut may_move = call.session.can_wait();
+    let began_ns = engine.clock().unix_ns();
     let mut scope = Scope::Keys;
     if engine.scripts().is_undeclared(program.name) {
         scope = Scope::All;
@@ -108,13 +112,16 @@ pub(crate) fn alone(call: &mut Call<'_>, program: &mut Program<'_>) -> Done {
             }
             Some(Halt::TooLong(since)) => {
                 start.restore(call);
-                let session = call.session.for_script();
-                if engine.move_script(call, since, session) {
-                    return Ok(());
-                }
-                may_move = false;
+                engine.scripts().remember_long(program.name);
+                return Err(Failure::takes_long(Some(since)));
             }
-            _ => return done,
+            _ => {
+                let took_ns = engine.clock().unix_ns().saturating_sub(began_ns);
+                if call.session.running_script.is_some() && took_ns < engine.script_moved_after() {
+                    engine.scripts().forget_long(program.name);
+                }
+                return done;
+            }
         }
         start.restore(call);
     }

@@ -28,6 +28,7 @@ pub(crate) const SINTER: CommandSpec = CommandSpec {
     tips: &["nondeterministic_output_order"],
     keys: &[KeySpec::rest(1, 1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0).multiple()],
+    weigh: Some(weights::intersects),
     run: Run::Keys(sinter),
     ..CommandSpec::EMPTY
 };
@@ -48,6 +49,7 @@ pub(crate) const SINTERSTORE: CommandSpec = CommandSpec {
     acl: ACL_SET,
     keys: &[KeySpec::one(1, KEY_RW | KEY_UPDATE), KeySpec::rest(2, 1, KEY_RO | KEY_ACCESS)],
     args: &[key("destination", 0), key("key", 1).multiple()],
+    weigh: Some(weights::intersects_into),
     run: Run::Keys(sinterstore),
     ..CommandSpec::EMPTY
 };
@@ -76,6 +78,7 @@ pub(crate) const SINTERCARD: CommandSpec = CommandSpec {
         key("key", 0).multiple(),
         integer("limit").token("LIMIT").optional(),
     ],
+    weigh: Some(weights::intersects),
     run: Run::Keys(sintercard),
     ..CommandSpec::EMPTY
 };
@@ -119,6 +122,7 @@ pub(crate) const SUNION: CommandSpec = CommandSpec {
     tips: &["nondeterministic_output_order"],
     keys: &[KeySpec::rest(1, 1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0).multiple()],
+    weigh: Some(weights::reads_all),
     run: Run::Keys(sunion),
     ..CommandSpec::EMPTY
 };
@@ -139,6 +143,7 @@ pub(crate) const SUNIONSTORE: CommandSpec = CommandSpec {
     acl: ACL_SET,
     keys: &[KeySpec::one(1, KEY_OW | KEY_UPDATE), KeySpec::rest(2, 1, KEY_RO | KEY_ACCESS)],
     args: &[key("destination", 0), key("key", 1).multiple()],
+    weigh: Some(weights::stores_all),
     run: Run::Keys(sunionstore),
     ..CommandSpec::EMPTY
 };
@@ -160,6 +165,7 @@ pub(crate) const SDIFF: CommandSpec = CommandSpec {
     tips: &["nondeterministic_output_order"],
     keys: &[KeySpec::rest(1, 1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0).multiple()],
+    weigh: Some(weights::reads_all),
     run: Run::Keys(sdiff),
     ..CommandSpec::EMPTY
 };
@@ -180,6 +186,7 @@ pub(crate) const SDIFFSTORE: CommandSpec = CommandSpec {
     acl: ACL_SET,
     keys: &[KeySpec::one(1, KEY_OW | KEY_UPDATE), KeySpec::rest(2, 1, KEY_RO | KEY_ACCESS)],
     args: &[key("destination", 0), key("key", 1).multiple()],
+    weigh: Some(weights::stores_all),
     run: Run::Keys(sdiffstore),
     ..CommandSpec::EMPTY
 };

@@ -28,6 +28,7 @@ pub(crate) const SPOP: CommandSpec = CommandSpec {
     keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_DELETE)],
     history: &[("3.2.0", "Added the `count` argument.")],
     args: &[key("key", 0), integer("count").since("3.2.0").optional()],
+    weigh: Some(weights::reads_count),
     run: Run::Keys(spop),
     ..CommandSpec::EMPTY
 };

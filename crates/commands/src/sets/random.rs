@@ -21,6 +21,7 @@ pub(crate) const SRANDMEMBER: CommandSpec = CommandSpec {
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     history: &[("2.6.0", "Added the optional `count` argument.")],
     args: &[key("key", 0), integer("count").since("2.6.0").optional()],
+    weigh: Some(weights::reads_count),
     run: Run::Keys(srandmember),
     ..CommandSpec::EMPTY
 };

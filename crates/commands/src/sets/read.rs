@@ -19,6 +19,7 @@ pub(crate) const SMEMBERS: CommandSpec = CommandSpec {
     tips: &["nondeterministic_output_order"],
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0)],
+    weigh: Some(weights::reads_all),
     run: Run::Keys(smembers),
     ..CommandSpec::EMPTY
 };

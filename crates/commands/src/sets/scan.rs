@@ -25,6 +25,7 @@ pub(crate) const SSCAN: CommandSpec = CommandSpec {
         pattern("pattern").token("MATCH").optional(),
         integer("count").token("COUNT").optional(),
     ],
+    weigh: Some(weights::reads_some),
     run: Run::Keys(sscan),
     ..CommandSpec::EMPTY
 };

@@ -74,6 +74,7 @@ pub(crate) const SORT: CommandSpec = CommandSpec {
         ALPHA,
         key("destination", 2).token("STORE").optional(),
     ],
+    weigh: Some(weights::sorts),
     run: Run::Reach(reaches_beyond, sort),
     ..CommandSpec::EMPTY
 };
@@ -89,6 +90,7 @@ pub(crate) const SORT_RO: CommandSpec = CommandSpec {
     acl: ACL_SET | ACL_SORTEDSET | ACL_LIST | ACL_DANGEROUS,
     keys: &[SOURCE, PATTERNS],
     args: &[key("key", 0), BY, LIMIT, GET, ORDER, ALPHA],
+    weigh: Some(weights::sorts),
     run: Run::Reach(reaches_beyond, sort_ro),
     ..CommandSpec::EMPTY
 };

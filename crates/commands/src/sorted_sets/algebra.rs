@@ -36,6 +36,7 @@ pub(crate) const ZUNION: CommandSpec = CommandSpec {
             .optional(),
         token("withscores", "WITHSCORES").optional(),
     ],
+    weigh: Some(weights::reads_all),
     run: Run::Keys(zunion),
     ..CommandSpec::EMPTY
 };
@@ -70,6 +71,7 @@ pub(crate) const ZUNIONSTORE: CommandSpec = CommandSpec {
             .token("AGGREGATE")
             .optional(),
     ],
+    weigh: Some(weights::stores_all),
     run: Run::Keys(zunionstore),
     ..CommandSpec::EMPTY
 };
@@ -82,6 +84,7 @@ pub(crate) const ZINTER: CommandSpec = CommandSpec {
     name: "zinter",
     summary: "Intersect multiple sorted sets",
     complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number of input sorted sets and M being the number of elements in the resulting sorted set.",
+    weigh: Some(weights::intersects),
     run: Run::Keys(zinter),
     ..ZUNION
 };
@@ -94,6 +97,7 @@ pub(crate) const ZINTERSTORE: CommandSpec = CommandSpec {
     name: "zinterstore",
     summary: "Intersect multiple sorted sets and store the resulting sorted set in a new key",
     complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number of input sorted sets and M being the number of elements in the resulting sorted set.",
+    weigh: Some(weights::intersects_into),
     run: Run::Keys(zinterstore),
     ..ZUNIONSTORE
 };
@@ -121,6 +125,7 @@ pub(crate) const ZINTERCARD: CommandSpec = CommandSpec {
         key("key", 0).multiple(),
         integer("limit").token("LIMIT").optional(),
     ],
+    weigh: Some(weights::intersects),
     run: Run::Keys(zintercard),
     ..CommandSpec::EMPTY
 };

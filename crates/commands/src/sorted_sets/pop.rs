@@ -50,6 +50,7 @@ pub(crate) const ZPOPMIN: CommandSpec = CommandSpec {
     acl: ACL_SORTEDSET,
     keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_DELETE)],
     args: &[key("key", 0), integer("count").optional()],
+    weigh: Some(weights::reads_count),
     run: Run::Keys(zpopmin),
     ..CommandSpec::EMPTY
 };
@@ -69,6 +70,7 @@ pub(crate) const ZPOPMAX: CommandSpec = CommandSpec {
     acl: ACL_SORTEDSET,
     keys: &[KeySpec::one(1, KEY_RW | KEY_ACCESS | KEY_DELETE)],
     args: &[key("key", 0), integer("count").optional()],
+    weigh: Some(weights::reads_count),
     run: Run::Keys(zpopmax),
     ..CommandSpec::EMPTY
 };
@@ -120,6 +122,7 @@ pub(crate) const ZMPOP: CommandSpec = CommandSpec {
         oneof("where", &[token("min", "MIN"), token("max", "MAX")]),
         integer("count").token("COUNT").optional(),
     ],
+    weigh: Some(weights::reads_some),
     run: Run::Keys(zmpop),
     ..CommandSpec::EMPTY
 };

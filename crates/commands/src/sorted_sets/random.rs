@@ -28,6 +28,7 @@ pub(crate) const ZRANDMEMBER: CommandSpec = CommandSpec {
         block("options", &[integer("count"), token("withscores", "WITHSCORES").optional()])
             .optional(),
     ],
+    weigh: Some(weights::reads_count),
     run: Run::Keys(zrandmember),
     ..CommandSpec::EMPTY
 };

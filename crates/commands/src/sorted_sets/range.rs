@@ -35,6 +35,7 @@ pub(crate) const ZRANGE: CommandSpec = CommandSpec {
             .optional(),
         token("withscores", "WITHSCORES").optional(),
     ],
+    weigh: Some(weights::reads_range),
     run: Run::Keys(zrange),
     ..CommandSpec::EMPTY
 };
@@ -60,6 +61,7 @@ pub(crate) const ZREVRANGE: CommandSpec = CommandSpec {
         integer("stop"),
         token("withscores", "WITHSCORES").optional(),
     ],
+    weigh: Some(weights::reads_range),
     run: Run::Keys(zrevrange),
     ..CommandSpec::EMPTY
 };
@@ -90,6 +92,7 @@ pub(crate) const ZRANGEBYSCORE: CommandSpec = CommandSpec {
         token("withscores", "WITHSCORES").since("2.0.0").optional(),
         block("offset_count", &[integer("offset"), integer("count")]).token("LIMIT").optional(),
     ],
+    weigh: Some(weights::reads_bounds),
     run: Run::Keys(zrangebyscore),
     ..CommandSpec::EMPTY
 };
@@ -120,6 +123,7 @@ pub(crate) const ZREVRANGEBYSCORE: CommandSpec = CommandSpec {
         token("withscores", "WITHSCORES").optional(),
         block("offset_count", &[integer("offset"), integer("count")]).token("LIMIT").optional(),
     ],
+    weigh: Some(weights::reads_bounds),
     run: Run::Keys(zrevrangebyscore),
     ..CommandSpec::EMPTY
 };
@@ -145,6 +149,7 @@ pub(crate) const ZRANGEBYLEX: CommandSpec = CommandSpec {
         string("max"),
         block("offset_count", &[integer("offset"), integer("count")]).token("LIMIT").optional(),
     ],
+    weigh: Some(weights::reads_bounds),
     run: Run::Keys(zrangebylex),
     ..CommandSpec::EMPTY
 };
@@ -173,6 +178,7 @@ pub(crate) const ZREVRANGEBYLEX: CommandSpec = CommandSpec {
         string("min"),
         block("offset_count", &[integer("offset"), integer("count")]).token("LIMIT").optional(),
     ],
+    weigh: Some(weights::reads_bounds),
     run: Run::Keys(zrevrangebylex),
     ..CommandSpec::EMPTY
 };

@@ -53,6 +53,7 @@ pub(crate) const ZREMRANGEBYRANK: CommandSpec = CommandSpec {
     acl: ACL_SORTEDSET,
     keys: &[KeySpec::one(1, KEY_RW | KEY_DELETE)],
     args: &[key("key", 0), integer("start"), integer("stop")],
+    weigh: Some(weights::reads_range),
     run: Run::Keys(zremrangebyrank),
     ..CommandSpec::EMPTY
 };
@@ -73,6 +74,7 @@ pub(crate) const ZREMRANGEBYSCORE: CommandSpec = CommandSpec {
     acl: ACL_SORTEDSET,
     keys: &[KeySpec::one(1, KEY_RW | KEY_DELETE)],
     args: &[key("key", 0), double("min"), double("max")],
+    weigh: Some(weights::reads_bounds),
     run: Run::Keys(zremrangebyscore),
     ..CommandSpec::EMPTY
 };
@@ -93,6 +95,7 @@ pub(crate) const ZREMRANGEBYLEX: CommandSpec = CommandSpec {
     acl: ACL_SORTEDSET,
     keys: &[KeySpec::one(1, KEY_RW | KEY_DELETE)],
     args: &[key("key", 0), string("min"), string("max")],
+    weigh: Some(weights::reads_bounds),
     run: Run::Keys(zremrangebylex),
     ..CommandSpec::EMPTY
 };

@@ -28,6 +28,7 @@ pub(crate) const ZSCAN: CommandSpec = CommandSpec {
         pattern("pattern").token("MATCH").optional(),
         integer("count").token("COUNT").optional(),
     ],
+    weigh: Some(weights::reads_some),
     run: Run::Keys(zscan),
     ..CommandSpec::EMPTY
 };

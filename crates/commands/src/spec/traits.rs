@@ -20,3 +20,7 @@ pub const TOUCHES: u32 = 1 << 6;
 pub const REPORTS_LOG_FAILURE: u32 = 1 << 7;
 /// A container whose subcommands leave what CLIENT CACHING said in force.
 pub const KEEPS_CACHING: u32 = 1 << 8;
+/// Takes long, or waits for a disk: it is executed by another thread than its connection's.
+pub const TAKES_LONG: u32 = 1 << 9;
+/// Takes long on a thread of its own, with which it may wait: for another server, or for shards.
+pub const OWN_THREAD: u32 = 1 << 10;

@@ -45,6 +45,7 @@ pub(crate) const XRANGE: CommandSpec = CommandSpec {
         string("end"),
         integer("count").token("COUNT").optional(),
     ],
+    weigh: Some(weights::reads_bounds),
     run: Run::Keys(xrange),
     ..CommandSpec::EMPTY
 };
@@ -70,6 +71,7 @@ pub(crate) const XREVRANGE: CommandSpec = CommandSpec {
         string("start"),
         integer("count").token("COUNT").optional(),
     ],
+    weigh: Some(weights::reads_bounds),
     run: Run::Keys(xrevrange),
     ..CommandSpec::EMPTY
 };

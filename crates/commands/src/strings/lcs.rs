@@ -30,6 +30,7 @@ pub(crate) const LCS: CommandSpec = CommandSpec {
         integer("len").token("MINMATCHLEN").optional(),
         token("withmatchlen", "WITHMATCHLEN").optional(),
     ],
+    weigh: Some(weights::compares),
     run: Run::Keys(lcs),
     ..CommandSpec::EMPTY
 };

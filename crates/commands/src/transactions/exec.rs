@@ -6,9 +6,9 @@ use keyspace::{Db, Key, Losses, Txn};
 
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
-use crate::execute::{Role, Shown, Step, Unit};
+use crate::execute::{LONG, Role, Shown, Step, Unit, weight_of};
 use crate::failure::{Done, Failure};
-use crate::queue::take;
+use crate::queue::{put_back, take};
 use crate::session::Queue;
 use crate::spec::*;
 
@@ -30,26 +30,17 @@ fn exec(call: &mut Call<'_>) -> Done {
     let Some(queue) = take(call.session) else {
         return Err("ERR EXEC without MULTI".into());
     };
-    let (mark, db) = (call.out.mark(), call.db());
-    // On a thread of its own it would run in another session than the one that it changes.
-    let can_walk = call.session.can_walk;
-    call.session.can_walk &= !queue.changes_session;
+    let db = call.db();
     // CLIENT INFO within it shows the transaction.
     call.session.client.queued.store(queue.requests.len() as i64, Relaxed);
     let done = execute(call, &queue);
-    call.session.client.queued.store(-1, Relaxed);
-    call.session.can_walk = can_walk;
-    if let Some(since) = call.long_script.take() {
-        // Nothing has happened: a thread of its own begins again.
+    if done.as_ref().is_err_and(Failure::comes_again) {
+        // Nothing has happened.
         call.session.select(db);
-        call.out.truncate(mark);
-        call.effects.clear();
-        let session = call.session.for_exec(queue);
-        if call.engine.move_script(call, since, session) {
-            return Ok(());
-        }
-        return Err("ERR a script takes long, and there is no thread for it".into());
+        put_back(call.session, queue);
+        return done;
     }
+    call.session.client.queued.store(-1, Relaxed);
     call.engine.unwatch(call.session);
     done
 }
@@ -145,7 +136,12 @@ fn attempt(
     if keyspace.has_media_errors() {
         refuse_damaged(call, steps)?;
     }
-    let mut txn = call.engine.lock_keys(locks, call.now_ms())?;
+    let mut txn = call.engine.lock_keys(call.session, locks, call.now_ms())?;
+    // What one step leaves to the next is not known.
+    let weight = |txn| steps.iter().map(|step| weight_of(step, txn, call.session.db)).sum::<u64>();
+    if call.may_move() && weight(&txn) > LONG {
+        return Err(Failure::takes_long(None));
+    }
     let keys = locks.unwrap_or_default();
     if is_broken(call, &txn) {
         call.durable_at = call.engine.check_read(keys, call.engine.logged_until(keys))?;
@@ -165,8 +161,7 @@ fn attempt(
         let started_ns = inner.engine.begin_ns(inner.session);
         let failed = step.run(&mut inner, &mut txn).err();
         if let Some(since) = inner.long_script {
-            call.long_script = Some(since);
-            return Err("ERR a script takes long".into());
+            return Err(Failure::takes_long(Some(since)));
         }
         // A script that the shutdown ended is no reason to execute the commands next to it.
         if failed.is_some() && inner.engine.running_scripts().is_ending() {

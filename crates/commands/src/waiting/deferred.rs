@@ -22,8 +22,12 @@ impl DeferredKeys {
         self.any.store(true, Relaxed);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.any.load(Relaxed)
+    }
+
     pub(crate) fn take(&self) -> HashSet<BlockedKey> {
-        if !self.any.load(Relaxed) || !self.any.swap(false, Relaxed) {
+        if self.is_empty() || !self.any.swap(false, Relaxed) {
             return HashSet::new();
         }
         std::mem::take(&mut self.places.lock().unwrap_or_else(PoisonError::into_inner))
@@ -37,4 +41,6 @@ pub(crate) struct Deferred {
     pub(crate) failed: DeferredKeys,
     /// They need shards that were not locked: to be done as soon as those that were are unlocked.
     pub(crate) not_locked: DeferredKeys,
+    /// Others have the shards that they need: to be tried soon.
+    pub(crate) locked: DeferredKeys,
 }

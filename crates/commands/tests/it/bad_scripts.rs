@@ -198,7 +198,7 @@ fn threaded() -> (Arc<Engine>, Arc<AtomicUsize>) {
     let (engine, threads) = (engine(), Arc::<AtomicUsize>::default());
     let (of_jobs, counted) = (Arc::clone(&engine), Arc::clone(&threads));
     assert!(engine.set_host(Arc::<Patience>::default()));
-    assert!(engine.set_spawn(move |job| {
+    assert!(engine.set_spawn(move |_, job| {
         let (engine, threads) = (Arc::clone(&of_jobs), Arc::clone(&counted));
         threads.fetch_add(1, Relaxed);
         std::thread::spawn(move || {

@@ -409,7 +409,7 @@ fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
 
 #[test]
 fn transactions_begin_and_end_in_one_place() {
-    const ALONE: [&str; 12] = [
+    const ALONE: [&str; 15] = [
         ".commit()",
         "txn.commit(",
         "keyspace.begin(",
@@ -417,6 +417,9 @@ fn transactions_begin_and_end_in_one_place() {
         ".begin_one(",
         ".begin_all(",
         ".try_begin(",
+        ".try_begin_as(",
+        ".try_begin_one(",
+        ".try_expire_step(",
         "keyspace.expire_step(",
         "keyspace().expire_step(",
         ".evict_step(",

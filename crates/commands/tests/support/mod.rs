@@ -8,6 +8,7 @@ pub mod wire;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
 
 use commands::{Clock, CommandLog, Engine, EngineOptions, Outcome, Peer, Session, SystemClock};
 use heap::{CreateOptions, Geometry, Heap};
@@ -151,6 +152,8 @@ pub struct Client {
     pub engine: Arc<Engine>,
     pub session: Session,
     writer: Writer,
+    /// The words of the last request.
+    request: Vec<Vec<u8>>,
     pub outcome: Outcome,
     /// Whether it waits when it is blocked; if not, its time is over at once.
     pub patient: bool,
@@ -160,6 +163,7 @@ impl Client {
     pub fn new(engine: &Arc<Engine>) -> Client {
         let mut session = engine.connect(Peer::default(), 0);
         session.set_can_block();
+        session.set_gives_way();
         Client::of(engine, session)
     }
 
@@ -168,6 +172,7 @@ impl Client {
             engine: Arc::clone(engine),
             session,
             writer: Writer::new(Protocol::Resp2),
+            request: Vec::new(),
             outcome: Outcome::default(),
             patient: false,
         }
@@ -181,13 +186,26 @@ impl Client {
     /// The reply to the command that blocked it, when there is one.
     pub fn unblocked(&mut self) -> Option<String> {
         self.outcome = self.engine.unblocked(&mut self.session, &mut self.writer)?;
+        if self.outcome.next == commands::Next::Locked {
+            let request = std::mem::take(&mut self.request);
+            let reply = self.raw(&request);
+            return (self.outcome.next != commands::Next::Block).then(|| wire::show(&reply));
+        }
         Some(wire::show(&self.writer.take()))
     }
 
     /// Executes a request and returns the reply as it would go over the wire.
     pub fn raw<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Vec<u8> {
+        self.request = args.iter().map(|arg| arg.as_ref().to_vec()).collect();
         let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
         self.outcome = self.engine.execute(&mut self.session, &args, &mut self.writer);
+        while self.outcome.next == commands::Next::Locked {
+            // Tried again whatever it says: a script may have the shards for longer than it may be
+            // waited for.
+            let _ = self.engine.poll_shards(&self.session, Waker::noop());
+            std::thread::yield_now();
+            self.outcome = self.engine.execute(&mut self.session, &args, &mut self.writer);
+        }
         if self.outcome.next == commands::Next::Block && !self.patient {
             let timed_out = self.engine.time_out(&mut self.session, &mut self.writer);
             self.outcome = timed_out.expect("nobody serves it");

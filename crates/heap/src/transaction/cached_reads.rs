@@ -16,7 +16,7 @@ impl Heap {
         if self.read_cache.swap(bytes, Relaxed) != bytes {
             for shard in 0..self.shards() {
                 self.defer_to_next_holder(shard);
-                drop(self.try_lock_state(shard));
+                drop(self.try_lock_state(shard, 0));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::pins::Pins;
 use super::read_cache;
+use super::shard_wait::ShardWaits;
 use super::snapshot_memory::SnapshotMemory;
 use super::state::ShardState;
 use crate::alloc::place::BlockPlace;
@@ -20,6 +21,12 @@ pub(crate) struct Slot {
     pub(crate) state: Mutex<ShardState>,
     /// Threads that wait for `state`.
     pub(crate) waiting: AtomicU32,
+    /// A hint: `state` is locked.
+    pub(crate) held: AtomicBool,
+    /// Those who wait for it without a thread ([`super::shard_wait`]),
+    pub(crate) awaited: AtomicU32,
+    /// ... and the ticket of the one for whom it is reserved; 0 for none.
+    pub(crate) reserved: AtomicU64,
     pub(crate) pins: Arc<Pins>,
     /// Bytes in allocated blocks.
     pub(crate) used: AtomicU64,
@@ -41,6 +48,7 @@ pub struct Heap {
     pub(crate) volatile: bool,
     pub(crate) spans: SpanAllocator,
     pub(crate) slots: Vec<Slot>,
+    pub(crate) waits: ShardWaits,
     next_lsn: AtomicU64,
     poisoned: AtomicBool,
     pub(crate) closed: AtomicBool,
@@ -76,6 +84,7 @@ impl Heap {
             snapshots: SnapshotMemory::new(spans.limit() / 2),
             spans,
             slots: states.into_iter().map(Slot::new).collect(),
+            waits: ShardWaits::default(),
             next_lsn: AtomicU64::new(header.lsn),
             poisoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -232,6 +241,9 @@ impl Slot {
             used: AtomicU64::new(state.used),
             state: Mutex::new(state),
             waiting: AtomicU32::new(0),
+            held: AtomicBool::new(false),
+            awaited: AtomicU32::new(0),
+            reserved: AtomicU64::new(0),
             pins: Arc::default(),
             returned: Mutex::default(),
             maintenance_pending: AtomicBool::new(false),

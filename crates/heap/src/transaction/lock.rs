@@ -3,6 +3,7 @@
 
 use super::commit;
 use super::heap::Heap;
+use super::shard_wait::StateGuard;
 use super::state::ShardState;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
@@ -14,8 +15,11 @@ const WAITING_PATIENCE: Duration = Duration::from_micros(500);
 impl Heap {
     /// Locks a shard.
     #[inline]
-    pub(crate) fn lock_state(&self, shard: usize) -> MutexGuard<'_, ShardState> {
+    pub(crate) fn lock_state(&self, shard: usize) -> StateGuard<'_> {
         let slot = &self.slots[shard];
+        if self.is_reserved_from(shard, 0) {
+            self.let_reserved_first(shard);
+        }
         let locked = pmem::lock_counted(&slot.state, &slot.waiting);
         self.locked(shard, locked.unwrap_or_else(|poison| self.recover_lock(shard, poison)))
     }
@@ -34,8 +38,12 @@ impl Heap {
         }
     }
 
-    /// Locks a shard unless it is locked.
-    pub(crate) fn try_lock_state(&self, shard: usize) -> Option<MutexGuard<'_, ShardState>> {
+    /// Locks a shard unless it is locked, or reserved for another one than who has this ticket (0
+    /// for none).
+    pub(crate) fn try_lock_state(&self, shard: usize, ticket: u64) -> Option<StateGuard<'_>> {
+        if self.is_reserved_from(shard, ticket) {
+            return None;
+        }
         let guard = match self.slots[shard].state.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::WouldBlock) => return None,
@@ -45,11 +53,8 @@ impl Heap {
     }
 
     #[inline]
-    fn locked<'h>(
-        &'h self,
-        shard: usize,
-        mut state: MutexGuard<'h, ShardState>,
-    ) -> MutexGuard<'h, ShardState> {
+    fn locked<'h>(&'h self, shard: usize, state: MutexGuard<'h, ShardState>) -> StateGuard<'h> {
+        let mut state = StateGuard::new(self, shard, state);
         if self.slots[shard].maintenance_pending.load(Ordering::Relaxed) {
             commit::run_pending_maintenance(self, shard, &mut state);
         }

@@ -10,7 +10,8 @@
 //! lock (`pins`, `pinned`), a view of the heap as it was (`snapshot`, with the words that changed
 //! since in an `overlay`, and what it costs in `snapshot_memory`), the freed blocks that both hold
 //! (`held_blocks`, `release`), copies in DRAM of what is read often (`read_cache`, `cached_reads`),
-//! and free spans that move from one shard to another (`span_transfer`).
+//! free spans that move from one shard to another (`span_transfer`), and waiting for shards without
+//! a thread (`shard_wait`).
 
 mod cached_reads;
 mod commit;
@@ -26,6 +27,7 @@ mod plan;
 pub(crate) mod read_cache;
 mod release;
 pub(crate) mod shard;
+pub(crate) mod shard_wait;
 pub(crate) mod snapshot;
 pub(crate) mod snapshot_memory;
 pub(crate) mod span_transfer;

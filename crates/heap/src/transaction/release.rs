@@ -37,7 +37,7 @@ impl Heap {
     }
 
     /// Returns some of the held blocks of each shard that nobody can read any more to the free
-    /// blocks; how many. Locks one shard after the other: the caller holds none.
+    /// blocks; how many. Locks one shard after the other, those that are free: it waits for none.
     pub fn return_held_step(&self) -> usize {
         self.snapshots.free_discarded();
         match self.snapshots.held() {
@@ -46,9 +46,9 @@ impl Heap {
         }
     }
 
-    /// Returns some of the held blocks of one shard; how many.
+    /// Returns some of the held blocks of one shard, unless that is locked; how many.
     pub(crate) fn return_held_of(&self, shard: usize) -> usize {
-        let mut state = self.lock_state(shard);
+        let Some(mut state) = self.try_lock_state(shard, 0) else { return 0 };
         return_held(self, shard, &mut state, AT_ONCE)
     }
 

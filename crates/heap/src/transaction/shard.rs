@@ -12,6 +12,7 @@ use super::commit::{self, restore_words};
 use super::heap::Heap;
 use super::pins::Pin;
 use super::release;
+use super::shard_wait::StateGuard;
 use super::span_transfer;
 use super::state::{FEW, Freed, Reserved, ShardState, span_group};
 use crate::alloc::place::BlockPlace;
@@ -22,7 +23,6 @@ use crate::layout::size_class::{self, BITMAP_AT, TABLE, WHOLE};
 use crate::layout::{ROOTS, SPAN};
 use crate::log::record::FreshRange;
 use crate::ptr::{Ptr, View};
-use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 /// Bytes that are put together outside the pool before they are written.
@@ -67,7 +67,7 @@ pub struct Savepoint {
 pub struct Shard<'h> {
     heap: &'h Heap,
     id: usize,
-    pub(crate) state: MutexGuard<'h, ShardState>,
+    pub(crate) state: StateGuard<'h>,
 }
 
 impl Heap {
@@ -77,9 +77,15 @@ impl Heap {
         Shard::new(self, shard, self.lock_state(shard))
     }
 
-    /// Locks a shard unless it is locked.
+    /// Locks a shard unless it is locked, or reserved for one who waits for it.
     pub fn try_lock(&self, shard: usize) -> Option<Shard<'_>> {
-        self.try_lock_state(shard).map(|state| Shard::new(self, shard, state))
+        self.try_lock_as(shard, 0)
+    }
+
+    /// Does the same for one who waits and has this ticket.
+    #[inline]
+    pub(super) fn try_lock_as(&self, shard: usize, ticket: u64) -> Option<Shard<'_>> {
+        self.try_lock_state(shard, ticket).map(|state| Shard::new(self, shard, state))
     }
 
     /// Takes no write while paused, so that the file can be copied as it is. Commits that have
@@ -182,13 +188,19 @@ impl<'h> Shard<'h> {
     }
 
     #[inline]
-    fn new(heap: &'h Heap, id: usize, state: MutexGuard<'h, ShardState>) -> Shard<'h> {
+    fn new(heap: &'h Heap, id: usize, state: StateGuard<'h>) -> Shard<'h> {
         Shard { heap, id, state }
     }
 
     /// Returns the shard's number.
     pub fn id(&self) -> usize {
         self.id
+    }
+
+    /// Unlocks the shard, in which nothing was done, and does not wake the one who has this ticket.
+    #[cold]
+    pub(super) fn unlock_quietly(mut self, ticket: u64) {
+        self.state.unlocked_by(ticket);
     }
 
     /// Returns the heap that it is a part of.

@@ -32,7 +32,7 @@ pub(crate) fn from_others(heap: &Heap, needy: usize) -> bool {
     let collected: Vec<u32> = others
         .filter_map(|shard| {
             let mut state = if FaultPoint::TryOthers.is_enabled() || !pmem::is_scheduled() {
-                heap.try_lock_state(shard)?
+                heap.try_lock_state(shard, 0)?
             } else {
                 heap.lock_state(shard)
             };
@@ -58,7 +58,7 @@ pub(crate) fn from_one(heap: &Heap, shard: usize) {
 /// locked.
 pub(crate) fn rested(heap: &Heap, shard: usize) {
     if heap.check_open().is_ok()
-        && let Some(mut state) = heap.try_lock_state(shard)
+        && let Some(mut state) = heap.try_lock_state(shard, 0)
     {
         let spans = take(heap, shard, &mut state, Which::Rested);
         heap.spans.give_rested(spans);

@@ -55,7 +55,7 @@ impl Defragmentation {
 
 impl Keyspace {
     /// Looks at about `budget` entries of the shard, and moves those that are in sparse spans. None
-    /// when it has been through the whole shard.
+    /// when it has been through the whole shard; where that is locked it gets no further.
     pub fn defragment_step(
         &self,
         shard: usize,
@@ -66,7 +66,7 @@ impl Keyspace {
             return self.defragment_table(shard, from, within, budget);
         }
         let held = self.time_lock_hold();
-        let mut locked = self.heap().lock(shard);
+        let Some(mut locked) = self.heap().try_lock(shard) else { return Ok(Some(from)) };
         let index = Index::at(locked.root(usize::from(from.index)));
         let db = from.db();
         let expiring = Index::at(locked.root(expiry_root(db)));
@@ -102,7 +102,7 @@ impl Keyspace {
         budget: usize,
     ) -> Result<Option<Defragmentation>, CommitError> {
         let held = self.time_lock_hold();
-        let mut locked = self.heap().lock(shard);
+        let Some(mut locked) = self.heap().try_lock(shard) else { return Ok(Some(from)) };
         let keys = (Index::at(locked.root(usize::from(from.index))), &self.hashing);
         let mut moved = 0;
         let next = match within.find(&locked, keys) {

@@ -58,10 +58,13 @@ impl Keyspace {
         self.longest_lock_hold.load(Relaxed)
     }
 
-    /// Frees some of what deletes left , at most about `budget` blocks.
+    /// Frees some of what deletes left, at most about `budget` blocks; nothing where the shard is
+    /// locked.
     pub fn reclaim_step(&self, id: usize, budget: usize) -> Result<Progress, CommitError> {
         let held = self.time_lock_hold();
-        let mut txn = self.begin_one(id, 0);
+        let Some(mut txn) = self.try_begin_one(id, 0, None) else {
+            return Ok(Progress::default());
+        };
         let shard = &mut txn.shards[0];
         let queue = Queue::at(shard.root(QUEUE_ROOT));
         if queue.is_empty(shard) {

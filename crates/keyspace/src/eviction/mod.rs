@@ -286,7 +286,8 @@ impl Keyspace {
     /// Deletes at most `budget` keys of one shard by the policy. The transaction comes back
     /// committed and still locked, so that `changes` can go into a command log before it is
     /// dropped. `None` when nothing exceeds (any more: what earlier deletes left is freed first),
-    /// or when the policy finds no key: `excess` tells which.
+    /// or when the policy finds no key: `excess` tells which. It waits for no shard:
+    /// [`Error::Locked`] where all that may have a key are locked.
     pub fn evict_step(
         &self,
         budget: usize,
@@ -313,18 +314,22 @@ impl Keyspace {
         }
         let mut random = Random::new(random);
         let mut shard = self.populated_shard(eviction.policy.is_volatile(), &mut random);
+        let mut locked = None;
         for _ in 0..self.shards() {
             let Some(at) = shard else { return Ok(None) };
+            shard = Some((at + 1) % self.shards());
             let held = self.time_lock_hold();
-            let mut txn = self.begin_one(at, now);
+            let Some(mut txn) = self.try_begin_one(at, now, None) else {
+                locked = locked.or(Some(at));
+                continue;
+            };
             if txn.evict_some(budget, &eviction, &mut random)? > 0 {
                 txn.commit().map_err(|_| Error::ReadOnly)?;
                 held.done();
                 return Ok(Some(txn));
             }
-            shard = Some((at + 1) % self.shards());
         }
-        Ok(None)
+        locked.map_or(Ok(None), |shard| Err(Error::Locked(shard)))
     }
 }
 

@@ -21,8 +21,26 @@ impl Keyspace {
         now: u64,
     ) -> Result<(Txn<'_>, Progress), CommitError> {
         self.grow_access(shard);
+        self.expire_in(self.begin_one(shard, now), budget)
+    }
+
+    /// Does the same unless the shard is locked: for who has others to serve.
+    pub fn try_expire_step(
+        &self,
+        shard: usize,
+        budget: usize,
+        now: u64,
+    ) -> Result<Option<(Txn<'_>, Progress)>, CommitError> {
+        self.grow_access(shard);
+        self.try_begin_one(shard, now, None).map(|txn| self.expire_in(txn, budget)).transpose()
+    }
+
+    fn expire_in<'k>(
+        &'k self,
+        mut txn: Txn<'k>,
+        budget: usize,
+    ) -> Result<(Txn<'k>, Progress), CommitError> {
         let held = self.time_lock_hold();
-        let mut txn = self.begin_one(shard, now);
         let mut progress = Progress::default();
         for db in Db::all() {
             if progress.looked_at >= budget {

@@ -8,7 +8,8 @@
 
 use std::sync::Arc;
 
-use heap::{Heap, Pin, Ptr, Shard};
+use heap::{Heap, Pin, Ptr, Shard, ShardWait};
+use smallvec::SmallVec;
 use structures::blob::{Blob, Reservation};
 
 use crate::strings::checked_len;
@@ -48,14 +49,45 @@ impl Keyspace {
 
     /// Writes a large string into blocks of the key's shard, for [`Txn::set_prepared`].
     pub fn prepare(&self, key: &Key<'_>, bytes: &[u8]) -> Result<Prepared<'_>, Error> {
+        let lock = || Some(self.heap().lock(key.shard()));
+        self.prepare_by(lock, key, bytes).map(|prepared| prepared.expect("it waits for the lock"))
+    }
+
+    /// Does the same for who has others to serve; `None` where the key's shard is locked.
+    pub fn try_prepare(
+        &self,
+        key: &Key<'_>,
+        bytes: &[u8],
+        wait: Option<&ShardWait>,
+    ) -> Result<Option<Prepared<'_>>, Error> {
+        let ticket = wait.map_or(0, ShardWait::ticket);
+        let lock = || -> Option<Shard<'_>> {
+            let mut locked: SmallVec<[Shard<'_>; 1]> =
+                self.heap().try_lock_all(&[key.shard()], ticket)?;
+            locked.pop()
+        };
+        self.prepare_by(lock, key, bytes)
+    }
+
+    fn prepare_by<'k>(
+        &'k self,
+        lock: impl Fn() -> Option<Shard<'k>>,
+        key: &Key<'_>,
+        bytes: &[u8],
+    ) -> Result<Option<Prepared<'k>>, Error> {
         checked_len(bytes.len(), 0)?;
         let mut reservation = Reservation::new(bytes.len() as u64);
-        while !reservation.reserve(&mut self.heap().lock(key.shard()), BLOCKS_AT_ONCE)? {}
+        loop {
+            let Some(mut shard) = lock() else { return Ok(None) };
+            if reservation.reserve(&mut shard, BLOCKS_AT_ONCE)? {
+                break;
+            }
+        }
         let blob = reservation.fill(|at, piece| {
             let at = at as usize;
             piece.copy_from_slice(&bytes[at..at + piece.len()]);
         })?;
-        Ok(Prepared { reservation, blob, shard: key.shard(), hash: key.hash })
+        Ok(Some(Prepared { reservation, blob, shard: key.shard(), hash: key.hash }))
     }
 }
 

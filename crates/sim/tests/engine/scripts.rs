@@ -218,7 +218,7 @@ thread_local! {
 /// scheduled.
 pub(crate) fn let_them_move(engine: &Arc<Engine>) {
     let own = engine.set_host(Arc::new(Server(Arc::downgrade(engine))));
-    let moved = engine.set_spawn(|job| {
+    let moved = engine.set_spawn(|_, job| {
         MOVED.set(Some(job));
         true
     });

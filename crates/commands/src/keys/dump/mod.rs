@@ -46,6 +46,7 @@ pub(crate) const DUMP: CommandSpec = CommandSpec {
     tips: &["nondeterministic_output"],
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0)],
+    weigh: Some(weights::reads_all),
     run: Run::Keys(dump),
     ..CommandSpec::EMPTY
 };
@@ -74,6 +75,7 @@ pub(crate) const RESTORE: CommandSpec = CommandSpec {
         integer("seconds").token("IDLETIME").since("5.0.0").optional(),
         integer("frequency").token("FREQ").since("5.0.0").optional(),
     ],
+    weigh: Some(weights::restores),
     run: Run::Keys(restore),
     ..CommandSpec::EMPTY
 };

@@ -14,21 +14,11 @@ mod target;
 mod transfer;
 
 use std::collections::HashSet;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use resp::Writer;
-
-use crate::call::{Call, Next, Run};
-use crate::client::Client;
-use crate::engine::Engine;
+use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
-use crate::request::{Keys, Request};
-use crate::running_scripts::LateReply;
-use crate::session::Session;
 use crate::spec::*;
-use crate::table::Lookup;
 
 const COMPLEXITY: &str = "This command actually executes a DUMP+DEL in the source instance, and a RESTORE in the target instance. See the pages of these commands for time complexity. Also an O(N) data transfer between the two instances is performed.";
 
@@ -40,6 +30,7 @@ pub(crate) const MIGRATE: CommandSpec = CommandSpec {
     group: Group::Generic,
     arity: -6,
     flags: WRITE,
+    traits: TAKES_LONG | OWN_THREAD,
     acl: ACL_KEYSPACE | ACL_DANGEROUS,
     tips: &["nondeterministic_output"],
     keys: &[
@@ -85,7 +76,6 @@ const NOT_WITHIN: &str =
     "ERR MIGRATE waits for another server, and is not allowed in a transaction or a script";
 const KEY_AND_KEYS: &str =
     "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string";
-const PANICKED: &[u8] = b"-ERR MIGRATE was ended by a fault of the server: see its log\r\n";
 
 /// Milliseconds, where no timeout is given.
 const DEFAULT_TIMEOUT: i64 = 1000;
@@ -152,64 +142,9 @@ fn migrate(call: &mut Call<'_>) -> Done {
         return Err(NOT_WITHIN.into());
     }
     let migration = parse(call)?;
-    if call.session.can_wait() && move_call(call) {
-        return Ok(());
-    }
-    transfer::run(call, &migration)
-}
-
-/// What is owed at the end of a call on a thread of its own, also after a panic.
-struct Ending {
-    client: Arc<Client>,
-    reply: Arc<LateReply>,
-    result: Option<(Vec<u8>, u64)>,
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let (reply, durable_at) = self.result.take().unwrap_or_else(|| (PANICKED.to_vec(), 0));
-        self.reply.put(reply, durable_at);
-        self.client.wake();
-    }
-}
-
-/// Makes the call again on a thread of its own, where its session cannot wait for another one.
-/// Returns false if there is no thread to be had.
-fn move_call(call: &mut Call<'_>) -> bool {
-    let reply = Arc::new(LateReply::default());
-    let args: Vec<Box<[u8]>> = call.args.iter().map(|arg| Box::from(*arg)).collect();
-    let (command, now_ns) = (call.command.id, call.now_ns);
-    let mut session = call.session.for_script();
-    let client = Arc::clone(&call.session.client);
-    let ending = Ending { client, reply: Arc::clone(&reply), result: None };
-    call.session.late_reply = Some(reply);
-    call.session.client.blocked.store(true, Relaxed);
-    call.next = Next::Block;
-    let is_moved = call.engine.spawn(Box::new(move |engine| {
-        let mut ending = ending;
-        let words: Vec<&[u8]> = args.iter().map(|arg| &**arg).collect();
-        ending.result = Some(engine.call_moved(&mut session, command, &words, now_ns));
-    }));
-    if !is_moved {
-        call.session.late_reply = None;
-        call.session.client.blocked.store(false, Relaxed);
-        call.next = Next::Reply;
-    }
-    is_moved
-}
-
-impl Engine {
-    fn call_moved(
-        &self,
-        session: &mut Session,
-        command: usize,
-        args: &[&[u8]],
-        now_ns: u64,
-    ) -> (Vec<u8>, u64) {
-        let mut out = Writer::new(session.protocol);
-        let command = &self.table().all()[command];
-        let request = Request { args, lookup: Lookup::Found(command), keys: &Keys::new() };
-        let outcome = self.call(session, command, request, &mut out, now_ns);
-        (out.take(), outcome.durable_at)
-    }
+    // What it has sent would be sent again if it gave way to one who has a shard.
+    let gives_way = std::mem::replace(&mut call.session.gives_way, false);
+    let done = transfer::run(call, &migration);
+    call.session.gives_way = gives_way;
+    done
 }

@@ -1,0 +1,205 @@
+//! A command that takes long, on another thread.
+//!
+//! The thread of a connection serves others, who must not wait for one command. A command whose
+//! size shows, once its shards are locked, that it takes long ([`super::weight`]), and a script that
+//! has taken long, gives its locks up, with nothing done, and is executed again elsewhere: a script
+//! at the same time and with the same random numbers, on a thread of its own, since it may never
+//! end; everything else by a few threads that take turns. The session goes along, since the command
+//! may change it (SELECT in an EXEC); in its place is one that waits. The connection waits as one
+//! that is blocked does.
+//!
+//! A thread that executes moved calls does not wait for shards either: where one is locked, the
+//! session goes back to its connection, which waits, and whose command comes here again. It keeps
+//! its place among those who wait all the time.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use resp::Writer;
+
+use crate::call::{Call, Next, Outcome};
+use crate::engine::{Engine, Job, Thread};
+use crate::request::{Keys, Request};
+use crate::running_scripts::{LongSince, RunningScript};
+use crate::scripting;
+use crate::session::{ReplyMode, Session};
+use crate::spec::OWN_THREAD;
+use crate::table::Lookup;
+
+const PANICKED: &[u8] = b"-ERR the command was ended by a fault of the server: see its log\r\n";
+
+/// A call on another thread, as its connection knows it.
+#[derive(Default)]
+pub(crate) struct MovedCall(Mutex<State>);
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Runs,
+    Ended(Box<End>),
+    /// The connection is gone.
+    Abandoned,
+}
+
+/// The end of a moved call, on its way to the connection.
+struct End {
+    session: Session,
+    reply: Vec<u8>,
+    outcome: Outcome,
+}
+
+impl MovedCall {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves the end for the connection; returns it where that is gone.
+    fn end(&self, end: Box<End>) -> Option<Box<End>> {
+        let mut state = self.state();
+        if matches!(*state, State::Abandoned) {
+            return Some(end);
+        }
+        *state = State::Ended(end);
+        None
+    }
+
+    fn take(&self) -> Option<Box<End>> {
+        let mut state = self.state();
+        match std::mem::take(&mut *state) {
+            State::Ended(end) => Some(end),
+            State::Runs => None,
+            State::Abandoned => {
+                *state = State::Abandoned;
+                None
+            }
+        }
+    }
+
+    /// Says that the connection is gone. Returns the session if its call has ended; else whoever
+    /// executes it ends the session.
+    pub(crate) fn abandon(&self) -> Option<Session> {
+        match std::mem::replace(&mut *self.state(), State::Abandoned) {
+            State::Ended(end) => Some(end.session),
+            State::Runs | State::Abandoned => None,
+        }
+    }
+}
+
+/// A call on its way to another thread.
+struct Moving {
+    args: Vec<Box<[u8]>>,
+    command: usize,
+    now_ns: u64,
+    session: Session,
+    /// Of a script: since when it runs, and its text, since the cache may forget it meanwhile.
+    script: Option<(LongSince, Option<Arc<[u8]>>)>,
+    moved: Arc<MovedCall>,
+}
+
+impl Call<'_> {
+    /// Executes the call again on another thread, in its session; a script that runs since `since`
+    /// on one of its own. Returns false, and leaves everything as it was, if there is no thread to
+    /// be had.
+    pub(crate) fn move_away(&mut self, since: Option<LongSince>) -> bool {
+        let engine = self.engine;
+        let moved = Arc::new(MovedCall::default());
+        let has_own = self.command.spec.is(OWN_THREAD);
+        let client = Arc::clone(&self.session.client);
+        let mut session = self.session.take_for(&moved);
+        session.gives_way &= !has_own;
+        let moving = Arc::new(Mutex::new(Some(Moving {
+            args: self.args.iter().map(|arg| Box::from(*arg)).collect(),
+            command: self.command.id,
+            now_ns: self.now_ns,
+            script: since.map(|since| (since, engine.script_text(self.args))),
+            session,
+            moved,
+        })));
+        client.blocked.store(true, Relaxed);
+        let job: Job = {
+            let moving = Arc::clone(&moving);
+            Box::new(move |engine| {
+                let taken = moving.lock().unwrap_or_else(PoisonError::into_inner).take();
+                taken.into_iter().for_each(|moving| engine.run_moved(moving));
+            })
+        };
+        let thread = if since.is_some() || has_own { Thread::Own } else { Thread::Shared };
+        if engine.spawn(thread, job) {
+            self.next = Next::Block;
+            return true;
+        }
+        client.blocked.store(false, Relaxed);
+        let taken = moving.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(moving) = taken {
+            self.session.give_back(moving.session);
+        }
+        false
+    }
+}
+
+impl Engine {
+    fn run_moved(&self, moving: Moving) {
+        let Moving { args, command, now_ns, mut session, script, moved } = moving;
+        let client = Arc::clone(&session.client);
+        let mut out = Writer::new(session.protocol);
+        let words: Vec<&[u8]> = args.iter().map(|arg| &**arg).collect();
+        let running = script.map(|(since, text)| {
+            // Where that fails, the command says so.
+            text.iter().for_each(|text| scripting::keep(self, text));
+            let running = Arc::new(RunningScript::new(since));
+            self.running_scripts().enter(&running);
+            running
+        });
+        session.running_script.clone_from(&running);
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let command = &self.table().all()[command];
+            let lookup = Lookup::Found(command);
+            let mut keys = Keys::new();
+            self.keys_of(lookup, &words, |key| keys.push(key));
+            let request = Request { args: &words, lookup, keys: &keys };
+            let outcome = self.call(&mut session, command, request, &mut out, now_ns);
+            session.end_command(command, outcome.next);
+            outcome
+        }));
+        session.running_script = None;
+        if let Some(running) = &running {
+            self.running_scripts().leave(running);
+        }
+        if matches!(done, Ok(Outcome { next: Next::Locked, .. })) {
+            session.moves_again = Some(running.as_ref().map(|running| running.since()));
+        }
+        let (outcome, reply) = match done {
+            Ok(outcome) => (outcome, out.take()),
+            Err(_) => (Outcome::default(), PANICKED.to_vec()),
+        };
+        if let Some(mut end) = moved.end(Box::new(End { session, reply, outcome })) {
+            self.disconnect(&mut end.session);
+        }
+        client.wake();
+    }
+
+    /// Takes the end of the moved call that a session waits for, if it is there: the session is
+    /// again what it was, and what the call has made of it.
+    pub(crate) fn take_moved(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
+        let End { session: taken, reply, outcome } = *session.moved.as_ref()?.take()?;
+        session.give_back(taken);
+        session.client.blocked.store(false, Relaxed);
+        if outcome.next == Next::Locked {
+            return Some(outcome);
+        }
+        // Its silence begins now.
+        session.client.seen_ms.store(self.clock().unix_ms(), Relaxed);
+        if session.reply != ReplyMode::Off {
+            out.raw(&reply);
+        }
+        if session.reply == ReplyMode::SkipNext {
+            session.reply = ReplyMode::Skip;
+        }
+        out.set_protocol(session.protocol);
+        // As after a failure on the connection's own thread.
+        let is_ending = self.running_scripts().is_ending();
+        let next = if is_ending { Next::Close } else { outcome.next };
+        Some(Outcome { next, ..outcome })
+    }
+}

@@ -1,0 +1,288 @@
+//! Waiting for shards without a thread.
+//!
+//! A thread that serves many clients must not sleep until one of them gets a shard that another
+//! thread has. It tries to lock, and where that fails it enters a [`ShardWait`] and serves others:
+//! whoever unlocks one of the shards wakes those who wait for it, and they try again.
+//!
+//! **Why nobody waits forever.** A lock goes to whoever tries first, which keeps short holds short.
+//! So one who waits could fail again and again. Once it has waited for [`PATIENCE`] its shards are
+//! *reserved* for it: nobody else can lock them by a try, and threads that can wait let it go
+//! first. A shard is reserved for one at a time, all shards of a wait at once and only where nobody
+//! who came earlier waits for one of them; so two waits never hold what the other needs, and the
+//! oldest of any that share a shard gets its turn as soon as those who have it now are done.
+//!
+//! **Why no wake-up is lost.** A wait is counted at its shards, and its waker is in place, before
+//! the try that decides whether it sleeps; an unlock is followed by a look at that count. The
+//! unlock of a standard mutex is a read-modify-write, which x86-64 orders before the look. Other
+//! processors may reorder the two: whoever waits tries again by itself after some milliseconds.
+
+use super::heap::Heap;
+use super::shard::Shard;
+use super::state::ShardState;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+/// How long one who waits is passed by those who come later.
+const PATIENCE: Duration = Duration::from_millis(1);
+/// From this share of all shards on, in halves, a wait reserves them at once: it would hardly find
+/// them all free.
+const MANY: usize = 2;
+/// How long a thread that can wait lets the one go first for whom a shard is reserved.
+const COURTESY: Duration = Duration::from_millis(5);
+/// Between two looks whether it has.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
+
+/// All who wait, in the order in which they came.
+#[derive(Debug, Default)]
+pub(crate) struct ShardWaits {
+    list: Mutex<Vec<Entry>>,
+    tickets: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    ticket: u64,
+    since: Instant,
+    shards: Box<[usize]>,
+    /// Taken when it is woken.
+    waker: Option<Waker>,
+    has_reserved: bool,
+}
+
+impl ShardWaits {
+    fn list(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place among those who wait for shards. Dropped, it waits no more and has nothing reserved.
+#[derive(Debug)]
+pub struct ShardWait {
+    heap: Arc<Heap>,
+    ticket: u64,
+}
+
+impl ShardWait {
+    /// Enters those who wait for these shards.
+    pub fn enter(heap: &Arc<Heap>, shards: &[usize]) -> ShardWait {
+        let ticket = heap.waits.tickets.fetch_add(1, Relaxed) + 1;
+        let entry = Entry {
+            ticket,
+            since: Instant::now(),
+            shards: shards.into(),
+            waker: None,
+            has_reserved: false,
+        };
+        heap.waits.list().push(entry);
+        heap.count_awaited(shards, true);
+        ShardWait { heap: Arc::clone(heap), ticket }
+    }
+
+    /// Returns the number by which [`Heap::try_lock_all`] knows it.
+    pub fn ticket(&self) -> u64 {
+        self.ticket
+    }
+
+    /// Waits for these shards instead, and keeps its place.
+    pub fn wait_for(&self, shards: &[usize]) {
+        let mut list = self.heap.waits.list();
+        let Some(entry) = list.iter_mut().find(|entry| entry.ticket == self.ticket) else { return };
+        if *entry.shards == *shards {
+            return;
+        }
+        let before = std::mem::replace(&mut entry.shards, shards.into());
+        let had_reserved = std::mem::take(&mut entry.has_reserved);
+        drop(list);
+        self.leave(&before, had_reserved);
+        self.heap.count_awaited(shards, true);
+    }
+
+    /// Returns true if it is worth trying to lock the shards: this is the first call, or one of
+    /// them was unlocked since the last. Else `waker` is woken when one is.
+    pub fn poll(&self, waker: &Waker) -> bool {
+        let heap = &*self.heap;
+        let mut list = heap.waits.list();
+        let Some(at) = list.iter().position(|entry| entry.ticket == self.ticket) else {
+            return true;
+        };
+        let (earlier, rest) = list.split_at_mut(at);
+        let entry = &mut rest[0];
+        let is_patient = entry.since.elapsed() < PATIENCE
+            && entry.shards.len() * MANY < heap.slots.len().max(MANY);
+        let is_behind = || {
+            earlier
+                .iter()
+                .any(|other| other.shards.iter().any(|shard| entry.shards.contains(shard)))
+        };
+        if !is_patient && !is_behind() {
+            entry.has_reserved = true;
+            let reserve = |shard: &usize| heap.slots[*shard].reserved.store(self.ticket, Relaxed);
+            entry.shards.iter().for_each(reserve);
+        }
+        let is_armed = entry.waker.as_ref().is_some_and(|known| known.will_wake(waker));
+        entry.waker = Some(waker.clone());
+        !is_armed
+    }
+
+    /// Undoes what was noted at these shards, and lets those try who were passed by.
+    fn leave(&self, shards: &[usize], had_reserved: bool) {
+        self.heap.count_awaited(shards, false);
+        if !had_reserved {
+            return;
+        }
+        for &shard in shards {
+            let reserved = &self.heap.slots[shard].reserved;
+            let _ = reserved.compare_exchange(self.ticket, 0, Relaxed, Relaxed);
+            self.heap.wake_waiting(shard, self.ticket);
+        }
+    }
+}
+
+impl Drop for ShardWait {
+    fn drop(&mut self) {
+        let entry = {
+            let mut list = self.heap.waits.list();
+            let at = list.iter().position(|entry| entry.ticket == self.ticket);
+            at.map(|at| list.remove(at))
+        };
+        if let Some(entry) = entry {
+            self.leave(&entry.shards, entry.has_reserved);
+        }
+    }
+}
+
+impl Heap {
+    fn count_awaited(&self, shards: &[usize], enters: bool) {
+        for &shard in shards {
+            match enters {
+                true => self.slots[shard].awaited.fetch_add(1, SeqCst),
+                false => self.slots[shard].awaited.fetch_sub(1, SeqCst),
+            };
+        }
+    }
+
+    /// Wakes those who wait for a shard, but for `by`; where it is reserved, the one for whom.
+    #[cold]
+    fn wake_waiting(&self, shard: usize, by: u64) {
+        let reserved = self.slots[shard].reserved.load(Relaxed);
+        let wakers: Vec<Waker> = self
+            .waits
+            .list()
+            .iter_mut()
+            .filter(|entry| entry.ticket != by && (reserved == 0 || entry.ticket == reserved))
+            .filter(|entry| entry.shards.contains(&shard))
+            .filter_map(|entry| entry.waker.take())
+            .collect();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Returns true if a shard is reserved for another one than who has this ticket.
+    #[inline]
+    pub(super) fn is_reserved_from(&self, shard: usize, ticket: u64) -> bool {
+        let reserved = self.slots[shard].reserved.load(Relaxed);
+        reserved != 0 && reserved != ticket
+    }
+
+    /// Locks shards, in ascending order, for the one who has this ticket (0 for none); `None`, and
+    /// nothing locked, where one of them is locked or reserved for another.
+    #[inline]
+    pub fn try_lock_all<'h, C>(&'h self, shards: &[usize], ticket: u64) -> Option<C>
+    where
+        C: Default + Extend<Shard<'h>> + IntoIterator<Item = Shard<'h>>,
+    {
+        // First a look at all: one who took some and gave them back would wake others in vain.
+        let is_taken = |&shard: &usize| {
+            self.slots[shard].held.load(Relaxed) || self.is_reserved_from(shard, ticket)
+        };
+        if shards.iter().any(is_taken) {
+            return None;
+        }
+        let mut locked = C::default();
+        for &shard in shards {
+            match self.try_lock_as(shard, ticket) {
+                Some(shard) => locked.extend([shard]),
+                None => {
+                    locked.into_iter().for_each(|shard| shard.unlock_quietly(ticket));
+                    return None;
+                }
+            }
+        }
+        Some(locked)
+    }
+
+    /// Lets the one go first for whom a shard is reserved, but does not wait for long.
+    #[cold]
+    pub(super) fn let_reserved_first(&self, shard: usize) {
+        let began = Instant::now();
+        while self.is_reserved_from(shard, 0) && began.elapsed() < COURTESY {
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+}
+
+/// The state of a locked shard. Unlocking wakes those who wait for the shard.
+#[derive(Debug)]
+pub(crate) struct StateGuard<'h> {
+    state: MutexGuard<'h, ShardState>,
+    // Dropped after `state`, when the lock is released.
+    unlocked: Unlocked<'h>,
+}
+
+impl<'h> StateGuard<'h> {
+    #[inline]
+    pub(super) fn new(
+        heap: &'h Heap,
+        shard: usize,
+        state: MutexGuard<'h, ShardState>,
+    ) -> StateGuard<'h> {
+        heap.slots[shard].held.store(true, Relaxed);
+        StateGuard { state, unlocked: Unlocked { heap, shard, by: 0 } }
+    }
+
+    /// Says whose ticket it is that unlocks: that one is not woken by it.
+    pub(super) fn unlocked_by(&mut self, ticket: u64) {
+        self.unlocked.by = ticket;
+    }
+}
+
+impl Drop for StateGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.unlocked.heap.slots[self.unlocked.shard].held.store(false, Relaxed);
+    }
+}
+
+impl Deref for StateGuard<'_> {
+    type Target = ShardState;
+
+    #[inline]
+    fn deref(&self) -> &ShardState {
+        &self.state
+    }
+}
+
+impl DerefMut for StateGuard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut ShardState {
+        &mut self.state
+    }
+}
+
+#[derive(Debug)]
+struct Unlocked<'h> {
+    heap: &'h Heap,
+    shard: usize,
+    by: u64,
+}
+
+impl Drop for Unlocked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.heap.slots[self.shard].awaited.load(Relaxed) > 0 {
+            self.heap.wake_waiting(self.shard, self.by);
+        }
+    }
+}
