@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error, Parser, Subcommand};
 
 use crate::measure::{
-    generators, memory, recovery, scripts, settings, snapshots, soak, throughput, types,
+    generators, memory, recovery, scripts, settings, snapshots, soak, stalls, throughput, types,
 };
 use crate::{compare, device, load, report};
 
@@ -51,6 +51,9 @@ pub enum Command {
     Snapshots(snapshots::Options),
     /// An hour of mixed load on a pool with a journal: latency, memory and files by the minute
     Soak(soak::Options),
+    /// PING and GET next to long commands of another client, by number of threads: p50, p99, p99.9,
+    /// maximum
+    Stalls(stalls::Options),
     /// CPU time per request of generators of load
     Generators(generators::Options),
     /// Become another program: what servers are started with
@@ -108,6 +111,7 @@ mod tests {
             "scripts --rounds 1 --scale 0.1",
             "settings --rounds 1 --scale 0.1 --pipelines 16",
             "snapshots --keys 3000 --rounds 1 --seconds 0",
+            "stalls --threads 2 --peer sh=/bin/sh --scenarios nothing,exec --seconds 0.2",
             "soak --minutes 60 --journal-mib 16,256 --rate 5000",
         ] {
             read(line).unwrap_or_else(|error| panic!("{line}: {error}"));

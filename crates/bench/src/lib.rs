@@ -67,6 +67,7 @@ pub fn run(arguments: &cli::Arguments) -> Verdict {
         cli::Command::Settings(options) => measure::settings::run(options, interrupt::listen()),
         cli::Command::Snapshots(options) => measure::snapshots::run(options, interrupt::listen()),
         cli::Command::Soak(options) => measure::soak::run(options, interrupt::listen()),
+        cli::Command::Stalls(options) => measure::stalls::run(options, interrupt::listen()),
         cli::Command::Generators(options) => measure::generators::run(options, interrupt::listen()),
         cli::Command::Launch(options) => {
             eprintln!("perdura-bench: {}", compare::launch::run(options));

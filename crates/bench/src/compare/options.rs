@@ -130,7 +130,7 @@ pub(crate) fn absolute(program: &Path) -> PathBuf {
     is_file.unwrap_or_else(|| program.to_owned())
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
         _ => Err("a number of seconds from 0.1 to 86400 is wanted".into()),
@@ -141,7 +141,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; such as 90s, 30m or 2h"))
 }
 
-fn peer(text: &str) -> Result<(String, PathBuf), String> {
+pub(crate) fn peer(text: &str) -> Result<(String, PathBuf), String> {
     let (name, path) = text.split_once('=').ok_or("NAME=PATH is wanted")?;
     let good = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '_';
     if name.is_empty() || !name.chars().all(good) {

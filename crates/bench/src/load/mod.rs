@@ -21,7 +21,7 @@ pub mod memtier_driver;
 mod mix;
 mod options;
 mod outcome;
-mod pace;
+pub(crate) mod pace;
 mod program;
 mod record;
 mod reply;

@@ -16,7 +16,7 @@ const TOGETHER: u64 = 2000;
 const BYTES_TOGETHER: usize = 4 << 20;
 
 /// Programs, places and cores.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Bench<'c> {
     /// This program: it starts others on their core.
     pub(super) tool: PathBuf,

@@ -1,0 +1,321 @@
+//! How long others wait while one client sends long commands.
+//!
+//! Each scenario gets a fresh server with data, a client that repeats one long command, and probes
+//! (see [`probes`]): of PING, of GET of a key that the command has nothing to do with, and of GET of
+//! one in the shard that it needs. Two scenarios without a long command show what the machine does
+//! by itself. Servers are not pinned to cores; a machine with fewer cores than busy threads
+//! adds the time that its scheduler takes.
+//!
+//! **Invariant:** every wait is bounded, so that a server which hangs costs a row and not the run.
+
+mod long;
+mod probes;
+mod replies;
+mod scenarios;
+
+use super::bench::{Bench, Host};
+use super::common::{Common, Numbers, numbers};
+use super::print::{Raw, cells, median, table};
+use super::systems::{self, Program, System};
+use crate::Verdict;
+use crate::compare::options::{absolute, peer, seconds};
+use crate::compare::server::Failure;
+use crate::machine;
+use long::Long;
+use probes::{Found, Group, Probes};
+use scenarios::{Act, Scenario};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const DEFAULT: [&str; 1] = ["perdura volatile"];
+/// How long the last replies are waited for.
+const GRACE: Duration = Duration::from_secs(3);
+/// What the probes ask for, in this order.
+const PROBES: [&str; 3] = ["PING", "GET elsewhere", "GET there"];
+
+/// PING and GET next to long commands: p50, p99, p99.9, maximum, by number of threads.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = scenarios::help())]
+pub struct Options {
+    #[command(flatten)]
+    common: Common,
+    /// Numbers of threads of Perdura, separated by commas.
+    #[arg(long, value_name = "NUMBERS", default_value = "1,2,8", value_parser = numbers)]
+    threads: Numbers,
+    /// Another server that takes redis-server's arguments. May be given several times.
+    #[arg(long, value_name = "NAME=PATH", value_parser = peer)]
+    peer: Vec<(String, PathBuf)>,
+    /// Scenarios, separated by commas [default: all].
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    scenarios: Vec<String>,
+    /// Members of each large value.
+    #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
+    members: u64,
+    /// Seconds in which a long command is repeated; it runs at least once.
+    #[arg(long, value_name = "S", default_value = "3", value_parser = seconds)]
+    seconds: f64,
+    /// Seconds after which a command without a reply counts as stalled.
+    #[arg(long, value_name = "S", default_value = "20", value_parser = seconds)]
+    patience: f64,
+    /// Connections of each kind of probe.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    connections: u32,
+    /// Requests a second of each of these connections.
+    #[arg(long, value_name = "N", default_value_t = 250, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rate: u32,
+}
+
+/// A system, as it is run.
+struct Subject {
+    name: String,
+    system: &'static System,
+    /// Another program in the place of redis-server.
+    program: Option<PathBuf>,
+    threads: Option<u64>,
+}
+
+/// What a scenario found.
+struct Row {
+    scenario: &'static Scenario,
+    found: Vec<Found>,
+    times: Vec<f64>,
+    remark: String,
+}
+
+/// Measures and prints.
+pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
+    let chosen = scenarios::chosen(&options.scenarios);
+    match chosen.and_then(|chosen| Ok((chosen, subjects(options)?))) {
+        Ok((chosen, subjects)) => super::verdict(measure(options, &chosen, &subjects, cancel)),
+        Err(error) => {
+            eprintln!("perdura-bench: {error}");
+            Verdict::Refused
+        }
+    }
+}
+
+fn subjects(options: &Options) -> Result<Vec<Subject>, String> {
+    let mut subjects = Vec::new();
+    for system in options.common.chosen(&DEFAULT)? {
+        let is_ours = system.program == Program::Perdura;
+        let all = options.threads.0.iter().copied().map(Some);
+        let threads: Vec<_> = if is_ours { all.collect() } else { vec![None] };
+        subjects.extend(threads.into_iter().map(|threads| {
+            let name = match threads {
+                Some(threads) => format!("{}, --threads {threads}", system.name),
+                None => system.name.to_owned(),
+            };
+            Subject { name, system, program: None, threads }
+        }));
+    }
+    let system = systems::named("redis none").ok_or("no system for peers")?;
+    subjects.extend(options.peer.iter().map(|(name, path)| {
+        let program = Some(absolute(path));
+        Subject { name: name.clone(), system, program, threads: None }
+    }));
+    Ok(subjects)
+}
+
+fn measure(
+    options: &Options,
+    scenarios: &[&'static Scenario],
+    subjects: &[Subject],
+    cancel: &AtomicBool,
+) -> Result<(), Failure> {
+    let bench = options.common.bench(cancel)?;
+    for (name, path) in &options.peer {
+        println!("{}", machine::version(name, path).text);
+    }
+    let head = [
+        "system",
+        "scenario",
+        "probe",
+        "count",
+        "unanswered",
+        "errors",
+        "p50_us",
+        "p99_us",
+        "p99.9_us",
+        "max_us",
+        "commands",
+        "command_ms",
+        "remark",
+    ];
+    let mut raw = options.common.raw("stalls", &head)?;
+    for subject in subjects {
+        let redis = subject.program.as_ref().unwrap_or(&bench.redis).clone();
+        let bench = Bench { redis, ..bench.clone() };
+        let mut rows = Vec::new();
+        for scenario in scenarios {
+            bench.go_on()?;
+            let row = one(options, &bench, subject, scenario)?;
+            row.keep(subject, &mut raw)?;
+            let longest = row.found.iter().map(|found| millis(found.latency.highest()));
+            let longest: Vec<_> = longest.collect();
+            eprintln!(
+                "{}: {}: {} ms {}",
+                subject.name,
+                scenario.name,
+                longest.join(", "),
+                row.remark
+            );
+            rows.push(row.cells());
+        }
+        print(options, subject, &rows);
+    }
+    raw.finish();
+    Ok(())
+}
+
+/// Runs a scenario with a server of its own.
+fn one(
+    options: &Options,
+    bench: &Bench<'_>,
+    subject: &Subject,
+    scenario: &'static Scenario,
+) -> Result<Row, Failure> {
+    let threads = subject.threads.map(|threads| ["--threads".into(), threads.to_string()]);
+    let host = bench.start_with(subject.system, &[], threads.as_ref().map_or(&[], |t| t))?;
+    for (count, make) in scenario.data {
+        host.send(count(options.members), |number| make(options.members, number))?;
+    }
+    for key in [scenarios::THERE, scenarios::ELSEWHERE] {
+        host.ask::<()>(&format!("SET {key} 0123456789abcdef"))?;
+    }
+    let probes = Probes::connect(host.server.port(), &groups(options, scenario), GRACE)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    let probing = thread::spawn(move || probes.run(seen));
+    let (times, mut remark) = disturb(options, bench, &host, scenario);
+    stop.store(true, Ordering::Relaxed);
+    let found = probing.join().map_err(|_| Failure::Generator("a probe panicked".into()))??;
+    for (name, found) in PROBES.iter().zip(&found) {
+        if found.unanswered > 0 {
+            remark += &format!("; {} {name} unanswered", found.unanswered);
+        }
+        if found.errors > 0 {
+            remark += &format!("; {} {name} refused", found.errors);
+        }
+    }
+    let remark = remark.trim_start_matches("; ").to_owned();
+    Ok(Row { scenario, found, times, remark })
+}
+
+fn groups(options: &Options, scenario: &Scenario) -> [Group; 3] {
+    let group = |words: &str, connections, rate| {
+        let request = format!("{words}\r\n").into_bytes();
+        Group { request, connections, rate }
+    };
+    let (all, rate) = (options.connections, options.rate);
+    let get = |key| format!("GET {key}");
+    // Many readers ask less each: all of them together ask as often.
+    let (readers, slower) = match scenario.readers {
+        0 => (all, rate),
+        readers => (readers, (rate * all / readers).max(1)),
+    };
+    [
+        group("PING", all, rate),
+        group(&get(scenarios::ELSEWHERE), all, rate),
+        group(&get(scenarios::THERE), readers, slower),
+    ]
+}
+
+/// Repeats the long command: how long each took, and what is to be said of it.
+fn disturb(
+    options: &Options,
+    bench: &Bench<'_>,
+    host: &Host,
+    scenario: &Scenario,
+) -> (Vec<f64>, String) {
+    let end = Instant::now() + Duration::from_secs_f64(options.seconds);
+    let patience = Duration::from_secs_f64(options.patience);
+    let (mut times, mut remark) = (Vec::new(), String::new());
+    let mut repeat = || {
+        let mut long = Long::connect(host.server.port(), patience)?;
+        for number in 0..scenario.times {
+            if bench.go_on().is_err() || number > 0 && Instant::now() >= end {
+                break;
+            }
+            let time = match scenario.act {
+                Act::Nothing => break,
+                Act::Compute => compute(end),
+                Act::Ask(make) => long.ask(&make(options.members, number))?,
+                Act::Kill(make) => long.kill(&make(options.members, number))?,
+            };
+            times.push(time.as_secs_f64() * 1e3);
+            if let Some(error) = long.take_error() {
+                remark = format!("; error: {error}");
+            }
+        }
+        Ok(())
+    };
+    let result: std::io::Result<()> = repeat();
+    match result {
+        Ok(()) => thread::sleep(end.saturating_duration_since(Instant::now())),
+        Err(error) if long::is_timeout(&error) => {
+            remark = format!("; **stalled**: no reply within {} s ({error})", options.patience);
+        }
+        Err(error) => remark = format!("; **failed**: {error}"),
+    }
+    (times, remark)
+}
+
+fn compute(end: Instant) -> Duration {
+    let began = Instant::now();
+    while Instant::now() < end {
+        std::hint::spin_loop();
+    }
+    began.elapsed()
+}
+
+fn millis(micros: f64) -> String {
+    format!("{:.2}", micros / 1e3)
+}
+
+impl Row {
+    fn median(&self) -> String {
+        if self.times.is_empty() { String::new() } else { format!("{:.1}", median(&self.times)) }
+    }
+
+    /// Returns the row of the table.
+    fn cells(&self) -> Vec<String> {
+        let mut row = cells![self.scenario.name, self.scenario.needs.name(), self.times.len()];
+        row.push(self.median());
+        for Found { latency, .. } in &self.found {
+            let percentiles = [50.0, 99.0, 99.9, 100.0].map(|p| latency.percentile(p));
+            row.extend(percentiles.map(millis));
+        }
+        row.push(self.remark.clone());
+        row
+    }
+
+    /// Writes the raw figures.
+    fn keep(&self, subject: &Subject, raw: &mut Raw) -> Result<(), Failure> {
+        for (probe, Found { latency, unanswered, errors }) in PROBES.iter().zip(&self.found) {
+            let mut line = cells![subject.name, self.scenario.name, probe, latency.count()];
+            line.extend(cells![unanswered, errors]);
+            let percentiles = [50.0, 99.0, 99.9, 100.0].map(|p| latency.percentile(p));
+            line.extend(percentiles.map(|micros| micros.to_string()));
+            line.extend(cells![self.times.len(), self.median(), self.remark]);
+            raw.add(line)?;
+        }
+        Ok(())
+    }
+}
+
+fn print(options: &Options, subject: &Subject, rows: &[Vec<String>]) {
+    let Options { members, connections, rate, .. } = options;
+    println!(
+        "\n## {}: {members} members, {connections} probes of each kind, {rate} requests a second each\n",
+        subject.name
+    );
+    let mut head = cells!["ms", "needs", "commands", "median"];
+    for probe in PROBES {
+        head.extend([format!("{probe} p50"), "p99".into(), "p99.9".into(), "max".into()]);
+    }
+    head.push("remark".into());
+    println!("{}", table(head, rows));
+}
