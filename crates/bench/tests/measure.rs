@@ -1,5 +1,5 @@
-//! `perdura-bench throughput`, `recovery`, `memory`, `types`, `settings`, `stalls` and `generators`, in
-//! small: what they print, and that nothing is left.
+//! `perdura-bench throughput`, `recovery`, `memory`, `types`, `settings`, `stalls` and
+//! `generators`, in small: what they print, and that nothing is left.
 
 #![forbid(unsafe_code)]
 

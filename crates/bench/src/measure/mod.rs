@@ -1,8 +1,8 @@
 //! Single figures of whole servers: `perdura-bench throughput`, `recovery`, `memory`, `types`,
 //! `scripts`, `settings`, `snapshots`, `soak`, `stalls` and `generators`.
 //!
-//! Each measures one thing, most with redis-benchmark as the generator, and prints tables in Markdown;
-//! the raw figures go to a file of tab-separated values. [`compare`](crate::compare) is for ways to
+//! Each measures one thing, most with redis-benchmark as the generator, and prints tables in
+//! Markdown; the raw figures go to a file of tab-separated values. [`compare`](crate::compare) is for ways to
 //! persist as a whole, with a generator of its own; this is for figures that are looked at one by
 //! one, after a change.
 //!

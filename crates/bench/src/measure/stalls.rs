@@ -1,8 +1,8 @@
 //! How long others wait while one client sends long commands.
 //!
 //! Each scenario gets a fresh server with data, a client that repeats one long command, and probes
-//! (see [`probes`]): of PING, of GET of a key that the command has nothing to do with, and of GET of
-//! one in the shard that it needs. Two scenarios without a long command show what the machine does
+//! (see [`probes`]): PING, GET of a key in another shard, and GET of one in the shard that the
+//! command needs. Two scenarios without a long command show what the machine does
 //! by itself. Servers are not pinned to cores; a machine with fewer cores than busy threads
 //! adds the time that its scheduler takes.
 //!
@@ -33,6 +33,8 @@ use std::time::{Duration, Instant};
 const DEFAULT: [&str; 1] = ["perdura volatile"];
 /// How long the last replies are waited for.
 const GRACE: Duration = Duration::from_secs(3);
+/// How long a server is left alone after its data was loaded.
+const REST: Duration = Duration::from_millis(300);
 /// What the probes ask for, in this order.
 const PROBES: [&str; 3] = ["PING", "GET elsewhere", "GET there"];
 
@@ -145,27 +147,24 @@ fn measure(
         "remark",
     ];
     let mut raw = options.common.raw("stalls", &head)?;
+    let mut tables = Vec::new();
     for subject in subjects {
         let redis = subject.program.as_ref().unwrap_or(&bench.redis).clone();
         let bench = Bench { redis, ..bench.clone() };
         let mut rows = Vec::new();
-        for scenario in scenarios {
+        let result: Result<(), Failure> = scenarios.iter().try_for_each(|scenario| {
             bench.go_on()?;
             let row = one(options, &bench, subject, scenario)?;
+            eprintln!("{}: {}: longest {} ms", subject.name, scenario.name, row.longest());
             row.keep(subject, &mut raw)?;
-            let longest = row.found.iter().map(|found| millis(found.latency.highest()));
-            let longest: Vec<_> = longest.collect();
-            eprintln!(
-                "{}: {}: {} ms {}",
-                subject.name,
-                scenario.name,
-                longest.join(", "),
-                row.remark
-            );
-            rows.push(row.cells());
-        }
+            rows.push(row);
+            Ok(())
+        });
         print(options, subject, &rows);
+        result?;
+        tables.push((subject.name.as_str(), rows));
     }
+    print_all(&tables);
     raw.finish();
     Ok(())
 }
@@ -186,6 +185,7 @@ fn one(
         host.ask::<()>(&format!("SET {key} 0123456789abcdef"))?;
     }
     let probes = Probes::connect(host.server.port(), &groups(options, scenario), GRACE)?;
+    thread::sleep(REST);
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stop);
     let probing = thread::spawn(move || probes.run(seen));
@@ -275,9 +275,17 @@ fn millis(micros: f64) -> String {
     format!("{:.2}", micros / 1e3)
 }
 
+const PERCENTILES: [f64; 4] = [50.0, 99.0, 99.9, 100.0];
+
 impl Row {
     fn median(&self) -> String {
         if self.times.is_empty() { String::new() } else { format!("{:.1}", median(&self.times)) }
+    }
+
+    fn longest(&self) -> String {
+        let all = PROBES.iter().zip(&self.found);
+        let all = all.map(|(name, found)| format!("{name} {}", millis(found.latency.highest())));
+        all.collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the row of the table.
@@ -285,10 +293,8 @@ impl Row {
         let mut row = cells![self.scenario.name, self.scenario.needs.name(), self.times.len()];
         row.push(self.median());
         for Found { latency, .. } in &self.found {
-            let percentiles = [50.0, 99.0, 99.9, 100.0].map(|p| latency.percentile(p));
-            row.extend(percentiles.map(millis));
+            row.extend(PERCENTILES.map(|percent| millis(latency.percentile(percent))));
         }
-        row.push(self.remark.clone());
         row
     }
 
@@ -297,8 +303,7 @@ impl Row {
         for (probe, Found { latency, unanswered, errors }) in PROBES.iter().zip(&self.found) {
             let mut line = cells![subject.name, self.scenario.name, probe, latency.count()];
             line.extend(cells![unanswered, errors]);
-            let percentiles = [50.0, 99.0, 99.9, 100.0].map(|p| latency.percentile(p));
-            line.extend(percentiles.map(|micros| micros.to_string()));
+            line.extend(PERCENTILES.map(|percent| latency.percentile(percent).to_string()));
             line.extend(cells![self.times.len(), self.median(), self.remark]);
             raw.add(line)?;
         }
@@ -306,16 +311,34 @@ impl Row {
     }
 }
 
-fn print(options: &Options, subject: &Subject, rows: &[Vec<String>]) {
+fn print(options: &Options, subject: &Subject, rows: &[Row]) {
     let Options { members, connections, rate, .. } = options;
-    println!(
-        "\n## {}: {members} members, {connections} probes of each kind, {rate} requests a second each\n",
-        subject.name
-    );
-    let mut head = cells!["ms", "needs", "commands", "median"];
+    let probes = format!("{connections} probes of each kind, {rate} requests a second each");
+    println!("\n## {}: {members} members, {probes}, in ms\n", subject.name);
+    let mut head = cells!["", "needs", "commands", "median"];
     for probe in PROBES {
         head.extend([format!("{probe} p50"), "p99".into(), "p99.9".into(), "max".into()]);
     }
-    head.push("remark".into());
-    println!("{}", table(head, rows));
+    println!("{}", table(head, &rows.iter().map(Row::cells).collect::<Vec<_>>()));
+    for row in rows.iter().filter(|row| !row.remark.is_empty()) {
+        println!("- {}: {}", row.scenario.name, row.remark);
+    }
+}
+
+/// Prints what those had to wait who need nothing of the long command, of all systems.
+fn print_all(tables: &[(&str, Vec<Row>)]) {
+    let Some((_, first)) = tables.first() else { return };
+    for (at, probe) in PROBES.iter().enumerate().take(2) {
+        println!("\n## {probe}: p99.9 / maximum, in ms\n");
+        let systems = tables.iter().map(|(name, _)| (*name).to_owned());
+        let head: Vec<String> = cells![""].into_iter().chain(systems).collect();
+        let line = |(number, row): (usize, &Row)| {
+            let of = |(_, rows): &(&str, Vec<Row>)| {
+                let latency = &rows[number].found[at].latency;
+                format!("{} / {}", millis(latency.percentile(99.9)), millis(latency.highest()))
+            };
+            cells![row.scenario.name].into_iter().chain(tables.iter().map(of)).collect()
+        };
+        println!("{}", table(head, &first.iter().enumerate().map(line).collect::<Vec<_>>()));
+    }
 }

@@ -12,7 +12,7 @@ use crate::histogram::Histogram;
 use crate::load::pace::{Schedule, Timer};
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::TcpStream as Blocking;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,13 +88,8 @@ pub(super) struct Probes {
 impl Probes {
     /// Connects to a server, which spreads the connections of each group over its threads.
     pub(super) fn connect(port: u16, groups: &[Group], grace: Duration) -> Result<Probes, Failure> {
-        let one = |_| {
-            let stream = Blocking::connect(("127.0.0.1", port))?;
-            stream.set_nodelay(true)?;
-            stream.set_nonblocking(true)?;
-            Ok(stream)
-        };
         let all = |group: &Group| {
+            let one = |_| connect(port, &group.request, grace);
             let streams = (0..group.connections).map(one).collect::<io::Result<Vec<_>>>()?;
             Ok((group.clone(), streams))
         };
@@ -129,6 +124,23 @@ impl Probes {
         }
         Ok(found)
     }
+}
+
+/// Returns a connection that the server has accepted: it has answered a request.
+fn connect(port: u16, request: &[u8], patience: Duration) -> io::Result<Blocking> {
+    let mut stream = Blocking::connect(("127.0.0.1", port))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.write_all(request)?;
+    let (mut replies, mut buffer) = (Replies::default(), [0; 4096]);
+    while replies.feed(&[]) == 0 {
+        match stream.read(&mut buffer)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            length => replies.feed(&buffer[..length]),
+        };
+    }
+    stream.set_nonblocking(true)?;
+    Ok(stream)
 }
 
 fn failed(cause: io::Error) -> Failure {
@@ -184,7 +196,6 @@ async fn probe(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::thread;
 
@@ -210,19 +221,27 @@ mod tests {
         near(100.0, 1000.0);
     }
 
-    /// Two connections are accepted; of one the first requests are answered, of the other none.
+    /// Of one connection two requests are answered, of the other none.
     #[test]
     fn a_silent_server_is_given_up() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let request = b"PING\r\n".to_vec();
         let group = Group { request, connections: 2, rate: 500 };
-        let probes = Probes::connect(port, &[group], Duration::from_millis(20)).expect("probes");
+        let server = thread::spawn(move || {
+            [(); 2].map(|()| {
+                let (mut stream, _) = listener.accept().expect("a probe");
+                stream.read_exact(&mut [0; 6]).expect("a request");
+                stream.write_all(b"+PONG\r\n").expect("a reply");
+                stream
+            })
+        });
+        // Long enough for this test's own pauses.
+        let probes = Probes::connect(port, &[group], Duration::from_millis(200)).expect("probes");
+        let [mut answered, _silent] = server.join().expect("two connections");
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let running = thread::spawn(move || probes.run(seen));
-        let (mut answered, _) = listener.accept().expect("the first");
-        let (_silent, _) = listener.accept().expect("the second");
         let mut request = [0; 6];
         answered.read_exact(&mut request).expect("a request");
         answered.write_all(b"+PO").expect("a part");
@@ -234,6 +253,6 @@ mod tests {
         let found = running.join().expect("no panic").expect("figures");
         let [found] = &found[..] else { panic!("one group: {found:?}") };
         assert_eq!((found.latency.count() - found.unanswered, found.errors), (2, 1));
-        assert!(found.unanswered >= 2 && found.latency.highest() >= 20_000.0, "{found:?}");
+        assert!(found.unanswered >= 2 && found.latency.highest() >= 200_000.0, "{found:?}");
     }
 }

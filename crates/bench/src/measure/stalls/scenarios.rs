@@ -49,7 +49,8 @@ pub(super) enum Act {
     Kill(Make),
 }
 
-/// Commands that load data: how many for a number of members, and each from that and its own number.
+/// Commands that load data: how many for a number of members, and each from that and its own
+/// number.
 pub(super) type Data = (fn(u64) -> u64, fn(u64, u64) -> Cmd);
 
 /// A disturbance.
@@ -320,7 +321,10 @@ pub(super) fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>, String>
 pub(super) fn help() -> String {
     let line = |scenario: &Scenario| format!("\n  {:<20} {}", scenario.name, scenario.about);
     let all: String = SCENARIOS.iter().map(line).collect();
-    format!("Scenarios, with sizes that follow from --members:{all}")
+    format!(
+        "Scenarios, with sizes that follow from --members:{all}\n
+Servers are not pinned: --server-core and --client-core have no effect."
+    )
 }
 
 #[cfg(test)]
