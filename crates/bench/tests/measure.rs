@@ -187,7 +187,7 @@ fn long_commands_are_measured_by_those_who_wait() {
     assert!(text.contains("## perdura volatile, --threads 2: 1500 members, 2 probes"), "{text}");
     let raw = fs::read_to_string(disk.path().join("stalls.tsv")).expect("raw figures");
     let rows: Vec<Vec<&str>> = raw.lines().skip(1).map(|line| line.split('\t').collect()).collect();
-    let names: Vec<&str> = rows.iter().step_by(3).map(|row| row[1]).collect();
+    let names: Vec<&str> = rows.iter().step_by(4).map(|row| row[1]).collect();
     assert_eq!(names, scenarios.split(',').collect::<Vec<_>>());
     for row in &rows {
         assert!(number(row[3]) >= 10.0 && row[4] == "0" && row[5] == "0", "{row:?}");

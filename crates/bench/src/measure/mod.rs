@@ -2,9 +2,9 @@
 //! `scripts`, `settings`, `snapshots`, `soak`, `stalls` and `generators`.
 //!
 //! Each measures one thing, most with redis-benchmark as the generator, and prints tables in
-//! Markdown; the raw figures go to a file of tab-separated values. [`compare`](crate::compare) is for ways to
-//! persist as a whole, with a generator of its own; this is for figures that are looked at one by
-//! one, after a change.
+//! Markdown; the raw figures go to a file of tab-separated values. [`compare`](crate::compare) is
+//! for ways to persist as a whole, with a generator of its own; this is for figures that are looked
+//! at one by one, after a change.
 //!
 //! A system has a fresh server for each run, pinned to one core with all of its threads, and the
 //! generator another core. Systems take turns, round by round, so that a slow minute of the machine

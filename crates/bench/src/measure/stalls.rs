@@ -2,9 +2,10 @@
 //!
 //! Each scenario gets a fresh server with data, a client that repeats one long command, and probes
 //! (see [`probes`]): PING, GET of a key in another shard, and GET of one in the shard that the
-//! command needs. Two scenarios without a long command show what the machine does
-//! by itself. Servers are not pinned to cores; a machine with fewer cores than busy threads
-//! adds the time that its scheduler takes.
+//! command needs. Servers are not pinned to cores, and a machine with fewer cores than busy threads
+//! adds the time that its scheduler takes. What that was is known for each scenario: the same
+//! probes ask, at the same time, an *echo*, threads of this program that do nothing else. Two
+//! scenarios have no long command.
 //!
 //! **Invariant:** every wait is bounded, so that a server which hangs costs a row and not the run.
 
@@ -36,7 +37,7 @@ const GRACE: Duration = Duration::from_secs(3);
 /// How long a server is left alone after its data was loaded.
 const REST: Duration = Duration::from_millis(300);
 /// What the probes ask for, in this order.
-const PROBES: [&str; 3] = ["PING", "GET elsewhere", "GET there"];
+const PROBES: [&str; 4] = ["PING", "GET elsewhere", "GET there", "echo"];
 
 /// PING and GET next to long commands: p50, p99, p99.9, maximum, by number of threads.
 #[derive(Clone, Debug, clap::Args)]
@@ -184,7 +185,7 @@ fn one(
     for key in [scenarios::THERE, scenarios::ELSEWHERE] {
         host.ask::<()>(&format!("SET {key} 0123456789abcdef"))?;
     }
-    let probes = Probes::connect(host.server.port(), &groups(options, scenario), GRACE)?;
+    let probes = Probes::connect(&groups(options, &host, scenario)?, GRACE)?;
     thread::sleep(REST);
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stop);
@@ -204,23 +205,26 @@ fn one(
     Ok(Row { scenario, found, times, remark })
 }
 
-fn groups(options: &Options, scenario: &Scenario) -> [Group; 3] {
-    let group = |words: &str, connections, rate| {
+fn groups(options: &Options, host: &Host, scenario: &Scenario) -> Result<[Group; 4], Failure> {
+    let (all, rate, server) = (options.connections, options.rate, host.server.port());
+    let group = |port, words: &str, connections, rate| {
         let request = format!("{words}\r\n").into_bytes();
-        Group { request, connections, rate }
+        Group { port, request, connections, rate }
     };
-    let (all, rate) = (options.connections, options.rate);
     let get = |key| format!("GET {key}");
     // Many readers ask less each: all of them together ask as often.
     let (readers, slower) = match scenario.readers {
         0 => (all, rate),
         readers => (readers, (rate * all / readers).max(1)),
     };
-    [
-        group("PING", all, rate),
-        group(&get(scenarios::ELSEWHERE), all, rate),
-        group(&get(scenarios::THERE), readers, slower),
-    ]
+    let echo = probes::echo(all)
+        .map_err(|cause| Failure::Start { what: "a thread that answers".into(), cause })?;
+    Ok([
+        group(server, "PING", all, rate),
+        group(server, &get(scenarios::ELSEWHERE), all, rate),
+        group(server, &get(scenarios::THERE), readers, slower),
+        group(echo, "PING", all, rate),
+    ])
 }
 
 /// Repeats the long command: how long each took, and what is to be said of it.
@@ -325,10 +329,11 @@ fn print(options: &Options, subject: &Subject, rows: &[Row]) {
     }
 }
 
-/// Prints what those had to wait who need nothing of the long command, of all systems.
+/// Prints what those had to wait who need nothing of the long command, of all systems, and the
+/// echo's clients.
 fn print_all(tables: &[(&str, Vec<Row>)]) {
     let Some((_, first)) = tables.first() else { return };
-    for (at, probe) in PROBES.iter().enumerate().take(2) {
+    for (at, probe) in PROBES.iter().enumerate().filter(|(_, probe)| **probe != "GET there") {
         println!("\n## {probe}: p99.9 / maximum, in ms\n");
         let systems = tables.iter().map(|(name, _)| (*name).to_owned());
         let head: Vec<String> = cells![""].into_iter().chain(systems).collect();

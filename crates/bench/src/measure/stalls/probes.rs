@@ -13,9 +13,10 @@ use crate::load::pace::{Schedule, Timer};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
-use std::net::TcpStream as Blocking;
+use std::net::{TcpListener, TcpStream as Blocking};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -25,6 +26,7 @@ use tokio::time::timeout;
 /// Probes that send the same request.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
+    pub(super) port: u16,
     pub(super) request: Vec<u8>,
     pub(super) connections: u32,
     /// Requests a second of each connection.
@@ -86,10 +88,10 @@ pub(super) struct Probes {
 }
 
 impl Probes {
-    /// Connects to a server, which spreads the connections of each group over its threads.
-    pub(super) fn connect(port: u16, groups: &[Group], grace: Duration) -> Result<Probes, Failure> {
+    /// Connects to servers, which spread the connections of each group over their threads.
+    pub(super) fn connect(groups: &[Group], grace: Duration) -> Result<Probes, Failure> {
         let all = |group: &Group| {
-            let one = |_| connect(port, &group.request, grace);
+            let one = |_| connect(group.port, &group.request, grace);
             let streams = (0..group.connections).map(one).collect::<io::Result<Vec<_>>>()?;
             Ok((group.clone(), streams))
         };
@@ -124,6 +126,29 @@ impl Probes {
         }
         Ok(found)
     }
+}
+
+/// Starts a server that answers each line at once, by a thread for each connection: what its probes
+/// wait for is the machine. It ends with its clients.
+pub(super) fn echo(connections: u32) -> io::Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    let answer = |mut stream: Blocking| {
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = stream.read(&mut buffer) {
+            let lines = buffer[..length].iter().filter(|byte| **byte == b'\n').count();
+            if stream.write_all(&b"+PONG\r\n".repeat(lines)).is_err() {
+                break;
+            }
+        }
+    };
+    thread::spawn(move || {
+        for stream in listener.incoming().take(connections as usize).flatten() {
+            drop(stream.set_nodelay(true));
+            thread::spawn(move || answer(stream));
+        }
+    });
+    Ok(port)
 }
 
 /// Returns a connection that the server has accepted: it has answered a request.
@@ -196,8 +221,6 @@ async fn probe(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
-    use std::thread;
 
     /// A server that is silent for a second of a thousand requests.
     #[test]
@@ -221,13 +244,28 @@ mod tests {
         near(100.0, 1000.0);
     }
 
+    #[test]
+    fn an_echo_answers_each_line() {
+        let port = echo(2).expect("an echo");
+        let request = b"PING\r\n".to_vec();
+        let group = Group { port, request, connections: 2, rate: 1000 };
+        let probes = Probes::connect(&[group], Duration::from_secs(10)).expect("probes");
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let running = thread::spawn(move || probes.run(seen));
+        thread::sleep(Duration::from_millis(20));
+        stop.store(true, Ordering::Relaxed);
+        let found = running.join().expect("no panic").expect("figures");
+        assert!(found[0].latency.count() >= 2 && found[0].unanswered == 0, "{found:?}");
+    }
+
     /// Of one connection two requests are answered, of the other none.
     #[test]
     fn a_silent_server_is_given_up() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let request = b"PING\r\n".to_vec();
-        let group = Group { request, connections: 2, rate: 500 };
+        let group = Group { port, request, connections: 2, rate: 500 };
         let server = thread::spawn(move || {
             [(); 2].map(|()| {
                 let (mut stream, _) = listener.accept().expect("a probe");
@@ -237,7 +275,7 @@ mod tests {
             })
         });
         // Long enough for this test's own pauses.
-        let probes = Probes::connect(port, &[group], Duration::from_millis(200)).expect("probes");
+        let probes = Probes::connect(&[group], Duration::from_millis(200)).expect("probes");
         let [mut answered, _silent] = server.join().expect("two connections");
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
