@@ -16,8 +16,9 @@ run: build
 	@exec $(TARGET)/release/perdura-server --bind 127.0.0.1 --port $(PORT) --dir $(abspath $(DATA)) \
 		--backend auto --pool $(abspath $(DATA))/perdura.pool $(ARGS)
 
+# The server, and `perdura`, which imports, backs up, checks and restores.
 build:
-	@cargo build --release --package perdura-server
+	@cargo build --release --package perdura-server --package perdura-cli
 
 # Every test of every crate, with the documentation's examples.
 test: packages

@@ -116,3 +116,16 @@ fn the_architecture_names_every_crate() {
         );
     }
 }
+
+/// The documents use both programs: whoever builds as the README says has both.
+#[test]
+fn make_build_builds_the_server_and_the_tool() {
+    let makefile = read("Makefile");
+    let recipe = makefile.split("\nbuild:\n").nth(1).and_then(|rest| rest.lines().next());
+    for package in ["perdura-server", "perdura-cli"] {
+        assert!(recipe.is_some_and(|line| line.contains(package)), "{recipe:?}: no {package}");
+    }
+    for command in ["make build", "make test"] {
+        assert!(read("README.md").contains(command), "README.md says nothing of {command}");
+    }
+}
