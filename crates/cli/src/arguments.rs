@@ -255,16 +255,17 @@ memory first, unless it goes into a new pool. Logs and pools are not changed.",
     after_help = "Exit status:\n  0  every key was imported\n  1  some were left alone, since the \
 server had them already\n  2  it failed on the way; what a server has taken stays, and it can be run \
 again with --replace\n\nExamples:\n  perdura import /var/lib/redis/dump.rdb --to \
-localhost:6379\n  perdura import /var/lib/redis/appendonlydir --to /mnt/pmem0/perdura.pool\n  \
+localhost:6379\n  perdura import /var/lib/redis --to /var/lib/perdura/perdura.pool\n  \
 perdura import redis://old-host:6379 --to redis://:password@localhost:6379\n  \
 perdura import redis://old-host:6379/3 --to redis://localhost:6379/0 --replace"
 )]
 pub struct Import {
-    /// A dump, an append-only file or its directory, a pool, or a server:
+    /// A dump, an append-only file, the directory of a server that has either (the append-only file
+    /// is read where it has both, as Redis does), a pool, or a server:
     /// redis://user:password@host:port/database, all but host optional; rediss:// by TLS
     pub from: String,
     /// The server that takes the keys (with a database in its address, all keys go there), or the
-    /// file of a pool to make, which must not be there
+    /// file of a pool to make, which must not be there; its directory is made if need be
     #[arg(long, value_name = "TARGET")]
     pub to: String,
     /// Overwrite keys and function libraries that the server has already

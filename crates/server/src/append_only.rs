@@ -27,7 +27,7 @@ pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
 const LEFT_OFF: &str = "appendonly is off: the append-only file that was written has the data of \
                         this moment and gets no more. Start with --appendonly yes to be served \
                         it; a start with --appendonly no is refused until it is moved to \
-                        another directory, or with --other-stores ignore";
+                        another directory";
 
 /// Why the server does not start.
 #[derive(Debug, thiserror::Error)]

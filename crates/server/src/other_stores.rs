@@ -4,7 +4,7 @@
 //! store, chosen by `backend` and by the medium; whoever is served an empty store next to the data
 //! takes it for lost, and what is then written is missing when the other store is served again. So
 //! one rule: a start is refused while another store holds data, unless `other-stores ignore` says
-//! that this is meant.
+//! that this is meant. What to do instead is the matter of `way_on`.
 //!
 //! The evidence is certain and costs the same whatever the number of keys: a pool is opened in a
 //! private copy, as `perdura check` does, and says how many keys it has; a log counts by the bytes
@@ -12,6 +12,8 @@
 //! served. What cannot be read counts as data.
 //!
 //! Invariant: nothing is created or changed.
+
+mod way_on;
 
 use std::fmt;
 use std::fs::File;
@@ -25,6 +27,7 @@ use pmem::Region;
 use crate::append_only;
 use crate::config::Values;
 use crate::pool_lock::when_unlocked;
+use way_on::{Place, way_on};
 
 /// The store that a start is about to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,42 +41,57 @@ pub(crate) enum Served {
 }
 
 /// A store that holds data.
-struct Holding {
-    what: String,
-    /// The options that serve it.
-    serve: &'static str,
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Holding {
+    Pool { path: PathBuf, holds: String },
+    Log { path: PathBuf, holds: String },
+    Dump { path: PathBuf },
 }
 
-const SERVE_POOL: &str =
-    "--backend journal (on an ordinary disk), or --backend pmem with the --domain that it had";
-const SERVE_LOG: &str = "--backend aof --appendonly yes";
-const SERVE_DUMP: &str = "--backend aof --appendonly no, or redis-server";
+impl Holding {
+    /// Returns what a file, or a directory, holds that no pool is.
+    fn file(&self) -> Option<&Path> {
+        match self {
+            Holding::Pool { .. } => None,
+            Holding::Log { path, .. } | Holding::Dump { path } => Some(path),
+        }
+    }
+
+    /// Returns true if it is what is served.
+    fn is(&self, served: Served) -> bool {
+        match self {
+            Holding::Pool { .. } => matches!(served, Served::Pool { .. }),
+            Holding::Log { .. } => served == Served::Log,
+            Holding::Dump { .. } => served == Served::Memory,
+        }
+    }
+}
+
+impl fmt::Display for Holding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Holding::Pool { path, holds } => write!(f, "the pool {} {holds}", path.display()),
+            Holding::Log { path, holds } => {
+                write!(f, "the append-only file in {} {holds}", path.display())
+            }
+            Holding::Dump { path } => write!(f, "{} is data that was saved", path.display()),
+        }
+    }
+}
 
 /// Other stores hold data.
 #[derive(Debug)]
 pub struct OtherStores {
     served: String,
     others: Vec<Holding>,
-}
-
-impl fmt::Debug for Holding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
+    way_on: String,
 }
 
 impl fmt::Display for OtherStores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |of: fn(&Holding) -> &str| {
-            self.others.iter().map(of).collect::<Vec<_>>().join("; and ")
-        };
-        let (what, serve) = (list(|other| &other.what), list(|other| other.serve));
-        write!(
-            f,
-            "this start would serve {}, and {what}. Nothing was changed. To serve that data: {serve}. \
-             To leave it aside: move it to another directory, or start with --other-stores ignore",
-            self.served
-        )
+        let OtherStores { served, others, way_on } = self;
+        let what = others.iter().map(Holding::to_string).collect::<Vec<_>>().join("; and ");
+        write!(f, "this start would serve {served}, and {what}. Nothing was changed. {way_on}")
     }
 }
 
@@ -87,35 +105,52 @@ pub(crate) fn refuse(
     if values.get("other-stores") == b"ignore" {
         return Ok(());
     }
-    let log = append_only::options(values);
-    let folder = log.dir.join(&log.dirname);
-    let mut others = Vec::new();
-    if !matches!(served, Served::Pool { .. })
-        && let Some(holds) = pool_holds(pool, now)
-    {
-        let what = format!("the pool {} {holds}", pool.display());
-        others.push(Holding { what, serve: SERVE_POOL });
-    }
-    if served != Served::Log
-        && let Some(holds) = log_holds(&log)
-    {
-        let what = format!("the append-only file in {} {holds}", folder.display());
-        others.push(Holding { what, serve: SERVE_LOG });
-    }
-    let dump = dump(values);
-    if dump.exists() && !is_copy(served, &dump, &log) {
-        let what = format!("{} is data that was saved", dump.display());
-        others.push(Holding { what, serve: SERVE_DUMP });
-    }
+    let all = holdings(served, pool, values, now);
+    let others: Vec<Holding> = all.iter().filter(|holding| !holding.is(served)).cloned().collect();
     if others.is_empty() {
         return Ok(());
     }
+    let log = append_only::options(values);
+    let place = Place {
+        dir: log.dir.clone(),
+        pool: std::path::absolute(pool).unwrap_or_else(|_| pool.to_owned()),
+        is_pool_named: !values.text("pool").is_empty(),
+        is_aof: values.get("backend") == b"aof",
+        reads_dump: values.given("appendonly") && !values.yes("appendonly"),
+    };
+    let way_on = way_on(served, &all, &place);
     let served = match served {
         Served::Pool { .. } => format!("the pool {}", pool.display()),
-        Served::Log => format!("the append-only file in {}", folder.display()),
-        Served::Memory => format!("memory, saved to {} (appendonly no)", dump.display()),
+        Served::Log => format!("the append-only file in {}", folder(&log).display()),
+        Served::Memory => format!("memory, saved to {} (appendonly no)", dump(values).display()),
     };
-    Err(OtherStores { served, others })
+    Err(OtherStores { served, others, way_on })
+}
+
+/// Returns the stores that hold data, the one that is served among them; a pool that is served is
+/// open already, and left out.
+fn holdings(served: Served, pool: &Path, values: &Values, now: u64) -> Vec<Holding> {
+    let log = append_only::options(values);
+    let mut all = Vec::new();
+    if !matches!(served, Served::Pool { .. })
+        && let Some(holds) = pool_holds(pool, now)
+    {
+        all.push(Holding::Pool { path: pool.into(), holds });
+    }
+    if let Some(holds) = log_holds(&log) {
+        all.push(Holding::Log { path: folder(&log), holds });
+    }
+    let dump = dump(values);
+    if dump.exists() && !is_copy(served, &dump, &log) {
+        all.push(Holding::Dump { path: dump });
+    }
+    all
+}
+
+/// Returns where the log's files are: of Redis before version 7 it is one file.
+fn folder(log: &aof::Options) -> PathBuf {
+    let (folder, old) = (log.dir.join(&log.dirname), log.dir.join(&log.filename));
+    if !folder.exists() && old.is_file() { old } else { folder }
 }
 
 /// Returns what an append-only file holds, in words, if that is the only store that holds data: not
@@ -123,7 +158,7 @@ pub(crate) fn refuse(
 pub(crate) fn held_by_log(pool: &Path, values: &Values, now: u64) -> Option<String> {
     let log = append_only::options(values);
     let holds = log_holds(&log).filter(|_| pool_holds(pool, now).is_none())?;
-    Some(format!("the append-only file in {} {holds}", log.dir.join(&log.dirname).display()))
+    Some(Holding::Log { path: folder(&log), holds }.to_string())
 }
 
 /// Returns true if the dump is a copy that was saved of what is served, and that is there.
@@ -134,7 +169,7 @@ fn is_copy(served: Served, dump: &Path, log: &aof::Options) -> bool {
         }
         Served::Log => log_holds(log).is_some() && saved_of(dump).is_some_and(|of| of == b"aof"),
         // It is what is loaded.
-        Served::Memory => true,
+        Served::Memory => false,
     }
 }
 

@@ -242,7 +242,7 @@ fn open_best(pool: &Path, values: &Values, now_ms: u64) -> Result<Store, StoreEr
     }
     let is_disk = format!("{} is not persistent memory (no MAP_SYNC)", pool.display());
     if let Some(holds) = other_stores::held_by_log(pool, values, now_ms) {
-        let why = format!("{is_disk}, and {holds}; --backend journal takes a pool");
+        let why = format!("{is_disk}, and {holds}; `perdura import` makes a pool of that");
         return open_memory(pool, values, now_ms, Some(why));
     }
     open_pool(pool, DomainRequest::Journal, values, now_ms, Some(is_disk))

@@ -4,8 +4,9 @@
 //! then given its name. A dump is verified on its way too, so that damage of the source is not
 //! taken for that of a medium that loses what is written to it.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -51,8 +52,20 @@ pub(super) fn into_pool(what: &str, options: &Import) -> Verdict {
     let to = Path::new(to);
     report(what, from, to, *json, || {
         let origin = Origin::with_journal(from, journal.as_deref(), tls)?;
+        make_folder_of(to)?;
         make(&origin, to, Form::Pool, *quiet || *json)
     })
+}
+
+/// Makes the directory of a new pool, for its owner only, if only that is missing.
+fn make_folder_of(pool: &Path) -> Result<(), TransferError> {
+    match pool.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
+            let made = DirBuilder::new().mode(0o700).create(folder);
+            made.map_err(|error| TransferError::File { path: folder.into(), error })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes a file, and says what came of it.

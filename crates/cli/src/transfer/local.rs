@@ -163,6 +163,11 @@ pub(super) fn open_log(path: &Path) -> Result<Log, TransferError> {
     Ok(Log { loader, path: path.into() })
 }
 
+/// Returns true if a directory, or one in it, has a log.
+pub(super) fn has_log(folder: &Path) -> bool {
+    find_log(folder).is_ok_and(|found| found.is_some())
+}
+
 /// Returns the directory with a log's files, and what their names begin with.
 fn find_log(path: &Path) -> io::Result<Option<(PathBuf, String)>> {
     if !path.is_dir() {

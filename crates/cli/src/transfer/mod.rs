@@ -128,7 +128,7 @@ pub(crate) enum TransferError {
     #[error("{0} is no pool: --journal belongs to one")]
     NoPool(String),
     /// A directory or a file without a log.
-    #[error("{}: no append-only file is there, nor a manifest of one", .0.display())]
+    #[error("{}: no append-only file is there, nor a manifest of one, nor a dump.rdb", .0.display())]
     NoLog(PathBuf),
     /// Data that cannot be read, or not be stored.
     #[error("{}: {text}", path.display())]

@@ -26,7 +26,7 @@ pub(super) enum Origin {
     Dump(PathBuf),
     /// A pool that no server has open, and its journal where that is at a place of its own.
     Pool(PathBuf, Option<PathBuf>),
-    /// The directory of an append-only file, or such a file.
+    /// The directory of an append-only file, or of the server that has it, or such a file.
     Log(PathBuf),
 }
 
@@ -61,7 +61,7 @@ impl Origin {
         }
         let path = PathBuf::from(name);
         if path.is_dir() {
-            return Ok(Origin::Log(path));
+            return Ok(in_folder(path));
         }
         let mut head = Vec::new();
         let read = File::open(&path).and_then(|file| file.take(8).read_to_end(&mut head));
@@ -71,6 +71,25 @@ impl Origin {
             Some(b'*' | b'#') => Origin::Log(path),
             _ => Origin::Dump(path),
         })
+    }
+}
+
+/// Returns what a server's directory has: the append-only file, as Redis does, since it has the
+/// newest writes; where there is none the dump.
+fn in_folder(folder: PathBuf) -> Origin {
+    let dump = folder.join("dump.rdb");
+    match (local::has_log(&folder), dump.is_file()) {
+        (false, true) => Origin::Dump(dump),
+        (true, true) => {
+            eprintln!(
+                "{} has an append-only file and a dump: the append-only file is read, as Redis \
+                 does. If Redis ran with appendonly no, its data is in {}: import that",
+                folder.display(),
+                dump.display()
+            );
+            Origin::Log(folder)
+        }
+        (_, false) => Origin::Log(folder),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -318,6 +319,36 @@ fn a_log_is_imported_into_a_server_and_into_a_pool() {
             assert_eq!(digest(client), expect);
         }
     }
+}
+
+/// What a server's directory has goes into a pool in a directory that is made: the append-only file
+/// where there is one, as Redis does, else the dump.
+#[test]
+fn a_server_s_directory_becomes_a_pool_in_a_new_directory() {
+    let mut server =
+        Launch::redis().args(["--appendonly", "yes", "--appendfsync", "always"]).start();
+    let mut client = server.client();
+    client.check("SET in-both 1", "OK");
+    client.check("SAVE", "OK");
+    client.check("SET in-log 1", "OK");
+    server.kill();
+    let before = content(server.folder());
+    let (from, both) = (path_in(&server, ""), "the append-only file is read, as Redis does");
+    let made = perdura(&["import", &from, "--to", &path_in(&server, "perdura/perdura.pool")]);
+    check(&made, 0, &["keys=2 libraries=0", both]);
+    let mode = fs::metadata(server.folder().join("perdura")).expect("a folder").permissions();
+    assert_eq!(mode.mode() & 0o777, 0o700);
+    fs::rename(server.folder().join("appendonlydir"), server.folder().join("off")).expect("moved");
+    fs::remove_file(server.folder().join("off/appendonly.aof.manifest")).expect("no log any more");
+    let made = perdura(&["import", &from, "--to", &path_in(&server, "second/perdura.pool")]);
+    check(&made, 0, &["keys=1 libraries=0"]);
+    assert!(!String::from_utf8_lossy(&made.stderr).contains(both));
+    let dump = |files: Vec<(String, Vec<u8>)>| {
+        files.into_iter().find(|(name, _)| name.ends_with("/dump.rdb")).expect("the dump")
+    };
+    assert!(dump(before) == dump(content(server.folder())), "the dump was changed");
+    let nested = path_in(&server, "no/such/perdura.pool");
+    check(&perdura(&["import", &from, "--to", &nested]), 2, &["No such file or directory"]);
 }
 
 #[test]

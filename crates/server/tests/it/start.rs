@@ -106,20 +106,34 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The parts of the refusal that are due: how each other store that holds data is named, and how it
-/// is served.
+/// The parts of the refusal that are due: how each other store that holds data is named, and the
+/// way on that keeps it.
 fn refusal(asked: Asked, pool: Stored, log: Stored, dump: bool) -> Vec<&'static str> {
     let mut says = Vec::new();
     let served = asked.served(pool, log);
+    let has_log = matches!(log, Data | OldData);
     if pool == Data && !matches!(served, "pmem" | "journal") {
         says.extend(["perdura.pool holds 1 key", "--backend journal", "--backend pmem"]);
     }
-    if matches!(log, Data | OldData) && served != "aof" {
-        says.extend(["appendonlydir holds ", " bytes", "--backend aof"]);
+    match log {
+        Data if served != "aof" => says.extend(["appendonlydir holds ", " bytes"]),
+        OldData if served != "aof" => says.extend(["appendonly.aof holds ", " bytes"]),
+        _ => {}
     }
     // In memory only, it is what is served.
     if dump && served != "volatile" {
-        says.extend(["dump.rdb is data that was saved", "--backend aof --appendonly no"]);
+        says.push("dump.rdb is data that was saved");
+    }
+    let reads_dump = matches!(asked, Asked::Volatile | Asked::AutoVolatile);
+    match (served, pool) {
+        _ if says.is_empty() => {}
+        ("pmem" | "journal", Nothing) if has_log && !(dump && reads_dump) => {
+            says.extend(["`perdura import ", "/perdura/perdura.pool`", "append"]);
+        }
+        ("pmem" | "journal", Nothing) => says.push("dump.rdb --to "),
+        ("pmem" | "journal", _) => says.extend(["To go on with the pool: `mkdir -p ", "/aside"]),
+        (_, Data) => {}
+        _ => says.extend(["`perdura import ", "then start with --dir ", "docs/migration.md"]),
     }
     says
 }
@@ -132,8 +146,11 @@ fn check(scratch: TempDir, asked: Asked, pool: Stored, log: Stored, dump: bool) 
     if !says.is_empty() {
         let refused = asked.launch().run_to_end_in(folder);
         assert_eq!(refused.status.code(), Some(1), "{case}: {}", refused.log);
-        for part in says.iter().chain(&["--other-stores ignore", "Nothing was changed"]) {
+        for part in says.iter().chain(&["Nothing was changed"]) {
             assert!(refused.log.contains(part), "{case}: no {part:?} in {}", refused.log);
+        }
+        for flag in ["other-stores", "ignore", "--appendonly no"] {
+            assert!(!refused.log.contains(flag), "{case}: {flag:?} in {}", refused.log);
         }
         assert_eq!(names(folder), before, "{case}");
     }
