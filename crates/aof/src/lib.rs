@@ -44,6 +44,7 @@ mod record;
 mod rewrite;
 mod shared;
 mod storage;
+mod sync_times;
 mod writer;
 
 pub use error::{Failure, LoadError, ManifestError, OpenError, Operation, RewriteError};
@@ -58,3 +59,4 @@ pub use parse::{Command, Parsed, Parser};
 pub use record::{EXEC, MULTI, encode, encode_select};
 pub use rewrite::{Rewrite, Rewritten};
 pub use storage::{Disk, LogFile, Storage};
+pub use sync_times::SYNC_TIMES;

@@ -19,6 +19,7 @@ use crate::manifest::Manifest;
 use crate::options::{Fsync, Options};
 use crate::rewrite::Rewrite;
 use crate::shared::Shared;
+use crate::sync_times::SYNC_TIMES;
 use crate::writer::Writer;
 
 /// A log of commands in files.
@@ -38,8 +39,12 @@ pub struct Figures {
     pub buffered: usize,
     /// Whether a sync runs in the background.
     pub syncing: bool,
-    /// Syncs since the log was opened.
+    /// Syncs since the log was opened,
     pub syncs: u64,
+    /// ... the nanoseconds that they took,
+    pub sync_ns: u64,
+    /// ... and how many took up to 2^n microseconds, and longer than 2^(n-1).
+    pub sync_times: [u64; SYNC_TIMES],
     /// Whether a rewrite is under way.
     pub rewriting: bool,
     /// Rewrites that came to their end.
@@ -268,12 +273,15 @@ impl Aof {
         let current_size = lock(&self.shared.writer).size();
         let buffered = lock(&self.shared.buffer).len();
         let history = lock(&self.shared.history);
+        let (sync_ns, sync_times) = self.shared.sync_times.read();
         Figures {
             current_size,
             base_size: history.base_size,
             buffered,
             syncing: self.shared.background_sync.load(Ordering::Relaxed),
             syncs: self.shared.syncs.load(Ordering::Relaxed),
+            sync_ns,
+            sync_times,
             rewriting: self.shared.rewriting.load(Ordering::Relaxed),
             rewrites: history.rewrites,
             last_rewrite_ok: history.failures == 0,

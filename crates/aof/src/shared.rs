@@ -15,6 +15,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Instant;
 
 use crate::buffer::{Buffer, Taken};
 use crate::error::{Failure, Operation};
@@ -24,6 +25,7 @@ use crate::health::Health;
 use crate::lock::lock;
 use crate::options::{Fsync, Options};
 use crate::storage::LogFile;
+use crate::sync_times::SyncTimes;
 use crate::writer::Writer;
 
 /// Space kept between two writes; what one large value took is given back.
@@ -39,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) health: Health,
     pub(crate) background_sync: AtomicBool,
     pub(crate) syncs: AtomicU64,
+    pub(crate) sync_times: SyncTimes,
     pub(crate) rewriting: AtomicBool,
     /// How often something was committed that was not appended.
     pub(crate) skipped: AtomicU64,
@@ -63,6 +66,7 @@ impl Shared {
             health: Health::default(),
             background_sync: AtomicBool::new(false),
             syncs: AtomicU64::new(0),
+            sync_times: SyncTimes::default(),
             rewriting: AtomicBool::new(false),
             skipped: AtomicU64::new(0),
             covered: AtomicU64::new(0),
@@ -186,8 +190,10 @@ impl Shared {
 
     /// Syncs a file that, with those before it, holds the log up to `written`.
     pub(crate) fn sync_file(&self, file: &dyn LogFile, written: u64) -> Result<(), Failure> {
+        let begin = Instant::now();
         match file.sync() {
             Ok(()) => {
+                self.sync_times.count(begin.elapsed());
                 self.syncs.fetch_add(1, Ordering::Relaxed);
                 self.durable.fetch_max(written, Ordering::AcqRel);
                 Ok(())

@@ -53,6 +53,11 @@ pub trait Host: Send + Sync {
     /// Numbers and names for INFO.
     fn facts(&self) -> Facts;
 
+    /// Returns the space that is left where files are written. May wait for a disk that hangs.
+    fn disks(&self) -> Vec<DiskFacts> {
+        Vec::new()
+    }
+
     /// Starts a rewrite of the command log, or has it started soon if it is to be scheduled; says
     /// what it did in the reply's words.
     fn rewrite_log(&self, schedules: bool) -> Result<String, Failure>;
@@ -237,6 +242,9 @@ pub struct Persistence {
     pub lines: u64,
     /// Bytes stored past the cache since the start.
     pub streamed: u64,
+    /// How old the oldest write is that a power loss would take, in microseconds; none where that
+    /// is not bounded by a sync.
+    pub unsynced_us: Option<u64>,
     /// The scrub.
     pub scrub: ScrubFacts,
     /// The dump.
@@ -276,6 +284,8 @@ pub struct JournalFacts {
     pub sync_us: u64,
     /// Microseconds that all of them took.
     pub syncs_us: u64,
+    /// How long they took.
+    pub sync_times: SyncTimes,
     /// How often a writer waited since the ring was full.
     pub full_waits: u64,
     /// Batches that the start read.
@@ -324,6 +334,9 @@ pub struct RdbFacts {
     pub loaded: u64,
     /// Keys of it that had expired.
     pub expired: u64,
+    /// When a dump was last complete, in a file or sent to a client, in unix seconds; 0 for none
+    /// since the start.
+    pub last_copy_s: u64,
 }
 
 /// The thread that looks for damage.
@@ -376,4 +389,26 @@ pub struct AofFacts {
     pub buffered: u64,
     /// Syncs since the start.
     pub syncs: u64,
+    /// How long they took.
+    pub sync_times: SyncTimes,
+}
+
+/// How long syncs took since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncTimes {
+    /// Nanoseconds of all.
+    pub nanos: u64,
+    /// How many took up to 2^n microseconds, and longer than 2^(n-1); the last has all longer ones.
+    pub counts: [u64; 24],
+}
+
+/// A file system to which files are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskFacts {
+    /// What is there: `dir`, `pool` or `journal`.
+    pub of: &'static str,
+    /// Bytes that can still be written.
+    pub avail: u64,
+    /// Bytes of all.
+    pub size: u64,
 }

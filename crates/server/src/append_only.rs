@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use aof::{Aof, Fsync, Growth, Loader, OpenError, Options, Progress, Rewritten};
-use commands::admin::AofFacts;
+use commands::admin::{AofFacts, SyncTimes};
 use commands::{Engine, ReplayError, RewriteLogError, SaveOptions};
 
 use crate::config::Values;
@@ -402,6 +402,7 @@ impl AppendOnly {
             base_size: figures.base_size,
             buffered: figures.buffered as u64,
             syncs: figures.syncs,
+            sync_times: SyncTimes { nanos: figures.sync_ns, counts: figures.sync_times },
         }
     }
 

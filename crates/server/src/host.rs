@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use aof::Aof;
 use commands::Failure;
-use commands::admin::{Facts, Host, PassDump, Persistence, SaveLocked, Wire};
+use commands::admin::{DiskFacts, Facts, Host, PassDump, Persistence, SaveLocked, Wire};
 
 use crate::append_only::{self, AppendOnly};
 use crate::config::{PASSWORD, Refusal, Values, rewrite};
@@ -18,7 +18,7 @@ use crate::save::{self, Saver};
 use crate::shared::Shared;
 use crate::shutdown::Request;
 use crate::store::{Backend, durability_of_log, survives_of_log};
-use crate::{apply, machine, other_stores, users};
+use crate::{apply, disks, machine, other_stores, users};
 
 /// What commands ask and tell the server through.
 pub(crate) struct Server {
@@ -151,6 +151,10 @@ impl Host for Server {
             percentiles: percentiles.split(' ').filter_map(|p| p.parse().ok()).collect(),
             persistence: self.persistence(&totals, &values.text("appendfsync")),
         }
+    }
+
+    fn disks(&self) -> Vec<DiskFacts> {
+        disks::disks(&self.shared.config.values(), self.shared.store.pool.as_deref())
     }
 
     fn rewrite_log(&self, schedules: bool) -> Result<String, Failure> {
@@ -416,6 +420,7 @@ impl Server {
             fences: totals.fences,
             lines: totals.lines,
             streamed: totals.streamed,
+            unsynced_us: self.shared.unsynced_age().map(|age| age.as_micros() as u64),
             scrub: self.shared.scrub.facts(
                 self.shared.engine.keyspace().shards(),
                 self.shared.limits.scrub_rate.load(Relaxed),

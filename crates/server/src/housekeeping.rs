@@ -167,6 +167,7 @@ pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
         let keyspace = shared.engine.keyspace();
         let heap = keyspace.heap();
         shared.peak.fetch_max(heap.used() + keyspace.other_memory(), Relaxed);
+        shared.unsynced_age();
         let totals = Totals::of(&shared.meters);
         shared.rates.sample([
             shared.engine.stats().total_calls(),

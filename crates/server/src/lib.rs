@@ -17,6 +17,7 @@ mod client_memory;
 mod commit_barrier;
 pub mod config;
 mod connection;
+mod disks;
 mod host;
 mod housekeeping;
 mod jobs;
@@ -48,6 +49,7 @@ mod stream;
 mod supervisor;
 mod text;
 mod tls;
+mod unsynced;
 mod users;
 mod worker;
 

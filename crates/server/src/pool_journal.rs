@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use commands::CommandLog;
-use commands::admin::JournalFacts;
+use commands::admin::{JournalFacts, SyncTimes};
 use keyspace::{Db, Keyspace};
 use pmem::{JournalThread, Region, SyncPolicy};
 
@@ -113,6 +113,13 @@ impl PoolJournal {
         }
     }
 
+    /// Returns up to where it is synced, and its end.
+    pub(crate) fn synced_and_end(&self) -> (u64, u64) {
+        let region = self.region();
+        // What is synced first: it never passes what is appended.
+        (region.synced(), region.appended())
+    }
+
     /// How often a writer had to wait since the journal was full.
     pub(crate) fn full_waits(&self) -> u64 {
         self.region().journal_counts().unwrap_or_default().full_waits
@@ -142,6 +149,7 @@ impl PoolJournal {
             syncs: counts.batch_syncs,
             sync_us: counts.batch_sync_ns / 1000 / counts.batch_syncs.max(1),
             syncs_us: counts.batch_sync_ns / 1000,
+            sync_times: SyncTimes { nanos: counts.batch_sync_ns, counts: counts.batch_sync_times },
             full_waits: counts.full_waits,
             recovered_batches: counts.recovered_batches,
             recovered_bytes: counts.recovered_bytes,

@@ -78,6 +78,8 @@ pub(crate) struct Saver {
     keys: AtomicU64,
     /// Bytes that the snapshot of the last save held at most.
     held: AtomicU64,
+    /// When a dump was last complete, in a file or sent, in unix seconds; 0 for none.
+    last_copy_s: AtomicU64,
 }
 
 /// Returns the save points: seconds, and changes.
@@ -96,12 +98,17 @@ pub(crate) fn has_points(values: &Values) -> bool {
 impl Saver {
     pub(crate) fn new(shared: Arc<Shared>) -> Arc<Saver> {
         let (state, fixed) = (Mutex::default(), Condvar::new());
-        let (stopping, ending, keys, held) = Default::default();
-        Arc::new(Saver { shared, state, fixed, stopping, ending, keys, held })
+        let (stopping, ending, keys, held, last_copy_s) = Default::default();
+        Arc::new(Saver { shared, state, fixed, stopping, ending, keys, held, last_copy_s })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a whole dump is in a file, or with a client.
+    fn note_copy(&self) {
+        self.last_copy_s.store(self.shared.engine.clock().unix_ms() / 1000, Relaxed);
     }
 
     /// Returns true if a dump is being written.
@@ -292,6 +299,7 @@ impl Saver {
         if done.is_ok() {
             state.saved_changes = changes;
             state.saves += 1;
+            self.note_copy();
             let now = self.shared.engine.clock().unix_ms();
             self.shared.engine.admin().last_save_s.store(now / 1000, Relaxed);
         }
@@ -372,6 +380,7 @@ impl Saver {
             held: self.held.load(Relaxed),
             loaded: self.shared.loading.keys.load(Relaxed),
             expired: self.shared.loading.expired.load(Relaxed),
+            last_copy_s: self.last_copy_s.load(Relaxed),
         }
     }
 

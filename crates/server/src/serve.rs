@@ -299,6 +299,7 @@ fn build_shared_state(
         oom_score: Default::default(),
         meters: (0..threads).map(|_| Meter::default().into()).collect(),
         rates: Default::default(),
+        unsynced: Default::default(),
         scrub: Default::default(),
         accepted: AtomicU64::new(0),
         rejected: AtomicU64::new(0),

@@ -3,6 +3,7 @@
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use aof::Aof;
 use commands::{CommandLog, Engine};
@@ -21,6 +22,7 @@ use crate::shutdown::Shutdown;
 use crate::store::Report;
 use crate::supervisor::Supervisor;
 use crate::tls::Tls;
+use crate::unsynced::Unsynced;
 
 /// Shared by main thread, workers and housekeeping.
 pub(crate) struct Shared {
@@ -31,6 +33,7 @@ pub(crate) struct Shared {
     /// One per worker.
     pub(crate) meters: Box<[CachePadded<Meter>]>,
     pub(crate) rates: Rates,
+    pub(crate) unsynced: Unsynced,
     pub(crate) scrub: ScrubProgress,
     /// Connections accepted, and refused for there being too many.
     pub(crate) accepted: AtomicU64,
@@ -58,6 +61,18 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Returns how old the oldest write is that a power loss would take; none where writes are not
+    /// synced at all.
+    pub(crate) fn unsynced_age(&self) -> Option<Duration> {
+        let (synced, end) = match (&self.journal, self.log.get()) {
+            (Some(journal), _) => journal.synced_and_end(),
+            (None, Some(log)) => (log.durable(), log.end()),
+            (None, None) if self.store.survives("always") == "power loss" => (0, 0),
+            (None, None) => return None,
+        };
+        Some(self.unsynced.note(synced, end, Instant::now()))
+    }
+
     /// Has the engine append to a log, and replies wait for it, from now on; once.
     pub(crate) fn attach_log(&self, log: &Arc<Aof>) {
         let _ = self.log.set(Arc::clone(log));

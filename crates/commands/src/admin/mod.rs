@@ -29,8 +29,8 @@ pub(crate) use monitor::{end_monitors, send_to_monitors};
 
 pub use crate::admin_state::{Latency, SlowLog, State};
 pub use crate::host::{
-    AofFacts, Facts, Host, JournalFacts, LoadingFacts, PassDump, Passed, Persistence, RdbFacts,
-    SaveLocked, ScrubFacts, Wire,
+    AofFacts, DiskFacts, Facts, Host, JournalFacts, LoadingFacts, PassDump, Passed, Persistence,
+    RdbFacts, SaveLocked, ScrubFacts, SyncTimes, Wire,
 };
 
 use std::sync::atomic::Ordering::Relaxed;

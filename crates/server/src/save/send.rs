@@ -1,8 +1,8 @@
 //! A dump that is passed on instead of written to a file (SYNC).
 //!
 //! It counts as a save that is under way, as in Redis, so that there is one snapshot at a time, and
-//! waits for one that was begun before. Nothing is remembered of it: it is no copy that a start
-//! could load.
+//! waits for one that was begun before. Only its time is remembered, as that of a backup: it is no
+//! copy that a start could load.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -86,6 +86,7 @@ impl Saver {
             }
         }
         receiver.write_all(mark.as_bytes())?;
+        self.note_copy();
         Ok(self.keys.load(Relaxed))
     }
 

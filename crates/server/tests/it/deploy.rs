@@ -93,8 +93,17 @@ fn the_board_and_the_rules_name_metrics_that_a_server_has() {
         serde_json::from_str(&text("grafana/perdura.json")).expect("JSON");
     for panel in board["panels"].as_array().expect("panels") {
         assert!(panel["title"].is_string() && panel["gridPos"].is_object(), "{panel}");
+        if panel["type"] == "row" {
+            continue;
+        }
+        let is_whole = |text: &serde_json::Value| text.as_str().is_some_and(|s| s.ends_with('.'));
+        assert!(is_whole(&panel["description"]), "no description: {panel}");
+        let is_name = panel["options"]["textMode"] == "name";
+        let unit = panel["fieldConfig"]["defaults"]["unit"].as_str().expect("a unit");
+        assert!(is_name || unit != "none", "{panel}");
         for target in panel["targets"].as_array().expect("targets") {
             let text = |name: &str| target[name].as_str().expect("a text").to_owned();
+            assert!(text("legendFormat").starts_with("{{instance}}"), "which server? {target}");
             expressions.push((text("expr"), text("legendFormat")));
         }
     }

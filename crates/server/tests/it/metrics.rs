@@ -342,3 +342,39 @@ fn without_a_port_there_is_no_endpoint_and_a_taken_one_is_named() {
         check(["--metrics-port", &free, "--metrics-bind", bind], &expect);
     }
 }
+
+/// A sync is in the histogram, and what is not synced has an age; what is synced has none.
+#[test]
+fn syncs_have_their_times_and_what_is_not_synced_has_an_age() {
+    for (launch, of) in
+        [(Launch::perdura_journal("always"), "journal"), (Launch::perdura_aof("always"), "aof")]
+    {
+        let (server, port) = start(launch);
+        let mut client = server.client();
+        client.check("SET k v", "OK");
+        let all = scrape(port);
+        let syncs = all[&format!("perdura_{of}_sync_duration_seconds_count")];
+        let seconds = all[&format!("perdura_{of}_sync_duration_seconds_sum")];
+        assert!(syncs >= 1.0 && seconds > 0.0, "{of}: {syncs} syncs, {seconds} s");
+        assert_eq!(all["perdura_unsynced_age_seconds"], 0.0, "{of}");
+        for place in ["dir", "pool"] {
+            let left = all.get(&format!("perdura_filesystem_avail_bytes{{of=\"{place}\"}}"));
+            let size = all.get(&format!("perdura_filesystem_size_bytes{{of=\"{place}\"}}"));
+            assert_eq!(left.is_some(), place == "dir" || of == "journal", "{of}: {place}");
+            assert!(left <= size, "{of}: {place}: {left:?} of {size:?}");
+        }
+        assert_eq!(all["perdura_backup_last_timestamp_seconds"], 0.0, "{of}");
+        client.check("SAVE", "OK");
+        assert!(scrape(port)["perdura_backup_last_timestamp_seconds"] > 1e9, "{of}");
+    }
+    for launch in [Launch::perdura_journal("no"), Launch::perdura_aof("no")] {
+        let (server, port) = start(launch);
+        server.client().check("SET k v", "OK");
+        let begin = std::time::Instant::now();
+        while scrape(port)["perdura_unsynced_age_seconds"] == 0.0 {
+            assert!(begin.elapsed() < Duration::from_secs(20), "what was written has no age");
+        }
+    }
+    let (_server, port) = start(Launch::perdura_pmem());
+    assert!(!scrape(port).contains_key("perdura_unsynced_age_seconds"), "domain process");
+}

@@ -6,7 +6,7 @@ use keyspace::Db;
 
 use super::page::{Kind, Page, seconds};
 use crate::engine::Engine;
-use crate::host::{AofFacts, Facts, JournalFacts, Persistence, RdbFacts};
+use crate::host::{AofFacts, DiskFacts, Facts, JournalFacts, Persistence, RdbFacts, SyncTimes};
 
 pub(super) fn keyspace(page: &mut Page, engine: &Engine) {
     let keyspace = engine.keyspace();
@@ -102,6 +102,10 @@ pub(super) fn persistence(page: &mut Page, engine: &Engine, facts: &Persistence)
     page.flag("perdura_writes_refused", "1 while writes are refused for another reason.", refused);
     let help = "Commands refused since the store was full.";
     page.counter("perdura_full_refused_commands_total", help, engine.full().refused());
+    if let Some(us) = facts.unsynced_us {
+        let help = "Age of the oldest write that is not synced: what a power loss would take.";
+        page.gauge("perdura_unsynced_age_seconds", help, seconds(us));
+    }
 }
 
 pub(super) fn recovery(page: &mut Page, facts: &Persistence) {
@@ -154,6 +158,43 @@ pub(super) fn rdb(page: &mut Page, engine: &Engine, rdb: &RdbFacts) {
     let name = "perdura_rdb_current_bgsave_duration_seconds";
     page.gauge(name, "Time since the current one began; -1 for none.", or_minus_one(rdb.current_s));
     page.counter("perdura_rdb_saves_total", "Dumps that were written.", rdb.saves);
+    let help = "When a dump was last complete, in a file or sent to a client; 0 for none.";
+    page.gauge("perdura_backup_last_timestamp_seconds", help, rdb.last_copy_s);
+}
+
+pub(super) fn disks(page: &mut Page, disks: &[DiskFacts]) {
+    let name = "perdura_filesystem_avail_bytes";
+    page.family(name, Kind::Gauge, "Bytes that can still be written.");
+    for disk in disks {
+        page.sample(name, &[("of", disk.of)], disk.avail);
+    }
+    let name = "perdura_filesystem_size_bytes";
+    page.family(name, Kind::Gauge, "Bytes of the file system.");
+    for disk in disks {
+        page.sample(name, &[("of", disk.of)], disk.size);
+    }
+}
+
+/// The shortest time of a sync that has a bucket: 2^4 microseconds.
+const SHORTEST: usize = 4;
+
+/// A histogram whose bounds are powers of two of a microsecond.
+fn sync_times(page: &mut Page, name: &str, help: &str, times: &SyncTimes) {
+    page.family(name, Kind::Histogram, help);
+    let [bucket, sum, count] = ["bucket", "sum", "count"].map(|end| format!("{name}_{end}"));
+    let mut within = 0;
+    let (last, counts) = (times.counts.len() - 1, &times.counts);
+    for (n, more) in counts.iter().enumerate().take(last) {
+        within += more;
+        if n >= SHORTEST {
+            let bound = seconds(1 << n).to_string();
+            page.sample(&bucket, &[("le", &bound)], within);
+        }
+    }
+    let all = within + counts[last];
+    page.sample(&bucket, &[("le", "+Inf")], all);
+    page.sample(&sum, &[], times.nanos as f64 / 1e9);
+    page.sample(&count, &[], all);
 }
 
 fn or_minus_one(seconds: Option<u64>) -> i64 {
@@ -178,6 +219,8 @@ pub(super) fn journal(page: &mut Page, journal: &JournalFacts) {
     page.counter("perdura_journal_syncs_total", "Syncs of batches.", journal.syncs);
     let time = seconds(journal.syncs_us);
     page.counter("perdura_journal_sync_seconds_total", "Time in these syncs.", time);
+    let name = "perdura_journal_sync_duration_seconds";
+    sync_times(page, name, "Time of one sync of the journal.", &journal.sync_times);
     let waits = journal.full_waits;
     page.counter("perdura_journal_full_waits_total", "Writers that found it full.", waits);
     let batches = journal.recovered_batches;
@@ -204,4 +247,6 @@ pub(super) fn aof(page: &mut Page, aof: &AofFacts) {
     page.gauge("perdura_aof_base_size_bytes", "Bytes after the last rewrite.", aof.base_size);
     page.gauge("perdura_aof_buffer_bytes", "Bytes that are not written yet.", aof.buffered);
     page.counter("perdura_aof_syncs_total", "Syncs.", aof.syncs);
+    let name = "perdura_aof_sync_duration_seconds";
+    sync_times(page, name, "Time of one sync of the append-only file.", &aof.sync_times);
 }

@@ -31,6 +31,9 @@ pub fn metrics(engine: &Engine) -> String {
     data::recovery(&mut page, &facts.persistence);
     data::damage(&mut page, engine, &facts.persistence);
     data::snapshot(&mut page, engine);
+    if let Some(host) = engine.host() {
+        data::disks(&mut page, &host.disks());
+    }
     data::rdb(&mut page, engine, &facts.persistence.rdb);
     if let Some(journal) = &facts.persistence.journal {
         data::journal(&mut page, journal);

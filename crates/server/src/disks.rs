@@ -1,0 +1,28 @@
+//! The space that is left where files are written.
+
+use std::path::{Path, PathBuf};
+
+use commands::admin::DiskFacts;
+use rustix::fs::statvfs;
+
+use crate::config::Values;
+
+/// Returns the file systems of `dir`, of the pool and of a journal that has a place of its own.
+/// What the system does not tell is left out.
+pub(crate) fn disks(values: &Values, pool: Option<&Path>) -> Vec<DiskFacts> {
+    let folder = |path: &Path| path.parent().map(Path::to_owned);
+    let journal = Some(values.text("journal")).filter(|path| !path.is_empty());
+    let places: [(&'static str, Option<PathBuf>); 3] = [
+        ("dir", Some(values.text("dir").into())),
+        ("pool", pool.and_then(folder)),
+        ("journal", journal.filter(|_| pool.is_some()).and_then(|path| folder(Path::new(&path)))),
+    ];
+    let seen = |(of, path): (&'static str, Option<PathBuf>)| {
+        let path = path?;
+        let here = if path.as_os_str().is_empty() { Path::new(".") } else { &path };
+        let found = statvfs(here).ok()?;
+        let unit = found.f_frsize;
+        Some(DiskFacts { of, avail: found.f_bavail * unit, size: found.f_blocks * unit })
+    };
+    places.into_iter().filter_map(seen).collect()
+}
