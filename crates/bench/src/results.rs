@@ -84,6 +84,20 @@ pub struct Machine {
     pub seconds: f64,
 }
 
+impl Machine {
+    /// Returns what the figures must be read with if other programs ran when the measurement began:
+    /// by the load average, half of the cores or more were in use.
+    pub fn busy(&self) -> Option<String> {
+        let (load, cores) = (self.load_before, self.cores);
+        (load >= cores as f64 / 2.0 && load > 0.0).then(|| {
+            format!(
+                "the load average of the minute before the measurement was {load:.1} on {cores} cores: other programs \
+                 ran, perhaps a build, perhaps still. Measure again when nothing else runs before you compare figures"
+            )
+        })
+    }
+}
+
 /// A directory that systems wrote to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

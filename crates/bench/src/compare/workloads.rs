@@ -1,10 +1,9 @@
 //! What each system is given to do.
 //!
-//! Throughput and latency have the parameters of the paper that first put Redis on persistent
-//! memory: values of 4 KiB, 4 threads of 50 clients with 6 commands on their way each, or one
-//! client that waits. For throughput, server and generator have cores of their own. For the latency
-//! of one client both share one: on two, most of the time would be what the machine takes to wake a
-//! core up.
+//! Throughput and latency: values of 4 KiB, 4 threads of 50 clients with 6 commands on their way
+//! each, or one client that waits. For throughput, server and generator have cores of their own.
+//! For the latency of one client both share one: on two, most of the time would be what the
+//! machine takes to wake a core up.
 
 use crate::load::Ycsb;
 use crate::results::{Workload, WorkloadKind};

@@ -105,11 +105,10 @@ fn remove_pictures(folder: &Path) -> std::io::Result<()> {
 
 /// Pictures that stand alone, with their own looks.
 fn pictures(results: &Results) -> Vec<(String, String)> {
-    let rows = page::paper_rows(results);
-    let title = "The paper’s ratios and ours";
+    let rows = page::key_rows(results);
     let mut all: Vec<(String, String)> =
-        ranges::draw("paper", title, "Ratios with their ranges", &rows)
-            .map(|svg| ("paper.svg".to_owned(), alone(&svg)))
+        ranges::draw("ratios", page::KEY_RATIOS, "Ratios with their ranges", &rows)
+            .map(|svg| ("ratios.svg".to_owned(), alone(&svg)))
             .into_iter()
             .collect();
     let media = results.device.iter().enumerate().flat_map(|(n, study)| device::charts(study, n));
@@ -157,6 +156,9 @@ fn section(results: &Results, findings: &[Finding]) -> String {
     if let Some(why) = &results.partial {
         text += &format!("**Partial:** the measurement ended early: {}.\n\n", cell(why));
     }
+    if let Some(why) = m.busy() {
+        text += &format!("**The machine was busy:** {}.\n\n", cell(&why));
+    }
     for warning in &results.warnings {
         text += &format!("**Warning:** {}.\n\n", cell(warning));
     }
@@ -174,13 +176,13 @@ fn section(results: &Results, findings: &[Finding]) -> String {
     if results.systems.is_empty() {
         return text + &media(results);
     }
-    if !page::paper_rows(results).is_empty() {
-        text += "![The paper’s ratios and ours](pictures/paper.svg)\n\n";
+    if !page::key_rows(results).is_empty() {
+        text += &format!("![{}](pictures/ratios.svg)\n\n", page::KEY_RATIOS);
     }
-    text += "| ratio | the paper | here (lowest to highest) |\n|---|---|---|\n";
-    for found in results.paper() {
+    text += "| ratio | here (lowest to highest) |\n|---|---|\n";
+    for found in results.key_ratios() {
         let here = found.found.map_or("not measured".into(), |ratio| written(&ratio));
-        text += &row(&[found.what, found.paper, here]);
+        text += &row(&[found.what, here]);
     }
     text.push('\n');
     figures::charts(results).iter().for_each(|chart| text += &picture(chart));

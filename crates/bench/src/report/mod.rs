@@ -158,6 +158,18 @@ mod tests {
     }
 
     #[test]
+    fn a_busy_machine_is_said_at_the_top_and_no_source_is_named_that_is_not_there() {
+        let mut results = sample();
+        let page = |results: &Results| page::page(results, &findings::findings(results));
+        assert!(!page(&results).contains("The machine was busy"));
+        results.machine.load_before = results.machine.cores as f64 * 0.6;
+        let html = page(&results);
+        let at = |text: &str| html.find(text).expect("it is there");
+        assert!(at("The machine was busy") < at("In short"));
+        assert!(!html.to_lowercase().contains("the paper"), "which one?");
+    }
+
+    #[test]
     fn names_from_outside_are_text() {
         let mut results = sample();
         let evil = "<img src=x onerror=alert(1)>\"'&";

@@ -17,6 +17,9 @@ use std::fmt::Write;
 pub(crate) const CHART_STYLE: &str = include_str!("style.css");
 const PAGE_STYLE: &str = include_str!("page.css");
 
+/// The title of the first picture.
+pub(crate) const KEY_RATIOS: &str = "The ratios that matter most";
+
 /// Nothing may be loaded, nothing may run.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
@@ -58,6 +61,9 @@ fn head(html: &mut String, results: &Results) {
             "Partial results",
             &format!("the measurement ended early: {why}. What is missing was not measured."),
         );
+    }
+    if let Some(why) = m.busy() {
+        notice(html, "The machine was busy", &why);
     }
     results.warnings.iter().for_each(|warning| notice(html, "Warning", warning));
     for (name, what) in emulations(results) {
@@ -130,15 +136,14 @@ fn ratio_figure(html: &mut String, id: &str, title: &str, text: &str, rows: &[Ro
     }
 }
 
-/// Returns our ratios with the paper's, as rows of a picture.
-pub(crate) fn paper_rows(results: &Results) -> Vec<Row> {
+/// Returns the ratios that matter most, as rows of a picture.
+pub(crate) fn key_rows(results: &Results) -> Vec<Row> {
     let pool = results.systems.iter().find(|system| system.family == Family::PerduraPmem);
     let emulated = pool.is_some_and(|system| system.emulated.is_some());
-    let row = |row: crate::results::summary::PaperRow| {
-        let paper = row.paper.strip_suffix('x').and_then(|number| number.parse().ok());
-        Some(Row { name: row.what, style: 0, emulated, ratio: row.found?, paper })
+    let row = |row: crate::results::summary::KeyRatio| {
+        Some(Row { name: row.what, style: 0, emulated, ratio: row.found? })
     };
-    results.paper().into_iter().filter_map(row).collect()
+    results.key_ratios().into_iter().filter_map(row).collect()
 }
 
 /// Returns the pool against every other system at its heaviest load of writes.
@@ -162,7 +167,6 @@ fn heaviest(results: &Results, findings: &[Finding]) -> Vec<Row> {
                 style: f.theirs,
                 emulated: results.systems[f.ours].emulated.is_some(),
                 ratio: f.ratio,
-                paper: None,
             });
         }
     }
@@ -185,9 +189,9 @@ fn in_short(html: &mut String, results: &Results, findings: &[Finding]) {
         count(Verdict::Even)
     );
     let text = "Each ratio is taken round by round between runs that stood next to each other in time: the mark is \
-                the median, the bar goes from the lowest to the highest. The dashed line is what the paper found on Optane memory and SSD.";
-    ratio_figure(html, "paper", "The paper’s ratios and ours", text, &paper_rows(results));
-    html.push_str(&tables::paper(results));
+                the median, the bar goes from the lowest to the highest.";
+    ratio_figure(html, "ratios", KEY_RATIOS, text, &key_rows(results));
+    html.push_str(&tables::key_ratios(results));
     let text = "Perdura on the heap, with nothing but writes, divided by each other system; for latency the other way round. \
                 To the right is better for the heap.";
     ratio_figure(

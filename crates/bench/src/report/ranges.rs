@@ -19,8 +19,6 @@ pub(crate) struct Row {
     pub(crate) style: usize,
     pub(crate) emulated: bool,
     pub(crate) ratio: Summary,
-    /// The same ratio as somebody else found it.
-    pub(crate) paper: Option<f64>,
 }
 
 impl Row {
@@ -36,9 +34,7 @@ pub(crate) fn draw(id: &str, title: &str, description: &str, rows: &[Row]) -> Op
     if rows.is_empty() {
         return None;
     }
-    let of = |row: &&Row| {
-        [row.ratio.median, row.ratio.lowest, row.ratio.highest, row.paper.unwrap_or(1.0)]
-    };
+    let of = |row: &&Row| [row.ratio.median, row.ratio.lowest, row.ratio.highest];
     let mut values: Vec<f64> = rows.iter().flat_map(of).collect();
     values.push(1.0);
     let x = Axis::log(&values, (LEFT, RIGHT));
@@ -70,24 +66,13 @@ fn show(canvas: &mut Canvas, row: &Row, x: &Axis, y: f64) {
         }
         None => canvas.text("row", (LEFT - 20.0, y + 4.0), Anchor::End, &row.name),
     }
-    let value = |shift| (RIGHT + 22.0, y + shift);
-    match row.paper {
-        Some(paper) => {
-            canvas.text("value", value(-3.0), Anchor::Start, &written(&row.ratio));
-            let paper = format!("paper {}", Unit::Ratio.show(paper));
-            canvas.text("note", value(11.0), Anchor::Start, &paper);
-        }
-        None => canvas.text("value", value(4.0), Anchor::Start, &written(&row.ratio)),
-    }
+    canvas.text("value", (RIGHT + 22.0, y + 4.0), Anchor::Start, &written(&row.ratio));
     let (Some(low), Some(high), Some(at)) =
         (x.at(row.ratio.lowest), x.at(row.ratio.highest), x.at(row.ratio.median))
     else {
         return;
     };
     canvas.line(&format!("range s{style}"), (low, y), (high, y));
-    if let Some(paper) = row.paper.and_then(|paper| x.at(paper)) {
-        canvas.line("paper", (paper, y - 10.0), (paper, y + 10.0));
-    }
     let says = format!("{}: {}", row.name, written(&row.ratio));
     let hollow = if row.emulated { " hollow" } else { "" };
     canvas.mark(&format!("s{style} f{style}{hollow}"), 0, (at, y), &says);
@@ -109,7 +94,7 @@ mod tests {
 
     fn row(median: f64, highest: f64) -> Row {
         let ratio = Summary { median, lowest: median, highest, count: 3 };
-        Row { name: "a < b".into(), style: 0, emulated: false, ratio, paper: Some(2.0) }
+        Row { name: "a < b".into(), style: 0, emulated: false, ratio }
     }
 
     #[test]

@@ -32,6 +32,58 @@ pub(crate) enum Anchor {
     End,
 }
 
+/// How many shapes of marks there are. It has no factor in common with the number of colours, ten:
+/// so a hundred and ten series differ, the first ten in both.
+const SHAPES: usize = 11;
+
+/// Returns the corners of a mark's shape around its centre, where a circle has a radius of one;
+/// none for the circle itself.
+fn corners(shape: usize) -> Option<&'static [(f64, f64)]> {
+    Some(match shape % SHAPES {
+        0 => return None,
+        // A square, a triangle, a diamond, a triangle upside down.
+        1 => &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+        2 => &[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)],
+        3 => &[(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)],
+        4 => &[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)],
+        // Triangles to the right and to the left.
+        5 => &[(1.2, 0.0), (-0.8, 1.1), (-0.8, -1.1)],
+        6 => &[(-1.2, 0.0), (0.8, 1.1), (0.8, -1.1)],
+        // A cross, upright and lying.
+        7 => &[
+            (-0.4, -1.2),
+            (0.4, -1.2),
+            (0.4, -0.4),
+            (1.2, -0.4),
+            (1.2, 0.4),
+            (0.4, 0.4),
+            (0.4, 1.2),
+            (-0.4, 1.2),
+            (-0.4, 0.4),
+            (-1.2, 0.4),
+            (-1.2, -0.4),
+            (-0.4, -0.4),
+        ],
+        8 => &[
+            (-1.1, -0.6),
+            (-0.6, -1.1),
+            (0.0, -0.5),
+            (0.6, -1.1),
+            (1.1, -0.6),
+            (0.5, 0.0),
+            (1.1, 0.6),
+            (0.6, 1.1),
+            (0.0, 0.5),
+            (-0.6, 1.1),
+            (-1.1, 0.6),
+            (-0.5, 0.0),
+        ],
+        // An hourglass, and one that lies.
+        9 => &[(-1.1, -1.1), (1.1, -1.1), (-1.1, 1.1), (1.1, 1.1)],
+        _ => &[(-1.1, -1.1), (-1.1, 1.1), (1.1, -1.1), (1.1, 1.1)],
+    })
+}
+
 impl Canvas {
     pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let ((x1, y1), (x2, y2)) = (from, to);
@@ -68,20 +120,17 @@ impl Canvas {
     pub(crate) fn mark(&mut self, class: &str, shape: usize, at: (f64, f64), says: &str) {
         const R: f64 = 4.2;
         let ((x, y), says) = (at, escape(says));
-        let polygon = |corners: &[(f64, f64)]| {
-            let place = |(dx, dy): &(f64, f64)| format!("{:.1},{:.1}", x + dx * R, y + dy * R);
-            let points: Vec<String> = corners.iter().map(place).collect();
-            format!(r#"<polygon class="mark {class}" points="{}">"#, points.join(" "))
-        };
-        let (open, close) = match shape % 5 {
-            0 => {
+        let (open, close) = match corners(shape) {
+            None => {
                 let circle = r#"<circle class="mark"#;
                 (format!(r#"{circle} {class}" cx="{x:.1}" cy="{y:.1}" r="{R}">"#), "circle")
             }
-            1 => (polygon(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]), "polygon"),
-            2 => (polygon(&[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)]), "polygon"),
-            3 => (polygon(&[(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)]), "polygon"),
-            _ => (polygon(&[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)]), "polygon"),
+            Some(corners) => {
+                let place = |(dx, dy): &(f64, f64)| format!("{:.1},{:.1}", x + dx * R, y + dy * R);
+                let points: Vec<String> = corners.iter().map(place).collect();
+                let points = points.join(" ");
+                (format!(r#"<polygon class="mark {class}" points="{points}">"#), "polygon")
+            }
         };
         self.put(format_args!("{open}<title>{says}</title></{close}>"));
     }
@@ -109,6 +158,21 @@ mod tests {
         canvas.mark("c0", 0, (1.0, 2.0), "</title><script>");
         canvas.text("t", (0.0, 0.0), Anchor::End, "<b>");
         assert!(!canvas.0.contains("<script>") && !canvas.0.contains("<b>"));
+    }
+
+    /// Neither colour nor shape alone tells many series apart; together they do.
+    #[test]
+    fn no_two_of_a_hundred_series_have_the_same_mark() {
+        let mark = |style: usize| {
+            let mut canvas = Canvas::default();
+            canvas.mark(&format!("s{}", style % 10), style, (9.0, 9.0), "");
+            canvas.0
+        };
+        let all: std::collections::BTreeSet<String> = (0..110).map(mark).collect();
+        assert_eq!(all.len(), 110);
+        let shapes: std::collections::BTreeSet<_> =
+            (0..SHAPES).map(|shape| format!("{:?}", corners(shape))).collect();
+        assert_eq!(shapes.len(), SHAPES);
     }
 
     #[test]

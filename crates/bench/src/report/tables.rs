@@ -21,24 +21,21 @@ pub(crate) fn table(class: &str, head: &[&str], rows: &[Vec<String>]) -> String 
     html + "</tbody></table></div>"
 }
 
-/// Returns what the paper found compared with what was found here.
-pub(crate) fn paper(results: &Results) -> String {
-    let row = |row: crate::results::summary::PaperRow| {
+/// Returns the ratios that matter most, those that were not measured too.
+pub(crate) fn key_ratios(results: &Results) -> String {
+    let row = |row: crate::results::summary::KeyRatio| {
         let found = row.found.map_or("not measured".to_owned(), |found| written(&found));
-        vec![escape(&row.what), escape(&row.paper), escape(&found)]
+        vec![escape(&row.what), escape(&found)]
     };
-    let rows: Vec<_> = results.paper().into_iter().map(row).collect();
-    table("left", &["ratio", "the paper", "here"], &rows)
+    let rows: Vec<_> = results.key_ratios().into_iter().map(row).collect();
+    table("left", &["ratio", "here"], &rows)
 }
 
 /// Ratios that a picture shows, in figures.
 pub(crate) fn ratios(rows: &[Row]) -> String {
-    let row = |row: &Row| {
-        let paper = row.paper.map_or("–".into(), |paper| Unit::Ratio.show(paper));
-        vec![escape(&row.name), escape(&written(&row.ratio)), escape(&paper)]
-    };
+    let row = |row: &Row| vec![escape(&row.name), escape(&written(&row.ratio))];
     let rows: Vec<_> = rows.iter().map(row).collect();
-    table("left", &["ratio", "here", "the paper"], &rows)
+    table("left", &["ratio", "here"], &rows)
 }
 
 /// Returns the name of a system with what it is not.

@@ -154,6 +154,6 @@ mod tests {
         let text = fs::read_to_string(path).expect("the sample is read");
         let again = serde_json::to_string_pretty(&sample).expect("it can be written");
         assert!(text.trim_end() == again, "the sample is not what would be written");
-        assert!(sample.paper().iter().all(|row| row.found.is_some()));
+        assert!(sample.key_ratios().iter().all(|row| row.found.is_some()));
     }
 }

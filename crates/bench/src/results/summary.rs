@@ -102,38 +102,35 @@ impl Results {
         Summary::of(&seconds)
     }
 
-    /// Returns what the paper says, compared with what was found here.
-    pub fn paper(&self) -> Vec<PaperRow> {
+    /// Returns the ratios that matter most: what the pool is for, and what it costs.
+    pub fn key_ratios(&self) -> Vec<KeyRatio> {
         let mut rows = Vec::new();
         for (under, title) in
             [("perdura-aof-always", "AOF always"), ("perdura-aof-everysec", "AOF everysec")]
         {
-            rows.push(PaperRow {
+            rows.push(KeyRatio {
                 what: format!("write throughput, PMEM to {title}"),
-                paper: "2x".into(),
                 found: self.ratio("throughput-100", "perdura-pmem", under, Metric::Rate),
                 more_is_better: true,
             });
-            rows.push(PaperRow {
+            rows.push(KeyRatio {
                 what: format!("mean write latency, {title} to PMEM"),
-                paper: "8.6x".into(),
                 found: self.ratio("latency-100", under, "perdura-pmem", Metric::Mean),
                 more_is_better: true,
             });
         }
-        rows.push(PaperRow {
+        rows.push(KeyRatio {
             what: "throughput of pure reads, PMEM to DRAM".into(),
-            paper: "0.67x".into(),
             found: self.ratio("throughput-0", "perdura-pmem", "perdura-volatile", Metric::Rate),
             more_is_better: true,
         });
-        rows.extend(self.paper_recovery());
+        rows.extend(self.recovery_ratio());
         rows
     }
 
-    /// Returns the paper compares a start at once with 12 minutes for 360 GB: here the largest data
-    /// set that both came back with.
-    fn paper_recovery(&self) -> Option<PaperRow> {
+    /// Returns the ratio of the times to a first answer, with the largest data set that both came
+    /// back with.
+    fn recovery_ratio(&self) -> Option<KeyRatio> {
         const SLOW: &str = "perdura-aof-everysec";
         let found = |bytes: u64| {
             let (slow, fast) =
@@ -143,9 +140,8 @@ impl Results {
         let largest = self.recovery.iter().filter_map(|row| found(row.target_bytes));
         let (bytes, slow, fast) = largest.max_by_key(|(bytes, ..)| *bytes)?;
         let times = |over: f64, under: f64| if under > 0.0 { over / under } else { 0.0 };
-        Some(PaperRow {
+        Some(KeyRatio {
             what: format!("time to the first answer with {}, AOF everysec to PMEM", amount(bytes)),
-            paper: "at once to 12 minutes, with 360 GB".into(),
             found: Some(Summary {
                 median: times(slow.median, fast.median),
                 lowest: times(slow.lowest, fast.highest),
@@ -166,13 +162,11 @@ pub(crate) fn amount(bytes: u64) -> String {
     }
 }
 
-/// A ratio of the paper compared with ours.
+/// A ratio of two systems.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PaperRow {
+pub struct KeyRatio {
     /// What is divided by what.
     pub what: String,
-    /// What the paper found.
-    pub paper: String,
     /// What was found here; `None` when it was not measured.
     pub found: Option<Summary>,
     /// Whether a higher ratio speaks for the pool.
@@ -224,7 +218,7 @@ mod tests {
         let found = rate("perdura-pmem", "perdura-aof-always").expect("two rounds have both");
         assert_eq!((found.median, found.lowest, found.highest, found.count), (2.0, 2.0, 2.0, 2));
         assert_eq!(rate("perdura-pmem", "redis-always"), None);
-        assert_eq!(results.paper()[0].found, Some(found));
+        assert_eq!(results.key_ratios()[0].found, Some(found));
         let cpu = results.summary("throughput-100", "perdura-pmem", Metric::ServerCpu);
         assert_eq!(cpu.expect("three runs").median, 2500.0);
     }
