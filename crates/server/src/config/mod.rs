@@ -9,6 +9,7 @@
 
 pub mod file;
 pub mod kind;
+mod meaning;
 pub mod page;
 pub mod rewrite;
 pub mod special;

@@ -3,6 +3,7 @@
 //! A test compares it with `docs/configuration.md`, so that the page is never out of date.
 
 use super::kind::Kind;
+use super::meaning;
 use super::table::{self, Change, Row, Usage};
 
 /// Returns the page in Markdown.
@@ -23,7 +24,7 @@ pub fn page() -> String {
     page.push_str(SNAPSHOTS);
     for (title, rows) in table::groups() {
         page.push_str(&format!(
-            "\n## {title}\n\n| directive | value | default | change | effect |\n|---|---|---|---|---|\n"
+            "\n## {title}\n\n| directive | what it does | value | default | change |\n|---|---|---|---|---|\n"
         ));
         for row in rows {
             page.push_str(&line(row));
@@ -41,8 +42,9 @@ A directory can hold a pool (`pool`), an append-only file (`appenddirname`, or o
 pool, with a journal where it is not on persistent memory, unless an append-only file alone holds data there. While another
 one of them holds data the start is refused, and both are named: `other-stores refuse`, the default. A pool holds data if
 it has keys or cannot be opened, a log if it has bytes to load, a `dump.rdb` if it exists and is not a copy that was
-saved of the store that is served. With `backend aof` and `appendonly no` the `dump.rdb` is what is served: it is loaded. To start, serve the
-store that holds the data, move it to another directory, or set `other-stores ignore`: it stays unchanged, and none
+saved of the store that is served. With `backend aof` and `appendonly no` the `dump.rdb` is what is served: it is loaded. The refusal
+names the way on that keeps all data: for files of Redis the `perdura import` that makes a pool of them
+([migration.md](migration.md#from-redis-s-directory)). With `other-stores ignore` such a store stays unchanged, and none
 of it is served. The rule is the same whether the backend was chosen by name or not, and for `appendonly no` too.
 ";
 
@@ -121,19 +123,22 @@ half of the heap's limit, or half of the machine's memory if that is less. `INFO
 
 fn line(row: &Row) -> String {
     let alias = row.alias.map(|a| format!(" (`{a}`)")).unwrap_or_default();
-    let default = if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
+    let default = match row.default {
+        "" => String::new(),
+        value => format!("`{}`", row.kind.for_file(value.as_bytes())),
+    };
     let change = match row.change {
         Change::Fixed | Change::Pinned => "at start",
         Change::Live => "live",
         Change::Protected => "protected",
     };
-    let effect = match row.usage {
-        Usage::Used => "yes",
+    let does = match row.usage {
+        Usage::Used => meaning::of(row.name).unwrap_or_default(),
         Usage::Ignored(why) => why.words(),
         Usage::Refused(why) => why,
     };
     let kind = values(row.kind);
-    format!("| `{}`{alias} | {kind} | {default} | {change} | {effect} |\n", row.name)
+    format!("| `{}`{alias} | {does} | {kind} | {default} | {change} |\n", row.name)
 }
 
 fn values(kind: Kind) -> String {

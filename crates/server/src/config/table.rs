@@ -51,7 +51,7 @@ use Change::{Fixed, Live, Pinned, Protected};
 /// Whether a directive has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
-    /// It does what Redis documents (or, for Perdura's own, what `--help` says).
+    /// It has an effect, which `meaning` puts into a sentence.
     Used,
     /// It is accepted and stored, and does nothing.
     Ignored(Why),
@@ -73,14 +73,12 @@ pub enum Why {
     Cluster,
     /// It steers a part of TLS that rustls does not have.
     Tls,
-    /// It belongs to data types that are not served.
-    Types,
     /// It belongs to a feature that does not exist here.
     Later,
     /// The server runs in the foreground, under a supervisor.
     Foreground,
 }
-use Why::{Cluster, Design, Foreground, Later, Replication, Tls, Types};
+use Why::{Cluster, Design, Foreground, Later, Replication, Tls};
 
 impl Why {
     /// Returns the reason in words.
@@ -90,7 +88,6 @@ impl Why {
             Replication => "replication is not supported",
             Cluster => "cluster mode is not supported",
             Tls => "rustls has no such option",
-            Types => "this data type is not supported",
             Later => "this feature is not supported",
             Foreground => "the server always runs in the foreground",
         }
@@ -132,11 +129,15 @@ impl Row {
     }
 }
 
-const GROUPS: [(&str, &[Row]); 6] = [
+const GROUPS: [(&str, &[Row]); 10] = [
     ("Perdura's own", OWN),
     ("Connections", NETWORK),
-    ("Files, durability and memory", STORE),
-    ("Logs and statistics", WATCH),
+    ("TLS directives", OVER_TLS),
+    ("Who may do what", ACCESS),
+    ("Files and durability", FILES),
+    ("Memory, eviction and expiry", MEMORY),
+    ("Databases and types", DATA),
+    ("Logs, events and statistics", WATCH),
     ("Refused until they are built", REFUSED),
     ("Accepted without effect", ACCEPTED),
 ];
@@ -196,15 +197,14 @@ const OWN: &[Row] = &[
 
 /// Connections.
 const NETWORK: &[Row] = &[
-    row("protected-mode", Bool, "yes", Live, Used),
-    row("unixsocket", Text, "", Fixed, Used),
-    row("requirepass", Text, "", Live, Used).secret(),
     row("port", Int(0, 65535), "6379", Live, Used),
+    row("bind", Bind, "* -::*", Live, Used),
+    row("unixsocket", Text, "", Fixed, Used),
+    row("unixsocketperm", Octal(0, 0o777), "0", Fixed, Used),
+    row("tcp-backlog", Int(0, I32), "511", Fixed, Used),
     row("tcp-keepalive", Int(0, I32), "300", Live, Used),
     row("timeout", Int(0, I32), "0", Live, Used),
-    row("tcp-backlog", Int(0, I32), "511", Fixed, Used),
     row("maxclients", Int(1, U32), "10000", Live, Used),
-    row("unixsocketperm", Octal(0, 0o777), "0", Fixed, Used),
     row("proto-max-bulk-len", Memory(1048576, I64), "536870912", Live, Used),
     row("client-query-buffer-limit", Memory(1048576, I64), "1073741824", Live, Used),
     row(
@@ -214,34 +214,81 @@ const NETWORK: &[Row] = &[
         Live,
         Used,
     ),
+];
+
+/// TLS.
+const OVER_TLS: &[Row] = &[
     row("tls-port", Int(0, 65535), "0", Live, Used),
-    row("tls-cluster", Bool, "no", Live, Used),
-    row("tls-session-cache-size", Int(0, I32), "20480", Live, Used),
-    row("tls-auth-clients", Enum(&["no", "yes", "optional"]), "yes", Live, Used),
-    row("tls-auth-clients-user", Enum(&["off", "CN"]), "off", Live, Used),
-    row("tls-prefer-server-ciphers", Bool, "no", Live, Used),
-    row("tls-session-caching", Bool, "yes", Live, Used),
     row("tls-cert-file", Text, "", Live, Used),
     row("tls-key-file", Text, "", Live, Used),
     row("tls-key-file-pass", Text, "", Live, Used).secret(),
-    row("tls-client-cert-file", Text, "", Live, Used),
-    row("tls-client-key-file", Text, "", Live, Used),
-    row("tls-client-key-file-pass", Text, "", Live, Used).secret(),
     row("tls-ca-cert-file", Text, "", Live, Used),
     row("tls-ca-cert-dir", Text, "", Live, Used),
+    row("tls-auth-clients", Enum(&["no", "yes", "optional"]), "yes", Live, Used),
+    row("tls-auth-clients-user", Enum(&["off", "CN"]), "off", Live, Used),
     row("tls-protocols", Text, "", Live, Used),
     row("tls-ciphers", Text, "", Live, Used),
     row("tls-ciphersuites", Text, "", Live, Used),
-    row("bind", Bind, "* -::*", Live, Used),
+    row("tls-prefer-server-ciphers", Bool, "no", Live, Used),
+    row("tls-session-caching", Bool, "yes", Live, Used),
+    row("tls-session-cache-size", Int(0, I32), "20480", Live, Used),
+    row("tls-client-cert-file", Text, "", Live, Used),
+    row("tls-client-key-file", Text, "", Live, Used),
+    row("tls-client-key-file-pass", Text, "", Live, Used).secret(),
+    row("tls-cluster", Bool, "no", Live, Used),
 ];
 
-/// Files, durability, memory.
-const STORE: &[Row] = &[
-    row("activedefrag", Bool, "no", Live, Used),
-    row("aof-load-truncated", Bool, "yes", Live, Used),
+/// Who may do what.
+const ACCESS: &[Row] = &[
+    row("protected-mode", Bool, "yes", Live, Used),
+    row("requirepass", Text, "", Live, Used).secret(),
+    row("aclfile", Text, "", Fixed, Used),
+    row("acl-pubsub-default", Enum(&["allchannels", "resetchannels"]), "resetchannels", Live, Used),
+    row("acllog-max-len", Int(0, I64), "128", Live, Used),
+    row("enable-protected-configs", Enum(&["no", "yes", "local"]), "no", Fixed, Used),
+    row("enable-debug-command", Enum(&["no", "yes", "local"]), "no", Fixed, Used),
+];
+
+/// Files and durability.
+const FILES: &[Row] = &[
+    row("dir", Dir, "", Protected, Used),
     row("appendonly", Bool, "no", Live, Used),
+    row("appendfsync", Enum(&["everysec", "always", "no"]), "everysec", Live, Used),
     row("appendfilename", FileNameSet, "appendonly.aof", Fixed, Used),
     row("appenddirname", FileNameSet, "appendonlydir", Fixed, Used),
+    row("auto-aof-rewrite-percentage", Int(0, I32), "100", Live, Used),
+    row("auto-aof-rewrite-min-size", Memory(0, I64), "67108864", Live, Used),
+    row("aof-load-truncated", Bool, "yes", Live, Used),
+    row("aof-use-rdb-preamble", Bool, "yes", Live, Used),
+    row("aof-timestamp-enabled", Bool, "no", Live, Used),
+    row("save", Save, "", Live, Used),
+    row("dbfilename", FileName, "dump.rdb", Protected, Used),
+    row("rdbcompression", Bool, "yes", Live, Used),
+    row("rdbchecksum", Bool, "yes", Fixed, Used),
+    row("rdb-save-incremental-fsync", Bool, "yes", Live, Used),
+    row("rdb-key-save-delay", Int(-I32 - 1, I32), "0", Live, Used).hidden(),
+    row("stop-writes-on-bgsave-error", Bool, "yes", Live, Used),
+    row("min-replicas-to-write", Int(0, I32), "0", Live, Used).alias("min-slaves-to-write"),
+    row("min-replicas-max-lag", Int(0, I32), "10", Live, Used).alias("min-slaves-max-lag"),
+    row(
+        "shutdown-on-sigint",
+        Flags(&["default", "save", "nosave", "now", "force"]),
+        "default",
+        Live,
+        Used,
+    ),
+    row(
+        "shutdown-on-sigterm",
+        Flags(&["default", "save", "nosave", "now", "force"]),
+        "default",
+        Live,
+        Used,
+    ),
+];
+
+/// Memory, eviction and expiry.
+const MEMORY: &[Row] = &[
+    row("maxmemory", Memory(0, U64), "0", Live, Used),
     row(
         "maxmemory-policy",
         Enum(&[
@@ -258,80 +305,74 @@ const STORE: &[Row] = &[
         Live,
         Used,
     ),
-    row("appendfsync", Enum(&["everysec", "always", "no"]), "everysec", Live, Used),
-    row("databases", Int(1, I32), "16", Fixed, Used),
-    row("auto-aof-rewrite-percentage", Int(0, I32), "100", Live, Used),
+    row("maxmemory-samples", Int(1, I32), "5", Live, Used),
+    row("maxmemory-clients", MemoryOrPercent, "0", Live, Used),
     row("lfu-log-factor", Int(0, I32), "10", Live, Used),
     row("lfu-decay-time", Int(0, I32), "1", Live, Used),
+    row("active-expire-effort", Int(1, 10), "1", Live, Used),
+    row("hz", Int(0, I32), "10", Live, Used),
+    row("activedefrag", Bool, "no", Live, Used),
+    row("tracking-table-max-keys", Int(0, I64), "1000000", Live, Used),
+    row("oom-score-adj", Enum(&["no", "yes", "relative", "absolute"]), "no", Live, Used),
+    row("oom-score-adj-values", OomValues, "0 200 800", Live, Used),
+];
+
+/// Databases and types.
+const DATA: &[Row] = &[
+    row("databases", Int(1, I32), "16", Fixed, Used),
+    row("list-max-listpack-size", Int(-I32 - 1, I32), "-2", Live, Used)
+        .alias("list-max-ziplist-size"),
     row("set-max-intset-entries", Int(0, I64), "512", Live, Used),
     row("hash-max-listpack-entries", Int(0, I64), "512", Live, Used)
         .alias("hash-max-ziplist-entries"),
     row("hash-max-listpack-value", Memory(0, I64), "64", Live, Used)
         .alias("hash-max-ziplist-value"),
-    row("maxmemory-samples", Int(1, I32), "5", Live, Used),
-    row("active-expire-effort", Int(1, 10), "1", Live, Used),
-    row("hz", Int(0, I32), "10", Live, Used),
-    row("maxmemory", Memory(0, U64), "0", Live, Used),
-    row("auto-aof-rewrite-min-size", Memory(0, I64), "67108864", Live, Used),
-    row("dir", Dir, "", Protected, Used),
+    row("zset-max-listpack-entries", Int(0, I64), "128", Live, Used)
+        .alias("zset-max-ziplist-entries"),
+    row("zset-max-listpack-value", Memory(0, I64), "64", Live, Used)
+        .alias("zset-max-ziplist-value"),
+    row("stream-node-max-entries", Int(0, I64), "100", Live, Used),
+    row("stream-node-max-bytes", Memory(0, I64), "4096", Live, Used),
+    row("hll-sparse-max-bytes", Memory(0, I64), "3000", Live, Used),
 ];
 
-/// Logs and statistics.
+/// Logs, events and statistics.
 const WATCH: &[Row] = &[
-    row("notify-keyspace-events", Events, "", Live, Used),
-    row("latency-tracking", Bool, "yes", Live, Used),
-    row("pidfile", Text, "", Fixed, Used),
-    row("supervised", Enum(&["upstart", "systemd", "auto", "no"]), "no", Fixed, Used),
     row("logfile", Text, "", Fixed, Used),
     row("loglevel", Enum(&["debug", "verbose", "notice", "warning"]), "notice", Live, Used),
-    row("enable-protected-configs", Enum(&["no", "yes", "local"]), "no", Fixed, Used),
-    row("enable-debug-command", Enum(&["no", "yes", "local"]), "no", Fixed, Used),
-    row("slowlog-max-len", Int(0, I64), "128", Live, Used)
-        .alias("commandlog-slow-execution-max-len"),
+    row("pidfile", Text, "", Fixed, Used),
+    row("supervised", Enum(&["upstart", "systemd", "auto", "no"]), "no", Fixed, Used),
+    row("notify-keyspace-events", Events, "", Live, Used),
+    row("busy-reply-threshold", Int(0, I64), "5000", Live, Used).alias("lua-time-limit"),
     row("slowlog-log-slower-than", Int(-1, I64), "10000", Live, Used)
         .alias("commandlog-execution-slower-than"),
-    row("commandlog-large-request-max-len", Int(0, I64), "128", Live, Used),
+    row("slowlog-max-len", Int(0, I64), "128", Live, Used)
+        .alias("commandlog-slow-execution-max-len"),
     row("commandlog-request-larger-than", Int(-1, I64), "1048576", Live, Used),
-    row("commandlog-large-reply-max-len", Int(0, I64), "128", Live, Used),
+    row("commandlog-large-request-max-len", Int(0, I64), "128", Live, Used),
     row("commandlog-reply-larger-than", Int(-1, I64), "1048576", Live, Used),
+    row("commandlog-large-reply-max-len", Int(0, I64), "128", Live, Used),
     row("latency-monitor-threshold", Int(0, I64), "0", Live, Used),
+    row("latency-tracking", Bool, "yes", Live, Used),
     row("latency-tracking-info-percentiles", Percentiles, "50 99 99.9", Live, Used),
 ];
 
 /// Known, and dangerous to go without.
 const REFUSED: &[Row] = &[
     row("cluster-enabled", Bool, "no", Fixed, Refused("cluster mode is not supported: every key would be accepted, and no other node would be asked")),
-    row("aclfile", Text, "", Fixed, Used),
     row("replicaof", ReplicaOf, "", Fixed, Refused("replication is not supported: the master's data would be missing, and writes would be accepted independently of it")).alias("slaveof"),
 ];
 
 /// Known and not needed.
 const ACCEPTED: &[Row] = &[
     row("shutdown-timeout", Int(0, I32), "10", Live, Ignored(Replication)),
-    row(
-        "shutdown-on-sigint",
-        Flags(&["default", "save", "nosave", "now", "force"]),
-        "default",
-        Live,
-        Used,
-    ),
-    row(
-        "shutdown-on-sigterm",
-        Flags(&["default", "save", "nosave", "now", "force"]),
-        "default",
-        Live,
-        Used,
-    ),
     row("no-appendfsync-on-rewrite", Bool, "no", Live, Ignored(Design)),
     row("maxmemory-eviction-tenacity", Int(0, 100), "10", Live, Ignored(Design)),
-    row("rdbchecksum", Bool, "yes", Fixed, Used),
     row("daemonize", Bool, "no", Fixed, Ignored(Foreground)),
     row("io-threads-do-reads", Bool, "no", Fixed, Ignored(Design)),
     row("always-show-logo", Bool, "no", Fixed, Ignored(Design)),
-    row("rdbcompression", Bool, "yes", Live, Used),
     row("rdb-del-sync-files", Bool, "no", Live, Ignored(Replication)),
     row("activerehashing", Bool, "yes", Live, Ignored(Design)),
-    row("stop-writes-on-bgsave-error", Bool, "yes", Live, Used),
     row("set-proc-title", Bool, "yes", Fixed, Ignored(Foreground)),
     row("dynamic-hz", Bool, "yes", Live, Ignored(Design)),
     row("lazyfree-lazy-eviction", Bool, "no", Live, Ignored(Design)),
@@ -343,9 +384,6 @@ const ACCEPTED: &[Row] = &[
     row("repl-diskless-sync", Bool, "yes", Live, Ignored(Replication)),
     row("aof-rewrite-incremental-fsync", Bool, "yes", Live, Ignored(Design)),
     row("cluster-require-full-coverage", Bool, "yes", Live, Ignored(Cluster)),
-    row("rdb-save-incremental-fsync", Bool, "yes", Live, Used),
-    row("aof-use-rdb-preamble", Bool, "yes", Live, Used),
-    row("aof-timestamp-enabled", Bool, "no", Live, Used),
     row("cluster-replica-no-failover", Bool, "no", Live, Ignored(Cluster))
         .alias("cluster-slave-no-failover"),
     row("replica-lazy-flush", Bool, "no", Live, Ignored(Replication)).alias("slave-lazy-flush"),
@@ -373,7 +411,6 @@ const ACCEPTED: &[Row] = &[
     row("cluster-config-file", Text, "nodes.conf", Fixed, Ignored(Cluster)),
     row("cluster-announce-hostname", Text, "", Live, Ignored(Cluster)),
     row("syslog-ident", Text, "redis", Fixed, Ignored(Design)),
-    row("dbfilename", FileName, "dump.rdb", Protected, Used),
     row("server_cpulist", Text, "", Fixed, Ignored(Design)),
     row("bio_cpulist", Text, "", Fixed, Ignored(Design)),
     row("aof_rewrite_cpulist", Text, "", Fixed, Ignored(Design)),
@@ -404,8 +441,6 @@ const ACCEPTED: &[Row] = &[
         Live,
         Ignored(Replication),
     ),
-    row("oom-score-adj", Enum(&["no", "yes", "relative", "absolute"]), "no", Live, Used),
-    row("acl-pubsub-default", Enum(&["allchannels", "resetchannels"]), "resetchannels", Live, Used),
     row("sanitize-dump-payload", Enum(&["no", "yes", "clients"]), "no", Live, Ignored(Design)),
     row("enable-module-command", Enum(&["no", "yes", "local"]), "no", Fixed, Ignored(Later)),
     row(
@@ -425,8 +460,6 @@ const ACCEPTED: &[Row] = &[
     row("io-threads", Int(1, 128), "1", Fixed, Ignored(Design)),
     row("cluster-replica-validity-factor", Int(0, I32), "10", Live, Ignored(Cluster))
         .alias("cluster-slave-validity-factor"),
-    row("list-max-listpack-size", Int(-I32 - 1, I32), "-2", Live, Used)
-        .alias("list-max-ziplist-size"),
     row("cluster-migration-barrier", Int(0, I32), "1", Live, Ignored(Cluster)),
     row("active-defrag-cycle-min", Int(1, 99), "1", Live, Ignored(Design)),
     row("active-defrag-cycle-max", Int(1, 99), "25", Live, Ignored(Design)),
@@ -443,38 +476,22 @@ const ACCEPTED: &[Row] = &[
     row("repl-timeout", Int(1, I32), "60", Live, Ignored(Replication)),
     row("repl-ping-replica-period", Int(1, I32), "10", Live, Ignored(Replication))
         .alias("repl-ping-slave-period"),
-    row("list-compress-depth", Int(0, I32), "0", Live, Ignored(Types)),
-    row("rdb-key-save-delay", Int(-I32 - 1, I32), "0", Live, Used).hidden(),
+    row("list-compress-depth", Int(0, I32), "0", Live, Ignored(Design)),
     row("key-load-delay", Int(-I32 - 1, I32), "0", Live, Ignored(Design)).hidden(),
-    row("min-replicas-to-write", Int(0, I32), "0", Live, Used).alias("min-slaves-to-write"),
-    row("min-replicas-max-lag", Int(0, I32), "10", Live, Used).alias("min-slaves-max-lag"),
     row("watchdog-period", Int(0, I32), "0", Live, Ignored(Design)).hidden(),
     row("repl-diskless-sync-max-replicas", Int(0, I32), "0", Live, Ignored(Replication)),
     row("socket-mark-id", Int(0, U32), "0", Fixed, Ignored(Design)),
     row("active-defrag-max-scan-fields", Int(1, I64), "1000", Live, Ignored(Design)),
-    row("acllog-max-len", Int(0, I64), "128", Live, Used),
-    row("busy-reply-threshold", Int(0, I64), "5000", Live, Used).alias("lua-time-limit"),
     row("cluster-node-timeout", Int(0, I64), "15000", Live, Ignored(Cluster)),
-    row("stream-node-max-entries", Int(0, I64), "100", Live, Used),
     row("repl-backlog-size", Memory(1, I64), "1048576", Live, Ignored(Replication)),
     row("cluster-link-sendbuf-limit", Memory(0, U64), "0", Live, Ignored(Cluster)),
-    row("zset-max-listpack-entries", Int(0, I64), "128", Live, Used)
-        .alias("zset-max-ziplist-entries"),
     row("active-defrag-ignore-bytes", Memory(1, I64), "104857600", Live, Ignored(Design)),
-    row("stream-node-max-bytes", Memory(0, I64), "4096", Live, Used),
-    row("zset-max-listpack-value", Memory(0, I64), "64", Live, Used)
-        .alias("zset-max-ziplist-value"),
-    row("hll-sparse-max-bytes", Memory(0, I64), "3000", Live, Used),
-    row("tracking-table-max-keys", Int(0, I64), "1000000", Live, Used),
-    row("maxmemory-clients", MemoryOrPercent, "0", Live, Used),
     row("repl-backlog-ttl", Int(0, I64), "3600", Live, Ignored(Replication)),
     row("loading-process-events-interval-bytes", Int(1024, I32), "2097152", Live, Ignored(Design))
         .hidden(),
     row("tls-replication", Bool, "no", Live, Ignored(Replication)),
     row("tls-session-cache-timeout", Int(0, I32), "300", Live, Ignored(Tls)),
     row("tls-dh-params-file", Text, "", Live, Ignored(Tls)),
-    row("save", Save, "", Live, Used),
-    row("oom-score-adj-values", OomValues, "0 200 800", Live, Used),
 ];
 
 #[cfg(test)]
