@@ -20,7 +20,7 @@ use crate::users::{Account, DEFAULT};
 
 pub(crate) use operation::{BlockedOperation, Serving};
 pub(crate) use tracking::{Tracking, TrackingOptions};
-pub(crate) use waiter::{Ending, Served, Waiter};
+pub(crate) use waiter::{BlockedCommand, Ending, Served, Waiter};
 
 /// Facts about a connection that stay as they are.
 #[derive(Clone, Debug, Default)]
@@ -146,8 +146,11 @@ impl Client {
 
     /// Leaves bytes that the connection sends in addition to its replies (MONITOR), and wakes it.
     /// They are sent when the log is settled up to the offset `after`, as they may tell of what it
-    /// holds.
+    /// holds. A client that is to be closed is told nothing more.
     pub fn post(&self, bytes: &[u8], after: u64) {
+        if self.killed.load(Relaxed) {
+            return;
+        }
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         inbox.bytes.extend_from_slice(bytes);
         inbox.after = inbox.after.max(after);

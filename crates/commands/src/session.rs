@@ -4,6 +4,7 @@
 //! command; what others may see of it is in its [`Client`]. At its end
 //! [`crate::Engine::disconnect`] drops its watches.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -71,6 +72,8 @@ pub struct Session {
     pub authenticated: bool,
     /// Who it is: what it may do.
     pub(crate) user: Arc<Account>,
+    /// How often the rules of its user had been changed when its last command was checked.
+    pub(crate) checked: Cell<u64>,
     /// CLIENT REPLY.
     pub reply: ReplyMode,
     /// Which stripe of the statistics it counts in: the number of its thread.
@@ -138,6 +141,7 @@ impl Session {
         seed: u64,
     ) -> Session {
         Session {
+            checked: Cell::new(user.changes()),
             user,
             client,
             db: Db::default(),
@@ -206,6 +210,12 @@ impl Session {
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         !self.user.is_unlimited()
+    }
+
+    /// Returns true if the rules of its user were changed since its command was checked.
+    #[inline]
+    pub(crate) fn has_other_rules(&self) -> bool {
+        self.user.changes() != self.checked.get()
     }
 
     /// Returns its id.

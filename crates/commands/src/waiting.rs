@@ -186,7 +186,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{BlockedOperation, Client, Serving};
+    use crate::client::{BlockedCommand, BlockedOperation, Client, Serving};
     use crate::failure::Failure;
     use heap::{CreateOptions, Heap};
     use keyspace::Txn;
@@ -224,6 +224,7 @@ mod tests {
             what,
             Protocol::Resp2,
             keys,
+            BlockedCommand::new(0, &[]),
             operation,
             None,
         ))

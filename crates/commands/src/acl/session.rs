@@ -1,10 +1,13 @@
 //! Who a session is, and what it was denied.
 
+use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
 use super::check;
 use super::parse::digest;
 use crate::admin::describe;
+use crate::call::Call;
+use crate::client::{Client, Waiter};
 use crate::engine::Engine;
 use crate::failure::{self, Done, Failure, WRONG_PASS};
 use crate::session::Session;
@@ -40,7 +43,7 @@ impl Engine {
             }
             None => {
                 let context = context(session);
-                self.log_denied(session, Reason::Auth, context, (command, name));
+                self.log_denied((&session.client, name), Reason::Auth, context, command);
                 Err(WRONG_PASS.into())
             }
         }
@@ -51,7 +54,10 @@ impl Engine {
     pub fn authenticate_by_certificate(&self, session: &mut Session, name: &[u8]) {
         match self.user_who(name, |rules| rules.is_enabled) {
             Some(user) => set_user(session, user, true),
-            None => self.log_denied(session, Reason::Auth, Context::Toplevel, (b"tls-cert", name)),
+            None => {
+                let by = (&*session.client, name);
+                self.log_denied(by, Reason::Auth, Context::Toplevel, b"tls-cert");
+            }
         }
     }
 
@@ -84,6 +90,7 @@ impl Engine {
         command: &Command,
         args: &[&[u8]],
     ) -> Done {
+        session.checked.set(session.user.changes());
         if session.user.is_unlimited() { Ok(()) } else { self.check_limits(session, command, args) }
     }
 
@@ -94,15 +101,30 @@ impl Engine {
         }
         check::check(session, command, args).map_err(|denied| {
             self.record_denied(session, command, args, (denied, context(session)));
-            match denied.reason {
-                Reason::Command => Failure::text(format!(
-                    "NOPERM this user has no permissions to run the '{}' command",
-                    command.full_name()
-                )),
-                Reason::Key => NO_KEY.into(),
-                Reason::Auth | Reason::Channel => NO_CHANNEL.into(),
-            }
+            refusal(command, denied.reason)
         })
+    }
+
+    /// Refuses what a blocked client waits for if its user may not execute that any more.
+    pub(crate) fn check_blocked(&self, waiter: &Waiter) -> Done {
+        let user = waiter.client.user.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(user) = user.filter(|user| !user.is_unlimited()) else { return Ok(()) };
+        let command = &self.table().all()[waiter.command.id];
+        let args: Vec<&[u8]> = waiter.command.args.iter().map(|arg| &**arg).collect();
+        check::check_rules(&user.rules(), command, &args).map_err(|denied| {
+            let object = object(command, &args, denied);
+            let by = (&*waiter.client, user.name());
+            self.log_denied(by, denied.reason, Context::Toplevel, &object);
+            refusal(command, denied.reason)
+        })
+    }
+
+    /// Closes the client if its user may not execute this command any more, which has just begun
+    /// something that goes on after it: whoever took the right away may have looked before.
+    pub(crate) fn close_if_denied(&self, call: &Call<'_>) {
+        if !self.may_execute(call.session, call.command, call.args) {
+            call.session.client.kill();
+        }
     }
 
     /// Returns how many commands from the front the session's user may execute.
@@ -190,20 +212,16 @@ impl Engine {
         args: &[&[u8]],
         (denied, context): (Denied, Context),
     ) {
-        let name = command.full_name();
-        let object = match denied.reason {
-            Reason::Command => name.as_bytes(),
-            _ => args[denied.at],
-        };
-        self.log_denied(session, denied.reason, context, (object, session.user.name()));
+        let by = (&*session.client, session.user.name());
+        self.log_denied(by, denied.reason, context, &object(command, args, denied));
     }
 
     fn log_denied(
         &self,
-        session: &Session,
+        (client, username): (&Client, &[u8]),
         reason: Reason,
         context: Context,
-        (object, username): (&[u8], &[u8]),
+        object: &[u8],
     ) {
         let at_ms = self.clock.unix_ms();
         let cut = |text: &[u8]| text[..text.len().min(MAX_SHOWN)].to_vec();
@@ -215,7 +233,7 @@ impl Engine {
             object: cut(object),
             username: cut(username),
             at_ms,
-            client: describe(self, &session.client, at_ms),
+            client: describe(self, client, at_ms),
         });
     }
 }
@@ -224,6 +242,25 @@ const NO_KEY: &str =
     "NOPERM this user has no permissions to access one of the keys used as arguments";
 const NO_CHANNEL: &str =
     "NOPERM this user has no permissions to access one of the channels used as arguments";
+
+fn refusal(command: &Command, reason: Reason) -> Failure {
+    match reason {
+        Reason::Command => Failure::text(format!(
+            "NOPERM this user has no permissions to run the '{}' command",
+            command.full_name()
+        )),
+        Reason::Key => NO_KEY.into(),
+        Reason::Auth | Reason::Channel => NO_CHANNEL.into(),
+    }
+}
+
+/// Returns what was denied: the command's name, or the key or channel.
+fn object<'a>(command: &Command, args: &[&'a [u8]], denied: Denied) -> Cow<'a, [u8]> {
+    match denied.reason {
+        Reason::Command => command.full_name().into_bytes().into(),
+        _ => args[denied.at].into(),
+    }
+}
 
 fn context(session: &Session) -> Context {
     if session.in_multi() { Context::Multi } else { Context::Toplevel }

@@ -33,7 +33,7 @@ pub(super) fn set_user(call: &mut Call<'_>) -> Done {
     }
     users.set(name, rules);
     if let Some(user) = known
-        && engine.kill_unentitled_listeners(&user, Some(call.session.id()))
+        && engine.kill_unentitled(&user, Some(call.session.id()))
     {
         call.next = Next::Close;
     }

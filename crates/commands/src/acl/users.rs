@@ -1,14 +1,16 @@
 //! Users as a whole: those of a file or a configuration, and what a change means for the clients
 //! that are connected.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
+use super::check::check_rules;
 use super::parse::{Parser, digest, joined};
 use super::print;
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::receivers::Kind;
-use crate::table::Table;
+use crate::table::{Lookup, Table};
 use crate::users::{Account, DEFAULT, Rules};
 
 /// Users that were read and are in order: all of a file, or all of a configuration.
@@ -133,7 +135,7 @@ impl Engine {
     pub(super) fn replace_users(&self, users: UserSet, own: Option<u64>) -> bool {
         let gone = self.users().replace(users.0);
         let is_own_gone = self.kill_clients_of(&gone, own);
-        is_own_gone | self.kill_unentitled_listeners(self.users().default_user(), own)
+        is_own_gone | self.kill_unentitled(self.users().default_user(), own)
     }
 
     /// Makes these the users, at the start.
@@ -196,23 +198,42 @@ impl Engine {
         kill(clients.into_iter().filter(|client| is_gone(client)), own)
     }
 
-    /// Closes the clients of a user that listen to what it may listen to no more. Returns the same
-    /// as [`Engine::kill_clients_of`].
-    pub(super) fn kill_unentitled_listeners(&self, user: &Arc<Account>, own: Option<u64>) -> bool {
-        let rules = user.rules();
-        if rules.all_selectors().any(|selector| selector.channels.all) {
+    /// Closes the clients of a user that are in the middle of what it may do no more: they listen
+    /// to a channel, monitor, or track keys. Returns the same as [`Engine::kill_clients_of`].
+    pub(super) fn kill_unentitled(&self, user: &Arc<Account>, own: Option<u64>) -> bool {
+        if user.is_unlimited() {
             return false;
+        }
+        let rules = user.rules();
+        let may = |args: &[&[u8]]| match self.table().find_original(args) {
+            Lookup::Found(command) => check_rules(&rules, command, args).is_ok(),
+            Lookup::Container(_) | Lookup::Unknown => false,
+        };
+        let may_monitor = may(&[b"monitor"]);
+        let may_track = may(&[b"client", b"tracking", b"on"]);
+        let of_mode = |client: &Arc<Client>| {
+            !may_monitor && client.monitor.load(Relaxed) || !may_track && client.tracking.is_on()
+        };
+        let mut clients = if may_monitor && may_track { Vec::new() } else { self.clients().list() };
+        clients.retain(of_mode);
+        clients.extend(self.unentitled_listeners(&rules));
+        let is_of_user = |client: &Arc<Client>| {
+            let of = client.user.lock().unwrap_or_else(PoisonError::into_inner);
+            of.as_ref().is_some_and(|of| Arc::ptr_eq(of, user))
+        };
+        kill(clients.into_iter().filter(is_of_user), own)
+    }
+
+    /// Returns the clients that listen to what these rules do not allow.
+    fn unentitled_listeners(&self, rules: &Rules) -> Vec<Arc<Client>> {
+        if rules.all_selectors().any(|selector| selector.channels.all) {
+            return Vec::new();
         }
         let may_listen = |kind: Kind, name: &[u8]| {
             let is_pattern = kind == Kind::Pattern;
             rules.all_selectors().any(|selector| selector.channels.admits_channel(name, is_pattern))
         };
-        let is_of_user = |client: &Arc<Client>| {
-            let of = client.user.lock().unwrap_or_else(PoisonError::into_inner);
-            of.as_ref().is_some_and(|of| Arc::ptr_eq(of, user))
-        };
-        let listeners = self.hub().listeners_of_any(|kind, name| !may_listen(kind, name));
-        kill(listeners.into_iter().filter(is_of_user), own)
+        self.hub().listeners_of_any(|kind, name| !may_listen(kind, name))
     }
 }
 

@@ -34,6 +34,10 @@
 //! that its connection is to be closed (CLIENT KILL). The end of a connection is seen while it
 //! waits, since it goes on reading.
 //!
+//! **Whose right was taken away.** What the command may do was checked when it began to wait. It is
+//! checked again, by the rules of now, by whoever would serve it: a client that may not execute it
+//! any more gets an error, as if it had sent it then, and what it would have got is the next one's.
+//!
 //! **Where serving fails.** The heap may be full, or the medium lose bytes: then everybody waits
 //! on, the keys are kept (`Deferred`), each once, and tried again with the periodic work; nobody is
 //! served before those who came first.

@@ -220,6 +220,10 @@ impl<'e> Round<'e> {
         db: Db,
         key: &Key<'_>,
     ) -> Attempt {
+        if let Err(failure) = self.engine.check_blocked(waiter) {
+            self.refuse(waiter, db, key, &failure);
+            return Attempt::Served;
+        }
         let target = waiter.operation.target().map(|target| self.engine.keyspace().key(target));
         if target.is_some_and(|target| !txn.covers(&target)) {
             return Attempt::NotLocked;
@@ -258,11 +262,17 @@ impl<'e> Round<'e> {
             }
             Err(failure) => {
                 self.show(db, &touched);
-                let reply = waiter.error(failure.as_bytes());
-                self.record_served(Arc::clone(waiter), reply, Some(failure.code().to_vec()));
+                self.refuse(waiter, db, key, &failure);
                 Attempt::Served
             }
         }
+    }
+
+    /// Notes a client whose reply is an error, which tells of the key.
+    fn refuse(&mut self, waiter: &Arc<Waiter>, db: Db, key: &Key<'_>, failure: &Failure) {
+        self.show(db, &[*key]);
+        let reply = waiter.error(failure.as_bytes());
+        self.record_served(Arc::clone(waiter), reply, Some(failure.code().to_vec()));
     }
 
     /// Notes keys of which a reply tells.
@@ -283,9 +293,8 @@ impl<'e> Round<'e> {
             after = Some(waiter.ticket);
             let Some(failure) = waiter.operation.lost() else { continue };
             if waiter.claim() {
-                self.show(db, &[*key]);
-                let reply = waiter.error(failure.as_bytes());
-                self.record_served(waiter, reply, Some(failure.code().to_vec()));
+                let denied = self.engine.check_blocked(&waiter).err();
+                self.refuse(&waiter, db, key, &denied.unwrap_or(failure));
             }
         }
     }

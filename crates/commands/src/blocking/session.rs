@@ -8,7 +8,7 @@ use keyspace::{Key, Type};
 use resp::Writer;
 
 use crate::call::{Call, Next, Outcome};
-use crate::client::{BlockedOperation, Ending, Waiter};
+use crate::client::{BlockedCommand, BlockedOperation, Ending, Waiter};
 use crate::engine::Engine;
 use crate::session::{ReplyMode, Session};
 
@@ -29,6 +29,7 @@ impl Call<'_> {
             return;
         }
         self.show_arguments();
+        let command = BlockedCommand::new(self.command.id, self.args);
         let (engine, session) = (self.engine, &mut *self.session);
         let mut seen = HashSet::with_capacity(keys.len());
         let first = keys.iter().map(Key::bytes).filter(|name| seen.insert(*name));
@@ -40,6 +41,7 @@ impl Call<'_> {
             what,
             session.protocol,
             names,
+            command,
             operation,
             until,
         ));

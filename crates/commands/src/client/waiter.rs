@@ -34,6 +34,20 @@ enum State {
     Ended(Option<Ending>),
 }
 
+/// A blocking command as it was given: its client's rights are checked again when it is served.
+pub(crate) struct BlockedCommand {
+    /// Its number in the table.
+    pub(crate) id: usize,
+    /// Its words.
+    pub(crate) args: Box<[Box<[u8]>]>,
+}
+
+impl BlockedCommand {
+    pub(crate) fn new(id: usize, args: &[&[u8]]) -> BlockedCommand {
+        BlockedCommand { id, args: args.iter().map(|arg| Box::from(*arg)).collect() }
+    }
+}
+
 /// A blocked client: which keys it waits for, and what is to be done when one of them is filled.
 pub(crate) struct Waiter {
     /// Smaller ones came first.
@@ -44,6 +58,7 @@ pub(crate) struct Waiter {
     pub(crate) protocol: Protocol,
     /// Each once; none for a wait that only time ends.
     pub(crate) keys: Vec<Box<[u8]>>,
+    pub(crate) command: BlockedCommand,
     pub(crate) operation: Box<dyn BlockedOperation>,
     /// When it ends by itself, unix ms.
     pub(crate) until: Option<u64>,
@@ -64,12 +79,25 @@ impl Waiter {
         what: Type,
         protocol: Protocol,
         keys: Vec<Box<[u8]>>,
+        command: BlockedCommand,
         operation: Box<dyn BlockedOperation>,
         until: Option<u64>,
     ) -> Waiter {
         let state = Mutex::new(State::Waiting);
         let unclaimed = Condvar::new();
-        Waiter { ticket, client, db, what, protocol, keys, operation, until, state, unclaimed }
+        Waiter {
+            ticket,
+            client,
+            db,
+            what,
+            protocol,
+            keys,
+            command,
+            operation,
+            until,
+            state,
+            unclaimed,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

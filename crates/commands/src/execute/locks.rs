@@ -54,9 +54,19 @@ pub(crate) enum Scope {
 
 impl Engine {
     /// Locks what a call needs. [`Failure::locked`] where somebody has it and the session gives
-    /// way.
+    /// way. The call may have come here from another thread, or waited: rights that were changed
+    /// meanwhile are checked once more.
     #[inline]
     pub(super) fn lock<'k>(&'k self, call: &Call<'_>, scope: Scope) -> Result<Txn<'k>, Failure> {
+        let txn = self.lock_scope(call, scope)?;
+        if call.session.has_other_rules() {
+            self.check_permission(call.session, call.command, call.args)?;
+        }
+        Ok(txn)
+    }
+
+    #[inline]
+    fn lock_scope<'k>(&'k self, call: &Call<'_>, scope: Scope) -> Result<Txn<'k>, Failure> {
         let (session, now) = (&*call.session, call.now_ms());
         let txn = match (scope, call.keys) {
             (Scope::All, _) => return self.lock_shards(session, &self.all_shards(), now),

@@ -122,9 +122,11 @@ impl Engine {
     fn step(&self, session: &mut Session, walk: &mut Walk) -> Result<bool, Failure> {
         let (keyspace, now_ns) = (self.keyspace(), self.clock.unix_ns());
         let Walk { words, elements, db, .. } = walk;
+        let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
         let command = &self.table().all()[walk.command];
         let mut effects = Effects::default();
         let mut call = Call::new(self, session, command, elements, now_ns, &mut effects);
+        call.args = &args;
         let mut left = KEYS_AT_ONCE;
         while left > 0 {
             let (mark, mut next, mut visited, mut found) = (call.out.mark(), 0, 0, 0);

@@ -36,6 +36,7 @@ fn client_tracking(call: &mut Call<'_>) -> Done {
             prefixes.push(b"");
         }
         call.engine.begin_tracking(call.session, options, &prefixes);
+        call.engine.close_if_denied(call);
     } else if call.is(2, "off") {
         call.engine.end_tracking(call.session);
     } else {

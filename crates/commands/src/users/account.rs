@@ -1,6 +1,6 @@
 //! A user as sessions hold it: a name, and the rules of now.
 
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::rules::Rules;
@@ -11,6 +11,8 @@ pub(crate) struct Account {
     /// It may do everything: what the path of a command looks at.
     is_unlimited: AtomicBool,
     is_deleted: AtomicBool,
+    /// How often its rules were changed.
+    changes: AtomicU64,
     rules: RwLock<Arc<Rules>>,
 }
 
@@ -20,6 +22,7 @@ impl Account {
             name: name.into(),
             is_unlimited: AtomicBool::new(rules.is_unlimited()),
             is_deleted: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
             rules: RwLock::new(Arc::new(rules)),
         }
     }
@@ -45,6 +48,13 @@ impl Account {
         self.is_deleted.load(Acquire)
     }
 
+    /// Returns how often its rules were changed: what was checked before is to be checked again when
+    /// that is another number.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Acquire)
+    }
+
     /// Returns what it may do.
     pub(crate) fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
@@ -57,6 +67,7 @@ impl Account {
         let is_unlimited = rules.is_unlimited() && !self.is_deleted();
         *current = Arc::new(rules);
         self.is_unlimited.store(is_unlimited, Release);
+        self.changes.fetch_add(1, Release);
     }
 
     pub(super) fn delete(&self) {

@@ -72,6 +72,8 @@ Known differences:
   closing parenthesis, are refused, since a file could not say them. CONFIG REWRITE writes no line
   for the default user where requirepass says all of it. Listeners of the default user, too, are
   closed by an ACL LOAD that takes their channels. An error in an ACL file always names the word.
+  A blocked client is checked again when it is served, as in Redis 7.2, and a client that monitors
+  or tracks keys is closed when its user may not do so any more (SECURITY.md has a table).
 - DEBUG LISTPACK and DEBUG QUICKLIST reply as in Redis and print nothing; DEBUG STRINGMATCH-LEN
   exists. DEBUG DIGEST is Redis's; DEBUG DIGEST FULL adds consumer groups.
 - ZRANK and ZREVRANK accept WITHSCORE, as in Redis 7.2. CLIENT NO-TOUCH, CLIENT SETINFO and WAITAOF

@@ -36,6 +36,7 @@ mod read_cache;
 mod redis_7_2;
 mod redis_8;
 mod rewrites;
+mod rights;
 mod saves;
 mod script_calls;
 mod scripts;

@@ -227,6 +227,26 @@ fn what_is_written_meanwhile_is_not_lost_and_nobody_waits() {
 }
 
 #[test]
+fn a_key_stays_if_the_right_to_it_is_taken_away_meanwhile() {
+    let server = perdura().start();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let (mut admin, mut client) = (server.client(), server.client());
+    admin.check("SET key v", "OK");
+    admin.check("ACL SETUSER u on nopass ~* +@all", "OK");
+    client.check("AUTH u x", "OK");
+    let migrating = std::thread::spawn(move || migrate(&mut client, port, &["key", "0", "60000"]));
+    let mut target = ByHand::accept(&listener);
+    assert_eq!(target.names(), "SELECT 0");
+    assert_eq!(target.names(), "RESTORE key 0");
+    admin.check("ACL SETUSER u resetkeys", "OK");
+    target.answer("+OK\r\n+OK\r\n");
+    let reply = migrating.join().expect("no panic");
+    assert!(reply.starts_with("(error) NOPERM"), "{reply}");
+    admin.check("GET key", "\"v\"");
+}
+
+#[test]
 fn a_key_that_never_stands_still_stays() {
     let server = perdura().start();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

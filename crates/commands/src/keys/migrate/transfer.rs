@@ -228,8 +228,9 @@ impl<'t> Transfer<'t, '_> {
         keys: &[Key<'_>],
         step: impl FnOnce(&mut Call<'_>, &mut Txn<'_>) -> Done,
     ) -> Done {
+        let args = call.args;
         let mut inner = call.inner();
-        inner.keys = keys;
+        (inner.args, inner.keys) = (args, keys);
         inner.now_ns = self.engine.clock().unix_ns();
         let done = self.engine.transact(&mut inner, Scope::Keys, step);
         let durable_at = inner.durable_at;
