@@ -316,19 +316,44 @@ impl Trimmed {
         }
         match references {
             References::Delete if !done.groups.is_empty() => {
-                let old = old_references(edit, &done.groups, trim)?;
                 done.count = edit.trim(trim)?;
-                let left = edit.read().first_id()?;
-                for (number, id) in old {
-                    if left.is_none_or(|left| id < left) {
-                        done.gone.acknowledge(edit, &done.groups, number, id)?;
-                    }
-                }
+                done.delete_old_references(edit, trim)?;
             }
             References::Acked if !done.groups.is_empty() => done.trim_acked(edit, trim)?,
             _ => done.count = edit.trim(trim)?,
         }
         Ok(done)
+    }
+
+    /// Takes out the references to everything before what a trim has left: to what it took out, and
+    /// to what had been deleted before and kept them. A trim that took nothing out is one up to its
+    /// ID, unless that is only about so.
+    fn delete_old_references(
+        &mut self,
+        edit: &mut StreamEdit<'_, '_>,
+        trim: StreamTrim,
+    ) -> Result<(), keyspace::Error> {
+        let least = match trim.bound {
+            StreamBound::Id(least) if !trim.whole_nodes => Some(least),
+            _ if self.count == 0 => return Ok(()),
+            _ => None,
+        };
+        // None where nothing is left.
+        let end = edit.read().first_id()?.into_iter().chain(least).min();
+        let mut old = Vec::new();
+        for (number, (_, group)) in self.groups.iter().enumerate() {
+            edit.read().visit_pending(group, None, StreamId::MIN, |pending| {
+                let is_old = end.is_none_or(|end| pending.id < end);
+                if is_old {
+                    old.push((number, pending.id));
+                }
+                is_old
+            })?;
+        }
+        for (number, id) in old {
+            self.gone.acknowledge(edit, &self.groups, number, id)?;
+        }
+        Ok(())
     }
 
     /// Takes the oldest entries out to which nothing refers, until what is wanted is left, or none
@@ -384,44 +409,4 @@ impl Trimmed {
     pub(super) fn log(&self, call: &mut Call<'_>) {
         self.gone.say(call, &self.groups, None);
     }
-}
-
-/// Returns the references to the oldest entries, to all that a trim may take out, each with the
-/// number of its group. There may be many more entries than references.
-fn old_references(
-    edit: &StreamEdit<'_, '_>,
-    groups: &Groups,
-    trim: StreamTrim,
-) -> Result<Vec<(usize, StreamId)>, keyspace::Error> {
-    let (mut most, least) = match trim.bound {
-        StreamBound::Len(len) => (edit.head().len.saturating_sub(len), StreamId::MAX),
-        StreamBound::Id(least) => (u64::MAX, least),
-    };
-    if trim.most > 0 {
-        most = most.min(trim.most);
-    }
-    let stream = edit.read();
-    let mut pending = Vec::new();
-    for (number, (_, group)) in groups.iter().enumerate() {
-        if let Some((_, last)) = stream.pending_ends(group)? {
-            pending.push((number, group, last));
-        }
-    }
-    let Some(last) = pending.iter().map(|(_, _, last)| *last).max() else { return Ok(Vec::new()) };
-    let (mut references, mut seen, mut failed) = (Vec::new(), 0, None);
-    stream.visit(StreamId::MIN..=least.min(last), false, |entry| {
-        if seen == most {
-            return false;
-        }
-        seen += 1;
-        for (number, group, _) in &pending {
-            match stream.pending(group, entry.id()) {
-                Ok(Some(_)) => references.push((*number, entry.id())),
-                Ok(None) => {}
-                Err(error) => failed = Some(error),
-            }
-        }
-        failed.is_none()
-    })?;
-    failed.map_or(Ok(references), Err)
 }

@@ -172,16 +172,48 @@ fn a_trim_of_whole_nodes_deletes_the_references_to_what_went() {
         format!("[(integer) {count}, \"1-{first}\", \"1-250\", [[\"alice\", \"{count}\"]]]")
     };
     for (line, gone, count, first) in [
-        ("XTRIM x DELREF MAXLEN ~ 0 LIMIT 150", 99, 151, 50),
-        ("XTRIM x DELREF MAXLEN ~ 149", 0, 151, 50),
-        ("XTRIM x DELREF MINID ~ 1-202", 100, 51, 50),
-        ("XTRIM x DELREF MINID 1-202", 1, 50, 50),
+        ("XTRIM x DELREF MAXLEN ~ 0 LIMIT 150", 99, 150, 101),
+        ("XTRIM x DELREF MAXLEN ~ 149", 0, 150, 101),
+        ("XTRIM x DELREF MINID ~ 1-202", 100, 50, 201),
+        ("XTRIM x DELREF MINID 1-202", 1, 49, 202),
     ] {
         client.check(line, &format!("(integer) {gone}"));
         client.check("XPENDING x g", &pending(count, first));
     }
     client.check("XTRIM x DELREF MAXLEN 0", "(integer) 49");
-    client.check("XPENDING x g", "[(integer) 1, \"1-50\", \"1-50\", [[\"alice\", \"1\"]]]");
+    client.check("XPENDING x g", NONE);
+}
+
+#[test]
+fn a_trim_deletes_the_references_to_what_had_been_deleted_before() {
+    let left = "[(integer) 1, \"1-3\", \"1-3\", [[\"alice\", \"1\"]]]";
+    for (trim, reply, pending) in [
+        ("XTRIM x MAXLEN 2 DELREF", "(integer) 1", left),
+        ("XTRIM x MAXLEN 1 DELREF", "(integer) 2", NONE),
+        // Nothing is taken out.
+        ("XTRIM x MAXLEN 3 DELREF", "(integer) 0", PENDING),
+        ("XTRIM x MINID ~ 1-3 DELREF", "(integer) 0", PENDING),
+        ("XTRIM x MINID 1-2 DELREF", "(integer) 1", PENDING),
+        ("XTRIM x MINID 1-3 DELREF", "(integer) 1", left),
+        ("XADD x DELREF MINID 1-3 1-5 f e", "\"1-5\"", left),
+        ("XADD x DELREF MAXLEN 1 1-5 f e", "\"1-5\"", NONE),
+    ] {
+        let (mut client, _) = server();
+        client.check("XDEL x 1-2", "(integer) 1");
+        client.check(trim, reply);
+        client.check("XPENDING x g", pending);
+    }
+    // All entries are gone, and one reference is to nothing.
+    check(
+        &[
+            ("XDEL x 1-1 1-2 1-3 1-4", "(integer) 4"),
+            ("XTRIM x MINID 1-3 DELREF", "(integer) 0"),
+            ("XPENDING x g", left),
+            ("XTRIM x MAXLEN 0 DELREF", "(integer) 0"),
+            ("XPENDING x g", left),
+        ],
+        "XDEL x 1-1 1-2 1-3 1-4; MULTI; XACK x g 1-2; XACK x h 1-2; EXEC",
+    );
 }
 
 /// Of 249 entries 27 of the first 29 are pending: not the 20th and the 25th.
