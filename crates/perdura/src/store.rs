@@ -12,6 +12,7 @@ use crate::durability::Journaled;
 use crate::operations::{Execute, Open, later};
 use crate::reentry::{self, Entered};
 use crate::trace::span;
+use crate::transaction::Declared;
 use crate::wait::Waiting;
 use crate::{CloseError, Error, OpenError, Options, Strings, Transaction};
 
@@ -208,10 +209,10 @@ impl Perdura {
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let entered = Entered::new(&self.keyspace)?;
-        let mut woken = Vec::new();
+        let (mut woken, declared) = (Vec::new(), Declared::new(keys));
         let (result, seen) = self.attempt(|losses| {
             keys.iter().try_for_each(|key| self.refuse_lost(db, key))?;
-            let mut tx = Transaction::new(self.begin(keys)?, db);
+            let mut tx = Transaction::new(self.begin(keys)?, db, &declared);
             let result = work(&mut tx);
             self.keyspace.check_losses(losses)?;
             let txn = &mut tx.open().txn;
@@ -438,8 +439,10 @@ impl Perdura {
 
     /// Frees what deletes left and gives the space of all that is free back to the file system now;
     /// the bytes that were given back. The background thread does so with what nobody needed for a
-    /// while. May take long where much is to be freed. Inside of a transaction it does nothing, and
-    /// returns 0.
+    /// while. May take long where much is to be freed. With a journal, on a device, and where the
+    /// file system makes no holes in files, the pool keeps its space for what is written next: what
+    /// deletes left is freed, and 0 returned. Inside of a transaction it does nothing, and returns
+    /// 0.
     pub fn purge(&self) -> u64 {
         let _span = span!("purge");
         if reentry::is_entered(&self.keyspace) { 0 } else { self.keyspace.purge() }

@@ -40,18 +40,47 @@ use crate::transact::Growth;
 pub struct Transaction<'s> {
     // Operations take a transaction by shared reference, as they take the store.
     open: RefCell<Open<'s>>,
+    /// The keys that it declared. Other keys of the same shards are locked too, but which these are
+    /// is chance.
+    declared: Option<&'s Declared<'s>>,
     /// How it locks what it needs, if it declared nothing.
     growth: Option<Growth<'s>>,
 }
 
+/// The keys that a transaction declares.
+pub(crate) struct Declared<'k> {
+    few: &'k [&'k [u8]],
+    /// In ascending order, instead of `few`.
+    many: Vec<&'k [u8]>,
+}
+
+/// Up to this many keys are compared one by one.
+const FEW: usize = 8;
+
+impl<'k> Declared<'k> {
+    pub(crate) fn new(keys: &'k [&'k [u8]]) -> Declared<'k> {
+        let mut many = if keys.len() > FEW { keys.to_vec() } else { Vec::new() };
+        many.sort_unstable();
+        Declared { few: keys, many }
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        match self.many.as_slice() {
+            [] => self.few.contains(&key),
+            many => many.binary_search(&key).is_ok(),
+        }
+    }
+}
+
 impl<'s> Transaction<'s> {
-    pub(crate) fn new(txn: Txn<'s>, db: Db) -> Transaction<'s> {
-        Transaction { open: RefCell::new(Open { txn, db }), growth: None }
+    pub(crate) fn new(txn: Txn<'s>, db: Db, declared: &'s Declared<'s>) -> Transaction<'s> {
+        Transaction { open: RefCell::new(Open { txn, db }), declared: Some(declared), growth: None }
     }
 
     /// Returns a transaction that locks more as its operations need it.
     pub(crate) fn growing(txn: Txn<'s>, db: Db, growth: Growth<'s>) -> Transaction<'s> {
-        Transaction { open: RefCell::new(Open { txn, db }), growth: Some(growth) }
+        let open = RefCell::new(Open { txn, db });
+        Transaction { open, declared: None, growth: Some(growth) }
     }
 
     pub(crate) fn parts(&mut self) -> (&mut Open<'s>, Option<&Growth<'s>>) {
@@ -83,6 +112,11 @@ impl Execute for Transaction<'_> {
     ) -> Result<R, Error> {
         // It is borrowed only inside of an operation, whose argument called another.
         let mut open = self.open.try_borrow_mut().map_err(|_| Error::Reentrant)?;
+        if let Some(declared) = self.declared
+            && !keys.iter().all(|key| declared.has(key))
+        {
+            return Err(Error::Undeclared);
+        }
         if let Some(growth) = &self.growth {
             growth.cover(&mut open, keys)?;
         }

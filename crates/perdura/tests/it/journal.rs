@@ -342,3 +342,19 @@ fn a_journal_has_the_size_and_the_place_that_were_chosen() {
     let store = chosen(1 << 20);
     assert_eq!(store.get("text").expect("a value"), Some(vec![2; 3 << 20]));
 }
+
+/// The pool's file and its memory keep their size for what is written next.
+#[test]
+fn a_purge_frees_what_deletes_left_and_gives_nothing_back() {
+    let folder = Folder::new();
+    let store = Perdura::open(options(&folder.pool())).expect("a store");
+    let before = store.usage();
+    (0..20).for_each(|n| store.set(n.to_string(), vec![7; 1 << 20]).expect("free memory"));
+    let full = store.usage();
+    assert!(full.used > before.used + (20 << 20), "{full:?}");
+    assert!((0..20).all(|n| store.delete(n.to_string()) == Ok(true)));
+    assert_eq!(store.purge(), 0);
+    let purged = store.usage();
+    assert!(purged.used < before.used + (1 << 20), "{purged:?}");
+    assert_eq!((purged.size, purged.space), (full.size, full.space));
+}

@@ -115,6 +115,26 @@ fn a_transaction_is_all_or_nothing() {
     assert_eq!(store.transaction(&["c"], |tx| tx.select(16)), Err(Error::NoSuchDatabase));
 }
 
+/// Also a key whose shard is locked for another one.
+#[test]
+fn a_key_that_was_not_declared_is_always_refused() {
+    let store = volatile();
+    let many: Vec<String> = (0..100).map(|n| format!("declared:{n}")).collect();
+    for declared in [&many[..1], &many[..5], &many] {
+        for n in 0..1000 {
+            let key = format!("key:{n}");
+            let undeclared = store.transaction(declared, |tx| tx.set(&key, "v"));
+            assert_eq!(undeclared, Err(Error::Undeclared), "{key}");
+        }
+        let all =
+            store.transaction(declared, |tx| declared.iter().try_for_each(|k| tx.set(k, "v")));
+        assert_eq!(all, Ok(()));
+    }
+    let two = store.transaction(&["a"], |tx| tx.rename("a", "b"));
+    assert_eq!(two, Err(Error::Undeclared));
+    assert_eq!(store.len(), 100);
+}
+
 #[test]
 fn large_values_are_values_like_any_other() {
     let store = volatile();
