@@ -76,8 +76,10 @@ fn hsetex(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
             })?;
             if !gone.is_empty() {
                 log_deletion(call, &gone);
-                call.notify_taken(EventClass::Hash, txn, "hdel", &key);
             }
+            // As if the fields had been there for a moment: a key that was not there is gone, too.
+            call.notify(EventClass::Hash, "hset", &key);
+            call.notify_taken(EventClass::Hash, txn, "hdel", &key);
         }
         time => {
             let pairs = given.pairs.chunks_exact(2).map(|pair| (pair[0], pair[1]));

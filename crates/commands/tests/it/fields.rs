@@ -429,3 +429,35 @@ fn info_counts_fields_and_their_hashes() {
     assert!(server.client.run("INFO stats").contains("expired_subkeys:2"));
     assert!(!server.client.run("INFO keyspace").contains("subexpiry"));
 }
+
+/// Events as Redis 8.0.6 sends them.
+#[test]
+fn a_field_that_is_set_to_a_time_that_is_past_is_set_and_deleted() {
+    let engine = crate::support::engine();
+    engine.set_events(commands::EventClasses::parse(b"KEA"));
+    let (mut listener, mut client) =
+        (crate::support::Client::new(&engine), crate::support::Client::new(&engine));
+    listener.run("PSUBSCRIBE __keyspace@0__:*");
+    let heard = || {
+        let mut bytes = Vec::new();
+        let _ = listener.session.client.take_pushes(&mut bytes);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let messages = text.split("pmessage").skip(1);
+        // Of a message, its last word.
+        let events: Vec<&str> = messages.filter_map(|message| message.lines().nth(6)).collect();
+        events.join(" ")
+    };
+    for (line, reply, events) in [
+        ("HSETEX h EXAT 1 FIELDS 1 f v", "(integer) 1", "hset hdel del"),
+        ("HSET h f v g w", "(integer) 2", "hset"),
+        ("HSETEX h FXX EXAT 1 FIELDS 1 f v", "(integer) 1", "hset hdel"),
+        ("HSETEX h PXAT 1 FIELDS 2 new v other v", "(integer) 1", "hset hdel"),
+        ("HSETEX h FNX EXAT 1 FIELDS 1 g v", "(integer) 0", ""),
+        ("HSETEX h EXAT 1 FIELDS 1 g v", "(integer) 1", "hset hdel del"),
+        ("HSETEX h EX 100 FIELDS 1 f v", "(integer) 1", "hset hexpire"),
+        ("HSETEX h KEEPTTL FIELDS 1 f v", "(integer) 1", "hset"),
+    ] {
+        client.check(line, reply);
+        assert_eq!(heard(), events, "{line}");
+    }
+}
