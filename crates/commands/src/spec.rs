@@ -125,6 +125,9 @@ pub struct CommandSpec {
     pub keys: &'static [KeySpec],
     /// What is done with its keys, where that depends on the arguments (`KEY_VARIABLE`).
     pub key_flags: Option<KeyFlags>,
+    /// Tells which words of a request are its keys, where `keys` describes them to clients and
+    /// cannot tell them all.
+    pub own_keys: Option<OwnKeys>,
     /// Set for deprecated commands.
     pub deprecated: Option<Deprecated>,
     /// Further flags of the documentation, such as `syscmd`.
@@ -159,6 +162,7 @@ impl CommandSpec {
         tips: &[],
         keys: &[],
         key_flags: None,
+        own_keys: None,
         deprecated: None,
         doc_flags: &[],
         history: &[],

@@ -62,16 +62,16 @@ fn each_key(
     args: &[&[u8]],
     mut each: impl FnMut(usize, u16) -> Result<(), Denied>,
 ) -> Result<(), Denied> {
+    if let Some(own) = command.spec.own_keys {
+        let flags = command.spec.keys.first().map_or(0, |spec| spec.flags);
+        return own(args).try_for_each(|at| each(at, flags));
+    }
     let mut keys: smallvec::SmallVec<[(usize, u16); 8]> = smallvec::SmallVec::new();
     for spec in command.spec.keys.iter().filter(|spec| spec.flags & KEY_NOT_KEY == 0) {
         let flags = command.spec.key_flags.map_or(spec.flags, |flags| flags(args));
         if !spec.each(args, |at| keys.push((at, flags))) {
             return Ok(());
         }
-    }
-    // MIGRATE with KEYS has an empty word in the place of its key.
-    if command.spec.name == "migrate" && keys.len() > 1 && args[keys[0].0].is_empty() {
-        keys.remove(0);
     }
     keys.into_iter().try_for_each(|(at, flags)| each(at, flags))
 }

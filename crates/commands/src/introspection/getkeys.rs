@@ -54,6 +54,10 @@ fn parse<'a>(call: &Call<'a>) -> Result<Keys<'a>, crate::failure::Failure> {
 }
 
 fn keys<'a>(command: &Command, args: &[&'a [u8]]) -> Option<Keys<'a>> {
+    if let Some(own) = command.spec.own_keys {
+        let flags = command.spec.keys.first().map_or(0, |spec| spec.flags);
+        return Some(own(args).map(|at| (args[at], flags)).collect());
+    }
     let mut keys = Keys::new();
     for spec in command.spec.keys {
         let flags = command.spec.key_flags.map_or(spec.flags, |flags| flags(args));

@@ -116,13 +116,19 @@ fn within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-/// Returns where a scan goes on, as a client says it.
+/// Returns where a scan goes on, as a client says it: what C's `strtoul` makes of a text that it
+/// reads to its end, for which nothing is 0.
 pub(crate) fn cursor(text: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(text).ok()?;
-    match text.strip_prefix('-') {
-        Some(negated) => negated.parse::<u64>().ok().map(u64::wrapping_neg),
-        None => text.parse().ok(),
+    if text.is_empty() {
+        return Some(0);
     }
+    let (is_negated, digits) = match text {
+        [sign @ (b'-' | b'+'), digits @ ..] => (*sign == b'-', digits),
+        digits => (false, digits),
+    };
+    let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
+    let number: u64 = digits.parse().ok()?;
+    Some(if is_negated { number.wrapping_neg() } else { number })
 }
 
 /// Returns the options from this argument on. Only SCAN itself knows TYPE, and HSCAN NOVALUES.

@@ -45,6 +45,9 @@ pub const KEY_FLAG_NAMES: &[(u16, &str)] = &[
 /// What a request does with its keys, told from its words.
 pub type KeyFlags = fn(&[&[u8]]) -> u16;
 
+/// Tells from the words of a request which of them are its keys.
+pub type OwnKeys = fn(&[&[u8]]) -> std::ops::Range<usize>;
+
 /// Where a request has its key, if it has it, told from its words.
 pub type KeyPlace = fn(&[&[u8]]) -> Option<usize>;
 

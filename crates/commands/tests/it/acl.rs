@@ -88,6 +88,30 @@ fn commands_keys_and_channels_are_checked() {
 }
 
 #[test]
+fn every_key_that_migrate_moves_is_checked() {
+    let (_, mut admin, mut client) = limited("~a ~b ~keys +migrate");
+    for (line, allowed) in [
+        ("a 0 1", true),
+        ("x 0 1", false),
+        ("\"\" 0 1 KEYS a b", true),
+        ("\"\" 0 1 KEYS a x", false),
+        // A key or a password that is called as the option is.
+        ("\"\" 0 1 KEYS x keys b", false),
+        ("\"\" 0 1 KEYS keys a", true),
+        ("\"\" 0 1 AUTH2 keys keys COPY KEYS a", true),
+        ("\"\" 0 1 AUTH keys KEYS x", false),
+    ] {
+        let reply = admin.run(&format!("ACL DRYRUN u MIGRATE h 1 {line}"));
+        assert_eq!(reply == "OK", allowed, "{line}: {reply}");
+        if !allowed {
+            client.check(&format!("MIGRATE h 1 {line}"), NO_KEY);
+        }
+    }
+    admin.check("COMMAND GETKEYS MIGRATE h 1 \"\" 0 1 KEYS a b", "[\"a\", \"b\"]");
+    admin.check("COMMAND GETKEYS MIGRATE h 1 \"\" 0 1", "[\"\"]");
+}
+
+#[test]
 fn one_selector_has_to_allow_all_of_a_command() {
     let (_, _, mut client) = limited("+get ~a* (+set %W~b* ) (+set ~c*)");
     client.check("GET a", "(nil)");

@@ -14,11 +14,31 @@ mod target;
 mod transfer;
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
+
+/// Returns which words are keys: the one in its place or, where that is empty, those that follow
+/// KEYS, which is the first of these that is no password and no user's name. None where both are
+/// given, which is an error.
+fn keys(args: &[&[u8]]) -> Range<usize> {
+    let is = |at: usize, word: &str| args[at].eq_ignore_ascii_case(word.as_bytes());
+    let mut at = 6;
+    // An option that is the last word has nothing that follows.
+    while at + 1 < args.len() {
+        at += match () {
+            () if is(at, "auth") => 2,
+            () if is(at, "auth2") => 3,
+            () if is(at, "keys") && !args[3].is_empty() => return 0..0,
+            () if is(at, "keys") => return at + 1..args.len(),
+            () => 1,
+        };
+    }
+    if args.len() > 3 { 3..4 } else { 0..0 }
+}
 
 const COMPLEXITY: &str = "This command actually executes a DUMP+DEL in the source instance, and a RESTORE in the target instance. See the pages of these commands for time complexity. Also an O(N) data transfer between the two instances is performed.";
 
@@ -41,6 +61,7 @@ pub(crate) const MIGRATE: CommandSpec = CommandSpec {
             KEY_RW | KEY_ACCESS | KEY_DELETE | KEY_INCOMPLETE,
         ),
     ],
+    own_keys: Some(keys),
     history: &[
         ("3.0.0", "Added the `COPY` and `REPLACE` options."),
         ("3.0.6", "Added the `KEYS` option."),
