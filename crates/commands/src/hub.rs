@@ -5,7 +5,7 @@
 //! transaction captures who listens when it publishes ([`Receivers`]) and sends after its commit:
 //! to those of them that listen still.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -25,7 +25,9 @@ pub(crate) struct Hub {
 /// The subscriptions of one session.
 #[derive(Default)]
 pub(crate) struct Subscriptions {
-    names: [BTreeSet<Box<[u8]>>; 3],
+    /// Each with the number of subscriptions that there had been before it.
+    names: [BTreeMap<Box<[u8]>, u64>; 3],
+    before: u64,
 }
 
 impl Subscriptions {
@@ -36,12 +38,25 @@ impl Subscriptions {
 
     /// Returns true if there is none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.names.iter().all(BTreeSet::is_empty)
+        self.names.iter().all(BTreeMap::is_empty)
     }
 
-    /// Returns the names of a kind, in ascending order.
+    /// Returns the names of a kind, in the order in which they were added.
     pub(crate) fn names(&self, kind: Kind) -> Vec<Box<[u8]>> {
-        self.names[kind as usize].iter().cloned().collect()
+        let mut names: Vec<_> = self.names[kind as usize].iter().collect();
+        names.sort_unstable_by_key(|(_, before)| **before);
+        names.into_iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Adds a name; returns false if it is there.
+    fn add(&mut self, kind: Kind, name: &[u8]) -> bool {
+        let names = &mut self.names[kind as usize];
+        let is_new = !names.contains_key(name);
+        if is_new {
+            names.insert(name.into(), self.before);
+            self.before += 1;
+        }
+        is_new
     }
 }
 
@@ -89,7 +104,7 @@ impl Hub {
         kind: Kind,
         name: &[u8],
     ) {
-        if own.names[kind as usize].insert(name.into()) {
+        if own.add(kind, name) {
             let mut registry = self.write(kind);
             let listeners = registry.entry(name.into()).or_default();
             listeners.insert(client.id, Arc::clone(client));
@@ -99,7 +114,7 @@ impl Hub {
 
     /// Takes a subscription away, if it is there.
     pub(crate) fn leave(&self, client: &Client, own: &mut Subscriptions, kind: Kind, name: &[u8]) {
-        if !own.names[kind as usize].remove(name) {
+        if own.names[kind as usize].remove(name).is_none() {
             return;
         }
         let mut registry = self.write(kind);

@@ -52,6 +52,11 @@ const CONVERSATIONS: &[&[&str]] = &[
         "UNSUBSCRIBE",
         "UNSUBSCRIBE",
         "PUNSUBSCRIBE",
+        // In the order in which they came.
+        "PSUBSCRIBE z y 10 9 x",
+        "PUNSUBSCRIBE 10",
+        "PSUBSCRIBE 10 z a",
+        "PUNSUBSCRIBE",
     ],
     &[
         "SSUBSCRIBE a",
