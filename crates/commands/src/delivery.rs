@@ -72,10 +72,11 @@ impl Engine {
             (Delivery::Message { receivers, text }, Some(session)) => {
                 self.hub().send(&receivers, &text, &session.client, self.sent_after());
             }
-            (Delivery::Flushed, Some(session)) => self.notify_trackers_of_flush(session),
             (Delivery::Own(bytes), Some(session)) => session.client.post(&bytes, 0),
+            // Told with the changes.
+            (Delivery::Flushed(_), _) => {}
             // What the store does by itself comes from no client.
-            (Delivery::Message { .. } | Delivery::Flushed | Delivery::Own(_), None) => {}
+            (Delivery::Message { .. } | Delivery::Own(_), None) => {}
         }
     }
 

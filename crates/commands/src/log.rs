@@ -9,6 +9,7 @@
 //! before it; the log knows the database of its last record.
 
 use keyspace::{Change, Db, Event, Key, Txn};
+use smallvec::SmallVec;
 
 use crate::libraries::Uncommitted;
 use crate::notifications::{EventClass, EventClasses, KeyEvent};
@@ -62,8 +63,9 @@ pub(crate) enum Delivery {
     KeyEvent(KeyEvent),
     /// A line for those who monitor.
     Monitored(Vec<u8>),
-    /// Databases were emptied: told to clients that keep copies.
-    Flushed,
+    /// Databases were emptied, after this many changes: told to clients that keep copies, where it
+    /// is among the changes that they are told of.
+    Flushed(usize),
     /// Bytes for the client itself that are no reply.
     Own(Vec<u8>),
     /// A change of the function libraries, which counts from now on.
@@ -289,6 +291,15 @@ impl Effects {
     #[inline]
     pub(crate) fn has_deliveries(&self) -> bool {
         !self.deliveries.is_empty()
+    }
+
+    /// Returns after how many changes each time databases were emptied.
+    pub(crate) fn flushes(&self) -> SmallVec<[usize; 1]> {
+        let changes = |delivery: &Delivery| match delivery {
+            Delivery::Flushed(changes) => Some(*changes),
+            _ => None,
+        };
+        self.deliveries.iter().filter_map(changes).collect()
     }
 
     /// Takes what is to be sent to clients, in order.

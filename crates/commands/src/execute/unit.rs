@@ -131,11 +131,12 @@ impl Unit<'_> {
     ) -> Result<u64, Failure> {
         let durable_at = self.append(committed)?;
         let engine = self.engine;
+        let flushes = self.effects.flushes();
         engine.deliver_all(self.session.as_deref_mut(), self.effects);
         if let Role::Serve(served) = &mut self.role {
             engine.let_go(served, durable_at);
         }
-        engine.notify_trackers(txn, changed, self.session.as_deref_mut());
+        engine.notify_trackers(txn, (changed, &flushes), self.session.as_deref_mut());
         if let Role::Whole { databases } = self.role {
             let stripe = self.session.map_or(0, |session| session.stripe);
             let served = engine.serve_waiting(txn, changed, databases, (stripe, self.losses));

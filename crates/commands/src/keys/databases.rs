@@ -86,7 +86,7 @@ fn flush(call: &mut Call<'_>, txn: &mut Txn<'_>, databases: &[Db]) -> Done {
     if flushed > 0 {
         call.wrote();
     }
-    call.effects.deliver(Delivery::Flushed);
+    call.effects.deliver(Delivery::Flushed(txn.pending_changes()));
     call.out.ok();
     Ok(())
 }

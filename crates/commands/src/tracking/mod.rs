@@ -28,6 +28,7 @@ mod command;
 mod info;
 
 use std::collections::BTreeSet;
+use std::iter::Peekable;
 use std::sync::atomic::Ordering::Relaxed;
 
 use keyspace::{Event, Key, Txn};
@@ -42,6 +43,33 @@ use crate::tracker::{Message, News};
 pub(crate) use caching::CLIENT_CACHING;
 pub(crate) use command::CLIENT_TRACKING;
 pub(crate) use info::{CLIENT_GETREDIR, CLIENT_TRACKINGINFO};
+
+/// What came between the changes of a transaction, each with the number of changes before it.
+struct Before<F: Iterator<Item = usize>, R: Iterator<Item = (usize, Box<[u8]>)>> {
+    /// Databases were emptied.
+    flushes: Peekable<F>,
+    /// A key was read.
+    reads: Peekable<R>,
+}
+
+impl<F: Iterator<Item = usize>, R: Iterator<Item = (usize, Box<[u8]>)>> Before<F, R> {
+    /// Does what is to be done up to a change. Where a flush and a read come after the same change,
+    /// which of them was first is not known: a key that was read after it must not be forgotten.
+    fn catch_up(&mut self, engine: &Engine, at: usize, mut session: Option<&mut Session>) {
+        let Some(session) = session.as_mut() else { return };
+        loop {
+            let read = self.reads.peek().map_or(usize::MAX, |(after, _)| *after);
+            if self.flushes.next_if(|after| *after <= at && *after <= read).is_some() {
+                engine.notify_trackers_of_flush(session);
+            } else if let Some((_, key)) = self.reads.next_if(|(after, _)| *after <= at) {
+                let shard = engine.keyspace().key(&key).shard();
+                engine.tracker().keys.add(shard, &key, session.id());
+            } else {
+                return;
+            }
+        }
+    }
+}
 
 impl Engine {
     /// From now on the client is told of changes, also of those prefixes that it gave before. They
@@ -131,42 +159,49 @@ impl Engine {
     }
 
     /// Notifies clients of what a transaction changed, which was committed and holds its locks;
-    /// `session` is whose it was, and `changed` says that it changed what it lists.
+    /// `session` is whose it was, `changed` says that it changed what it lists, and `flushes` after
+    /// how many changes it emptied databases.
     #[inline]
     pub(crate) fn notify_trackers(
         &self,
         txn: &Txn<'_>,
-        changed: bool,
+        (changed, flushes): (bool, &[usize]),
         session: Option<&mut Session>,
     ) {
         if self.tracker().clients() > 0 {
-            self.notify_of_changes(txn, changed, session);
+            self.notify_of_changes(txn, (changed, flushes), session);
         }
     }
 
     #[cold]
-    fn notify_of_changes(&self, txn: &Txn<'_>, changed: bool, session: Option<&mut Session>) {
+    fn notify_of_changes(
+        &self,
+        txn: &Txn<'_>,
+        (changed, flushes): (bool, &[usize]),
+        mut session: Option<&mut Session>,
+    ) {
         let by = session.as_ref().map_or(0, |session| session.id());
-        let reads = session.map(|session| std::mem::take(&mut session.reads_of_changed));
-        let mut reads = reads.unwrap_or_default().into_iter().peekable();
-        let shard = |key: &[u8]| self.keyspace().key(key).shard();
+        let reads = session.as_mut().map(|session| std::mem::take(&mut session.reads_of_changed));
+        let mut before = Before {
+            flushes: flushes.iter().copied().peekable(),
+            reads: reads.unwrap_or_default().into_iter().peekable(),
+        };
         let mut keys = BTreeSet::new();
         let changes = txn.changes().take(if changed { usize::MAX } else { 0 });
         for (at, change) in changes.enumerate() {
-            while let Some((_, key)) = reads.next_if(|(after, _)| *after <= at) {
-                self.tracker().keys.add(shard(&key), &key, by);
-            }
+            before.catch_up(self, at, session.as_deref_mut());
             if matches!(change.event, Event::Flushed | Event::MetadataOnly | Event::Missed) {
                 continue;
             }
             if self.tracker().prefixes() > 0 {
                 keys.insert(change.key);
             }
-            if let Some(ids) = self.tracker().keys.take(shard(change.key), change.key) {
+            let shard = self.keyspace().key(change.key).shard();
+            if let Some(ids) = self.tracker().keys.take(shard, change.key) {
                 self.notify_trackers_of_key(change.key, &ids, by);
             }
         }
-        reads.for_each(|(_, key)| self.tracker().keys.add(shard(&key), &key, by));
+        before.catch_up(self, usize::MAX, session);
         if !keys.is_empty() {
             self.tracker().prefixes.notify(self.clients(), &keys, by, self.sent_after());
         }
@@ -200,7 +235,7 @@ impl Engine {
     pub(crate) fn notify_trackers_of_flush(&self, session: &mut Session) {
         if self.tracker().keys.len() > 0 {
             // Dropped when the command has given up its locks.
-            session.forgotten = self.tracker().keys.clear();
+            session.forgotten.extend(self.tracker().keys.clear());
         }
         if self.tracker().clients() > 0 {
             let mut message = Message::new(News::Everything, self.sent_after());

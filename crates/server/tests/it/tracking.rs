@@ -176,7 +176,23 @@ const CONVERSATIONS: &[&[&str]] = &[
         "GET k",
         "EXEC",
         "SET k 2",
+        // What was changed before comes before, and nobody has what is changed after.
+        "MGET k l m",
+        "MULTI",
+        "SET k 1",
+        "SET l 1",
+        "FLUSHDB",
+        "SET m 1",
+        "EXEC",
+        "MGET k l m",
+        "MULTI",
+        "FLUSHDB",
+        "FLUSHDB",
+        "SET k 1",
+        "EXEC",
+        "EVAL redis.call('set',KEYS[1],1)redis.call('flushdb')redis.call('set',KEYS[2],1) 2 k l",
     ],
+    &["CLIENT TRACKING on BCAST", "MULTI", "SET k 1", "FLUSHDB", "SET l 1", "EXEC", "RESET"],
 ];
 
 #[test]
