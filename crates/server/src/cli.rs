@@ -149,7 +149,7 @@ Where the data lives:
   --pool-size SIZE          the largest that the pool may become (default 4gb; it starts small and
                             grows by up to 64mb: in a pool of more than 1gb what is left beyond its
                             last whole step is not used). MEMORY PURGE gives free space back to the
-                            file system
+                            file system (not with a journal)
   --journal FILE            the journal's file (default: that of the pool, with .journal after it); on
                             persistent memory a write is durable without a system call
   --journal-size SIZE       its size when it is made (default 256mb)

@@ -136,7 +136,8 @@ Known differences:
 - FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC. MEMORY
   PURGE frees the rest, and returns all free space: that of the pool to its file system (in memory
   only: to the kernel), and unused memory of the allocator; it is answered at once and done in the
-  background, in steps.
+  background, in steps. A pool with a journal, or on a device, keeps its size in memory and on disk,
+  for what is written next: pool_gives_back:0 in INFO.
 - After a restart from the append-only file OBJECT ENCODING says how a string would be stored now
   (`int` for a result of INCRBYFLOAT), as Redis does after a restart. A pool keeps encodings over
   restarts.
