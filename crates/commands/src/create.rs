@@ -4,7 +4,7 @@ use crate::acl::UserSet;
 use crate::engine::{Engine, EngineOptions};
 use crate::table::{RenameError, Table};
 use crate::{
-    acl, admin, bitmaps, blocking, connection, debug, functions, geo, hashes, hyperloglog,
+    acl, admin, bitmaps, blocking, cluster, connection, debug, functions, geo, hashes, hyperloglog,
     introspection, keys, lists, pubsub, scripting, sets, sort, sorted_sets, streams, strings,
     transactions,
 };
@@ -31,6 +31,7 @@ fn table() -> Table {
         functions::COMMANDS,
         introspection::COMMANDS,
         admin::COMMANDS,
+        cluster::COMMANDS,
         debug::COMMANDS,
         acl::COMMANDS,
     ])

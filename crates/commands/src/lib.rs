@@ -23,6 +23,7 @@ mod blocking;
 mod call;
 mod client;
 mod clock;
+mod cluster;
 mod collections;
 mod config;
 mod connection;

@@ -19,6 +19,7 @@ mod metrics;
 mod module;
 mod monitor;
 mod pause;
+mod replica;
 mod server;
 mod slowlog;
 mod sync;
@@ -61,6 +62,8 @@ pub(crate) const COMMANDS: &[&CommandSpec] = &[
     &server::LASTSAVE,
     &sync::SYNC,
     &sync::REPLCONF,
+    &replica::REPLICAOF,
+    &replica::SLAVEOF,
 ];
 
 /// Counts one or several executions of a command: how long each took, in nanoseconds.

@@ -42,10 +42,12 @@ const PARTLY: &[(&str, &str)] = &[
     ("module help", "names LIST and HELP alone: there are no modules"),
     ("module list", "always empty: there are no modules"),
     ("object refcount", "1, or 2147483647 for an integer below 10000"),
+    ("replicaof", "NO ONE alone: there is no replication"),
     ("replconf", "`rdb-only` and `capa` alone: there are no replicas"),
     ("restore", "values of modules are refused"),
     ("role", "always `master`, without replicas"),
     ("save", "others are served meanwhile"),
+    ("slaveof", "NO ONE alone: there is no replication"),
     ("scan", "cursors are other numbers"),
     ("script debug", "NO alone: there is no debugger"),
     ("srandmember", "refuses a count below -67108864"),
@@ -66,13 +68,8 @@ const MISSING: &[(&str, &str)] = &[
     ("module", "modules are not supported"),
     ("failover", "replication is not supported"),
     ("psync", "replication is not supported"),
-    ("replicaof", "replication is not supported"),
-    ("slaveof", "replication is not supported"),
-    ("asking", "cluster mode is not supported"),
     ("cluster", "cluster mode is not supported"),
     ("clusterscan", "cluster mode is not supported"),
-    ("readonly", "cluster mode is not supported"),
-    ("readwrite", "cluster mode is not supported"),
     ("restore-asking", "cluster mode is not supported"),
     ("sflush", "cluster mode is not supported; experimental in Redis"),
 ];
@@ -91,12 +88,15 @@ fn has(engine: &Engine, name: &str) -> bool {
 
 /// Returns whether the command exists here.
 fn answer(engine: &Engine, name: &str) -> String {
+    let first = name.split(' ').next().unwrap_or_default();
+    if has(engine, name) && ["cluster", "asking", "readonly", "readwrite"].contains(&first) {
+        return "partly: refused, as by a Redis without cluster mode".into();
+    }
     let differs = PARTLY.iter().find(|(other, _)| *other == name);
     match (has(engine, name), differs) {
         (true, None) => "yes".into(),
         (true, Some((_, how))) => format!("partly: {how}"),
         (false, None) => {
-            let first = name.split(' ').next().unwrap_or_default();
             let why = MISSING.iter().find(|(word, _)| *word == first);
             format!("no: {}", why.unwrap_or_else(|| panic!("no reason: {name}")).1)
         }

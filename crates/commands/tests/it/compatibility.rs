@@ -67,7 +67,7 @@ Known differences:
   radix-tree-nodes. A node has slightly more capacity than Redis's with the same
   stream-node-max-bytes.
 - ACL LOG keeps 1024 bytes of a key, channel or name. INFO has acl_access_denied_*, as in Redis 7.2.
-  Rules may name commands of Redis 7.0 that are missing here (CLUSTER, REPLICAOF): what is said of
+  Rules may name commands of Redis 7.0 that are missing here (FAILOVER, PSYNC): what is said of
   them is kept. A first argument that has spaces, and a pattern of a selector that ends with a
   closing parenthesis, are refused, since a file could not say them. CONFIG REWRITE writes no line
   for the default user where requirepass says all of it. Listeners of the default user, too, are
@@ -131,6 +131,8 @@ Known differences:
 - MIGRATE lets others be served, and is refused within MULTI and in scripts. A key that is changed
   while it is sent is sent once more (with REPLACE, or as DEL), up to 16 times; then the reply is a
   TRYAGAIN error, and both servers have the key. Each call makes a connection of its own.
+- There is neither cluster mode nor replication: CLUSTER, ASKING, READONLY and READWRITE are refused
+  as by a Redis with cluster support disabled, and of REPLICAOF there is NO ONE alone.
 - BGREWRITEAOF answers on a pool that there is no append-only file to rewrite. MEMORY STATS reports
   no overheads by database.
 - FLUSHDB, FLUSHALL, DEL and UNLINK free memory in the background, with or without ASYNC. MEMORY
