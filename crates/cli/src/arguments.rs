@@ -207,8 +207,9 @@ pool, and name what is lost. For a pool that cannot be opened, or that `perdura 
 cannot put right.\n\nThe pool's file is not changed. Damaged headers are put together from both \
 copies, damaged logs applied as far as they are sound, and where an index is lost its keys are \
 searched for: every entry verifies itself. Nothing is copied that was not verified as a whole. \
-Each thing that is damaged is named on a line of its own, on standard error. The new pool gets \
-its name when it is complete.",
+Each thing that is damaged is named on a line of its own in a file, NEW.damage; the first of them, \
+and how many there are of each kind, are shown on standard error. The new pool gets its name when it \
+is complete.",
     after_help = "Exit status:\n  0  every key was copied\n  1  something is lost, or may be: it \
 is named; all else was copied\n  \
 2  nothing was copied: no such file, no pool, in use by a server, its journal missing or of \
@@ -222,6 +223,10 @@ pub struct SalvageArguments {
     /// The new pool's file, which must not be there
     #[arg(long, value_name = "NEW")]
     pub to: PathBuf,
+    /// The file for the list of all that is damaged, which must not be there [default: NEW.damage;
+    /// none is made where nothing is damaged, or with --json]
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub list: Option<PathBuf>,
     /// Put sound keys whose database is not known into this database [default: name them and leave
     /// them out]
     #[arg(long, value_name = "DB", value_parser = clap::value_parser!(u8).range(0..16))]
@@ -246,16 +251,17 @@ pub struct SalvageArguments {
     long_about = "Bring every key of a dump (dump.rdb), of an append-only file, of a pool, or of a \
 running Redis, Valkey or Perdura, with its expiry time and in the same database, and every function \
 library, into a running server, or into a new pool.\n\nThe server that takes them may be any that \
-knows RESTORE. A key that it has already is left alone, unless --replace is given. A dump of a newer \
-version than the server knows is refused by it: Perdura takes those of Redis up to 8, and of Valkey \
-up to 9.\n\nA running server goes on meanwhile: a key that is written while it is copied has some \
+knows RESTORE. A key that it has already is left alone, unless --replace is given. A value of a newer \
+version than the server knows is refused by it: it is named, the others go on, and what helps is said \
+at the end. Perdura takes those of Redis up to 8, and of Valkey up to 9.\n\nA running server goes on meanwhile: a key that is written while it is copied has some \
 value of that time, and one that is created may be missing. Stop its writers first if that matters, \
 or import a backup of it. Values pass through memory one batch at a time; a log is replayed in \
 memory first, unless it goes into a new pool. Logs and pools are not changed.",
     after_help = "Exit status:\n  0  every key was imported\n  1  some were left alone, since the \
-server had them already\n  2  it failed on the way; what a server has taken stays, and it can be run \
-again with --replace\n\nExamples:\n  perdura import /var/lib/redis/dump.rdb --to \
-localhost:6379\n  perdura import /var/lib/redis --to /var/lib/perdura/perdura.pool\n  \
+server had them already\n  2  it failed on the way, or the server refused some keys, which are named; \
+what a server has taken stays, and it can be run again with --replace\n\nExamples:\n  perdura import \
+/var/lib/redis/dump.rdb --to localhost:6379\n  perdura import /var/lib/redis --to \
+/var/lib/perdura/perdura.pool\n  \
 perdura import redis://old-host:6379 --to redis://:password@localhost:6379\n  \
 perdura import redis://old-host:6379/3 --to redis://localhost:6379/0 --replace"
 )]
@@ -298,7 +304,8 @@ where it has one; a stream has entries and groups. Text that is not UTF-8 is {\"
 \"...\"}.",
     after_help = "Exit status:\n  0  every key was written\n  2  it failed; with --out there is \
 no file then\n\nExamples:\n  perdura export localhost:6379 > keys.json\n  perdura export \
-localhost:6379 --format rdb --out dump.rdb\n  perdura export dump.rdb --format resp | redis-cli \
+localhost:6379 --format rdb --out dump.rdb\n  perdura export localhost:6379 --format rdb --for \
+valkey-9 --out dump.rdb\n  perdura export dump.rdb --format resp | redis-cli \
 --pipe\n  perdura export dump.rdb | jq -r 'select(.type == \"hash\") | .key'"
 )]
 pub struct Export {
@@ -308,6 +315,12 @@ pub struct Export {
     /// The form
     #[arg(long, value_enum, default_value_t = Format::Json)]
     pub format: Format,
+    /// Which server is to load the dump. They differ in hashes whose fields expire: that of
+    /// redis-7 is loaded by Redis 7.0 where there are none, and by Redis 7.4 and 8; Valkey 9 needs
+    /// its own. From a running server that one is read key by key: export a backup of it for the
+    /// state of one moment
+    #[arg(long = "for", value_enum, default_value_t = Reader::Redis7, value_name = "SERVER")]
+    pub reader: Reader,
     /// A file to write to, which must not be there [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -320,6 +333,17 @@ pub struct Export {
     /// How connections to servers are encrypted
     #[command(flatten)]
     pub tls: TlsOptions,
+}
+
+/// The server that is to load a dump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Reader {
+    /// Redis 7.0 and later
+    #[value(name = "redis-7")]
+    Redis7,
+    /// Valkey 9
+    #[value(name = "valkey-9")]
+    Valkey9,
 }
 
 /// How keys are written.

@@ -43,6 +43,12 @@ impl<W: Write> FileWriter<W> {
         self.writer.raw(format!("REDIS{:04}", crate::VERSION).as_bytes())
     }
 
+    /// Writes the head of Valkey's own version of the format, where a hash may be a
+    /// [`Kind::HashValkey`].
+    pub fn begin_valkey(&mut self) -> io::Result<()> {
+        self.writer.raw(format!("VALKEY{:03}", crate::VALKEY.start()).as_bytes())
+    }
+
     /// Writes a name and a text that the file says of itself.
     pub fn aux(&mut self, name: &[u8], text: &[u8]) -> io::Result<()> {
         self.writer.raw(&[AUX])?;

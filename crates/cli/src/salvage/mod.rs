@@ -90,6 +90,11 @@ fn salvage(options: &SalvageArguments) -> Result<Outcome, Failure> {
     let began = Instant::now();
     let to = |source| Failure::Target { path: shown(&options.to), source };
     target::refuse_present(&options.to).map_err(to)?;
+    if !options.json {
+        let list = report::list_of(options);
+        target::refuse_present(&list)
+            .map_err(|source| Failure::Target { path: shown(&list), source })?;
+    }
     let region =
         pool::inspect(&options.pool, options.journal.as_deref()).map_err(|error| match error {
             MapError::Locked { .. } => Failure::InUse(shown(&options.pool)),

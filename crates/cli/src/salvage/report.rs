@@ -1,5 +1,13 @@
-//! A salvage in words, or as one JSON object: what is damaged on standard error, the figures on
-//! standard output.
+//! A salvage in words, or as one JSON object. In words: the list of all that is damaged in a file,
+//! its beginning and how many there are of each kind on standard error, the figures on standard
+//! output.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use heap::SalvageNote;
 use keyspace::SalvageFinding;
@@ -26,9 +34,76 @@ pub(super) fn print(options: &SalvageArguments, done: &Result<Outcome, Failure>)
     }
 }
 
-fn as_text(options: &SalvageArguments, outcome: &Outcome) {
+/// Lines of the list that are shown on standard error.
+const SHOWN: usize = 20;
+
+/// Returns the file for the list of what is damaged.
+pub(super) fn list_of(options: &SalvageArguments) -> PathBuf {
+    options.list.clone().unwrap_or_else(|| {
+        let mut name = OsString::from(&options.to);
+        name.push(".damage");
+        name.into()
+    })
+}
+
+/// Writes the whole list to a file that only its owner reads, as it names keys.
+fn write_list(path: &Path, outcome: &Outcome) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut out = BufWriter::new(file);
+    for note in outcome.pool.notes() {
+        writeln!(out, "{note}")?;
+    }
+    for finding in &outcome.findings {
+        writeln!(out, "{finding}")?;
+    }
+    out.into_inner()?.sync_all()
+}
+
+/// Shows the beginning of the list and how many there are of each kind, and writes all of it.
+fn show_findings(options: &SalvageArguments, outcome: &Outcome) {
     outcome.pool.notes().iter().for_each(|note| eprintln!("{note}"));
-    outcome.findings.iter().for_each(|finding| eprintln!("{finding}"));
+    let findings = &outcome.findings;
+    if findings.is_empty() && outcome.pool.notes().is_empty() {
+        return;
+    }
+    let list = list_of(options);
+    let shown = match write_list(&list, outcome) {
+        Ok(()) => SHOWN,
+        Err(error) => {
+            eprintln!("{}: {error}: all is shown here instead", list.display());
+            findings.len()
+        }
+    };
+    findings.iter().take(shown).for_each(|finding| eprintln!("{finding}"));
+    if findings.len() > shown {
+        eprintln!("... and {} more", findings.len() - shown);
+    }
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for finding in findings {
+        *kinds.entry(kind(finding)).or_default() += 1;
+    }
+    let counts: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind}={count}")).collect();
+    let counts = counts.join(" ");
+    eprintln!("damaged: {} ({counts}); the whole list: {}", findings.len(), list.display());
+}
+
+/// Returns the word for what kind of a finding it is.
+fn kind(finding: &SalvageFinding) -> &'static str {
+    match finding {
+        SalvageFinding::Key(_) => "key",
+        SalvageFinding::Missing { .. } => "missing",
+        SalvageFinding::Unplaced { .. } => "unplaced",
+        SalvageFinding::Twice { .. } => "twice",
+        SalvageFinding::Index { .. } => "index",
+        SalvageFinding::Count { .. } => "count",
+        SalvageFinding::Roots { .. } => "roots",
+        SalvageFinding::Queue { .. } => "queue",
+        _ => "other",
+    }
+}
+
+fn as_text(options: &SalvageArguments, outcome: &Outcome) {
+    show_findings(options, outcome);
     let is_doubtful =
         |finding: &SalvageFinding| matches!(finding, SalvageFinding::Unplaced { put: None, .. });
     if outcome.findings.iter().any(is_doubtful) {

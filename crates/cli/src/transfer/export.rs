@@ -1,7 +1,8 @@
 //! `perdura export`: keys as text, for people and for other programs, or as a dump.
 //!
 //! *RESP*: the requests that make the same keys, as `redis-cli --pipe` sends them. *JSON*: one
-//! object on a line for each key. A dump is what a backup is. A file gets its name when it is
+//! object on a line for each key. A dump is what a backup is, unless it is for Valkey 9, whose form
+//! of it differs ([`super::valkey`]). A file gets its name when it is
 //! complete and synced.
 
 use std::io::{self, BufWriter, Write};
@@ -9,9 +10,11 @@ use std::time::Instant;
 
 use super::commands::Commands;
 use super::origin::Origin;
-use super::{Key, Record, Source, TransferError, WriteError, backup, json_lines, open, shown};
+use super::{
+    Key, Record, Source, TransferError, WriteError, backup, json_lines, open, shown, valkey,
+};
 use crate::Verdict;
-use crate::arguments::{Export, Form, Format};
+use crate::arguments::{Export, Form, Format, Reader};
 use crate::new_file::new_file;
 use crate::progress::Watched;
 
@@ -38,7 +41,7 @@ pub(crate) fn run(options: &Export) -> Verdict {
 }
 
 fn export(options: &Export) -> Result<u64, TransferError> {
-    if options.format == Format::Rdb {
+    if options.format == Format::Rdb && options.reader == Reader::Redis7 {
         return dump(options);
     }
     let mut source = open(&options.from, options.journal.as_deref(), &options.tls)?;
@@ -78,6 +81,9 @@ fn write(
     source: &mut dyn Source,
     out: &mut dyn Write,
 ) -> Result<u64, TransferError> {
+    if options.format == Format::Rdb {
+        return valkey::write_dump(source, out, options.quiet);
+    }
     let mut watched = Watched::new(source.progress().total, source.counts_bytes(), options.quiet);
     let (mut commands, mut keys) = (Commands::default(), 0);
     while let Some(record) = source.next()? {
@@ -101,7 +107,7 @@ fn write(
     Ok(keys)
 }
 
-fn failure(key: &Key, error: WriteError) -> TransferError {
+pub(super) fn failure(key: &Key, error: WriteError) -> TransferError {
     let (database, key) = (key.database, shown(&key.name));
     match error {
         WriteError::Value(error) => TransferError::Value { database, key, error },

@@ -2,7 +2,9 @@
 //! the matter of [`backup`].
 //!
 //! Requests are sent in batches of bounded size. The server takes each key as a whole or not at
-//! all; what was taken before a failure stays, so that the same import can be run again.
+//! all; what was taken before a failure stays, so that the same import can be run again. A key that
+//! the server refuses is named, and the others go on: only what would befall each of them, such as
+//! a server that is full, ends the import ([`super::refused`]).
 
 use std::time::Instant;
 
@@ -11,6 +13,7 @@ use serde_json::json;
 
 use super::connection::{Connection, error_of};
 use super::origin::address;
+use super::refused::{self, NO_DATABASE, RefusedKeys};
 use super::socket::ServerAddress;
 use super::{Key, Record, TransferError, backup, open, shown};
 use crate::Verdict;
@@ -29,6 +32,8 @@ struct Imported {
     libraries: u64,
     /// Keys, and libraries, that the server had already.
     kept: u64,
+    /// What the server does not take.
+    refused: RefusedKeys,
 }
 
 pub(crate) fn run(options: &Import) -> Verdict {
@@ -39,25 +44,29 @@ pub(crate) fn run(options: &Import) -> Verdict {
     let mut done = Imported::default();
     let result = import(options, &to, &mut done);
     let seconds = began.elapsed().as_secs_f64();
-    let Imported { keys, libraries, kept } = done;
+    let Imported { keys, libraries, kept, refused } = done;
     if options.json {
         let error = result.as_ref().err().map(ToString::to_string);
         let report = json!({
             "from": options.from, "to": options.to, "keys": keys, "libraries": libraries,
-            "kept": kept, "seconds": seconds, "error": error,
+            "kept": kept, "refused": refused.count(), "refused_keys": refused.as_json(),
+            "seconds": seconds, "error": error,
         });
         say!("{report:#}");
     } else {
         let rate = keys as f64 / seconds.max(0.001);
         say!(
-            "imported: keys={keys} libraries={libraries} kept={kept} seconds={seconds:.1} \
-             keys_per_second={rate:.0}"
+            "imported: keys={keys} libraries={libraries} kept={kept} refused={} \
+             seconds={seconds:.1} keys_per_second={rate:.0}",
+            refused.count()
         );
         if kept > 0 {
             say!("kept: the server had them already; --replace overwrites them");
         }
     }
+    refused.say_what_helps(&options.from);
     match result {
+        Ok(()) if refused.count() > 0 => Verdict::Unchecked,
         Ok(()) if kept > 0 => Verdict::Damaged,
         Ok(()) => Verdict::Sound,
         Err(error) => {
@@ -90,7 +99,6 @@ fn import(options: &Import, to: &str, done: &mut Imported) -> Result<(), Transfe
 
 /// What a request that was sent is for.
 enum Sent {
-    Select(u64),
     Library,
     Key(u64, Vec<u8>),
 }
@@ -100,7 +108,8 @@ struct Target<'o> {
     connection: Connection,
     /// The database that its address names: all keys go there.
     database: Option<u64>,
-    selected: Option<u64>,
+    /// The database that is selected, and whether the server has it.
+    selected: Option<(u64, bool)>,
     sent: Vec<Sent>,
     options: &'o Import,
 }
@@ -109,7 +118,7 @@ impl Target<'_> {
     fn add(&mut self, record: &Record, done: &mut Imported) -> Result<(), TransferError> {
         match record {
             Record::Library(source) => self.add_library(source),
-            Record::Key(key) => self.add_key(key),
+            Record::Key(key) => self.add_key(key, done)?,
         }
         if self.sent.len() >= BATCH || self.connection.waiting_bytes() >= BATCH_BYTES {
             self.flush(done)?;
@@ -127,12 +136,11 @@ impl Target<'_> {
         self.sent.push(Sent::Library);
     }
 
-    fn add_key(&mut self, key: &Key) {
+    fn add_key(&mut self, key: &Key, done: &mut Imported) -> Result<(), TransferError> {
         let database = self.database.unwrap_or(key.database);
-        if self.selected != Some(database) {
-            self.connection.add(&[b"SELECT", database.to_string().as_bytes()]);
-            self.sent.push(Sent::Select(database));
-            self.selected = Some(database);
+        if !self.select(database, done)? {
+            done.refused.add(database, &key.name, NO_DATABASE);
+            return Ok(());
         }
         let expires = key.expires.unwrap_or(0).to_string();
         let mut words: Vec<&[u8]> = vec![b"RESTORE", &key.name, expires.as_bytes(), &key.payload];
@@ -142,6 +150,28 @@ impl Target<'_> {
         }
         self.connection.add(&words);
         self.sent.push(Sent::Key(database, key.name.clone()));
+        Ok(())
+    }
+
+    /// Selects a database, when everything before was answered: no key may go to another one.
+    /// Returns false if the server has no such database.
+    fn select(&mut self, database: u64, done: &mut Imported) -> Result<bool, TransferError> {
+        if let Some((selected, exists)) = self.selected
+            && selected == database
+        {
+            return Ok(exists);
+        }
+        self.flush(done)?;
+        let reply = self.connection.call(&[b"SELECT", database.to_string().as_bytes()])?;
+        let exists = match error_of(&reply) {
+            None => true,
+            Some(error) if error.contains("out of range") => false,
+            Some(reply) => {
+                return Err(TransferError::Refused { database, key: String::new(), reply });
+            }
+        };
+        self.selected = Some((database, exists));
+        Ok(exists)
     }
 
     /// Sends what was added, and counts what became of it.
@@ -156,18 +186,15 @@ impl Target<'_> {
 
 fn count(sent: Sent, reply: &Value, done: &mut Imported) -> Result<(), TransferError> {
     match (sent, error_of(reply)) {
-        (Sent::Select(_), None) => {}
         (Sent::Library, None) => done.libraries += 1,
         (Sent::Key(..), None) => done.keys += 1,
         (Sent::Key(..), Some(error)) if error.starts_with("BUSYKEY") => done.kept += 1,
         (Sent::Library, Some(error)) if error.contains("already exists") => done.kept += 1,
         (Sent::Library, Some(error)) => return Err(TransferError::Library(error)),
-        (Sent::Select(database), Some(reply)) => {
-            return Err(TransferError::Refused { database, key: String::new(), reply });
-        }
-        (Sent::Key(database, key), Some(reply)) => {
+        (Sent::Key(database, key), Some(reply)) if refused::concerns_all(&reply) => {
             return Err(TransferError::Refused { database, key: shown(&key), reply });
         }
+        (Sent::Key(database, key), Some(reply)) => done.refused.add(database, &key, &reply),
     }
     Ok(())
 }

@@ -15,9 +15,11 @@ mod json_lines;
 mod local;
 mod origin;
 mod rdb_file;
+mod refused;
 mod running;
 mod socket;
 mod sync;
+mod valkey;
 
 use std::io;
 use std::path::{Path, PathBuf};

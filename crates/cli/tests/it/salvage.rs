@@ -66,6 +66,12 @@ impl Pool {
         self.folder.path().join("new.pool")
     }
 
+    fn remove_new(&self) {
+        fs::remove_file(self.new_path()).expect("the new pool");
+        // There is none where nothing was damaged.
+        fs::remove_file(self.folder.path().join("new.pool.damage")).ok();
+    }
+
     fn salvage(&self, more: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_perdura"));
         command.arg("salvage").arg(&self.path).arg("--to").arg(self.new_path()).args(more);
@@ -199,7 +205,7 @@ fn every_error_of_opening_has_a_way_out_that_works() {
         check(&done, status, &["keys=500", "lost=0"]);
         pool.check_new(&["sound", "keys=500"]);
         assert_eq!(pool.kept(), KEYS, "{name}");
-        fs::remove_file(pool.new_path()).expect("the new pool");
+        pool.remove_new();
     }
 }
 
@@ -241,13 +247,42 @@ fn what_is_lost_is_named_and_reported_as_json() {
     ];
     check(&pool.salvage(&[]), 1, &says);
     assert_eq!(pool.kept(), KEYS - 1);
-    fs::remove_file(pool.new_path()).expect("the new pool");
+    pool.remove_new();
     let output = pool.salvage(&["--json"]);
     assert_eq!(output.status.code(), Some(1));
     let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&printed["verdict"], &printed["keys"]), (&"lost".into(), &499.into()));
     let finding = &printed["findings"][0];
     assert_eq!((&finding["kind"], &finding["key"]), (&"key".into(), &"key:77".into()));
+}
+
+#[test]
+fn a_long_list_is_written_to_a_file_and_summed_up() {
+    let pool = Pool::new(true, pmem::boot_id());
+    pool.damage(|bytes| {
+        for n in 100..150 {
+            let text = format!("the value of key {n}.");
+            let at = bytes.windows(text.len()).rposition(|part| part == text.as_bytes());
+            bytes[at.expect("the text")] ^= 1;
+        }
+    });
+    let list = pool.folder.path().join("new.pool.damage");
+    let output = pool.salvage(&[]);
+    check(&output, 1, &["... and 30 more", "damaged: 50 (key=50); the whole list: ", "lost=50"]);
+    let shown = String::from_utf8_lossy(&output.stderr).lines().count();
+    assert_eq!(shown, 22, "twenty of the list, and two lines of the summary");
+    let text = fs::read_to_string(&list).expect("the list");
+    assert_eq!(text.lines().filter(|line| line.starts_with("lost: database 0, key ")).count(), 50);
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&list).expect("it").permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    fs::remove_file(pool.new_path()).expect("the new pool");
+    // Nothing is begun that could not be told.
+    check(&pool.salvage(&[]), 2, &["new.pool.damage: it is there already"]);
+    assert!(!pool.new_path().exists());
+    let other = pool.folder.path().join("list").display().to_string();
+    check(&pool.salvage(&["--list", &other]), 1, &["the whole list: "]);
+    assert_eq!(fs::read_to_string(other).expect("the list"), text);
 }
 
 #[test]
@@ -258,7 +293,7 @@ fn keys_of_unknown_databases_go_where_the_command_line_says() {
     let says = ["its root words are lost", "which database it is of", "--unplaced N puts"];
     check(&pool.salvage(&[]), 1, &says);
     assert!(pool.kept() < KEYS);
-    fs::remove_file(pool.new_path()).expect("the new pool");
+    pool.remove_new();
     check(&pool.salvage(&["--unplaced", "0"]), 1, &["put into database 0", "keys=500"]);
     assert_eq!(pool.kept(), KEYS);
     check(&pool.salvage(&["--unplaced", "16"]), 2, &["16 is not in 0..16"]);

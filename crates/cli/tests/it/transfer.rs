@@ -224,6 +224,67 @@ fn keys_that_exist_are_kept_unless_they_are_to_be_replaced() {
 }
 
 #[test]
+fn keys_that_the_server_refuses_are_named_and_the_others_are_imported() {
+    let source = Launch::perdura_volatile().start();
+    let mut client = source.client();
+    client.check("MSET a 1 z 2", "OK");
+    client.check("HSETEX h EX 1000 FIELDS 1 f v", "(integer) 1");
+    client.check("SELECT 9", "OK");
+    client.check("MSET b 1 c 2", "OK");
+    client.check("SELECT 1", "OK");
+    client.check("SET d 1", "OK");
+    // One that knows no times of fields, and has fewer databases.
+    let target = Launch::redis().args(["--databases", "2"]).start();
+    let import = |more: &[&str]| {
+        let (from, to) = (address(&source), address(&target));
+        perdura(&[&["import", &from, "--to", &to], more].concat())
+    };
+    let says = [
+        "keys=3 libraries=0 kept=0 refused=3 ",
+        "refused: database 0, key \"h\": ERR DUMP payload version",
+        "refused: database 9, key \"b\": ERR DB index is out of range",
+        "refused: database 9, key \"c\": ",
+        "not complete: the server refused 3 keys",
+        "--format resp | redis-cli",
+        "raise its directive `databases`",
+    ];
+    check(&import(&[]), 2, &says);
+    let mut there = target.client();
+    there.check("MGET a z", "[\"1\", \"2\"]");
+    there.check("DBSIZE", "(integer) 2");
+    there.check("SELECT 1", "OK");
+    there.check("KEYS *", "[\"d\"]");
+    let json = import(&["--replace", "--json"]);
+    check(&json, 2, &["\"refused\": 3", "\"key\": \"h\"", "\"keys\": 3"]);
+}
+
+/// That Valkey 9 loads it was tried with 9.1.2; its bytes are compared next to what writes them.
+#[test]
+fn a_dump_for_valkey_has_the_times_of_fields() {
+    let source = Launch::perdura_volatile().start();
+    let mut client = source.client();
+    client.check("HSET h g w", "(integer) 1");
+    client.check("HSETEX h PXAT 4000000000123 FIELDS 1 f v", "(integer) 1");
+    client.check("RPUSH l 1 2 3", "(integer) 3");
+    client.check("XADD x 1-1 f v", "\"1-1\"");
+    client.check("SET s v PXAT 4000000000456", "OK");
+    let folder = testkit::Medium::Disk.scratch();
+    let path = folder.path().join("valkey.rdb").display().to_string();
+    let form = ["--format", "rdb", "--for", "valkey-9", "--out", &path];
+    check(&perdura(&[&["export", &address(&source)], &form[..]].concat()), 0, &["keys=4"]);
+    assert!(fs::read(&path).expect("the dump").starts_with(b"VALKEY080"));
+    check(&perdura(&["rdb", &path]), 0, &["Valkey"]);
+    let target = Launch::perdura_volatile().start();
+    check(&perdura(&["import", &path, "--to", &address(&target)]), 0, &["keys=4"]);
+    let mut there = target.client();
+    there.check("HPEXPIRETIME h FIELDS 2 f g", "[(integer) 4000000000123, (integer) -1]");
+    there.check("HMGET h f g", "[\"v\", \"w\"]");
+    there.check("LRANGE l 0 -1", "[\"1\", \"2\", \"3\"]");
+    there.check("PEXPIRETIME s", "(integer) 4000000000456");
+    there.check("XLEN x", "(integer) 1");
+}
+
+#[test]
 fn what_cannot_be_done_is_said() {
     let none = "redis://:secret@127.0.0.1:1";
     let folder = testkit::Medium::Disk.scratch();
