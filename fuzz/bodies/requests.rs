@@ -49,7 +49,7 @@ fn parse(pieces: &[&[u8]], limits: &Limits) -> (Vec<Words>, Option<ProtocolError
         buffer.extend_from_slice(piece);
         let end = loop {
             match parser.next(&buffer, limits) {
-                Ok(Next::Command) => {}
+                Ok(Next::Command | Next::Empty) => {}
                 Ok(Next::Partial { missing }) => {
                     assert!(missing > 0);
                     break None;

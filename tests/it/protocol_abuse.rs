@@ -152,6 +152,27 @@ fn a_request_beyond_the_query_buffer_is_closed() {
     });
 }
 
+#[test]
+fn empty_requests_take_no_memory() {
+    on_both(&[], |server, bystander| {
+        for empty in ["\n", "\r\n", "   \n", "*0\r\n", "*-1\r\n"] {
+            let before = resident(server);
+            let mut stream = connect(server);
+            let piece = empty.repeat((1 << 20) / empty.len());
+            for _ in 0..24 {
+                stream.write_all(piece.as_bytes()).expect("empty requests");
+                bystander.check("PING", "PONG");
+            }
+            stream.write_all(b"PING\r\n").expect("a request");
+            let mut reply = [0; 7];
+            stream.read_exact(&mut reply).expect("a reply");
+            assert_eq!(&reply, b"+PONG\r\n");
+            let grown = resident(server).saturating_sub(before);
+            assert!(grown < 12 << 20, "{empty:?} cost {} MiB", grown >> 20);
+        }
+    });
+}
+
 /// What a browser sends, with a command in its body, ends at the first of its words that is known.
 #[test]
 fn http_is_not_taken_for_commands() {

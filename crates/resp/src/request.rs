@@ -10,7 +10,9 @@
 //! Invariants:
 //! - `pos` is where the next unread byte is, and no complete command reaches beyond `released`;
 //! - a range is inside the input that was given when it was made;
-//! - an error changes nothing: the same call gives it again.
+//! - an error changes nothing: the same call gives it again;
+//! - empty requests are progress: `release` gives their bytes back, and a call skips a bounded number
+//!   of them.
 //!
 //! Limits and leniencies are Redis 7.0.15's: the two bytes after a length or an argument are
 //! skipped unseen, a count below one is no command, and a count may be as large as an `int`.
@@ -25,6 +27,8 @@ pub const BIG_BULK: usize = 32 * 1024;
 
 /// The longest inline command, and the longest line that holds a count or a length.
 const MAX_LINE: usize = 64 * 1024;
+/// Bytes of empty requests after which [`Parser::next`] returns.
+const EMPTY_RUN: usize = 4 * 1024;
 const UNAUTHENTICATED_ARGUMENTS: usize = 10;
 const UNAUTHENTICATED_BULK: usize = 16 * 1024;
 /// Ranges kept allocated between batches.
@@ -55,6 +59,9 @@ impl Default for Limits {
 pub enum Next {
     /// One more command is complete.
     Command,
+    /// Many empty requests were skipped, and there may be more: others may be served before the next
+    /// call.
+    Empty,
     /// The input ends inside a command, or between two. At least `missing` bytes more are needed (1
     /// where that is not known); from [`BIG_BULK`] on it pays to make space for all of them before
     /// the next read.
@@ -108,6 +115,7 @@ impl Parser {
     /// Before authentication ask for one command at a time and execute it, since it may lift the
     /// limits of the next.
     pub fn next(&mut self, input: &[u8], limits: &Limits) -> Result<Next, ProtocolError> {
+        let begin = self.pos;
         loop {
             if self.awaited == 0 {
                 let complete = match input.get(self.pos) {
@@ -117,6 +125,7 @@ impl Parser {
                 };
                 match complete {
                     Progress::Partial => return Ok(Next::Partial { missing: 1 }),
+                    Progress::Nothing if self.pos - begin >= EMPTY_RUN => return Ok(Next::Empty),
                     Progress::Nothing => continue,
                     Progress::Some => {}
                 }
@@ -178,7 +187,8 @@ impl Parser {
         (0..self.complete()).map(move |index| self.command(index, input))
     }
 
-    /// Forgets the complete commands and says how many bytes at the front of the input were theirs.
+    /// Forgets the complete commands and says how many bytes at the front of the input were theirs,
+    /// or those of empty requests.
     /// The caller drops exactly these before the next call of [`next`](Parser::next).
     pub fn release(&mut self) -> usize {
         let gone = std::mem::take(&mut self.released);
@@ -273,6 +283,10 @@ impl Parser {
     #[cold]
     fn argument(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
         let len = match self.bulk {
+            // The rights may have been lost since the length was read.
+            Some(len) if len > UNAUTHENTICATED_BULK && !limits.authenticated => {
+                return Err(ProtocolError::UnauthenticatedLength);
+            }
             Some(len) => len,
             None => match self.length(input, limits)? {
                 Some(len) => len,

@@ -2,7 +2,9 @@
 //! engine.
 //!
 //! The whole batch is parsed before its first command is executed, so that the engine can prefetch
-//! what the lookups of its keys will need. Before a client has authenticated each command is
+//! what the lookups of its keys will need. What was read is given back after each batch, whether or
+//! not there was a command in it: empty requests take no space, and many of them are as many
+//! batches, between which others are served. Before a client has authenticated each command is
 //! executed before the next is parsed, since the limits of the parser depend on it.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,6 +18,10 @@ use crate::shutdown::Request;
 
 /// Commands of a batch.
 const MAX_COMMANDS: usize = 64;
+
+/// Bytes that a client may send ahead before it has authenticated, whatever
+/// `client-query-buffer-limit` says: more than its ten arguments take.
+const UNAUTHENTICATED_INPUT: u64 = 1 << 20;
 
 /// The arguments of a batch; this many without the heap.
 type Words<'a> = SmallVec<[&'a [u8]; 256]>;
@@ -47,7 +53,7 @@ pub(crate) fn run(connection: &mut Connection) -> Step {
     let mut wrong = None;
     if connection.next.is_none() {
         match parse(connection) {
-            Ok(0) => return too_long(connection),
+            Ok(0) => return wait_for_more(connection),
             Ok(_) => {}
             Err((error, 0)) => return refuse(connection, &error),
             Err((error, _)) => wrong = Some(error),
@@ -57,12 +63,8 @@ pub(crate) fn run(connection: &mut Connection) -> Step {
     if connection.next.is_some() {
         return step;
     }
-    let used = connection.parser.release();
-    connection.input.copy_within(used..connection.filled, 0);
-    connection.filled -= used;
+    give_back(connection);
     let client = &connection.session.client;
-    client.query_buffer.store(connection.filled, Relaxed);
-    client.query_buffer_free.store(connection.input.len() - connection.filled, Relaxed);
     if client.argv_mem.load(Relaxed) > 0 {
         client.argv_mem.store(0, Relaxed);
     }
@@ -71,6 +73,16 @@ pub(crate) fn run(connection: &mut Connection) -> Step {
         (Step::Done, None) if connection.filled > 0 && connection.missing == 0 => Step::More,
         (step, _) => step,
     }
+}
+
+/// Gives back the space of what was parsed.
+fn give_back(connection: &mut Connection) {
+    let used = connection.parser.release();
+    connection.input.copy_within(used..connection.filled, 0);
+    connection.filled -= used;
+    let client = &connection.session.client;
+    client.query_buffer.store(connection.filled, Relaxed);
+    client.query_buffer_free.store(connection.input.len() - connection.filled, Relaxed);
 }
 
 /// Parses up to a batch of commands. Says how many are complete, with an error too.
@@ -89,6 +101,7 @@ fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
     while parser.complete() < most {
         match parser.next(input, &limits) {
             Ok(resp::Next::Command) => {}
+            Ok(resp::Next::Empty) => break,
             Ok(resp::Next::Partial { missing: more }) => {
                 *missing = more;
                 break;
@@ -99,10 +112,14 @@ fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
     Ok(parser.complete())
 }
 
-/// Decides, while no command is complete, whether it may still become one.
-fn too_long(connection: &mut Connection) -> Step {
+/// Decides, while no command is complete, whether there is more to parse, and whether what arrived
+/// may still become one.
+fn wait_for_more(connection: &mut Connection) -> Step {
+    give_back(connection);
+    if connection.filled > 0 && connection.missing == 0 {
+        return Step::More;
+    }
     let client = &connection.session.client;
-    client.query_buffer_free.store(connection.input.len() - connection.filled, Relaxed);
     let arguments = if connection.filled > 0 { connection.parser.memory() } else { 0 };
     client.argv_mem.store(arguments, Relaxed);
     connection.count_memory();
@@ -115,11 +132,16 @@ fn too_long(connection: &mut Connection) -> Step {
 
 /// Returns true if the client has sent no more ahead than it may.
 pub(crate) fn is_within_limit(connection: &Connection) -> bool {
-    let limit = connection.worker.shared.limits.query_buffer.load(Relaxed);
+    let engine = &connection.worker.shared.engine;
+    let mut limit = connection.worker.shared.limits.query_buffer.load(Relaxed);
+    if connection.filled as u64 > UNAUTHENTICATED_INPUT
+        && engine.must_authenticate(&connection.session)
+    {
+        limit = limit.min(UNAUTHENTICATED_INPUT);
+    }
     if connection.filled as u64 <= limit {
         return true;
     }
-    let engine = &connection.worker.shared.engine;
     let line =
         commands::admin::describe(engine, &connection.session.client, engine.clock().unix_ms());
     tracing::warn!("Closing client that reached max query buffer length: {line}");

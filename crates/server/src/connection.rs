@@ -133,7 +133,8 @@ impl Connection {
     pub(crate) async fn serve(mut self) {
         let mut closing = false;
         while !closing {
-            if !self.is_sole_active && !self.output.is_empty() {
+            // A client that sends faster than it is read is not read again at once.
+            if self.filled_by_read || !self.is_sole_active && !self.output.is_empty() {
                 tokio::task::yield_now().await;
             }
             if !poll_fn(|cx| self.poll_input(cx)).await {

@@ -24,6 +24,7 @@ fn we_say(request: &[u8], limits: &Limits) -> Vec<u8> {
     loop {
         match parser.next(request, limits) {
             Ok(Next::Command) => out.simple("PONG"),
+            Ok(Next::Empty) => {}
             Ok(Next::Partial { .. }) => return out.take(),
             Err(error) => {
                 out.protocol_error(&error);

@@ -18,7 +18,7 @@ fn parse(pieces: &[&[u8]], limits: &Limits) -> Outcome {
         buffer.extend_from_slice(piece);
         loop {
             last = parser.next(&buffer, limits);
-            if last != Ok(Next::Command) {
+            if !matches!(last, Ok(Next::Command | Next::Empty)) {
                 break;
             }
         }
@@ -73,6 +73,33 @@ fn arrays_and_lines_may_alternate() {
 #[test]
 fn empty_commands_are_skipped() {
     check(b"*0\r\n*-1\r\n*-99\r\n\r\n\n   \r\nPING\r\n", &[&["PING"]]);
+}
+
+#[test]
+fn empty_commands_are_given_back_and_a_call_skips_few() {
+    let limits = Limits::default();
+    for empty in ["\n", "\r\n", "      \n", "*0\r\n", "*-1\r\n"] {
+        let (mut parser, mut input) = (Parser::new(), empty.repeat(100_000).into_bytes());
+        input.extend_from_slice(b"*1\r\n$4");
+        let mut calls = 0;
+        while parser.next(&input, &limits) == Ok(Next::Empty) {
+            calls += 1;
+            let gone = parser.release();
+            assert!((4096..4096 + 8).contains(&gone), "{gone} bytes by one call");
+            input.drain(..gone);
+        }
+        assert!(calls >= 20, "{calls} calls");
+        input.drain(..parser.release());
+        assert_eq!(input, b"*1\r\n$4");
+    }
+}
+
+#[test]
+fn a_length_is_refused_when_the_rights_are_lost_after_it() {
+    let (mut parser, input) = (Parser::new(), b"*1\r\n$20000\r\n");
+    assert!(parser.next(input, &Limits::default()).is_ok());
+    let stranger = Limits { authenticated: false, ..Limits::default() };
+    assert_eq!(parser.next(input, &stranger), Err(ProtocolError::UnauthenticatedLength));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use testkit::{Client, Launch, Server};
 
@@ -267,6 +268,25 @@ fn a_key_that_never_stands_still_stays() {
     writer.check("GET key", "\"17\"");
 }
 
+/// A target that always sends a little, and never a whole reply, is given up as well.
+fn trickles(server: &Server, expect: &str) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let target = std::thread::spawn(move || {
+        let mut stream = listener.accept().expect("a connection").0;
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(20) && stream.write_all(b"+").is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        began.elapsed()
+    });
+    let mut client = server.client();
+    assert_eq!(migrate(&mut client, port, &["key", "0", "200"]), expect);
+    client.check("GET key", "\"value\"");
+    let took = target.join().expect("no panic");
+    assert!(took < Duration::from_secs(10), "it was listened to for {took:?}");
+}
+
 #[test]
 fn a_target_that_does_not_answer_costs_its_client_the_timeout() {
     let (ours, theirs) = (perdura().start(), Launch::redis().start());
@@ -280,6 +300,7 @@ fn a_target_that_does_not_answer_costs_its_client_the_timeout() {
         reply
     });
     assert_eq!(replies[0], replies[1]);
+    trickles(&ours, &replies[0]);
     // Of those that were taken only these are gone.
     let mut client = ours.client();
     client.check("MSET a 1 b 2", "OK");

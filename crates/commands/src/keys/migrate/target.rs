@@ -1,6 +1,10 @@
 //! The server that takes the keys, over the connection that the host opens.
+//!
+//! A reply has a limit in bytes and in time as a whole: a target that sends it byte by byte is given
+//! up like one that sends nothing.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
+use std::time::Duration;
 
 use resp::Writer;
 
@@ -13,10 +17,13 @@ const NOT_CONNECTED: &str = "IOERR error or timeout connecting to the client";
 const NOT_WRITTEN: &str = "IOERR error or timeout writing to target instance";
 const NOT_READ: &str = "IOERR error or timeout reading to target instance";
 /// The longest reply.
-const LONGEST_REPLY: u64 = 64 << 10;
+const LONGEST_REPLY: usize = 64 << 10;
 
 /// The other server.
-pub(super) struct Target {
+pub(super) struct Target<'e> {
+    engine: &'e Engine,
+    /// How long a reply may take.
+    timeout: Duration,
     wire: BufReader<Box<dyn Wire>>,
     /// Requests that are on their way before those of the keys.
     greetings: usize,
@@ -24,9 +31,12 @@ pub(super) struct Target {
     refusal: Option<Vec<u8>>,
 }
 
-impl Target {
+impl<'e> Target<'e> {
     /// Connects, and sends what precedes the keys.
-    pub(super) fn connect(engine: &Engine, migration: &Migration<'_>) -> Result<Target, Failure> {
+    pub(super) fn connect(
+        engine: &'e Engine,
+        migration: &Migration<'_>,
+    ) -> Result<Target<'e>, Failure> {
         let host = str::from_utf8(migration.host).ok();
         let port = str::from_utf8(migration.port).ok().and_then(|port| port.parse().ok());
         let (Some(server), Some(host)) = (engine.host(), host) else {
@@ -38,7 +48,8 @@ impl Target {
             io::ErrorKind::ConnectionRefused => NOT_WRITTEN,
             _ => NOT_CONNECTED,
         })?;
-        let mut target = Target { wire: BufReader::new(wire), greetings: 1, refusal: None };
+        let (wire, timeout) = (BufReader::new(wire), migration.timeout);
+        let mut target = Target { engine, timeout, wire, greetings: 1, refusal: None };
         if !migration.auth.is_empty() {
             target.greetings += 1;
             target.send(&migration.auth)?;
@@ -68,17 +79,32 @@ impl Target {
     }
 
     fn line(&mut self) -> Result<Result<(), Vec<u8>>, Failure> {
-        let mut line = Vec::new();
-        let read = Read::take(&mut self.wire, LONGEST_REPLY).read_until(b'\n', &mut line);
-        let whole = read.and_then(|_| match line.ends_with(b"\r\n") {
-            true => Ok(()),
-            false => Err(io::ErrorKind::UnexpectedEof.into()),
-        });
-        whole.map_err(|_| NOT_READ)?;
-        line.truncate(line.len() - 2);
+        let line = self.read_line().map_err(|_| NOT_READ)?;
         Ok(match line.split_first() {
             Some((b'-', text)) => Err(text.to_vec()),
             _ => Ok(()),
         })
+    }
+
+    /// Reads up to the end of a line, and returns it without its end.
+    fn read_line(&mut self) -> io::Result<Vec<u8>> {
+        let began = self.engine.clock().unix_ns();
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let elapsed = self.engine.clock().unix_ns().saturating_sub(began);
+            if u128::from(elapsed) > self.timeout.as_nanos() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let arrived = self.wire.fill_buf()?;
+            let end =
+                arrived.iter().position(|byte| *byte == b'\n').map_or(arrived.len(), |at| at + 1);
+            if end == 0 || line.len() + end > LONGEST_REPLY {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            line.extend_from_slice(&arrived[..end]);
+            self.wire.consume(end);
+        }
+        line.truncate(line.len() - 2);
+        Ok(line)
     }
 }

@@ -54,7 +54,7 @@ struct Transfer<'t, 'a> {
     engine: &'t Engine,
     migration: &'t Migration<'a>,
     keys: Vec<Key<'t>>,
-    target: Option<Target>,
+    target: Option<Target<'t>>,
     /// The first error that the other server answered.
     refusal: Option<Vec<u8>>,
 }
