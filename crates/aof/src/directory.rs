@@ -7,7 +7,7 @@
 //! deleted only later.
 
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{LoadError, ManifestError, OpenError};
@@ -121,6 +121,16 @@ impl Options {
         if let Err(error) = self.persist_manifest(manifest) {
             tracing::warn!("{error}");
         }
+    }
+
+    /// Returns a file of the log that is not there, or the last increment if that is not `file`.
+    pub(crate) fn misplaced(&self, manifest: &Manifest, file: &dyn LogFile) -> Option<PathBuf> {
+        let last = manifest.increments.last();
+        let last = last.map(|last| self.path(&last.file)).filter(|last| !file.is_at(last));
+        let mut files = vec![self.path(&self.manifest_name())];
+        files.extend(manifest.to_load().iter().map(|(_, listed)| self.path(&listed.file)));
+        let is_gone = |path: &PathBuf| matches!(self.storage.len(path), Ok(None));
+        last.or_else(|| files.into_iter().find(is_gone))
     }
 
     /// Deletes what a rewrite had begun when the server was killed.

@@ -8,6 +8,7 @@
 //!
 //! Offsets count appended bytes since the log was opened. `written` and `durable` only grow.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -222,6 +223,17 @@ impl Aof {
     /// Begins to replace base and increments. [`Rewrite::cut`] is to follow.
     pub fn begin_rewrite(&self) -> Result<Rewrite, RewriteError> {
         Rewrite::begin(Arc::clone(&self.shared), false)
+    }
+
+    /// Returns a file of the log that is not in its place any more: moved, removed, or replaced by
+    /// another one. None while the log is off, or being switched on.
+    pub fn misplaced(&self) -> Option<PathBuf> {
+        // What a rewrite removes is listed no longer when it lets go of this.
+        let writer = lock(&self.shared.writer);
+        if !writer.is_listed || self.is_off() {
+            return None;
+        }
+        self.shared.options.misplaced(&writer.manifest, &*writer.file)
     }
 
     /// Switches the log off: it ends with what was appended so far, which is durable when this

@@ -76,8 +76,11 @@ impl Rewrite {
             return Err(RewriteError::Busy);
         }
         let base_name = TEMPORARY_BASE.to_owned();
-        let make_folder = || if revives { shared.options.make_folder() } else { Ok(()) };
-        let made = make_folder().and_then(|()| shared.options.make_file(&base_name));
+        let options = &shared.options;
+        // It may have been removed.
+        let is_folder_missing = revives || !options.storage.is_dir(&options.folder());
+        let made = if is_folder_missing { options.make_folder() } else { Ok(()) };
+        let made = made.and_then(|()| shared.options.make_file(&base_name));
         let made = made.and_then(|base| {
             let mut writer = lock(&shared.writer);
             let mut manifest = writer.manifest.clone();

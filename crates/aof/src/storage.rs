@@ -1,8 +1,12 @@
 //! Files and directories as the log needs them, after two small traits: tests put media in their
 //! place that run full, fail, or remember in which order things were written and synced.
+//!
+//! A file is made for this user alone, where nothing was before (a symbolic link is not followed),
+//! and has the permissions of the one that it replaces.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +18,10 @@ pub trait LogFile: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Cuts the file to `len` bytes.
     fn truncate(&self, len: u64) -> io::Result<()>;
+    /// Returns true if this is the file at a path, as far as the place for files can tell.
+    fn is_at(&self, _path: &Path) -> bool {
+        true
+    }
 }
 
 /// A place for files.
@@ -38,8 +46,15 @@ pub trait Storage: Send + Sync {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 }
 
+/// Permissions of a file that is created: it holds everybody's data.
+const PRIVATE: u32 = 0o600;
+
 /// The file system.
 pub struct Disk;
+
+fn new_file(path: &Path) -> io::Result<Arc<dyn LogFile>> {
+    Ok(Arc::new(OpenOptions::new().append(true).create_new(true).mode(PRIVATE).open(path)?))
+}
 
 impl LogFile for File {
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
@@ -53,6 +68,11 @@ impl LogFile for File {
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.set_len(len)
+    }
+
+    fn is_at(&self, path: &Path) -> bool {
+        let (Ok(own), Ok(there)) = (self.metadata(), fs::metadata(path)) else { return false };
+        (own.dev(), own.ino()) == (there.dev(), there.ino())
     }
 }
 
@@ -78,13 +98,17 @@ impl Storage for Disk {
     }
 
     fn append_to(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
-        Ok(Arc::new(OpenOptions::new().append(true).create(true).open(path)?))
+        match OpenOptions::new().append(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => new_file(path),
+            opened => Ok(Arc::new(opened?)),
+        }
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
-        let file = self.append_to(path)?;
-        file.truncate(0)?;
-        Ok(file)
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => new_file(path),
+        }
     }
 
     fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
@@ -92,6 +116,11 @@ impl Storage for Disk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if let Ok(replaced) = fs::symlink_metadata(to)
+            && replaced.is_file()
+        {
+            fs::set_permissions(from, replaced.permissions())?;
+        }
         fs::rename(from, to)
     }
 

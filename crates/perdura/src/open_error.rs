@@ -6,8 +6,7 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pmem::{GrowError, JournalError, MapError};
 
@@ -36,7 +35,7 @@ use pmem::{GrowError, JournalError, MapError};
 #[non_exhaustive]
 pub enum OpenError {
     /// Another process has the file open, or this one has it open already. It was waited for, for
-    /// three seconds.
+    /// a second, or for three if it was about to end.
     #[error("{}: {}", path.display(), locked_by(*process))]
     Locked {
         /// The file.
@@ -113,29 +112,10 @@ fn locked_by(process: Option<u32>) -> String {
     }
 }
 
-/// Returns the process that has a lock on a file, if the system says so.
-fn holder(path: &Path) -> Option<u32> {
-    let file = std::fs::metadata(path).ok()?;
-    let device = file.dev();
-    let major = (device >> 8 & 0xfff) | (device >> 32 & !0xfff);
-    let minor = (device & 0xff) | (device >> 12 & !0xff);
-    let wanted = format!("{major:02x}:{minor:02x}:{}", file.ino());
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    // 1: FLOCK  ADVISORY  WRITE 1234 08:01:567 0 EOF
-    let mut locks = locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let lock = locks.find(|lock| {
-        lock.get(1) == Some(&"FLOCK") && lock.get(5).is_some_and(|file| **file == *wanted)
-    })?;
-    lock.get(4)?.parse().ok()
-}
-
 impl From<MapError> for OpenError {
     fn from(error: MapError) -> OpenError {
         match error {
-            MapError::Locked { path } => {
-                let process = holder(&path);
-                OpenError::Locked { path, process }
-            }
+            MapError::Locked { path, holder } => OpenError::Locked { path, process: holder },
             MapError::NoMapSync { .. }
             | MapError::NoEadr { .. }
             | MapError::WrongKind { .. }

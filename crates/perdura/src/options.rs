@@ -213,7 +213,7 @@ impl Options {
         let Some(path) = &self.path else {
             return Ok(Heap::volatile(self.limit, &CreateOptions::fitting(self.limit)?)?);
         };
-        let region = pmem::when_unlocked(|| self.region(path), || ())?;
+        let region = pmem::when_unlocked(|| self.region(path), |_| ())?;
         let (heap, recovery) = match self.create {
             true => Heap::open_or_create(region)?,
             false => Heap::open(region, pmem::boot_id()).map(|(heap, how)| (heap, Some(how)))?,

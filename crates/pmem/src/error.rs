@@ -3,15 +3,22 @@
 use std::io;
 use std::path::PathBuf;
 
+/// Returns the words that name a process.
+fn named(process: Option<u32>) -> String {
+    process.map(|process| format!(" (process {process})")).unwrap_or_default()
+}
+
 /// Why a file, device or memory could not be mapped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
     /// Another process has the file open.
-    #[error("{}: another process has locked it", path.display())]
+    #[error("{}: another process has locked it{}", path.display(), named(*holder))]
     Locked {
         /// The file.
         path: PathBuf,
+        /// The process, where the system says which.
+        holder: Option<u32>,
     },
     /// A domain that needs `MAP_SYNC` was asked for, and the kernel refuses it.
     #[error(

@@ -25,6 +25,7 @@ mod error;
 mod fault_points;
 mod growth;
 mod guess;
+mod holder;
 mod holes;
 mod inspect;
 mod journal;
@@ -36,6 +37,7 @@ mod media;
 mod new_file;
 mod open;
 mod options;
+mod owned_dir;
 mod pages;
 mod partition;
 mod persist;
@@ -45,6 +47,7 @@ mod readable;
 #[cfg(feature = "sim")]
 mod recorder;
 mod region;
+mod replaced_file;
 mod scheduler;
 #[cfg(feature = "sim")]
 mod scratch;
@@ -77,11 +80,13 @@ pub use locked::when_unlocked;
 pub use media::{Lost, LostPage};
 pub use new_file::{NewFile, NewFileError};
 pub use options::{DomainRequest, MapOptions};
+pub use owned_dir::OwnedDir;
 pub use partition::Partition;
 pub use place::FilePlace;
 #[cfg(feature = "sim")]
 pub use recorder::{NullRecorder, Recorder};
 pub use region::Region;
+pub use replaced_file::{ReplacedFile, nameless_file};
 #[cfg(feature = "sim")]
 pub use scheduler::{Scheduler, set_scheduler};
 pub use scheduler::{is_scheduled, lock, lock_counted, waited_ns};

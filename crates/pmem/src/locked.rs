@@ -1,6 +1,7 @@
 //! A file that is locked for as long as it is used.
 
 use crate::error::MapError;
+use crate::holder::{holder, is_alive};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -11,31 +12,38 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Permissions of a file that is created: it holds everybody's data.
-const PRIVATE: u32 = 0o600;
+pub(crate) const PRIVATE: u32 = 0o600;
 
 /// How long a file may be held by another process: one that was just killed holds it until the
-/// kernel has taken its memory apart.
+/// kernel has taken its memory apart. One that lives, and is named, may be about to end as well,
+/// but is not waited for as long.
 const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE_WITH_THE_LIVING: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(5);
 
-/// Maps a file with `map`, again and again for up to three seconds while another process holds the
-/// file. Calls `waits` once if it has to wait.
+/// Maps a file with `map`, again and again while another process holds the file: for up to three
+/// seconds if that is ending, or is not known; for one second if it lives. Calls `waits` once if it
+/// has to wait, with the process where the system says which.
 pub fn when_unlocked<M>(
     map: impl Fn() -> Result<M, MapError>,
-    waits: impl FnOnce(),
+    waits: impl FnOnce(Option<u32>),
 ) -> Result<M, MapError> {
     match map() {
-        Err(MapError::Locked { .. }) => waits(),
+        Err(MapError::Locked { holder, .. }) => waits(holder),
         other => return other,
     }
     let started = Instant::now();
     loop {
         std::thread::sleep(RETRY);
         match map() {
-            Err(MapError::Locked { .. }) if started.elapsed() < PATIENCE => {}
+            Err(MapError::Locked { holder, .. }) if started.elapsed() < patience(holder) => {}
             other => return other,
         }
     }
+}
+
+fn patience(holder: Option<u32>) -> Duration {
+    if holder.is_some_and(is_alive) { PATIENCE_WITH_THE_LIVING } else { PATIENCE }
 }
 
 /// An open file with a lock that other processes see. It ends with this value, not with the last
@@ -62,7 +70,7 @@ impl LockedFile {
         lock(path, &file, FlockOperation::NonBlockingLockExclusive)?;
         if file.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
             // Who held it removed it: another attempt finds what is there now.
-            return Err(MapError::Locked { path: path.to_owned() });
+            return Err(MapError::Locked { path: path.to_owned(), holder: None });
         }
         // The working directory may be another one when it is dropped.
         let created = std::path::absolute(path).ok().filter(|_| created);
@@ -72,6 +80,12 @@ impl LockedFile {
     /// Locks a file against those that would write.
     pub(crate) fn shared(path: &Path, file: File) -> Result<LockedFile, MapError> {
         lock(path, &file, FlockOperation::NonBlockingLockShared)?;
+        Ok(LockedFile { file, created: None })
+    }
+
+    /// Locks what is open against everybody else.
+    pub(crate) fn sole(path: &Path, file: File) -> Result<LockedFile, MapError> {
+        lock(path, &file, FlockOperation::NonBlockingLockExclusive)?;
         Ok(LockedFile { file, created: None })
     }
 
@@ -100,7 +114,10 @@ fn open(path: &Path, create: bool) -> io::Result<(File, bool)> {
 
 fn lock(path: &Path, file: &File, operation: FlockOperation) -> Result<(), MapError> {
     flock(file, operation).map_err(|errno| match errno {
-        Errno::WOULDBLOCK => MapError::Locked { path: path.to_owned() },
+        Errno::WOULDBLOCK => {
+            let holder = file.metadata().ok().and_then(|file| holder(&file));
+            MapError::Locked { path: path.to_owned(), holder }
+        }
         other => MapError::Io { path: path.to_owned(), step: "lock", source: other.into() },
     })
 }

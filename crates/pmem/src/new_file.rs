@@ -5,7 +5,8 @@
 //! after the machine fails. Where something goes wrong the file goes; only a process that is killed
 //! leaves it, under the other name: whoever makes a file of the same name next removes that.
 //!
-//! A file that is being made is locked, and its name has the number of the process. It is removed
+//! A file that is being made is this user's alone and locked, and its name has the number of the
+//! process, and digits that nobody can guess. It is removed
 //! if nobody has locked it and no such process runs: another machine, or another container, may be
 //! making it where its number says nothing. A file of such a name that begins as nothing that its
 //! maker makes is somebody else's, and stays.
@@ -18,6 +19,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, test_kill_process};
+
+use crate::replaced_file::{new_private, unguessable};
 
 /// Why a file was not made.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +66,9 @@ fn remove_left(name: &Path, begins: &[&[u8]]) -> Vec<PathBuf> {
     let is_left = |path: &PathBuf| {
         let part = path.file_name().and_then(|part| part.to_str());
         let number = part.and_then(|part| part.strip_prefix(own)?.strip_prefix('.'));
-        let number = number.and_then(|number| process(number.strip_suffix(SUFFIX)?));
+        let number = number.and_then(|number| number.strip_suffix(SUFFIX));
+        // Without the digits, as earlier versions named them, or with them.
+        let number = number.and_then(|number| process(number.split('.').next()?));
         number.is_some_and(|number| is_left(path, number, begins))
     };
     let left = entries.map(|entry| entry.path()).filter(is_left);
@@ -101,7 +106,9 @@ impl NewFile {
         refuse_present(name)?;
         let removed = remove_left(name, begins);
         let mut part = OsString::from(name);
-        part.push(format!(".{}{SUFFIX}", std::process::id()));
+        let digits =
+            unguessable().map_err(|error| NewFileError::System { path: name.into(), error })?;
+        part.push(format!(".{}.{digits}{SUFFIX}", std::process::id()));
         let part = PathBuf::from(part);
         refuse_present(&part)?;
         Ok(NewFile { part, name: name.into(), removed, locked: OnceCell::new() })
@@ -120,7 +127,7 @@ impl NewFile {
     /// Makes it, empty.
     pub fn create(&self) -> Result<File, NewFileError> {
         let make = || {
-            let file = File::create_new(&self.part)?;
+            let file = new_private(&self.part)?;
             let same = file.try_clone()?;
             // A file system without locks has none.
             let _ = flock(&same, FlockOperation::NonBlockingLockExclusive);

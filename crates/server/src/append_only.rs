@@ -340,7 +340,7 @@ impl AppendOnly {
             is_base: true,
             is_background: true,
             backend: "aof",
-            spool: &|| spool::make(&folder.join("spool-rewriteaof")),
+            spool: &|| spool::make(&folder),
             go_on: &|_| go_on(),
         };
         let dump = is_dump.then_some(&dump);

@@ -1,5 +1,6 @@
 //! Making directives real: at the start, and when CONFIG SET changes them.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use commands::{Engine, EventClasses};
@@ -206,8 +207,13 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
             }
             Ok(())
         }
-        "dir" => std::env::set_current_dir(after.text("dir"))
-            .map_err(|error| crate::text::os_error(&error)),
+        "dir" => {
+            let dir = after.text("dir");
+            let is_there = std::fs::read_dir(&dir);
+            is_there.map_err(|error| crate::text::os_error(&error))?;
+            shared.data_dir.move_to(Path::new(&dir))?;
+            std::env::set_current_dir(dir).map_err(|error| crate::text::os_error(&error))
+        }
         "loglevel" => {
             crate::log::set_level(&after.text("loglevel"));
             Ok(())

@@ -18,9 +18,9 @@ use keyspace::Defragmentation;
 
 use crate::client_memory;
 use crate::meter::{Totals, add};
-use crate::pool_file;
 use crate::shared::Shared;
 use crate::worker::Worker;
+use crate::{log_file, pool_file};
 
 /// Items that one step looks at, times `active-expire-effort`.
 const ITEMS: usize = 20;
@@ -177,6 +177,7 @@ pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
         if pool_checked.elapsed() >= POOL_FILE {
             pool_checked = Instant::now();
             pool_file::look_at(shared);
+            log_file::look_at(shared);
             if let Some(journal) = &shared.journal {
                 journal.report_failure();
             }

@@ -26,6 +26,7 @@ use crate::config::Values;
 use crate::ports::{self, Accepting};
 use crate::shared::Shared;
 use crate::stream::{HandOff, UnregisteredSocket};
+use crate::unix_socket;
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 const PROTECTED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
@@ -171,7 +172,7 @@ pub(crate) fn start(
     replace(shared, values)?;
     let path = values.text("unixsocket");
     if !path.is_empty() {
-        return start_unix(shared, Path::new(&path), values.octal("unixsocketperm"));
+        return start_unix(shared, Path::new(&path), values);
     }
     let accepting = shared.ports.accepting.lock().unwrap_or_else(PoisonError::into_inner);
     if accepting.is_empty() { Err(ListenError::Nowhere) } else { Ok(()) }
@@ -201,18 +202,16 @@ pub(crate) fn replace(shared: &Arc<Shared>, values: &Values) -> Result<(), Liste
     Ok(())
 }
 
-fn start_unix(shared: &Arc<Shared>, path: &Path, permissions: u32) -> Result<(), ListenError> {
-    use std::os::unix::fs::PermissionsExt;
+fn start_unix(shared: &Arc<Shared>, path: &Path, values: &Values) -> Result<(), ListenError> {
     let wrong = |error: io::Error| ListenError::Socket {
         address: path.display().to_string(),
         reason: crate::text::os_error(&error),
     };
-    let _ = std::fs::remove_file(path);
-    let listener = UnixListener::bind(path).map_err(wrong)?;
-    if permissions != 0 {
-        let permissions = std::fs::Permissions::from_mode(permissions);
-        std::fs::set_permissions(path, permissions).map_err(wrong)?;
-    }
+    let backlog = i32::try_from(values.int("tcp-backlog")).unwrap_or(i32::MAX);
+    let socket = unix_socket::bind(path, values.octal("unixsocketperm")).map_err(wrong)?;
+    socket.listen(backlog).map_err(wrong)?;
+    shared.ports.note_unix(path);
+    let listener = UnixListener::from_std(socket.into()).map_err(wrong)?;
     let senders = shared.ports.senders.get().cloned().unwrap_or_default();
     tokio::spawn(accept_unix(listener, path.to_owned(), Arc::clone(shared), senders));
     Ok(())

@@ -7,13 +7,15 @@
 //! With `log-format json` a line is an object with `time` (RFC 3339, UTC), `level` (the names of
 //! `loglevel`), `pid` and `message`, whatever the message holds; panics are lines like others.
 //!
+//! What clients can put into a message stays in its line: control characters are escaped.
+//!
 //! The level changes while the server runs. The file is opened for appending, and again where
 //! another one, or none, is at its path by now: it may be rotated by renaming it.
 
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{self, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -67,8 +69,9 @@ where
         match self {
             Format::Text => {
                 write!(out, "{pid}:M {} {sign} ", crate::text::date(now))?;
-                context.format_fields(out.by_ref(), event)?;
-                writeln!(out)
+                let mut message = String::new();
+                context.format_fields(Writer::new(&mut message), event)?;
+                writeln!(out, "{}", commands::in_line(message.as_bytes()))
             }
             Format::Json => {
                 let mut message = String::new();
@@ -82,6 +85,9 @@ where
         }
     }
 }
+
+/// Permissions of a file that is created: it names clients and their commands.
+const PRIVATE: u32 = 0o600;
 
 /// The file at a path.
 struct LogFile {
@@ -110,7 +116,7 @@ impl LogFile {
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
-    File::options().append(true).create(true).open(path)
+    File::options().append(true).create(true).mode(PRIVATE).open(path)
 }
 
 fn is_at(file: &File, path: &Path) -> bool {

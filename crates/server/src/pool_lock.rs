@@ -4,12 +4,14 @@ use std::path::Path;
 
 use pmem::{MapError, Region};
 
+use crate::data_dir::process;
+
 /// Maps a pool, which a process that was just killed may hold for a moment.
 pub(crate) fn when_unlocked(
     pool: &Path,
     map: impl Fn() -> Result<Region, MapError>,
 ) -> Result<Region, MapError> {
-    pmem::when_unlocked(map, || {
-        tracing::info!("Waiting for the process that holds {}", pool.display());
+    pmem::when_unlocked(map, |holder| {
+        tracing::info!("Waiting for {}, which holds {}", process(holder), pool.display());
     })
 }

@@ -1,5 +1,6 @@
 //! The TCP sockets in force: the tasks that accept on them, and what those need.
 
+use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -9,17 +10,35 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 
 use crate::stream::HandOff;
+use crate::unix_socket::SocketName;
 
 /// How long the end of an old socket is waited for: the main thread has nothing to do that takes
 /// long.
 const CLOSES_WITHIN: Duration = Duration::from_secs(5);
 
-/// The TCP sockets in force, which may be replaced.
+/// The sockets in force, of which those of TCP may be replaced.
 #[derive(Default)]
 pub(crate) struct Ports {
     pub(crate) accepting: Mutex<Vec<Accepting>>,
     pub(crate) runtime: OnceLock<Handle>,
     pub(crate) senders: OnceLock<Vec<UnboundedSender<HandOff>>>,
+    unix: OnceLock<SocketName>,
+}
+
+impl Ports {
+    /// Notes the Unix socket that is at a path.
+    pub(crate) fn note_unix(&self, path: &Path) {
+        if let Some(name) = SocketName::of(path) {
+            let _ = self.unix.set(name);
+        }
+    }
+
+    /// Removes the Unix socket's name.
+    pub(crate) fn remove_unix(&self) {
+        if let Some(name) = self.unix.get() {
+            name.remove();
+        }
+    }
 }
 
 /// The task that accepts on a socket.

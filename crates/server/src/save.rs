@@ -1,7 +1,7 @@
 //! SAVE, BGSAVE and save points: dumps of the data, written while clients are served.
 //!
 //! A dump is written to a temporary file in `dir`, synced, renamed to `dbfilename`, and the
-//! directory synced: until then the dump before it stays, whatever fails. BGSAVE has a thread of
+//! directory synced ([`ReplacedFile`]): until then the dump before it stays, whatever fails. BGSAVE has a thread of
 //! its own, one at a time; SAVE runs on the thread of its client, and others are served meanwhile.
 //! A snapshot is also what a rewrite of the append-only file reads, so one of the two waits.
 
@@ -9,7 +9,7 @@ mod send;
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use commands::admin::{RdbFacts, SaveLocked};
 use commands::{SaveError, SaveOptions};
 use keyspace::Db;
+use pmem::ReplacedFile;
 
 use crate::config::Values;
 use crate::housekeeping::contained;
@@ -264,7 +265,7 @@ impl Saver {
     ) -> bool {
         let values = self.shared.config.values();
         let path = other_stores::dump(&values);
-        let spool_path = next_to(&path, "spool-");
+        let folder = values.text("dir");
         let delay = values.int("rdb-key-save-delay");
         let go_on = |keys| self.go_on(keys, delay);
         let options = SaveOptions {
@@ -273,7 +274,7 @@ impl Saver {
             is_base: false,
             is_background: self.state().is_in_background,
             backend: self.backend(),
-            spool: &|| spool::make(&spool_path),
+            spool: &|| spool::make(Path::new(&folder)),
             go_on: &go_on,
         };
         let mut changes = 0;
@@ -402,48 +403,25 @@ impl Saver {
     }
 }
 
-/// Returns the name of a temporary file in the same directory.
-fn next_to(path: &Path, prefix: &str) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!("{prefix}{name}"))
-}
-
 /// Writes a file in the place of another, which stays until the new one is durable.
 fn replace(
     path: &Path,
     syncs_often: bool,
-    write: impl FnOnce(&mut SyncedFile) -> Result<(), SaveError>,
+    write: impl FnOnce(&mut SyncedFile<'_>) -> Result<(), SaveError>,
 ) -> Result<(), SaveError> {
-    let temporary = next_to(path, "temp-");
-    let replaced = (|| {
-        let mut file = SyncedFile { file: File::create(&temporary)?, syncs_often, unsynced: 0 };
-        write(&mut file)?;
-        file.file.sync_all()?;
-        std::fs::rename(&temporary, path)?;
-        sync_directory(path)?;
-        Ok(())
-    })();
-    if replaced.is_err() {
-        let _ = std::fs::remove_file(&temporary);
-    }
-    replaced
-}
-
-fn sync_directory(path: &Path) -> io::Result<()> {
-    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => File::open(parent)?.sync_all(),
-        None => File::open(".")?.sync_all(),
-    }
+    let replaced = ReplacedFile::create(path)?;
+    write(&mut SyncedFile { file: replaced.file(), syncs_often, unsynced: 0 })?;
+    Ok(replaced.publish()?)
 }
 
 /// A file that is synced while it is written.
-struct SyncedFile {
-    file: File,
+struct SyncedFile<'f> {
+    file: &'f File,
     syncs_often: bool,
     unsynced: u64,
 }
 
-impl Write for SyncedFile {
+impl Write for SyncedFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.unsynced += written as u64;

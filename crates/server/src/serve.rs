@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use crate::append_only::{self, AppendOnly};
 use crate::cli::Arguments;
 use crate::config::file::{ReadError, Reader, escape};
-use crate::config::{self, Config, Values};
+use crate::config::{self, Config, Values, rewrite};
 use crate::host::Server;
 use crate::listen::{self, ListenError};
 use crate::log;
@@ -312,6 +312,7 @@ fn build_shared_state(
         ports: Default::default(),
         tls,
         store: store.report,
+        data_dir: store.data_dir,
         journal: journal.map_err(system("No threads"))?,
         log: OnceLock::new(),
         log_opened: watch::channel(false).0,
@@ -492,7 +493,8 @@ fn write_pid(path: &str) {
     if path.is_empty() {
         return;
     }
-    if let Err(error) = std::fs::write(path, format!("{}\n", std::process::id())) {
+    let written = rewrite::overwrite(path.as_ref(), format!("{}\n", std::process::id()).as_bytes());
+    if let Err(error) = written {
         tracing::warn!("Can't write the pid file {path}: {error}");
     }
 }
@@ -578,11 +580,10 @@ fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
         code = ExitCode::FAILURE;
     }
     let values = shared.config.values();
-    for name in ["pidfile", "unixsocket"] {
-        let path = values.text(name);
-        if !path.is_empty() {
-            let _ = std::fs::remove_file(path);
-        }
+    shared.ports.remove_unix();
+    let path = values.text("pidfile");
+    if !path.is_empty() {
+        let _ = std::fs::remove_file(path);
     }
     if !shared.shutdown.has_failed() {
         tracing::info!("Perdura is now ready to exit, bye bye...");

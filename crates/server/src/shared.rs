@@ -10,6 +10,7 @@ use commands::{CommandLog, Engine};
 use tokio::sync::watch;
 
 use crate::config::Config;
+use crate::data_dir::DataDir;
 use crate::limits::Limits;
 use crate::loading::Loading;
 use crate::meter::Meter;
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) ports: Ports,
     pub(crate) tls: Tls,
     pub(crate) store: Report,
+    pub(crate) data_dir: DataDir,
     pub(crate) loading: Loading,
     /// The journal of the pool, if it has one.
     pub(crate) journal: Option<Arc<PoolJournal>>,

@@ -13,6 +13,7 @@ use keyspace::Keyspace;
 use pmem::{Domain, DomainRequest, MapError, MapOptions, Region};
 
 use crate::config::Values;
+use crate::data_dir::DataDir;
 use crate::machine;
 use crate::media::{self, EmulatedMedia};
 use crate::other_stores::{self, OtherStores, Served};
@@ -47,6 +48,9 @@ pub enum StoreError {
     /// Another store holds data, and would be left aside.
     #[error("{0}")]
     OtherStores(OtherStores),
+    /// Another server has the working directory.
+    #[error("{0}")]
+    Directory(String),
     /// Options that do not fit together.
     #[error("{0}")]
     Options(String),
@@ -181,7 +185,10 @@ pub(crate) fn survives_of_log(fsync: &str) -> &'static str {
 pub(crate) struct Store {
     pub(crate) keyspace: Arc<Keyspace>,
     pub(crate) report: Report,
+    pub(crate) data_dir: DataDir,
 }
+
+type Opened = (Arc<Keyspace>, Report);
 
 fn request(values: &Values) -> DomainRequest {
     match values.get("domain") {
@@ -193,8 +200,14 @@ fn request(values: &Values) -> DomainRequest {
     }
 }
 
-/// Opens the store that the configuration asks for.
+/// Takes the working directory, and opens the store that the configuration asks for.
 pub(crate) fn open(values: &Values, now_ms: u64) -> Result<Store, StoreError> {
+    let data_dir = DataDir::own(Path::new(&values.text("dir"))).map_err(StoreError::Directory)?;
+    let (keyspace, report) = choose(values, now_ms)?;
+    Ok(Store { keyspace, report, data_dir })
+}
+
+fn choose(values: &Values, now_ms: u64) -> Result<Opened, StoreError> {
     let pool = values.text("pool");
     let pool = PathBuf::from(if pool.is_empty() { "perdura.pool" } else { &pool });
     let by_name = values.get("domain") != b"auto" || values.yes("emulate-pmem");
@@ -230,7 +243,7 @@ pub(crate) fn open(values: &Values, now_ms: u64) -> Result<Store, StoreError> {
 
 /// Returns the pool: as it is if its file is persistent memory, with a journal otherwise. An
 /// append-only file that holds the data is served as before.
-fn open_best(pool: &Path, values: &Values, now_ms: u64) -> Result<Store, StoreError> {
+fn open_best(pool: &Path, values: &Values, now_ms: u64) -> Result<Opened, StoreError> {
     let why = Some(format!("{} is persistent memory", pool.display()));
     match open_pool(pool, DomainRequest::Auto, values, now_ms, why) {
         Err(StoreError::Map(MapError::NoMapSync { .. })) => {}
@@ -264,7 +277,7 @@ fn open_pool(
     values: &Values,
     now_ms: u64,
     why: Option<String>,
-) -> Result<Store, StoreError> {
+) -> Result<Opened, StoreError> {
     let begin = Instant::now();
     media::check(values).map_err(StoreError::Options)?;
     let region = map(pool, domain, values)?;
@@ -294,7 +307,7 @@ fn open_pool(
         is_new,
         why,
     };
-    Ok(Store { keyspace, report })
+    Ok((keyspace, report))
 }
 
 /// Returns what is said of the recovery of a pool that was just made.
@@ -307,7 +320,7 @@ fn open_memory(
     values: &Values,
     now_ms: u64,
     why: Option<String>,
-) -> Result<Store, StoreError> {
+) -> Result<Opened, StoreError> {
     let begin = Instant::now();
     // Data in memory has a log unless it was said that it needs none.
     let logged = values.yes("appendonly") || !values.given("appendonly");
@@ -329,5 +342,5 @@ fn open_memory(
         is_new: true,
         why,
     };
-    Ok(Store { keyspace, report })
+    Ok((keyspace, report))
 }

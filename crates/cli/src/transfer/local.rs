@@ -128,10 +128,7 @@ impl Local {
 
 /// Makes a file without a name for a part of a large value.
 fn spool() -> io::Result<Box<dyn Spool>> {
-    let path = std::env::temp_dir().join(format!("perdura-{}.spool", std::process::id()));
-    let file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-    fs::remove_file(&path)?;
-    Ok(Box::new(file))
+    Ok(Box::new(pmem::nameless_file(&std::env::temp_dir())?))
 }
 
 /// An append-only file that is read, and not changed.

@@ -78,7 +78,7 @@ impl JournalPlace {
 
 fn open_locked(path: &Path, create: bool, emulate: bool) -> Result<Arc<dyn Storage>, JournalError> {
     // A process that was just killed may hold it for a moment longer than the pool.
-    let file = when_unlocked(|| LockedFile::exclusive(path, create), || {}).map_err(unlocked)?;
+    let file = when_unlocked(|| LockedFile::exclusive(path, create), |_| {}).map_err(unlocked)?;
     Ok(Arc::new(LockedStorage { file, emulate }))
 }
 

@@ -14,8 +14,9 @@ fn a_file_is_open_once_and_free_again_when_dropped() {
     let region = Region::open(&path, &options).unwrap();
 
     let error = Region::open(&path, &options).unwrap_err();
-    assert!(matches!(&error, MapError::Locked { path: locked } if *locked == path), "{error}");
-    assert!(error.to_string().ends_with("another process has locked it"), "{error}");
+    assert!(matches!(&error, MapError::Locked { path: locked, .. } if *locked == path), "{error}");
+    let named = format!("another process has locked it (process {})", std::process::id());
+    assert!(error.to_string().ends_with(&named), "{error}");
 
     drop(region);
     Region::open(&path, &options).unwrap();
@@ -27,10 +28,14 @@ fn a_file_that_is_held_for_a_moment_is_waited_for() {
     let path = dir.path().join("pool");
     let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(1 << 20) };
     let map = || Region::open(&path, &options);
-    pmem::when_unlocked(map, || panic!("nobody has the file")).unwrap();
+    pmem::when_unlocked(map, |_| panic!("nobody has the file")).unwrap();
 
     let held = std::cell::Cell::new(Some(map().unwrap()));
-    pmem::when_unlocked(map, || drop(held.take())).unwrap();
+    pmem::when_unlocked(map, |holder| {
+        assert_eq!(holder, Some(std::process::id()));
+        drop(held.take());
+    })
+    .unwrap();
     assert!(held.take().is_none(), "the lock was waited for");
 }
 
@@ -73,6 +78,18 @@ fn a_lock_of_another_process_is_seen() {
     drop(holder.stdin.take());
     holder.wait().unwrap();
     Region::open(&path, &options).unwrap();
+}
+
+#[test]
+fn a_process_that_lives_on_is_refused_soon() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(1 << 20) };
+    let _held = Region::open(&path, &options).unwrap();
+    let began = std::time::Instant::now();
+    let refused = pmem::when_unlocked(|| Region::open(&path, &options), |_| ());
+    assert!(matches!(refused, Err(MapError::Locked { .. })));
+    assert!(began.elapsed() < std::time::Duration::from_millis(2500), "{:?}", began.elapsed());
 }
 
 #[test]

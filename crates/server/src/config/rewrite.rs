@@ -2,8 +2,8 @@
 //!
 //! The old file keeps its comments and its order. A line of a directive is replaced in place, a
 //! directive that is not at its default and has no line is appended after a signature, and lines
-//! of directives that need none any more become empty. The new file is written next to the old one,
-//! synced, and renamed over it, so that a crash leaves one or the other.
+//! of directives that need none any more become empty. The new file replaces the old one, whose
+//! permissions it has ([`pmem::ReplacedFile`]): a crash leaves one or the other.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
@@ -29,21 +29,9 @@ pub fn rewrite(path: &Path, values: &Values, users: &[Vec<u8>], all: bool) -> st
 
 /// Puts `content` in the place of what a file holds: all of it or nothing.
 pub fn overwrite(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = Path::new(&name);
-    let result = (|| {
-        let mut out = std::fs::File::create(temporary)?;
-        out.write_all(content)?;
-        out.sync_all()?;
-        std::fs::rename(temporary, path)?;
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-        std::fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-    })();
-    if result.is_err() {
-        let _ = std::fs::remove_file(temporary);
-    }
-    result
+    let replaced = pmem::ReplacedFile::create(path)?;
+    replaced.file().write_all(content)?;
+    replaced.publish()
 }
 
 /// Returns the text of `old` with `values` and lines of users in it.

@@ -12,9 +12,9 @@ use std::time::Duration;
 use commands::admin::{PassDump, Passed};
 use commands::{SaveError, SaveOptions};
 
-use super::{BUSY_WAIT, Busy, Saver, next_to};
+use super::{BUSY_WAIT, Busy, Saver};
 use crate::housekeeping::contained;
-use crate::{machine, other_stores, spool};
+use crate::{machine, spool};
 
 /// Dumps that are sent at once, or wait to be.
 const MOST: usize = 4;
@@ -60,7 +60,7 @@ impl Saver {
 
     fn send_begun(&self, pass: PassDump) -> Result<u64, SaveError> {
         let values = self.shared.config.values();
-        let spool_path = next_to(&other_stores::dump(&values), "spool-send-");
+        let folder = values.text("dir");
         let delay = values.int("rdb-key-save-delay");
         let go_on = |keys| self.go_on(keys, delay);
         let options = SaveOptions {
@@ -70,7 +70,7 @@ impl Saver {
             is_base: false,
             is_background: true,
             backend: self.shared.store.backend_name(),
-            spool: &|| spool::make(&spool_path),
+            spool: &|| spool::make(folder.as_ref()),
             go_on: &go_on,
         };
         let mark = machine::run_id()?;
