@@ -123,6 +123,18 @@ pub enum OpenError {
          the file (of a device, zero the first 4 MiB)"
     )]
     NoHeader,
+    /// All of the file is zeros, and it is longer than what an unfinished pool leaves.
+    #[error(
+        "the file holds nothing but {found} bytes of zeros, where a pool that was never finished leaves {most}: \
+         a pool that lost everything, or space that was set aside. Nothing was changed. Put the pool back from a \
+         copy ({SALVAGE}), or, to make a new pool here, remove the file"
+    )]
+    Zeros {
+        /// Bytes of the file.
+        found: u64,
+        /// Bytes that an unfinished pool has at most.
+        most: u64,
+    },
     /// The pool was made by another version of the format.
     #[error(
         "the pool has format {found}, this program reads format {expected}; {}",
@@ -318,6 +330,7 @@ mod tests {
             OpenError::Journal(_)
             | OpenError::Magic { .. }
             | OpenError::NoHeader
+            | OpenError::Zeros { .. }
             | OpenError::HeaderChecksum { .. }
             | OpenError::Truncated { .. }
             | OpenError::DamagedZones { .. }
@@ -337,6 +350,7 @@ mod tests {
         let all = [
             OpenError::Magic { expected: [0; 8], found: [1; 8] },
             OpenError::NoHeader,
+            OpenError::Zeros { found: 2, most: 1 },
             OpenError::Version { expected: 2, found: 1 },
             OpenError::Version { expected: 2, found: 3 },
             OpenError::Features { unknown: 1 },

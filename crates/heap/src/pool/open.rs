@@ -4,7 +4,7 @@ use super::create::{CreateOptions, survives_power_loss};
 use super::journal;
 use crate::error::{OpenError, PoolError};
 use crate::fault_points::FaultPoint;
-use crate::layout::header::Header;
+use crate::layout::header::{Header, MAGIC};
 use crate::layout::{Geometry, ZONES_WORD};
 use crate::media_errors::losses;
 use crate::recovery::replay::{self, Recovery};
@@ -14,10 +14,15 @@ use pmem::Region;
 
 impl Heap {
     /// Opens the pool of a region in the machine's present boot, or makes one on a region that is
-    /// blank. Returns how it was recovered; `None` for a new pool.
+    /// blank. Returns how it was recovered; `None` for a new pool. A file of zeros that is longer
+    /// than what an unfinished pool leaves may have been somebody's data, and is refused.
     pub fn open_or_create(region: Region) -> Result<(Heap, Option<Recovery>), PoolError> {
         if Heap::is_blank(&region) {
             let options = CreateOptions::fitting(region.reserved())?;
+            let most = options.geometry.pool_bytes(1);
+            if region.len() > most && !region.is_device() {
+                return Err(OpenError::Zeros { found: region.len(), most }.into());
+            }
             return Ok((Heap::create(region, &options)?, None));
         }
         let (heap, recovery) = Heap::open(region, pmem::boot_id())?;
@@ -27,7 +32,7 @@ impl Heap {
     /// Opens a pool and recovers it. `boot_id` is that of the machine's present boot.
     pub fn open(region: Region, boot_id: [u8; 16]) -> Result<(Heap, Recovery), OpenError> {
         if region.len() < 3 * 4096 {
-            return Err(OpenError::Truncated { expected: 3 * 4096, found: region.len() });
+            return Err(too_short(&region));
         }
         let mut header = Header::read(&region)?;
         let geometry = header.geometry;
@@ -79,6 +84,16 @@ impl Heap {
         }
         Ok((heap, report))
     }
+}
+
+/// Returns what a file is that has no space for a header: the begin of a pool, or something else.
+fn too_short(region: &Region) -> OpenError {
+    let found = if region.is_empty() { [0; 8] } else { region.load(0).to_le_bytes() };
+    let begins = found.iter().zip(MAGIC).take(region.len().min(8) as usize);
+    if found == [0; 8] || begins.into_iter().all(|(found, expected)| *found == expected) {
+        return OpenError::Truncated { expected: 3 * 4096, found: region.len() };
+    }
+    OpenError::Magic { expected: MAGIC, found }
 }
 
 /// Marks as lost again what was lost and not resolved in an earlier incarnation, though it can be

@@ -213,6 +213,34 @@ fn what_holds_nothing_is_blank_and_nothing_else_is() {
     check(3, &[(1, 1)], false);
 }
 
+#[test]
+fn a_file_of_zeros_is_no_new_pool_unless_one_was_never_finished() {
+    let open = |len: u64, bytes: &[u8]| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pool");
+        let file = std::fs::File::create(&path).expect("a file");
+        file.write_all_at(bytes, 0).expect("its begin");
+        file.set_len(len).expect("a hole");
+        let opened = Heap::open_or_create(region(&path)).map(|(_, recovery)| recovery.is_none());
+        opened.map_err(|error| error.to_string())
+    };
+    assert_eq!(open(0, b""), Ok(true));
+    assert_eq!(open(3 << 12, b""), Ok(true));
+    let refused = open(region(&std::env::temp_dir().join("none")).reserved(), b"");
+    assert!(refused.as_ref().is_err_and(|why| why.contains("bytes of zeros")), "{refused:?}");
+    for (len, bytes) in [(3, &b"hi\n"[..]), (100, b"no pool at all"), (8, b"PERDURX\0")] {
+        let refused = open(len, bytes);
+        assert!(
+            refused.as_ref().is_err_and(|why| why.contains("not a Perdura pool")),
+            "{refused:?}"
+        );
+    }
+    for (len, bytes) in [(3, &b"PER"[..]), (100, b"PERDURA\0 and more")] {
+        let refused = open(len, bytes);
+        assert!(refused.as_ref().is_err_and(|why| why.contains("was cut short")), "{refused:?}");
+    }
+}
+
 /// One flipped bit of the hint that says which records were fenced, which had no checksum, and a
 /// pool that was closed cleanly opened no more.
 #[test]
