@@ -4,6 +4,10 @@
 //! commands in its body. The words at its start would be answered with errors, and the commands
 //! then executed. So a connection ends, without a reply, at a command whose name is one of those
 //! words, as it does in Redis.
+//!
+//! The words after the first line are whatever a header's name was made of, which may be a command:
+//! so a connection ends at the first line of a request already, with any method, and not only at
+//! the `Host:` that follows. No command has such words: `GET` has one word after it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,6 +22,17 @@ const SILENCE: u64 = 60;
 pub(crate) fn is_http(name: &[u8]) -> bool {
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+}
+
+/// The methods of HTTP; `POST` ends a connection by itself.
+const METHODS: [&[u8]; 8] =
+    [b"connect", b"delete", b"get", b"head", b"options", b"patch", b"put", b"trace"];
+
+/// Returns true if a request is the first line of one of HTTP: `GET /path HTTP/1.1`.
+pub(crate) fn is_request_line(args: &[&[u8]]) -> bool {
+    let [method, _, version] = args else { return false };
+    version.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"http/"))
+        && METHODS.iter().any(|known| known.eq_ignore_ascii_case(method))
 }
 
 impl Engine {

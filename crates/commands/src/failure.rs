@@ -165,9 +165,20 @@ impl Failure {
         ))
     }
 
-    /// Returns the first word, under which INFO counts errors.
+    /// Returns the code, under which INFO counts errors.
     pub fn code(&self) -> &[u8] {
-        self.text.split(|b| *b == b' ').next().unwrap_or_default()
+        code(&self.text)
+    }
+}
+
+/// The longest code; a longer first word is none.
+const LONGEST_CODE: usize = 31;
+
+/// Returns the first word of an error's text, `ERR` where there is none that could be a code.
+pub(crate) fn code(text: &[u8]) -> &[u8] {
+    match text.iter().position(|byte| *byte == b' ') {
+        Some(len @ 1..=LONGEST_CODE) => &text[..len],
+        _ => b"ERR",
     }
 }
 

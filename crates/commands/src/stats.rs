@@ -43,8 +43,44 @@ pub struct Stats {
     error_replies: AtomicU64,
 }
 
-/// Codes of errors kept apart; a client must not fill the memory with invented ones.
-const MAX_ERROR_CODES: usize = 128;
+/// Codes of errors kept apart that scripts make up; they must not fill the memory.
+const MAX_INVENTED_CODES: usize = 128;
+
+/// Under which the others are counted together, as in Valkey.
+const OVERFLOW: &[u8] = b"ERRORSTATS_OVERFLOW";
+
+/// Codes of errors that commands have: each is always counted under its own name, whatever scripts
+/// make up.
+const OWN_CODES: [&str; 28] = [
+    "BUSY",
+    "BUSYGROUP",
+    "BUSYKEY",
+    "CROSSSLOT",
+    "DENIED",
+    "ERR",
+    "EXECABORT",
+    "INVALIDOBJ",
+    "IOERR",
+    "LOADING",
+    "MEDIAERR",
+    "MISCONF",
+    "NOAUTH",
+    "NOGOODSLAVE",
+    "NOGROUP",
+    "NOPERM",
+    "NOPROTO",
+    "NOREPLICAS",
+    "NOSCRIPT",
+    "NOTBUSY",
+    "OOM",
+    "READONLY",
+    "SYNTAX",
+    "TRYAGAIN",
+    "UNBLOCKED",
+    "UNKILLABLE",
+    "WRONGPASS",
+    "WRONGTYPE",
+];
 
 impl Stats {
     /// Counters for `commands` commands and `threads` threads.
@@ -80,9 +116,13 @@ impl Stats {
         let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = errors.get_mut(code) {
             *count += 1;
-        } else if errors.len() < MAX_ERROR_CODES {
-            errors.insert(code.to_vec(), 1);
+            return;
         }
+        let is_own = |code: &[u8]| OWN_CODES.iter().any(|own| own.as_bytes() == code);
+        // The codes of commands are few: they are looked at only when a code is new.
+        let is_full = || errors.keys().filter(|code| !is_own(code)).count() >= MAX_INVENTED_CODES;
+        let code = if !is_own(code) && is_full() { OVERFLOW } else { code };
+        *errors.entry(code.to_vec()).or_default() += 1;
     }
 
     /// Counts a change of the data.
@@ -167,5 +207,25 @@ impl Full {
         let logged = self.logged_ms.load(Relaxed);
         (logged == 0 || now_ms.saturating_sub(logged) >= LOG_EVERY_MS)
             && self.logged_ms.compare_exchange(logged, now_ms, Relaxed, Relaxed).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invented_codes_are_bounded_and_hide_no_others() {
+        let stats = Stats::new(1, 1);
+        (0..1000).for_each(|number| stats.error(format!("CODE{number}").as_bytes()));
+        stats.error(b"OOM");
+        (0..3).for_each(|_| stats.error(b"WRONGTYPE"));
+        stats.error(b"CODE5");
+        let errors = stats.errors();
+        assert_eq!(errors.len(), MAX_INVENTED_CODES + 3);
+        assert_eq!((errors[&b"OOM"[..]], errors[&b"WRONGTYPE"[..]]), (1, 3));
+        assert_eq!(errors[&b"CODE5"[..]], 2);
+        assert_eq!(errors[OVERFLOW], 1000 - MAX_INVENTED_CODES as u64);
+        assert_eq!(stats.error_replies(), 1005);
     }
 }

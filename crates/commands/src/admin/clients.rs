@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::call::Call;
 use crate::client::Client;
 use crate::engine::Engine;
+use crate::line_text::in_line;
 
 /// Redis's PROTO_REPLY_CHUNK_BYTES.
 const REPLY_CHUNK: usize = 16 * 1024;
@@ -14,10 +15,10 @@ const REPLY_CHUNK: usize = 16 * 1024;
 pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
     let text = |bytes: &std::sync::Mutex<Vec<u8>>| {
         let bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&bytes).into_owned()
+        in_line(&bytes).into_owned()
     };
     let since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
-    let user = String::from_utf8_lossy(&client.user_name()).into_owned();
+    let user = in_line(&client.user_name()).into_owned();
     let command = engine.table().all().get(client.last_command.load(Relaxed));
     let output = client.output.load(Relaxed) + client.push_bytes.load(Relaxed);
     let capacity = client.reply_buffer.load(Relaxed);

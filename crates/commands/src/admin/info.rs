@@ -12,6 +12,7 @@ use keyspace::Txn;
 use super::Facts;
 use crate::call::{Call, Run};
 use crate::failure::Done;
+use crate::line_text::in_line;
 use crate::spec::*;
 
 pub(crate) const INFO: CommandSpec = CommandSpec {
@@ -60,7 +61,8 @@ struct Page<'a, 'b> {
 impl Page<'_, '_> {
     fn line(&mut self, name: &str, value: impl std::fmt::Display) {
         use std::fmt::Write;
-        let _ = write!(self.text, "{name}:{value}\r\n");
+        let value = value.to_string();
+        let _ = write!(self.text, "{name}:{}\r\n", in_line(value.as_bytes()));
     }
 
     fn flag(&mut self, name: &str, value: bool) {

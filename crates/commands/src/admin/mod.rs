@@ -173,6 +173,10 @@ pub(crate) fn monitor_script(call: &mut Call<'_>) {
     }
 }
 
+/// Directives whose values are not shown, neither here nor to those who monitor.
+const SECRET_DIRECTIVES: [&str; 5] =
+    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
+
 /// Returns the request's words without what must not be shown.
 fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
     const REDACTED: &[u8] = b"(redacted)";
@@ -197,7 +201,7 @@ fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
         words[2..].fill(REDACTED);
     } else if name == "config" && words.get(1).is_some_and(|word| is(word, "set")) {
         for pair in words[2..].chunks_exact_mut(2) {
-            if ["requirepass", "masterauth", "masteruser"].iter().any(|name| is(pair[0], name)) {
+            if SECRET_DIRECTIVES.iter().any(|name| is(pair[0], name)) {
                 pair[1] = REDACTED;
             }
         }

@@ -13,7 +13,7 @@ use super::unit::{Role, Shown, Unit};
 use super::weight::{LONG, MANY_WORDS, weight_of};
 use crate::admin;
 use crate::call::{Call, Next, Outcome, Run};
-use crate::cross_protocol::is_http;
+use crate::cross_protocol::{is_http, is_request_line};
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::queue;
@@ -52,7 +52,9 @@ impl Engine {
             Lookup::Container(command) => {
                 return self.reject(session, None, unknown_subcommand(command, args), out);
             }
-            Lookup::Unknown if is_http(args[0]) => return self.refuse_http(),
+            Lookup::Unknown if is_http(args[0]) || is_request_line(args) => {
+                return self.refuse_http();
+            }
             Lookup::Unknown => return self.reject(session, None, unknown_command(args), out),
         };
         if let Err(mut failure) = self.admit(session, command, args) {
@@ -63,6 +65,9 @@ impl Engine {
                 }
             }
             session.shard_wait = None;
+            if is_request_line(args) {
+                return self.refuse_http();
+            }
             return self.reject(session, Some(command), failure, out);
         }
         if session.in_multi() && !command.spec.is(IMMEDIATE) {

@@ -17,8 +17,9 @@ use super::reply;
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::execute::Scope;
-use crate::failure::{Done, Failure};
+use crate::failure::{self, Done, Failure};
 use crate::fault_points::FaultPoint;
+use crate::line_text::in_line;
 use crate::running_scripts::{LongSince, ScriptKind};
 use crate::spec::READONLY;
 
@@ -188,7 +189,7 @@ fn execute(
         let stats = call.engine.stats();
         stats.failed(call.session.stripe, call.command.id);
         if !is_counted {
-            stats.error(message.split(|byte| *byte == b' ').next().unwrap_or_default());
+            stats.error(failure::code(message));
         }
     }
     reply::write(&outcome.reply, call.out);
@@ -210,7 +211,7 @@ impl Engine {
         if level >= LogLevel::Notice
             && let Some(host) = self.host()
         {
-            host.log(&String::from_utf8_lossy(text));
+            host.log(&in_line(text));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Sections about the process: server, clients, stats, replication, CPU, commands, errors, latency.
 
 use super::Page;
+use crate::line_text::in_field;
 use crate::receivers::Kind;
 use crate::users::Reason;
 use std::sync::atomic::Ordering::Relaxed;
@@ -185,14 +186,13 @@ pub(super) fn commandstats(page: &mut Page<'_, '_>) {
             stats.rejected,
             stats.failed
         );
-        page.line(&format!("cmdstat_{}", command.full_name()), value);
+        page.line(&format!("cmdstat_{}", in_field(command.full_name().as_bytes())), value);
     }
 }
 
 pub(super) fn errorstats(page: &mut Page<'_, '_>) {
     for (code, count) in page.call.engine.stats().errors() {
-        let code = String::from_utf8_lossy(&code).into_owned();
-        page.line(&format!("errorstat_{code}"), format!("count={count}"));
+        page.line(&format!("errorstat_{}", in_field(&code)), format!("count={count}"));
     }
 }
 
