@@ -454,8 +454,9 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// Sets `flag` when a later transaction changes the key.
-    pub fn watch(&mut self, db: Db, key: &Key<'_>, flag: &Arc<AtomicBool>) -> Watch {
+    /// Sets `flag` when a later transaction changes the key. Returns `None` if that was asked for
+    /// before, with the same flag.
+    pub fn watch(&mut self, db: Db, key: &Key<'_>, flag: &Arc<AtomicBool>) -> Option<Watch> {
         let place = self.place(db, key);
         let expired = self.after(place, key) == After::Expired;
         self.volatile(place.shard).watches.add(db, key.bytes, flag, expired)

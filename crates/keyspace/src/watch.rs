@@ -74,12 +74,22 @@ impl Watches {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    pub(crate) fn add(&self, db: Db, key: &[u8], flag: &Arc<AtomicBool>, expired: bool) -> Watch {
+    /// Adds a watch; returns `None` if this flag is set for the key already.
+    pub(crate) fn add(
+        &self,
+        db: Db,
+        key: &[u8],
+        flag: &Arc<AtomicBool>,
+        expired: bool,
+    ) -> Option<Watch> {
         let mut table = self.table();
-        let watcher = Watcher { flag: Arc::clone(flag), expired };
-        table.entry((db, key.into())).or_default().push(watcher);
+        let watchers = table.entry((db, key.into())).or_default();
+        if watchers.iter().any(|watcher| Arc::ptr_eq(&watcher.flag, flag)) {
+            return None;
+        }
+        watchers.push(Watcher { flag: Arc::clone(flag), expired });
         self.count.store(table.len(), Ordering::Relaxed);
-        Watch { db, key: key.into(), flag: Arc::clone(flag) }
+        Some(Watch { db, key: key.into(), flag: Arc::clone(flag) })
     }
 
     pub(crate) fn remove(&self, watch: Watch) {

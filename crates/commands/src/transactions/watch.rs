@@ -38,11 +38,7 @@ fn watch(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let db = call.db();
     for key in call.keys {
         let session = &mut *call.session;
-        if session.watches.iter().any(|w| w.db() == db && w.key() == key.bytes()) {
-            continue;
-        }
-        let watch = txn.watch(db, key, &session.touched);
-        session.watches.push(watch);
+        session.watches.extend(txn.watch(db, key, &session.touched));
     }
     call.session.client.watched.store(call.session.watches.len(), Relaxed);
     Ok(())

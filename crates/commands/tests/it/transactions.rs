@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::support::{Client, TestClock, engine, volatile};
 use commands::{Engine, EngineOptions};
@@ -163,6 +164,22 @@ fn unwatch_and_reset_forget_watches() {
         one.run(forget);
         check(&mut one, &[("MULTI", "OK"), ("PING", "QUEUED"), ("EXEC", "[PONG]")]);
     }
+}
+
+#[test]
+fn to_watch_a_key_takes_as_long_however_many_are_watched() {
+    const KEYS: usize = 120_000;
+    let engine = engine();
+    let mut client = Client::new(&engine);
+    let begin = Instant::now();
+    for part in 0..KEYS / 1000 {
+        let keys: Vec<String> = (0..1000).map(|key| format!("k{}", part * 1000 + key)).collect();
+        client.check(&format!("WATCH {}", keys.join(" ")), "OK");
+        client.check("WATCH k0 k1", "OK");
+    }
+    check(&mut client, &[("MULTI", "OK"), ("INCR k0", "QUEUED"), ("EXEC", "[(integer) 1]")]);
+    // Where each is compared with all others, it takes minutes.
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use keyspace::{Expire, Keyspace, Watch};
 fn watch_at(ks: &Keyspace, now: u64, number: usize, key: &str) -> Watch {
     let key = ks.key(key.as_bytes());
     let flag = Arc::new(AtomicBool::new(false));
-    ks.begin_one(key.shard(), now).watch(db(number), &key, &flag)
+    ks.begin_one(key.shard(), now).watch(db(number), &key, &flag).expect("a new watch")
 }
 
 fn watch(ks: &Keyspace, key: &str) -> Watch {
@@ -122,7 +122,8 @@ fn an_unwatched_key_may_change() {
     let ks = volatile(4, 32 << 20);
     let flag = Arc::new(AtomicBool::new(false));
     let key = ks.key(b"k");
-    let watched = ks.begin_one(key.shard(), NOW).watch(db(0), &key, &flag);
+    let watched = ks.begin_one(key.shard(), NOW).watch(db(0), &key, &flag).expect("a new watch");
+    assert!(ks.begin_one(key.shard(), NOW).watch(db(0), &key, &flag).is_none());
     ks.unwatch(watched);
     set(&ks, "k", "v");
     assert!(!flag.load(std::sync::atomic::Ordering::Relaxed));

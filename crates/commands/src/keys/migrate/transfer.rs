@@ -129,8 +129,10 @@ impl<'t> Transfer<'t, '_> {
             let payload = dump::payload_of(call.engine.config(), txn, &entry)?;
             let left = |at: u64| at.saturating_sub(call.now_ms()).max(1);
             value = Some(Value { payload, ttl: txn.expiry(&entry).map_or(0, left) });
-            if !self.migration.copy {
-                sent.watch = Some(txn.watch(db, key, &sent.is_changed));
+            if !self.migration.copy
+                && let Some(watch) = txn.watch(db, key, &sent.is_changed)
+            {
+                sent.watch = Some(watch);
             }
             Ok(())
         })?;
