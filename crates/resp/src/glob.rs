@@ -8,24 +8,75 @@
 //! Only the last `*` is ever worth going back to, so matching needs no recursion and at most
 //! (pattern x string) steps, whatever a client sends. Redis's needs recursion, and finds nothing
 //! where that would go deeper than a thousand stars: so does this.
+//!
+//! A pattern may be as long as a request, and be asked about each of millions of keys. One that is
+//! more than short is read once, into a form whose length is bounded by that of the string; one
+//! that is asked about one string is read when the first steps have not decided.
+
+mod compiled;
+
+use compiled::Compiled;
 
 /// Returns true if all of `string` matches `pattern`.
 pub fn matches(pattern: &[u8], string: &[u8]) -> bool {
-    match_bytes(pattern, string, |byte| byte)
+    match_once(pattern, string, |byte| byte)
 }
 
 /// As [`matches()`], without regard to the case of ASCII letters.
 pub fn matches_ignoring_case(pattern: &[u8], string: &[u8]) -> bool {
-    match_bytes(pattern, string, |byte| byte.to_ascii_lowercase())
+    match_once(pattern, string, |byte| byte.to_ascii_lowercase())
 }
+
+/// A pattern that is asked about many strings.
+#[derive(Clone, Debug)]
+pub struct Pattern<'p> {
+    text: &'p [u8],
+    /// Of one that is not short.
+    compiled: Option<Compiled>,
+}
+
+impl<'p> Pattern<'p> {
+    /// Reads a pattern.
+    pub fn new(text: &'p [u8]) -> Pattern<'p> {
+        let compiled = (text.len() > SHORT).then(|| Compiled::new(text, |byte| byte));
+        Pattern { text, compiled }
+    }
+
+    /// Returns true if all of `string` matches.
+    pub fn matches(&self, string: &[u8]) -> bool {
+        match &self.compiled {
+            Some(compiled) if !string.is_empty() => compiled.matches(string, |byte| byte),
+            _ => matches(self.text, string),
+        }
+    }
+}
+
+/// Bytes of a pattern that is compared as it is written.
+const SHORT: usize = 64;
+
+/// Steps after which a pattern that is not short is read.
+const FEW_STEPS: usize = 4096;
 
 /// Stars of a pattern that may match, one at its end not counted; those side by side are one.
 const MOST_STARS: usize = 1000;
 
-fn match_bytes(pattern: &[u8], string: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> bool {
+fn match_once(pattern: &[u8], string: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> bool {
     if string.is_empty() {
         return matches!(pattern, [] | [b'*']);
     }
+    let steps = if pattern.len() > SHORT { FEW_STEPS } else { usize::MAX };
+    match_bytes(pattern, string, fold, steps)
+        .unwrap_or_else(|| Compiled::new(pattern, fold).matches(string, fold))
+}
+
+/// Returns whether a string that is not empty matches; `None` if that takes more than this many
+/// steps.
+fn match_bytes(
+    pattern: &[u8],
+    string: &[u8],
+    fold: impl Fn(u8) -> u8 + Copy,
+    mut steps: usize,
+) -> Option<bool> {
     let (mut p, mut s) = (0, 0);
     let mut stars = 0;
     // After the last star, and the first byte that it has not been tried to swallow.
@@ -33,71 +84,92 @@ fn match_bytes(pattern: &[u8], string: &[u8], fold: impl Fn(u8) -> u8 + Copy) ->
     loop {
         if pattern.get(p) == Some(&b'*') {
             p += 1;
+            steps = steps.checked_sub(1)?;
             star = Some((p, s));
             if pattern.get(p).is_some_and(|&next| next != b'*') {
                 stars += 1;
                 if stars > MOST_STARS {
-                    return false;
+                    return Some(false);
                 }
             }
             continue;
         }
-        let step = match string.get(s) {
-            None if p == pattern.len() => return true,
-            None => return false,
+        let (fits, len) = match string.get(s) {
+            None => return Some(p == pattern.len()),
             Some(&byte) => one(&pattern[p..], byte, fold),
         };
-        if let Some(len) = step {
-            p += len;
-            s += 1;
-        } else if let Some((after_star, next)) = star {
-            p = after_star;
-            s = next + 1;
-            star = Some((after_star, s));
-        } else {
-            return false;
+        steps = steps.checked_sub(len)?;
+        match star {
+            _ if fits => (p, s) = (p + len, s + 1),
+            Some((after_star, next)) => {
+                (p, s) = (after_star, next + 1);
+                star = Some((after_star, s));
+            }
+            None => return Some(false),
         }
     }
 }
 
-/// Returns how many bytes of `pattern` match the one byte, if they do.
-fn one(pattern: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> Option<usize> {
+/// Returns whether the one byte matches what the pattern begins with, and the length of that.
+fn one(pattern: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, usize) {
     let equal = |a: u8| fold(a) == fold(byte);
     match *pattern {
-        [] => None,
-        [b'?', ..] => Some(1),
+        [] => (false, 0),
+        [b'?', ..] => (true, 1),
         [b'[', ..] => {
             let (found, len) = class(&pattern[1..], byte, fold);
-            found.then_some(1 + len)
+            (found, 1 + len)
         }
-        [b'\\', escaped, ..] => equal(escaped).then_some(2),
-        [plain, ..] => equal(plain).then_some(1),
+        [b'\\', escaped, ..] => (equal(escaped), 2),
+        [plain, ..] => (equal(plain), 1),
     }
 }
 
 /// Returns whether `byte` is in the class that starts after `[`, and the class's length with its
 /// `]`.
-fn class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, usize) {
+fn class(text: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, usize) {
     let signed = |b: u8| fold(b) as i8;
-    let negated = class.first() == Some(&b'^');
-    let mut at = usize::from(negated);
     let mut found = false;
+    let (is_negated, len) = class_items(text, |item| {
+        found |= match item {
+            ClassItem::Plain(plain) => fold(plain) == fold(byte),
+            ClassItem::Escaped(escaped) => escaped == byte,
+            ClassItem::Range(low, high) => (signed(low)..=signed(high)).contains(&signed(byte)),
+        }
+    });
+    (found != is_negated, len)
+}
+
+/// What a class lists.
+enum ClassItem {
+    Plain(u8),
+    /// As it is, whatever the case.
+    Escaped(u8),
+    /// From the lower to the higher, as signed numbers.
+    Range(u8, u8),
+}
+
+/// Shows what the class lists that starts after `[`; returns whether it is negated, and its length
+/// with its `]`.
+fn class_items(class: &[u8], mut show: impl FnMut(ClassItem)) -> (bool, usize) {
+    let is_negated = class.first() == Some(&b'^');
+    let mut at = usize::from(is_negated);
     loop {
         match class[at..] {
-            [] => return (found != negated, at),
-            [b']', ..] => return (found != negated, at + 1),
+            [] => return (is_negated, at),
+            [b']', ..] => return (is_negated, at + 1),
             [b'\\', escaped, ..] => {
-                found |= escaped == byte;
+                show(ClassItem::Escaped(escaped));
                 at += 2;
             }
             [first, b'-', last, ..] => {
-                let (low, high) =
-                    if first as i8 > last as i8 { (last, first) } else { (first, last) };
-                found |= (signed(low)..=signed(high)).contains(&signed(byte));
+                let is_backwards = first as i8 > last as i8;
+                let (low, high) = if is_backwards { (last, first) } else { (first, last) };
+                show(ClassItem::Range(low, high));
                 at += 3;
             }
             [plain, ..] => {
-                found |= fold(plain) == fold(byte);
+                show(ClassItem::Plain(plain));
                 at += 1;
             }
         }
@@ -106,7 +178,8 @@ fn class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{matches, matches_ignoring_case};
+    use super::{Compiled, Pattern, match_bytes, matches, matches_ignoring_case};
+    use std::time::{Duration, Instant};
 
     #[track_caller]
     fn check(pattern: &str, yes: &[&str], no: &[&str]) {
@@ -168,5 +241,56 @@ mod tests {
         assert!(!matches(pattern.as_bytes(), "a".repeat(10_000).as_bytes()));
         let pattern = "a*".repeat(20) + "b";
         assert!(!matches(pattern.as_bytes(), "a".repeat(10_000).as_bytes()));
+    }
+
+    #[test]
+    fn a_pattern_that_was_read_matches_the_same() {
+        let mut random = 7_u64;
+        let mut draw = |from: &[u8], most: usize| -> Vec<u8> {
+            let mut next = || {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (random >> 33) as usize
+            };
+            (0..next() % most).map(|_| from[next() % from.len()]).collect()
+        };
+        let mut matched = 0;
+        for _ in 0..200_000 {
+            let pattern = draw(b"aAbB**??[]^-\\\x7f\x80\xff", 9);
+            let string = [draw(b"aAbBcC]^-\\\x7f\x80\xff", 5), b"a".to_vec()].concat();
+            let lower = |byte: u8| byte.to_ascii_lowercase();
+            for (plain, read) in [
+                (
+                    match_bytes(&pattern, &string, |byte| byte, usize::MAX),
+                    Compiled::new(&pattern, |byte| byte).matches(&string, |byte| byte),
+                ),
+                (
+                    match_bytes(&pattern, &string, lower, usize::MAX),
+                    Compiled::new(&pattern, lower).matches(&string, lower),
+                ),
+            ] {
+                assert_eq!(plain, Some(read), "{pattern:?} {string:?}");
+                matched += u32::from(read);
+            }
+        }
+        assert!(matched > 10_000, "{matched}");
+    }
+
+    #[test]
+    fn megabytes_of_a_pattern_are_read_once() {
+        let begin = Instant::now();
+        let class = [b"*[".as_slice(), &b"ab".repeat(1 << 20), b"]x"].concat();
+        let ranges = [b"*[".as_slice(), &b"\x00-\xff".repeat(1 << 20), b"]x"].concat();
+        let stars = [b"*".repeat(4 << 20), b"x".to_vec()].concat();
+        let long = b"[a]?".repeat(1 << 20);
+        for text in [&class, &ranges, &stars, &long] {
+            let pattern = Pattern::new(text);
+            for key in 0..100_000 {
+                assert!(!pattern.matches(format!("key:{key}").as_bytes()));
+            }
+            assert!(!matches(text, &b"a".repeat(100_000)));
+        }
+        assert!(Pattern::new(&class).matches(b"key:ax") && matches(&class, b"bx"));
+        assert!(Pattern::new(&stars).matches(b"key:x"));
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     }
 }

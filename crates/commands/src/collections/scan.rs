@@ -4,7 +4,6 @@
 //! index.
 
 use keyspace::{Members, Txn};
-use resp::glob;
 
 use crate::call::Call;
 use crate::failure::{Done, Failure};
@@ -21,7 +20,7 @@ pub(crate) fn scan(call: &mut Call<'_>, txn: &mut Txn<'_>, find: Find, values: b
     if let Some(members) = find(call, txn)? {
         let options = parse(call, 3)?;
         next = members.scan(cursor, options.count, |field, value| {
-            if options.pattern.is_none_or(|pattern| glob::matches(pattern, field)) {
+            if options.fits(field) {
                 found.push(field.to_vec());
                 if values && !options.no_values {
                     found.push(value.to_vec());

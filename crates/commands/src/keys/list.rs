@@ -7,7 +7,8 @@
 //! shards are locked, and what is listed was there at one moment.
 
 use keyspace::Txn;
-use resp::{Writer, glob};
+use resp::Writer;
+use resp::glob::Pattern;
 
 use crate::call::{Call, Next, Outcome, Run};
 use crate::engine::Engine;
@@ -64,10 +65,11 @@ fn start(call: &mut Call<'_>) -> Done {
 /// As a part of a transaction that has locked all shards.
 fn at_once(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (pattern, db) = (call.args[1], call.db());
+    let pattern = Pattern::new(pattern);
     let start = call.out.deferred();
     let mut found = 0;
     txn.for_each(db, &mut |key, _| {
-        if glob::matches(pattern, key) {
+        if pattern.matches(key) {
             call.out.bulk(key);
             found += 1;
         }
@@ -123,6 +125,7 @@ impl Engine {
         let (keyspace, now_ns) = (self.keyspace(), self.clock.unix_ns());
         let Walk { words, elements, db, .. } = walk;
         let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
+        let pattern = Pattern::new(&words[1]);
         let command = &self.table().all()[walk.command];
         let mut effects = Effects::default();
         let mut call = Call::new(self, session, command, elements, now_ns, &mut effects);
@@ -139,7 +142,7 @@ impl Engine {
                 let done = self.transact_once(&mut call, Scope::Shard(shard), |call, txn| {
                     next = txn.scan(*db, walk.cursor, left, &mut |key, _| {
                         visited += 1;
-                        if glob::matches(&words[1], key) {
+                        if pattern.matches(key) {
                             call.out.bulk(key);
                             found += 1;
                         }

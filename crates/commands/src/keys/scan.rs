@@ -4,7 +4,8 @@
 //! says in which it goes on. RANDOMKEY sees all shards at one moment.
 
 use keyspace::{Db, Entry, Keyspace, Txn, Type};
-use resp::{Writer, glob};
+use resp::Writer;
+use resp::glob::Pattern;
 
 use crate::call::{Call, Run};
 use crate::execute::Scope;
@@ -36,7 +37,7 @@ pub(crate) const SCAN: CommandSpec = CommandSpec {
 
 /// What SCAN, and its like of one key, is asked for.
 pub(crate) struct Options<'a> {
-    pub(crate) pattern: Option<&'a [u8]>,
+    pub(crate) pattern: Option<Pattern<'a>>,
     pub(crate) count: usize,
     kind: Option<&'a [u8]>,
     /// Fields come without their values (HSCAN).
@@ -44,8 +45,13 @@ pub(crate) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
+    /// Returns true if the pattern matches, if there is one.
+    pub(crate) fn fits(&self, name: &[u8]) -> bool {
+        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
+    }
+
     fn wants(&self, key: &[u8], kind: Type) -> bool {
-        self.pattern.is_none_or(|pattern| glob::matches(pattern, key))
+        self.fits(key)
             && self.kind.is_none_or(|name| name.eq_ignore_ascii_case(type_name(kind).as_bytes()))
     }
 }
@@ -150,7 +156,7 @@ pub(crate) fn parse<'a>(call: &Call<'a>, from: usize) -> Result<Options<'a>, Fai
             let count = call.int(at + 1)?;
             options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(SYNTAX)?;
         } else if call.is(at, "MATCH") {
-            options.pattern = Some(value).filter(|pattern| *pattern != b"*");
+            options.pattern = (value != b"*").then(|| Pattern::new(value));
         } else if call.is(at, "TYPE") && call.keys.is_empty() {
             options.kind = Some(value);
         } else {

@@ -4,7 +4,6 @@
 //! numbers as integers, which have no power of ten.
 
 use keyspace::{Encoding, Txn};
-use resp::glob;
 
 use crate::call::{Call, Run};
 use crate::failure::Done;
@@ -41,7 +40,7 @@ fn zscan(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         let (sorted_set, encoding) = (txn.sorted_set(&entry)?, txn.encoding(&entry));
         let options = parse(call, 3)?;
         next = sorted_set.scan(cursor, options.count, |member, score| {
-            if options.pattern.is_none_or(|pattern| glob::matches(pattern, member)) {
+            if options.fits(member) {
                 let mut text = Vec::new();
                 match whole(score).filter(|_| encoding == Encoding::Listpack) {
                     Some(number) => text.extend(itoa::Buffer::new().format(number).bytes()),

@@ -1,0 +1,141 @@
+//! A long pattern, read once: stars side by side are one, and a class is a set of bytes, however
+//! long it is written. What no string of this length can match is refused by its length.
+
+use std::collections::HashMap;
+
+use super::{ClassItem, MOST_STARS, class_items};
+
+/// What one place of a pattern takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    /// Any bytes.
+    Star,
+    Any,
+    Byte(u8),
+    /// A byte of the class with this number.
+    Class(u32),
+}
+
+/// A set of bytes.
+type Class = [u64; 4];
+
+/// A pattern that was read.
+#[derive(Clone, Debug)]
+pub(super) struct Compiled {
+    tokens: Vec<Token>,
+    classes: Vec<Class>,
+    /// Bytes that the shortest string has that it matches.
+    least: usize,
+    /// It has more stars than Redis follows.
+    never: bool,
+}
+
+impl Compiled {
+    pub(super) fn new(pattern: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> Compiled {
+        let (mut tokens, mut classes, mut known) = (Vec::new(), Vec::new(), HashMap::new());
+        let (mut stars, mut at) = (0, 0);
+        while let [first, rest @ ..] = &pattern[at..] {
+            at += 1;
+            let token = match (first, rest) {
+                (b'*', _) => {
+                    stars += usize::from(rest.first().is_some_and(|&next| next != b'*'));
+                    if tokens.last() == Some(&Token::Star) {
+                        continue;
+                    }
+                    Token::Star
+                }
+                (b'?', _) => Token::Any,
+                (b'[', _) => {
+                    let (class, len) = class(rest, fold);
+                    at += len;
+                    let number = *known.entry(class).or_insert_with(|| {
+                        classes.push(class);
+                        classes.len() as u32 - 1
+                    });
+                    Token::Class(number)
+                }
+                (b'\\', [escaped, ..]) => {
+                    at += 1;
+                    Token::Byte(fold(*escaped))
+                }
+                (plain, _) => Token::Byte(fold(*plain)),
+            };
+            tokens.push(token);
+        }
+        let least = tokens.iter().filter(|token| **token != Token::Star).count();
+        Compiled { tokens, classes, least, never: stars > MOST_STARS }
+    }
+
+    /// Returns true if all of `string`, which has a byte at least, matches.
+    pub(super) fn matches(&self, string: &[u8], fold: impl Fn(u8) -> u8) -> bool {
+        if self.never || string.len() < self.least {
+            return false;
+        }
+        let (mut p, mut s) = (0, 0);
+        // After the last star, and the first byte that it has not been tried to swallow.
+        let mut star = None;
+        loop {
+            let token = self.tokens.get(p);
+            if token == Some(&Token::Star) {
+                p += 1;
+                star = Some((p, s));
+                continue;
+            }
+            let Some(&byte) = string.get(s) else { return p == self.tokens.len() };
+            let fits = match token {
+                None | Some(Token::Star) => false,
+                Some(Token::Any) => true,
+                Some(Token::Byte(plain)) => *plain == fold(byte),
+                Some(Token::Class(number)) => has(&self.classes[*number as usize], byte),
+            };
+            match star {
+                _ if fits => (p, s) = (p + 1, s + 1),
+                Some((after_star, next)) => {
+                    (p, s) = (after_star, next + 1);
+                    star = Some((after_star, s));
+                }
+                None => return false,
+            }
+        }
+    }
+}
+
+fn has(class: &Class, byte: u8) -> bool {
+    class[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1
+}
+
+/// Returns the bytes of the class that starts after `[`, and its length with its `]`.
+fn class(text: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> (Class, usize) {
+    let (mut plain, mut escaped) = ([false; 256], [false; 256]);
+    // For the first byte of a range, as a signed number, the last byte of the longest that begins
+    // there.
+    let mut ranges = [None; 256];
+    let (is_negated, len) = class_items(text, |item| match item {
+        ClassItem::Plain(byte) => plain[usize::from(fold(byte))] = true,
+        ClassItem::Escaped(byte) => escaped[usize::from(byte)] = true,
+        ClassItem::Range(low, high) => {
+            let last = &mut ranges[rank(fold(low))];
+            *last = (*last).max(Some(rank(fold(high))));
+        }
+    });
+    let (mut in_range, mut end) = ([false; 256], None);
+    for (at, last) in ranges.into_iter().enumerate() {
+        end = end.max(last);
+        in_range[at] = end.is_some_and(|end| at <= end);
+    }
+    let mut class = Class::default();
+    for byte in 0..=u8::MAX {
+        let folded = fold(byte);
+        let found =
+            plain[usize::from(folded)] || escaped[usize::from(byte)] || in_range[rank(folded)];
+        if found != is_negated {
+            class[usize::from(byte >> 6)] |= 1 << (byte & 63);
+        }
+    }
+    (class, len)
+}
+
+/// Returns the place of a byte among all, of which those above 127 are negative numbers.
+fn rank(byte: u8) -> usize {
+    usize::from(byte ^ 0x80)
+}
