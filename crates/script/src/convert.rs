@@ -2,7 +2,7 @@
 
 use crate::Reply;
 use crate::number::truncate;
-use crate::state::check_length;
+use crate::state::{check_length, spend};
 use mlua::{IntoLua, Lua, LuaString, Table, Value};
 
 /// Nesting of what a script returns; redis-server's limit follows from its Lua stack.
@@ -127,6 +127,7 @@ impl Converter {
 
     fn count(&mut self, bytes: usize) -> mlua::Result<()> {
         self.bytes += bytes;
+        spend(bytes)?;
         // A string that fits into Lua's memory can be returned.
         check_length(self.bytes / 2)
     }

@@ -5,7 +5,7 @@ use crate::host::Started;
 use crate::invocation::Passing;
 use crate::natives::{CompileError, compile};
 use crate::shebang::{INVALID_NAME, is_valid_name, of_library};
-use crate::state::{Registered, State};
+use crate::state::{PER_VALUE, Registered, State, spend};
 use crate::{Flags, Host, Interpreter, Invocation, Outcome, ScriptError, errors, host};
 use mlua::{Function as LuaFunction, Lua, Table, Value};
 use std::rc::Rc;
@@ -212,6 +212,7 @@ fn read_flags(lua: &Lua, value: &Value) -> Result<Flags, Raise> {
     };
     let mut flags = Flags::default();
     for at in 1.. {
+        spend(PER_VALUE)?;
         let flag: Value = list.raw_get(at)?;
         if flag.is_nil() {
             break;

@@ -12,6 +12,10 @@ use std::rc::Rc;
 /// The longest run of `=` in a long bracket that the compiler is shown.
 const LONGEST_BRACKET: usize = 256;
 
+/// Bytes of the longest text that the compiler is shown. What it makes of these is limited where it
+/// is made (`lua/work.h`).
+const LONGEST_TEXT: usize = 64 << 20;
+
 /// Makes the table that `lua/sandbox.lua` receives.
 pub(crate) fn table(lua: &Lua, state: &Rc<State>, handler: &Function) -> mlua::Result<Table> {
     let memory_limit = state.memory_limit;
@@ -65,6 +69,9 @@ pub(crate) fn compile(lua: &Lua, text: &[u8], name: &str) -> Result<mlua::Functi
     if text.first() == Some(&0x1b) {
         let text = format!("{shown}:1: unexpected symbol near 'char(27)': bytecode is refused");
         return Err(CompileError::Text(text));
+    }
+    if text.len() > LONGEST_TEXT {
+        return Err(CompileError::Text(format!("{shown}:1: chunk is too long")));
     }
     if has_long_bracket(text) {
         return Err(CompileError::Text(format!("{shown}:1: long bracket is too long")));

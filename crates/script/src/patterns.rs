@@ -16,6 +16,9 @@ const DEEPEST: usize = 500;
 /// Steps between two questions whether to go on.
 const STEPS_PER_QUESTION: u32 = 100_000;
 
+/// Bytes that are looked at or copied in the time of a step, where that is done many at a time.
+const BYTES_PER_STEP: usize = 128;
+
 /// How much a capture holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
@@ -72,6 +75,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
     ) -> Matcher<'a, 'q> {
         let unused = Capture { start: 0, extent: Extent::Unfinished };
         let pattern = until_zero(pattern);
+        let steps = steps.saturating_add((pattern.len() / BYTES_PER_STEP) as u32);
         let captures = [unused; MOST_CAPTURES];
         Matcher { subject, pattern, captures, level: 0, depth: 0, steps, ask }
     }
@@ -128,7 +132,12 @@ impl<'a, 'q> Matcher<'a, 'q> {
     }
 
     fn step(&mut self) -> Result<(), Raise> {
-        self.steps += 1;
+        self.take(1)
+    }
+
+    /// Counts work that takes as long as this many steps.
+    fn take(&mut self, steps: usize) -> Result<(), Raise> {
+        self.steps = self.steps.saturating_add(u32::try_from(steps).unwrap_or(u32::MAX));
         if self.steps < STEPS_PER_QUESTION {
             return Ok(());
         }
@@ -175,6 +184,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
                 }
                 _ => {
                     let end = self.class_end(p)?;
+                    self.take(end - p - 1)?;
                     let fits = self.fits(s, p, end);
                     match self.item(end) {
                         b'?' => {
@@ -251,6 +261,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
             return Err("missing '[' after '%f' in pattern".into());
         }
         let end = self.class_end(p)?;
+        self.take(3 * (end - p))?;
         let before = if s == 0 { 0 } else { self.subject[s - 1] };
         let here = self.subject.get(s).copied().unwrap_or(0);
         let is_frontier = !self.is_in_set(before, p, end - 1) && self.is_in_set(here, p, end - 1);
@@ -267,6 +278,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
             }
             Some(Capture { extent: Extent::Position, .. }) => Ok(None),
             Some(Capture { start, extent: Extent::Bytes(length) }) => {
+                self.take(length / BYTES_PER_STEP)?;
                 let text = &self.subject[start..start + length];
                 Ok(self.subject[s..].starts_with(text).then_some(s + length))
             }
@@ -277,7 +289,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
     fn most(&mut self, s: usize, p: usize, end: usize) -> Matched {
         let mut count = 0;
         while self.fits(s + count, p, end) {
-            self.step()?;
+            self.take(end - p)?;
             count += 1;
         }
         loop {
@@ -297,6 +309,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
             if let Some(whole) = self.rest(s, end + 1)? {
                 return Ok(Some(whole));
             }
+            self.take(end - p)?;
             if !self.fits(s, p, end) {
                 return Ok(None);
             }

@@ -12,28 +12,46 @@ use std::rc::Rc;
 /// Bytes of the largest value that a function of Rust makes for a script.
 const LONGEST_RESULT: usize = 256 << 20;
 
-/// Calls of [`check_length`] between two questions to the host.
-const CHECKS_PER_POLL: u32 = 10_000;
+/// Work of functions of Rust between two questions to the host. A unit is about what it takes to
+/// copy a byte, as in `lua/work.h`.
+const WORK_PER_POLL: usize = 4 << 20;
+
+/// What it takes to make a value of Lua, or to look at one.
+pub(crate) const PER_VALUE: usize = 512;
 
 thread_local! {
-    static CHECKS: Cell<u32> = const { Cell::new(0) };
+    static WORK: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts work, and asks the host now and then whether the script is to go on.
+#[inline]
+pub(crate) fn spend(work: usize) -> mlua::Result<()> {
+    let sum = WORK.get().saturating_add(work);
+    if sum < WORK_PER_POLL {
+        WORK.set(sum);
+        return Ok(());
+    }
+    WORK.set(0);
+    ask()
+}
+
+#[cold]
+fn ask() -> mlua::Result<()> {
+    if host::with(|host| host.poll()) != Some(Continue::Kill) {
+        return Ok(());
+    }
+    host::with_started(|started| started.interpreter.state.is_killed.set(true));
+    Err(mlua::Error::runtime(errors::KILLED))
 }
 
 /// Fails as Lua does if a function of Rust has made this many bytes, and they are too many: a table
-/// that is in a table many times fits into Lua's memory, and what is made of it does not. Asks the
-/// host as well whether the script is to go on.
+/// that is in a table many times fits into Lua's memory, and what is made of it does not. Counts
+/// the work for a value as well.
 pub(crate) fn check_length(length: usize) -> mlua::Result<()> {
     if length > LONGEST_RESULT {
         return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
     }
-    let checks = CHECKS.get().wrapping_add(1);
-    CHECKS.set(checks);
-    if checks.is_multiple_of(CHECKS_PER_POLL)
-        && host::with(|host| host.poll()) == Some(Continue::Kill)
-    {
-        return Err(mlua::Error::runtime(errors::KILLED));
-    }
-    Ok(())
+    spend(PER_VALUE)
 }
 
 /// State of one interpreter; the part that belongs to a run is reset when it starts.

@@ -2,7 +2,7 @@
 
 use crate::arguments::{Arguments, Raise, Results, native};
 use crate::patterns::{Captured, Matcher, has_specials};
-use crate::state::State;
+use crate::state::{State, spend};
 use crate::{Continue, errors, host};
 use mlua::{Lua, LuaString, Table, Value};
 use std::cell::Cell;
@@ -91,6 +91,8 @@ fn find(call: &Arguments<'_>, state: &State) -> Results {
     let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
     let from = start(call, 3, subject.len())?;
     let is_plain = !matches!(call.get(4), Value::Nil | Value::Boolean(false));
+    // The bytes are looked at many at a time.
+    spend((subject.len() - from + pattern.len()) / 4)?;
     if is_plain || !has_specials(&pattern) {
         return Ok(match memchr::memmem::find(&subject[from..], &pattern) {
             Some(found) => {

@@ -4,6 +4,7 @@ use crate::Reply;
 use crate::convert::{error_to_lua, named, set_entry, string};
 use crate::number::append_general;
 use crate::stack::{Frame, LONGEST_LIST, LONGEST_STRING, Unlimited};
+use crate::state::{PER_VALUE, spend};
 use mlua::{Lua, LuaString, Value};
 
 /// Nesting of a reply; no command comes near.
@@ -88,6 +89,7 @@ fn incomplete() -> mlua::Error {
 
 impl<'a> Reader<'a> {
     fn value(&mut self, depth: usize) -> mlua::Result<Value> {
+        spend(PER_VALUE)?;
         let (&kind, line) = self.line()?.split_first().ok_or_else(incomplete)?;
         match kind {
             b'$' | b'*' if line == b"-1" => Ok(self.nil()),
@@ -149,6 +151,7 @@ impl<'a> Reader<'a> {
         let capacity = length.min(self.rest.len() / 3);
         let table = self.lua.create_table_with_capacity(capacity, 0)?;
         for at in 1..=length {
+            spend(PER_VALUE)?;
             if self.rest.first() == Some(&b'$') && !self.rest.starts_with(b"$-") {
                 let line = self.line()?;
                 let piece = self.piece(&line[1..])?;

@@ -39,6 +39,11 @@ Known differences:
   need keys of the shards which it has locked; all others are served, and several scripts may run at
   the same time. With busy-reply-all yes all commands are, as in Redis. used_memory_lua counts the
   interpreters of all threads.
+- What a script does in one instruction or one function (joining, repeating, sorting, encoding,
+  matching, hashing) is interrupted by SCRIPT KILL, FUNCTION KILL and the time limits as loops are. A
+  text of more than 64 MiB, of more than 4,000,000 tokens, or with names in too many nested scopes is
+  refused by the compiler. After a write, SCRIPT KILL answers UNKILLABLE, as in Redis, unless
+  script-kill-rollback says otherwise.
 - FUNCTION LIST and FUNCTION DUMP have the libraries in the order of their names, and functions in
   the order in which they were registered; in Redis both come in the order of a table. FUNCTION DUMP
   compresses code whatever rdbcompression says. INFO counts functions once any command has needed

@@ -2,7 +2,7 @@
 
 use crate::arguments::{Arguments, Raise, Results, native};
 use crate::number::truncate;
-use crate::state::check_length;
+use crate::state::{check_length, spend};
 use mlua::{Lua, Table, Value};
 
 /// The alignment of `!` without a number.
@@ -123,6 +123,7 @@ fn pack(call: &Arguments<'_>) -> Results {
     let mut at = 2;
     while let Some(item) = format.next(call, out.len())? {
         check_length(out.len())?;
+        spend(item.size)?;
         out.resize(out.len() + item.padding, 0);
         match item.letter {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'i' | b'I' | b'T' => {
@@ -152,6 +153,7 @@ fn pack(call: &Arguments<'_>) -> Results {
                 if text.len() < size {
                     return Err(call.bad(at, "string too short"));
                 }
+                spend(size)?;
                 out.extend_from_slice(&text[..size]);
                 if item.letter == b's' {
                     out.push(0);
@@ -266,6 +268,7 @@ fn size(call: &Arguments<'_>) -> Results {
     let mut format = Format::new(&format);
     let mut position: usize = 0;
     while let Some(item) = format.next(call, position)? {
+        spend(16)?;
         position = position.saturating_add(item.padding);
         match item.letter {
             b's' => return Err(call.bad(1, "option 's' has no fixed size")),

@@ -232,13 +232,14 @@ function strings.gsub(...)
   return concat(pieces), count
 end
 
-function strings.rep(s, count)
+function strings.rep(...)
+  local s, count = ...
   if (type(s) == 'string' or type(s) == 'number') and type(count) == 'number' then
     local length = #tostring(s)
     if length == 0 or count < 1 then return '' end
     if length * count > native.longest_string then error('not enough memory', 0) end
   end
-  return rep(s, count)
+  return rep(...)
 end
 
 -- Tables, coroutines, mathematics --------------------------------------------------------------

@@ -3,6 +3,7 @@
 use crate::support::{MEMORY, TestHost, eval, eval_in};
 use script::Interpreter;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Runs a script that is killed after a few polls.
 fn killed(script: &str) -> String {
@@ -34,6 +35,132 @@ fn a_kill_cannot_be_caught() {
          return cmsgpack.pack(t)",
     ] {
         assert_eq!(killed(script), "-ERR Script killed by user with SCRIPT KILL...", "{script}");
+    }
+}
+
+#[test]
+fn a_kill_ends_what_is_one_instruction_or_one_call() {
+    const S: &str = "local s, n = ('x'):rep(1e6), ('0'):rep(1e6) ";
+    const T: &str = "local t = {} for i = 1, 5e5 do t[i] = i end ";
+    for (prepared, repeated) in [
+        (S, "local c = s .. i"),
+        (S, "local c = s < s .. 'y'"),
+        (S, "local c = n + 1"),
+        (S, "for i = n, n do end"),
+        (S, "tonumber(n)"),
+        (S, "s:upper()"),
+        (S, "s:lower()"),
+        (S, "s:reverse()"),
+        (S, "s:rep(2)"),
+        (S, "s:sub(2)"),
+        (S, "string.format('%s', s)"),
+        (S, "string.format('%q', s)"),
+        (S, "string.format(s)"),
+        (S, "s:find('y', 1, true)"),
+        (S, "s:find('y')"),
+        (S, "s:find('[y' .. s)"),
+        (S, "s:match('%f[y]')"),
+        (S, "s:gsub('x', 'y')"),
+        (S, "s:gsub('y', {})"),
+        (S, "redis.sha1hex(s)"),
+        (S, "redis.call('echo', s)"),
+        (S, "redis.log(0, s)"),
+        (S, "cjson.encode(s)"),
+        (S, "cjson.decode('\"' .. s .. '\"')"),
+        (S, "cmsgpack.pack(s)"),
+        (S, "cmsgpack.unpack(cmsgpack.pack(s))"),
+        (S, "struct.pack('s', s)"),
+        (S, "struct.unpack('s', s .. '\\0')"),
+        (S, "struct.size(('b'):rep(1e6))"),
+        (S, "loadstring('return \"' .. s .. '\"')"),
+        (T, "table.concat(t)"),
+        (T, "table.insert(t, 1, 0)"),
+        (T, "table.remove(t, 1)"),
+        (T, "table.maxn(t)"),
+        (T, "table.foreach(t, rawequal)"),
+        (T, "table.foreachi(t, rawequal)"),
+        (T, "table.sort(t)"),
+        (T, "cjson.encode(t)"),
+        (T, "cmsgpack.pack(t)"),
+        (T, "collectgarbage()"),
+        (
+            "local t = {} for i = 1, 5e5 do t[i] = i end for i = 1, 5e5 do t[i] = nil end ",
+            "next(t)",
+        ),
+    ] {
+        // Few instructions are repeated: the preparation has been asked about already.
+        let script = format!("{prepared} for i = 1, 200 do {repeated} end");
+        let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
+        let mut host = TestHost::default();
+        eval_in(&mut interpreter, prepared, &mut host);
+        host.polls_left = Some(host.polls + 8);
+        host.polls = 0;
+        let reply = eval_in(&mut interpreter, &script, &mut host);
+        assert!(reply.contains("Script killed"), "{repeated}: {reply} {}", host.polls);
+    }
+}
+
+#[test]
+fn the_host_is_asked_within_one_call() {
+    let large = "local t = {} for i = 1, 2e5 do t[i] = i % 1000 end ";
+    for (prepared, call) in [
+        ("", "('x'):rep(5e7)"),
+        ("local s = ('x'):rep(2e7) ", "s:upper()"),
+        ("local s = ('x'):rep(2e7) ", "s:reverse()"),
+        ("local s = ('x'):rep(2e7) ", "string.format('%q', s)"),
+        ("local s = ('x'):rep(2e7) ", "redis.sha1hex(s)"),
+        (large, "table.sort(t)"),
+        (large, "table.concat(t, ',')"),
+        (large, "cjson.encode(t)"),
+        ("local s = '[' .. ('1,'):rep(1e5) .. '1]'", "cjson.decode(s)"),
+    ] {
+        let polls = |script: &str| {
+            let mut host = TestHost::default();
+            let mut interpreter = Interpreter::new(256 << 20).expect("an interpreter");
+            let reply = eval_in(&mut interpreter, script, &mut host);
+            assert_eq!(reply, "nil", "{script}");
+            host.polls
+        };
+        let within = polls(&format!("{prepared} {call}")) - polls(prepared);
+        assert!(within >= 3, "{call}: {within}");
+    }
+}
+
+#[test]
+fn long_lists_of_jumps_compile_at_once() {
+    let chain = |first: &str, others: &str, last: &str| {
+        format!("local a, b = 1, false {first}{}{last}", others.repeat(32_000))
+    };
+    for (script, expected) in [
+        (chain("if b then", " elseif b then", " else return 7 end"), "7"),
+        (chain("return a", " and a", " and 7"), "7"),
+        (chain("return b", " or b", " or 7"), "7"),
+        (chain("while true do", " do break end", " end return 7"), "7"),
+        (chain("while true do", " if a then break end", " end return 7"), "7"),
+    ] {
+        let begin = Instant::now();
+        for number in 0..10 {
+            assert_eq!(eval(&format!("{script} -- {number}")), expected, "{script:.40}");
+        }
+        // Where each is appended by a walk over all of them, it takes a minute.
+        assert!(begin.elapsed() < Duration::from_secs(10), "{script:.40}: {:?}", begin.elapsed());
+    }
+}
+
+#[test]
+fn what_would_keep_the_compiler_busy_is_refused() {
+    let scopes = "local function f() local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r ";
+    let nested = scopes.repeat(80) + &"x() ".repeat(400_000) + &"end ".repeat(80);
+    for (script, expected) in [
+        ("a=1 ".repeat(1_400_000), "chunk has too many tokens"),
+        (nested, "chunk has too many names in too many scopes"),
+        (" ".repeat(65 << 20), "chunk is too long"),
+    ] {
+        let mut interpreter = Interpreter::new(512 << 20).expect("an interpreter");
+        let reply = eval_in(&mut interpreter, &script, &mut TestHost::default());
+        let expected =
+            format!("-ERR Error compiling script (new function): user_script:1: {expected}");
+        assert_eq!(reply, expected);
     }
 }
 

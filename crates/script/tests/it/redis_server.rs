@@ -27,6 +27,60 @@ const SCRIPTS: &[&str] = &[
     "redis.call = 1",
     "return {redis.call('echo', 1), redis.call('echo', 1.5), redis.call('echo', -0.0)}",
     "return {redis.call('echo', 2^31), redis.call('echo', -2^31), redis.call('echo', 1/0)}",
+    // what the compiler makes of jumps: random conditions and loops
+    "local seed = 7
+     local function random(n) seed = (seed * 1103515245 + 12345) % 2147483648 return math.floor(seed / 65536) % n + 1 end
+     local leaves = {'a', 'b', 'c', 'x', 'nil', 'true', 'false', '7', 'a < x', 'a == b', 'x ~= 2', 'f(a)'}
+     local function expression(depth)
+       if depth == 0 then return leaves[random(#leaves)] end
+       local kind, left, right = random(4), expression(random(depth) - 1), expression(random(depth) - 1)
+       if kind == 1 then return left .. ' and ' .. right end
+       if kind == 2 then return left .. ' or ' .. right end
+       if kind == 3 then return 'not (' .. left .. ')' end
+       return '(' .. left .. ') == (' .. right .. ')'
+     end
+     local function block(depth)
+       local code, kind = 'n = n * 3 % 10007 + ' .. random(9), depth == 0 and 9 or random(6)
+       if kind == 1 then
+         code = code .. ' if ' .. expression(4)
+         for i = 1, random(4) do code = code .. ' then ' .. block(depth - 1) .. ' elseif ' .. expression(3) end
+         code = code .. ' then ' .. block(depth - 1) .. ' else ' .. block(depth - 1) .. ' end'
+       elseif kind == 2 then
+         code = code .. ' for i = 1, 3 do if ' .. expression(4) .. ' then break end ' .. block(depth - 1) .. ' end'
+       elseif kind == 3 then
+         code = code .. ' local i = 0 repeat i = i + 1 ' .. block(depth - 1) .. ' until i > 3 or ' .. expression(4)
+       elseif kind == 4 then
+         code = code .. ' do local i = 0 while i < 3 and (' .. expression(4) .. ') do i = i + 1 ' .. block(depth - 1) .. ' end end'
+       elseif kind == 5 then
+         code = code .. ' local y = ' .. expression(5) .. ' n = n + #tostring(y)'
+       end
+       return 'do ' .. code .. ' end'
+     end
+     local results = {}
+     for i = 1, 400 do
+       local code = 'local a, b, c, x, f = ... local n = 1 ' .. block(3) .. block(3) .. ' return n, ' .. expression(7)
+       local n, value = assert(loadstring(code))(false, nil, 'c', i % 4, function(v) return v end)
+       results[i] = n .. tostring(value)
+     end
+     return results",
+    "local a return loadstring('local a if a then ' .. ('elseif a then '):rep(50000) .. 'end')",
+    "return {loadstring('local a if a then ' .. ('elseif a then '):rep(50000) .. 'end')}",
+    "return {loadstring('local a return a ' .. ('and a '):rep(70000))}",
+    // what counts work
+    "return {('abc'):upper(), ('ABC'):lower(), ('abc'):reverse(), ('ab'):rep(3), (5):rep(2)}",
+    "return {#('aB'):rep(1e5):upper(), #('aB'):rep(1e5):reverse(), ('%q'):format(('a\\n'):rep(1e5))}",
+    "return string.upper()",
+    "return string.rep('a')",
+    "return table.concat({1, {}, 3})",
+    "return table.concat({1, 2, 3}, ',', 2, 3)",
+    "local t = {} for i = 1, 1e5 do t[i] = i * 7919 % 100003 end table.sort(t) return {t[1], t[500], t[1e5]}",
+    "local t = {} for i = 1, 1e3 do t[i] = 'k' .. i * 7919 % 1009 end table.sort(t) return t",
+    "table.sort({1, 'a', 2})",
+    "table.sort({{}, {}})",
+    "table.sort({3, 1, 2, 5, 4}, function() return true end)",
+    "local t = {} for i = 1, 1e5 do t[i] = i end table.insert(t, 1, 0) table.remove(t, 5) return {#t, t[5]}",
+    "return {('1'):rep(400) + 0, '0x10' + 0, pcall(function() return 'x' + 1 end)}",
+    "return {'a\\0b' < 'a\\0c', 'a' < 'a\\0', 'b' < 'a', 'a' <= 'a', 'a' <= 'B'}",
     // bit
     "return {bit.tobit(2^32 - 1), bit.tobit(-1), bit.tobit(1.5), bit.tobit(2.5), bit.tobit(2^31)}",
     "return {bit.band(0x12345678, 0xff), bit.bor(1, 2, 4), bit.bxor(0xa5a5f0f0, 0xaa55ff00)}",

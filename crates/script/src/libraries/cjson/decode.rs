@@ -3,6 +3,7 @@
 use super::Settings;
 use super::settings::DEEPEST;
 use crate::arguments::{Arguments, Raise, Results};
+use crate::state::{PER_VALUE, spend};
 use mlua::{Lua, Value};
 
 /// Implements `cjson.decode(text)`
@@ -201,6 +202,7 @@ impl Parser<'_> {
     }
 
     fn value(&mut self, token: Token, at: usize, depth: i64) -> Result<Value, Raise> {
+        spend(PER_VALUE + 8 * (self.at - at))?;
         match token {
             Token::Text(text) => Ok(Value::String(self.lua.create_string(text)?)),
             Token::Number(number) => Ok(Value::Number(number)),

@@ -4,7 +4,7 @@ use super::Settings;
 use super::settings::DEEPEST;
 use crate::arguments::{Arguments, Raise, Results, type_name};
 use crate::number::{append_general, truncate};
-use crate::state::check_length;
+use crate::state::{PER_VALUE, check_length, spend};
 use mlua::{Table, Value};
 
 /// Bytes of a string between two looks at the length.
@@ -52,6 +52,7 @@ impl Encoder {
         self.out.push(b'"');
         for piece in text.chunks(PIECE) {
             self.escape(piece);
+            spend(4 * piece.len())?;
             check_length(self.out.len())?;
         }
         self.out.push(b'"');
@@ -115,6 +116,7 @@ impl Encoder {
     fn array_length(&self, table: &Table) -> Result<Option<i64>, Raise> {
         let (mut items, mut largest) = (0, 0);
         for entry in table.pairs::<Value, Value>() {
+            spend(PER_VALUE)?;
             let key = match entry?.0 {
                 Value::Integer(key) if key > 0 => key,
                 Value::Number(key) if key >= 1.0 && key.floor() == key => truncate(key),

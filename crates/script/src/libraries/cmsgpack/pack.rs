@@ -3,7 +3,7 @@
 use super::MAX_NESTING;
 use crate::arguments::{Arguments, Results};
 use crate::number::truncate;
-use crate::state::check_length;
+use crate::state::{PER_VALUE, check_length, spend};
 use mlua::{Table, Value};
 
 /// Implements `cmsgpack.pack(...)`: all arguments, one after the other.
@@ -21,7 +21,10 @@ pub(super) fn pack(call: &Arguments<'_>) -> Results {
 fn append(out: &mut Vec<u8>, value: &Value, level: usize) -> mlua::Result<()> {
     check_length(out.len())?;
     match value {
-        Value::String(text) => append_bytes(out, &text.as_bytes()),
+        Value::String(text) => {
+            spend(text.as_bytes().len())?;
+            append_bytes(out, &text.as_bytes());
+        }
         Value::Boolean(flag) => out.push(if *flag { 0xc3 } else { 0xc2 }),
         Value::Integer(number) => append_integer(out, *number),
         Value::Number(number) if truncate(*number) as f64 == *number => {
@@ -104,6 +107,7 @@ fn append_table(out: &mut Vec<u8>, table: &Table, level: usize) -> mlua::Result<
     let mut largest = 0;
     let mut is_array = true;
     for entry in table.pairs::<Value, Value>() {
+        spend(PER_VALUE)?;
         entries += 1;
         match entry?.0 {
             Value::Integer(key) if key > 0 => largest = largest.max(key),

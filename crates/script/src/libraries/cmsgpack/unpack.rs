@@ -2,7 +2,7 @@
 //! and depth is limited.
 
 use crate::arguments::{Arguments, Raise, Results};
-use crate::state::check_length;
+use crate::state::{PER_VALUE, check_length, spend};
 use mlua::{Lua, Table, Value};
 
 /// Arrays and maps inside of each other.
@@ -87,6 +87,7 @@ impl<'a> Input<'a> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Value, Raise> {
+        spend(PER_VALUE)?;
         let [mark] = self.bytes()?;
         let number = match mark {
             0x00..=0x7f => f64::from(mark),
