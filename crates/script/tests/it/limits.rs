@@ -40,6 +40,7 @@ fn a_kill_cannot_be_caught() {
 
 #[test]
 fn a_kill_ends_what_is_one_instruction_or_one_call() {
+    let mut failed = Vec::new();
     const S: &str = "local s, n = ('x'):rep(1e6), ('0'):rep(1e6) ";
     const T: &str = "local t = {} for i = 1, 5e5 do t[i] = i end ";
     for (prepared, repeated) in [
@@ -58,7 +59,7 @@ fn a_kill_ends_what_is_one_instruction_or_one_call() {
         (S, "string.format(s)"),
         (S, "s:find('y', 1, true)"),
         (S, "s:find('y')"),
-        (S, "s:find('[y' .. s)"),
+        (S, "s:find('[y' .. n .. ']')"),
         (S, "s:match('%f[y]')"),
         (S, "s:gsub('x', 'y')"),
         (S, "s:gsub('y', {})"),
@@ -77,8 +78,8 @@ fn a_kill_ends_what_is_one_instruction_or_one_call() {
         (T, "table.insert(t, 1, 0)"),
         (T, "table.remove(t, 1)"),
         (T, "table.maxn(t)"),
-        (T, "table.foreach(t, rawequal)"),
-        (T, "table.foreachi(t, rawequal)"),
+        (T, "table.foreach(t, math.randomseed)"),
+        (T, "table.foreachi(t, math.randomseed)"),
         (T, "table.sort(t)"),
         (T, "cjson.encode(t)"),
         (T, "cmsgpack.pack(t)"),
@@ -96,8 +97,11 @@ fn a_kill_ends_what_is_one_instruction_or_one_call() {
         host.polls_left = Some(host.polls + 8);
         host.polls = 0;
         let reply = eval_in(&mut interpreter, &script, &mut host);
-        assert!(reply.contains("Script killed"), "{repeated}: {reply} {}", host.polls);
+        if !reply.contains("Script killed") {
+            failed.push(format!("{repeated}: {reply:.100} after {} questions", host.polls));
+        }
     }
+    assert!(failed.is_empty(), "{failed:#?}");
 }
 
 #[test]
