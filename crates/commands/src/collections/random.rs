@@ -31,12 +31,21 @@ pub(crate) fn count(call: &Call<'_>, at: usize) -> Result<i64, Failure> {
     Ok(count)
 }
 
-/// Picks this many.
-pub(crate) fn pick(members: &Members<'_>, count: i64, random: &mut Rng) -> Result<Picked, Failure> {
+/// Picks this many: of a negative count with repetition.
+pub(crate) fn pick(members: &Members<'_>, count: i64, random: &mut Rng) -> Result<Picks, Failure> {
     let wanted = count.unsigned_abs();
     if count < 0 {
         return repeat(members, wanted, random);
     }
+    Ok(Picks { members: pick_different(members, wanted, random)?, draws: None })
+}
+
+/// Picks this many different ones.
+pub(crate) fn pick_different(
+    members: &Members<'_>,
+    wanted: u64,
+    random: &mut Rng,
+) -> Result<Picked, Failure> {
     if wanted >= members.len() {
         return all(members);
     }
@@ -64,18 +73,47 @@ fn all(members: &Members<'_>) -> Result<Picked, Failure> {
     Ok(all)
 }
 
-fn repeat(members: &Members<'_>, wanted: u64, random: &mut Rng) -> Result<Picked, Failure> {
+/// Picks with repetition. Of more picks than there are members only the members are kept, and each
+/// pick is made when it is told: a reply may hold millions.
+fn repeat(members: &Members<'_>, wanted: u64, random: &mut Rng) -> Result<Picks, Failure> {
     if wanted > MOST_PICKS {
         return Err("ERR value is out of range".into());
     }
-    if members.is_listpack() {
-        let all = all(members)?;
-        return Ok((0..wanted).filter_map(|_| random.choice(&all).cloned()).collect());
+    if members.is_listpack() || wanted >= members.len() {
+        return Ok(Picks { members: all(members)?, draws: Some(wanted as usize) });
     }
     let mut picked = Picked::new();
     for _ in 0..wanted {
         let Some((field, value)) = members.random(|| random.u64(..))? else { break };
         picked.push((field.as_ref().to_vec(), value.as_ref().to_vec()));
     }
-    Ok(picked)
+    Ok(Picks { members: picked, draws: None })
+}
+
+/// What a reply tells.
+#[derive(Default)]
+pub(crate) struct Picks {
+    members: Picked,
+    /// How many picks are to be made of the members; `None` if these are what was picked.
+    draws: Option<usize>,
+}
+
+impl Picks {
+    /// Returns how many there are.
+    pub(crate) fn len(&self) -> usize {
+        match self.draws {
+            Some(_) if self.members.is_empty() => 0,
+            Some(draws) => draws,
+            None => self.members.len(),
+        }
+    }
+
+    /// Tells each, a member with its value.
+    pub(crate) fn each(&self, random: &mut Rng, mut tell: impl FnMut(&[u8], &[u8])) {
+        for at in 0..self.len() {
+            let at = if self.draws.is_some() { random.usize(..self.members.len()) } else { at };
+            let (field, value) = &self.members[at];
+            tell(field, value);
+        }
+    }
 }

@@ -4,7 +4,7 @@ use keyspace::{Text, Txn};
 
 use super::hash;
 use crate::call::{Call, Run};
-use crate::collections::random::{Picked, count, pick};
+use crate::collections::random::{Picks, count, pick};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
 
@@ -41,19 +41,20 @@ fn hrandfield(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let (count, with_values) = parse(call)?;
     let picked = match hash(call, txn)? {
         Some(hash) => pick(&hash, count, &mut call.session.random)?,
-        None => Picked::new(),
+        None => Picks::default(),
     };
     let nested = with_values && call.out.protocol() == resp::Protocol::Resp3;
     call.out.array(picked.len() * if with_values && !nested { 2 } else { 1 });
-    for (field, value) in &picked {
+    let out = &mut *call.out;
+    picked.each(&mut call.session.random, |field, value| {
         if nested {
-            call.out.array(2);
+            out.array(2);
         }
-        call.out.bulk(field);
+        out.bulk(field);
         if with_values {
-            call.out.bulk(value);
+            out.bulk(value);
         }
-    }
+    });
     Ok(())
 }
 

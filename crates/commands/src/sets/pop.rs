@@ -7,7 +7,7 @@ use keyspace::{Text, Txn, Type};
 
 use super::set;
 use crate::call::{Call, Run};
-use crate::collections::random::{Picked, pick};
+use crate::collections::random::{Picked, pick_different};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::notifications::EventClass;
 use crate::spec::*;
@@ -61,7 +61,9 @@ fn pop_many(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let count = count(call)?;
     txn.find_mut(call.db(), &call.key(0))?;
     let (picked, all) = match set(call, txn)? {
-        Some(set) => (pick(&set, count, &mut call.session.random)?, set.len()),
+        Some(set) => {
+            (pick_different(&set, count.unsigned_abs(), &mut call.session.random)?, set.len())
+        }
         None => (Picked::new(), 0),
     };
     let members: Vec<&[u8]> = picked.iter().map(|(member, _)| member.as_slice()).collect();

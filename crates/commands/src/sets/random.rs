@@ -4,7 +4,7 @@ use keyspace::{Text, Txn};
 
 use super::set;
 use crate::call::{Call, Run};
-use crate::collections::random::{Picked, count, pick};
+use crate::collections::random::{Picks, count, pick};
 use crate::failure::{Done, SYNTAX};
 use crate::spec::*;
 
@@ -41,9 +41,9 @@ fn srandmember(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let count = count(call, 2)?;
     let picked = match set(call, txn)? {
         Some(set) => pick(&set, count, &mut call.session.random)?,
-        None => Picked::new(),
+        None => Picks::default(),
     };
     call.out.array(picked.len());
-    picked.iter().for_each(|(member, _)| call.out.bulk(member));
+    picked.each(&mut call.session.random, |member, _| call.out.bulk(member));
     Ok(())
 }

@@ -43,15 +43,34 @@ fn zrandmember(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return Ok(());
     }
     let (count, with_scores) = parse(call)?;
-    let picked = match sorted_set(call, txn)? {
-        Some(sorted_set) => pick(&sorted_set, count, &mut call.session.random)?,
-        None => Scored::new(),
+    let (picked, draws) = match sorted_set(call, txn)? {
+        Some(sorted_set) if draws_of_all(&sorted_set, count) => {
+            (all(&sorted_set)?, count.unsigned_abs())
+        }
+        Some(sorted_set) => (pick(&sorted_set, count, &mut call.session.random)?, 0),
+        None => (Scored::new(), 0),
     };
+    if draws > 0 && !picked.is_empty() {
+        // Each pick is made when it is told: a reply may hold millions.
+        reply_header(call, draws as usize, with_scores);
+        for _ in 0..draws {
+            let (member, score) = &picked[call.session.random.usize(..picked.len())];
+            reply_member(call, member, *score, with_scores);
+        }
+        return Ok(());
+    }
     reply_header(call, picked.len(), with_scores);
     for (member, score) in &picked {
         reply_member(call, member, *score, with_scores);
     }
     Ok(())
+}
+
+/// Returns true if more picks with repetition are asked for than there are members, or all of these
+/// are as quickly read as one.
+fn draws_of_all(sorted_set: &SortedSetRef<'_>, count: i64) -> bool {
+    let wanted = count.unsigned_abs();
+    count < 0 && wanted <= MOST_PICKS && (sorted_set.is_listpack() || wanted >= sorted_set.len())
 }
 
 fn parse(call: &Call<'_>) -> Result<(i64, bool), Failure> {
