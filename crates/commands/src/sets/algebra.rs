@@ -2,8 +2,8 @@
 //! stored.
 //!
 //! An intersection goes through the smallest set and asks the others. A difference takes Redis's
-//! choice of two ways: ask all others for each member of the first, or take the members of all
-//! others out of the first; whichever looks at fewer. All keys are locked at once, so that the
+//! choice of two ways: ask all others for each member of the first, or read the members of all
+//! others and ask these; whichever looks at fewer. All keys are locked at once, so that the
 //! answer is that of one moment.
 
 use std::collections::HashSet;
@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use keyspace::{Key, Members, Txn, Type};
 
 use super::add;
+use super::gathered::{Gathered, in_pieces};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::notifications::EventClass;
@@ -149,7 +150,7 @@ pub(crate) const SUNIONSTORE: CommandSpec = CommandSpec {
 };
 
 fn sunionstore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let members = unite(call, txn, &call.keys[1..])?;
+    let members = gather(call, txn, &call.keys[1..])?;
     store(call, txn, &members)
 }
 
@@ -218,102 +219,123 @@ fn sets<'t>(
     read.collect()
 }
 
+/// Adds to `kept` what of these members each of the other sets has, or has not.
+fn filter(
+    members: &Gathered,
+    others: &[&Members<'_>],
+    wanted: bool,
+    kept: &mut Gathered,
+) -> Result<(), Failure> {
+    let mut left: Vec<&[u8]> = members.iter().collect();
+    let mut next = Vec::new();
+    for other in others {
+        next.clear();
+        other.contains_each(&left, |at, found| {
+            if found == wanted {
+                next.push(left[at]);
+            }
+        })?;
+        std::mem::swap(&mut left, &mut next);
+    }
+    left.into_iter().for_each(|member| kept.push(member));
+    Ok(())
+}
+
 /// Members of all sets, at most this many.
 fn intersect(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
     keys: &[Key<'_>],
     most: usize,
-) -> Result<Vec<Vec<u8>>, Failure> {
+) -> Result<Gathered, Failure> {
     let sets = sets(call, txn, keys)?;
+    let mut common = Gathered::default();
     let Some(mut sets) = sets.into_iter().collect::<Option<Vec<_>>>() else {
-        return Ok(Vec::new());
+        return Ok(common);
     };
     sets.sort_by_key(Members::len);
-    let Some((smallest, others)) = sets.split_first() else { return Ok(Vec::new()) };
-    let (mut common, mut failed) = (Vec::new(), None);
-    smallest.visit(|member, _| {
-        if common.len() < most && failed.is_none() {
-            let everywhere = others.iter().try_fold(true, |so_far, other| {
-                Ok::<bool, Failure>(so_far && other.contains(member)?)
-            });
-            match everywhere {
-                Ok(true) => common.push(member.to_vec()),
-                Ok(false) => {}
-                Err(error) => failed = Some(error),
-            }
-        }
+    let Some((smallest, others)) = sets.split_first() else { return Ok(common) };
+    let others: Vec<&Members<'_>> = others.iter().collect();
+    in_pieces(smallest, |members| {
+        filter(members, &others, true, &mut common)?;
+        Ok(common.len() < most)
     })?;
-    failed.map_or(Ok(common), Err)
+    common.truncate(most);
+    Ok(common)
+}
+
+/// Members of any set; of several sets some may be there more than once.
+fn gather(call: &Call<'_>, txn: &mut Txn<'_>, keys: &[Key<'_>]) -> Result<Gathered, Failure> {
+    let mut all = Gathered::default();
+    for set in sets(call, txn, keys)?.into_iter().flatten() {
+        all.add_all(&set)?;
+    }
+    Ok(all)
 }
 
 /// Members of any set, each once.
-fn unite(call: &Call<'_>, txn: &mut Txn<'_>, keys: &[Key<'_>]) -> Result<Vec<Vec<u8>>, Failure> {
-    let mut seen = HashSet::new();
-    for set in sets(call, txn, keys)?.into_iter().flatten() {
-        set.visit(|member, _| _ = seen.insert(member.to_vec()))?;
-    }
-    Ok(in_order(seen))
+fn unite(call: &Call<'_>, txn: &mut Txn<'_>, keys: &[Key<'_>]) -> Result<Gathered, Failure> {
+    let all = gather(call, txn, keys)?;
+    let (mut seen, mut members) = (HashSet::with_capacity(all.len()), Gathered::default());
+    all.iter().filter(|member| seen.insert(*member)).for_each(|member| members.push(member));
+    Ok(in_order(call, members))
 }
 
 /// Members of the first set that no other has.
-fn subtract(call: &Call<'_>, txn: &mut Txn<'_>, keys: &[Key<'_>]) -> Result<Vec<Vec<u8>>, Failure> {
+fn subtract(call: &Call<'_>, txn: &mut Txn<'_>, keys: &[Key<'_>]) -> Result<Gathered, Failure> {
     let sets = sets(call, txn, keys)?;
-    let Some((Some(first), others)) = sets.split_first() else { return Ok(Vec::new()) };
+    let mut left = Gathered::default();
+    let Some((Some(first), others)) = sets.split_first() else { return Ok(left) };
     let others: Vec<&Members<'_>> = others.iter().flatten().collect();
-    let mut left = HashSet::new();
-    first.visit(|member, _| _ = left.insert(member.to_vec()))?;
     let asking = first.len().saturating_mul(others.len() as u64) / 2;
     let taking = others.iter().map(|set| set.len()).sum::<u64>().saturating_add(first.len());
-    for other in others {
-        if left.is_empty() {
-            break;
-        }
-        if asking > taking {
-            other.visit(|member, _| _ = left.remove(member))?;
-            continue;
-        }
-        let mut failed = None;
-        left.retain(|member| match other.contains(member) {
-            Ok(found) => !found,
-            Err(error) => {
-                failed = Some(error);
-                true
+    if asking > taking {
+        let mut taken = Gathered::default();
+        others.iter().try_for_each(|other| taken.add_all(other))?;
+        let taken: HashSet<&[u8]> = taken.iter().collect();
+        first.visit(|member, _| {
+            if !taken.contains(member) {
+                left.push(member);
             }
-        });
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
+        })?;
+    } else {
+        in_pieces(first, |members| {
+            filter(members, &others, false, &mut left)?;
+            Ok(true)
+        })?;
     }
-    Ok(in_order(left))
+    Ok(in_order(call, left))
 }
 
-/// Integers in ascending order where all are integers, as a set of them is told.
-fn in_order(members: HashSet<Vec<u8>>) -> Vec<Vec<u8>> {
-    let mut members: Vec<Vec<u8>> = members.into_iter().collect();
-    let number = |member: &Vec<u8>| resp::number::parse_i64(member);
-    members.sort_by(|a, b| number(a).cmp(&number(b)).then_with(|| a.cmp(b)));
-    members
+/// Integers in ascending order where all are integers, as a set of them is told, unless there are
+/// more than such a set has.
+fn in_order(call: &Call<'_>, members: Gathered) -> Gathered {
+    if members.len() > call.engine.config().set_limits().entries {
+        return members;
+    }
+    let mut all: Vec<_> = members.iter().map(|m| (resp::number::parse_i64(m), m)).collect();
+    all.sort_unstable();
+    let mut ordered = Gathered::default();
+    all.into_iter().for_each(|(_, member)| ordered.push(member));
+    ordered
 }
 
-fn reply(call: &mut Call<'_>, members: &[Vec<u8>]) -> Done {
+fn reply(call: &mut Call<'_>, members: &Gathered) -> Done {
     call.out.set(members.len());
     members.iter().for_each(|member| call.out.bulk(member));
     Ok(())
 }
 
 /// Makes the first key hold these members, whatever it held.
-fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, members: &[Vec<u8>]) -> Done {
+fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, members: &Gathered) -> Done {
     let key = call.key(0);
     let was_there = txn.delete(call.db(), &key)?;
-    if !members.is_empty() {
-        add(call, txn, &key, members.iter().map(Vec::as_slice))?;
-    }
-    if was_there || !members.is_empty() {
+    let stored = if members.is_empty() { 0 } else { add(call, txn, &key, members.iter())? };
+    if was_there || stored > 0 {
         call.wrote();
         let name = call.command.spec.name;
-        call.notify_stored(EventClass::Set, name, &key, members.is_empty());
+        call.notify_stored(EventClass::Set, name, &key, stored == 0);
     }
-    call.out.integer(members.len() as i64);
+    call.out.integer(stored as i64);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Sets: members, each once.
 
 mod algebra;
+mod gathered;
 mod movement;
 mod pop;
 mod random;

@@ -70,7 +70,7 @@ pub(super) fn is_listpack(bytes: usize, count: u32, is_small: bool) -> bool {
 pub struct Edit {
     pub(super) place: KeyLocation,
     pub(super) old: Option<Old>,
-    what: Type,
+    pub(super) what: Type,
     pub(super) encoding: Encoding,
     limits: Limits,
     pub(super) hashing: Hashing,
@@ -172,8 +172,8 @@ impl Txn<'_> {
 }
 
 impl Txn<'_> {
-    /// Gives fields of a hash their values, or adds members (whose values are empty) to a set, in
-    /// order; makes the key where there is none. How many are new.
+    /// Gives fields of a hash their values, or adds members (whose values are empty) to a set;
+    /// makes the key where there is none. How many are new.
     pub fn put_members<'a>(
         &mut self,
         db: Db,
@@ -183,10 +183,7 @@ impl Txn<'_> {
         limits: Limits,
     ) -> Result<usize, Error> {
         let mut edit = self.edit_members(db, key, what, limits)?;
-        let mut new = 0;
-        for (field, value) in members {
-            new += usize::from(edit.set(self, field, value)?);
-        }
+        let new = edit.set_all(self, members)?;
         edit.finish(self, db, key)?;
         Ok(new)
     }
@@ -294,7 +291,7 @@ impl Edit {
             }
             State::Table(dict) => {
                 let dict = *dict;
-                return self.set_in_table(txn, dict, (field, value), when);
+                return self.set_in_table(txn, dict, (field, value), when, 0);
             }
         };
         if !self.fits() {
@@ -303,12 +300,14 @@ impl Edit {
         Ok(new)
     }
 
-    fn set_in_table(
+    /// As [`Edit::put`], in a table whose segments will be `depth` deep (0: it is not known).
+    pub(super) fn set_in_table(
         &mut self,
         txn: &mut Txn<'_>,
         dict: Dict,
         (field, value): (&[u8], &[u8]),
         when: FieldTime,
+        depth: u32,
     ) -> Result<bool, Error> {
         let (hashing, queue) = (self.hashing, txn.queue(self.place.shard));
         let shard = &mut txn.shards[self.place.shard];
@@ -329,7 +328,8 @@ impl Edit {
             None => {
                 self.changed = true;
                 let time = when.resolve(None);
-                dict.insert(shard, |field| hashing.hash(field), field, value, time)?;
+                let hash = |field: &[u8]| hashing.hash(field);
+                dict.insert_expecting(shard, hash, (field, value), time, depth)?;
                 Ok(true)
             }
         }

@@ -21,6 +21,9 @@ use crate::{Error, Type};
 /// How often a random pick may meet a field whose time has come before any other will do.
 const RANDOM_TRIES: usize = 100;
 
+/// Fields that are looked up side by side.
+const ASKED_AT_ONCE: usize = 32;
+
 /// The members of a set, or the fields of a hash with their values; a field whose time has come is
 /// absent.
 pub struct Members<'t> {
@@ -172,6 +175,30 @@ impl<'t> Members<'t> {
     /// Returns whether it has the member or field.
     pub fn contains(&self, field: &[u8]) -> Result<bool, Error> {
         self.get(field).map(|value| value.is_some())
+    }
+
+    /// Tells for each of these fields, in their order, whether it has it. Of a table it asks for
+    /// what it will read of all of them before it looks at the first.
+    pub fn contains_each(
+        &self,
+        fields: &[&[u8]],
+        mut tell: impl FnMut(usize, bool),
+    ) -> Result<(), Error> {
+        for (number, some) in fields.chunks(ASKED_AT_ONCE).enumerate() {
+            if let Repr::Table(dict) = self.repr {
+                let mut buckets = [None; ASKED_AT_ONCE];
+                for (field, bucket) in some.iter().zip(&mut buckets) {
+                    *bucket = dict.prefetch_bucket(self.shard, self.hashing.hash(field));
+                }
+                for bucket in buckets.iter().flatten() {
+                    bucket.prefetch_entry(self.shard);
+                }
+            }
+            for (at, field) in some.iter().enumerate() {
+                tell(number * ASKED_AT_ONCE + at, self.contains(field)?);
+            }
+        }
+        Ok(())
     }
 
     /// Visits all, with their values (empty in a set): a packed hash in the order in which the

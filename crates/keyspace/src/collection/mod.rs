@@ -11,6 +11,7 @@
 //! here, by form, so that no other place tells collections apart. `docs/format/collections.md`
 //! describes the format.
 
+mod bulk;
 mod copy;
 mod each;
 mod edit;

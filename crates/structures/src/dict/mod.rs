@@ -24,11 +24,14 @@ use heap::{Full, Ptr, View};
 
 pub use member::Member;
 
-use crate::index::{Index, Slot, WalkItem};
+use crate::index::{Bucket, Index, Slot, WalkItem};
 use crate::reclaim::Queue;
 use crate::{Damaged, Store, self_checksummed, tree};
 
 const HEADER: usize = 32;
+
+/// Members that a scan asks for before it looks at the first of them.
+const AHEAD: usize = 8;
 const COUNT: u64 = 8;
 pub(crate) const SPARE: [u64; 2] = [16, 24];
 
@@ -136,10 +139,22 @@ impl Dict {
         value: &[u8],
         time: Option<u64>,
     ) -> Result<Member, Full> {
+        self.insert_expecting(store, hash, (field, value), time, 0)
+    }
+
+    /// As [`Dict::insert`], while members are added for which segments of this depth will be needed
+    /// ([`Index::insert_expecting`]).
+    pub fn insert_expecting<S: Store>(
+        self,
+        store: &mut S,
+        hash: impl Fn(&[u8]) -> u64,
+        (field, value): (&[u8], &[u8]),
+        time: Option<u64>,
+        depth: u32,
+    ) -> Result<Member, Full> {
         let member = Member::create(store, field, value, time)?;
-        self.index().insert(store, hash(field), member.ptr(), |store, at| {
-            hash(&Member::at(at).field(store))
-        })?;
+        let rehash = |store: &S, at| hash(&Member::at(at).field(store));
+        self.index().insert_expecting(store, hash(field), member.ptr(), || depth, rehash)?;
         if let Some(time) = time {
             self.add_to_ttl_index(store, member, time)?;
         }
@@ -189,7 +204,26 @@ impl Dict {
         count: usize,
         mut visit: impl FnMut(Member),
     ) -> u64 {
-        self.index().scan(view, cursor, count, |at| visit(Member::at(at)))
+        // Members are asked for some time before they are looked at.
+        let (mut ahead, mut number) = ([Ptr::NULL; AHEAD], 0);
+        let next = self.index().scan(view, cursor, count, |at| {
+            view.prefetch(at);
+            let before = std::mem::replace(&mut ahead[number % AHEAD], at);
+            if number >= AHEAD {
+                visit(Member::at(before));
+            }
+            number += 1;
+        });
+        for at in number.saturating_sub(AHEAD)..number {
+            visit(Member::at(ahead[at % AHEAD]));
+        }
+        next
+    }
+
+    /// Asks for the lines that a lookup of this hash reads first; for those of the member, by
+    /// [`Bucket::prefetch_entry`] of what is returned.
+    pub fn prefetch_bucket<V: View>(self, view: &V, hash: u64) -> Option<Bucket> {
+        self.index().prefetch_bucket(view, hash)
     }
 
     /// Returns a member picked nearly uniformly, if there is any.
