@@ -454,8 +454,7 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// Sets `flag` when a later transaction changes the key. Returns `None` if that was asked for
-    /// before, with the same flag.
+    /// Sets `flag` when a later transaction changes the key; `None` if this flag does that already.
     pub fn watch(&mut self, db: Db, key: &Key<'_>, flag: &Arc<AtomicBool>) -> Option<Watch> {
         let place = self.place(db, key);
         let expired = self.after(place, key) == After::Expired;

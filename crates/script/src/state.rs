@@ -23,7 +23,7 @@ thread_local! {
     static WORK: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts work, and asks the host now and then whether the script is to go on.
+/// Counts work, and asks the host at intervals whether the script is to go on.
 #[inline]
 pub(crate) fn spend(work: usize) -> mlua::Result<()> {
     let sum = WORK.get().saturating_add(work);

@@ -74,7 +74,7 @@ fn all(members: &Members<'_>) -> Result<Picked, Failure> {
 }
 
 /// Picks with repetition. Of more picks than there are members only the members are kept, and each
-/// pick is made when it is told: a reply may hold millions.
+/// pick is made when it is shown: a reply may hold millions.
 fn repeat(members: &Members<'_>, wanted: u64, random: &mut Rng) -> Result<Picks, Failure> {
     if wanted > MOST_PICKS {
         return Err("ERR value is out of range".into());
@@ -90,7 +90,7 @@ fn repeat(members: &Members<'_>, wanted: u64, random: &mut Rng) -> Result<Picks,
     Ok(Picks { members: picked, draws: None })
 }
 
-/// What a reply tells.
+/// What a reply shows.
 #[derive(Default)]
 pub(crate) struct Picks {
     members: Picked,
@@ -108,12 +108,12 @@ impl Picks {
         }
     }
 
-    /// Tells each, a member with its value.
-    pub(crate) fn each(&self, random: &mut Rng, mut tell: impl FnMut(&[u8], &[u8])) {
+    /// Shows each, a member with its value.
+    pub(crate) fn each(&self, random: &mut Rng, mut show: impl FnMut(&[u8], &[u8])) {
         for at in 0..self.len() {
             let at = if self.draws.is_some() { random.usize(..self.members.len()) } else { at };
             let (field, value) = &self.members[at];
-            tell(field, value);
+            show(field, value);
         }
     }
 }

@@ -177,12 +177,12 @@ impl<'t> Members<'t> {
         self.get(field).map(|value| value.is_some())
     }
 
-    /// Tells for each of these fields, in their order, whether it has it. Of a table it asks for
+    /// Reports for each of these fields, in their order, whether it has it. Of a table it asks for
     /// what it will read of all of them before it looks at the first.
     pub fn contains_each(
         &self,
         fields: &[&[u8]],
-        mut tell: impl FnMut(usize, bool),
+        mut report: impl FnMut(usize, bool),
     ) -> Result<(), Error> {
         for (number, some) in fields.chunks(ASKED_AT_ONCE).enumerate() {
             if let Repr::Table(dict) = self.repr {
@@ -195,7 +195,7 @@ impl<'t> Members<'t> {
                 }
             }
             for (at, field) in some.iter().enumerate() {
-                tell(number * ASKED_AT_ONCE + at, self.contains(field)?);
+                report(number * ASKED_AT_ONCE + at, self.contains(field)?);
             }
         }
         Ok(())
