@@ -178,3 +178,39 @@ fn what_was_picked_or_rounded_is_logged_as_it_came_out() {
     let last = log.lines().pop();
     assert!(last == Some("SREM s a".into()) || last == Some("SREM s b".into()), "{last:?}");
 }
+
+#[test]
+fn large_sets_unite_intersect_and_differ_as_small_ones_do() {
+    let engine = engine();
+    let mut client = Client::new(&engine);
+    let names = |range: std::ops::Range<usize>| -> BTreeSet<Vec<u8>> {
+        range.map(|number| format!("member:{number}").into_bytes()).collect()
+    };
+    let sets = [("{s}a", names(0..6000)), ("{s}b", names(4000..9000)), ("{s}c", names(100..5000))];
+    for (key, members) in &sets {
+        for some in members.iter().collect::<Vec<_>>().chunks(2500) {
+            let words = some.iter().map(|name| String::from_utf8_lossy(name).into_owned());
+            let line = format!("SADD {key} {}", words.collect::<Vec<_>>().join(" "));
+            client.check(&line, &format!("(integer) {}", some.len()));
+        }
+    }
+    let [a, b, c] = sets.map(|(_, members)| members);
+    let all: BTreeSet<_> = a.iter().chain(&b).chain(&c).cloned().collect();
+    let common: BTreeSet<_> =
+        a.iter().filter(|m| b.contains(*m) && c.contains(*m)).cloned().collect();
+    let left: BTreeSet<_> =
+        a.iter().filter(|m| !b.contains(*m) && !c.contains(*m)).cloned().collect();
+    for (name, expected) in [("SUNION", all), ("SINTER", common), ("SDIFF", left)] {
+        let shown = strings(&mut client, &format!("{name} {{s}}a {{s}}b {{s}}c"));
+        assert_eq!(shown.len(), expected.len(), "{name}");
+        assert_eq!(BTreeSet::from_iter(shown), expected, "{name}");
+        // The target may be one of the sources.
+        client.check("COPY {s}a {s}t REPLACE", "(integer) 1");
+        let stored = format!("(integer) {}", expected.len());
+        client.check(&format!("{name}STORE {{s}}t {{s}}t {{s}}b {{s}}c"), &stored);
+        client.check("SCARD {s}t", &stored);
+        let stored = strings(&mut client, "SMEMBERS {s}t");
+        assert_eq!(BTreeSet::from_iter(stored), expected, "{name}STORE");
+    }
+    client.check("SINTERCARD 2 {s}a {s}b LIMIT 7", "(integer) 7");
+}
