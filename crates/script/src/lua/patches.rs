@@ -1,5 +1,6 @@
 //! What is changed in Lua's own files when they are compiled (`build.rs`). Each text that is
-//! replaced must be there once, or the build fails: another version of Lua is to be looked at first.
+//! replaced must be there once, or the build fails: another version of Lua is to be looked at
+//! first.
 //!
 //! Most changes count work (`work.h`). The compiler's do two things more: it appends to lists of
 //! jumps in time that does not grow with the list, and gives up on texts that would keep it busy.
