@@ -486,3 +486,22 @@ fn what_a_client_wrote_is_synced_when_it_asks_for_it() {
     let off = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
     error(&mut client, "WAITAOF 1 0 0", off);
 }
+
+#[test]
+fn scripts_forge_no_line_of_info_or_of_the_log_and_secrets_are_not_shown() {
+    let server = Launch::perdura_volatile().start();
+    let mut client = server.client();
+    let forged = "return redis.error_reply('MY\\r\\nused_memory:1 x')";
+    assert!(client.call(&["EVAL", forged, "0"]).is_error());
+    let info = client.run("INFO everything").text();
+    assert!(!info.lines().any(|line| line == "used_memory:1"), "{info}");
+    let log = "redis.log(redis.LOG_WARNING, 'one\\n1:M forged')";
+    client.call(&["EVAL", log, "0"]);
+    assert!(server.log().contains("one\\n1:M forged"), "{}", server.log());
+    client.check("CONFIG SET slowlog-log-slower-than 0", "OK");
+    for name in ["tls-key-file-pass", "TLS-client-key-file-pass"] {
+        let _ = client.call(&["CONFIG", "SET", name, "hidden-word"]);
+    }
+    let shown = client.run("SLOWLOG GET 10").to_string();
+    assert!(shown.contains("(redacted)") && !shown.contains("hidden-word"), "{shown}");
+}

@@ -294,3 +294,70 @@ fn the_start_line_names_the_domain_of_a_pool_only() {
         assert!(server.log().contains(says), "{}", server.log());
     }
 }
+
+#[test]
+fn a_directory_is_served_by_one_server_whatever_its_backend() {
+    let second = Launch::perdura_volatile();
+    for first in [Launch::perdura_aof("always"), Launch::perdura_volatile(), Launch::perdura_pmem()]
+    {
+        let server = first.start();
+        let refused = second.run_to_end_in(server.folder());
+        let named = format!("has locked it (process {})", server.pid());
+        assert!(refused.log.contains(&named), "{}", refused.log);
+        server.client().check("SET k v", "OK");
+    }
+}
+
+#[test]
+fn a_log_that_is_removed_takes_writes_again_when_it_was_written_anew() {
+    use std::time::Duration;
+    let server = Launch::perdura_aof("always").start();
+    let mut client = server.client();
+    client.check("SET kept v", "OK");
+    let folder = server.folder().join("appendonlydir");
+    let away = server.folder().join("away");
+    let until = |client: &mut testkit::Client, accepted: bool| {
+        for _ in 0..4000 {
+            let reply = client.run("SET k v").text();
+            if (reply == "OK") == accepted {
+                return reply;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("writes are not {}", if accepted { "taken" } else { "refused" });
+    };
+    std::fs::rename(&folder, &away).expect("another name");
+    let refusal = until(&mut client, false);
+    assert!(refusal.contains("the append-only file has lost"), "{refusal}");
+    client.check("GET kept", "\"v\"");
+    std::fs::rename(&away, &folder).expect("the old name");
+    until(&mut client, true);
+    std::fs::remove_dir_all(&folder).expect("removed");
+    until(&mut client, false);
+    assert!(!client.run("BGREWRITEAOF").is_error());
+    until(&mut client, true);
+    let mut server = server;
+    server.kill();
+    server.start_again();
+    server.client().check("MGET kept k", "[\"v\", \"v\"]");
+}
+
+#[test]
+fn files_are_private_or_like_what_they_replace() {
+    use std::os::unix::fs::PermissionsExt;
+    let server = Launch::perdura_aof("always").start();
+    let mut client = server.client();
+    client.check("SET k v", "OK");
+    let dump = server.folder().join("dump.rdb");
+    let mode =
+        |path: &std::path::Path| path.metadata().expect("a file").permissions().mode() & 0o777;
+    client.check("SAVE", "OK");
+    assert_eq!(mode(&dump), 0o600);
+    std::fs::set_permissions(&dump, std::fs::Permissions::from_mode(0o640)).expect("its mode");
+    client.check("SAVE", "OK");
+    assert_eq!(mode(&dump), 0o640);
+    let log = std::fs::read_dir(server.folder().join("appendonlydir")).expect("the log");
+    for entry in log.flatten() {
+        assert_eq!(mode(&entry.path()), 0o600, "{:?}", entry.path());
+    }
+}
