@@ -5,10 +5,10 @@
 //! shared by all threads; the only locks on the path of a command are those of its shards.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use keyspace::Keyspace;
+use keyspace::{Compaction, Keyspace};
 
 use crate::admin_state::State;
 use crate::client::{Clients, Peer};
@@ -87,6 +87,8 @@ pub struct Engine {
     hub: Hub,
     tracker: Tracker,
     full: Full,
+    /// Where making space of sparsely used spans goes on.
+    pub(crate) compaction: Mutex<Compaction>,
     /// Runs a job on another thread; false if there is none to be had.
     spawn: OnceLock<Box<dyn Fn(Thread, Job) -> bool + Send + Sync>>,
     scripts: ScriptCache,
@@ -146,6 +148,7 @@ impl Engine {
             hub: Hub::default(),
             tracker,
             full: Full::default(),
+            compaction: Mutex::default(),
             spawn: OnceLock::new(),
             scripts: ScriptCache::default(),
             libraries: Arc::default(),

@@ -51,6 +51,8 @@ pub(crate) const NO_SUCH_KEY: &str = "ERR no such key";
 pub(crate) const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 /// The heap has no block to give.
 pub(crate) const FULL: &str = "OOM the store is full: its heap is at its limit or its file cannot grow (INFO persistence: pool_used, pool_size, pool_limit)";
+/// The heap has no block to give, and yet much space.
+pub(crate) const FRAGMENTED: &str = "OOM the store is full of blocks of other sizes: its free space is fragmented, and is being made whole: try again (INFO persistence: pool_used, pool_size, pool_limit)";
 /// A string that would become too long.
 pub(crate) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 /// A key that is too long for the store.

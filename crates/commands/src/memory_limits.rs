@@ -3,15 +3,16 @@
 //! There are two limits. `maxmemory` is looked at before a command is executed. The heap's own (the
 //! limit of the pool, or the space of its file system) shows only when a block is asked for: then
 //! what snapshots held is returned, what deletes left is freed, a snapshot that holds blocks is
-//! given up, then keys are evicted by the policy, and the command is run again.
+//! given up, spans that are sparsely used are emptied, then keys are evicted by the policy, and the
+//! command is run again. At last a block may be larger than what is put into it.
 //! Each limit has its own error text, and a store that is full says so in the server's log and in
 //! INFO.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use keyspace::Policy;
+use keyspace::{Compacted, Policy};
 
 use crate::client::Client;
 use crate::engine::Engine;
@@ -32,6 +33,14 @@ const STEPS: usize = 1000;
 /// Steps in which held blocks are returned before a command is run again for the first time; four
 /// times as many before each further try.
 const HELD_STEPS: usize = 64;
+/// Steps of compaction before a command is run again.
+const COMPACTION_STEPS: usize = 1000;
+/// How long a store is reported full after a command was refused, unless space was made.
+const FULL_SECONDS: u64 = 60;
+/// Steps of compaction between two looks at the time.
+const AHEAD_STEPS: usize = 16;
+/// Percent of the limit that are in use at least in a full store that is not fragmented.
+const USED_WHEN_FULL: u64 = 85;
 
 impl Engine {
     /// Evicts where a limit is exceeded, and refuses what takes memory over `maxmemory`.
@@ -95,8 +104,9 @@ impl Engine {
 
     /// Makes space for a command of this many bytes that found no block for the `tries`-th time:
     /// returns what a snapshot held, frees what deletes left, lets all shards have what each has to
-    /// spare, else gives the snapshot up, else evicts; true if that may have helped. No shard may
-    /// be locked by this thread.
+    /// spare, else gives the snapshot up, else moves what is in sparsely used spans together, else
+    /// evicts, else lets larger blocks serve; true if that may have helped. No shard may be locked
+    /// by this thread.
     pub(crate) fn free_memory_for(&self, bytes: usize, tries: usize) -> bool {
         if tries >= TRIES {
             return false;
@@ -119,7 +129,17 @@ impl Engine {
         if returned && tries < TRIES / 2 {
             return true;
         }
-        self.evict_from_full(2 * bytes as u64, tries) || helped
+        match self.keyspace().compact_for(&self.compaction, bytes, COMPACTION_STEPS) {
+            Compacted::Freed(_) => return true,
+            // The next try goes on with it, but no key need wait for it that may be evicted.
+            Compacted::More if self.keyspace().eviction().policy == Policy::NoEviction => {
+                return true;
+            }
+            Compacted::More | Compacted::Nothing => {}
+        }
+        self.evict_from_full(2 * bytes as u64, tries)
+            || helped
+            || self.keyspace().heap().allow_larger_blocks()
     }
 
     fn free_garbage(&self) -> bool {
@@ -148,6 +168,53 @@ impl Engine {
         evicted
     }
 
+    /// Takes some steps of making space of sparsely used spans, in time for those who are going to
+    /// need it: in a store that is short of space and evicts nothing, or always. Returns true if
+    /// there is more to do. Not while a snapshot is read, for which each move is a copy.
+    pub fn compact_ahead(&self, always: bool) -> bool {
+        let (keyspace, heap) = (self.keyspace(), self.keyspace().heap());
+        let evicts = self.keyspace().eviction().policy != Policy::NoEviction;
+        let is_due = always || (!evicts && heap.is_short_of_spans());
+        if !is_due || heap.snapshot_stats().is_taken || !self.takes_writes() {
+            return false;
+        }
+        keyspace.compact_for(&self.compaction, usize::MAX / 4, AHEAD_STEPS) != Compacted::Nothing
+    }
+
+    /// Returns how many entries were moved to make space.
+    pub fn compacted(&self) -> u64 {
+        heap::lock(&self.compaction).unwrap_or_else(PoisonError::into_inner).moved
+    }
+
+    /// Returns the text of a failure that is final. That the store is full has two causes.
+    pub(crate) fn refusal<'a>(&self, failure: &'a Failure) -> &'a [u8] {
+        let is_fragmented = failure.is_out_of_memory() && self.is_fragmented();
+        if is_fragmented { failure::FRAGMENTED.as_bytes() } else { failure.as_bytes() }
+    }
+
+    /// Returns true if a store that is full has much space in blocks that nobody uses.
+    fn is_fragmented(&self) -> bool {
+        let heap = self.keyspace().heap();
+        heap.is_at_limit() && heap.used() < heap.limit() / 100 * USED_WHEN_FULL
+    }
+
+    /// Returns why writes are refused now, if they are: for a reason that was set, or since the
+    /// store is full and a command was refused for that a moment ago.
+    pub fn why_no_writes(&self) -> Option<String> {
+        self.config().refusal().or_else(|| {
+            let heap = self.keyspace().heap();
+            let ago = self.full().last_refused_s(self.clock.unix_ms());
+            let is_full = ago.is_some_and(|ago| ago < FULL_SECONDS) && heap.has_no_space();
+            is_full.then(|| {
+                format!(
+                    "the store is full: {} bytes of {} are in use (pool-size)",
+                    heap.used(),
+                    heap.largest_size()
+                )
+            })
+        })
+    }
+
     /// Counts a command that was refused since the store is full, and tells the log once a minute.
     #[cold]
     pub(crate) fn record_out_of_memory(&self) {
@@ -155,7 +222,9 @@ impl Engine {
             return;
         }
         let heap = self.keyspace().heap();
-        let why = if heap.is_at_limit() {
+        let why = if self.is_fragmented() {
+            "its free space is in blocks of other sizes, and is being made whole"
+        } else if heap.is_at_limit() {
             "the heap has reached its limit"
         } else {
             "its file cannot grow: is the file system full?"

@@ -40,6 +40,7 @@ mod repair;
 mod salvage;
 mod transaction;
 
+pub use alloc::evacuation::EvacuationCursor;
 pub use check::{Block, CheckError, Ledger, Reached, check_headers};
 pub use checksum::{crc32c, crc32c_append};
 pub use error::{CommitError, CreateError, Full, OpenError, PoolError};

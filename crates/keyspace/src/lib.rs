@@ -55,7 +55,7 @@ mod verify;
 mod volatile;
 mod watch;
 
-pub use background::{Defragmentation, LockHold, Scrub};
+pub use background::{Compacted, Compaction, Defragmentation, LockHold, Scrub};
 pub use bitmap::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bits};
 pub use changes::{Change, Event};
 pub use check::{Refusal, Repaired};

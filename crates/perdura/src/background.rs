@@ -1,5 +1,5 @@
 //! The thread that keeps a store tidy: expired keys, what deletes left, space ahead of need, space
-//! that nobody needs.
+//! of sparsely used spans where there is little, space that nobody needs.
 //!
 //! It works in the keyspace's bounded steps, so that no call of the program waits long for it, and
 //! sleeps where there is nothing to do. It ends when the store is dropped.
@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use keyspace::Keyspace;
+use keyspace::{Compacted, Compaction, Keyspace};
 
 /// Keys or blocks that one step looks at.
 const STEP: usize = 64;
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const REST: u32 = 100;
 
 /// Takes one step in each shard; whether there is more to do at once.
-pub(crate) fn maintain(keyspace: &Keyspace, now: u64) -> bool {
+pub(crate) fn maintain(keyspace: &Keyspace, compaction: &Mutex<Compaction>, now: u64) -> bool {
     if keyspace.has_unresolved_losses() {
         keyspace.resolve_losses();
     }
@@ -30,6 +30,10 @@ pub(crate) fn maintain(keyspace: &Keyspace, now: u64) -> bool {
             let Ok(freed) = keyspace.reclaim_step(shard, STEP) else { return false };
             more |= freed.more;
         }
+    }
+    let heap = keyspace.heap();
+    if heap.is_short_of_spans() && !heap.snapshot_stats().is_taken {
+        more |= keyspace.compact_for(compaction, usize::MAX / 4, STEP) != Compacted::Nothing;
     }
     more | keyspace.give_back_step()
 }
@@ -63,6 +67,7 @@ pub(crate) struct Background {
 impl Background {
     pub(crate) fn start(
         keyspace: Arc<Keyspace>,
+        compaction: Arc<Mutex<Compaction>>,
         clock: fn() -> u64,
     ) -> std::io::Result<Background> {
         let stop = Arc::new(Stop::default());
@@ -76,7 +81,7 @@ impl Background {
                     keyspace.heap().rest();
                 }
                 // Bounded, so that the end is noticed.
-                (0..100).any(|_| !maintain(&keyspace, clock()));
+                (0..100).any(|_| !maintain(&keyspace, &compaction, clock()));
             }
         };
         let thread = std::thread::Builder::new().name("perdura".into()).spawn(run)?;

@@ -73,6 +73,7 @@ mod simulated;
 mod snapshot;
 mod sort;
 mod sorted_sets;
+mod space;
 mod stats;
 mod store;
 mod streams;

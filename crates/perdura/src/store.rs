@@ -1,10 +1,10 @@
 //! An open store: each operation is a transaction of its own in database 0.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use keyspace::{Db, Entry, Expire, Key, KeyDamage, Keyspace, Losses, Txn};
+use keyspace::{Compaction, Db, Entry, Expire, Key, KeyDamage, Keyspace, Losses, Txn};
 use pmem::{Domain, Region};
 
 use crate::background::{self, Background};
@@ -76,6 +76,8 @@ pub struct Perdura {
     /// The heap's log sequence number when the store was opened.
     pub(crate) first_lsn: u64,
     pub(crate) clock: fn() -> u64,
+    /// Where making space of sparsely used spans goes on.
+    pub(crate) compaction: Arc<Mutex<Compaction>>,
 }
 
 impl Perdura {
@@ -92,12 +94,14 @@ impl Perdura {
         }
         keyspace.resolve_losses();
         let journaled = Journaled::start(&keyspace, options.durability)?;
-        let background =
-            options.background.then(|| Background::start(Arc::clone(&keyspace), options.clock));
+        let compaction = Arc::default();
+        let background = options.background.then(|| {
+            Background::start(Arc::clone(&keyspace), Arc::clone(&compaction), options.clock)
+        });
         let background = background.transpose()?;
         let waiting = Waiting::new(keyspace.shards());
         let clock = options.clock;
-        Ok(Perdura { background, journaled, keyspace, waiting, first_lsn, clock })
+        Ok(Perdura { background, journaled, keyspace, waiting, first_lsn, clock, compaction })
     }
 
     /// Returns the persistence domain in force: what an acknowledged write survives.
@@ -271,6 +275,7 @@ impl Perdura {
         &self,
         attempt: impl FnOnce(Losses) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        self.make_space_ahead();
         let done = self.keyspace.attempt(Error::has_unresolved_losses, attempt);
         done.map_err(|error| self.named(error))
     }
@@ -280,6 +285,7 @@ impl Perdura {
         &self,
         attempt: impl FnMut(Losses) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        self.make_space_ahead();
         let done = self.keyspace.retry_losses(Error::has_unresolved_losses, attempt);
         done.map_err(|error| self.named(error))
     }
@@ -400,13 +406,13 @@ impl Perdura {
         self.attempt(|losses| {
             self.cut_lost(Db::default(), key)?;
             let key = self.keyspace.key(key);
-            match self.try_set(losses, &key, value, &expire) {
-                // What deletes left may make the space.
-                Err(Error::Full) if self.keyspace.reclaim_until(|| false) => {
-                    self.try_set(losses, &key, value, &expire)
-                }
-                done => done,
+            let mut done = self.try_set(losses, &key, value, &expire);
+            let mut tries = 0;
+            while matches!(done, Err(Error::Full)) && self.make_space(value.len(), tries) {
+                tries += 1;
+                done = self.try_set(losses, &key, value, &expire);
             }
+            done
         })?;
         self.acknowledge_key(key)
     }
@@ -434,7 +440,8 @@ impl Perdura {
     /// The background thread does the same. Inside of a transaction it does nothing, and returns
     /// false.
     pub fn maintain(&self) -> bool {
-        !reentry::is_entered(&self.keyspace) && background::maintain(&self.keyspace, (self.clock)())
+        !reentry::is_entered(&self.keyspace)
+            && background::maintain(&self.keyspace, &self.compaction, (self.clock)())
     }
 
     /// Frees what deletes left and gives the space of all that is free back to the file system now;

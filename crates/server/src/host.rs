@@ -144,7 +144,7 @@ impl Host for Server {
             cpu_sys_us: sys.as_micros() as u64,
             cpu_user_us: user.as_micros() as u64,
             peak_memory: shared.peak.load(Relaxed),
-            defragmented: totals.moved,
+            defragmented: totals.moved + shared.engine.compacted(),
             defragmenting: shared.limits.defragment.load(Relaxed),
             max_memory: values.size("maxmemory"),
             policy: values.text("maxmemory-policy"),

@@ -28,6 +28,12 @@ const ITEMS: usize = 20;
 const BLOCKS: usize = 64;
 /// Entries that one step of the defragmenter looks at.
 const ENTRIES: usize = 64;
+/// What an entry takes at least, about.
+const ENTRY_BYTES: u64 = 64;
+/// How long the defragmenter takes for all entries of a shard.
+const PASS_SECONDS: u64 = 600;
+/// How long the housekeeping thread makes space of sparsely used spans, of its period.
+const COMPACTION: Duration = Duration::from_millis(50);
 /// How much of a worker's time expiry may take when much is due, in percent.
 const SHARE: u32 = 25;
 /// How long those wait who are to be served when others have unlocked a shard.
@@ -75,7 +81,7 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
             expire(&worker, shard, until).await;
             reclaim(&worker, shard).await;
             if worker.shared.limits.defragment.load(Relaxed) {
-                defragment(&worker, shard, passes.entry(shard).or_default());
+                defragment(&worker, shard, passes.entry(shard).or_default(), until).await;
             }
         }
     }
@@ -146,13 +152,23 @@ async fn reclaim(worker: &Worker, shard: usize) {
     }
 }
 
-/// Moves some entries out of sparse spans, and begins again after a pass over the shard.
-fn defragment(worker: &Worker, shard: usize, pass: &mut Defragmentation) {
+/// Moves some entries out of sparse spans, and begins again after a pass over the shard: as many as
+/// let a pass take ten minutes, as long as time is left.
+async fn defragment(worker: &Worker, shard: usize, pass: &mut Defragmentation, until: Instant) {
     let keyspace = worker.shared.engine.keyspace();
-    let step = || keyspace.defragment_step(shard, *pass, ENTRIES).ok().flatten();
-    let next = contained("defragmentation", step).flatten().unwrap_or_default();
-    add(&worker.meter().moved, next.moved.saturating_sub(pass.moved));
-    *pass = next;
+    let hz = worker.shared.limits.hz.load(Relaxed).max(1);
+    let entries = keyspace.heap().used() / keyspace.shards() as u64 / ENTRY_BYTES;
+    let steps = entries / (ENTRIES as u64 * hz * PASS_SECONDS) + 1;
+    for _ in 0..steps {
+        let step = || keyspace.defragment_step(shard, *pass, ENTRIES).ok().flatten();
+        let next = contained("defragmentation", step).flatten().unwrap_or_default();
+        add(&worker.meter().moved, next.moved.saturating_sub(pass.moved));
+        *pass = next;
+        if next == Defragmentation::default() || Instant::now() > until {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Runs the housekeeping thread, until the server ends.
@@ -190,6 +206,7 @@ pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
                 tracing::debug!("The pool grew to {} bytes", heap.size());
             }
         });
+        contained("compaction", || compact(shared));
         contained("free space of the pool", || space.tend(shared));
         contained("the append-only file", &tick);
         contained("memory of clients", || client_memory::evict(shared));
@@ -202,6 +219,16 @@ pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
             });
         }
     }
+}
+
+/// Makes space of sparsely used spans, in steps, for writers that would find none.
+fn compact(shared: &Shared) {
+    let until = Instant::now() + COMPACTION;
+    let always = shared.limits.defragment.load(Relaxed);
+    while shared.engine.compact_ahead(always)
+        && Instant::now() < until
+        && !shared.shutdown.is_asked()
+    {}
 }
 
 /// Gives free space of the pool back that nobody takes.

@@ -131,7 +131,7 @@ impl Engine {
         if failure.is_out_of_memory() {
             self.record_out_of_memory();
         }
-        call.out.error(failure.as_bytes());
+        call.out.error(self.refusal(failure));
         self.stats().error(failure.code());
         // A shutdown may have undone a script: what the client sent after it is not to be executed
         // without it.

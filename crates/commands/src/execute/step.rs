@@ -101,7 +101,7 @@ impl<'a> Step<'a> {
             }
             call.effects.truncate(effects);
             call.out.truncate(mark);
-            call.out.error(failure.as_bytes());
+            call.out.error(call.engine.refusal(&failure));
             call.engine.stats().error(failure.code());
             Failed { out_of_memory: failure.is_out_of_memory() }
         })

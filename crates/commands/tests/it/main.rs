@@ -16,6 +16,7 @@ mod connection;
 mod differential;
 mod dump;
 mod fields;
+mod fragmentation;
 mod functions;
 #[path = "../generate/mod.rs"]
 mod generate;

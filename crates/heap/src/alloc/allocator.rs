@@ -12,6 +12,7 @@
     reason = "headers and bitmaps of spans that are not published are written here"
 )]
 
+use super::evacuation::Evacuation;
 use super::free_block_cache::FreeBlockCache;
 use super::place::BlockPlace;
 use super::span_map::SpanMap;
@@ -32,7 +33,9 @@ pub(crate) struct Span {
     pub(crate) published: bool,
     /// Whether it is in the list of spans with free blocks. An entry of that list for a span that
     /// is not is left from a span that is gone, or from an earlier one in its place.
-    listed: bool,
+    pub(super) listed: bool,
+    /// Whether its blocks are to move elsewhere ([`super::evacuate`]): none of it is given out.
+    pub(super) evacuated: bool,
     pub(crate) free: u32,
     hint: usize,
     busy: Vec<u64>,
@@ -58,13 +61,16 @@ pub(crate) struct BlockAllocator {
     geometry: Geometry,
     /// `geometry.zones_at()`.
     zones_at: u64,
-    shard: usize,
-    spans: Vec<Option<Span>>,
+    pub(super) shard: usize,
+    pub(super) spans: Vec<Option<Span>>,
     vacant: Vec<u32>,
     span_map: SpanMap,
-    current: [Option<u32>; CLASSES],
-    partial: Vec<Vec<u32>>,
-    unvisited: Vec<Vec<u32>>,
+    pub(super) current: [Option<u32>; CLASSES],
+    pub(super) partial: Vec<Vec<u32>>,
+    pub(super) unvisited: Vec<Vec<u32>>,
+    pub(super) evacuation: Evacuation,
+    /// Bytes of blocks that were freed in this incarnation.
+    pub(crate) freed: u64,
     /// Free spans of this shard; the one freed last is taken first.
     free_spans: Vec<u32>,
     /// How many of the first of them were not taken since they were last looked through.
@@ -86,6 +92,8 @@ impl BlockAllocator {
             current: [None; CLASSES],
             partial: vec![Vec::new(); CLASSES],
             unvisited: vec![Vec::new(); CLASSES],
+            evacuation: Evacuation::default(),
+            freed: 0,
             free_spans: Vec::new(),
             rested: 0,
             emptied: Vec::new(),
@@ -127,6 +135,18 @@ impl BlockAllocator {
         }
     }
 
+    /// Takes a larger block than one of `class`, of a span that has one: for who finds no other.
+    pub(crate) fn reserve_larger(&mut self, region: &Region, class: u8) -> Option<BlockPlace> {
+        (class + 1..WHOLE).find_map(|class| {
+            if let Some(block) = self.reserve_fast(class) {
+                return Some(block);
+            }
+            let span = self.known_span(region, class)?;
+            self.current[class as usize] = Some(span);
+            self.take_block(span)
+        })
+    }
+
     /// Gives a block back that was reserved, or that was freed and may be used again.
     #[inline]
     pub(crate) fn release(&mut self, block: BlockPlace) {
@@ -143,7 +163,7 @@ impl BlockAllocator {
         *busy ^= 1 << block.bit();
         span.free += 1;
         span.hint = span.hint.min(block.word());
-        if !span.listed && !is_current {
+        if !span.listed && !is_current && !span.evacuated {
             span.listed = true;
             self.partial[block.class as usize].push(block.span);
         }
@@ -173,7 +193,8 @@ impl BlockAllocator {
     #[inline]
     fn is_worth_caching(&self, block: BlockPlace) -> bool {
         let class = block.class as usize;
-        let is_full = |span: &Span| span.free * 2 <= size_class::TABLE[class].count;
+        let is_full =
+            |span: &Span| !span.evacuated && span.free * 2 <= size_class::TABLE[class].count;
         self.current[class] == Some(block.span) || self.span(block.span).is_some_and(is_full)
     }
 
@@ -241,6 +262,11 @@ impl BlockAllocator {
         Some((at, self.spans[at as usize].as_ref()?))
     }
 
+    /// Returns true if the span with this number is known.
+    pub(super) fn knows(&self, number: u32) -> bool {
+        self.span_map.get(number).is_some()
+    }
+
     /// Returns the class of the block at `at`, if this shard has one there.
     pub(crate) fn class_at(&self, region: &Region, at: u64) -> Option<u8> {
         let number = self.number_at(at)?;
@@ -278,12 +304,15 @@ impl BlockAllocator {
         Some(span.base + u64::from(class.offset(index)))
     }
 
-    /// Returns true if most blocks of the block's span are free, and it is not the one being
-    /// filled.
+    /// Returns true if the block is to move elsewhere: its span is being evacuated, or, where none
+    /// is, most blocks of the span are free and it is not the one being filled.
     pub(crate) fn is_sparse(&self, region: &Region, at: u64) -> bool {
         let (Some(class), Some(number)) = (self.class_at(region, at), self.number_at(at)) else {
             return false;
         };
+        if self.evacuation.is_under_way() {
+            return self.known(number).is_some_and(|(_, span)| span.evacuated);
+        }
         let shape = &size_class::TABLE[class as usize];
         let (free, filling) = match self.known(number) {
             Some((known, span)) => (span.free, self.current[class as usize] == Some(known)),
@@ -320,6 +349,7 @@ impl BlockAllocator {
         pmem::panic_point();
         let Some(span) = self.spans[at as usize].take() else { return };
         self.span_map.remove(span.number);
+        self.evacuation.count_out(span.evacuated);
         // It may still be in the list of spans with free blocks, as may the next span in its place:
         // who takes one from there asks whether it is `listed`.
         self.vacant.push(at);
@@ -401,6 +431,21 @@ impl BlockAllocator {
         may_use_reserve: bool,
     ) -> Option<u32> {
         let c = class as usize;
+        loop {
+            if let Some(at) = self.known_span(region, class) {
+                return Some(at);
+            }
+            match self.take_span(region, spans, class, may_use_reserve) {
+                Some(number) => return Some(self.cut(region, number, class)),
+                None if self.unvisited[c].is_empty() => return self.keep_evacuee(class),
+                None => {}
+            }
+        }
+    }
+
+    /// Returns a span with a free block that is the shard's already.
+    fn known_span(&mut self, region: &Region, class: u8) -> Option<u32> {
+        let c = class as usize;
         self.current[c] = None;
         loop {
             while let Some(at) = self.partial[c].pop() {
@@ -412,16 +457,9 @@ impl BlockAllocator {
                     return Some(at);
                 }
             }
-            if let Some(number) = self.unvisited[c].pop() {
-                if self.span_map.get(number).is_none() {
-                    self.visit(region, number);
-                }
-                continue;
-            }
-            match self.take_span(region, spans, class, may_use_reserve) {
-                Some(number) => return Some(self.cut(region, number, class)),
-                None if self.unvisited[c].is_empty() => return None,
-                None => {}
+            let number = self.unvisited[c].pop()?;
+            if !self.knows(number) {
+                self.visit(region, number);
             }
         }
     }
@@ -457,6 +495,7 @@ impl BlockAllocator {
             class,
             published: false,
             listed: false,
+            evacuated: false,
             free: shape.count,
             hint: 0,
             busy: blank(shape),
@@ -476,7 +515,7 @@ impl BlockAllocator {
     /// Looks at a span of an earlier incarnation: copies its bitmap, and lists it if it has free
     /// blocks.
     #[cold]
-    fn visit(&mut self, region: &Region, number: u32) -> Option<u32> {
+    pub(super) fn visit(&mut self, region: &Region, number: u32) -> Option<u32> {
         let word = region.load(self.geometry.span_word(number));
         let (class, shard) = split_span_word(word, self.geometry.shards)?;
         if shard != self.shard || class == WHOLE {
@@ -496,6 +535,7 @@ impl BlockAllocator {
             class,
             published: true,
             listed: free > 0,
+            evacuated: false,
             free,
             hint: 0,
             busy,

@@ -23,6 +23,7 @@ use pmem::Region;
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// What `take` found.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(crate) enum Taken {
 pub(crate) const GROUP: u32 = (2 << 20) / SPAN as u32;
 /// Spans whose space is reserved at once in the background: 8 MiB.
 const AHEAD: u32 = 128;
+/// Spans that are few, where there will be no more: 4 MiB.
+const FEW: usize = 64;
 /// Spans of a hole that the cursor enters at once.
 const HOLE: u32 = 1024;
 
@@ -153,9 +156,13 @@ impl Reading {
 pub(crate) struct SpanAllocator {
     geometry: Geometry,
     /// The pool grows up to this many zones.
-    max_zones: u64,
+    max_zones: AtomicU64,
     /// Free spans that only deletes may take.
     pub(crate) kept: usize,
+    /// Few spans are left, and there will be no more.
+    pub(crate) scarce: AtomicBool,
+    /// The file could not grow when it was tried last.
+    pub(crate) cannot_grow: AtomicBool,
     /// Held by who gives space back or reserves it in the background, without the lock of `inner`.
     /// Locked before it.
     moving: Mutex<()>,
@@ -177,8 +184,10 @@ impl SpanAllocator {
         let most = max_zones as usize * geometry.zone_spans;
         SpanAllocator {
             geometry,
-            max_zones,
+            max_zones: AtomicU64::new(max_zones),
             kept: (geometry.shards + 2).min(most / 8),
+            scarce: AtomicBool::new(false),
+            cannot_grow: AtomicBool::new(false),
             moving: Mutex::new(()),
             inner: Mutex::new(FreeSpans {
                 cursor: 0,
@@ -203,6 +212,7 @@ impl SpanAllocator {
     /// none.
     pub(crate) fn take(&self, region: &Region, shard: usize, may_use_reserve: bool) -> Taken {
         let mut inner = self.lock();
+        self.note_scarcity(&inner);
         loop {
             if !inner.found[shard].is_empty() {
                 return Taken::Found(std::mem::take(&mut inner.found[shard]));
@@ -227,6 +237,11 @@ impl SpanAllocator {
         }
     }
 
+    /// Takes the spans that the cursor came by and that are this shard's, with their classes.
+    pub(crate) fn found(&self, shard: usize) -> Vec<(u32, u8)> {
+        std::mem::take(&mut self.lock().found[shard])
+    }
+
     /// Records, before it is logged, that a shard releases a span of its own. The shard keeps it as
     /// a free one, so that the cursor must not find it without an owner later.
     pub(crate) fn clear_owner(&self, span: u32) {
@@ -240,7 +255,18 @@ impl SpanAllocator {
     /// Puts spans, whose release is durable and retired, where every shard finds them.
     pub(crate) fn give(&self, spans: impl IntoIterator<Item = u32>) {
         pmem::panic_point();
-        self.lock().free.extend(spans);
+        let mut inner = self.lock();
+        inner.free.extend(spans);
+        self.note_scarcity(&inner);
+    }
+
+    fn note_scarcity(&self, inner: &FreeSpans) {
+        let few = self.kept + (self.max_zones() as usize * self.geometry.zone_spans / 64).min(FEW);
+        let scarce = inner.with_space() + inner.holes.len() <= few
+            && u64::from(inner.total) >= self.max_zones() * self.geometry.zone_spans as u64;
+        if self.scarce.load(Relaxed) != scarce {
+            self.scarce.store(scarce, Relaxed);
+        }
     }
 
     /// As [`SpanAllocator::give`], of spans that nobody took for a while.
@@ -272,7 +298,7 @@ impl SpanAllocator {
             inner.total
         };
         let zones = u64::from(total) / self.geometry.zone_spans as u64;
-        if zones >= self.max_zones {
+        if zones >= self.max_zones() {
             return false;
         }
         if region.grow(self.geometry.pool_bytes(zones + 1)).is_err() {
@@ -309,17 +335,38 @@ impl SpanAllocator {
     /// Returns the number of bytes of all spans that the pool may come to have.
     pub(crate) fn limit(&self) -> u64 {
         let spans = self.geometry.zone_spans as u64 - self.geometry.table_spans();
-        self.max_zones * spans * SPAN
+        self.max_zones() * spans * SPAN
+    }
+
+    /// Returns the number of bytes of spans that are free or were never used, as far as is known.
+    pub(crate) fn available(&self) -> u64 {
+        let inner = self.lock();
+        let known = inner.with_space() + inner.holes.len();
+        let zones = self.max_zones() - u64::from(inner.total) / self.geometry.zone_spans as u64;
+        (known as u64 + zones * self.geometry.zone_spans as u64) * SPAN
+    }
+
+    /// Returns the number of bytes of free spans that have their space, as far as is known.
+    pub(crate) fn free_space(&self) -> u64 {
+        self.lock().with_space() as u64 * SPAN
     }
 
     /// Zones that there may be.
     pub(crate) fn max_zones(&self) -> u64 {
-        self.max_zones
+        self.max_zones.load(Relaxed)
+    }
+
+    /// Lets the pool grow up to this many zones; not fewer than there are.
+    pub(crate) fn set_max_zones(&self, zones: u64) {
+        let inner = self.lock();
+        let there_are = u64::from(inner.total) / self.geometry.zone_spans as u64;
+        self.max_zones.store(zones.max(there_are), Relaxed);
+        self.note_scarcity(&inner);
     }
 
     /// Returns true if there can be no more zones, and no space was given back.
     pub(crate) fn is_at_limit(&self) -> bool {
-        self.zones() >= self.max_zones && self.lock().holes.len() == 0
+        self.zones() >= self.max_zones() && self.lock().holes.len() == 0
     }
 
     /// Zones in use now.
@@ -464,11 +511,13 @@ impl SpanAllocator {
     fn grow_locked(&self, region: &Region, inner: &mut FreeSpans) -> bool {
         pmem::panic_point();
         let zones = u64::from(inner.total) / self.geometry.zone_spans as u64;
-        if zones >= self.max_zones {
+        if zones >= self.max_zones() {
             return false;
         }
         let bytes = self.geometry.pool_bytes(zones + 1);
-        if region.grow(bytes).is_err() {
+        let is_grown = region.grow(bytes).is_ok();
+        self.cannot_grow.store(!is_grown, Relaxed);
+        if !is_grown {
             return false;
         }
         publish_zones(region, zones + 1);

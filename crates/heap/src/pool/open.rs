@@ -17,16 +17,31 @@ impl Heap {
     /// blank. Returns how it was recovered; `None` for a new pool. A file of zeros that is longer
     /// than what an unfinished pool leaves may have been somebody's data, and is refused.
     pub fn open_or_create(region: Region) -> Result<(Heap, Option<Recovery>), PoolError> {
-        if Heap::is_blank(&region) {
-            let options = CreateOptions::fitting(region.reserved())?;
+        let limit = region.reserved();
+        Heap::open_or_create_up_to(region, limit)
+    }
+
+    /// As [`Heap::open_or_create`], of a pool that grows to `limit` bytes and may be allowed more
+    /// later ([`Heap::set_largest_size`]), within the addresses that are reserved for it.
+    pub fn open_or_create_up_to(
+        region: Region,
+        limit: u64,
+    ) -> Result<(Heap, Option<Recovery>), PoolError> {
+        let limit = if region.is_device() { region.reserved() } else { limit };
+        let (heap, recovery) = if Heap::is_blank(&region) {
+            let options = CreateOptions::fitting(limit.min(region.reserved()))?;
             let most = options.geometry.pool_bytes(1);
             if region.len() > most && !region.is_device() {
                 return Err(OpenError::Zeros { found: region.len(), most }.into());
             }
-            return Ok((Heap::create(region, &options)?, None));
-        }
-        let (heap, recovery) = Heap::open(region, pmem::boot_id())?;
-        Ok((heap, Some(recovery)))
+            (Heap::create(region, &options)?, None)
+        } else {
+            let (heap, recovery) = Heap::open(region, pmem::boot_id())?;
+            (heap, Some(recovery))
+        };
+        heap.set_largest_size(limit);
+        heap.set_snapshot_limit(heap.limit() / 2);
+        Ok((heap, recovery))
     }
 
     /// Opens a pool and recovers it. `boot_id` is that of the machine's present boot.

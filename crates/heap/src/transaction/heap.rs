@@ -62,6 +62,8 @@ pub struct Heap {
     pub(crate) purge_asked: AtomicBool,
     /// How far the purge is that was asked for ([`Heap::purge_step`]).
     pub(crate) purge_stage: AtomicUsize,
+    /// Where no block fits, a larger one serves.
+    pub(crate) larger_blocks: AtomicBool,
     /// Bytes that the read caches of all shards together may take.
     pub(crate) read_cache: AtomicU64,
     pub(crate) snapshots: SnapshotMemory,
@@ -94,6 +96,7 @@ impl Heap {
             keeps_space: AtomicBool::new(false),
             purge_asked: AtomicBool::new(false),
             purge_stage: AtomicUsize::new(0),
+            larger_blocks: AtomicBool::new(false),
             read_cache: AtomicU64::new(0),
             header: Mutex::new(header),
             region,

@@ -10,13 +10,14 @@
 //! lock (`pins`, `pinned`), a view of the heap as it was (`snapshot`, with the words that changed
 //! since in an `overlay`, and what it costs in `snapshot_memory`), the freed blocks that both hold
 //! (`held_blocks`, `release`), copies in DRAM of what is read often (`read_cache`, `cached_reads`),
-//! free spans that move from one shard to another (`span_transfer`), and waiting for shards without
-//! a thread (`shard_wait`).
+//! free spans that move from one shard to another (`span_transfer`), what a full heap can still give
+//! (`evacuate`), and waiting for shards without a thread (`shard_wait`).
 
 mod cached_reads;
 mod commit;
 mod commit_many;
 pub(crate) mod detached;
+mod evacuate;
 pub(crate) mod heap;
 mod held_blocks;
 mod lock;

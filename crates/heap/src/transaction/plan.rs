@@ -171,6 +171,7 @@ impl Planner<'_> {
     fn free_blocks(&mut self, freed: &[Freed]) {
         for &Freed { place, .. } in freed {
             self.used = self.used.saturating_sub(u64::from(place.size()));
+            self.alloc.freed += u64::from(place.size());
             if place.class == WHOLE {
                 self.set_whole(place, 0);
             } else {

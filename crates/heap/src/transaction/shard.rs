@@ -279,7 +279,7 @@ impl<'h> Shard<'h> {
                 }
             }
             if !self.heap.give_snapshot_up() {
-                return Err(Full);
+                return self.take_larger_block(class);
             }
             release::release_given_up(self.heap, &mut self.state);
         }

@@ -12,6 +12,7 @@ use super::release;
 use super::state::ShardState;
 use crate::fault_points::{self, FaultPoint};
 use crate::log::record::RecordKind;
+use std::sync::atomic::Ordering;
 
 impl Heap {
     /// Makes the free spans of all shards that nobody holds available to all: for a transaction
@@ -19,6 +20,16 @@ impl Heap {
     /// holds them. Returns true if there were any.
     pub fn share_free_spans(&self) -> bool {
         from_others(self, usize::MAX)
+    }
+
+    /// Makes the free spans of one shard available to all, unless the shard is locked. Returns how
+    /// many there were.
+    pub fn share_free_spans_of(&self, shard: usize) -> Option<usize> {
+        let mut state = self.try_lock_state(shard)?;
+        let spans = take(self, shard, &mut state, Which::All);
+        let count = spans.len();
+        give(self, spans);
+        Some(count)
     }
 }
 
@@ -41,7 +52,7 @@ pub(crate) fn from_others(heap: &Heap, needy: usize) -> bool {
         .flatten()
         .collect();
     let any = !collected.is_empty();
-    heap.spans.give(collected);
+    give(heap, collected);
     any
 }
 
@@ -63,6 +74,14 @@ pub(crate) fn rested(heap: &Heap, shard: usize) {
         let spans = take(heap, shard, &mut state, Which::Rested);
         heap.spans.give_rested(spans);
     }
+}
+
+/// Makes spans available to all: nobody needs a block that is too large then.
+fn give(heap: &Heap, spans: Vec<u32>) {
+    if !spans.is_empty() {
+        heap.larger_blocks.store(false, Ordering::Relaxed);
+    }
+    heap.spans.give(spans);
 }
 
 fn take(heap: &Heap, shard: usize, state: &mut ShardState, which: Which) -> Vec<u32> {

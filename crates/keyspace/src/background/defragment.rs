@@ -62,16 +62,29 @@ impl Keyspace {
         from: Defragmentation,
         budget: usize,
     ) -> Result<Option<Defragmentation>, CommitError> {
-        if let Some(within) = from.within {
-            return self.defragment_table(shard, from, within, budget);
-        }
         let held = self.time_lock_hold();
         let Some(mut locked) = self.heap().try_lock(shard) else { return Ok(Some(from)) };
+        let next = self.defragment_locked(&mut locked, from, budget);
+        drop(locked);
+        held.done();
+        next
+    }
+
+    /// Takes a step of the same in a shard that is locked already, and commits it.
+    pub(super) fn defragment_locked(
+        &self,
+        locked: &mut Shard<'_>,
+        from: Defragmentation,
+        budget: usize,
+    ) -> Result<Option<Defragmentation>, CommitError> {
+        if let Some(within) = from.within {
+            return self.defragment_table(locked, from, within, budget);
+        }
         let index = Index::at(locked.root(usize::from(from.index)));
         let db = from.db();
         let expiring = Index::at(locked.root(expiry_root(db)));
         let mut moved = 0;
-        let next = index.defragment(&mut locked, from.cursor, budget, |shard, old| {
+        let next = index.defragment(locked, from.cursor, budget, |shard, old| {
             // An entry moves once, by the index of all keys.
             if usize::from(from.index) != keys_root(db) {
                 return Ok(None);
@@ -81,14 +94,15 @@ impl Keyspace {
             Ok(new)
         });
         // No space to move anything: what is staged is dropped with the lock.
-        let Ok(cursor) = next else { return Ok(None) };
+        let Ok(cursor) = next else {
+            locked.rollback();
+            return Ok(None);
+        };
         locked.commit()?;
         let within = match usize::from(from.index) == keys_root(db) {
-            true => Within::first(&locked, (index, &self.hashing), from.cursor, budget),
+            true => Within::first(locked, (index, &self.hashing), from.cursor, budget),
             false => None,
         };
-        drop(locked);
-        held.done();
         Ok(Defragmentation { cursor, within, moved: from.moved + moved, ..from }.go_on())
     }
 
@@ -96,37 +110,36 @@ impl Keyspace {
     /// node of a long list or stream.
     fn defragment_table(
         &self,
-        shard: usize,
+        locked: &mut Shard<'_>,
         from: Defragmentation,
         within: Within,
         budget: usize,
     ) -> Result<Option<Defragmentation>, CommitError> {
-        let held = self.time_lock_hold();
-        let Some(mut locked) = self.heap().try_lock(shard) else { return Ok(Some(from)) };
         let keys = (Index::at(locked.root(usize::from(from.index))), &self.hashing);
         let mut moved = 0;
-        let next = match within.find(&locked, keys) {
+        let next = match within.find(locked, keys) {
             Some((_, Large::Table(dict))) => {
-                dict.defragment(&mut locked, within.cursor, budget, || moved += 1)
+                dict.defragment(locked, within.cursor, budget, || moved += 1)
             }
             Some((_, Large::SortedSet(sorted_set))) => {
-                sorted_set.defragment(&mut locked, within.cursor, budget, || moved += 1)
+                sorted_set.defragment(locked, within.cursor, budget, || moved += 1)
             }
-            Some((at, Large::List(list))) => relocate_nodes(&mut locked, at, list, within.cursor),
+            Some((at, Large::List(list))) => relocate_nodes(locked, at, list, within.cursor),
             Some((at, Large::Stream(stream))) => {
-                relocate_stream_part(&mut locked, at, stream.word(), within.cursor)
+                relocate_stream_part(locked, at, stream.word(), within.cursor)
             }
             None => Ok(0),
         };
-        let Ok(cursor) = next else { return Ok(None) };
+        let Ok(cursor) = next else {
+            locked.rollback();
+            return Ok(None);
+        };
         locked.commit()?;
-        let within = within.next(cursor, &locked, keys, budget);
-        drop(locked);
-        held.done();
+        let within = within.next(cursor, locked, keys, budget);
         Ok(Defragmentation { within, moved: from.moved + moved, ..from }.go_on())
     }
 
-    fn relocate(
+    pub(super) fn relocate(
         &self,
         shard: &mut Shard<'_>,
         expiring: Index,

@@ -4,9 +4,11 @@
 //! held its lock is measured in CPU time of its thread, so that a busy machine does not look like a
 //! long step.
 
+mod compact;
 mod defragment;
 mod scrub;
 
+pub use compact::{Compacted, Compaction};
 pub use defragment::Defragmentation;
 pub use scrub::Scrub;
 

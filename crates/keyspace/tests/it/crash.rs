@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::common::ops::{DBS, KEYS, Model, Op, Text, Value, When, apply};
 use crate::common::{NOW, SEED, db};
 use heap::{CreateOptions, Geometry, Heap};
-use keyspace::{Defragmentation, Expire, Keyspace};
+use keyspace::{Compaction, Defragmentation, Expire, Keyspace};
 use pmem::Region;
 use sim::{Crash, Effort, Subject, explore};
 
@@ -35,6 +35,8 @@ enum Plan {
     Reclaim(usize),
     /// A step of defragmentation in a shard.
     Defragment(usize),
+    /// Steps of compaction.
+    Compact(usize),
 }
 
 struct Subjected;
@@ -82,7 +84,7 @@ impl Subject for Subjected {
     }
 
     fn plan(&self, state: &State, rng: &mut fastrand::Rng) -> (Plan, State) {
-        match rng.usize(..12) {
+        match rng.usize(..13) {
             0 => return (Plan::Expire(rng.usize(..SHARDS)), state.clone()),
             1 => return (Plan::Defragment(rng.usize(..SHARDS)), state.clone()),
             2 => {
@@ -93,6 +95,7 @@ impl Subject for Subjected {
                 return (Plan::Large { key, byte }, after);
             }
             3 => return (Plan::Reclaim(rng.usize(..SHARDS)), state.clone()),
+            4 => return (Plan::Compact(rng.usize(1..40)), state.clone()),
             _ => {}
         }
         let ops: Vec<Op> = (0..1 + rng.usize(..3)).map(|_| draw(rng)).collect();
@@ -128,6 +131,12 @@ impl Subject for Subjected {
             Plan::Defragment(shard) => {
                 let from = Defragmentation::default();
                 ks.defragment_step(*shard, from, 8).map_err(|error| error.to_string())?;
+            }
+            Plan::Compact(steps) => {
+                let mut at = Compaction::default();
+                for _ in 0..*steps {
+                    ks.compact_step(&mut at).map_err(|error| error.to_string())?;
+                }
             }
             Plan::Run { ops, rolled_back } => {
                 let mut txn = ks.begin(&shards(ks, ops), NOW);

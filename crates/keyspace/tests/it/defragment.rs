@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{self, NOW, db, set, set_until, volatile, write};
-use keyspace::{Defragmentation, Expire, Keyspace};
+use keyspace::{Compacted, Compaction, Defragmentation, Expire, Keyspace};
 
 fn contents(ks: &Keyspace) -> BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)> {
     let txn = ks.begin_all(NOW);
@@ -18,26 +18,35 @@ fn contents(ks: &Keyspace) -> BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)> {
 /// Many keys of every kind of value, of which one in eight stays.
 fn sparse() -> Keyspace {
     let ks = volatile(2, 256 << 20);
+    fill_sparsely(&ks);
+    ks
+}
+
+fn name(i: usize) -> String {
+    if i.is_multiple_of(500) { "k".repeat(40_000 + i) } else { format!("key:{i}") }
+}
+
+/// Deletes a key, if it is there.
+fn remove(ks: &Keyspace, i: usize) {
+    write(ks, &[&name(i)], |txn| {
+        let name = name(i);
+        let key = txn.key(name.as_bytes());
+        txn.delete(db(0), &key).expect("free memory");
+    });
+}
+
+fn fill_sparsely(ks: &Keyspace) {
     let value = |i: usize| match i % 4 {
         0 => i.to_string(),
         1 => "x".repeat(20 + 40 * (i / 4 % 2)),
         2 => "y".repeat(3000),
         _ => "z".repeat(9000),
     };
-    let name =
-        |i: usize| if i.is_multiple_of(500) { "k".repeat(40_000 + i) } else { format!("key:{i}") };
     for i in 0..6000 {
         let expire = if i % 3 == 0 { Expire::At(NOW + 1000) } else { Expire::Clear };
-        set_until(&ks, &name(i), &value(i), expire);
+        set_until(ks, &name(i), &value(i), expire);
     }
-    for i in (0..6000).filter(|i| i % 8 != 0 && i % 11 != 0) {
-        write(&ks, &[&name(i)], |txn| {
-            let name = name(i);
-            let key = txn.key(name.as_bytes());
-            assert_eq!(txn.delete(db(0), &key), Ok(true));
-        });
-    }
-    ks
+    (0..6000).filter(|i| i % 8 != 0 && i % 11 != 0).for_each(|i| remove(ks, i));
 }
 
 fn defragment(ks: &Keyspace, rounds: usize) -> u64 {
@@ -105,4 +114,64 @@ fn space_of_one_size_serves_another_afterwards() {
     };
     let (without, with) = (after_deletes(false), after_deletes(true));
     assert!(with > 2 * without + 200, "{without} large values fit without, {with} with");
+}
+
+/// Makes all space that can be made; how many spans that were.
+fn compact(ks: &Keyspace) -> usize {
+    let (mut at, mut freed) = (Compaction::default(), 0);
+    loop {
+        common::goes_on();
+        match ks.compact_step(&mut at).expect("a step") {
+            Compacted::Freed(spans) => freed += spans,
+            Compacted::More => {}
+            Compacted::Nothing => return freed,
+        }
+    }
+}
+
+#[test]
+fn compaction_keeps_everything_in_fewer_spans_also_after_a_restart() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("pool");
+    let mut ks = common::emulated(&file, 2);
+    fill_sparsely(&ks);
+    for reopened in [false, true] {
+        if reopened {
+            ks.heap().close().expect("a clean close");
+            drop(ks);
+            ks = common::emulated(&file, 2);
+            for i in (0..6000).filter(|i| i % 5 != 0) {
+                remove(&ks, i);
+            }
+        }
+        let (before, taken) = (contents(&ks), ks.heap().available());
+        let freed = compact(&ks);
+        assert_eq!(contents(&ks), before);
+        ks.check().expect("an intact keyspace");
+        // What the cursor of the free spans has not met counts as available.
+        let gained = (ks.heap().available().saturating_sub(taken)) >> 16;
+        let least = if reopened { 2 } else { 100 };
+        assert!(freed > least && (reopened || gained > least as u64), "{freed} spans, {gained}");
+        let more = compact(&ks);
+        assert!(more <= 4, "it comes to rest, but {more} spans were left");
+    }
+}
+
+#[test]
+fn a_compaction_that_is_left_in_the_middle_hinders_nobody() {
+    let ks = sparse();
+    for steps in [1, 3, 10, 40] {
+        let mut at = Compaction::default();
+        for _ in 0..steps {
+            ks.compact_step(&mut at).expect("a step");
+        }
+        for i in 0..300 {
+            set(&ks, &format!("other:{steps}:{i}"), &"w".repeat(20 + i));
+        }
+        ks.check().expect("an intact keyspace");
+    }
+    let before = contents(&ks);
+    compact(&ks);
+    assert_eq!(contents(&ks), before);
+    ks.check().expect("an intact keyspace");
 }

@@ -428,3 +428,31 @@ fn an_error_of_opening_says_which_kind_it_is() {
     assert!(matches!(short, OpenError::Damaged(_)), "{short:?}");
     assert!(short.to_string().contains("perdura salvage"), "{short}");
 }
+
+#[test]
+fn values_of_another_size_find_space_in_a_full_store() {
+    let store = Perdura::open(Options::volatile().limit(16 << 20)).expect("a store");
+    let fill = |prefix: &str, len: usize| {
+        let value = vec![b'v'; len];
+        let is_stored = |n: &usize| match store.set(format!("{prefix}{n}"), &value) {
+            Ok(()) => true,
+            Err(Error::Full) => false,
+            Err(error) => panic!("{error}"),
+        };
+        (0..1_000_000).take_while(is_stored).count()
+    };
+    let share = || store.usage().used * 100 / store.usage().limit;
+    for (prefix, len) in [("a", 100), ("b", 200), ("c", 1000)] {
+        let stored = fill(prefix, len);
+        assert!(share() >= 85, "{len} bytes: {} %", share());
+        for n in (0..stored).filter(|n| n % 4 != 0) {
+            store.delete(format!("{prefix}{n}")).expect("a delete");
+        }
+    }
+    // A closure is run once: its space is made before.
+    for n in 0..1000 {
+        let key = format!("large{n}");
+        let done = store.transaction(&[&key], |tx| tx.set(&key, vec![b'v'; 3000]));
+        assert!(done.is_ok(), "transaction {n}: {done:?}");
+    }
+}

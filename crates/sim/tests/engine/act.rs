@@ -10,7 +10,8 @@ use commands::spec::Group;
 use commands::{CommandSpec, Engine, Next, Peer, Session};
 use fastrand::Rng;
 use keyspace::{
-    Content, Defragmentation, Event, Eviction, Item, Policy, Snapshot, SnapshotLost, SnapshotWalk,
+    Compaction, Content, Defragmentation, Event, Eviction, Item, Policy, Snapshot, SnapshotLost,
+    SnapshotWalk,
 };
 use resp::{Protocol, Writer};
 use sim::Incarnation;
@@ -34,6 +35,8 @@ pub(crate) enum Action {
     Expire(usize),
     Reclaim(usize),
     Defragment(usize),
+    /// So many steps of making space of sparsely used spans.
+    Compact(usize),
     Evict(u64),
     Snapshot,
     Grow,
@@ -68,6 +71,7 @@ impl fmt::Debug for Action {
             Action::Expire(shard) => write!(f, "expire in shard {shard}"),
             Action::Reclaim(shard) => write!(f, "reclaim in shard {shard}"),
             Action::Defragment(shard) => write!(f, "defragment shard {shard}"),
+            Action::Compact(steps) => write!(f, "compact in {steps} steps"),
             Action::Evict(seed) => write!(f, "evict ({seed})"),
             Action::Snapshot => f.write_str("snapshot"),
             Action::Grow => f.write_str("grow"),
@@ -110,7 +114,8 @@ impl Draw<'_> {
             22..26 => Action::Tick(rng.u64(1..1500)),
             26..29 => Action::Expire(shard),
             29..33 => Action::Reclaim(shard),
-            33..37 => Action::Defragment(shard),
+            33..35 => Action::Defragment(shard),
+            35..37 => Action::Compact(rng.usize(1..30)),
             37..39 => Action::Evict(rng.u64(..)),
             39..43 => Action::Snapshot,
             43 => Action::Grow,
@@ -204,6 +209,7 @@ pub(crate) struct Actor<'a> {
     channel: String,
     pub(crate) writer: Writer,
     pub(crate) defragmentation: BTreeMap<usize, Defragmentation>,
+    pub(crate) compaction: Compaction,
     pub(crate) snapshots: &'a Mutex<Snapshots>,
 }
 
@@ -257,6 +263,7 @@ impl<'a> Actor<'a> {
             channel,
             writer,
             defragmentation: BTreeMap::new(),
+            compaction: Compaction::default(),
             snapshots,
         }
     }
@@ -292,6 +299,12 @@ impl<'a> Actor<'a> {
                 let from = actor.defragmentation.get(shard).copied().unwrap_or_default();
                 let next = keyspace.defragment_step(*shard, from, 8).map_err(text_of)?;
                 actor.defragmentation.insert(*shard, next.unwrap_or_default());
+                Ok(())
+            })?,
+            Action::Compact(steps) => self.background_step("compaction", |actor| {
+                for _ in 0..*steps {
+                    keyspace.compact_step(&mut actor.compaction).map_err(text_of)?;
+                }
                 Ok(())
             })?,
             Action::Evict(seed) => self.background_step("eviction", |actor| actor.evict(*seed))?,

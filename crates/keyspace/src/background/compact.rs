@@ -1,0 +1,291 @@
+//! Compaction: making spans free at once, for a writer that found no space, or before there is none.
+//!
+//! What deletes leave are free blocks of the sizes that were deleted. They serve other sizes only
+//! when whole spans are free. So a shard plans which of its spans are to be emptied, such that
+//! what is in them fits into the others ([`heap::Shard::plan_evacuation`]); where that is nothing,
+//! the shard is left alone until enough was freed in it. First each block of those spans is taken
+//! for an entry: one whose key leads back to it through the index is one, and is moved. So the first spans
+//! are free after a few steps, however large the shard is. What is left (members, nodes, chunks, whose owners only a walk
+//! finds) is moved by a walk through the whole shard.
+//!
+//! Each step locks one shard, for about [`BLOCKS`] blocks, and waits for none: a shard that is
+//! locked is tried again by the next step. Each moves blocks in one transaction, so that a crash
+//! leaves every block where it was or where it went. The caller keeps where it is ([`Compaction`])
+//! and lets nobody else take steps at the same time.
+
+use std::sync::{Mutex, PoisonError};
+
+use heap::{EvacuationCursor, Full, Ptr, Shard, View};
+use structures::index::Index;
+
+use super::Defragmentation;
+use crate::layout::{HEADER, KEY_INLINE, KEY_LEN_AT, Kind, body_at, expiry_root, key_word};
+use crate::layout::{keys_root, physical_databases};
+use crate::{CommitError, Keyspace, entry};
+
+/// Blocks that a step moves, or entries that it looks at.
+const BLOCKS: usize = 64;
+/// Bytes that must have been freed in a shard since it had nothing to give.
+const WORTH: u64 = 128 << 10;
+/// Spans that are shared as soon as they are empty, and not at the end.
+const SHARED: usize = 16;
+/// Times that a shard is found locked before it is left for later.
+const PATIENCE: u32 = 1000;
+
+/// What is done in a shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Plan,
+    /// Entries are moved out of the spans that are to be emptied.
+    Entries(EvacuationCursor),
+    /// Everything is looked at.
+    Walk(Defragmentation),
+    /// Free spans are made available to all; and whether that is the end.
+    Share(Option<EvacuationCursor>),
+}
+
+/// Where a compaction goes on.
+#[derive(Debug, Default)]
+pub struct Compaction {
+    shard: usize,
+    stage: Stage,
+    /// Spans that were to be emptied when some were shared last.
+    to_empty: usize,
+    /// What had been freed in each shard when it was found to have nothing to give.
+    settled: Vec<Option<u64>>,
+    /// Shards in a row that gave nothing.
+    fruitless: usize,
+    found_locked: u32,
+    /// Blocks moved.
+    pub moved: u64,
+}
+
+/// What came of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compacted {
+    /// There may be more to do.
+    More,
+    /// This many spans are now free for all; there may be more to do.
+    Freed(usize),
+    /// No shard has anything to give.
+    Nothing,
+}
+
+impl Compaction {
+    fn next_shard(&mut self, shards: usize) {
+        (self.shard, self.stage) = ((self.shard + 1) % shards, Stage::Plan);
+        self.found_locked = 0;
+    }
+
+    /// Leaves a shard that gave nothing.
+    fn leave(&mut self, shards: usize) -> Compacted {
+        self.next_shard(shards);
+        self.fruitless += 1;
+        if self.fruitless < shards {
+            return Compacted::More;
+        }
+        self.fruitless = 0;
+        Compacted::Nothing
+    }
+
+    fn is_settled(&self, locked: &Shard<'_>) -> bool {
+        let settled = self.settled.get(self.shard).copied().flatten();
+        settled.is_some_and(|freed| locked.freed().saturating_sub(freed) < WORTH)
+    }
+
+    fn settle(&mut self, locked: &Shard<'_>, shards: usize) {
+        self.settled.resize(shards, None);
+        self.settled[self.shard] = Some(locked.freed());
+    }
+}
+
+impl Keyspace {
+    /// Makes as many spans free as a writer of this many bytes needs that found no space, in at
+    /// most `steps` steps. The caller holds no shard. Threads that do so at the same time take
+    /// steps in turn.
+    pub fn compact_for(&self, at: &Mutex<Compaction>, bytes: usize, steps: usize) -> Compacted {
+        let (mut freed, mut is_settled) = (0, false);
+        for _ in 0..steps {
+            let mut at = heap::lock(at).unwrap_or_else(PoisonError::into_inner);
+            match self.compact_step(&mut at) {
+                Ok(Compacted::Freed(spans)) => freed += spans,
+                Ok(Compacted::More) => {}
+                Ok(Compacted::Nothing) | Err(_) => is_settled = true,
+            }
+            if is_settled || freed > self.heap().spans_for(bytes) {
+                break;
+            }
+        }
+        match freed {
+            0 if is_settled => Compacted::Nothing,
+            0 => Compacted::More,
+            _ => Compacted::Freed(freed),
+        }
+    }
+
+    /// Takes a step of making spans free that are sparsely used.
+    pub fn compact_step(&self, at: &mut Compaction) -> Result<Compacted, CommitError> {
+        let shards = self.shards();
+        at.shard %= shards;
+        if let Stage::Share(next) = at.stage {
+            return Ok(self.share(at, next));
+        }
+        let held = self.time_lock_hold();
+        let Some(mut locked) = self.heap().try_lock(at.shard) else {
+            return Ok(found_locked(at, shards));
+        };
+        let done = match at.stage {
+            Stage::Plan => self.plan(&mut locked, at),
+            Stage::Entries(from) => self.move_entries(&mut locked, at, from),
+            Stage::Walk(from) => self.walk(&mut locked, at, from),
+            Stage::Share(_) => Ok(Compacted::More),
+        };
+        if done.is_err() {
+            locked.end_evacuation();
+            at.next_shard(shards);
+        }
+        drop(locked);
+        held.done();
+        done
+    }
+
+    fn plan(&self, locked: &mut Shard<'_>, at: &mut Compaction) -> Result<Compacted, CommitError> {
+        if at.is_settled(locked) {
+            return Ok(at.leave(self.shards()));
+        }
+        match locked.plan_evacuation() {
+            None => Ok(Compacted::More),
+            Some(0) => {
+                at.settle(locked, self.shards());
+                Ok(at.leave(self.shards()))
+            }
+            Some(spans) => {
+                at.to_empty = spans;
+                at.stage = Stage::Entries(EvacuationCursor::default());
+                Ok(Compacted::More)
+            }
+        }
+    }
+
+    fn move_entries(
+        &self,
+        locked: &mut Shard<'_>,
+        at: &mut Compaction,
+        from: EvacuationCursor,
+    ) -> Result<Compacted, CommitError> {
+        let (blocks, next) = locked.evacuated_blocks(from, BLOCKS);
+        locked.allow_reserve(true);
+        let moved: Result<Vec<bool>, Full> =
+            blocks.into_iter().map(|block| self.move_entry(locked, block)).collect();
+        let Ok(moved) = moved else {
+            // No space to move anything: what is staged is dropped.
+            locked.rollback();
+            at.stage = Stage::Share(None);
+            return Ok(Compacted::More);
+        };
+        at.moved += moved.into_iter().filter(|moved| *moved).count() as u64;
+        locked.commit()?;
+        let left = locked.evacuated_spans();
+        at.stage = match next {
+            _ if left == 0 => Stage::Share(None),
+            Some(next) if left + SHARED <= at.to_empty => {
+                at.to_empty = left;
+                Stage::Share(Some(next))
+            }
+            Some(next) => Stage::Entries(next),
+            None => Stage::Walk(Defragmentation::default()),
+        };
+        Ok(Compacted::More)
+    }
+
+    fn walk(
+        &self,
+        locked: &mut Shard<'_>,
+        at: &mut Compaction,
+        from: Defragmentation,
+    ) -> Result<Compacted, CommitError> {
+        locked.allow_reserve(true);
+        let next = self.defragment_locked(locked, from, BLOCKS)?;
+        let is_done = locked.evacuated_spans() == 0;
+        at.moved += next.map_or(0, |next| next.moved.saturating_sub(from.moved));
+        at.stage = match next {
+            Some(next) if !is_done => Stage::Walk(next),
+            _ => Stage::Share(None),
+        };
+        Ok(Compacted::More)
+    }
+
+    /// Makes what is free in the shard available to all, and goes on in it, or ends there.
+    fn share(&self, at: &mut Compaction, next: Option<EvacuationCursor>) -> Compacted {
+        let shards = self.shards();
+        let Some(freed) = self.heap().share_free_spans_of(at.shard) else {
+            return found_locked(at, shards);
+        };
+        at.found_locked = 0;
+        if freed > 0 {
+            at.fruitless = 0;
+        }
+        match next {
+            Some(next) => at.stage = Stage::Entries(next),
+            None => {
+                let Some(mut locked) = self.heap().try_lock(at.shard) else {
+                    return Compacted::Freed(freed);
+                };
+                locked.end_evacuation();
+                at.settle(&locked, shards);
+                drop(locked);
+                if freed == 0 {
+                    return at.leave(shards);
+                }
+                at.next_shard(shards);
+            }
+        }
+        Compacted::Freed(freed)
+    }
+
+    /// Moves a block if it is an entry; returns whether it was. Anything may be in it.
+    fn move_entry(&self, locked: &mut Shard<'_>, block: Ptr) -> Result<bool, Full> {
+        let Some(hash) = self.hash_if_entry(locked, block) else { return Ok(false) };
+        for db in physical_databases() {
+            let index = Index::at(locked.root(keys_root(db)));
+            if locked.word(locked.root(keys_root(db))) == 0 {
+                continue;
+            }
+            let Some(slot) = index.find(locked, hash, |at| at == block) else { continue };
+            let expiring = Index::at(locked.root(expiry_root(db)));
+            if let Some(new) = self.relocate(locked, expiring, block)? {
+                index.replace(locked, slot, new);
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Returns the hash of the key that the block has if it is an entry, by what can be told from
+    /// its bytes.
+    fn hash_if_entry(&self, locked: &Shard<'_>, block: Ptr) -> Option<u64> {
+        let capacity = locked.capacity(block);
+        if capacity < HEADER {
+            return None;
+        }
+        let len = entry::key_len(locked, block);
+        if len > KEY_INLINE || body_at(len) > capacity {
+            return None;
+        }
+        Kind::decode(locked.word(block))?;
+        let key = entry::key(locked, block);
+        let is_sound = locked.word(block.add(KEY_LEN_AT)) == key_word(&key);
+        is_sound.then(|| self.hashing.hash(&key))
+    }
+}
+
+/// Waits for nobody: the shard's holder is soon done, or takes long.
+fn found_locked(at: &mut Compaction, shards: usize) -> Compacted {
+    std::thread::yield_now();
+    at.found_locked += 1;
+    if at.found_locked > PATIENCE {
+        return at.leave(shards);
+    }
+    Compacted::More
+}
