@@ -180,6 +180,26 @@ pub(crate) fn change(
     Ok(())
 }
 
+/// Lets the pool become this large, or no larger than that.
+fn resize_pool(shared: &Shared, wanted: u64) -> Result<(), String> {
+    let heap = shared.engine.keyspace().heap();
+    if !heap.is_durable() || heap.region().is_device() {
+        return Err("the data is in no file that could grow".into());
+    }
+    let (before, reserved) = (heap.largest_size(), heap.region().reserved());
+    if wanted > reserved {
+        return Err(format!(
+            "a pool that was opened with {before} bytes can become {reserved} bytes large without a restart"
+        ));
+    }
+    if wanted < heap.size() {
+        return Err(format!("the pool takes {} bytes already", heap.size()));
+    }
+    let now = heap.set_largest_size(wanted);
+    tracing::info!("The pool may grow to {now} bytes; it was {before}");
+    Ok(())
+}
+
 fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(), String> {
     match name {
         "port" | "bind" => listen::replace(shared, after).map_err(|error| {
@@ -207,6 +227,7 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
             }
             Ok(())
         }
+        "pool-size" => resize_pool(shared, after.size("pool-size")),
         "dir" => {
             let dir = after.text("dir");
             let is_there = std::fs::read_dir(&dir);

@@ -58,6 +58,12 @@ pub enum ServeError {
         "the limit of open files ({0}) leaves none for clients: raise it (ulimit -n, LimitNOFILE=)"
     )]
     Files(u64),
+    /// More databases are wanted than there are.
+    #[error(
+        "databases {0}: a store has {DATABASES} databases, since the format of pools has roots for as many and no more. \
+         Set databases to {DATABASES} or less, and keep other data in a server of its own, or under a prefix of its keys"
+    )]
+    Databases(u64),
     /// The system refuses something else.
     #[error("{what}: {source}")]
     System {
@@ -107,8 +113,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     listen::is_somewhere(&values)?;
     apply::fit_to_open_files(&mut values).map_err(ServeError::Files)?;
     if values.size("databases") > DATABASES as u64 {
-        tracing::warn!("databases is set to {DATABASES}: a store has no more");
-        let _ = values.set(b"databases", &[DATABASES.to_string().as_bytes()]);
+        return Err(ServeError::Databases(values.size("databases")));
     }
     // What is wrong with them is found before there is a store.
     let tls = Tls::default();
@@ -262,6 +267,15 @@ fn describe(store: &Store, fsync: &str) {
         report.recovery.records,
         report.recovery.words,
     );
+    if report.pool.is_some() {
+        let heap = store.keyspace.heap();
+        tracing::info!(
+            "The pool may grow to {} bytes (pool-size), of which {} are in use; when it is full, writes are refused with OOM or \
+             keys evicted (maxmemory-policy). CONFIG SET pool-size raises the limit",
+            heap.largest_size(),
+            heap.used(),
+        );
+    }
 }
 
 /// Returns what the journal gave at the start, in words.

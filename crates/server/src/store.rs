@@ -21,6 +21,10 @@ use crate::pool_lock::when_unlocked;
 
 /// The least space that a heap in memory is allowed.
 const LEAST_MEMORY: u64 = 1 << 30;
+/// Addresses that are reserved for a pool, by its limit, so that the limit can be raised while the
+/// pool is served; and the most of them.
+const ROOM: u64 = 16;
+const MOST_ROOM: u64 = 1 << 40;
 
 /// Why there is no store.
 #[derive(Debug, thiserror::Error)]
@@ -262,12 +266,19 @@ fn open_best(pool: &Path, values: &Values, now_ms: u64) -> Result<Opened, StoreE
 }
 
 fn map(pool: &Path, domain: DomainRequest, values: &Values) -> Result<Region, MapError> {
-    let mut options = MapOptions::new(values.size("pool-size"));
+    let limit = values.size("pool-size");
+    let mut options = MapOptions::new(limit.saturating_mul(ROOM).min(MOST_ROOM).max(limit));
     options.domain = domain;
     options.emulate = values.yes("emulate-pmem");
     options.preload = values.yes("preload");
     options.journal_size = values.size("journal-size");
     options.journal = Some(values.text("journal")).filter(|path| !path.is_empty()).map(Into::into);
+    let opened = when_unlocked(pool, || Region::open(pool, &options));
+    if !matches!(opened, Err(MapError::Reserve { .. })) {
+        return opened;
+    }
+    // The process may have few addresses (ulimit -v): then the limit cannot be raised later.
+    options.reserve = limit;
     when_unlocked(pool, || Region::open(pool, &options))
 }
 
@@ -286,8 +297,8 @@ fn open_pool(
         .map_err(StoreError::OtherStores)?;
     let (region, media) = media::emulate(region, values).map_err(StoreError::Options)?;
     let (domain, emulated) = (region.domain(), region.emulated());
-    let (heap, recovery) =
-        Heap::open_or_create(region).map_err(|error| StoreError::pool(pool, error))?;
+    let (heap, recovery) = Heap::open_or_create_up_to(region, values.size("pool-size"))
+        .map_err(|error| StoreError::pool(pool, error))?;
     let is_new = recovery.is_none();
     let recovery = recovery.unwrap_or_else(new_pool);
     let is_tail_in_pmem = heap.region().journal_counts().is_some_and(|counts| counts.is_mapped);

@@ -174,7 +174,7 @@ const OWN: &[Row] = &[
     row("backend", Enum(&["auto", "pmem", "journal", "aof"]), "auto", Pinned, Used),
     row("pool", Text, "", Pinned, Used),
     row("other-stores", Enum(&["refuse", "ignore"]), "refuse", Pinned, Used),
-    row("pool-size", Memory(16777216, I64), "4294967296", Pinned, Used),
+    row("pool-size", Memory(16777216, I64), "4294967296", Live, Used),
     row("domain", Enum(&["auto", "clwb", "eadr", "msync", "process"]), "auto", Pinned, Used),
     row("journal", Text, "", Pinned, Used),
     row("journal-size", Memory(65536, 1 << 40), "268435456", Pinned, Used),

@@ -307,13 +307,11 @@ fn there_are_as_many_databases_as_asked_for() {
 }
 
 #[test]
-fn a_start_that_asks_for_more_databases_than_a_store_has_serves_what_it_has() {
-    let server = start(&["--databases", "32"]);
-    let mut client = server.client();
-    client.check("CONFIG GET databases", "[\"databases\", \"16\"]");
-    client.check("SELECT 15", "OK");
-    error(&mut client, "SELECT 16", "ERR DB index is out of range");
-    assert!(server.log().contains("databases is set to 16: a store has no more"));
+fn a_start_that_asks_for_more_databases_than_a_store_has_is_refused_with_the_reason() {
+    let refused = Launch::perdura_volatile().args(["--databases", "17"]).run_to_end();
+    let why = "databases 17: a store has 16 databases, since the format of pools";
+    assert!(refused.log.contains(why), "{}", refused.log);
+    start(&["--databases", "16"]).client().check("SELECT 15", "OK");
 }
 
 #[test]

@@ -178,6 +178,48 @@ fn the_smallest_pool_that_the_configuration_takes_is_one_that_works() {
     assert!(refused.log.contains("argument must be between 16777216 and"), "{}", refused.log);
 }
 
+/// Fills a store with values of 100,000 bytes; the number of those that it took.
+fn fill(client: &mut Client, prefix: &str) -> usize {
+    let value = "v".repeat(100_000);
+    let is_taken = |n: &usize| {
+        let reply = client.call(&["SET", &format!("{prefix}{n}"), &value]).to_string();
+        assert!(reply == "OK" || reply.contains("OOM the store is full"), "{reply}");
+        reply == "OK"
+    };
+    (0..10_000).take_while(is_taken).count()
+}
+
+#[test]
+fn the_limit_of_a_pool_is_said_at_the_start_and_raised_while_it_is_served() {
+    for launch in [Launch::perdura_pmem(), Launch::perdura_journal("everysec")] {
+        let mut server = launch.args(["--pool-size", "32mb"]).start();
+        let mut client = server.client();
+        let limit = |client: &mut Client| client.info("persistence")["pool_limit"].clone();
+        let said = format!("The pool may grow to {} bytes (pool-size)", limit(&mut client));
+        assert!(server.log().contains(&said), "{}", server.log());
+        let memory = client.info("memory");
+        assert!(memory["maxmemory"].parse::<u64>().expect("a number") > 16 << 20, "{memory:?}");
+        for name in ["mem_fragmentation_ratio", "allocator_frag_ratio"] {
+            assert_eq!(memory[name], "1.00", "{name} of an empty store");
+        }
+        let stored = fill(&mut client, "a");
+        assert!((150..320).contains(&stored), "{stored} values in 32 MiB");
+        assert!(client.info("persistence")["writes_refused"].contains("the store is full"));
+        client.check("CONFIG SET pool-size 64mb", "OK");
+        assert_eq!(client.info("persistence")["writes_refused"], "");
+        let more = fill(&mut client, "b");
+        assert!(more > 250, "{more} more in 64 MiB");
+        for (size, why) in [("1tb", "without a restart"), ("17mb", "already")] {
+            let reply = client.call(&["CONFIG", "SET", "pool-size", size]).to_string();
+            assert!(reply.contains(why), "{reply}");
+        }
+        server.kill();
+        server.start_again();
+        let mut client = server.client();
+        assert_eq!(client.call(&["DBSIZE"]).to_string(), (stored + more).to_string());
+    }
+}
+
 #[test]
 fn a_pool_is_never_larger_than_its_limit() {
     for (size, bytes) in [("16mb", 16 << 20), ("64mb", 64 << 20), ("300mb", 300 << 20)] {

@@ -220,6 +220,26 @@ fn check_refusal(client: &mut Client, port: u16, expect: Option<&str>) {
 }
 
 #[test]
+fn a_full_pool_is_shown_until_there_is_space() {
+    let (server, port) = start(Launch::perdura_pmem().args(["--pool-size", "16mb"]));
+    let mut client = server.client();
+    check_refusal(&mut client, port, None);
+    let value = "v".repeat(60_000);
+    let is_taken = |n: &usize| client.call(&["SET", &n.to_string(), &value]).to_string() == "OK";
+    let stored = (0..1000).take_while(is_taken).count();
+    assert!(stored < 1000, "the pool is full");
+    check_refusal(&mut client, port, Some("the store is full"));
+    for n in 0..stored {
+        client.call(&["DEL", &n.to_string()]);
+    }
+    client.check("SET k v", "OK");
+    while !client.info("persistence")["writes_refused"].is_empty() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    check_refusal(&mut client, port, None);
+}
+
+#[test]
 fn refused_writes_are_shown_whatever_the_reason() {
     let launch = Launch::perdura_volatile().args(["--save", "3600 1000000"]);
     let (server, port) = start(launch.longest_file(16));

@@ -27,6 +27,16 @@ fn scripts(page: &mut Page<'_, '_>) {
     page.bytes("used_memory_scripts", (script_bytes + libraries.bytes()) as u64);
 }
 
+/// Bytes that are no fragmentation, whatever little is in use: what the process takes at its start,
+/// and spans that every shard has of each size.
+const BASE: u64 = 64 << 20;
+
+/// Returns how many times what is used is taken. Less than [`BASE`] counts as that, so that a store
+/// that is nearly empty shows 1.
+fn ratio(taken: u64, used: u64) -> String {
+    format!("{:.2}", taken.max(BASE) as f64 / used.max(BASE) as f64)
+}
+
 pub(super) fn memory(page: &mut Page<'_, '_>) {
     let facts = page.facts.clone();
     let heap = page.call.engine.keyspace().heap();
@@ -35,9 +45,10 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     let other = page.call.engine.keyspace().other_memory();
     let startup = page.call.engine.admin().startup_memory.load(Relaxed);
     let used = data + other;
+    // Spans that no shard has are not fragmented. After a start some of them are unknown.
+    let active = facts.persistence.pool_space.saturating_sub(heap.free_space()).max(data);
     let peak = facts.peak_memory.max(used);
     let percent = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
-    let ratio = |part: u64, whole: u64| format!("{:.2}", part as f64 / whole.max(1) as f64);
     page.bytes("used_memory", used);
     page.bytes("used_memory_rss", facts.rss);
     page.bytes("used_memory_peak", peak);
@@ -47,22 +58,26 @@ pub(super) fn memory(page: &mut Page<'_, '_>) {
     page.line("used_memory_dataset", data);
     page.line("used_memory_dataset_perc", format!("{:.2}%", percent(data.max(1), used)));
     page.line("allocator_allocated", data);
-    page.line("allocator_active", facts.persistence.pool_space);
+    page.line("allocator_active", active);
     page.line("allocator_resident", facts.rss);
     page.bytes("total_system_memory", facts.system_memory);
     scripts(page);
-    page.bytes("maxmemory", facts.max_memory);
+    // Exporters compare used_memory with it: a pool has a limit of its own.
+    let has_pool = heap.is_durable() && facts.max_memory == 0;
+    page.bytes("maxmemory", if has_pool { limit } else { facts.max_memory });
     page.line("maxmemory_policy", &facts.policy);
     page.bytes("heap_limit", limit);
-    let (active, rss) = (facts.persistence.pool_space, facts.rss);
+    let rss = facts.rss;
     page.line("allocator_frag_ratio", ratio(active, data));
     page.line("allocator_frag_bytes", active.saturating_sub(data));
     page.line("allocator_rss_ratio", ratio(rss, active));
     page.line("allocator_rss_bytes", rss as i64 - active as i64);
     page.line("rss_overhead_ratio", "1.00");
     page.line("rss_overhead_bytes", 0);
-    page.line("mem_fragmentation_ratio", ratio(rss, used));
-    page.line("mem_fragmentation_bytes", rss as i64 - used as i64);
+    // The pages of a pool are its file's: how many are in memory says nothing of fragmentation.
+    let (taken, used) = if heap.is_durable() { (active, data) } else { (rss, used) };
+    page.line("mem_fragmentation_ratio", ratio(taken, used));
+    page.line("mem_fragmentation_bytes", taken as i64 - used as i64);
     for name in [
         "mem_not_counted_for_evict",
         "mem_replication_backlog",
@@ -104,7 +119,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     let ago = full.last_refused_s(engine.clock().unix_ms());
     page.line("full_refused_commands", full.refused());
     page.line("full_last_refused_sec", ago.map_or(-1, |seconds| seconds as i64));
-    page.line("writes_refused", engine.config().refusal().unwrap_or_default());
+    page.line("writes_refused", engine.why_no_writes().unwrap_or_default());
     page.line("pool", &facts.pool);
     page.line("pool_size", facts.pool_size);
     page.line("pool_space", facts.pool_space);
