@@ -16,7 +16,16 @@ impl Perdura {
         let keyspace = Arc::new(Keyspace::new(heap, clock()));
         let waiting = Waiting::new(keyspace.shards());
         let first_lsn = keyspace.heap().lsn();
-        Perdura { background: None, journaled: None, keyspace, waiting, first_lsn, clock }
+        let compaction = Arc::default();
+        Perdura {
+            background: None,
+            journaled: None,
+            keyspace,
+            waiting,
+            first_lsn,
+            clock,
+            compaction,
+        }
     }
 
     /// Verifies everything in the heap.

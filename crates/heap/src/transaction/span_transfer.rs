@@ -25,7 +25,7 @@ impl Heap {
     /// Makes the free spans of one shard available to all, unless the shard is locked. Returns how
     /// many there were.
     pub fn share_free_spans_of(&self, shard: usize) -> Option<usize> {
-        let mut state = self.try_lock_state(shard)?;
+        let mut state = self.try_lock_state(shard, 0)?;
         let spans = take(self, shard, &mut state, Which::All);
         let count = spans.len();
         give(self, spans);
