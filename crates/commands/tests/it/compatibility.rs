@@ -52,10 +52,14 @@ Known differences:
 - KEYS guarantees what SCAN does, in one reply: other clients are served meanwhile, and a key that
   is added, removed or renamed meanwhile may be listed or not. Within MULTI it lists the keys of
   one moment, as in Redis.
-- One command on one large collection (SMEMBERS, HGETALL, LRANGE, SINTER, SORT, DUMP) is one step,
-  as in Redis, where all clients wait for it. Here only those clients wait that need a key of the
-  same shard, or are served by the same thread. The SCAN commands, and LRANGE and ZRANGE in parts,
-  let others be served.
+- One command on one large collection (SMEMBERS, HGETALL, LRANGE, SUNIONSTORE, SORT, DUMP) is one
+  step, as in Redis, where all clients wait for it. Here only those clients wait that need a key of
+  the same shard: a command that will take more than about a millisecond by the sizes of its values,
+  an EXEC of as many commands, a script that has taken two milliseconds, and what waits for a disk
+  (SAVE, CONFIG REWRITE) are executed by other threads than those that serve clients. The SCAN
+  commands, and LRANGE and ZRANGE in parts, let others have the shard meanwhile. How much GEOSEARCH,
+  ZRANGEBYSCORE with two bounds, or XREAD will do is not known beforehand: they are executed at
+  once, as are one large SET and GET, which copy their value.
 - HRANDFIELD, SRANDMEMBER and ZRANDMEMBER refuse a negative count below -67108864.
 - Clients that wait for the same key are served in the order in which the server's threads read
   their requests. Requests of clients on different threads that arrive at almost the same time may
