@@ -10,6 +10,7 @@ use crate::log::Effects;
 use crate::notifications::EventClass;
 use crate::running_scripts::LongSince;
 use crate::session::Session;
+use crate::spec::BLOCKING;
 use crate::table::Command;
 
 /// How a command is executed: its function, and which shards are locked for it.
@@ -174,7 +175,7 @@ impl<'a> Call<'a> {
     /// Returns true if it can be executed again by another thread: by itself, for a connection that
     /// can wait for it.
     pub(crate) fn may_move(&self) -> bool {
-        self.session.can_wait() && !self.is_inner()
+        self.session.can_wait() && !self.is_inner() && !self.command.spec.has(BLOCKING)
     }
 
     /// Returns true if a script calls this.

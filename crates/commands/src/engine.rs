@@ -361,12 +361,18 @@ impl Engine {
 
     /// Ends a session: nothing is to be executed in it any more.
     pub fn disconnect(&self, session: &mut Session) {
-        if let Some(moved) = session.moved.take()
-            && let Some(mut taken) = moved.abandon()
-        {
-            self.disconnect(&mut taken);
+        if let Some(moved) = session.moved.take() {
+            // Its call may still run: whoever executes it ends the session that it has.
+            match moved.abandon() {
+                Some(mut taken) => self.disconnect(&mut taken),
+                None => {
+                    self.clients.leave(session.id());
+                    self.forget_memory(&session.client);
+                }
+            }
+            return;
         }
-        session.shard_wait = None;
+        session.end_wait();
         self.stop_waiting(session);
         self.end_tracking(session);
         self.hub.leave_all(&session.client, &mut session.subscriptions);

@@ -63,7 +63,7 @@ impl Engine {
                 Evicted::Locked(shard) if session.gives_way => {
                     return Err(Failure::locked([shard]));
                 }
-                Evicted::Locked(shard) => self.wait_by_thread(shard),
+                Evicted::Locked(shard) => self.wait_by_thread(&[shard]),
             }
         }
     }

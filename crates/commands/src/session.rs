@@ -108,6 +108,8 @@ pub struct Session {
     /// Its command takes long and found a shard locked on another thread, where it is to be tried
     /// again; since when it runs, if a script does.
     pub(crate) moves_again: Option<Option<LongSince>>,
+    /// Those who monitor have seen the script that its command is, which may be tried again.
+    pub(crate) script_shown: bool,
     /// The command that is in the middle of its steps.
     pub(crate) walk: Option<Box<Walk>>,
     pub(crate) subscriptions: Subscriptions,
@@ -164,6 +166,7 @@ impl Session {
             gives_way: false,
             shard_wait: None,
             moves_again: None,
+            script_shown: false,
             walk: None,
             subscriptions: Subscriptions::default(),
             caching: false,
@@ -179,7 +182,7 @@ impl Session {
 
     /// Returns true if whoever serves it can wait for a reply that another thread makes.
     pub(crate) fn can_wait(&self) -> bool {
-        self.can_walk && self.can_block && self.reply == ReplyMode::On
+        self.can_walk && self.can_block
     }
 
     /// Takes the session, whose call goes on on another thread, and leaves in its place one that
@@ -195,6 +198,8 @@ impl Session {
         };
         let mut taken = std::mem::replace(self, stand_in);
         (taken.can_block, taken.can_walk) = (false, false);
+        // It may be a while until it tries again.
+        taken.shard_wait.iter().for_each(ShardWait::release);
         taken
     }
 
@@ -250,12 +255,28 @@ impl Session {
     /// Ends what lasts for one command, unless that is to be executed again.
     #[inline]
     pub(crate) fn end_command(&mut self, command: &Command, next: Next) {
-        if next == Next::Locked {
+        if next == Next::Locked || self.moved.is_some() {
             return;
         }
+        self.end_wait();
+        self.script_shown = false;
         let keeps_caching = command.parent.is_some_and(|parent| parent.is(KEEPS_CACHING));
         self.caching &= keeps_caching || self.in_multi();
         self.forgotten.clear();
+    }
+
+    /// Ends the wait for shards of a command that is not to be executed again.
+    #[inline]
+    pub(crate) fn end_wait(&mut self) {
+        if self.shard_wait.is_some() {
+            self.shard_wait = None;
+        }
+        self.moves_again = None;
+    }
+
+    /// Returns true if its call runs on another thread.
+    pub fn is_away(&self) -> bool {
+        self.moved.is_some()
     }
 
     /// Releases memory that is kept for the next command.

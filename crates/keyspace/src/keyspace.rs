@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::R
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crossbeam_utils::CachePadded;
-use heap::{Heap, Ptr, ShardWait, View};
+use heap::{ANY_TURN, Heap, Ptr, ShardWait, View};
 use smallvec::SmallVec;
 use structures::index::{Bucket, CURSOR_BITS, Index};
 
@@ -179,13 +179,14 @@ impl Keyspace {
         Txn::new(self, locked, now)
     }
 
-    /// As [`Keyspace::begin`], unless one of the shards is locked, or reserved for one who waits for
-    /// it: then nothing is.
+    /// As [`Keyspace::begin`], unless one of the shards is locked: then nothing is.
     pub fn try_begin(&self, shards: impl Iterator<Item = usize>, now: u64) -> Option<Txn<'_>> {
-        self.try_begin_as(shards, now, None)
+        let locked = self.heap.try_lock_all(&ascending(shards), ANY_TURN)?;
+        Some(Txn::new(self, locked, now))
     }
 
-    /// Does the same for one who has waited for shards before.
+    /// Does the same for one who may have waited for shards before, unless one of them is reserved
+    /// for another one who waits.
     #[inline]
     pub fn try_begin_as(
         &self,
@@ -198,9 +199,16 @@ impl Keyspace {
         Some(Txn::new(self, locked, now))
     }
 
-    /// Locks one shard, unless it is locked, or reserved for another one who waits for it.
+    /// Locks one shard, unless it is locked.
+    pub fn try_begin_one(&self, shard: usize, now: u64) -> Option<Txn<'_>> {
+        let locked = self.heap.try_lock_all(&[shard], ANY_TURN)?;
+        Some(Txn::new(self, locked, now))
+    }
+
+    /// Does the same for one who may have waited for it before, unless it is reserved for another
+    /// one who waits.
     #[inline]
-    pub fn try_begin_one(
+    pub fn try_begin_one_as(
         &self,
         shard: usize,
         now: u64,

@@ -46,7 +46,7 @@ const SMALL_REQUESTS: u32 = 32;
 const CLAIM: usize = 64 * 1024;
 
 /// After this time a command is tried again whose shards others had, whoever has them now.
-const LOCKED: Duration = Duration::from_millis(20);
+const LOCKED: Duration = Duration::from_millis(50);
 
 /// Bytes of replies that are not counted before a batch was sent: what Redis keeps
 /// in addition to the list that it limits.
@@ -545,7 +545,8 @@ impl Connection {
             self.log_end = outcome.durable_at;
             return Poll::Ready(Woken::Replied(outcome.next));
         }
-        if self.take_pushes() {
+        // What a call on another thread has read is sent before what others say of it since.
+        if !self.session.is_away() && self.take_pushes() {
             return Poll::Ready(Woken::Pushes);
         }
         if !self.try_write(cx) {

@@ -11,6 +11,7 @@ use std::thread::Builder;
 
 use commands::{Job, Thread};
 
+use crate::housekeeping::contained;
 use crate::shared::Shared;
 
 /// Has the engine's jobs run by threads of the server.
@@ -79,8 +80,9 @@ impl JobQueue {
             state.idle -= 1;
             let job = state.jobs.pop_front();
             drop(state);
-            // A job contains the panics of its command.
-            job.into_iter().for_each(|job| job(&shared.engine));
+            job.into_iter().for_each(|job| {
+                contained("a command", || job(&shared.engine));
+            });
         }
     }
 }

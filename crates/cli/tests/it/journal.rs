@@ -78,6 +78,7 @@ impl Pool {
     fn salvage(&self, more: &[&str]) -> Output {
         let to = self.new_path();
         fs::remove_file(&to).ok();
+        fs::remove_file(to.with_extension("pool.damage")).ok();
         let to = to.to_str().expect("a name");
         self.run("salvage", &[&["--to", to], more].concat())
     }

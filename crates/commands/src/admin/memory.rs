@@ -72,7 +72,7 @@ const MEMORY_PURGE: CommandSpec = CommandSpec {
     group: Group::Server,
     arity: 2,
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    traits: TAKES_LONG,
+    traits: TAKES_LONG | OWN_THREAD,
     run: Run::Session(memory_purge),
     ..CommandSpec::EMPTY
 };

@@ -166,10 +166,11 @@ pub(crate) fn monitor(call: &mut Call<'_>) {
 /// Called before a script runs: those who monitor see the command that called it before the
 /// commands that it calls.
 pub(crate) fn monitor_script(call: &mut Call<'_>) {
-    // One that runs again on a thread of its own was shown before it was moved there.
-    let was_shown = call.session.running_script.is_some() && !call.is_inner();
+    // It may run again: when a shard is unlocked, or on another thread.
+    let was_shown = call.session.script_shown && !call.is_inner();
     if call.engine.monitors() > 0 && !call.session.replay && !was_shown {
         monitor(call);
+        call.session.script_shown |= !call.is_inner();
     }
 }
 

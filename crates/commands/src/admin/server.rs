@@ -58,7 +58,7 @@ pub(crate) const SAVE: CommandSpec = CommandSpec {
     group: Group::Server,
     arity: 1,
     flags: ADMIN | NOSCRIPT | NO_ASYNC_LOADING | NO_MULTI,
-    traits: TAKES_LONG,
+    traits: TAKES_LONG | OWN_THREAD,
     run: Run::Session(save),
     ..CommandSpec::EMPTY
 };
@@ -71,7 +71,7 @@ pub(crate) const BGSAVE: CommandSpec = CommandSpec {
     group: Group::Server,
     arity: -1,
     flags: ADMIN | NOSCRIPT | NO_ASYNC_LOADING,
-    traits: TAKES_LONG,
+    traits: TAKES_LONG | OWN_THREAD,
     history: &[("3.2.2", "Added the `SCHEDULE` option.")],
     args: &[token("schedule", "SCHEDULE").since("3.2.2").optional()],
     run: Run::Session(bgsave),
@@ -86,7 +86,7 @@ pub(crate) const BGREWRITEAOF: CommandSpec = CommandSpec {
     group: Group::Server,
     arity: 1,
     flags: ADMIN | NOSCRIPT | NO_ASYNC_LOADING,
-    traits: TAKES_LONG,
+    traits: TAKES_LONG | OWN_THREAD,
     run: Run::Session(bgrewriteaof),
     ..CommandSpec::EMPTY
 };

@@ -65,6 +65,7 @@ impl Engine {
             if !joins || alone > 0 {
                 let request = batch.get(done.requests);
                 if self.must_wait(session, request.args()) {
+                    session.end_wait();
                     return Executed { next: Next::Paused, ..done };
                 }
                 let outcome = self.execute_one(session, request, out);

@@ -34,7 +34,9 @@ const BETWEEN_TRIES: Duration = Duration::from_micros(200);
 /// How often it is tried to lock what others have, and the pauses between: some microseconds in
 /// all, as long as most commands take.
 const TRIES: usize = 16;
-const SPINS: usize = 64;
+const SPINS: usize = 8;
+/// How often a thread that serves no connections tries, with pauses between.
+const LOOKS: usize = 20;
 
 type Shards = SmallVec<[usize; 8]>;
 
@@ -108,7 +110,11 @@ impl Engine {
         now: u64,
     ) -> Result<Txn<'_>, Failure> {
         let shards = keys.map_or_else(|| self.all_shards(), shards_of);
-        if let Some(txn) = self.spin_for(&shards, now, None) {
+        // What is loaded has no clients yet who would have to wait with the thread.
+        if self.config().loading() || self.host().is_none() {
+            return self.lock_by_thread(&shards, now);
+        }
+        if let Some(txn) = self.keyspace().try_begin(shards.iter().copied(), now) {
             return Ok(txn);
         }
         self.check_holders(&shards)?;
@@ -123,7 +129,7 @@ impl Engine {
     fn lock_shard(&self, session: &Session, shard: usize, now: u64) -> Result<Txn<'_>, Failure> {
         if session.gives_way {
             let wait = session.shard_wait.as_ref();
-            return match self.keyspace().try_begin_one(shard, now, wait) {
+            return match self.keyspace().try_begin_one_as(shard, now, wait) {
                 Some(txn) => Ok(txn),
                 None => self.lock_contended(session, &[shard], now),
             };
@@ -154,6 +160,17 @@ impl Engine {
             return Ok(txn);
         }
         self.check_holders(shards)?;
+        // Another thread than a connection's can wait for a moment, with what is reserved for it.
+        if let Some(wait) = session.shard_wait.as_ref().filter(|_| !session.can_walk) {
+            for _ in 0..LOOKS {
+                let _ = wait.poll(Waker::noop());
+                let txn = self.keyspace().try_begin_as(shards.iter().copied(), now, Some(wait));
+                if let Some(txn) = txn {
+                    return Ok(txn);
+                }
+                std::thread::sleep(BETWEEN_TRIES);
+            }
+        }
         Err(Failure::locked(shards))
     }
 
@@ -202,10 +219,10 @@ impl Engine {
         }
     }
 
-    /// Waits until a shard is unlocked.
+    /// Waits with the thread until shards are unlocked.
     #[cold]
-    pub(crate) fn wait_by_thread(&self, shard: usize) {
-        drop(self.keyspace().begin_one(shard, 0));
+    pub(crate) fn wait_by_thread(&self, shards: &[usize]) {
+        drop(self.keyspace().begin(shards, 0));
     }
 
     /// Makes a session wait for shards; its command is to be executed again.
@@ -248,7 +265,7 @@ impl Engine {
         let now = self.clock.unix_ms();
         let serves_others = self.host().is_some() || !self.running_scripts().is_empty();
         let lock = |shards: &[usize]| match serves_others {
-            true => self.spin_for(shards, now, None).ok_or(()),
+            true => self.keyspace().try_begin(shards.iter().copied(), now).ok_or(()),
             false => Ok(self.keyspace().begin(shards, now)),
         };
         let keys = std::slice::from_ref(key);

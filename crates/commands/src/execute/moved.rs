@@ -107,7 +107,10 @@ impl Call<'_> {
         let has_own = self.command.spec.is(OWN_THREAD);
         let client = Arc::clone(&self.session.client);
         let mut session = self.session.take_for(&moved);
-        session.gives_way &= !has_own;
+        if has_own {
+            session.gives_way = false;
+            session.end_wait();
+        }
         let moving = Arc::new(Mutex::new(Some(Moving {
             args: self.args.iter().map(|arg| Box::from(*arg)).collect(),
             command: self.command.id,
@@ -158,6 +161,8 @@ impl Engine {
             let mut keys = Keys::new();
             self.keys_of(lookup, &words, |key| keys.push(key));
             let request = Request { args: &words, lookup, keys: &keys };
+            // A script is executed as of when it was tried first; what has waited in a queue, now.
+            let now_ns = if running.is_some() { now_ns } else { self.clock.unix_ns() };
             let outcome = self.call(&mut session, command, request, &mut out, now_ns);
             session.end_command(command, outcome.next);
             outcome
@@ -171,7 +176,10 @@ impl Engine {
         }
         let (outcome, reply) = match done {
             Ok(outcome) => (outcome, out.take()),
-            Err(_) => (Outcome::default(), PANICKED.to_vec()),
+            Err(_) => {
+                session.end_wait();
+                (Outcome::default(), PANICKED.to_vec())
+            }
         };
         if let Some(mut end) = moved.end(Box::new(End { session, reply, outcome })) {
             self.disconnect(&mut end.session);
@@ -190,11 +198,14 @@ impl Engine {
         }
         // Its silence begins now.
         session.client.seen_ms.store(self.clock().unix_ms(), Relaxed);
-        if session.reply != ReplyMode::Off {
-            out.raw(&reply);
-        }
-        if session.reply == ReplyMode::SkipNext {
-            session.reply = ReplyMode::Skip;
+        match session.reply {
+            ReplyMode::On => out.raw(&reply),
+            ReplyMode::Off => {}
+            ReplyMode::Skip => session.reply = ReplyMode::On,
+            ReplyMode::SkipNext => {
+                out.raw(&reply);
+                session.reply = ReplyMode::Skip;
+            }
         }
         out.set_protocol(session.protocol);
         // As after a failure on the connection's own thread.

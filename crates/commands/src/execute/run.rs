@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::batch::Executed;
 use super::step::Step;
 use super::unit::{Role, Shown, Unit};
+use super::weight::{LONG, weight_of};
 use crate::admin;
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
@@ -126,6 +127,13 @@ impl Engine {
         let begin = call.out.len();
         let mut executed = 0;
         for step in steps {
+            // What takes long is executed by itself.
+            if step.command.spec.weigh.is_some() && weight_of(step, &txn, call.db()) > LONG {
+                if executed == 0 {
+                    return None;
+                }
+                break;
+            }
             let is_quick = step.is_quick();
             if !is_quick {
                 times.share(&mut call, &steps[..executed]);
@@ -189,13 +197,12 @@ fn run_of<'a>(batch: &'a Batch<'_>, from: usize) -> Steps<'a> {
     batch.from(from).take(LONGEST).map_while(plain).collect()
 }
 
-/// Returns true if a command may be one of a run. One that may take long would do so under the
-/// locks of all; what changes a key and has no other argument (SPOP) takes one element.
+/// Returns true if a command may be one of a run. One that reads for long would do so under the
+/// locks of all.
 #[inline]
 fn is_plain(step: &Step<'_>) -> bool {
     let spec = step.command.spec;
     matches!(spec.run, Run::Keys(_))
-        && (spec.weigh.is_none() || step.args.len() <= 2)
         && !spec.has(BLOCKING)
         && (spec.has(WRITE) || spec.has(READONLY) && step.is_quick())
         && (1..=MOST_KEYS).contains(&step.keys.len())

@@ -64,13 +64,14 @@ impl Engine {
                     Err(busy) => failure = busy,
                 }
             }
-            session.shard_wait = None;
+            session.end_wait();
             if is_request_line(args) {
                 return self.refuse_http();
             }
             return self.reject(session, Some(command), failure, out);
         }
         if session.in_multi() && !command.spec.is(IMMEDIATE) {
+            session.end_wait();
             queue::push(self, session, command, args);
             out.simple("QUEUED");
             return Outcome::default();
@@ -112,7 +113,6 @@ impl Engine {
             Ok(()) => {}
         }
         if !matches!(call.next, Next::Walk | Next::Locked) && call.session.moved.is_none() {
-            call.session.shard_wait = None;
             self.finish(&mut call, now_ns, done.is_err());
         }
         let outcome = Outcome { next: call.next, durable_at: call.durable_at };
@@ -179,10 +179,18 @@ impl Engine {
 
     /// Runs a command by itself, or has it run by another thread if it takes long.
     fn attempt_here_or_elsewhere(&self, call: &mut Call<'_>, mark: Mark) -> Done {
-        let done = match call.session.moves_again.take() {
+        let moves_again = call.session.moves_again.take().filter(|_| call.may_move());
+        let mut done = match moves_again {
             Some(since) => Err(Failure::takes_long(since)),
             None => self.attempt_with_memory(call, mark),
         };
+        // Where a thread may wait, it does.
+        while !call.session.gives_way
+            && let Some(shards) = done.as_ref().err().and_then(Failure::wanted_shards)
+        {
+            self.wait_by_thread(shards);
+            done = self.attempt_with_memory(call, mark);
+        }
         let Some(since) = done.as_ref().err().and_then(Failure::long_since) else { return done };
         if call.move_away(since) {
             return done;

@@ -22,7 +22,7 @@ pub(super) const MANY_WORDS: usize = 1000;
 pub(crate) fn weight_of(step: &Step<'_>, txn: &Txn<'_>, db: Db) -> u64 {
     let weigh = |weigh: Weigh| weigh(step.args, step.keys, txn, db);
     let arguments = weights::COMMAND + weights::ARGUMENT * step.args.len() as u64;
-    arguments + step.command.spec.weigh.map_or(0, weigh)
+    arguments.saturating_add(step.command.spec.weigh.map_or(0, weigh))
 }
 
 /// The functions by which commands say how much they do, in addition to what each argument takes.
@@ -62,7 +62,7 @@ pub(crate) mod weights {
     /// Looks in all values for what is in the smallest one.
     pub(crate) fn intersects(_: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
         let least = keys.iter().map(|key| amount(txn, db, key)).min();
-        3 * least.unwrap_or(0) * keys.len() as u64
+        least.unwrap_or(0).saturating_mul(3 * keys.len() as u64)
     }
 
     /// Does the same with all values but the one at the first key, where it stores what it finds.
@@ -79,6 +79,10 @@ pub(crate) mod weights {
     /// Reads the elements from the position in the second argument to the one in the third.
     pub(crate) fn reads_range(args: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
         let index = |at: usize| args.get(at).and_then(|arg| parse_i64(arg));
+        let is = |word: &str| args.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+        if args.len() > 4 && (is("byscore") || is("bylex")) {
+            return reads_bounds(args, keys, txn, db);
+        }
         let (Some(start), Some(stop)) = (index(2), index(3)) else {
             return reads_bounds(args, keys, txn, db);
         };
@@ -88,6 +92,13 @@ pub(crate) mod weights {
             Err(_) => len.saturating_sub(index.unsigned_abs()),
         };
         position(stop).saturating_sub(position(start))
+    }
+
+    /// Stores the elements of its second key between the positions in the third and the fourth
+    /// argument at its first key.
+    pub(crate) fn stores_range(args: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
+        let read = reads_range(args.get(1..).unwrap_or_default(), sources(keys), txn, db);
+        STORED.saturating_mul(read)
     }
 
     /// Takes all elements away but those from the position in the second argument to the one in the
@@ -125,7 +136,7 @@ pub(crate) mod weights {
         match u64::try_from(count) {
             Ok(count) => 2 * count.min(len),
             Err(_) if len == 0 => 0,
-            Err(_) => 2 * count.unsigned_abs(),
+            Err(_) => count.unsigned_abs().saturating_mul(2),
         }
     }
 

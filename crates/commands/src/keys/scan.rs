@@ -59,7 +59,9 @@ impl<'a> Options<'a> {
 /// A SCAN on its way through the shards.
 struct Walk<'a> {
     options: Options<'a>,
-    /// Where it goes on.
+    /// Where it began,
+    from: u64,
+    /// ... and where it goes on.
     cursor: u64,
     /// Keys that it may still meet.
     left: usize,
@@ -71,7 +73,7 @@ impl<'a> Walk<'a> {
         let cursor = cursor(call.args[1]).ok_or("ERR invalid cursor")?;
         let options = parse(call, 2)?;
         let left = options.count;
-        Ok(Walk { options, cursor, left, found: Vec::new() })
+        Ok(Walk { options, from: cursor, cursor, left, found: Vec::new() })
     }
 
     /// Goes on in the shard of the cursor; whether it may go on in the next.
@@ -103,10 +105,16 @@ fn alone(call: &mut Call<'_>) -> Done {
     let (mut goes_on, mut durable_at) = (true, 0);
     while goes_on {
         let shard = keyspace.scan_shard(walk.cursor);
-        engine.transact(call, Scope::Shard(shard), |_, txn| {
+        let from = walk.cursor;
+        let done = engine.transact(call, Scope::Shard(shard), |_, txn| {
             goes_on = walk.step(db, txn);
             Ok(())
-        })?;
+        });
+        match done {
+            // Others have the shard: what was found so far is an answer.
+            Err(failure) if failure.wanted_shards().is_some() && from != walk.from => break,
+            done => done?,
+        }
         durable_at = call.durable_at.max(durable_at);
     }
     call.durable_at = durable_at;

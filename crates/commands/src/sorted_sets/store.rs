@@ -28,6 +28,7 @@ pub(crate) const ZRANGESTORE: CommandSpec = CommandSpec {
         token("rev", "REV").optional(),
         block("offset_count", &[integer("offset"), integer("count")]).token("LIMIT").optional(),
     ],
+    weigh: Some(weights::stores_range),
     run: Run::Keys(zrangestore),
     ..CommandSpec::EMPTY
 };

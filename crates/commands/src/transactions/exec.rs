@@ -138,8 +138,8 @@ fn attempt(
     }
     let mut txn = call.engine.lock_keys(call.session, locks, call.now_ms())?;
     // What one step leaves to the next is not known.
-    let weight = |txn| steps.iter().map(|step| weight_of(step, txn, call.session.db)).sum::<u64>();
-    if call.may_move() && weight(&txn) > LONG {
+    let weights = || steps.iter().map(|step| weight_of(step, &txn, call.session.db));
+    if call.may_move() && weights().fold(0, u64::saturating_add) > LONG {
         return Err(Failure::takes_long(None));
     }
     let keys = locks.unwrap_or_default();

@@ -58,7 +58,10 @@ pub(crate) const UNWATCH: CommandSpec = CommandSpec {
 };
 
 fn unwatch(call: &mut Call<'_>) -> Done {
-    call.engine.unwatch(call.session);
+    // Within EXEC, which ends all watches itself, it may be undone and executed again.
+    if !call.is_inner() {
+        call.engine.unwatch(call.session);
+    }
     call.out.ok();
     Ok(())
 }

@@ -5,6 +5,7 @@
 use super::heap::Heap;
 use super::read_cache::{ReadCacheStats, longest};
 use super::shard::Shard;
+use super::shard_wait::ANY_TURN;
 use super::state::ShardState;
 use crate::ptr::Ptr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,7 +17,7 @@ impl Heap {
         if self.read_cache.swap(bytes, Relaxed) != bytes {
             for shard in 0..self.shards() {
                 self.defer_to_next_holder(shard);
-                drop(self.try_lock_state(shard, 0));
+                drop(self.try_lock_state(shard, ANY_TURN));
             }
         }
     }

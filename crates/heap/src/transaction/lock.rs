@@ -17,9 +17,6 @@ impl Heap {
     #[inline]
     pub(crate) fn lock_state(&self, shard: usize) -> StateGuard<'_> {
         let slot = &self.slots[shard];
-        if self.is_reserved_from(shard, 0) {
-            self.let_reserved_first(shard);
-        }
         let locked = pmem::lock_counted(&slot.state, &slot.waiting);
         self.locked(shard, locked.unwrap_or_else(|poison| self.recover_lock(shard, poison)))
     }
@@ -28,6 +25,9 @@ impl Heap {
     /// not see to that: it goes to whoever comes first after it is unlocked, and a thread that
     /// waits must be woken before.
     pub(crate) fn let_waiting_first(&self, shard: usize) {
+        if self.is_reserved_from(shard, 0) {
+            self.let_reserved_first(shard);
+        }
         let waiting = &self.slots[shard].waiting;
         if waiting.load(Ordering::Relaxed) == 0 {
             return;

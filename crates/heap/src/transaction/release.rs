@@ -6,6 +6,7 @@
 //! them under one lock: a snapshot may have held millions.
 
 use super::heap::Heap;
+use super::shard_wait::ANY_TURN;
 use super::snapshot_memory::{Cut, SnapshotLost, SnapshotStats};
 use super::state::ShardState;
 use crate::fault_points::FaultPoint;
@@ -48,7 +49,7 @@ impl Heap {
 
     /// Returns some of the held blocks of one shard, unless that is locked; how many.
     pub(crate) fn return_held_of(&self, shard: usize) -> usize {
-        let Some(mut state) = self.try_lock_state(shard, 0) else { return 0 };
+        let Some(mut state) = self.try_lock_state(shard, ANY_TURN) else { return 0 };
         return_held(self, shard, &mut state, AT_ONCE)
     }
 

@@ -12,7 +12,7 @@ use super::commit::{self, restore_words};
 use super::heap::Heap;
 use super::pins::Pin;
 use super::release;
-use super::shard_wait::StateGuard;
+use super::shard_wait::{ANY_TURN, StateGuard};
 use super::span_transfer;
 use super::state::{FEW, Freed, Reserved, ShardState, span_group};
 use crate::alloc::place::BlockPlace;
@@ -77,9 +77,9 @@ impl Heap {
         Shard::new(self, shard, self.lock_state(shard))
     }
 
-    /// Locks a shard unless it is locked, or reserved for one who waits for it.
+    /// Locks a shard unless it is locked.
     pub fn try_lock(&self, shard: usize) -> Option<Shard<'_>> {
-        self.try_lock_as(shard, 0)
+        self.try_lock_as(shard, ANY_TURN)
     }
 
     /// Does the same for one who waits and has this ticket.

@@ -6,7 +6,7 @@
 //!
 //! **Why nobody waits forever.** A lock goes to whoever tries first, which keeps short holds short.
 //! So one who waits could fail again and again. Once it has waited for [`PATIENCE`] its shards are
-//! *reserved* for it: nobody else can lock them by a try, and threads that can wait let it go
+//! *reserved* for it: no other session can lock them by a try, and a snapshot's walk lets it go
 //! first. A shard is reserved for one at a time, all shards of a wait at once and only where nobody
 //! who came earlier waits for one of them; so two waits never hold what the other needs, and the
 //! oldest of any that share a shard gets its turn as soon as those who have it now are done.
@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_millis(1);
 const MANY: usize = 2;
 /// How long a thread that can wait lets the one go first for whom a shard is reserved.
 const COURTESY: Duration = Duration::from_millis(5);
+/// The ticket of what does not take turns.
+pub const ANY_TURN: u64 = u64::MAX;
 /// Between two looks whether it has.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
@@ -52,6 +54,14 @@ struct Entry {
     has_reserved: bool,
 }
 
+/// Returns each shard once, in ascending order.
+fn distinct(shards: &[usize]) -> Box<[usize]> {
+    let mut shards = shards.to_vec();
+    shards.sort_unstable();
+    shards.dedup();
+    shards.into()
+}
+
 impl ShardWaits {
     fn list(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
@@ -69,15 +79,16 @@ impl ShardWait {
     /// Enters those who wait for these shards.
     pub fn enter(heap: &Arc<Heap>, shards: &[usize]) -> ShardWait {
         let ticket = heap.waits.tickets.fetch_add(1, Relaxed) + 1;
+        let shards = distinct(shards);
         let entry = Entry {
             ticket,
             since: Instant::now(),
-            shards: shards.into(),
+            shards: shards.clone(),
             waker: None,
             has_reserved: false,
         };
         heap.waits.list().push(entry);
-        heap.count_awaited(shards, true);
+        heap.count_awaited(&shards, true);
         ShardWait { heap: Arc::clone(heap), ticket }
     }
 
@@ -90,14 +101,27 @@ impl ShardWait {
     pub fn wait_for(&self, shards: &[usize]) {
         let mut list = self.heap.waits.list();
         let Some(entry) = list.iter_mut().find(|entry| entry.ticket == self.ticket) else { return };
-        if *entry.shards == *shards {
+        let shards = distinct(shards);
+        if entry.shards == shards {
             return;
         }
-        let before = std::mem::replace(&mut entry.shards, shards.into());
+        let before = std::mem::replace(&mut entry.shards, shards.clone());
         let had_reserved = std::mem::take(&mut entry.has_reserved);
+        // An unlock of one of them may have come before it was counted there.
+        entry.waker = None;
         drop(list);
         self.leave(&before, had_reserved);
-        self.heap.count_awaited(shards, true);
+        self.heap.count_awaited(&shards, true);
+    }
+
+    /// Lets others have what is reserved for it, while it does not try to lock.
+    pub fn release(&self) {
+        let mut list = self.heap.waits.list();
+        let Some(entry) = list.iter_mut().find(|entry| entry.ticket == self.ticket) else { return };
+        let had_reserved = std::mem::take(&mut entry.has_reserved);
+        let shards = entry.shards.clone();
+        drop(list);
+        self.give_up_reserved(&shards, had_reserved);
     }
 
     /// Returns true if it is worth trying to lock the shards: this is the first call, or one of
@@ -130,6 +154,10 @@ impl ShardWait {
     /// Undoes what was noted at these shards, and lets those try who were passed by.
     fn leave(&self, shards: &[usize], had_reserved: bool) {
         self.heap.count_awaited(shards, false);
+        self.give_up_reserved(shards, had_reserved);
+    }
+
+    fn give_up_reserved(&self, shards: &[usize], had_reserved: bool) {
         if !had_reserved {
             return;
         }
@@ -183,10 +211,11 @@ impl Heap {
     #[inline]
     pub(super) fn is_reserved_from(&self, shard: usize, ticket: u64) -> bool {
         let reserved = self.slots[shard].reserved.load(Relaxed);
-        reserved != 0 && reserved != ticket
+        reserved != 0 && reserved != ticket && ticket != ANY_TURN
     }
 
-    /// Locks shards, in ascending order, for the one who has this ticket (0 for none); `None`, and
+    /// Locks shards, in ascending order, for the one who has this ticket (0 for none, [`ANY_TURN`]
+    /// for a short hold of the store's own, which is not kept from a shard by who waits); `None`, and
     /// nothing locked, where one of them is locked or reserved for another.
     #[inline]
     pub fn try_lock_all<'h, C>(&'h self, shards: &[usize], ticket: u64) -> Option<C>

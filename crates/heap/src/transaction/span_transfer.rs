@@ -9,6 +9,7 @@ use super::commit;
 use super::heap::Heap;
 use super::plan;
 use super::release;
+use super::shard_wait::ANY_TURN;
 use super::state::ShardState;
 use crate::fault_points::{self, FaultPoint};
 use crate::log::record::RecordKind;
@@ -25,7 +26,7 @@ impl Heap {
     /// Makes the free spans of one shard available to all, unless the shard is locked. Returns how
     /// many there were.
     pub fn share_free_spans_of(&self, shard: usize) -> Option<usize> {
-        let mut state = self.try_lock_state(shard, 0)?;
+        let mut state = self.try_lock_state(shard, ANY_TURN)?;
         let spans = take(self, shard, &mut state, Which::All);
         let count = spans.len();
         give(self, spans);
@@ -43,7 +44,7 @@ pub(crate) fn from_others(heap: &Heap, needy: usize) -> bool {
     let collected: Vec<u32> = others
         .filter_map(|shard| {
             let mut state = if FaultPoint::TryOthers.is_enabled() || !pmem::is_scheduled() {
-                heap.try_lock_state(shard, 0)?
+                heap.try_lock_state(shard, ANY_TURN)?
             } else {
                 heap.lock_state(shard)
             };
@@ -69,7 +70,7 @@ pub(crate) fn from_one(heap: &Heap, shard: usize) {
 /// locked.
 pub(crate) fn rested(heap: &Heap, shard: usize) {
     if heap.check_open().is_ok()
-        && let Some(mut state) = heap.try_lock_state(shard, 0)
+        && let Some(mut state) = heap.try_lock_state(shard, ANY_TURN)
     {
         let spans = take(heap, shard, &mut state, Which::Rested);
         heap.spans.give_rested(spans);

@@ -64,7 +64,7 @@ impl Keyspace {
     /// locked.
     pub fn reclaim_step(&self, id: usize, budget: usize) -> Result<Progress, CommitError> {
         let held = self.time_lock_hold();
-        let Some(mut txn) = self.try_begin_one(id, 0, None) else {
+        let Some(mut txn) = self.try_begin_one(id, 0) else {
             return Ok(Progress::default());
         };
         let shard = &mut txn.shards[0];

@@ -319,7 +319,7 @@ impl Keyspace {
             let Some(at) = shard else { return Ok(None) };
             shard = Some((at + 1) % self.shards());
             let held = self.time_lock_hold();
-            let Some(mut txn) = self.try_begin_one(at, now, None) else {
+            let Some(mut txn) = self.try_begin_one(at, now) else {
                 locked = locked.or(Some(at));
                 continue;
             };

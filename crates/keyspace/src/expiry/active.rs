@@ -32,7 +32,7 @@ impl Keyspace {
         now: u64,
     ) -> Result<Option<(Txn<'_>, Progress)>, CommitError> {
         self.grow_access(shard);
-        self.try_begin_one(shard, now, None).map(|txn| self.expire_in(txn, budget)).transpose()
+        self.try_begin_one(shard, now).map(|txn| self.expire_in(txn, budget)).transpose()
     }
 
     fn expire_in<'k>(
