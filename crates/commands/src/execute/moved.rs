@@ -15,6 +15,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use resp::Writer;
 
@@ -152,6 +153,8 @@ impl Engine {
             text.iter().for_each(|text| scripting::keep(self, text));
             let running = Arc::new(RunningScript::new(since));
             self.running_scripts().enter(&running);
+            // Others may end it from here on: a simulation lets them.
+            self.host().into_iter().for_each(|host| host.sleep(Duration::ZERO));
             running
         });
         session.running_script.clone_from(&running);

@@ -18,8 +18,9 @@ use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::queue;
 use crate::request::{Keys, Request};
+use crate::running_scripts::{LongSince, ScriptKind};
 use crate::session::Session;
-use crate::spec::{ADMIN, IMMEDIATE, READONLY, SKIP_MONITOR, TAKES_LONG, WRITE};
+use crate::spec::{ADMIN, COMPILES, IMMEDIATE, READONLY, SKIP_MONITOR, TAKES_LONG, WRITE};
 use crate::table::{Command, Lookup};
 
 impl Engine {
@@ -244,8 +245,13 @@ impl Engine {
     }
 
     fn run(&self, call: &mut Call<'_>) -> Done {
-        if call.command.spec.is(TAKES_LONG) && call.may_move() {
-            return Err(Failure::takes_long(None));
+        let spec = call.command.spec;
+        if (spec.is(TAKES_LONG) || spec.is(COMPILES) && has_long_text(call.args)) && call.may_move()
+        {
+            let is_script = matches!(spec.run, Run::Script(..));
+            let started_ns = self.clock.unix_ns();
+            let since = LongSince { kind: ScriptKind::Script, started_ns };
+            return Err(Failure::takes_long(is_script.then_some(since)));
         }
         match call.command.spec.run {
             Run::Container => Err(Failure::text(format!(
@@ -361,4 +367,10 @@ impl Engine {
         }
         Err(failure)
     }
+}
+
+/// Returns true if it takes long to compile the text among these words.
+fn has_long_text(args: &[&[u8]]) -> bool {
+    const LONG_TEXT: usize = 64 << 10;
+    args.iter().skip(1).take(3).any(|arg| arg.len() > LONG_TEXT)
 }

@@ -37,7 +37,7 @@ pub(super) const RESTORE: CommandSpec = CommandSpec {
     complexity: "O(N) where N is the number of functions on the payload",
     arity: -3,
     flags: WRITE | DENYOOM | NOSCRIPT,
-    traits: TAKES_LONG,
+    traits: COMPILES,
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
     args: &[
         string("serialized-value"),

@@ -22,7 +22,7 @@ pub(super) const LOAD: CommandSpec = CommandSpec {
     group: Group::Scripting,
     arity: -3,
     flags: WRITE | DENYOOM | NOSCRIPT,
-    traits: TAKES_LONG,
+    traits: COMPILES,
     acl: ACL_SCRIPTING,
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
     args: &[token("replace", "REPLACE").optional(), string("function-code")],

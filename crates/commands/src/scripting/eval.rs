@@ -45,6 +45,7 @@ pub(super) const EVAL: CommandSpec = CommandSpec {
     group: Group::Scripting,
     arity: -3,
     flags: FLAGS,
+    traits: COMPILES,
     acl: ACL_SCRIPTING,
     keys: &[keys(KEY_RW | KEY_ACCESS | KEY_UPDATE).notes(WRITES)],
     args: BY_TEXT,

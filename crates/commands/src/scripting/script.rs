@@ -104,6 +104,7 @@ const LOAD: CommandSpec = CommandSpec {
     group: Group::Scripting,
     arity: 3,
     flags: NOSCRIPT | STALE,
+    traits: COMPILES,
     acl: ACL_SCRIPTING,
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     args: &[string("script")],

@@ -24,3 +24,5 @@ pub const KEEPS_CACHING: u32 = 1 << 8;
 pub const TAKES_LONG: u32 = 1 << 9;
 /// Takes long on a thread of its own, with which it may wait: for another server, or for shards.
 pub const OWN_THREAD: u32 = 1 << 10;
+/// Compiles a text: it takes long where that is long.
+pub const COMPILES: u32 = 1 << 11;

@@ -28,8 +28,12 @@ Known differences:
 - SORT with ALPHA compares bytes, whatever the locale. Elements that compare as equal (ALPHA with
   BY) keep their order if they are of a list or a sorted set, and are sorted by their bytes if they
   are of a set.
-- There are 16 databases. A start with `databases 32` logs that and serves 16: `SELECT 16` is
-  answered with an error.
+- There are 16 databases, since the format of pools has roots for 16. A start with `databases 17`
+  is refused, and says so.
+- `mem_fragmentation_ratio` and `allocator_frag_ratio` count less than 64 MiB as 64 MiB, so that a
+  store that is nearly empty has 1.00. Of a pool both say how many bytes its spans in use take
+  for each byte in blocks: the pages of a file in memory say nothing of that. Without `maxmemory`
+  the field of that name in INFO is the limit of the pool.
 - The cursors of SCAN, HSCAN, SSCAN and ZSCAN are different numbers; their guarantee is the same.
   One SCAN visits parts of a database that are locked one after the other: a key that is renamed
   meanwhile may be returned under both names or neither, as between two calls. The order of the

@@ -215,18 +215,22 @@ fn what_holds_nothing_is_blank_and_nothing_else_is() {
 
 #[test]
 fn a_file_of_zeros_is_no_new_pool_unless_one_was_never_finished() {
+    const ENOUGH: u64 = 256 << 20;
     let open = |len: u64, bytes: &[u8]| {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pool");
         let file = std::fs::File::create(&path).expect("a file");
         file.write_all_at(bytes, 0).expect("its begin");
         file.set_len(len).expect("a hole");
-        let opened = Heap::open_or_create(region(&path)).map(|(_, recovery)| recovery.is_none());
+        let map =
+            MapOptions { domain: DomainRequest::Clwb, emulate: true, ..MapOptions::new(ENOUGH) };
+        let region = Region::open(&path, &map).expect("a region");
+        let opened = Heap::open_or_create(region).map(|(_, recovery)| recovery.is_none());
         opened.map_err(|error| error.to_string())
     };
     assert_eq!(open(0, b""), Ok(true));
     assert_eq!(open(3 << 12, b""), Ok(true));
-    let refused = open(region(&std::env::temp_dir().join("none")).reserved(), b"");
+    let refused = open(ENOUGH, b"");
     assert!(refused.as_ref().is_err_and(|why| why.contains("bytes of zeros")), "{refused:?}");
     for (len, bytes) in [(3, &b"hi\n"[..]), (100, b"no pool at all"), (8, b"PERDURX\0")] {
         let refused = open(len, bytes);

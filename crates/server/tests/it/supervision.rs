@@ -150,7 +150,7 @@ fn every_line_of_a_json_log_is_an_object() {
     };
     assert!(has("Ready to accept connections"), "{log}");
     assert!(has("bye bye"), "{log}");
-    let of_script = lines.iter().find(|line| line["message"] == "a\n\"b\" \\ \\x7f");
+    let of_script = lines.iter().find(|line| line["message"] == "a\\n\"b\" \\ \\u{7f}");
     assert_eq!(of_script.expect(&log)["level"], "warning", "{log}");
 }
 
