@@ -1,12 +1,15 @@
-//! Compaction: making spans free at once, for a writer that found no space, or before there is none.
+//! Compaction: making spans free at once, for a writer that found no space, or before there is
+//! none.
 //!
 //! What deletes leave are free blocks of the sizes that were deleted. They serve other sizes only
-//! when whole spans are free. So a shard plans which of its spans are to be emptied, such that
-//! what is in them fits into the others ([`heap::Shard::plan_evacuation`]); where that is nothing,
-//! the shard is left alone until enough was freed in it. First each block of those spans is taken
-//! for an entry: one whose key leads back to it through the index is one, and is moved. So the first spans
-//! are free after a few steps, however large the shard is. What is left (members, nodes, chunks, whose owners only a walk
-//! finds) is moved by a walk through the whole shard.
+//! when whole spans are free. So a shard plans which of its spans are to be emptied, such that what
+//! is in them fits into the others ([`heap::Shard::plan_evacuation`]). After that it is left alone
+//! until enough was freed in it since it was planned, by others.
+//!
+//! First each block of those spans is taken for an entry: one whose key leads back to it through
+//! the index is one, and is moved. So the first spans are free after a few steps, however large the
+//! shard is. What is left (members, nodes, chunks, whose owners only a walk finds) is moved by a
+//! walk through the whole shard.
 //!
 //! Each step locks one shard, for about [`BLOCKS`] blocks, and waits for none: a shard that is
 //! locked is tried again by the next step. Each moves blocks in one transaction, so that a crash
@@ -25,7 +28,7 @@ use crate::{CommitError, Keyspace, entry};
 
 /// Blocks that a step moves, or entries that it looks at.
 const BLOCKS: usize = 64;
-/// Bytes that must have been freed in a shard since it had nothing to give.
+/// Bytes that must have been freed in a shard since it was planned, for another plan.
 const WORTH: u64 = 128 << 10;
 /// Spans that are shared as soon as they are empty, and not at the end.
 const SHARED: usize = 16;
@@ -52,7 +55,9 @@ pub struct Compaction {
     stage: Stage,
     /// Spans that were to be emptied when some were shared last.
     to_empty: usize,
-    /// What had been freed in each shard when it was found to have nothing to give.
+    /// What had been freed in this shard when the plan was begun, and what moves freed since.
+    planned: Option<u64>,
+    /// The same of each shard when its last plan came to its end.
     settled: Vec<Option<u64>>,
     /// Shards in a row that gave nothing.
     fruitless: usize,
@@ -75,7 +80,7 @@ pub enum Compacted {
 impl Compaction {
     fn next_shard(&mut self, shards: usize) {
         (self.shard, self.stage) = ((self.shard + 1) % shards, Stage::Plan);
-        self.found_locked = 0;
+        (self.found_locked, self.planned) = (0, None);
     }
 
     /// Leaves a shard that gave nothing.
@@ -94,9 +99,11 @@ impl Compaction {
         settled.is_some_and(|freed| locked.freed().saturating_sub(freed) < WORTH)
     }
 
-    fn settle(&mut self, locked: &Shard<'_>, shards: usize) {
+    /// Leaves the shard alone until others free something in it. What they freed while blocks were
+    /// moved is not in the plan.
+    fn settle(&mut self, shards: usize) {
         self.settled.resize(shards, None);
-        self.settled[self.shard] = Some(locked.freed());
+        self.settled[self.shard] = self.planned;
     }
 }
 
@@ -135,12 +142,17 @@ impl Keyspace {
         let Some(mut locked) = self.heap().try_lock(at.shard) else {
             return Ok(found_locked(at, shards));
         };
+        let freed = locked.freed();
+        let begun = *at.planned.get_or_insert(freed);
         let done = match at.stage {
             Stage::Plan => self.plan(&mut locked, at),
             Stage::Entries(from) => self.move_entries(&mut locked, at, from),
             Stage::Walk(from) => self.walk(&mut locked, at, from),
             Stage::Share(_) => Ok(Compacted::More),
         };
+        if at.planned.is_some() {
+            at.planned = Some(begun + locked.freed().saturating_sub(freed));
+        }
         if done.is_err() {
             locked.end_evacuation();
             at.next_shard(shards);
@@ -157,7 +169,7 @@ impl Keyspace {
         match locked.plan_evacuation() {
             None => Ok(Compacted::More),
             Some(0) => {
-                at.settle(locked, self.shards());
+                at.settle(self.shards());
                 Ok(at.leave(self.shards()))
             }
             Some(spans) => {
@@ -233,7 +245,7 @@ impl Keyspace {
                     return Compacted::Freed(freed);
                 };
                 locked.end_evacuation();
-                at.settle(&locked, shards);
+                at.settle(shards);
                 drop(locked);
                 if freed == 0 {
                     return at.leave(shards);
