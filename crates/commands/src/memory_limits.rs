@@ -137,9 +137,10 @@ impl Engine {
             }
             Compacted::More | Compacted::Nothing => {}
         }
+        // Not only where nothing else helped: what the command reserved in vain is shared each time.
         self.evict_from_full(2 * bytes as u64, tries)
-            || helped
             || self.keyspace().heap().allow_larger_blocks()
+            || helped
     }
 
     fn free_garbage(&self) -> bool {

@@ -252,12 +252,14 @@ impl SpanAllocator {
         }
     }
 
-    /// Puts spans, whose release is durable and retired, where every shard finds them.
-    pub(crate) fn give(&self, spans: impl IntoIterator<Item = u32>) {
+    /// Puts spans, whose release is durable and retired, where every shard finds them. Returns true
+    /// if there are more now than those that are kept for deletes.
+    pub(crate) fn give(&self, spans: impl IntoIterator<Item = u32>) -> bool {
         pmem::panic_point();
         let mut inner = self.lock();
         inner.free.extend(spans);
         self.note_scarcity(&inner);
+        inner.certain() > self.kept
     }
 
     fn note_scarcity(&self, inner: &FreeSpans) {

@@ -77,12 +77,13 @@ pub(crate) fn rested(heap: &Heap, shard: usize) {
     }
 }
 
-/// Makes spans available to all: nobody needs a block that is too large then.
+/// Makes spans available to all: nobody needs a block that is too large then, unless all are kept
+/// for deletes.
 fn give(heap: &Heap, spans: Vec<u32>) {
-    if !spans.is_empty() {
+    let is_any = !spans.is_empty();
+    if heap.spans.give(spans) && is_any {
         heap.larger_blocks.store(false, Ordering::Relaxed);
     }
-    heap.spans.give(spans);
 }
 
 fn take(heap: &Heap, shard: usize, state: &mut ShardState, which: Which) -> Vec<u32> {
