@@ -122,7 +122,8 @@ fn most_of_the_store_serves_values_of_other_sizes() {
             let to = fill(&mut client, kind, from, len);
             shares.push(used(&client));
             for n in (from..to).filter(|n| n % 4 != 0) {
-                run(&mut client, &(kind.delete)(n, len));
+                let reply = run(&mut client, &(kind.delete)(n, len));
+                assert!(reply.starts_with(':') || reply.starts_with('$'), "a delete: {reply}");
             }
             from = to;
         }
