@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::running_scripts::LongSince;
+use crate::long_script::LongSince;
 
 /// How a command ends: its reply is in the output, or it failed with this error.
 pub type Done = Result<(), Failure>;

@@ -137,7 +137,7 @@ impl Engine {
             }
             Compacted::More | Compacted::Nothing => {}
         }
-        // Not only where nothing else helped: what the command reserved in vain is shared each time.
+        // Not only where nothing else helped: what the command reserved without effect is shared.
         self.evict_from_full(2 * bytes as u64, tries)
             || self.keyspace().heap().allow_larger_blocks()
             || helped

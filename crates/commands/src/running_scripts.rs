@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::Se
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::failure::Failure;
+pub(crate) use crate::long_script::{LongSince, ScriptKind};
 
 const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.";
 const NOTHING_RUNS: &str = "NOTBUSY No scripts in execution right now.";
@@ -15,22 +16,6 @@ const BUSY_SCRIPT: &str =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 const BUSY_FUNCTION: &str =
     "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
-
-/// What kind of script runs, and so which command ends it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScriptKind {
-    /// EVAL and its kin.
-    Script,
-    /// FCALL.
-    Function,
-}
-
-/// A script that takes too long for the thread of its connection: since when, unix ns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LongSince {
-    pub(crate) kind: ScriptKind,
-    pub(crate) started_ns: u64,
-}
 
 /// Which script runs: its name, and the command that called it.
 #[derive(Clone, Debug, Default)]

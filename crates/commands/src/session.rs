@@ -13,14 +13,11 @@ use keyspace::{Db, ShardWait, Watch};
 use resp::Protocol;
 
 use crate::admin_state::SlowBlock;
-use crate::call::Next;
 use crate::client::{Client, SESSION_BYTES, Waiter};
-use crate::execute::MovedCall;
 use crate::hub::Subscriptions;
+use crate::moved_call::MovedCall;
 use crate::packed_requests::PackedRequests;
 use crate::running_scripts::{LongSince, RunningScript};
-use crate::spec::KEEPS_CACHING;
-use crate::table::Command;
 use crate::tracker::Readers;
 use crate::users::Account;
 use crate::walk::Walk;
@@ -252,15 +249,11 @@ impl Session {
         self.shard_wait.is_some()
     }
 
-    /// Ends what lasts for one command, unless that is to be executed again.
+    /// Ends what lasts for one command; what CLIENT CACHING said stays in force if `keeps_caching`.
     #[inline]
-    pub(crate) fn end_command(&mut self, command: &Command, next: Next) {
-        if next == Next::Locked || self.moved.is_some() {
-            return;
-        }
+    pub(crate) fn end_command(&mut self, keeps_caching: bool) {
         self.end_wait();
         self.script_shown = false;
-        let keeps_caching = command.parent.is_some_and(|parent| parent.is(KEEPS_CACHING));
         self.caching &= keeps_caching || self.in_multi();
         self.forgotten.clear();
     }

@@ -14,16 +14,16 @@ mod arg;
 mod flags;
 mod keys;
 mod traits;
+mod weight;
 
 pub use acl::*;
 pub use arg::*;
 pub use flags::*;
 pub use keys::*;
 pub use traits::*;
+pub(crate) use weight::{LONG, MANY_WORDS, Weigh, weights};
 
 use crate::call::Run;
-use crate::execute::Weigh;
-pub(crate) use crate::execute::weights;
 
 /// The group a command is documented under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ pub struct CommandSpec {
     /// to the heap before the key's shard is locked.
     pub value: Option<usize>,
     /// How much it does, where that may take long.
-    pub weigh: Option<Weigh>,
+    pub(crate) weigh: Option<Weigh>,
     /// How it is executed.
     pub run: Run,
 }

@@ -65,6 +65,7 @@ pub use transaction::heap::Heap;
 pub use transaction::pins::Pin;
 pub use transaction::read_cache::ReadCacheStats;
 pub use transaction::shard::{Fresh, Savepoint, Shard};
-pub use transaction::shard_wait::{ANY_TURN, ShardWait};
+pub use transaction::shard_wait::ShardWait;
+pub use transaction::shard_waits::ANY_TURN;
 pub use transaction::snapshot::{Snapshot, SnapshotError, SnapshotShard};
 pub use transaction::snapshot_memory::{MOST_SNAPSHOTS, SnapshotLost, SnapshotStats};

@@ -86,7 +86,7 @@ pub use place::FilePlace;
 #[cfg(feature = "sim")]
 pub use recorder::{NullRecorder, Recorder};
 pub use region::Region;
-pub use replaced_file::{ReplacedFile, nameless_file};
+pub use replaced_file::{ReplacedFile, unnamed_file};
 #[cfg(feature = "sim")]
 pub use scheduler::{Scheduler, set_scheduler};
 pub use scheduler::{is_scheduled, lock, lock_counted, waited_ns};

@@ -80,7 +80,7 @@ impl Drop for ReplacedFile {
 }
 
 /// Makes a file without a name, in a folder, for this user alone. It is gone when it is closed.
-pub fn nameless_file(folder: &Path) -> io::Result<File> {
+pub fn unnamed_file(folder: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(PRIVATE).custom_flags(libc::O_TMPFILE);
     if let Ok(file) = options.open(folder) {
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_file_without_a_name_is_in_no_folder() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut file = nameless_file(folder.path()).expect("a file");
+        let mut file = unnamed_file(folder.path()).expect("a file");
         file.write_all(b"text").expect("writable");
         assert_eq!(names(folder.path()), Vec::<String>::new());
         assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);

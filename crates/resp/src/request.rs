@@ -11,8 +11,8 @@
 //! - `pos` is where the next unread byte is, and no complete command reaches beyond `released`;
 //! - a range is inside the input that was given when it was made;
 //! - an error changes nothing: the same call gives it again;
-//! - empty requests are progress: `release` gives their bytes back, and a call skips a bounded number
-//!   of them.
+//! - empty requests are progress: `release` gives their bytes back, and a call skips a bounded
+//!   number of them.
 //!
 //! Limits and leniencies are Redis 7.0.15's: the two bytes after a length or an argument are
 //! skipped unseen, a count below one is no command, and a count may be as large as an `int`.
@@ -59,8 +59,8 @@ impl Default for Limits {
 pub enum Next {
     /// One more command is complete.
     Command,
-    /// Many empty requests were skipped, and there may be more: others may be served before the next
-    /// call.
+    /// Many empty requests were skipped, and there may be more: others may be served before the
+    /// next call.
     Empty,
     /// The input ends inside a command, or between two. At least `missing` bytes more are needed (1
     /// where that is not known); from [`BIG_BULK`] on it pays to make space for all of them before

@@ -162,11 +162,7 @@ impl Connection {
                     Step::Locked => self.wait_for_shards().await,
                     Step::Blocked => match self.blocked().await {
                         None => return,
-                        Some(Next::Locked) => {
-                            // The thread where it was to be executed met others, too.
-                            self.next = self.next.and_then(|next| next.checked_sub(1));
-                            self.wait_for_shards().await;
-                        }
+                        Some(Next::Locked) => self.come_again().await,
                         Some(Next::Close) => {
                             self.pass_barrier().await;
                             closing = true;
@@ -482,6 +478,13 @@ impl Connection {
                 self.wait_for_shards().await;
             }
         }
+    }
+
+    /// Waits to execute the last command again: where it was to be executed, another thread's, a
+    /// shard was locked, too.
+    async fn come_again(&mut self) {
+        self.next = self.next.and_then(|next| next.checked_sub(1));
+        self.wait_for_shards().await;
     }
 
     /// Waits until it is worth trying again to lock what others had, or this client is killed.

@@ -2,8 +2,8 @@
 //! look at them, once a second.
 //!
 //! What is appended to a file without a name is lost at the end of the process, however often it is
-//! synced. So writes are refused until the files are back, or the log was written anew: all data is
-//! in memory, and a rewrite needs nothing of what is gone.
+//! synced. So writes are refused until the files are back, or the log was rebuilt: all data is in
+//! memory, and a rewrite needs nothing of what is gone.
 
 use std::path::Path;
 

@@ -1,9 +1,10 @@
 //! SAVE, BGSAVE and save points: dumps of the data, written while clients are served.
 //!
 //! A dump is written to a temporary file in `dir`, synced, renamed to `dbfilename`, and the
-//! directory synced ([`ReplacedFile`]): until then the dump before it stays, whatever fails. BGSAVE has a thread of
-//! its own, one at a time; SAVE runs on the thread of its client, and others are served meanwhile.
-//! A snapshot is also what a rewrite of the append-only file reads, so one of the two waits.
+//! directory synced ([`ReplacedFile`]): until then the dump before it stays, whatever fails. BGSAVE
+//! has a thread of its own, one at a time; SAVE runs on the thread of its client, and others are
+//! served meanwhile. A snapshot is also what a rewrite of the append-only file reads, so one of the
+//! two waits.
 
 mod send;
 

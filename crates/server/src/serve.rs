@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use commands::{Clock, Engine, EngineOptions, SystemClock, Table, UserSet};
+use commands::{Clock, Engine, EngineOptions, SystemClock, Table};
 use keyspace::{DATABASES, Db};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -132,7 +132,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     describe(&store, &fsync);
     let config = Config::new(values, file);
     let shared = build_shared_state(store, table, config, tls, supervisor)?;
-    set_users(&shared, users);
+    users::set(&shared, users);
     if let Some(journal) = &shared.journal {
         shared.engine.set_log(Arc::clone(journal) as Arc<dyn commands::CommandLog>);
     }
@@ -154,19 +154,6 @@ fn name_commands(values: &Values) -> Result<Table, ReadError> {
     });
     let lines: Vec<(&[u8], &[u8])> = lines.collect();
     Table::renamed(&lines).map_err(|(at, error)| values.renames[at].refused(error.to_string()))
-}
-
-/// Makes the users those of the configuration; `requirepass` is the password of the default one.
-fn set_users(shared: &Shared, users: UserSet) {
-    let values = shared.config.values();
-    let (password, file) = (values.get("requirepass"), values.text("aclfile"));
-    if !file.is_empty() && !password.is_empty() {
-        tracing::warn!(
-            "requirepass has no effect with aclfile: the passwords of all users are those of {file}"
-        );
-    }
-    shared.engine.set_default_password(password);
-    shared.engine.set_users(users);
 }
 
 /// Returns the configuration of the command line, and the file's absolute path.

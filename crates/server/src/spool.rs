@@ -7,5 +7,5 @@ use commands::Spool;
 
 /// Makes an empty file that is gone when it is closed, in the folder of what is being written.
 pub(crate) fn make(folder: &Path) -> io::Result<Box<dyn Spool>> {
-    Ok(Box::new(pmem::nameless_file(folder)?))
+    Ok(Box::new(pmem::unnamed_file(folder)?))
 }

@@ -23,8 +23,8 @@ use crate::pool_lock::when_unlocked;
 const LEAST_MEMORY: u64 = 1 << 30;
 /// Addresses that are reserved for a pool, by its limit, so that the limit can be raised while the
 /// pool is served; and the most of them.
-const ROOM: u64 = 16;
-const MOST_ROOM: u64 = 1 << 40;
+const HEADROOM: u64 = 16;
+const MOST_HEADROOM: u64 = 1 << 40;
 
 /// Why there is no store.
 #[derive(Debug, thiserror::Error)]
@@ -267,7 +267,7 @@ fn open_best(pool: &Path, values: &Values, now_ms: u64) -> Result<Opened, StoreE
 
 fn map(pool: &Path, domain: DomainRequest, values: &Values) -> Result<Region, MapError> {
     let limit = values.size("pool-size");
-    let mut options = MapOptions::new(limit.saturating_mul(ROOM).min(MOST_ROOM).max(limit));
+    let mut options = MapOptions::new(limit.saturating_mul(HEADROOM).min(MOST_HEADROOM).max(limit));
     options.domain = domain;
     options.emulate = values.yes("emulate-pmem");
     options.preload = values.yes("preload");

@@ -12,6 +12,7 @@ use commands::UserSet;
 
 use crate::config::Values;
 use crate::config::file::ReadError;
+use crate::shared::Shared;
 
 /// Why the users cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -78,4 +79,17 @@ fn read_lines(values: &Values, all_channels: bool) -> Result<UserSet, UsersError
         lines.iter().map(|line| line.iter().map(Vec::as_slice).collect()).collect();
     UserSet::read_lines(&lines, all_channels)
         .map_err(|(at, reason)| UsersError::Line(values.users[at].refused(reason)))
+}
+
+/// Makes the users those of the configuration; `requirepass` is the password of the default one.
+pub(crate) fn set(shared: &Shared, users: UserSet) {
+    let values = shared.config.values();
+    let (password, file) = (values.get("requirepass"), values.text("aclfile"));
+    if !file.is_empty() && !password.is_empty() {
+        tracing::warn!(
+            "requirepass has no effect with aclfile: the passwords of all users are those of {file}"
+        );
+    }
+    shared.engine.set_default_password(password);
+    shared.engine.set_users(users);
 }

@@ -1,7 +1,7 @@
 //! How long others wait while one client sends long commands.
 //!
 //! Each scenario gets a fresh server with data, a client that repeats one long command, and probes
-//! (see [`probes`]): PING, GET of a key in another shard, and GET of one in the shard that the
+//! (`probes`): PING, GET of a key in another shard, and GET of one in the shard that the
 //! command needs. Servers are not pinned to cores, and a machine with fewer cores than busy threads
 //! adds the time that its scheduler takes. What that was is known for each scenario: the same
 //! probes ask, at the same time, an *echo*, threads of this program that do nothing else. Two

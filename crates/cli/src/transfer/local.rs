@@ -128,7 +128,7 @@ impl Local {
 
 /// Makes a file without a name for a part of a large value.
 fn spool() -> io::Result<Box<dyn Spool>> {
-    Ok(Box::new(pmem::nameless_file(&std::env::temp_dir())?))
+    Ok(Box::new(pmem::unnamed_file(&std::env::temp_dir())?))
 }
 
 /// An append-only file that is read, and not changed.

@@ -132,7 +132,7 @@ mod tests {
     use super::{Help, RefusedKeys, concerns_all};
 
     #[test]
-    fn what_would_befall_every_key_is_told_from_what_is_one_keys_own() {
+    fn what_would_befall_every_key_differs_from_what_is_one_keys_own() {
         for (reply, of_all, help) in [
             ("ERR DUMP payload version or checksum are wrong", false, Some(Help::OlderServer)),
             ("ERR Bad data format", false, Some(Help::OlderServer)),

@@ -2,7 +2,7 @@
 //! own for a hash whose fields expire, and refuses that of Redis 7.4.
 //!
 //! Values are copied as they are, from whatever source: the types that Redis 7.0 writes mean the
-//! same there. Only such a hash is taken apart and written anew.
+//! same there. Only such a hash is taken apart and rebuilt.
 
 use std::io::{self, Write};
 

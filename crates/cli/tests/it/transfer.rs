@@ -233,7 +233,7 @@ fn keys_that_the_server_refuses_are_named_and_the_others_are_imported() {
     client.check("MSET b 1 c 2", "OK");
     client.check("SELECT 1", "OK");
     client.check("SET d 1", "OK");
-    // One that knows no times of fields, and has fewer databases.
+    // One without field expiration, and has fewer databases.
     let target = Launch::redis().args(["--databases", "2"]).start();
     let import = |more: &[&str]| {
         let (from, to) = (address(&source), address(&target));

@@ -28,7 +28,6 @@ mod weight;
 pub(crate) use background::Evicted;
 pub use batch::Executed;
 pub(crate) use locks::Scope;
-pub(crate) use moved::MovedCall;
 pub(crate) use step::{Failed, Step};
 pub(crate) use unit::{Role, Shown, Unit};
-pub(crate) use weight::{LONG, Weigh, weight_of, weights};
+pub(crate) use weight::weight_of;

@@ -1,12 +1,12 @@
 //! A command that takes long, on another thread.
 //!
 //! The thread of a connection serves others, who must not wait for one command. A command whose
-//! size shows, once its shards are locked, that it takes long ([`super::weight`]), and a script that
-//! has taken long, gives its locks up, with nothing done, and is executed again elsewhere: a script
-//! at the same time and with the same random numbers, on a thread of its own, since it may never
-//! end; everything else by a few threads that take turns. The session goes along, since the command
-//! may change it (SELECT in an EXEC); in its place is one that waits. The connection waits as one
-//! that is blocked does.
+//! size shows, once its shards are locked, that it takes long ([`super::weight`]), and a script
+//! that has taken long, gives its locks up, with nothing done, and is executed again elsewhere: a
+//! script at the same time and with the same random numbers, on a thread of its own, since it may
+//! never end; everything else by a few threads that take turns. The session goes along, since the
+//! command may change it (SELECT in an EXEC); in its place is one that waits. The connection waits
+//! as one that is blocked does.
 //!
 //! A thread that executes moved calls does not wait for shards either: where one is locked, the
 //! session goes back to its connection, which waits, and whose command comes here again. It keeps
@@ -14,78 +14,22 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use resp::Writer;
 
+use super::single::end_command;
 use crate::call::{Call, Next, Outcome};
 use crate::engine::{Engine, Job, Thread};
+use crate::moved_call::{End, MovedCall};
 use crate::request::{Keys, Request};
 use crate::running_scripts::{LongSince, RunningScript};
-use crate::scripting;
 use crate::session::{ReplyMode, Session};
 use crate::spec::OWN_THREAD;
 use crate::table::Lookup;
 
 const PANICKED: &[u8] = b"-ERR the command was ended by a fault of the server: see its log\r\n";
-
-/// A call on another thread, as its connection knows it.
-#[derive(Default)]
-pub(crate) struct MovedCall(Mutex<State>);
-
-#[derive(Default)]
-enum State {
-    #[default]
-    Runs,
-    Ended(Box<End>),
-    /// The connection is gone.
-    Abandoned,
-}
-
-/// The end of a moved call, on its way to the connection.
-struct End {
-    session: Session,
-    reply: Vec<u8>,
-    outcome: Outcome,
-}
-
-impl MovedCall {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Leaves the end for the connection; returns it where that is gone.
-    fn end(&self, end: Box<End>) -> Option<Box<End>> {
-        let mut state = self.state();
-        if matches!(*state, State::Abandoned) {
-            return Some(end);
-        }
-        *state = State::Ended(end);
-        None
-    }
-
-    fn take(&self) -> Option<Box<End>> {
-        let mut state = self.state();
-        match std::mem::take(&mut *state) {
-            State::Ended(end) => Some(end),
-            State::Runs => None,
-            State::Abandoned => {
-                *state = State::Abandoned;
-                None
-            }
-        }
-    }
-
-    /// Says that the connection is gone. Returns the session if its call has ended; else whoever
-    /// executes it ends the session.
-    pub(crate) fn abandon(&self) -> Option<Session> {
-        match std::mem::replace(&mut *self.state(), State::Abandoned) {
-            State::Ended(end) => Some(end.session),
-            State::Runs | State::Abandoned => None,
-        }
-    }
-}
 
 /// A call on its way to another thread.
 struct Moving {
@@ -150,7 +94,7 @@ impl Engine {
         let words: Vec<&[u8]> = args.iter().map(|arg| &**arg).collect();
         let running = script.map(|(since, text)| {
             // Where that fails, the command says so.
-            text.iter().for_each(|text| scripting::keep(self, text));
+            text.iter().for_each(|text| self.keep_script(text));
             let running = Arc::new(RunningScript::new(since));
             self.running_scripts().enter(&running);
             // Others may end it from here on: a simulation lets them.
@@ -167,7 +111,7 @@ impl Engine {
             // A script is executed as of when it was tried first; what has waited in a queue, now.
             let now_ns = if running.is_some() { now_ns } else { self.clock.unix_ns() };
             let outcome = self.call(&mut session, command, request, &mut out, now_ns);
-            session.end_command(command, outcome.next);
+            end_command(&mut session, command, outcome.next);
             outcome
         }));
         session.running_script = None;

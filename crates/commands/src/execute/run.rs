@@ -19,14 +19,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::batch::Executed;
 use super::step::Step;
 use super::unit::{Role, Shown, Unit};
-use super::weight::{LONG, weight_of};
+use super::weight::weight_of;
 use crate::admin;
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
 use crate::log::Effects;
 use crate::request::Batch;
 use crate::session::{ReplyMode, Session};
-use crate::spec::{BLOCKING, DENYOOM, READONLY, WRITE};
+use crate::spec::{BLOCKING, DENYOOM, LONG, READONLY, WRITE};
 
 /// Commands of a run: its locks are held while they are executed.
 const LONGEST: usize = 16;

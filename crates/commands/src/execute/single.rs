@@ -10,7 +10,7 @@ use super::admit::{unknown_command, unknown_subcommand};
 use super::locks::Scope;
 use super::step::Step;
 use super::unit::{Role, Shown, Unit};
-use super::weight::{LONG, MANY_WORDS, weight_of};
+use super::weight::weight_of;
 use crate::admin;
 use crate::call::{Call, Next, Outcome, Run};
 use crate::cross_protocol::{is_http, is_request_line};
@@ -20,7 +20,10 @@ use crate::queue;
 use crate::request::{Keys, Request};
 use crate::running_scripts::{LongSince, ScriptKind};
 use crate::session::Session;
-use crate::spec::{ADMIN, COMPILES, IMMEDIATE, READONLY, SKIP_MONITOR, TAKES_LONG, WRITE};
+use crate::spec::{
+    ADMIN, COMPILES, IMMEDIATE, KEEPS_CACHING, LONG, MANY_WORDS, READONLY, SKIP_MONITOR,
+    TAKES_LONG, WRITE,
+};
 use crate::table::{Command, Lookup};
 
 impl Engine {
@@ -82,7 +85,7 @@ impl Engine {
         let now_ns = if session.replay { 0 } else { self.begin_ns(session) };
         session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
         let outcome = self.call(session, command, request, out, now_ns);
-        session.end_command(command, outcome.next);
+        end_command(session, command, outcome.next);
         outcome
     }
 
@@ -366,6 +369,14 @@ impl Engine {
             call.durable_at = self.check_read(keys, self.logged_until(keys))?;
         }
         Err(failure)
+    }
+}
+
+/// Ends what lasts for one command of a session, unless that is to be executed again.
+#[inline]
+pub(super) fn end_command(session: &mut Session, command: &Command, next: Next) {
+    if next != Next::Locked && !session.is_away() {
+        session.end_command(command.parent.is_some_and(|parent| parent.is(KEEPS_CACHING)));
     }
 }
 

@@ -44,10 +44,10 @@ impl Engine {
         let sha = str::from_utf8(args.get(1)?).ok()?;
         self.scripts().text(&sha.to_ascii_lowercase())
     }
-}
 
-/// Compiles a script for this thread, so that it is found whatever becomes of the cache.
-pub(crate) fn keep(engine: &Engine, text: &[u8]) {
-    // Where that fails, the command that runs it says so.
-    let _ = interpreter::with(engine, |interpreter| interpreter.keep(text));
+    /// Compiles a script for this thread, so that it is found whatever becomes of the cache.
+    pub(crate) fn keep_script(&self, text: &[u8]) {
+        // Where that fails, the command that runs it says so.
+        let _ = interpreter::with(self, |interpreter| interpreter.keep(text));
+    }
 }

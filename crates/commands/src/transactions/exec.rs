@@ -6,7 +6,7 @@ use keyspace::{Db, Key, Losses, Txn};
 
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
-use crate::execute::{LONG, Role, Shown, Step, Unit, weight_of};
+use crate::execute::{Role, Shown, Step, Unit, weight_of};
 use crate::failure::{Done, Failure};
 use crate::queue::{put_back, take};
 use crate::session::Queue;
@@ -123,6 +123,16 @@ fn is_permitted(call: &mut Call<'_>, step: &Step<'_>) -> bool {
     checked.is_ok()
 }
 
+/// Returns true if the reply to a step shows something of the data.
+fn shows_data(step: &Step<'_>) -> bool {
+    step.command.spec.has(READONLY | WRITE) || matches!(step.command.spec.run, Run::Script(..))
+}
+
+/// Returns true if a step changes whole databases.
+fn changes_databases(step: &Step<'_>) -> bool {
+    matches!(step.command.spec.run, Run::All(_)) && step.command.spec.has(WRITE)
+}
+
 /// Locks the shards of these keys, or all of them, checks the watches and runs all steps. With
 /// `may_give_up`, a step that finds no free memory ends it, and nothing has happened; whether it
 /// came to an end.
@@ -180,12 +190,7 @@ fn attempt(
     }
     let script_changes_databases = inner.changed_databases;
     call.next = next;
-    let reads = steps.iter().any(|step| {
-        step.command.spec.has(READONLY | WRITE) || matches!(step.command.spec.run, Run::Script(..))
-    });
-    let changes_databases = |step: &Step<'_>| {
-        matches!(step.command.spec.run, Run::All(_)) && step.command.spec.has(WRITE)
-    };
+    let reads = steps.iter().any(shows_data);
     let unit = Unit {
         engine: call.engine,
         session: Some(&mut *call.session),

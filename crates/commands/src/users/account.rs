@@ -48,8 +48,8 @@ impl Account {
         self.is_deleted.load(Acquire)
     }
 
-    /// Returns how often its rules were changed: what was checked before is to be checked again when
-    /// that is another number.
+    /// Returns how often its rules were changed: what was checked before is to be checked again
+    /// when that is another number.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Acquire)

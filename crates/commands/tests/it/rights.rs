@@ -266,7 +266,7 @@ fn a_command_in_steps_is_refused_when_its_right_was_taken_away_meanwhile() {
 }
 
 #[test]
-fn exec_tells_that_a_watched_key_changed_and_its_commands_are_checked() {
+fn exec_reports_that_a_watched_key_changed_and_its_commands_are_checked() {
     let engine = engine();
     let (mut client, mut admin) = pair(&engine);
     for (change, expected) in [("SET k v", "(nil)"), ("SET other v", "[(error) NOPERM")] {

@@ -6,7 +6,7 @@
 //! shard has no other block and no span, an evacuated span is kept, and its blocks are given out.
 
 use super::allocator::BlockAllocator;
-use super::evacuation::{EvacuationCursor, Planning, Survey};
+use super::evacuation::{EvacuationCursor, Planning, Tally};
 use super::spans::SpanAllocator;
 use crate::layout::size_class::{BITMAP_AT, TABLE, WHOLE};
 use pmem::Region;
@@ -30,18 +30,18 @@ impl BlockAllocator {
             Planning::Idle => {
                 self.end_evacuation();
                 self.learn_spans(region, spans)
-                    .then(|| self.evacuation.planning = Planning::Counting(0, Survey::new()));
+                    .then(|| self.evacuation.planning = Planning::Counting(0, Tally::new()));
                 None
             }
-            Planning::Counting(from, mut survey) => {
+            Planning::Counting(from, mut tally) => {
                 let to = self.spans.len().min(from + COUNTED);
                 for at in from..to {
                     let Some(span) = &self.spans[at] else { continue };
-                    survey.add(span.class, span.free, self.may_evacuate(at));
+                    tally.add(span.class, span.free, self.may_evacuate(at));
                 }
                 self.evacuation.planning = match to < self.spans.len() {
-                    true => Planning::Counting(to, survey),
-                    false => Planning::Marking(0, survey.choose()),
+                    true => Planning::Counting(to, tally),
+                    false => Planning::Marking(0, tally.choose()),
                 };
                 None
             }

@@ -16,14 +16,14 @@ const WORTH: usize = 2;
 
 /// The spans of one class that may be chosen, by the share of their blocks that is free.
 #[derive(Debug, Clone, Copy, Default)]
-struct ClassSurvey {
+struct ClassTally {
     spans: [u32; BUCKETS],
     used: [u64; BUCKETS],
     /// Free blocks of all spans of the class, of those that may not be chosen too.
     free: u64,
 }
 
-impl ClassSurvey {
+impl ClassTally {
     /// Chooses the emptiest spans whose used blocks fit into the free ones of the others.
     fn choose(&self, count: u32) -> Choice {
         let (mut fits, mut moved) = (self.free, 0);
@@ -56,11 +56,11 @@ fn bucket(free: u32, count: u32) -> usize {
 
 /// What is known of the spans of a shard while they are counted.
 #[derive(Debug)]
-pub(super) struct Survey(Box<[ClassSurvey; CLASSES]>);
+pub(super) struct Tally(Box<[ClassTally; CLASSES]>);
 
-impl Survey {
-    pub(super) fn new() -> Survey {
-        Survey(Box::new([ClassSurvey::default(); CLASSES]))
+impl Tally {
+    pub(super) fn new() -> Tally {
+        Tally(Box::new([ClassTally::default(); CLASSES]))
     }
 
     /// Counts a span.
@@ -103,7 +103,7 @@ pub(super) enum Planning {
     #[default]
     Idle,
     /// The spans of the list before this one are counted.
-    Counting(usize, Survey),
+    Counting(usize, Tally),
     /// Those before this one are marked if they are chosen.
     Marking(usize, Choices),
 }
@@ -151,9 +151,9 @@ mod tests {
 
     /// Returns how many of the spans of a class are chosen, by their free blocks.
     fn chosen(class: u8, spans: &[u32]) -> Vec<u32> {
-        let mut survey = Survey::new();
-        spans.iter().for_each(|&free| survey.add(class, free, true));
-        let mut choices = survey.choose();
+        let mut tally = Tally::new();
+        spans.iter().for_each(|&free| tally.add(class, free, true));
+        let mut choices = tally.choose();
         spans.iter().copied().filter(|&free| choices.take(class, free)).collect()
     }
 
@@ -166,11 +166,11 @@ mod tests {
                 let spans: Vec<u32> = (0..400).map(|_| random.u32(..most)).collect();
                 let emptied = chosen(class, &spans);
                 let moved: u64 = emptied.iter().map(|&free| u64::from(count - free)).sum();
-                let free = |spans: &[u32]| spans.iter().map(|&free| u64::from(free)).sum::<u64>();
-                let room = free(&spans) - free(&emptied);
+                let sum = |spans: &[u32]| spans.iter().map(|&free| u64::from(free)).sum::<u64>();
+                let free = sum(&spans) - sum(&emptied);
                 // The last of them are chosen by their mean.
-                assert!(moved <= room + u64::from(count), "{moved} into {room}");
-                let left = free(&spans) - emptied.len() as u64 * u64::from(count);
+                assert!(moved <= free + u64::from(count), "{moved} into {free}");
+                let left = sum(&spans) - emptied.len() as u64 * u64::from(count);
                 let kept = (spans.len() - emptied.len()) as u64 * u64::from(count);
                 assert!(left * 100 <= kept * 15, "{left} of {kept} stay free");
             }

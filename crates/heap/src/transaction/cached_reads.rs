@@ -5,7 +5,7 @@
 use super::heap::Heap;
 use super::read_cache::{ReadCacheStats, longest};
 use super::shard::Shard;
-use super::shard_wait::ANY_TURN;
+use super::shard_waits::ANY_TURN;
 use super::state::ShardState;
 use crate::ptr::Ptr;
 use std::sync::atomic::Ordering::Relaxed;

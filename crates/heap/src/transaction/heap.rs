@@ -2,7 +2,7 @@
 
 use super::pins::Pins;
 use super::read_cache;
-use super::shard_wait::ShardWaits;
+use super::shard_waits::ShardWaits;
 use super::snapshot_memory::SnapshotMemory;
 use super::state::ShardState;
 use crate::alloc::place::BlockPlace;

@@ -3,14 +3,20 @@
 
 use super::commit;
 use super::heap::Heap;
-use super::shard_wait::StateGuard;
+use super::shard_waits::ANY_TURN;
 use super::state::ShardState;
-use std::sync::atomic::Ordering;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering::{self, Relaxed};
 use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// How long a thread that takes a shard again and again lets others have it first, each time.
 const WAITING_PATIENCE: Duration = Duration::from_micros(500);
+/// How long a snapshot's walk lets the one go first for whom a shard is reserved.
+const COURTESY: Duration = Duration::from_millis(5);
+/// Between two looks whether it has.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
 impl Heap {
     /// Locks a shard.
@@ -75,5 +81,100 @@ impl Heap {
         guard.cache = None;
         self.defer_to_next_holder(shard);
         guard
+    }
+
+    /// Wakes those who wait for a shard, but for `by`; where it is reserved, the one for whom.
+    #[cold]
+    pub(super) fn wake_waiting(&self, shard: usize, by: u64) {
+        let reserved = self.slots[shard].reserved.load(Relaxed);
+        let wakers: Vec<Waker> = self
+            .waits
+            .list()
+            .iter_mut()
+            .filter(|entry| entry.ticket != by && (reserved == 0 || entry.ticket == reserved))
+            .filter(|entry| entry.shards.contains(&shard))
+            .filter_map(|entry| entry.waker.take())
+            .collect();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Returns true if a shard is reserved for another one than who has this ticket.
+    #[inline]
+    pub(super) fn is_reserved_from(&self, shard: usize, ticket: u64) -> bool {
+        let reserved = self.slots[shard].reserved.load(Relaxed);
+        reserved != 0 && reserved != ticket && ticket != ANY_TURN
+    }
+
+    /// Lets the one go first for whom a shard is reserved, but does not wait for long.
+    #[cold]
+    fn let_reserved_first(&self, shard: usize) {
+        let began = Instant::now();
+        while self.is_reserved_from(shard, 0) && began.elapsed() < COURTESY {
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+}
+
+/// The state of a locked shard. Unlocking wakes those who wait for the shard.
+#[derive(Debug)]
+pub(crate) struct StateGuard<'h> {
+    state: MutexGuard<'h, ShardState>,
+    // Dropped after `state`, when the lock is released.
+    unlocked: Unlocked<'h>,
+}
+
+impl<'h> StateGuard<'h> {
+    #[inline]
+    pub(super) fn new(
+        heap: &'h Heap,
+        shard: usize,
+        state: MutexGuard<'h, ShardState>,
+    ) -> StateGuard<'h> {
+        heap.slots[shard].held.store(true, Relaxed);
+        StateGuard { state, unlocked: Unlocked { heap, shard, by: 0 } }
+    }
+
+    /// Says whose ticket it is that unlocks: that one is not woken by it.
+    pub(super) fn unlocked_by(&mut self, ticket: u64) {
+        self.unlocked.by = ticket;
+    }
+}
+
+impl Drop for StateGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.unlocked.heap.slots[self.unlocked.shard].held.store(false, Relaxed);
+    }
+}
+
+impl Deref for StateGuard<'_> {
+    type Target = ShardState;
+
+    #[inline]
+    fn deref(&self) -> &ShardState {
+        &self.state
+    }
+}
+
+impl DerefMut for StateGuard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut ShardState {
+        &mut self.state
+    }
+}
+
+#[derive(Debug)]
+struct Unlocked<'h> {
+    heap: &'h Heap,
+    shard: usize,
+    by: u64,
+}
+
+impl Drop for Unlocked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.heap.slots[self.shard].awaited.load(Relaxed) > 0 {
+            self.heap.wake_waiting(self.shard, self.by);
+        }
     }
 }

@@ -10,8 +10,8 @@
 //! lock (`pins`, `pinned`), a view of the heap as it was (`snapshot`, with the words that changed
 //! since in an `overlay`, and what it costs in `snapshot_memory`), the freed blocks that both hold
 //! (`held_blocks`, `release`), copies in DRAM of what is read often (`read_cache`, `cached_reads`),
-//! free spans that move from one shard to another (`span_transfer`), what a full heap can still give
-//! (`evacuate`), and waiting for shards without a thread (`shard_wait`).
+//! free spans that move from one shard to another (`span_transfer`), what a full heap can still
+//! give (`evacuate`), and waiting for shards without a thread (`shard_wait`).
 
 mod cached_reads;
 mod commit;
@@ -21,6 +21,7 @@ mod evacuate;
 pub(crate) mod heap;
 mod held_blocks;
 mod lock;
+mod lock_shards;
 mod overlay;
 mod pinned;
 pub(crate) mod pins;
@@ -29,6 +30,7 @@ pub(crate) mod read_cache;
 mod release;
 pub(crate) mod shard;
 pub(crate) mod shard_wait;
+pub(crate) mod shard_waits;
 pub(crate) mod snapshot;
 pub(crate) mod snapshot_memory;
 pub(crate) mod span_transfer;

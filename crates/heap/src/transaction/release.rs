@@ -6,7 +6,7 @@
 //! them under one lock: a snapshot may have held millions.
 
 use super::heap::Heap;
-use super::shard_wait::ANY_TURN;
+use super::shard_waits::ANY_TURN;
 use super::snapshot_memory::{Cut, SnapshotLost, SnapshotStats};
 use super::state::ShardState;
 use crate::fault_points::FaultPoint;

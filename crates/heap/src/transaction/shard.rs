@@ -10,9 +10,9 @@
 
 use super::commit::{self, restore_words};
 use super::heap::Heap;
+use super::lock::StateGuard;
 use super::pins::Pin;
 use super::release;
-use super::shard_wait::{ANY_TURN, StateGuard};
 use super::span_transfer;
 use super::state::{FEW, Freed, Reserved, ShardState, span_group};
 use crate::alloc::place::BlockPlace;
@@ -23,7 +23,6 @@ use crate::layout::size_class::{self, BITMAP_AT, TABLE, WHOLE};
 use crate::layout::{ROOTS, SPAN};
 use crate::log::record::FreshRange;
 use crate::ptr::{Ptr, View};
-use std::sync::atomic::Ordering;
 
 /// Bytes that are put together outside the pool before they are written.
 const SHORT: usize = 128;
@@ -68,34 +67,6 @@ pub struct Shard<'h> {
     heap: &'h Heap,
     id: usize,
     pub(crate) state: StateGuard<'h>,
-}
-
-impl Heap {
-    /// Locks a shard and opens a transaction on it.
-    #[inline]
-    pub fn lock(&self, shard: usize) -> Shard<'_> {
-        Shard::new(self, shard, self.lock_state(shard))
-    }
-
-    /// Locks a shard unless it is locked.
-    pub fn try_lock(&self, shard: usize) -> Option<Shard<'_>> {
-        self.try_lock_as(shard, ANY_TURN)
-    }
-
-    /// Does the same for one who waits and has this ticket.
-    #[inline]
-    pub(super) fn try_lock_as(&self, shard: usize, ticket: u64) -> Option<Shard<'_>> {
-        self.try_lock_state(shard, ticket).map(|state| Shard::new(self, shard, state))
-    }
-
-    /// Takes no write while paused, so that the file can be copied as it is. Commits that have
-    /// begun come to their end.
-    pub fn pause(&self, yes: bool) {
-        if self.paused.swap(yes, Ordering::AcqRel) != yes && yes {
-            // Whoever checked before holds a shard.
-            (0..self.shards()).for_each(|shard| drop(self.lock(shard)));
-        }
-    }
 }
 
 impl View for Shard<'_> {
@@ -188,7 +159,7 @@ impl<'h> Shard<'h> {
     }
 
     #[inline]
-    fn new(heap: &'h Heap, id: usize, state: StateGuard<'h>) -> Shard<'h> {
+    pub(super) fn new(heap: &'h Heap, id: usize, state: StateGuard<'h>) -> Shard<'h> {
         Shard { heap, id, state }
     }
 

@@ -17,11 +17,9 @@
 //! processors may reorder the two: whoever waits tries again by itself after some milliseconds.
 
 use super::heap::Heap;
-use super::shard::Shard;
-use super::state::ShardState;
-use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use super::shard_waits::Entry;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -30,28 +28,12 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// From this share of all shards on, in halves, a wait reserves them at once: it would hardly find
 /// them all free.
 const MANY: usize = 2;
-/// How long a thread that can wait lets the one go first for whom a shard is reserved.
-const COURTESY: Duration = Duration::from_millis(5);
-/// The ticket of what does not take turns.
-pub const ANY_TURN: u64 = u64::MAX;
-/// Between two looks whether it has.
-const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
-/// All who wait, in the order in which they came.
-#[derive(Debug, Default)]
-pub(crate) struct ShardWaits {
-    list: Mutex<Vec<Entry>>,
-    tickets: AtomicU64,
-}
-
+/// A place among those who wait for shards. Dropped, it waits no more and has nothing reserved.
 #[derive(Debug)]
-struct Entry {
+pub struct ShardWait {
+    heap: Arc<Heap>,
     ticket: u64,
-    since: Instant,
-    shards: Box<[usize]>,
-    /// Taken when it is woken.
-    waker: Option<Waker>,
-    has_reserved: bool,
 }
 
 /// Returns each shard once, in ascending order.
@@ -60,19 +42,6 @@ fn distinct(shards: &[usize]) -> Box<[usize]> {
     shards.sort_unstable();
     shards.dedup();
     shards.into()
-}
-
-impl ShardWaits {
-    fn list(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A place among those who wait for shards. Dropped, it waits no more and has nothing reserved.
-#[derive(Debug)]
-pub struct ShardWait {
-    heap: Arc<Heap>,
-    ticket: u64,
 }
 
 impl ShardWait {
@@ -136,12 +105,12 @@ impl ShardWait {
         let entry = &mut rest[0];
         let is_patient = entry.since.elapsed() < PATIENCE
             && entry.shards.len() * MANY < heap.slots.len().max(MANY);
-        let is_behind = || {
+        let waits_for_others = || {
             earlier
                 .iter()
                 .any(|other| other.shards.iter().any(|shard| entry.shards.contains(shard)))
         };
-        if !is_patient && !is_behind() {
+        if !is_patient && !waits_for_others() {
             entry.has_reserved = true;
             let reserve = |shard: &usize| heap.slots[*shard].reserved.store(self.ticket, Relaxed);
             entry.shards.iter().for_each(reserve);
@@ -189,129 +158,6 @@ impl Heap {
                 true => self.slots[shard].awaited.fetch_add(1, SeqCst),
                 false => self.slots[shard].awaited.fetch_sub(1, SeqCst),
             };
-        }
-    }
-
-    /// Wakes those who wait for a shard, but for `by`; where it is reserved, the one for whom.
-    #[cold]
-    fn wake_waiting(&self, shard: usize, by: u64) {
-        let reserved = self.slots[shard].reserved.load(Relaxed);
-        let wakers: Vec<Waker> = self
-            .waits
-            .list()
-            .iter_mut()
-            .filter(|entry| entry.ticket != by && (reserved == 0 || entry.ticket == reserved))
-            .filter(|entry| entry.shards.contains(&shard))
-            .filter_map(|entry| entry.waker.take())
-            .collect();
-        wakers.into_iter().for_each(Waker::wake);
-    }
-
-    /// Returns true if a shard is reserved for another one than who has this ticket.
-    #[inline]
-    pub(super) fn is_reserved_from(&self, shard: usize, ticket: u64) -> bool {
-        let reserved = self.slots[shard].reserved.load(Relaxed);
-        reserved != 0 && reserved != ticket && ticket != ANY_TURN
-    }
-
-    /// Locks shards, in ascending order, for the one who has this ticket (0 for none, [`ANY_TURN`]
-    /// for a short hold of the store's own, which is not kept from a shard by who waits); `None`, and
-    /// nothing locked, where one of them is locked or reserved for another.
-    #[inline]
-    pub fn try_lock_all<'h, C>(&'h self, shards: &[usize], ticket: u64) -> Option<C>
-    where
-        C: Default + Extend<Shard<'h>> + IntoIterator<Item = Shard<'h>>,
-    {
-        // First a look at all: one who took some and gave them back would wake others in vain.
-        let is_taken = |&shard: &usize| {
-            self.slots[shard].held.load(Relaxed) || self.is_reserved_from(shard, ticket)
-        };
-        if shards.iter().any(is_taken) {
-            return None;
-        }
-        let mut locked = C::default();
-        for &shard in shards {
-            match self.try_lock_as(shard, ticket) {
-                Some(shard) => locked.extend([shard]),
-                None => {
-                    locked.into_iter().for_each(|shard| shard.unlock_quietly(ticket));
-                    return None;
-                }
-            }
-        }
-        Some(locked)
-    }
-
-    /// Lets the one go first for whom a shard is reserved, but does not wait for long.
-    #[cold]
-    pub(super) fn let_reserved_first(&self, shard: usize) {
-        let began = Instant::now();
-        while self.is_reserved_from(shard, 0) && began.elapsed() < COURTESY {
-            std::thread::sleep(BETWEEN_LOOKS);
-        }
-    }
-}
-
-/// The state of a locked shard. Unlocking wakes those who wait for the shard.
-#[derive(Debug)]
-pub(crate) struct StateGuard<'h> {
-    state: MutexGuard<'h, ShardState>,
-    // Dropped after `state`, when the lock is released.
-    unlocked: Unlocked<'h>,
-}
-
-impl<'h> StateGuard<'h> {
-    #[inline]
-    pub(super) fn new(
-        heap: &'h Heap,
-        shard: usize,
-        state: MutexGuard<'h, ShardState>,
-    ) -> StateGuard<'h> {
-        heap.slots[shard].held.store(true, Relaxed);
-        StateGuard { state, unlocked: Unlocked { heap, shard, by: 0 } }
-    }
-
-    /// Says whose ticket it is that unlocks: that one is not woken by it.
-    pub(super) fn unlocked_by(&mut self, ticket: u64) {
-        self.unlocked.by = ticket;
-    }
-}
-
-impl Drop for StateGuard<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.unlocked.heap.slots[self.unlocked.shard].held.store(false, Relaxed);
-    }
-}
-
-impl Deref for StateGuard<'_> {
-    type Target = ShardState;
-
-    #[inline]
-    fn deref(&self) -> &ShardState {
-        &self.state
-    }
-}
-
-impl DerefMut for StateGuard<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut ShardState {
-        &mut self.state
-    }
-}
-
-#[derive(Debug)]
-struct Unlocked<'h> {
-    heap: &'h Heap,
-    shard: usize,
-    by: u64,
-}
-
-impl Drop for Unlocked<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.heap.slots[self.shard].awaited.load(Relaxed) > 0 {
-            self.heap.wake_waiting(self.shard, self.by);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::commit;
 use super::heap::Heap;
 use super::plan;
 use super::release;
-use super::shard_wait::ANY_TURN;
+use super::shard_waits::ANY_TURN;
 use super::state::ShardState;
 use crate::fault_points::{self, FaultPoint};
 use crate::log::record::RecordKind;

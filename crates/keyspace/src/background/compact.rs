@@ -58,7 +58,7 @@ pub struct Compaction {
     /// What had been freed in this shard when the plan was begun, and what moves freed since.
     planned: Option<u64>,
     /// The same of each shard when its last plan came to its end.
-    settled: Vec<Option<u64>>,
+    exhausted: Vec<Option<u64>>,
     /// Shards in a row that gave nothing.
     fruitless: usize,
     found_locked: u32,
@@ -94,16 +94,16 @@ impl Compaction {
         Compacted::Nothing
     }
 
-    fn is_settled(&self, locked: &Shard<'_>) -> bool {
-        let settled = self.settled.get(self.shard).copied().flatten();
-        settled.is_some_and(|freed| locked.freed().saturating_sub(freed) < WORTH)
+    fn is_done(&self, locked: &Shard<'_>) -> bool {
+        let exhausted = self.exhausted.get(self.shard).copied().flatten();
+        exhausted.is_some_and(|freed| locked.freed().saturating_sub(freed) < WORTH)
     }
 
     /// Leaves the shard alone until others free something in it. What they freed while blocks were
     /// moved is not in the plan.
-    fn settle(&mut self, shards: usize) {
-        self.settled.resize(shards, None);
-        self.settled[self.shard] = self.planned;
+    fn mark_exhausted(&mut self, shards: usize) {
+        self.exhausted.resize(shards, None);
+        self.exhausted[self.shard] = self.planned;
     }
 }
 
@@ -112,20 +112,20 @@ impl Keyspace {
     /// most `steps` steps. The caller holds no shard. Threads that do so at the same time take
     /// steps in turn.
     pub fn compact_for(&self, at: &Mutex<Compaction>, bytes: usize, steps: usize) -> Compacted {
-        let (mut freed, mut is_settled) = (0, false);
+        let (mut freed, mut is_done) = (0, false);
         for _ in 0..steps {
             let mut at = heap::lock(at).unwrap_or_else(PoisonError::into_inner);
             match self.compact_step(&mut at) {
                 Ok(Compacted::Freed(spans)) => freed += spans,
                 Ok(Compacted::More) => {}
-                Ok(Compacted::Nothing) | Err(_) => is_settled = true,
+                Ok(Compacted::Nothing) | Err(_) => is_done = true,
             }
-            if is_settled || freed > self.heap().spans_for(bytes) {
+            if is_done || freed > self.heap().spans_for(bytes) {
                 break;
             }
         }
         match freed {
-            0 if is_settled => Compacted::Nothing,
+            0 if is_done => Compacted::Nothing,
             0 => Compacted::More,
             _ => Compacted::Freed(freed),
         }
@@ -163,13 +163,13 @@ impl Keyspace {
     }
 
     fn plan(&self, locked: &mut Shard<'_>, at: &mut Compaction) -> Result<Compacted, CommitError> {
-        if at.is_settled(locked) {
+        if at.is_done(locked) {
             return Ok(at.leave(self.shards()));
         }
         match locked.plan_evacuation() {
             None => Ok(Compacted::More),
             Some(0) => {
-                at.settle(self.shards());
+                at.mark_exhausted(self.shards());
                 Ok(at.leave(self.shards()))
             }
             Some(spans) => {
@@ -245,7 +245,7 @@ impl Keyspace {
                     return Compacted::Freed(freed);
                 };
                 locked.end_evacuation();
-                at.settle(shards);
+                at.mark_exhausted(shards);
                 drop(locked);
                 if freed == 0 {
                     return at.leave(shards);

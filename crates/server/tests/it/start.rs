@@ -309,7 +309,7 @@ fn a_directory_is_served_by_one_server_whatever_its_backend() {
 }
 
 #[test]
-fn a_log_that_is_removed_takes_writes_again_when_it_was_written_anew() {
+fn a_log_that_is_removed_takes_writes_again_when_it_was_written_again() {
     use std::time::Duration;
     let server = Launch::perdura_aof("always").start();
     let mut client = server.client();

@@ -35,7 +35,7 @@ pub(crate) enum Action {
     Expire(usize),
     Reclaim(usize),
     Defragment(usize),
-    /// So many steps of making space of sparsely used spans.
+    /// This many steps of making space of sparsely used spans.
     Compact(usize),
     Evict(u64),
     Snapshot,

@@ -1,7 +1,7 @@
 //! The server that takes the keys, over the connection that the host opens.
 //!
-//! A reply has a limit in bytes and in time as a whole: a target that sends it byte by byte is given
-//! up like one that sends nothing.
+//! A reply has a limit in bytes and in time as a whole: a target that sends it byte by byte is
+//! given up like one that sends nothing.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::time::Duration;
