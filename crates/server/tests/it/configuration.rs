@@ -216,7 +216,7 @@ fn the_limit_of_a_pool_is_said_at_the_start_and_raised_while_it_is_served() {
         server.kill();
         server.start_again();
         let mut client = server.client();
-        assert_eq!(client.call(&["DBSIZE"]).to_string(), (stored + more).to_string());
+        client.check("DBSIZE", &format!("(integer) {}", stored + more));
     }
 }
 
