@@ -36,7 +36,7 @@ const DEFAULT: [&str; 1] = ["perdura volatile"];
 const GRACE: Duration = Duration::from_secs(3);
 /// How long a server is left alone after its data was loaded.
 const REST: Duration = Duration::from_millis(300);
-/// What the probes ask for, in this order.
+/// The requests of the probes, in the order of the columns.
 const PROBES: [&str; 4] = ["PING", "GET elsewhere", "GET there", "echo"];
 
 /// PING and GET next to long commands: p50, p99, p99.9, maximum, by number of threads.
@@ -80,7 +80,7 @@ struct Subject {
     threads: Option<u64>,
 }
 
-/// What a scenario found.
+/// The figures of one scenario.
 struct Row {
     scenario: &'static Scenario,
     found: Vec<Found>,

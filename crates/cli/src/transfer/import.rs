@@ -32,7 +32,7 @@ struct Imported {
     libraries: u64,
     /// Keys, and libraries, that the server had already.
     kept: u64,
-    /// What the server does not take.
+    /// The keys that the server refused.
     refused: RefusedKeys,
 }
 

@@ -33,7 +33,7 @@ pub(super) fn concerns_all(reply: &str) -> bool {
         || reply.contains("unknown command")
 }
 
-/// What helps against a refusal.
+/// A remedy for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Help {
     /// The server does not know the form of the value.

@@ -83,12 +83,5 @@ const READ_ONLY: CommandSpec = CommandSpec {
 const READ_WRITE: CommandSpec = CommandSpec {
     name: "readwrite",
     summary: "Disables read queries for a connection to a cluster replica node",
-    complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
-    arity: 1,
-    flags: LOADING | STALE | FAST,
-    acl: ACL_CONNECTION,
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..READ_ONLY
 };

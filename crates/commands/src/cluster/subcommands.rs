@@ -4,17 +4,25 @@ use super::refuse;
 use crate::call::Run;
 use crate::spec::*;
 
+/// What shows something of a cluster.
+const SHOWS: CommandSpec = CommandSpec {
+    since: "3.0.0",
+    group: Group::Cluster,
+    flags: STALE,
+    run: Run::Session(refuse),
+    ..CommandSpec::EMPTY
+};
+
+/// What changes a cluster.
+const CHANGES: CommandSpec = CommandSpec { flags: ADMIN | STALE | NO_ASYNC_LOADING, ..SHOWS };
+
 pub(super) const CLUSTER_ADDSLOTS: CommandSpec = CommandSpec {
     name: "addslots",
     summary: "Assign new hash slots to receiving node",
     complexity: "O(N) where N is the total number of hash slot arguments",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: -3,
-    flags: ADMIN | STALE | NO_ASYNC_LOADING,
     args: &[integer("slot").multiple()],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..CHANGES
 };
 
 pub(super) const CLUSTER_ADDSLOTSRANGE: CommandSpec = CommandSpec {
@@ -22,25 +30,18 @@ pub(super) const CLUSTER_ADDSLOTSRANGE: CommandSpec = CommandSpec {
     summary: "Assign new hash slots to receiving node",
     complexity: "O(N) where N is the total number of the slots between the start slot and end slot arguments.",
     since: "7.0.0",
-    group: Group::Cluster,
     arity: -4,
-    flags: ADMIN | STALE | NO_ASYNC_LOADING,
     args: &[block("start-slot_end-slot", &[integer("start-slot"), integer("end-slot")]).multiple()],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..CHANGES
 };
 
 pub(super) const CLUSTER_BUMPEPOCH: CommandSpec = CommandSpec {
     name: "bumpepoch",
     summary: "Advance the cluster config epoch",
     complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: 2,
-    flags: ADMIN | STALE | NO_ASYNC_LOADING,
     tips: &["nondeterministic_output"],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..CHANGES
 };
 
 pub(super) const CLUSTER_COUNT_FAILURE_REPORTS: CommandSpec = CommandSpec {
@@ -61,26 +62,18 @@ pub(super) const CLUSTER_COUNTKEYSINSLOT: CommandSpec = CommandSpec {
     name: "countkeysinslot",
     summary: "Return the number of local keys in the specified hash slot",
     complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: 3,
-    flags: STALE,
     args: &[integer("slot")],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..SHOWS
 };
 
 pub(super) const CLUSTER_DELSLOTS: CommandSpec = CommandSpec {
     name: "delslots",
     summary: "Set hash slots as unbound in receiving node",
     complexity: "O(N) where N is the total number of hash slot arguments",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: -3,
-    flags: ADMIN | STALE | NO_ASYNC_LOADING,
     args: &[integer("slot").multiple()],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..CHANGES
 };
 
 pub(super) const CLUSTER_DELSLOTSRANGE: CommandSpec = CommandSpec {
@@ -88,64 +81,45 @@ pub(super) const CLUSTER_DELSLOTSRANGE: CommandSpec = CommandSpec {
     summary: "Set hash slots as unbound in receiving node",
     complexity: "O(N) where N is the total number of the slots between the start slot and end slot arguments.",
     since: "7.0.0",
-    group: Group::Cluster,
     arity: -4,
-    flags: ADMIN | STALE | NO_ASYNC_LOADING,
     args: &[block("start-slot_end-slot", &[integer("start-slot"), integer("end-slot")]).multiple()],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..CHANGES
 };
 
 pub(super) const CLUSTER_FAILOVER: CommandSpec = CommandSpec {
     name: "failover",
     summary: "Forces a replica to perform a manual failover of its master.",
     complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: -2,
-    flags: ADMIN | STALE | NO_ASYNC_LOADING,
     args: &[oneof("options", &[token("force", "FORCE"), token("takeover", "TAKEOVER")]).optional()],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..CHANGES
 };
 
 pub(super) const CLUSTER_FLUSHSLOTS: CommandSpec = CommandSpec {
     name: "flushslots",
     summary: "Delete a node's own slots information",
     complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: 2,
-    flags: ADMIN | STALE | NO_ASYNC_LOADING,
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..CHANGES
 };
 
 pub(super) const CLUSTER_FORGET: CommandSpec = CommandSpec {
     name: "forget",
     summary: "Remove a node from the nodes table",
     complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: 3,
-    flags: ADMIN | STALE | NO_ASYNC_LOADING,
     args: &[string("node-id")],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..CHANGES
 };
 
 pub(super) const CLUSTER_GETKEYSINSLOT: CommandSpec = CommandSpec {
     name: "getkeysinslot",
     summary: "Return local key names in the specified hash slot",
     complexity: "O(log(N)) where N is the number of requested keys",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: 4,
-    flags: STALE,
     tips: &["nondeterministic_output"],
     args: &[integer("slot"), integer("count")],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..SHOWS
 };
 
 pub(super) const CLUSTER_HELP: CommandSpec = CommandSpec {
@@ -164,26 +138,18 @@ pub(super) const CLUSTER_INFO: CommandSpec = CommandSpec {
     name: "info",
     summary: "Provides info about Redis Cluster node state",
     complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: 2,
-    flags: STALE,
     tips: &["nondeterministic_output"],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..SHOWS
 };
 
 pub(super) const CLUSTER_KEYSLOT: CommandSpec = CommandSpec {
     name: "keyslot",
     summary: "Returns the hash slot of the specified key",
     complexity: "O(N) where N is the number of bytes in the key",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: 3,
-    flags: STALE,
     args: &[string("key")],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..SHOWS
 };
 
 pub(super) const CLUSTER_LINKS: CommandSpec = CommandSpec {
@@ -191,51 +157,36 @@ pub(super) const CLUSTER_LINKS: CommandSpec = CommandSpec {
     summary: "Returns a list of all TCP links to and from peer nodes in cluster",
     complexity: "O(N) where N is the total number of Cluster nodes",
     since: "7.0.0",
-    group: Group::Cluster,
     arity: 2,
-    flags: STALE,
     tips: &["nondeterministic_output"],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..SHOWS
 };
 
 pub(super) const CLUSTER_MEET: CommandSpec = CommandSpec {
     name: "meet",
     summary: "Force a node cluster to handshake with another node",
     complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: -4,
-    flags: ADMIN | STALE | NO_ASYNC_LOADING,
     history: &[("4.0.0", "Added the optional `cluster_bus_port` argument.")],
     args: &[string("ip"), integer("port"), integer("cluster_bus_port").since("4.0.0").optional()],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..CHANGES
 };
 
 pub(super) const CLUSTER_MYID: CommandSpec = CommandSpec {
     name: "myid",
     summary: "Return the node id",
     complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: 2,
-    flags: STALE,
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..SHOWS
 };
 
 pub(super) const CLUSTER_NODES: CommandSpec = CommandSpec {
     name: "nodes",
     summary: "Get Cluster config for the node",
     complexity: "O(N) where N is the total number of Cluster nodes",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: 2,
-    flags: STALE,
     tips: &["nondeterministic_output"],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..SHOWS
 };
 
 pub(super) const CLUSTER_REPLICAS: CommandSpec = CommandSpec {
@@ -256,13 +207,9 @@ pub(super) const CLUSTER_REPLICATE: CommandSpec = CommandSpec {
     name: "replicate",
     summary: "Reconfigure a node as a replica of the specified master node",
     complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: 3,
-    flags: ADMIN | STALE | NO_ASYNC_LOADING,
     args: &[string("node-id")],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..CHANGES
 };
 
 pub(super) const CLUSTER_RESET: CommandSpec = CommandSpec {
@@ -282,35 +229,24 @@ pub(super) const CLUSTER_SAVECONFIG: CommandSpec = CommandSpec {
     name: "saveconfig",
     summary: "Forces the node to save cluster state on disk",
     complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: 2,
-    flags: ADMIN | STALE | NO_ASYNC_LOADING,
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..CHANGES
 };
 
 pub(super) const CLUSTER_SET_CONFIG_EPOCH: CommandSpec = CommandSpec {
     name: "set-config-epoch",
     summary: "Set the configuration epoch in a new node",
     complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: 3,
-    flags: ADMIN | STALE | NO_ASYNC_LOADING,
     args: &[integer("config-epoch")],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..CHANGES
 };
 
 pub(super) const CLUSTER_SETSLOT: CommandSpec = CommandSpec {
     name: "setslot",
     summary: "Bind a hash slot to a specific node",
     complexity: "O(1)",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: -4,
-    flags: ADMIN | STALE | NO_ASYNC_LOADING,
     args: &[
         integer("slot"),
         oneof(
@@ -323,8 +259,7 @@ pub(super) const CLUSTER_SETSLOT: CommandSpec = CommandSpec {
             ],
         ),
     ],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..CHANGES
 };
 
 pub(super) const CLUSTER_SHARDS: CommandSpec = CommandSpec {
@@ -332,12 +267,9 @@ pub(super) const CLUSTER_SHARDS: CommandSpec = CommandSpec {
     summary: "Get array of cluster slots to node mappings",
     complexity: "O(N) where N is the total number of cluster nodes",
     since: "7.0.0",
-    group: Group::Cluster,
     arity: 2,
-    flags: STALE,
     tips: &["nondeterministic_output"],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..SHOWS
 };
 
 pub(super) const CLUSTER_SLAVES: CommandSpec = CommandSpec {
@@ -359,16 +291,12 @@ pub(super) const CLUSTER_SLOTS: CommandSpec = CommandSpec {
     name: "slots",
     summary: "Get array of Cluster slot to node mappings",
     complexity: "O(N) where N is the total number of Cluster nodes",
-    since: "3.0.0",
-    group: Group::Cluster,
     arity: 2,
-    flags: STALE,
     tips: &["nondeterministic_output"],
     deprecated: Some(Deprecated { since: "7.0.0", instead: "`CLUSTER SHARDS`" }),
     history: &[
         ("4.0.0", "Added node IDs."),
         ("7.0.0", "Added additional networking metadata field."),
     ],
-    run: Run::Session(refuse),
-    ..CommandSpec::EMPTY
+    ..SHOWS
 };

@@ -41,34 +41,57 @@ fn heard(client: &Client) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Each blocking command, what fills its key, and what shows that nothing was taken from it, nor
-/// written elsewhere.
-const BLOCKED: &[(&str, &str, &str, &str)] = &[
-    ("BLPOP j k 0", "RPUSH k a", "LRANGE k 0 -1", "[\"a\"]"),
-    ("BRPOP k 0", "RPUSH k a", "LRANGE k 0 -1", "[\"a\"]"),
-    ("BLMPOP 0 1 k LEFT", "RPUSH k a", "LRANGE k 0 -1", "[\"a\"]"),
-    ("BLMOVE k l LEFT RIGHT 0", "RPUSH k a", "LRANGE k 0 -1", "[\"a\"]"),
-    ("BRPOPLPUSH k l 0", "RPUSH k a", "EXISTS k l", "(integer) 1"),
-    ("BZPOPMIN k 0", "ZADD k 1 a", "ZRANGE k 0 -1", "[\"a\"]"),
-    ("BZPOPMAX k 0", "ZADD k 1 a", "ZRANGE k 0 -1", "[\"a\"]"),
-    ("BZMPOP 0 1 k MIN", "ZADD k 1 a", "ZRANGE k 0 -1", "[\"a\"]"),
-    ("XREAD BLOCK 0 STREAMS k 0", "XADD k 1-1 f v", "XLEN k", "(integer) 1"),
-    ("XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XADD s 1-1 f v", "XPENDING s g", NOTHING_PENDING),
-    ("XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "DEL s", "EXISTS s", "(integer) 0"),
-    ("XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XGROUP DESTROY s g", "XLEN s", "(integer) 0"),
+/// A command that blocks, and what happens to its key then.
+#[derive(Clone, Copy)]
+struct Case {
+    command: &'static str,
+    /// Fills the key, or takes it away.
+    fill: &'static str,
+    /// A command whose reply is `left` if nothing was taken from the key, nor written elsewhere.
+    shows: &'static str,
+    left: &'static str,
+}
+
+const fn case(
+    command: &'static str,
+    fill: &'static str,
+    shows: &'static str,
+    left: &'static str,
+) -> Case {
+    Case { command, fill, shows, left }
+}
+
+const BLOCKED: &[Case] = &[
+    case("BLPOP j k 0", "RPUSH k a", "LRANGE k 0 -1", "[\"a\"]"),
+    case("BRPOP k 0", "RPUSH k a", "LRANGE k 0 -1", "[\"a\"]"),
+    case("BLMPOP 0 1 k LEFT", "RPUSH k a", "LRANGE k 0 -1", "[\"a\"]"),
+    case("BLMOVE k l LEFT RIGHT 0", "RPUSH k a", "LRANGE k 0 -1", "[\"a\"]"),
+    case("BRPOPLPUSH k l 0", "RPUSH k a", "EXISTS k l", "(integer) 1"),
+    case("BZPOPMIN k 0", "ZADD k 1 a", "ZRANGE k 0 -1", "[\"a\"]"),
+    case("BZPOPMAX k 0", "ZADD k 1 a", "ZRANGE k 0 -1", "[\"a\"]"),
+    case("BZMPOP 0 1 k MIN", "ZADD k 1 a", "ZRANGE k 0 -1", "[\"a\"]"),
+    case("XREAD BLOCK 0 STREAMS k 0", "XADD k 1-1 f v", "XLEN k", "(integer) 1"),
+    case(
+        "XREADGROUP GROUP g c BLOCK 0 STREAMS s >",
+        "XADD s 1-1 f v",
+        "XPENDING s g",
+        NOTHING_PENDING,
+    ),
+    case("XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "DEL s", "EXISTS s", "(integer) 0"),
+    case("XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XGROUP DESTROY s g", "XLEN s", "(integer) 0"),
 ];
 const NOTHING_PENDING: &str = "[(integer) 0, (nil), (nil), (nil)]";
 
 /// Blocks a client, changes the rules of its user, and fills the key: the client's reply.
-fn blocked(rules: &str, (block, fill, shows, left): (&str, &str, &str, &str)) -> String {
+fn blocked(rules: &str, Case { command, fill, shows, left }: Case) -> String {
     let engine = engine();
     let (mut client, mut admin) = pair(&engine);
     admin.run("XGROUP CREATE s g $ MKSTREAM");
-    client.check(block, "(blocked)");
+    client.check(command, "(blocked)");
     admin.check(&format!("ACL SETUSER u {rules}"), "OK");
-    assert_eq!(client.unblocked(), None, "{block} waits on");
+    assert_eq!(client.unblocked(), None, "{command} waits on");
     admin.run(fill);
-    let reply = client.unblocked().expect(block);
+    let reply = client.unblocked().expect(command);
     admin.check(shows, left);
     let entry = "\"reason\", \"key\", \"context\", \"toplevel\"";
     let logged = admin.run("ACL LOG");
@@ -79,7 +102,7 @@ fn blocked(rules: &str, (block, fill, shows, left): (&str, &str, &str, &str)) ->
 #[test]
 fn a_blocked_client_gets_nothing_of_a_key_that_was_taken_from_it() {
     for &row in BLOCKED {
-        assert_eq!(blocked("resetkeys", row), NO_KEY, "{}", row.0);
+        assert_eq!(blocked("resetkeys", row), NO_KEY, "{}", row.command);
     }
     // The whole command counts, as when it is sent: another key of it, or its target.
     assert_eq!(blocked("resetkeys ~k", BLOCKED[0]), NO_KEY);
@@ -90,9 +113,9 @@ fn a_blocked_client_gets_nothing_of_a_key_that_was_taken_from_it() {
 #[test]
 fn a_blocked_client_gets_nothing_by_a_command_that_was_taken_from_it() {
     for &row in BLOCKED {
-        let name = row.0.split(' ').next().expect("a name").to_lowercase();
+        let name = row.command.split(' ').next().expect("a name").to_lowercase();
         let reply = blocked(&format!("-{name}"), row);
-        assert_eq!(reply, no_command(&name), "{}", row.0);
+        assert_eq!(reply, no_command(&name), "{}", row.command);
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Group {
     pub(super) rate: u32,
 }
 
-/// What the probes of a group found.
+/// The waits of all probes that send one kind of request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) latency: Histogram,

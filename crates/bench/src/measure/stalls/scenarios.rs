@@ -37,7 +37,7 @@ impl Needs {
 /// The commands of one repetition, made from the number of members and of the repetition.
 type Make = fn(u64, u64) -> Vec<Cmd>;
 
-/// What is done while the probes ask.
+/// The disturbance while the probes send their requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Act {
     Nothing,
