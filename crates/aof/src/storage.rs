@@ -119,7 +119,8 @@ impl Storage for Disk {
         if let Ok(replaced) = fs::symlink_metadata(to)
             && replaced.is_file()
         {
-            fs::set_permissions(from, replaced.permissions())?;
+            // Where a file system refuses that, the file stays its owner's alone.
+            let _ = fs::set_permissions(from, replaced.permissions());
         }
         fs::rename(from, to)
     }

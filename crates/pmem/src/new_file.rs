@@ -68,7 +68,12 @@ fn remove_left(name: &Path, begins: &[&[u8]]) -> Vec<PathBuf> {
         let number = part.and_then(|part| part.strip_prefix(own)?.strip_prefix('.'));
         let number = number.and_then(|number| number.strip_suffix(SUFFIX));
         // Without the digits, as earlier versions named them, or with them.
-        let number = number.and_then(|number| process(number.split('.').next()?));
+        let number = number.and_then(|number| {
+            let (number, digits) = number.split_once('.').unwrap_or((number, ""));
+            let is_ours = digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+                && [0, crate::replaced_file::DIGITS].contains(&digits.len());
+            process(number).filter(|_| is_ours)
+        });
         number.is_some_and(|number| is_left(path, number, begins))
     };
     let left = entries.map(|entry| entry.path()).filter(is_left);

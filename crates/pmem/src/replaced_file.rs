@@ -11,7 +11,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +23,7 @@ use crate::locked::PRIVATE;
 const PREFIX: &str = "temp-";
 const SUFFIX: &str = ".new";
 /// Digits of the part of a name that nobody can guess.
-const DIGITS: usize = 16;
+pub(crate) const DIGITS: usize = 16;
 
 /// Held while a file is made and not yet locked.
 static MAKING: Mutex<()> = Mutex::new(());
@@ -54,7 +54,8 @@ impl ReplacedFile {
         if let Ok(replaced) = fs::metadata(path)
             && replaced.is_file()
         {
-            made.file.set_permissions(replaced.permissions())?;
+            // Where a file system refuses that, the file stays its owner's alone.
+            let _ = made.file.set_permissions(replaced.permissions());
         }
         Ok(made)
     }
@@ -101,7 +102,7 @@ pub(crate) fn new_private(path: &Path) -> io::Result<File> {
 /// Returns a part of a name that nobody can guess.
 pub(crate) fn unguessable() -> io::Result<String> {
     let mut bytes = [0; DIGITS / 2];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
 }
 
@@ -130,7 +131,8 @@ fn remove_left(folder: &Path, name: &std::ffi::OsStr) {
 fn is_free(path: &Path) -> bool {
     let is_file = path.symlink_metadata().is_ok_and(|file| file.is_file());
     let free = |file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-    is_file && File::open(path).is_ok_and(free)
+    // NFS locks only what is open for writing.
+    is_file && OpenOptions::new().read(true).write(true).open(path).is_ok_and(free)
 }
 
 #[cfg(test)]

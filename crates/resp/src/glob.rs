@@ -10,7 +10,7 @@
 //! where that would go deeper than a thousand stars: so does this.
 //!
 //! A pattern may be as long as a request, and be asked about each of millions of keys. One that is
-//! more than short is read once, into a form whose length is bounded by that of the string; one
+//! more than short is read once, as far as sixteen million places; one
 //! that is asked about one string is read when the first steps have not decided.
 
 mod compiled;
@@ -45,7 +45,9 @@ impl<'p> Pattern<'p> {
     /// Returns true if all of `string` matches.
     pub fn matches(&self, string: &[u8]) -> bool {
         match &self.compiled {
-            Some(compiled) if !string.is_empty() => compiled.matches(string, |byte| byte),
+            Some(compiled) if !string.is_empty() && !compiled.leaves_open(string) => {
+                compiled.matches(string, |byte| byte)
+            }
             _ => matches(self.text, string),
         }
     }
@@ -65,8 +67,13 @@ fn match_once(pattern: &[u8], string: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> 
         return matches!(pattern, [] | [b'*']);
     }
     let steps = if pattern.len() > SHORT { FEW_STEPS } else { usize::MAX };
-    match_bytes(pattern, string, fold, steps)
-        .unwrap_or_else(|| Compiled::new(pattern, fold).matches(string, fold))
+    match_bytes(pattern, string, fold, steps).unwrap_or_else(|| {
+        let compiled = Compiled::new(pattern, fold);
+        if compiled.leaves_open(string) {
+            return match_bytes(pattern, string, fold, usize::MAX).unwrap_or(false);
+        }
+        compiled.matches(string, fold)
+    })
 }
 
 /// Returns whether a string that is not empty matches; `None` if that takes more than this many

@@ -232,7 +232,7 @@ fn one(shared: &Arc<Shared>, _: &Values, after: &Values, name: &str) -> Result<(
             let dir = after.text("dir");
             let is_there = std::fs::read_dir(&dir);
             is_there.map_err(|error| crate::text::os_error(&error))?;
-            shared.data_dir.move_to(Path::new(&dir))?;
+            shared.data_dir.move_to(Path::new(&dir), shared.log.get().is_some())?;
             std::env::set_current_dir(dir).map_err(|error| crate::text::os_error(&error))
         }
         "loglevel" => {

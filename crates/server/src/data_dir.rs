@@ -4,15 +4,18 @@
 //! in `dir`. Two servers over one directory would each replace what the other wrote, and what was
 //! acknowledged would be gone. So a server owns its directory, whatever its backend is, before it
 //! opens a store, and until it ends; `CONFIG SET dir` takes the new one before it leaves the old
-//! one. A pool has a lock of its own too: it may be elsewhere.
+//! one, which it keeps too where the log is: that does not move. A pool has a lock of its own: it
+//! may be elsewhere. On NFS, and some file systems of user space, such locks do not reach other
+//! hosts.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use pmem::{MapError, OwnedDir};
 
-/// The directory that this server owns; none on a file system without such locks.
-pub(crate) struct DataDir(Mutex<Option<OwnedDir>>);
+/// The directories that this server owns, the present one last; none on a file system without such
+/// locks.
+pub(crate) struct DataDir(Mutex<Vec<OwnedDir>>);
 
 impl DataDir {
     /// Takes a directory, for which a process that is ending is waited for. The error is for
@@ -22,21 +25,26 @@ impl DataDir {
             tracing::info!("Waiting for {}, which has {}", process(holder), path.display());
         };
         match pmem::when_unlocked(|| OwnedDir::own(path), waits) {
-            Ok(owned) => Ok(DataDir(Mutex::new(Some(owned)))),
-            Err(error) => refusal(path, &error).map(|()| DataDir(Mutex::new(None))),
+            Ok(owned) => Ok(DataDir(Mutex::new(vec![owned]))),
+            Err(error) => refusal(path, &error).map(|()| DataDir(Mutex::default())),
         }
     }
 
-    /// Takes another directory in place of the one that it has.
-    pub(crate) fn move_to(&self, path: &Path) -> Result<(), String> {
+    /// Takes another directory, in place of those that it has unless it `keeps` them.
+    pub(crate) fn move_to(&self, path: &Path, keeps: bool) -> Result<(), String> {
         let mut owned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if owned.as_ref().is_some_and(|owned| owned.is_at(path)) {
-            return Ok(());
-        }
-        *owned = match OwnedDir::own(path) {
-            Ok(owned) => Some(owned),
-            Err(error) => refusal(path, &error).map(|()| None)?,
+        let present = owned.iter().position(|owned| owned.is_at(path));
+        let taken = match present {
+            Some(at) => Some(owned.remove(at)),
+            None => match OwnedDir::own(path) {
+                Ok(taken) => Some(taken),
+                Err(error) => refusal(path, &error).map(|()| None)?,
+            },
         };
+        if !keeps {
+            owned.clear();
+        }
+        owned.extend(taken);
         Ok(())
     }
 }

@@ -4,6 +4,9 @@
 //! the program's start and the first accepted connection grows with the number of keys, but for the
 //! loading of an append-only file, during which clients are answered that data is being loaded.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -494,8 +497,11 @@ fn write_pid(path: &str) {
     if path.is_empty() {
         return;
     }
+    // Others may read it, as that of other services.
+    let readable = || std::fs::set_permissions(path, Permissions::from_mode(0o644));
+    let is_new = !Path::new(path).exists();
     let written = rewrite::overwrite(path.as_ref(), format!("{}\n", std::process::id()).as_bytes());
-    if let Err(error) = written {
+    if let Err(error) = written.and_then(|()| if is_new { readable() } else { Ok(()) }) {
         tracing::warn!("Can't write the pid file {path}: {error}");
     }
 }

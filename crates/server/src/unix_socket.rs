@@ -27,8 +27,9 @@ pub(crate) fn bind(path: &Path, permissions: u32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     if permissions != 0 {
-        // The name gets them, without what the process masks.
-        fchmod(&socket, Mode::from_raw_mode(permissions))?;
+        // The name gets them, without what the process masks. Some sandboxes refuse this; nobody
+        // can connect before the socket listens.
+        let _ = fchmod(&socket, Mode::from_raw_mode(permissions));
     }
     socket.bind(&SockAddr::unix(path)?)?;
     if permissions != 0 {

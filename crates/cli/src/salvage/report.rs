@@ -67,13 +67,11 @@ fn show_findings(options: &SalvageArguments, outcome: &Outcome) {
         return;
     }
     let list = list_of(options);
-    let shown = match write_list(&list, outcome) {
-        Ok(()) => SHOWN,
-        Err(error) => {
-            eprintln!("{}: {error}: all is shown here instead", list.display());
-            findings.len()
-        }
-    };
+    let written = write_list(&list, outcome);
+    if let Err(error) = &written {
+        eprintln!("{}: {error}: all is shown here instead", list.display());
+    }
+    let shown = if written.is_ok() { SHOWN } else { findings.len() };
     findings.iter().take(shown).for_each(|finding| eprintln!("{finding}"));
     if findings.len() > shown {
         eprintln!("... and {} more", findings.len() - shown);
@@ -84,7 +82,12 @@ fn show_findings(options: &SalvageArguments, outcome: &Outcome) {
     }
     let counts: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind}={count}")).collect();
     let counts = counts.join(" ");
-    eprintln!("damaged: {} ({counts}); the whole list: {}", findings.len(), list.display());
+    match written {
+        Ok(()) => {
+            eprintln!("damaged: {} ({counts}); the whole list: {}", findings.len(), list.display());
+        }
+        Err(_) => eprintln!("damaged: {} ({counts})", findings.len()),
+    }
 }
 
 /// Returns the word for what kind of a finding it is.

@@ -62,6 +62,10 @@ fn make_folder_of(pool: &Path) -> Result<(), TransferError> {
     match pool.parent() {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
             let made = DirBuilder::new().mode(0o700).create(folder);
+            // Its name is as durable as what is put into it.
+            let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
+            let above = above.unwrap_or(Path::new("."));
+            let made = made.and_then(|()| File::open(above)?.sync_all());
             made.map_err(|error| TransferError::File { path: folder.into(), error })
         }
         _ => Ok(()),

@@ -160,9 +160,11 @@ pub(super) fn open_log(path: &Path) -> Result<Log, TransferError> {
     Ok(Log { loader, path: path.into() })
 }
 
-/// Returns true if a directory, or one in it, has a log.
-pub(super) fn has_log(folder: &Path) -> bool {
-    find_log(folder).is_ok_and(|found| found.is_some())
+/// Returns true if a directory, or one in it, has a log. An error where that cannot be told: what
+/// is older than a log is not to be taken for the data.
+pub(super) fn has_log(folder: &Path) -> Result<bool, TransferError> {
+    let unsound = |text: String| TransferError::Unsound { path: folder.into(), text };
+    find_log(folder).map(|found| found.is_some()).map_err(|error| unsound(error.to_string()))
 }
 
 /// Returns the directory with a log's files, and what their names begin with.
@@ -174,26 +176,43 @@ fn find_log(path: &Path) -> io::Result<Option<(PathBuf, String)>> {
     if let Some(name) = manifest_in(path)? {
         return Ok(Some((path.into(), name)));
     }
+    let mut unread = None;
     for entry in fs::read_dir(path)? {
         let inner = entry?.path();
-        if inner.is_dir()
-            && let Some(name) = manifest_in(&inner)?
-        {
-            return Ok(Some((inner, name)));
+        if !inner.is_dir() {
+            continue;
+        }
+        match manifest_in(&inner) {
+            Ok(Some(name)) => return Ok(Some((inner, name))),
+            Ok(None) => {}
+            Err(error) => {
+                let text = format!("{}: {error}", inner.display());
+                unread = Some(io::Error::new(error.kind(), text));
+            }
         }
     }
     let old = "appendonly.aof";
-    Ok(path.join(old).is_file().then(|| (path.into(), old.into())))
+    match unread {
+        _ if path.join(old).is_file() => Ok(Some((path.into(), old.into()))),
+        Some(error) => Err(error),
+        None => Ok(None),
+    }
 }
 
-/// Returns what the names of a log's files in a directory begin with.
+/// Returns what the names of a log's files in a directory begin with. An error where there are such
+/// files and no manifest.
 fn manifest_in(folder: &Path) -> io::Result<Option<String>> {
+    let mut has_files = false;
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
+        has_files |= name.to_str().is_some_and(|name| name.ends_with(".incr.aof"));
         let log = name.to_str().and_then(|name| name.strip_suffix(".manifest"));
         if let Some(log) = log.filter(|log| !log.starts_with("temp-")) {
             return Ok(Some(log.into()));
         }
     }
-    Ok(None)
+    match has_files {
+        true => Err(io::Error::other("files of an append-only file without their manifest")),
+        false => Ok(None),
+    }
 }

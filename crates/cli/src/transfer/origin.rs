@@ -61,7 +61,7 @@ impl Origin {
         }
         let path = PathBuf::from(name);
         if path.is_dir() {
-            return Ok(in_folder(path));
+            return in_folder(path);
         }
         let mut head = Vec::new();
         let read = File::open(&path).and_then(|file| file.take(8).read_to_end(&mut head));
@@ -76,9 +76,9 @@ impl Origin {
 
 /// Returns what a server's directory has: the append-only file, as Redis does, since it has the
 /// newest writes; where there is none the dump.
-fn in_folder(folder: PathBuf) -> Origin {
+fn in_folder(folder: PathBuf) -> Result<Origin, TransferError> {
     let dump = folder.join("dump.rdb");
-    match (local::has_log(&folder), dump.is_file()) {
+    Ok(match (local::has_log(&folder)?, dump.is_file()) {
         (false, true) => Origin::Dump(dump),
         (true, true) => {
             eprintln!(
@@ -90,7 +90,7 @@ fn in_folder(folder: PathBuf) -> Origin {
             Origin::Log(folder)
         }
         (_, false) => Origin::Log(folder),
-    }
+    })
 }
 
 /// The bytes of a dump, buffered: whoever reads it reads no more than that, since what follows says

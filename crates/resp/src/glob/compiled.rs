@@ -28,13 +28,20 @@ pub(super) struct Compiled {
     least: usize,
     /// It has more stars than Redis follows.
     never: bool,
+    /// It was read only so far: what may match is to be compared with the pattern as it is written.
+    is_cut: bool,
 }
+
+/// Places of a pattern that are read, at most: eight bytes each.
+const MOST_PLACES: usize = 16 << 20;
 
 impl Compiled {
     pub(super) fn new(pattern: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> Compiled {
         let (mut tokens, mut classes, mut known) = (Vec::new(), Vec::new(), HashMap::new());
         let (mut stars, mut at) = (0, 0);
-        while let [first, rest @ ..] = &pattern[at..] {
+        while let [first, rest @ ..] = &pattern[at..]
+            && tokens.len() < MOST_PLACES
+        {
             at += 1;
             let token = match (first, rest) {
                 (b'*', _) => {
@@ -63,7 +70,12 @@ impl Compiled {
             tokens.push(token);
         }
         let least = tokens.iter().filter(|token| **token != Token::Star).count();
-        Compiled { tokens, classes, least, never: stars > MOST_STARS }
+        Compiled { tokens, classes, least, never: stars > MOST_STARS, is_cut: at < pattern.len() }
+    }
+
+    /// Returns true if only the pattern as it is written says whether a string matches.
+    pub(super) fn leaves_open(&self, string: &[u8]) -> bool {
+        self.is_cut && !self.never && string.len() >= self.least
     }
 
     /// Returns true if all of `string`, which has a byte at least, matches.
