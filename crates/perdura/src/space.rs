@@ -13,14 +13,18 @@ use crate::Perdura;
 const TRIES: usize = 16;
 /// Steps of compaction at a time: each looks at 64 blocks.
 const STEPS: usize = 1000;
+/// The same before a transaction.
+const STEPS_AHEAD: usize = 100;
 
 impl Perdura {
     /// Makes space of sparsely used spans before a transaction that may find none: what a program
     /// does in one is not to be run twice.
     #[inline]
     pub(crate) fn make_space_ahead(&self) {
-        if self.keyspace.heap().is_scarce() {
-            self.keyspace.compact_for(&self.compaction, 0, STEPS);
+        let heap = self.keyspace.heap();
+        // What is moved while a snapshot is open stays held by that.
+        if heap.is_scarce() && !heap.snapshot_stats().is_taken {
+            self.keyspace.compact_for(&self.compaction, 0, STEPS_AHEAD);
         }
     }
 

@@ -214,6 +214,7 @@ impl Perdura {
     ) -> Result<R, E> {
         let entered = Entered::new(&self.keyspace)?;
         let (mut woken, declared) = (Vec::new(), Declared::new(keys));
+        self.make_space_ahead();
         let (result, seen) = self.attempt(|losses| {
             keys.iter().try_for_each(|key| self.refuse_lost(db, key))?;
             let mut tx = Transaction::new(self.begin(keys)?, db, &declared);
@@ -275,7 +276,6 @@ impl Perdura {
         &self,
         attempt: impl FnOnce(Losses) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        self.make_space_ahead();
         let done = self.keyspace.attempt(Error::has_unresolved_losses, attempt);
         done.map_err(|error| self.named(error))
     }
@@ -285,7 +285,6 @@ impl Perdura {
         &self,
         attempt: impl FnMut(Losses) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        self.make_space_ahead();
         let done = self.keyspace.retry_losses(Error::has_unresolved_losses, attempt);
         done.map_err(|error| self.named(error))
     }

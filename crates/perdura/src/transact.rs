@@ -149,6 +149,7 @@ impl Perdura {
         let mut attempts = 0;
         loop {
             let lock_all = attempts == ATTEMPTS;
+            self.make_space_ahead();
             let done = self.attempt(|losses| {
                 self.attempt_transact(db, losses, lock_all, &mut shards, &mut work)
             })?;

@@ -274,10 +274,13 @@ fn map(pool: &Path, domain: DomainRequest, values: &Values) -> Result<Region, Ma
     options.journal_size = values.size("journal-size");
     options.journal = Some(values.text("journal")).filter(|path| !path.is_empty()).map(Into::into);
     let opened = when_unlocked(pool, || Region::open(pool, &options));
-    if !matches!(opened, Err(MapError::Reserve { .. })) {
-        return opened;
+    // The process may have few addresses (ulimit -v), or the system take private mappings for
+    // memory that is used (vm.overcommit_memory): then the limit cannot be raised later.
+    match &opened {
+        Err(MapError::Reserve { .. }) => {}
+        Err(MapError::Io { step: "map", .. }) => {}
+        _ => return opened,
     }
-    // The process may have few addresses (ulimit -v): then the limit cannot be raised later.
     options.reserve = limit;
     when_unlocked(pool, || Region::open(pool, &options))
 }

@@ -9,7 +9,7 @@ use super::heap::Heap;
 use super::shard::Shard;
 use crate::alloc::evacuation::EvacuationCursor;
 use crate::alloc::place::BlockPlace;
-use crate::error::Full;
+use crate::error::{CommitError, Full};
 use crate::layout::SPAN;
 use crate::ptr::Ptr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -74,13 +74,11 @@ impl Heap {
 impl Shard<'_> {
     /// Takes a bounded step of planning which spans are to be emptied; how many, once it is
     /// complete. The plan before it ends. No block is given out of those spans while another one
-    /// can be had.
-    pub fn plan_evacuation(&mut self) -> Option<usize> {
+    /// can be had. An error where nothing is to be changed now.
+    pub fn plan_evacuation(&mut self) -> Result<Option<usize>, CommitError> {
         let heap = self.heap();
-        if heap.check_open().is_err() {
-            return Some(0);
-        }
-        self.state.alloc.plan_evacuation(&heap.region, &heap.spans)
+        heap.check_open()?;
+        Ok(self.state.alloc.plan_evacuation(&heap.region, &heap.spans))
     }
 
     /// Returns how many spans of the plan are not empty yet.

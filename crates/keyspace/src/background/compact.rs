@@ -16,6 +16,7 @@
 //! leaves every block where it was or where it went. The caller keeps where it is ([`Compaction`])
 //! and lets nobody else take steps at the same time.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use heap::{EvacuationCursor, Full, Ptr, Shard, View};
@@ -32,8 +33,8 @@ const BLOCKS: usize = 64;
 const WORTH: u64 = 128 << 10;
 /// Spans that are shared as soon as they are empty, and not at the end.
 const SHARED: usize = 16;
-/// Times that a shard is found locked before it is left for later.
-const PATIENCE: u32 = 1000;
+/// Times in a row that a shard is found locked before it is left for later.
+const PATIENCE: u32 = 16;
 
 /// What is done in a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +62,12 @@ pub struct Compaction {
     exhausted: Vec<Option<u64>>,
     /// Shards in a row that gave nothing.
     fruitless: usize,
+    /// Times in a row that the shard was locked.
     found_locked: u32,
+    /// One of the shards that gave nothing was left since it was locked.
+    left_any: bool,
+    /// Shards that were left with a plan, which is to be ended.
+    left: BTreeSet<usize>,
     /// Blocks moved.
     pub moved: u64,
 }
@@ -91,7 +97,16 @@ impl Compaction {
             return Compacted::More;
         }
         self.fruitless = 0;
-        Compacted::Nothing
+        if std::mem::take(&mut self.left_any) { Compacted::More } else { Compacted::Nothing }
+    }
+
+    /// Leaves a shard that others have for long.
+    fn leave_locked(&mut self, shards: usize) -> Compacted {
+        if self.stage != Stage::Plan {
+            self.left.insert(self.shard);
+        }
+        self.left_any = true;
+        self.leave(shards)
     }
 
     fn is_done(&self, locked: &Shard<'_>) -> bool {
@@ -142,6 +157,10 @@ impl Keyspace {
         let Some(mut locked) = self.heap().try_lock(at.shard) else {
             return Ok(found_locked(at, shards));
         };
+        at.found_locked = 0;
+        if at.left.remove(&at.shard) {
+            locked.end_evacuation();
+        }
         let freed = locked.freed();
         let begun = *at.planned.get_or_insert(freed);
         let done = match at.stage {
@@ -166,7 +185,7 @@ impl Keyspace {
         if at.is_done(locked) {
             return Ok(at.leave(self.shards()));
         }
-        match locked.plan_evacuation() {
+        match locked.plan_evacuation()? {
             None => Ok(Compacted::More),
             Some(0) => {
                 at.mark_exhausted(self.shards());
@@ -297,7 +316,7 @@ fn found_locked(at: &mut Compaction, shards: usize) -> Compacted {
     std::thread::yield_now();
     at.found_locked += 1;
     if at.found_locked > PATIENCE {
-        return at.leave(shards);
+        return at.leave_locked(shards);
     }
     Compacted::More
 }
