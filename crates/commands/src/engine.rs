@@ -320,7 +320,7 @@ impl Engine {
     }
 
     /// Runs a job on another thread. Returns false if there is none to be had.
-    pub(crate) fn spawn(&self, thread: Thread, job: Job) -> bool {
+    pub fn spawn(&self, thread: Thread, job: Job) -> bool {
         self.spawn.get().is_some_and(|spawn| spawn(thread, job))
     }
 

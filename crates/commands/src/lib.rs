@@ -91,7 +91,7 @@ pub use client::{Client, Clients, Peer, Waker};
 pub use clock::{Clock, SystemClock};
 pub use config::{Config, REDIS_VERSION};
 pub use engine::{Engine, EngineOptions, Job, Thread};
-pub use execute::Executed;
+pub use execute::{Executed, LARGE};
 pub use failure::{Done, Failure};
 pub use fault_points::FaultPoint;
 pub use line_text::{in_field, in_line};

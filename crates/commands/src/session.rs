@@ -102,6 +102,9 @@ pub struct Session {
     /// Its place among those who wait for shards, from the first time that its command found one
     /// locked until the command is done.
     pub(crate) shard_wait: Option<ShardWait>,
+    /// The bytes that the words of its requests are in, where they are many: another thread may keep
+    /// them until it has executed the request.
+    pub(crate) lent: Option<Arc<Vec<u8>>>,
     /// Its command takes long and found a shard locked on another thread, where it is to be tried
     /// again; since when it runs, if a script does.
     pub(crate) moves_again: Option<Option<LongSince>>,
@@ -162,6 +165,7 @@ impl Session {
             can_walk: false,
             gives_way: false,
             shard_wait: None,
+            lent: None,
             moves_again: None,
             script_shown: false,
             walk: None,
@@ -242,6 +246,13 @@ impl Session {
     /// locked ([`crate::Next::Locked`]).
     pub fn set_gives_way(&mut self) {
         self.gives_way = true;
+    }
+
+    /// Lends the bytes that the words of the next requests are in, or takes them back: a request
+    /// that is executed by another thread keeps them until [`crate::Engine::unblocked`] gives its
+    /// reply.
+    pub fn lend(&mut self, bytes: Option<Arc<Vec<u8>>>) {
+        self.lent = bytes;
     }
 
     /// Returns true if its command waits for shards that others have locked.

@@ -29,21 +29,31 @@ pub struct Mark(usize);
 pub struct Deferred(usize);
 
 /// Appends replies to a buffer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Writer {
     out: Vec<u8>,
     protocol: Protocol,
+    /// The length of the buffer beyond which no bulk string may reach.
+    limit: usize,
+    /// Whether one was left out for that.
+    is_over_limit: bool,
+}
+
+impl Default for Writer {
+    fn default() -> Writer {
+        Writer::new(Protocol::default())
+    }
 }
 
 impl Writer {
     /// Returns an empty writer in `protocol`.
     pub fn new(protocol: Protocol) -> Writer {
-        Writer { out: Vec::new(), protocol }
+        Writer::append_to(Vec::new(), protocol)
     }
 
     /// Returns a writer that appends to `out`, to reuse its space.
     pub fn append_to(out: Vec<u8>, protocol: Protocol) -> Writer {
-        Writer { out, protocol }
+        Writer { out, protocol, limit: usize::MAX, is_over_limit: false }
     }
 
     /// Returns the protocol in force.
@@ -86,10 +96,55 @@ impl Writer {
         std::mem::take(&mut self.out)
     }
 
+    /// Appends a reply that was written elsewhere. It is not copied where nothing waits before it.
+    pub fn append(&mut self, reply: Vec<u8>) {
+        if self.out.is_empty() && reply.len() > self.out.capacity() {
+            self.out = reply;
+        } else {
+            self.out.extend_from_slice(&reply);
+        }
+    }
+
     /// Returns the buffer itself, to drain what was sent or to append a reply that was written
     /// elsewhere.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.out
+    }
+
+    /// Leaves out every bulk string from here on that would make the buffer longer by more than
+    /// `bytes`. What is written then is no reply: [`end_limit`](Writer::end_limit) says so.
+    #[inline]
+    pub fn begin_limit(&mut self, bytes: usize) {
+        self.limit = self.out.len().saturating_add(bytes);
+        self.is_over_limit = false;
+    }
+
+    /// Ends the limit; true if a bulk string was left out for it.
+    #[inline]
+    pub fn end_limit(&mut self) -> bool {
+        self.limit = usize::MAX;
+        std::mem::take(&mut self.is_over_limit)
+    }
+
+    /// Returns true if a bulk string was left out for the limit.
+    #[inline]
+    pub fn is_over_limit(&self) -> bool {
+        self.is_over_limit
+    }
+
+    /// Says that what is being written is too long, whatever its bytes, where there is a limit.
+    pub fn exceed_limit(&mut self) {
+        self.is_over_limit |= self.limit != usize::MAX;
+    }
+
+    /// Returns true if a bulk string of `len` bytes may be written; notes where not.
+    #[inline]
+    pub fn takes(&mut self, len: usize) -> bool {
+        let takes = len <= self.limit.saturating_sub(self.out.len());
+        if !takes {
+            self.is_over_limit = true;
+        }
+        takes
     }
 
     /// Returns the place where the next reply starts.
@@ -179,6 +234,9 @@ impl Writer {
     #[inline]
     pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
+        if !self.takes(bytes.len()) {
+            return;
+        }
         self.out.reserve(bytes.len() + 32);
         self.bulk_header(bytes.len());
         self.out.extend_from_slice(bytes);

@@ -70,7 +70,7 @@ pub(crate) fn run(connection: &mut Connection) -> Step {
     }
     match (step, wrong) {
         (Step::Done, Some(error)) => refuse(connection, &error),
-        (Step::Done, None) if connection.filled > 0 && connection.missing == 0 => Step::More,
+        (Step::Done, None) if connection.input.len() > 0 && connection.missing == 0 => Step::More,
         (step, _) => step,
     }
 }
@@ -78,22 +78,22 @@ pub(crate) fn run(connection: &mut Connection) -> Step {
 /// Gives back the space of what was parsed.
 fn give_back(connection: &mut Connection) {
     let used = connection.parser.release();
-    connection.input.copy_within(used..connection.filled, 0);
-    connection.filled -= used;
+    let input = &mut connection.input;
+    input.give_back(used);
     let client = &connection.session.client;
-    client.query_buffer.store(connection.filled, Relaxed);
-    client.query_buffer_free.store(connection.input.len() - connection.filled, Relaxed);
+    client.query_buffer.store(input.len(), Relaxed);
+    client.query_buffer_free.store(input.free(), Relaxed);
 }
 
 /// Parses up to a batch of commands. Says how many are complete, with an error too.
 fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
-    let Connection { parser, input, filled, session, worker, missing, .. } = connection;
+    let Connection { parser, input, session, worker, missing, .. } = connection;
     let authenticated = !worker.shared.engine.must_authenticate(session);
     let max_bulk = worker.shared.limits.max_bulk.load(Relaxed);
     let max_bulk = usize::try_from(max_bulk).unwrap_or(usize::MAX);
     let limits = Limits { max_bulk, authenticated, ..Limits::default() };
     let most = if authenticated { MAX_COMMANDS } else { 1 };
-    let input = &input[..*filled];
+    let input = input.arrived();
     let client = &session.client;
     client.query_buffer.store(input.len(), Relaxed);
     // 0 says that the parser was stopped, and may find more commands in the same input.
@@ -116,11 +116,11 @@ fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
 /// may still become one.
 fn wait_for_more(connection: &mut Connection) -> Step {
     give_back(connection);
-    if connection.filled > 0 && connection.missing == 0 {
+    if connection.input.len() > 0 && connection.missing == 0 {
         return Step::More;
     }
     let client = &connection.session.client;
-    let arguments = if connection.filled > 0 { connection.parser.memory() } else { 0 };
+    let arguments = if connection.input.len() > 0 { connection.parser.memory() } else { 0 };
     client.argv_mem.store(arguments, Relaxed);
     connection.count_memory();
     if is_within_limit(connection) {
@@ -134,12 +134,12 @@ fn wait_for_more(connection: &mut Connection) -> Step {
 pub(crate) fn is_within_limit(connection: &Connection) -> bool {
     let engine = &connection.worker.shared.engine;
     let mut limit = connection.worker.shared.limits.query_buffer.load(Relaxed);
-    if connection.filled as u64 > UNAUTHENTICATED_INPUT
+    if connection.input.len() as u64 > UNAUTHENTICATED_INPUT
         && engine.must_authenticate(&connection.session)
     {
         limit = limit.min(UNAUTHENTICATED_INPUT);
     }
-    if connection.filled as u64 <= limit {
+    if connection.input.len() as u64 <= limit {
         return true;
     }
     let line =
@@ -158,11 +158,11 @@ fn refuse(connection: &mut Connection, error: &ProtocolError) -> Step {
 /// Executes the parsed commands from `next` on, and leaves there where to go on if not all were
 /// executed.
 fn execute(connection: &mut Connection) -> Step {
-    let Connection { parser, input, filled, session, worker, output, next, log_end, .. } =
-        connection;
+    let Connection { parser, input, session, worker, output, next, log_end, .. } = connection;
     let engine = &*worker.shared.engine;
     let first = next.take().unwrap_or(0);
-    let words: Words<'_> = parser.words(first, &input[..*filled]).collect();
+    session.lend(input.lend());
+    let words: Words<'_> = parser.words(first, input.arrived()).collect();
     let mut requests = engine.batch();
     let mut rest = &words[..];
     for number in first..parser.complete() {
@@ -171,6 +171,7 @@ fn execute(connection: &mut Connection) -> Step {
         rest = following;
     }
     let done = engine.execute_batch(session, &mut requests, &mut output.writer);
+    session.lend(None);
     *log_end = done.durable_at.max(*log_end);
     let (step, goes_on) = match done.next {
         Next::Reply | Next::Monitor if done.requests == requests.len() => (Step::Done, false),

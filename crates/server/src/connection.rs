@@ -13,37 +13,32 @@
 //! Invariants:
 //! - replies leave in the order of their commands, and none before the log is settled as far as it
 //!   needs;
-//! - a batch is bounded, and a connection with more to do goes to the end of the queue, so that
-//!   none starves another;
-//! - `input[..filled]` are the bytes received and not yet released by the parser.
+//! - a batch is bounded, and so is what is read and what is written before others have their turn: a
+//!   connection with more to do goes to the end of the queue, so that none starves another.
 
 mod dump;
 mod memory;
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use commands::{Client, Next, Peer, Session};
-use resp::{BIG_BULK, Parser};
+use resp::Parser;
 
 use crate::batch::{self, Step};
+use crate::input::Input;
+use crate::jobs;
 use crate::meter::add;
 use crate::output::Output;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
-/// Space for input that a connection keeps between commands, and the least that it reads into. An
-/// idle one has none.
-const USUAL_INPUT: usize = 16 * 1024;
-/// Space for input of a client that sends more at once than it is given space for.
-const LARGE_INPUT: usize = 64 * 1024;
-/// Requests without a large argument after which a larger space is given up.
-const SMALL_REQUESTS: u32 = 32;
-/// Space that a large argument gets at once.
-const CLAIM: usize = 64 * 1024;
+/// Bytes that are written before others have their turn.
+const MOST_IN_TURN: usize = 256 * 1024;
 
 /// After this time a command is tried again whose shards others had, whoever has them now.
 const LOCKED: Duration = Duration::from_millis(50);
@@ -62,14 +57,7 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     client: Arc<Client>,
     pub(crate) parser: Parser,
-    pub(crate) input: Vec<u8>,
-    pub(crate) filled: usize,
-    /// Whether the last read filled all space.
-    filled_by_read: bool,
-    /// Requests since the last one that needed more than `LARGE_INPUT`, while there is more.
-    small_requests: u32,
-    /// By how much the input was last made longer for what is small.
-    growth: usize,
+    pub(crate) input: Input,
     /// Bytes that the command which is arriving still needs, where that is known.
     pub(crate) missing: usize,
     pub(crate) output: Output,
@@ -107,11 +95,7 @@ impl Connection {
             client: Arc::clone(&session.client),
             session,
             parser: Parser::new(),
-            input: Vec::new(),
-            filled: 0,
-            filled_by_read: false,
-            small_requests: 0,
-            growth: 0,
+            input: Input::default(),
             missing: 1,
             output: Output::new(),
             next: None,
@@ -134,7 +118,7 @@ impl Connection {
         let mut closing = false;
         while !closing {
             // A client that sends faster than it is read is not read again at once.
-            if self.filled_by_read || !self.is_sole_active && !self.output.is_empty() {
+            if self.input.is_full() || !self.is_sole_active && !self.output.is_empty() {
                 tokio::task::yield_now().await;
             }
             if !poll_fn(|cx| self.poll_input(cx)).await {
@@ -143,7 +127,7 @@ impl Connection {
             loop {
                 let step = batch::run(&mut self);
                 self.worker.serve_soon();
-                if self.output.unsent().len() > FIXED_REPLIES && self.exceeds_hard_limit() {
+                if self.output.len() > FIXED_REPLIES && self.exceeds_hard_limit() {
                     return;
                 }
                 if !self.pass_barrier().await {
@@ -232,11 +216,14 @@ impl Connection {
         if !self.try_write(cx) {
             return Poll::Ready(false);
         }
-        if self.input.is_empty() && self.stream.poll_readable(cx).is_pending() {
+        if self.input.has_no_space() && self.stream.poll_readable(cx).is_pending() {
             self.release();
             return Poll::Pending;
         }
-        self.grow_input();
+        if let Some(given_up) = self.input.grow(self.missing) {
+            self.parser.shrink();
+            jobs::discard(&self.worker.shared, given_up);
+        }
         let arrived = self.poll_read(cx);
         if arrived.is_pending() {
             self.release();
@@ -257,17 +244,13 @@ impl Connection {
 
     /// Takes what arrives into the space that there is; false at the end of the stream.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        match self.stream.poll_read(cx, &mut self.input[self.filled..]) {
+        match self.stream.poll_read(cx, self.input.space()) {
             Poll::Ready(Ok(0)) => Poll::Ready(false),
             Poll::Ready(Ok(read)) => {
-                self.filled += read;
-                if self.filled > LARGE_INPUT {
-                    self.small_requests = 0;
-                }
-                if self.exceeds_all(self.filled as u64) {
+                self.input.filled(read);
+                if self.exceeds_all(self.input.len() as u64) {
                     return Poll::Ready(false);
                 }
-                self.filled_by_read = self.filled == self.input.len();
                 let meter = self.worker.meter();
                 add(&meter.reads, 1);
                 let reads = meter.reads.load(Relaxed);
@@ -294,13 +277,24 @@ impl Connection {
         self.client.set_waker(Box::new(move || waker.wake_by_ref()));
     }
 
-    /// Writes as much as the socket takes; false when the connection is to end.
+    /// Writes as much as the socket takes, and no more than others can wait for; false when the
+    /// connection is to end.
     fn try_write(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut in_turn = 0;
         while !self.output.is_empty() {
-            match self.stream.poll_write(cx, self.output.unsent()) {
+            if in_turn >= MOST_IN_TURN {
+                // It is woken after others, and the sockets, had their turn.
+                let _ = pin!(tokio::task::yield_now()).poll(cx);
+                return self.check_output();
+            }
+            match self.stream.poll_write(cx, self.output.next()) {
                 Poll::Ready(Ok(0)) => return false,
                 Poll::Ready(Ok(written)) => {
-                    if self.output.advance(written) {
+                    in_turn += written;
+                    if let Some(sent) = self.output.advance(written) {
+                        jobs::discard(&self.worker.shared, sent);
+                    }
+                    if self.output.is_empty() {
                         self.soft_since = None;
                     }
                     let meter = self.worker.meter();
@@ -328,8 +322,8 @@ impl Connection {
 
     /// Returns true if what waits to be sent is within the limits.
     fn check_output(&mut self) -> bool {
-        self.output.compact();
-        let waiting = self.output.unsent().len() as u64;
+        self.output.put_long_aside();
+        let waiting = self.output.len() as u64;
         self.client.output.store(waiting as usize, Relaxed);
         self.publish_capacity();
         self.count_memory();
@@ -362,57 +356,12 @@ impl Connection {
     #[cold]
     fn exceeds_hard_limit(&mut self) -> bool {
         let limit = self.worker.shared.limits.output(self.client.is_subscribed());
-        let exceeds = limit.hard > 0 && self.output.unsent().len() as u64 > limit.hard;
+        let exceeds = limit.hard > 0 && self.output.len() as u64 > limit.hard;
         exceeds && !self.check_output()
     }
 
     fn now_ms(&self) -> u64 {
         self.worker.shared.engine.clock().unix_ms()
-    }
-
-    /// Reserves space for the next read. A large argument gets what it still needs, as far as its
-    /// client has shown to mean it: as much again as was sent. So a length that is only claimed
-    /// costs nothing, and the buffer still grows few times. What comes after it gets a little, and
-    /// each time twice as much.
-    fn grow_input(&mut self) {
-        if self.filled == 0 {
-            self.growth = 0;
-            if self.input.len() > LARGE_INPUT {
-                self.shrink_input();
-            }
-        }
-        if std::mem::take(&mut self.filled_by_read) && self.input.len() < LARGE_INPUT {
-            self.input.resize(LARGE_INPUT, 0);
-        }
-        let large = self.missing >= BIG_BULK;
-        let least = if large { self.missing.min(USUAL_INPUT) } else { USUAL_INPUT / 4 };
-        if self.input.len() - self.filled >= least {
-            return;
-        }
-        let more = if large {
-            self.missing.min(self.filled.max(CLAIM))
-        } else {
-            self.growth = (2 * self.growth).max(USUAL_INPUT / 4);
-            self.growth
-        };
-        let capacity = (self.filled + more).max(USUAL_INPUT);
-        if self.input.is_empty() {
-            // Zeros that the allocator has: pages that no input reaches are never touched.
-            self.input = vec![0; capacity];
-        } else {
-            self.input.resize(capacity, 0);
-        }
-    }
-
-    /// Gives up the space of a large request when a number of others did not need it.
-    #[cold]
-    fn shrink_input(&mut self) {
-        self.small_requests += 1;
-        if self.small_requests > SMALL_REQUESTS {
-            self.small_requests = 0;
-            self.input = vec![0; USUAL_INPUT];
-            self.parser.shrink();
-        }
     }
 
     /// Releases the buffers once the client has been silent for a while, as the housekeeping thread
@@ -427,8 +376,8 @@ impl Connection {
     #[cold]
     fn release_buffers(&mut self) {
         self.client.release.store(false, Relaxed);
-        if self.filled == 0 {
-            self.input = Vec::new();
+        if let Some(input) = self.input.release() {
+            jobs::discard(&self.worker.shared, input);
             self.parser.shrink();
             self.client.query_buffer_free.store(0, Relaxed);
         }
@@ -544,6 +493,9 @@ impl Connection {
             return Poll::Ready(Woken::Gone);
         }
         let engine = &self.worker.shared.engine;
+        if self.session.is_away() {
+            self.output.put_aside();
+        }
         if let Some(outcome) = engine.unblocked(&mut self.session, &mut self.output.writer) {
             self.log_end = outcome.durable_at;
             return Poll::Ready(Woken::Replied(outcome.next));
@@ -555,18 +507,21 @@ impl Connection {
         if !self.try_write(cx) {
             return Poll::Ready(Woken::Gone);
         }
-        loop {
-            if self.input.len() - self.filled < USUAL_INPUT / 4 {
-                self.input.resize((self.filled * 2).max(USUAL_INPUT), 0);
-            }
-            match self.poll_read(cx) {
-                Poll::Ready(true) if batch::is_within_limit(self) => {}
-                Poll::Ready(_) => return Poll::Ready(Woken::Gone),
-                Poll::Pending => return Poll::Pending,
-            }
-            // There may be whole commands after the one that was missing bytes.
-            self.missing = 0;
+        // What executes a large request has the input.
+        if !self.input.take_back() {
+            return Poll::Pending;
         }
+        self.input.grow_for_more();
+        match self.poll_read(cx) {
+            Poll::Ready(true) if batch::is_within_limit(self) => {}
+            Poll::Ready(_) => return Poll::Ready(Woken::Gone),
+            Poll::Pending => return Poll::Pending,
+        }
+        // There may be whole commands after the one that was missing bytes.
+        self.missing = 0;
+        // More may have arrived: after others had their turn.
+        let _ = pin!(tokio::task::yield_now()).poll(cx);
+        Poll::Pending
     }
 
     /// Sends the rest before the connection ends.

@@ -21,6 +21,7 @@ mod data_dir;
 mod disks;
 mod host;
 mod housekeeping;
+mod input;
 mod jobs;
 mod limits;
 mod listen;

@@ -1,70 +1,121 @@
 //! Replies on their way out: what is written and not yet sent.
 //!
-//! Commands append to one buffer, and a cursor says how much of it the socket took. What was sent
-//! is dropped from the front only once it is at least as much as what is left: so a reader that
-//! takes little at a time costs each byte at most one move, however much waits, and the buffer
-//! holds at most twice what waits.
+//! Commands append to one buffer, and a cursor says how much of it the socket took. A buffer that is
+//! long and has to wait is put aside as it is, and a new one begun: so nothing is ever moved,
+//! however slowly a reader takes it, and a buffer is gone once it was sent.
 
+use std::collections::VecDeque;
+
+use commands::LARGE;
 use resp::{Protocol, Writer};
 
-/// Capacity that a connection keeps between batches.
+/// Capacity that a connection keeps between batches, and bytes that are worth a buffer of their own.
 const KEPT_CAPACITY: usize = 64 * 1024;
+/// Bytes that are given to the socket at once, at most.
+const MOST_SENT: usize = 256 * 1024;
 
 /// The replies of a connection.
 pub(crate) struct Output {
     /// Where commands write to.
     pub(crate) writer: Writer,
-    /// How much of it was sent.
+    /// What was written before, to be sent first.
+    full: VecDeque<Vec<u8>>,
+    /// How much of the first of these buffers was sent.
     sent: usize,
+    /// Bytes in `full`, and the memory that they take.
+    full_bytes: usize,
+    full_capacity: usize,
 }
 
 impl Output {
     pub(crate) fn new() -> Output {
-        Output { writer: Writer::new(Protocol::Resp2), sent: 0 }
+        Output {
+            writer: Writer::new(Protocol::Resp2),
+            full: VecDeque::new(),
+            sent: 0,
+            full_bytes: 0,
+            full_capacity: 0,
+        }
     }
 
-    /// Returns the bytes that are not sent yet.
-    pub(crate) fn unsent(&self) -> &[u8] {
-        &self.writer.as_bytes()[self.sent..]
+    /// Returns bytes that are to be sent next; none if all was sent.
+    #[inline]
+    pub(crate) fn next(&self) -> &[u8] {
+        let first = self.full.front().map_or(self.writer.as_bytes(), Vec::as_slice);
+        let rest = &first[self.sent..];
+        &rest[..rest.len().min(MOST_SENT)]
     }
 
+    /// Returns how many bytes are not sent yet.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.full_bytes + self.writer.len() - self.sent
+    }
+
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.writer.len() == self.sent
+        self.len() == 0
     }
 
     /// Returns the bytes of memory that it takes.
+    #[inline]
     pub(crate) fn capacity(&self) -> usize {
-        self.writer.capacity()
+        self.full_capacity + self.writer.capacity()
     }
 
-    /// Notes that the socket took this many bytes more; true if it has them all.
-    pub(crate) fn advance(&mut self, written: usize) -> bool {
+    /// Notes that the socket took this many bytes more of what was next. Returns a large buffer that
+    /// is no longer needed.
+    #[inline]
+    pub(crate) fn advance(&mut self, written: usize) -> Option<Vec<u8>> {
         self.sent += written;
-        let all = self.is_empty();
-        if all {
-            self.clear();
+        if !self.full.is_empty() {
+            return self.advance_full();
         }
-        all
+        if self.sent < self.writer.len() {
+            return None;
+        }
+        self.sent = 0;
+        if self.writer.capacity() > LARGE {
+            return Some(self.writer.take());
+        }
+        self.writer.clear();
+        None
     }
 
-    /// Drops what was sent, where that is worth the move of what was not. Returns how many bytes
-    /// were moved.
-    pub(crate) fn compact(&mut self) -> usize {
-        let waiting = self.writer.len() - self.sent;
-        if self.sent < waiting.max(KEPT_CAPACITY) {
-            return 0;
+    #[cold]
+    fn advance_full(&mut self) -> Option<Vec<u8>> {
+        if self.full.front().is_some_and(|first| self.sent < first.len()) {
+            return None;
         }
-        let buffer = self.writer.buffer();
-        buffer.drain(..self.sent);
-        buffer.shrink_to((2 * waiting).max(KEPT_CAPACITY));
+        let first = self.full.pop_front()?;
         self.sent = 0;
-        waiting
+        self.full_bytes -= first.len();
+        self.full_capacity -= first.capacity();
+        Some(first)
+    }
+
+    /// Puts aside what was written, if that is worth a buffer of its own.
+    pub(crate) fn put_long_aside(&mut self) {
+        if self.writer.len() >= KEPT_CAPACITY {
+            self.put_aside();
+        }
+    }
+
+    /// Puts aside what was written, so that a reply that was written elsewhere need not be copied.
+    pub(crate) fn put_aside(&mut self) {
+        if !self.writer.is_empty() {
+            let written = self.writer.take();
+            self.full_bytes += written.len();
+            self.full_capacity += written.capacity();
+            self.full.push_back(written);
+        }
     }
 
     /// Drops everything, sent or not.
     pub(crate) fn clear(&mut self) {
+        self.full = VecDeque::new();
+        (self.full_bytes, self.full_capacity, self.sent) = (0, 0, 0);
         self.writer.clear();
-        self.sent = 0;
     }
 
     /// Releases the memory of an empty buffer.
@@ -80,11 +131,11 @@ impl Output {
 mod tests {
     use super::*;
 
-    /// Sends `total` bytes to a reader that takes `step` at a time, while `more` arrive with each
-    /// step. Returns the moves.
-    fn moved(total: usize, step: usize, more: usize) -> usize {
+    /// Sends `total` bytes, and `more` with each step, to a reader that takes `step` at a time.
+    /// Returns the most memory that was taken beyond what waited.
+    fn most_kept(total: usize, step: usize, more: usize) -> usize {
         let mut output = Output::new();
-        let (mut moved, mut next, mut expected) = (0, 0_u32, 0_u32);
+        let (mut kept, mut next, mut expected) = (0, 0_u32, 0_u32);
         let mut write = |output: &mut Output, bytes: usize| {
             for _ in 0..bytes / 4 {
                 output.writer.raw(&next.to_le_bytes());
@@ -92,36 +143,56 @@ mod tests {
             }
         };
         write(&mut output, total);
-        loop {
-            let unsent = output.unsent();
-            let taken = step.min(unsent.len());
+        while !output.is_empty() {
+            let unsent = output.next();
+            let taken = step.min(unsent.len()) / 4 * 4;
             for word in unsent[..taken].chunks_exact(4) {
                 assert_eq!(word, expected.to_le_bytes(), "the bytes come in their order");
                 expected += 1;
             }
-            if output.advance(taken) {
-                return moved;
-            }
-            moved += output.compact();
-            let waiting = output.unsent().len();
-            assert!(
-                output.capacity() <= (total + 2 * more).max(4 * waiting).max(4 * KEPT_CAPACITY)
-            );
+            let left = output.len() - taken;
+            output.advance(taken);
+            assert_eq!(output.len(), left);
+            output.put_long_aside();
+            kept = kept.max(output.capacity() - output.len().min(output.capacity()));
             if expected < (total as u32) / 4 {
                 write(&mut output, more);
             }
         }
+        assert_eq!(expected, next, "all was sent");
+        kept
     }
 
     #[test]
-    fn a_slow_reader_costs_each_byte_at_most_one_move() {
+    fn a_slow_reader_gets_all_in_order_and_little_more_is_kept() {
         const MB: usize = 1 << 20;
         for step in [4096, 64 * 1024, 100_000, MB] {
-            let moved = moved(16 * MB, step, 0);
-            assert!(moved <= 16 * MB, "{moved} bytes moved to send {} in steps of {step}", 16 * MB);
+            most_kept(16 * MB, step, 0);
         }
-        let moved = moved(MB, 64 * 1024, 32 * 1024);
-        assert!(moved <= 2 * MB, "{moved} bytes moved while as much again arrived");
+        let kept = most_kept(MB, 64 * 1024, 32 * 1024);
+        assert!(kept <= 3 * MB, "{kept} bytes are kept while as much again arrives");
+    }
+
+    #[test]
+    fn a_reply_from_elsewhere_is_sent_as_it_is_and_given_up() {
+        let mut output = Output::new();
+        output.writer.ok();
+        output.put_aside();
+        let reply = vec![b'r'; 2 * LARGE];
+        let place = reply.as_ptr();
+        output.writer.append(reply);
+        assert_eq!(output.next(), b"+OK\r\n");
+        assert_eq!(output.advance(3), None);
+        assert_eq!(output.next(), b"\r\n");
+        assert!(output.advance(2).is_some());
+        assert_eq!(output.next().as_ptr(), place, "it was not copied");
+        let mut given_up = None;
+        while !output.is_empty() {
+            assert!(output.next().len() <= MOST_SENT);
+            given_up = output.advance(output.next().len());
+        }
+        assert_eq!(given_up.map(|buffer| buffer.as_ptr()), Some(place));
+        assert_eq!(output.capacity(), 0);
     }
 
     #[test]
@@ -129,8 +200,8 @@ mod tests {
         let mut output = Output::new();
         output.writer.raw(&[7; 1000]);
         output.release();
-        assert_eq!(output.unsent().len(), 1000, "what waits is kept");
-        assert!(output.advance(1000));
+        assert_eq!(output.len(), 1000, "what waits is kept");
+        assert!(output.advance(1000).is_none());
         assert!(output.capacity() > 0, "it is kept for the next reply");
         output.release();
         assert_eq!(output.capacity(), 0);

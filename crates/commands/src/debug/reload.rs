@@ -221,7 +221,7 @@ fn execute(
     let mut call = Call::new(engine, session, step.command, out, 0, &mut effects);
     call.may_pin = false;
     match step.run(&mut call, txn) {
-        Err(Failed { out_of_memory: true }) => {
+        Err(Failed { out_of_memory: true, .. }) => {
             Err("OOM no free memory for the data of the append only file".into())
         }
         _ => {

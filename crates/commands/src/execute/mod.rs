@@ -9,7 +9,7 @@
 //! - [`locks`]: which shards are locked. Nothing else in the crate opens a transaction.
 //! - [`unit`]: what is owed for a transaction, from its commit to the reply. Nothing else in the
 //!   crate commits one.
-//! - [`moved`]: a command that takes long, on another thread; [`weight`] says which do.
+//! - [`moved`]: a command that takes long, on another thread; [`weight`] and [`large`] say which do.
 //! - [`damage`]: refusing damaged keys.
 //! - [`background`]: deletions that no client asked for.
 
@@ -17,6 +17,7 @@ mod admit;
 mod background;
 mod batch;
 mod damage;
+mod large;
 mod locks;
 mod moved;
 mod run;
@@ -27,6 +28,7 @@ mod weight;
 
 pub(crate) use background::Evicted;
 pub use batch::Executed;
+pub use large::LARGE;
 pub(crate) use locks::Scope;
 pub(crate) use step::{Failed, Step};
 pub(crate) use unit::{Role, Shown, Unit};

@@ -12,6 +12,7 @@
 //! session goes back to its connection, which waits, and whose command comes here again. It keeps
 //! its place among those who wait all the time.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,13 +34,48 @@ const PANICKED: &[u8] = b"-ERR the command was ended by a fault of the server: s
 
 /// A call on its way to another thread.
 struct Moving {
-    args: Vec<Box<[u8]>>,
+    words: Words,
     command: usize,
     now_ns: u64,
     session: Session,
     /// Of a script: since when it runs, and its text, since the cache may forget it meanwhile.
     script: Option<(LongSince, Option<Arc<[u8]>>)>,
     moved: Arc<MovedCall>,
+}
+
+/// The words of a call that another thread executes.
+struct Words {
+    bytes: Arc<Vec<u8>>,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Words {
+    /// Returns words that are in `lent`, or copies of them.
+    fn of(args: &[&[u8]], lent: Option<Arc<Vec<u8>>>) -> Words {
+        if let Some(bytes) = lent
+            && let Some(ranges) = args.iter().map(|arg| range_in(&bytes, arg)).collect()
+        {
+            return Words { bytes, ranges };
+        }
+        let mut end = 0;
+        let ranges = args.iter().map(|arg| {
+            let start = end;
+            end += arg.len();
+            start..end
+        });
+        Words { ranges: ranges.collect(), bytes: Arc::new(args.concat()) }
+    }
+
+    fn slices(&self) -> Vec<&[u8]> {
+        self.ranges.iter().map(|range| &self.bytes[range.clone()]).collect()
+    }
+}
+
+/// Returns where in `bytes` this part of them is; none if it is not of them.
+fn range_in(bytes: &[u8], part: &[u8]) -> Option<Range<usize>> {
+    let start = part.as_ptr().addr().checked_sub(bytes.as_ptr().addr())?;
+    let end = start.checked_add(part.len())?;
+    (end <= bytes.len()).then_some(start..end)
 }
 
 impl Call<'_> {
@@ -51,13 +87,14 @@ impl Call<'_> {
         let moved = Arc::new(MovedCall::default());
         let has_own = self.command.spec.is(OWN_THREAD);
         let client = Arc::clone(&self.session.client);
+        let words = Words::of(self.args, self.session.lent.take());
         let mut session = self.session.take_for(&moved);
         if has_own {
             session.gives_way = false;
             session.end_wait();
         }
         let moving = Arc::new(Mutex::new(Some(Moving {
-            args: self.args.iter().map(|arg| Box::from(*arg)).collect(),
+            words,
             command: self.command.id,
             now_ns: self.now_ns,
             script: since.map(|since| (since, engine.script_text(self.args))),
@@ -88,10 +125,10 @@ impl Call<'_> {
 
 impl Engine {
     fn run_moved(&self, moving: Moving) {
-        let Moving { args, command, now_ns, mut session, script, moved } = moving;
+        let Moving { words, command, now_ns, mut session, script, moved } = moving;
         let client = Arc::clone(&session.client);
         let mut out = Writer::new(session.protocol);
-        let words: Vec<&[u8]> = args.iter().map(|arg| &**arg).collect();
+        let args = words.slices();
         let running = script.map(|(since, text)| {
             // Where that fails, the command says so.
             text.iter().for_each(|text| self.keep_script(text));
@@ -106,8 +143,8 @@ impl Engine {
             let command = &self.table().all()[command];
             let lookup = Lookup::Found(command);
             let mut keys = Keys::new();
-            self.keys_of(lookup, &words, |key| keys.push(key));
-            let request = Request { args: &words, lookup, keys: &keys };
+            self.keys_of(lookup, &args, |key| keys.push(key));
+            let request = Request { args: &args, lookup, keys: &keys };
             // A script is executed as of when it was tried first; what has waited in a queue, now.
             let now_ns = if running.is_some() { now_ns } else { self.clock.unix_ns() };
             let outcome = self.call(&mut session, command, request, &mut out, now_ns);
@@ -128,6 +165,9 @@ impl Engine {
                 (Outcome::default(), PANICKED.to_vec())
             }
         };
+        // The connection takes back what it has lent.
+        drop(args);
+        drop(words);
         if let Some(mut end) = moved.end(Box::new(End { session, reply, outcome })) {
             self.disconnect(&mut end.session);
         }
@@ -146,11 +186,11 @@ impl Engine {
         // Its silence begins now.
         session.client.seen_ms.store(self.clock().unix_ms(), Relaxed);
         match session.reply {
-            ReplyMode::On => out.raw(&reply),
+            ReplyMode::On => out.append(reply),
             ReplyMode::Off => {}
             ReplyMode::Skip => session.reply = ReplyMode::On,
             ReplyMode::SkipNext => {
-                out.raw(&reply);
+                out.append(reply);
                 session.reply = ReplyMode::Skip;
             }
         }

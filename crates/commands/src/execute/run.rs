@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::batch::Executed;
+use super::large::LARGE;
 use super::step::Step;
 use super::unit::{Role, Shown, Unit};
 use super::weight::weight_of;
@@ -93,7 +94,11 @@ impl Engine {
         let mark = out.mark();
         let buffer = std::mem::take(&mut session.effects);
         let mut effects = self.new_effects(buffer, self.logs_commands());
+        if session.can_wait() {
+            out.begin_limit(LARGE);
+        }
         let executed = self.execute_steps((session, losses), &steps, out, &mut effects);
+        out.end_limit();
         session.effects = effects.into_buffer();
         match executed {
             Some(done) => {
@@ -108,8 +113,8 @@ impl Engine {
     }
 
     /// Executes steps from the front in one transaction. None, and no data changed, where one of
-    /// their shards is locked, there is no free memory, the medium lost bytes, or the log has
-    /// failed.
+    /// their shards is locked, there is no free memory, a reply is large, the medium lost bytes, or
+    /// the log has failed.
     fn execute_steps(
         &self,
         (session, losses): (&mut Session, Losses),
@@ -142,8 +147,13 @@ impl Engine {
             // be the last.
             call.may_pin = !txn.is_dirty();
             call.reply_from = call.out.len();
-            if let Err(failed) = step.run(&mut call, &mut txn) {
-                if failed.out_of_memory {
+            let done = step.run(&mut call, &mut txn);
+            // What is large is executed by itself, too.
+            if call.out.is_over_limit() {
+                return None;
+            }
+            if let Err(failed) = done {
+                if failed.out_of_memory || failed.takes_long {
                     return None;
                 }
                 self.stats().failed(call.session.stripe, step.command.id);

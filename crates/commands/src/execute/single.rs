@@ -7,6 +7,7 @@ use keyspace::{Key, Txn};
 use resp::{Mark, Writer};
 
 use super::admit::{unknown_command, unknown_subcommand};
+use super::large::{has_large_argument, unless_large};
 use super::locks::Scope;
 use super::step::Step;
 use super::unit::{Role, Shown, Unit};
@@ -249,8 +250,10 @@ impl Engine {
 
     fn run(&self, call: &mut Call<'_>) -> Done {
         let spec = call.command.spec;
-        if (spec.is(TAKES_LONG) || spec.is(COMPILES) && has_long_text(call.args)) && call.may_move()
-        {
+        let takes_long = spec.is(TAKES_LONG)
+            || spec.is(COMPILES) && has_long_text(call.args)
+            || has_large_argument(call);
+        if takes_long && call.may_move() {
             let is_script = matches!(spec.run, Run::Script(..));
             let started_ns = self.clock.unix_ns();
             let since = LongSince { kind: ScriptKind::Script, started_ns };
@@ -266,8 +269,12 @@ impl Engine {
                 admin::monitor_script(call);
                 run(call)
             }
-            Run::Reach(beyond, run) if beyond(call.args) => self.transact(call, Scope::All, run),
-            Run::Keys(run) | Run::Reach(_, run) => self.transact(call, Scope::Keys, run),
+            Run::Reach(beyond, run) if beyond(call.args) => {
+                self.transact(call, Scope::All, unless_large(run))
+            }
+            Run::Keys(run) | Run::Reach(_, run) => {
+                self.transact(call, Scope::Keys, unless_large(run))
+            }
             Run::All(run) => {
                 let held = self.keyspace().time_lock_hold();
                 let done = self.transact_once(call, Scope::All, run);

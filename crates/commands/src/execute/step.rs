@@ -23,6 +23,8 @@ pub(crate) struct Step<'a> {
 pub(crate) struct Failed {
     /// The heap was full.
     pub(crate) out_of_memory: bool,
+    /// It is to be executed by itself, by another thread.
+    pub(crate) takes_long: bool,
 }
 
 impl<'a> Step<'a> {
@@ -102,8 +104,11 @@ impl<'a> Step<'a> {
             call.effects.truncate(effects);
             call.out.truncate(mark);
             call.out.error(call.engine.refusal(&failure));
-            call.engine.stats().error(failure.code());
-            Failed { out_of_memory: failure.is_out_of_memory() }
+            let takes_long = failure.long_since().is_some();
+            if !takes_long {
+                call.engine.stats().error(failure.code());
+            }
+            Failed { out_of_memory: failure.is_out_of_memory(), takes_long }
         })
     }
 }

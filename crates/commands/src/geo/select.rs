@@ -1,7 +1,9 @@
 //! What GEOSEARCH and GEORADIUS have in common: finding, ordering, showing and storing.
 
-use keyspace::geo::{Area, FoundItem, Polygon, Wanted, point_of, search, search_polygon};
-use keyspace::{Entry, Txn};
+use keyspace::geo::{
+    Area, FoundItem, Polygon, Wanted, count_candidates, point_of, search, search_polygon,
+};
+use keyspace::{Entry, SortedSetRef, Txn};
 
 use super::distance::reply_distance;
 use super::position::reply_point;
@@ -9,6 +11,10 @@ use crate::call::Call;
 use crate::failure::{Done, Failure};
 use crate::sorted_sets::Scored;
 use crate::sorted_sets::store::store;
+use crate::spec::LONG;
+
+/// What it takes to look at a candidate, in elements that are read.
+const CANDIDATE: u64 = 4;
 
 /// What is searched.
 pub(super) enum Where {
@@ -81,6 +87,7 @@ pub(super) fn answer(
     let (mut found, mut unit) = (Vec::new(), 1.0);
     if let (Some(entry), Some(place)) = (source, place) {
         let members = txn.sorted_set(&entry)?;
+        check_work(call, &members, &place)?;
         found = match &place {
             Where::Around(area, _) => search(&members, area, options.wanted)?,
             Where::Within(polygon) => search_polygon(&members, polygon, options.wanted)?,
@@ -97,6 +104,18 @@ pub(super) fn answer(
             Ok(())
         }
     }
+}
+
+/// Has another thread search where there are many to look at.
+fn check_work(call: &Call<'_>, members: &SortedSetRef<'_>, place: &Where) -> Done {
+    if members.len() * CANDIDATE <= LONG {
+        return Ok(());
+    }
+    let candidates = match place {
+        Where::Around(area, _) => count_candidates(members, area)?,
+        Where::Within(polygon) => count_candidates(members, &polygon.surroundings())?,
+    };
+    call.check_work(candidates * CANDIDATE)
 }
 
 fn show(call: &mut Call<'_>, found: Vec<FoundItem>, options: &Options) {

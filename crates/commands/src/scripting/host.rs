@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use super::run::Rights;
 use super::times::{self, Times};
 use crate::call::{Call, Run};
-use crate::execute::Step;
+use crate::execute::{LARGE, Step};
 use crate::failure::{Done, OOM};
 use crate::fault_points::FaultPoint;
 use crate::request::{Keys, is_same};
@@ -225,8 +225,22 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
             return Err(HALTED.into());
         }
         engine.refuse_damaged_within(self.txn, self.call.db(), &step)?;
+        let mark = out.mark();
+        if self.may_move {
+            out.begin_limit(LARGE);
+        }
         self.execute(&step, out);
+        if out.end_limit() {
+            out.truncate(mark);
+            self.halt = Some(Halt::TooLong(self.since(engine.clock().unix_ns())));
+            return Err(HALTED.into());
+        }
         Ok(())
+    }
+
+    /// Returns since when the script runs.
+    fn since(&mut self, now_ns: u64) -> LongSince {
+        LongSince { kind: self.rights.kind, started_ns: *self.started_ns.get_or_insert(now_ns) }
     }
 
     /// Executes a command that was admitted.
@@ -331,9 +345,8 @@ impl script::Host for ScriptHost<'_, '_, '_> {
         }
         let engine = self.call.engine;
         let now_ns = engine.clock().unix_ns();
-        let started_ns = *self.started_ns.get_or_insert(now_ns);
-        let since = LongSince { kind: self.rights.kind, started_ns };
-        let took_ns = now_ns.saturating_sub(started_ns);
+        let since = self.since(now_ns);
+        let took_ns = now_ns.saturating_sub(since.started_ns);
         if self.may_move && took_ns > engine.script_moved_after() {
             self.halt = Some(Halt::TooLong(since));
             return Continue::Kill;

@@ -194,6 +194,7 @@ fn range(call: &mut Call<'_>, txn: &mut Txn<'_>, form: Form) -> Done {
         return Ok(());
     };
     let (first, count) = selection.ranks(&sorted_set)?;
+    call.check_work(count)?;
     let mut left = count;
     reply_header(call, count as usize, selection.with_scores);
     if count > 0 {

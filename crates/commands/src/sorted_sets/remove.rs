@@ -115,6 +115,7 @@ fn remove(
         Some(entry) => ranks(&txn.sorted_set(&entry)?)?,
         None => 0..0,
     };
+    call.check_work(weights::STORED * (range.end - range.start))?;
     let mut removed = 0;
     if range.start < range.end {
         let mut edit = txn.edit_sorted_set(db, &key, Limits::NONE)?;

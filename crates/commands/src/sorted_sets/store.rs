@@ -43,6 +43,7 @@ fn zrangestore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let mut members = Scored::new();
     if let Some(sorted_set) = sorted_set_at(call, txn, &source)? {
         let (first, count) = selection.ranks(&sorted_set)?;
+        call.check_work(weights::STORED * count)?;
         if count > 0 {
             sorted_set.visit(first, selection.backwards, |member, score| {
                 members.push((member.to_vec(), score));

@@ -26,8 +26,8 @@ pub(crate) mod weights {
     pub(crate) const COMMAND: u64 = 4;
     /// An argument.
     pub(crate) const ARGUMENT: u64 = 2;
-    /// An element that is stored, in elements that are read.
-    const STORED: u64 = 8;
+    /// An element that is stored or removed, in elements that are read.
+    pub(crate) const STORED: u64 = 8;
 
     /// Reads all of the values at its keys.
     pub(crate) fn reads_all(_: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
@@ -37,6 +37,12 @@ pub(crate) mod weights {
     /// Reads all of the values at its keys but the first, where it stores about as much.
     pub(crate) fn stores_all(_: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
         STORED * sources(keys).iter().map(|key| amount(txn, db, key)).sum::<u64>()
+    }
+
+    /// Reads all of the values at its keys and compresses strings.
+    pub(crate) fn dumps(args: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
+        let compressed: u64 = keys.iter().map(|key| bytes(txn, db, key) / 64).sum();
+        reads_all(args, keys, txn, db) + compressed
     }
 
     /// Copies the value at its first key.

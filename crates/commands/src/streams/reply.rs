@@ -5,6 +5,9 @@ use resp::Writer;
 
 use crate::failure::Failure;
 
+/// Entries that take about as long to show as others can wait for.
+const MANY: u64 = 3000;
+
 /// Returns an ID as clients read it.
 pub(super) fn text(id: StreamId) -> String {
     format!("{}-{}", id.ms, id.seq)
@@ -65,7 +68,10 @@ pub(super) fn entries(
         stream.visit(start..=end, reversed, |found| {
             entry(out, found);
             count += 1;
-            count != most
+            if count == MANY {
+                out.exceed_limit();
+            }
+            count != most && !out.is_over_limit()
         })?;
     }
     out.finish_array(array, count as usize);

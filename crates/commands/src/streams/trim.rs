@@ -47,11 +47,12 @@ pub(crate) const XTRIM: CommandSpec = CommandSpec {
 
 fn xtrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let options = Options::parse(call, false)?;
-    if stream_mut(call, txn)?.is_none() {
+    let Some(stream) = stream_mut(call, txn)? else {
         call.out.integer(0);
         return Ok(());
-    }
+    };
     let Some(trim) = options.trim else { return Err(SYNTAX.into()) };
+    call.check_work(weights::STORED * entries_trimmed(trim, &stream)?)?;
     let (db, key) = (call.db(), call.key(0));
     let trimmed = txn.edit_stream(db, &key, |edit| Trimmed::of(edit, trim, options.references))?;
     let gone = trimmed.count;
@@ -70,6 +71,21 @@ fn xtrim(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     call.out.integer(gone as i64);
     Ok(())
+}
+
+/// Returns about how many entries go.
+fn entries_trimmed(trim: StreamTrim, stream: &StreamRef<'_>) -> Result<u64, Failure> {
+    let head = stream.head();
+    let entries = match trim.bound {
+        StreamBound::Len(most) => head.len.saturating_sub(most),
+        // As if they had come evenly.
+        StreamBound::Id(id) => {
+            let first = stream.first_id()?.map_or(0, |first| first.ms);
+            let (before, all) = (id.ms.saturating_sub(first), head.last.ms.saturating_sub(first));
+            (u128::from(head.len) * u128::from(before.min(all)) / u128::from(all.max(1))) as u64
+        }
+    };
+    Ok(if trim.most > 0 { entries.min(trim.most) } else { entries })
 }
 
 /// Returns the trim that has the same effect at any time: its result in the place of what is done

@@ -6,7 +6,7 @@ use keyspace::{Db, Key, Losses, Txn};
 
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
-use crate::execute::{Role, Shown, Step, Unit, weight_of};
+use crate::execute::{LARGE, Role, Shown, Step, Unit, weight_of};
 use crate::failure::{Done, Failure};
 use crate::queue::{put_back, take};
 use crate::session::Queue;
@@ -74,7 +74,12 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
             call.session.select(db);
             call.out.truncate(mark);
             call.effects.truncate(effects);
-            attempt(call, &steps, locks, (losses, may_give_up))
+            if call.may_move() {
+                call.out.begin_limit(LARGE);
+            }
+            let done = attempt(call, &steps, locks, (losses, may_give_up));
+            call.out.end_limit();
+            done
         });
         match done {
             Ok(false) => may_give_up = engine.free_memory_for(queue.bytes, tries),
@@ -170,6 +175,9 @@ fn attempt(
         }
         let started_ns = inner.engine.begin_ns(inner.session);
         let failed = step.run(&mut inner, &mut txn).err();
+        if inner.out.is_over_limit() {
+            return Err(Failure::takes_long(None));
+        }
         if let Some(since) = inner.long_script {
             return Err(Failure::takes_long(Some(since)));
         }

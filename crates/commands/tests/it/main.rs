@@ -23,6 +23,7 @@ mod generate;
 mod geo;
 mod golden_pools;
 mod keys;
+mod large_values;
 mod load;
 mod load_threads;
 mod log;

@@ -50,6 +50,16 @@ pub fn search(
     Ok(chosen(found, wanted))
 }
 
+/// Returns how many members of a sorted set a search in an area looks at.
+pub fn count_candidates(sorted_set: &SortedSetRef<'_>, area: &Area) -> Result<u64, Error> {
+    let mut candidates = 0;
+    for cell in area.cells() {
+        let (min, max) = cell.scores();
+        candidates += sorted_set.count_below(max, false)? - sorted_set.count_below(min, false)?;
+    }
+    Ok(candidates)
+}
+
 /// Returns the members of a sorted set that are within a polygon; their distances are those from
 /// its centre.
 pub fn search_polygon(

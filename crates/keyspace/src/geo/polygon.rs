@@ -39,7 +39,7 @@ impl Polygon {
     }
 
     /// Returns an area that covers it.
-    pub(super) fn surroundings(&self) -> Area {
+    pub fn surroundings(&self) -> Area {
         let range = |of: fn(&Point) -> f64| {
             let values = self.vertices.iter().map(of);
             values.fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)))

@@ -46,7 +46,7 @@ pub(crate) const DUMP: CommandSpec = CommandSpec {
     tips: &["nondeterministic_output"],
     keys: &[KeySpec::one(1, KEY_RO | KEY_ACCESS)],
     args: &[key("key", 0)],
-    weigh: Some(weights::reads_all),
+    weigh: Some(weights::dumps),
     run: Run::Keys(dump),
     ..CommandSpec::EMPTY
 };

@@ -1,0 +1,38 @@
+//! Large values: to copy one takes as long as many commands, so that is done by another thread than
+//! the connection's, which others wait for.
+//!
+//! An argument is large before anything is done. A reply shows itself when the value is read: then
+//! the command is undone, and executed again elsewhere. So nothing is looked up for the sake of
+//! the few values that are large.
+
+use keyspace::Txn;
+
+use crate::call::Call;
+use crate::failure::{Done, Failure};
+
+/// Bytes that are copied within about half a millisecond, into memory that is touched for the first
+/// time.
+pub const LARGE: usize = 2 << 20;
+
+/// Returns true if an argument of the command is large.
+#[inline]
+pub(super) fn has_large_argument(call: &Call<'_>) -> bool {
+    // Only what is large as a whole is lent.
+    call.session.lent.is_some() && call.args.iter().any(|arg| arg.len() > LARGE)
+}
+
+/// Makes of what a command runs what ends where its reply becomes large, if it can be executed
+/// elsewhere.
+pub(super) fn unless_large<R>(run: R) -> impl FnOnce(&mut Call<'_>, &mut Txn<'_>) -> Done
+where
+    R: FnOnce(&mut Call<'_>, &mut Txn<'_>) -> Done,
+{
+    move |call, txn| {
+        if !call.may_move() {
+            return run(call, txn);
+        }
+        call.out.begin_limit(LARGE);
+        let done = run(call, txn);
+        if call.out.end_limit() { Err(Failure::takes_long(None)) } else { done }
+    }
+}

@@ -1,0 +1,231 @@
+//! Large values: another thread copies them than the connection's, and nothing else is different.
+
+use std::sync::{Arc, Mutex};
+
+use commands::{Engine, Job, LARGE, Next};
+use resp::{Protocol, Writer};
+
+use crate::support::{Client, engine};
+
+/// An engine, and what it gives to other threads.
+fn idle() -> (Arc<Engine>, Arc<Mutex<Vec<Job>>>) {
+    let (engine, jobs) = (engine(), Arc::<Mutex<Vec<Job>>>::default());
+    let given = Arc::clone(&jobs);
+    assert!(engine.set_spawn(move |_, job| {
+        given.lock().expect("no panic").push(job);
+        true
+    }));
+    (engine, jobs)
+}
+
+fn waiting(engine: &Arc<Engine>) -> Client {
+    let mut client = Client::patient(engine);
+    client.session.set_can_walk();
+    client
+}
+
+/// Runs the one job that there is.
+#[track_caller]
+fn run_job(engine: &Engine, jobs: &Mutex<Vec<Job>>) {
+    let mut given = std::mem::take(&mut *jobs.lock().expect("no panic"));
+    assert_eq!(given.len(), 1, "one command is with another thread");
+    given.pop().expect("one")(engine);
+}
+
+/// Fills a store with values of every type that have an element of so many bytes.
+fn fill(engine: &Arc<Engine>, bytes: usize) {
+    let mut client = Client::new(engine);
+    let large = "v".repeat(bytes);
+    client.raw(&["SET", "s", &large[..]]);
+    client.raw(&["HSET", "h", "f", &large[..]]);
+    client.raw(&["RPUSH", "l", &large[..], "small"]);
+    client.raw(&["SADD", "set", &large[..]]);
+    client.raw(&["ZADD", "z", "1", &large[..]]);
+    client.raw(&["XADD", "x", "1-1", "f", &large[..]]);
+}
+
+/// Commands that show a large element, with commands that show what else they did.
+const SHOW: [(&str, &str); 18] = [
+    ("GET s", "STRLEN s"),
+    ("GETRANGE s 0 -1", "STRLEN s"),
+    ("MGET none s", "STRLEN s"),
+    ("GETEX s EX 1000", "TTL s"),
+    ("GETSET s w", "GET s"),
+    ("SET s w GET", "GET s"),
+    ("GETDEL s", "EXISTS s"),
+    ("HGET h f", "HLEN h"),
+    ("HGETALL h", "HLEN h"),
+    ("HGETDEL h FIELDS 1 f", "EXISTS h"),
+    ("LINDEX l 0", "LLEN l"),
+    ("LPOP l", "LRANGE l 0 -1"),
+    ("SRANDMEMBER set", "SCARD set"),
+    ("SPOP set", "EXISTS set"),
+    ("ZPOPMIN z", "EXISTS z"),
+    ("XRANGE x - +", "XLEN x"),
+    ("XREAD STREAMS x 0", "XLEN x"),
+    ("SORT l BY nosort", "LLEN l"),
+];
+
+#[test]
+fn a_reply_with_a_large_element_comes_from_another_thread() {
+    for (line, left) in SHOW {
+        let (engine, jobs) = idle();
+        fill(&engine, LARGE + 1);
+        let mut client = waiting(&engine);
+        assert_eq!(client.run(line), "(blocked)", "{line}");
+        run_job(&engine, &jobs);
+        let reply = client.unblocked().expect("it has run");
+        let after = Client::new(&engine).run(left);
+
+        let (direct, _) = idle();
+        fill(&direct, LARGE + 1);
+        let expected = Client::new(&direct).run(line);
+        assert!(expected.len() > LARGE, "{line} shows what is large");
+        assert!(reply == expected, "{line} replies the same");
+        assert_eq!(after, Client::new(&direct).run(left), "{line} does the same, once");
+    }
+}
+
+#[test]
+fn a_reply_with_small_elements_comes_at_once() {
+    for (line, _) in SHOW {
+        let (engine, jobs) = idle();
+        fill(&engine, 1000);
+        assert!(waiting(&engine).run(line).len() > 1000, "{line}");
+        assert!(jobs.lock().expect("no panic").is_empty(), "{line} goes to no other thread");
+    }
+}
+
+#[test]
+fn a_script_and_a_transaction_that_read_what_is_large_move_as_a_whole() {
+    let (engine, jobs) = idle();
+    fill(&engine, LARGE + 1);
+    let mut client = waiting(&engine);
+    let script = "redis.call('INCR', KEYS[2]) return #redis.call('GET', KEYS[1])";
+    let expected = format!("(integer) {}", LARGE + 1);
+    client.raw(&["EVAL", script, "2", "s", "{s}n"]);
+    assert_eq!(client.outcome.next, Next::Block);
+    run_job(&engine, &jobs);
+    assert_eq!(client.unblocked(), Some(expected));
+    client.check("GET {s}n", "\"1\"");
+
+    client.run("MULTI");
+    client.run("INCR n");
+    client.run("GET s");
+    assert_eq!(client.run("EXEC"), "(blocked)");
+    run_job(&engine, &jobs);
+    let reply = client.unblocked().expect("it has run");
+    assert!(reply.len() > LARGE, "{}", &reply[..100.min(reply.len())]);
+    client.check("GET n", "\"1\"");
+}
+
+#[test]
+fn pipelined_commands_that_meet_what_is_large_are_executed_one_by_one() {
+    for line in ["GET s", "HGET h f", "LPOP l"] {
+        let (engine, jobs) = idle();
+        fill(&engine, LARGE + 1);
+        let mut client = waiting(&engine);
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert!(client.pipeline(&[words("INCR n"), words(line)]).is_none(), "{line}");
+        client.check("GET n", "(nil)");
+        client.check("LLEN l", "(integer) 2");
+        assert!(jobs.lock().expect("no panic").is_empty());
+        assert!(client.pipeline(&[words("INCR n"), words("LLEN l")]).is_some());
+    }
+}
+
+#[test]
+fn a_large_argument_is_executed_where_it_lies_by_another_thread() {
+    let (engine, jobs) = idle();
+    let mut client = waiting(&engine);
+    let input = Arc::new([b"SETlarge".as_slice(), &vec![b'v'; LARGE + 1]].concat());
+    let args = [&input[..3], &input[3..8], &input[8..]];
+    let mut out = Writer::new(Protocol::Resp2);
+    client.session.lend(Some(Arc::clone(&input)));
+    let outcome = engine.execute(&mut client.session, &args, &mut out);
+    client.session.lend(None);
+    assert_eq!((outcome.next, out.len()), (Next::Block, 0));
+    assert_eq!(Arc::strong_count(&input), 2, "it is lent, and not copied");
+    Client::new(&engine).check("EXISTS large", "(integer) 0");
+    run_job(&engine, &jobs);
+    assert_eq!(Arc::strong_count(&input), 1, "it is given back");
+    assert_eq!(client.unblocked().as_deref(), Some("OK"));
+    client.check("STRLEN large", &format!("(integer) {}", LARGE + 1));
+}
+
+/// Commands that go through many elements between bounds, with one that shows what they did.
+const MANY: [(&str, &str); 10] = [
+    ("ZRANGEBYSCORE z 1 (19999", "ZCARD z"),
+    ("ZRANGE z (0 19999 BYSCORE LIMIT 0 15000", "ZCARD z"),
+    ("ZRANGESTORE t z (0 (19000 BYSCORE", "ZCARD t"),
+    ("ZREMRANGEBYSCORE z (0 (19000", "ZCARD z"),
+    ("XRANGE x 2 19999", "XLEN x"),
+    ("XREAD STREAMS x 5", "XLEN x"),
+    ("XTRIM x MAXLEN 3", "XLEN x"),
+    ("XTRIM x MINID 19000", "XLEN x"),
+    ("GEOSEARCH g FROMLONLAT 10 10 BYBOX 400 400 km", "ZCARD g"),
+    ("GEOSEARCHSTORE t g FROMLONLAT 10 10 BYBOX 400 400 km", "ZCARD t"),
+];
+
+/// Fills a store with a sorted set `z`, a stream `x` or places `g`, of 20,000 elements: whichever of
+/// them a command names.
+fn fill_many(engine: &Arc<Engine>, line: &str) {
+    let mut client = Client::new(engine);
+    let key = line.split(' ').find(|word| ["z", "x", "g"].contains(word)).expect("one of them");
+    for n in (0..20_000).step_by(1000) {
+        let numbers = n..n + 1000;
+        let words: Vec<String> = match key {
+            "z" => numbers.flat_map(|n| [n.to_string(), format!("m{n}")]).collect(),
+            "g" => numbers
+                .flat_map(|n| [format!("10.{n:05}"), format!("10.{n:05}"), format!("m{n}")])
+                .collect(),
+            _ => {
+                numbers.for_each(|n| {
+                    client.run(&format!("XADD x {}-1 f v", n + 1));
+                });
+                continue;
+            }
+        };
+        let add = if key == "z" { "ZADD" } else { "GEOADD" };
+        let words = [add, key].into_iter().chain(words.iter().map(String::as_str));
+        client.raw(&words.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn what_lies_between_bounds_is_counted_before_it_is_read() {
+    for (line, left) in MANY {
+        let (engine, jobs) = idle();
+        fill_many(&engine, line);
+        let mut client = waiting(&engine);
+        assert_eq!(client.run(line), "(blocked)", "{line}");
+        run_job(&engine, &jobs);
+        let reply = client.unblocked().expect("it has run");
+        let after = Client::new(&engine).run(left);
+
+        let (direct, _) = idle();
+        fill_many(&direct, line);
+        assert!(reply == Client::new(&direct).run(line), "{line} replies the same");
+        assert_eq!(after, Client::new(&direct).run(left), "{line} does the same, once");
+    }
+}
+
+#[test]
+fn few_elements_between_bounds_are_read_at_once() {
+    let few = [
+        "ZRANGEBYSCORE z 1 (19999 LIMIT 10 10",
+        "ZREMRANGEBYSCORE z (0 (9",
+        "XRANGE x 2 19999 COUNT 10",
+        "XREAD COUNT 5 STREAMS x 5",
+        "XREAD STREAMS x 19990",
+        "XTRIM x MAXLEN 19998",
+        "XTRIM x MINID 3",
+        "GEOSEARCH g FROMLONLAT 10 10 BYRADIUS 100 m",
+    ];
+    for line in few {
+        let (engine, jobs) = idle();
+        fill_many(&engine, line);
+        assert!(!waiting(&engine).run(line).is_empty(), "{line}");
+        assert!(jobs.lock().expect("no panic").is_empty(), "{line} goes to no other thread");
+    }
+}
