@@ -102,8 +102,8 @@ pub struct Session {
     /// Its place among those who wait for shards, from the first time that its command found one
     /// locked until the command is done.
     pub(crate) shard_wait: Option<ShardWait>,
-    /// The bytes that the words of its requests are in, where they are many: another thread may keep
-    /// them until it has executed the request.
+    /// The bytes that the words of its requests are in, where they are many: another thread may
+    /// keep them until it has executed the request.
     pub(crate) lent: Option<Arc<Vec<u8>>>,
     /// Its command takes long and found a shard locked on another thread, where it is to be tried
     /// again; since when it runs, if a script does.

@@ -13,8 +13,8 @@
 //! Invariants:
 //! - replies leave in the order of their commands, and none before the log is settled as far as it
 //!   needs;
-//! - a batch is bounded, and so is what is read and what is written before others have their turn: a
-//!   connection with more to do goes to the end of the queue, so that none starves another.
+//! - a batch is bounded, and so is what is read and what is written before others have their turn:
+//!   a connection with more to do goes to the end of the queue, so that none starves another.
 
 mod dump;
 mod memory;
@@ -30,8 +30,8 @@ use commands::{Client, Next, Peer, Session};
 use resp::Parser;
 
 use crate::batch::{self, Step};
+use crate::discard::discard;
 use crate::input::Input;
-use crate::jobs;
 use crate::meter::add;
 use crate::output::Output;
 use crate::stream::Stream;
@@ -222,7 +222,7 @@ impl Connection {
         }
         if let Some(given_up) = self.input.grow(self.missing) {
             self.parser.shrink();
-            jobs::discard(&self.worker.shared, given_up);
+            discard(&self.worker.shared, given_up);
         }
         let arrived = self.poll_read(cx);
         if arrived.is_pending() {
@@ -292,7 +292,7 @@ impl Connection {
                 Poll::Ready(Ok(written)) => {
                     in_turn += written;
                     if let Some(sent) = self.output.advance(written) {
-                        jobs::discard(&self.worker.shared, sent);
+                        discard(&self.worker.shared, sent);
                     }
                     if self.output.is_empty() {
                         self.soft_since = None;
@@ -377,7 +377,7 @@ impl Connection {
     fn release_buffers(&mut self) {
         self.client.release.store(false, Relaxed);
         if let Some(input) = self.input.release() {
-            jobs::discard(&self.worker.shared, input);
+            discard(&self.worker.shared, input);
             self.parser.shrink();
             self.client.query_buffer_free.store(0, Relaxed);
         }

@@ -1,9 +1,9 @@
 //! Requests on their way in: what has arrived and was not yet executed.
 //!
-//! `bytes[start..end]` has arrived. The space after it is read into; what is before it was executed,
-//! and is dropped only once it is at least as much as what is left, so that much that was sent ahead
-//! costs each byte at most one move. A large request is never moved or copied: its bytes are lent
-//! ([`Input::lend`]) to whoever executes it.
+//! `bytes[start..end]` has arrived. The space after it is read into; what is before it was
+//! executed, and is dropped only once it is at least as much as what is left, so that much that was
+//! sent ahead costs each byte at most one move. A large request is never moved or copied: its bytes
+//! are lent ([`Input::lend`]) to whoever executes it.
 //!
 //! No step of this takes long, however much a client sends: space is touched, and read into, a
 //! piece at a time.
@@ -87,7 +87,7 @@ impl Input {
         self.lent.clone()
     }
 
-    /// Takes back what was lent. Returns false if others still have it.
+    /// Has again what was lent. Returns false if others still have it.
     #[inline]
     pub(crate) fn take_back(&mut self) -> bool {
         let Some(lent) = self.lent.take() else { return true };
@@ -113,11 +113,11 @@ impl Input {
         }
     }
 
-    /// Makes space for the next read. `missing` bytes are missing of the command that is arriving. A
-    /// large argument gets what it still needs, as far as its client has shown to mean it: as much
-    /// again as was sent. So a length that is only claimed costs nothing, and the buffer still grows
-    /// few times. What comes after it gets a little, and each time twice as much. Returns what is no
-    /// longer needed.
+    /// Makes space for the next read. `missing` bytes are missing of the command that is arriving.
+    /// A large argument gets what it still needs, as far as its client has shown to mean it: as
+    /// much again as was sent. So a length that is only claimed costs nothing, and the buffer still
+    /// grows few times. What comes after it gets a little, and each time twice as much. Returns
+    /// what is no longer needed.
     #[inline]
     pub(crate) fn grow(&mut self, missing: usize) -> Option<Vec<u8>> {
         let mut given_up = None;
@@ -192,7 +192,8 @@ impl Input {
         Some(std::mem::replace(&mut self.bytes, vec![0; USUAL]))
     }
 
-    /// Gives up all space, if nothing has arrived and nothing is lent. Returns what is no longer needed.
+    /// Gives up all space, if nothing has arrived and nothing is lent. Returns what is no longer
+    /// needed.
     pub(crate) fn release(&mut self) -> Option<Vec<u8>> {
         let is_unused = self.len() == 0 && self.lent.is_none();
         is_unused.then(|| std::mem::take(self).bytes)

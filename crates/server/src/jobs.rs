@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
-use commands::{Job, LARGE, Thread};
+use commands::{Job, Thread};
 
 use crate::housekeeping::contained;
 use crate::shared::Shared;
@@ -29,13 +29,6 @@ pub(crate) fn start(shared: &Arc<Shared>) {
             Thread::Shared => queue.add(&shared, job),
         }
     });
-}
-
-/// Frees a buffer; a large one on another thread, since that takes the kernel a while.
-pub(crate) fn discard(shared: &Shared, buffer: Vec<u8>) {
-    if buffer.capacity() > LARGE {
-        shared.engine.spawn(Thread::Shared, Box::new(move |_| drop(buffer)));
-    }
 }
 
 /// Jobs that wait for one of the threads that run them.

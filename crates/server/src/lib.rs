@@ -18,6 +18,7 @@ mod commit_barrier;
 pub mod config;
 mod connection;
 mod data_dir;
+mod discard;
 mod disks;
 mod host;
 mod housekeeping;

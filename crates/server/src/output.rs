@@ -1,7 +1,7 @@
 //! Replies on their way out: what is written and not yet sent.
 //!
-//! Commands append to one buffer, and a cursor says how much of it the socket took. A buffer that is
-//! long and has to wait is put aside as it is, and a new one begun: so nothing is ever moved,
+//! Commands append to one buffer, and a cursor says how much of it the socket took. A buffer that
+//! is long and has to wait is put aside as it is, and a new one begun: so nothing is ever moved,
 //! however slowly a reader takes it, and a buffer is gone once it was sent.
 
 use std::collections::VecDeque;
@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 use commands::LARGE;
 use resp::{Protocol, Writer};
 
-/// Capacity that a connection keeps between batches, and bytes that are worth a buffer of their own.
+/// Capacity that a connection keeps between batches, and bytes that are worth a buffer of their
+/// own.
 const KEPT_CAPACITY: usize = 64 * 1024;
 /// Bytes that are given to the socket at once, at most.
 const MOST_SENT: usize = 256 * 1024;
@@ -63,8 +64,8 @@ impl Output {
         self.full_capacity + self.writer.capacity()
     }
 
-    /// Notes that the socket took this many bytes more of what was next. Returns a large buffer that
-    /// is no longer needed.
+    /// Notes that the socket took this many bytes more of what was next. Returns a large buffer
+    /// that is no longer needed.
     #[inline]
     pub(crate) fn advance(&mut self, written: usize) -> Option<Vec<u8>> {
         self.sent += written;

@@ -9,7 +9,8 @@
 //! - [`locks`]: which shards are locked. Nothing else in the crate opens a transaction.
 //! - [`unit`]: what is owed for a transaction, from its commit to the reply. Nothing else in the
 //!   crate commits one.
-//! - [`moved`]: a command that takes long, on another thread; [`weight`] and [`large`] say which do.
+//! - [`moved`]: a command that takes long, on another thread; [`weight`] and [`large`] say which
+//!   do.
 //! - [`damage`]: refusing damaged keys.
 //! - [`background`]: deletions that no client asked for.
 

@@ -165,7 +165,7 @@ impl Engine {
                 (Outcome::default(), PANICKED.to_vec())
             }
         };
-        // The connection takes back what it has lent.
+        // What the connection has lent is its own when it is woken.
         drop(args);
         drop(words);
         if let Some(mut end) = moved.end(Box::new(End { session, reply, outcome })) {

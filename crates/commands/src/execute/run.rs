@@ -147,12 +147,7 @@ impl Engine {
             // be the last.
             call.may_pin = !txn.is_dirty();
             call.reply_from = call.out.len();
-            let done = step.run(&mut call, &mut txn);
-            // What is large is executed by itself, too.
-            if call.out.is_over_limit() {
-                return None;
-            }
-            if let Err(failed) = done {
+            if let Err(failed) = step.run(&mut call, &mut txn) {
                 if failed.out_of_memory || failed.takes_long {
                     return None;
                 }

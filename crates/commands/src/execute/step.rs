@@ -20,6 +20,7 @@ pub(crate) struct Step<'a> {
 }
 
 /// How a step that failed ended: its error is in the place of its reply.
+#[derive(Clone, Copy)]
 pub(crate) struct Failed {
     /// The heap was full.
     pub(crate) out_of_memory: bool,
@@ -87,6 +88,10 @@ impl<'a> Step<'a> {
                 run(call, txn)
             }
             Run::Container => Err(Failure::from(SYNTAX)),
+        };
+        let done = match done {
+            Ok(()) if call.out.is_over_limit() => Err(Failure::takes_long(None)),
+            done => done,
         };
         call.engine.remember_reads(call, txn);
         if done.is_ok() && call.effects.enabled() {

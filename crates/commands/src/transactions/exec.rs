@@ -175,11 +175,8 @@ fn attempt(
         }
         let started_ns = inner.engine.begin_ns(inner.session);
         let failed = step.run(&mut inner, &mut txn).err();
-        if inner.out.is_over_limit() {
-            return Err(Failure::takes_long(None));
-        }
-        if let Some(since) = inner.long_script {
-            return Err(Failure::takes_long(Some(since)));
+        if inner.long_script.is_some() || failed.is_some_and(|failed| failed.takes_long) {
+            return Err(Failure::takes_long(inner.long_script));
         }
         // A script that the shutdown ended is no reason to execute the commands next to it.
         if failed.is_some() && inner.engine.running_scripts().is_ending() {

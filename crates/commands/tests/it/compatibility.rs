@@ -61,9 +61,11 @@ Known differences:
   the same shard: a command that will take more than about a millisecond by the sizes of its values,
   an EXEC of as many commands, a script that has taken two milliseconds, and what waits for a disk
   (SAVE, CONFIG REWRITE) are executed by other threads than those that serve clients. The SCAN
-  commands, and LRANGE and ZRANGE in parts, let others have the shard meanwhile. How much GEOSEARCH,
-  ZRANGEBYSCORE with two bounds, or XREAD will do is not known beforehand: they are executed at
-  once, as are one large SET and GET, which copy their value.
+  commands, and LRANGE and ZRANGE in parts, let others have the shard meanwhile. So is what copies
+  a value of more than 2 MiB, into the store or out of it; requests and replies of any size are read
+  and sent 256 KiB at a time. Left on the connection's thread are XREADGROUP and commands with BLOCK
+  or in the place of it (BLPOP) that find much at once, and the copy of a large argument between
+  MULTI and EXEC.
 - HRANDFIELD, SRANDMEMBER and ZRANDMEMBER refuse a negative count below -67108864.
 - Clients that wait for the same key are served in the order in which the server's threads read
   their requests. Requests of clients on different threads that arrive at almost the same time may

@@ -32,7 +32,7 @@ fn run_job(engine: &Engine, jobs: &Mutex<Vec<Job>>) {
     given.pop().expect("one")(engine);
 }
 
-/// Fills a store with values of every type that have an element of so many bytes.
+/// Fills a store with values of every type that have an element of `bytes` bytes.
 fn fill(engine: &Arc<Engine>, bytes: usize) {
     let mut client = Client::new(engine);
     let large = "v".repeat(bytes);
@@ -167,8 +167,8 @@ const MANY: [(&str, &str); 10] = [
     ("GEOSEARCHSTORE t g FROMLONLAT 10 10 BYBOX 400 400 km", "ZCARD t"),
 ];
 
-/// Fills a store with a sorted set `z`, a stream `x` or places `g`, of 20,000 elements: whichever of
-/// them a command names.
+/// Fills a store with a sorted set `z`, a stream `x` or places `g`, whichever a command names, of
+/// 20,000 elements.
 fn fill_many(engine: &Arc<Engine>, line: &str) {
     let mut client = Client::new(engine);
     let key = line.split(' ').find(|word| ["z", "x", "g"].contains(word)).expect("one of them");

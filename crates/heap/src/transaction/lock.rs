@@ -87,13 +87,13 @@ impl Heap {
     #[cold]
     pub(super) fn wake_waiting(&self, shard: usize, by: u64) {
         let reserved = self.slots[shard].reserved.load(Relaxed);
+        let whose = if reserved == 0 { 0..=u64::MAX } else { reserved..=reserved };
         let wakers: Vec<Waker> = self
             .waits
             .list()
-            .iter_mut()
-            .filter(|entry| entry.ticket != by && (reserved == 0 || entry.ticket == reserved))
-            .filter(|entry| entry.shards.contains(&shard))
-            .filter_map(|entry| entry.waker.take())
+            .range_mut(whose)
+            .filter(|(ticket, entry)| **ticket != by && entry.shards.contains(&shard))
+            .filter_map(|(_, entry)| entry.waker.take())
             .collect();
         wakers.into_iter().for_each(Waker::wake);
     }

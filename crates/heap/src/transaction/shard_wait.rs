@@ -50,13 +50,12 @@ impl ShardWait {
         let ticket = heap.waits.tickets.fetch_add(1, Relaxed) + 1;
         let shards = distinct(shards);
         let entry = Entry {
-            ticket,
             since: Instant::now(),
             shards: shards.clone(),
             waker: None,
             has_reserved: false,
         };
-        heap.waits.list().push(entry);
+        heap.waits.list().insert(ticket, entry);
         heap.count_awaited(&shards, true);
         ShardWait { heap: Arc::clone(heap), ticket }
     }
@@ -69,7 +68,7 @@ impl ShardWait {
     /// Waits for these shards instead, and keeps its place.
     pub fn wait_for(&self, shards: &[usize]) {
         let mut list = self.heap.waits.list();
-        let Some(entry) = list.iter_mut().find(|entry| entry.ticket == self.ticket) else { return };
+        let Some(entry) = list.get_mut(&self.ticket) else { return };
         let shards = distinct(shards);
         if entry.shards == shards {
             return;
@@ -86,7 +85,7 @@ impl ShardWait {
     /// Lets others have what is reserved for it, while it does not try to lock.
     pub fn release(&self) {
         let mut list = self.heap.waits.list();
-        let Some(entry) = list.iter_mut().find(|entry| entry.ticket == self.ticket) else { return };
+        let Some(entry) = list.get_mut(&self.ticket) else { return };
         let had_reserved = std::mem::take(&mut entry.has_reserved);
         let shards = entry.shards.clone();
         drop(list);
@@ -98,19 +97,16 @@ impl ShardWait {
     pub fn poll(&self, waker: &Waker) -> bool {
         let heap = &*self.heap;
         let mut list = heap.waits.list();
-        let Some(at) = list.iter().position(|entry| entry.ticket == self.ticket) else {
-            return true;
-        };
-        let (earlier, rest) = list.split_at_mut(at);
-        let entry = &mut rest[0];
+        let Some(entry) = list.get(&self.ticket) else { return true };
         let is_patient = entry.since.elapsed() < PATIENCE
             && entry.shards.len() * MANY < heap.slots.len().max(MANY);
         let waits_for_others = || {
-            earlier
-                .iter()
-                .any(|other| other.shards.iter().any(|shard| entry.shards.contains(shard)))
+            list.range(..self.ticket)
+                .any(|(_, other)| other.shards.iter().any(|shard| entry.shards.contains(shard)))
         };
-        if !is_patient && !waits_for_others() {
+        let reserves = !is_patient && !waits_for_others();
+        let Some(entry) = list.get_mut(&self.ticket) else { return true };
+        if reserves {
             entry.has_reserved = true;
             let reserve = |shard: &usize| heap.slots[*shard].reserved.store(self.ticket, Relaxed);
             entry.shards.iter().for_each(reserve);
@@ -140,11 +136,7 @@ impl ShardWait {
 
 impl Drop for ShardWait {
     fn drop(&mut self) {
-        let entry = {
-            let mut list = self.heap.waits.list();
-            let at = list.iter().position(|entry| entry.ticket == self.ticket);
-            at.map(|at| list.remove(at))
-        };
+        let entry = self.heap.waits.list().remove(&self.ticket);
         if let Some(entry) = entry {
             self.leave(&entry.shards, entry.has_reserved);
         }
