@@ -262,6 +262,11 @@ impl BlockAllocator {
         Some((at, self.spans[at as usize].as_ref()?))
     }
 
+    /// Returns where in the list the span is that contains `at`, if it is known.
+    pub(super) fn index_at(&self, at: u64) -> Option<u32> {
+        self.span_map.get(self.number_at(at)?)
+    }
+
     /// Returns true if the span with this number is known.
     pub(super) fn knows(&self, number: u32) -> bool {
         self.span_map.get(number).is_some()

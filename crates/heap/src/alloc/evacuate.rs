@@ -155,6 +155,20 @@ impl BlockAllocator {
         }
     }
 
+    /// Takes the span of a block out of the evacuation, if it is in it.
+    pub(crate) fn keep_span_at(&mut self, at: u64) {
+        let Some(index) = self.index_at(at) else { return };
+        let Some(span) = self.spans[index as usize].as_mut() else { return };
+        if !std::mem::take(&mut span.evacuated) {
+            return;
+        }
+        self.evacuation.marked -= 1;
+        if span.free > 0 {
+            span.listed = true;
+            self.partial[span.class as usize].push(index);
+        }
+    }
+
     /// Takes a span of a class out of the evacuation; one with a free block.
     pub(super) fn keep_evacuee(&mut self, class: u8) -> Option<u32> {
         while let Some(at) = self.evacuation.chosen[class as usize].pop() {

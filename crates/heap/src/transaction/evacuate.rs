@@ -97,6 +97,11 @@ impl Shard<'_> {
         (blocks.into_iter().map(Ptr::from_raw).collect(), next)
     }
 
+    /// Takes the span of a block, which could not be moved, out of the plan: it is filled again.
+    pub fn keep_span_of(&mut self, block: Ptr) {
+        self.state.alloc.keep_span_at(block.raw());
+    }
+
     /// Ends the plan: spans that are not empty are filled again.
     pub fn end_evacuation(&mut self) {
         self.state.alloc.end_evacuation();

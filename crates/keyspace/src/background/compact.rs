@@ -9,7 +9,8 @@
 //! First each block of those spans is taken for an entry: one whose key leads back to it through
 //! the index is one, and is moved. So the first spans are free after a few steps, however large the
 //! shard is. What is left (members, nodes, chunks, whose owners only a walk finds) is moved by a
-//! walk through the whole shard.
+//! walk through the whole shard. What finds no space stays, and its span is not emptied: one block
+//! that is in the way costs its own span.
 //!
 //! Each step locks one shard, for about [`BLOCKS`] blocks, and waits for none: a shard that is
 //! locked is tried again by the next step. Each moves blocks in one transaction, so that a crash
@@ -19,7 +20,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use heap::{EvacuationCursor, Full, Ptr, Shard, View};
+use heap::{EvacuationCursor, Ptr, Shard, View};
 use structures::index::Index;
 
 use super::Defragmentation;
@@ -207,16 +208,9 @@ impl Keyspace {
     ) -> Result<Compacted, CommitError> {
         let (blocks, next) = locked.evacuated_blocks(from, BLOCKS);
         locked.allow_reserve(true);
-        let moved: Result<Vec<bool>, Full> =
-            blocks.into_iter().map(|block| self.move_entry(locked, block)).collect();
-        let Ok(moved) = moved else {
-            // No space to move anything: what is staged is dropped.
-            locked.rollback();
-            at.stage = Stage::Share(None);
-            return Ok(Compacted::More);
-        };
-        at.moved += moved.into_iter().filter(|moved| *moved).count() as u64;
+        let moved = blocks.into_iter().filter(|block| self.move_entry(locked, *block)).count();
         locked.commit()?;
+        at.moved += moved as u64;
         let left = locked.evacuated_spans();
         at.stage = match next {
             _ if left == 0 => Stage::Share(None),
@@ -275,9 +269,9 @@ impl Keyspace {
         Compacted::Freed(freed)
     }
 
-    /// Moves a block if it is an entry; returns whether it was. Anything may be in it.
-    fn move_entry(&self, locked: &mut Shard<'_>, block: Ptr) -> Result<bool, Full> {
-        let Some(hash) = self.hash_if_entry(locked, block) else { return Ok(false) };
+    /// Moves a block if it is an entry; returns whether it was moved. Anything may be in it.
+    fn move_entry(&self, locked: &mut Shard<'_>, block: Ptr) -> bool {
+        let Some(hash) = self.hash_if_entry(locked, block) else { return false };
         for db in physical_databases() {
             let index = Index::at(locked.root(keys_root(db)));
             if locked.word(locked.root(keys_root(db))) == 0 {
@@ -285,12 +279,13 @@ impl Keyspace {
             }
             let Some(slot) = index.find(locked, hash, |at| at == block) else { continue };
             let expiring = Index::at(locked.root(expiry_root(db)));
-            if let Some(new) = self.relocate(locked, expiring, block)? {
+            let new = self.try_relocate(locked, expiring, block);
+            if let Some(new) = new {
                 index.replace(locked, slot, new);
             }
-            return Ok(true);
+            return new.is_some();
         }
-        Ok(false)
+        false
     }
 
     /// Returns the hash of the key that the block has if it is an entry, by what can be told from
