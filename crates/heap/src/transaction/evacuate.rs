@@ -112,6 +112,18 @@ impl Shard<'_> {
         self.state.alloc.freed
     }
 
+    /// Returns a number that grows by the bytes that are new to a plan: those of blocks that are
+    /// freed, and of spans of an earlier incarnation that are found.
+    pub fn news(&mut self) -> u64 {
+        let heap = self.heap();
+        self.state.alloc.news(&heap.spans)
+    }
+
+    /// Returns the bytes in allocated blocks of this shard.
+    pub fn used(&self) -> u64 {
+        self.heap().slots[self.id()].used.load(Relaxed)
+    }
+
     /// Takes a larger block of this shard, where that is allowed.
     #[cold]
     pub(crate) fn take_larger_block(&mut self, class: u8) -> Result<BlockPlace, Full> {

@@ -1,9 +1,12 @@
-//! What compaction does about blocks that cannot move.
+//! When compaction begins again in a shard, and what it does about blocks that cannot move.
 
 use std::ops::Range;
+use std::sync::Mutex;
 
-use crate::common::{self, NOW, db, volatile, write};
+use crate::common::{self, NOW, SEED, db, volatile, write};
+use heap::{CreateOptions, Heap};
 use keyspace::{Compacted, Compaction, Defragmentation, Expire, Keyspace};
+use pmem::{DomainRequest, MapOptions, Region};
 
 /// Sets a key to a value of this length; false where there is no space.
 fn set(ks: &Keyspace, key: &str, len: usize) -> bool {
@@ -40,6 +43,50 @@ fn steps(mut step: impl FnMut() -> Compacted) -> (usize, usize) {
         }
         taken += 1;
     }
+}
+
+fn limited(file: &std::path::Path) -> Keyspace {
+    let map =
+        MapOptions { domain: DomainRequest::Clwb, emulate: true, ..MapOptions::new(16 << 20) };
+    let region = Region::open(file, &map).expect("a mapping");
+    let options = CreateOptions {
+        geometry: common::geometry(1),
+        hash_seed: SEED,
+        ..CreateOptions::default()
+    };
+    let heap = match Heap::is_blank(&region) {
+        true => Heap::create(region, &options).expect("a new pool"),
+        false => Heap::open(region, [0; 16]).expect("the same pool").0,
+    };
+    Keyspace::new(heap, NOW)
+}
+
+#[test]
+fn spans_that_a_restart_left_unknown_are_emptied_when_they_are_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("pool");
+    let ks = limited(&file);
+    let keys = fill(&ks, "small:", 1000);
+    (0..keys).filter(|n| n % 4 != 0).for_each(|n| remove(&ks, &format!("small:{n}")));
+    ks.heap().close().expect("a clean close");
+    drop(ks);
+    let ks = limited(&file);
+    let at = Mutex::new(Compaction::default());
+    // Nobody has asked for a span yet: none of the old ones is known.
+    steps(|| ks.compact_for(&at, 0, 1));
+    let mut stored = 0;
+    while common::goes_on()
+        && (set(&ks, &format!("large:{stored}"), 3000)
+            || (0..16).any(|_| {
+                ks.compact_for(&at, 3000, 1000) != Compacted::Nothing
+                    && set(&ks, &format!("large:{stored}"), 3000)
+            }))
+    {
+        stored += 1;
+    }
+    let used = ks.heap().used() * 100 / ks.heap().limit();
+    assert!(used >= 85, "{used} % in use, of {keys} small values and {stored} large ones");
+    ks.check().expect("an intact keyspace");
 }
 
 /// A full store of one shard, in which three of four values of 200 bytes were deleted, and some
@@ -102,4 +149,34 @@ fn a_pass_of_the_defragmenter_leaves_out_what_cannot_move_and_goes_on() {
     }
     assert!(moved as usize > left.len() / 2, "{moved} of {} were moved", left.len());
     check_left(&ks, &left);
+}
+
+#[test]
+fn a_nearly_full_store_rests_until_enough_was_freed() {
+    let ks = volatile(1, 16 << 20);
+    let keys = fill(&ks, "k:", 1000);
+    let at = Mutex::new(Compaction::default());
+    steps(|| ks.compact_ahead(&at, 1));
+    let used = ks.heap().used();
+    // Everywhere a little: no span is worth to be emptied for it.
+    let mut names = (0..keys).map(|n| format!("k:{}", n * 61 % keys));
+    assert!(keys % 61 != 0, "each once");
+    let mut free = |bytes: u64| {
+        let enough = ks.heap().used() - bytes;
+        while ks.heap().used() > enough {
+            remove(&ks, &names.next().expect("a key"));
+        }
+    };
+    free(used / 90);
+    assert_eq!(ks.compact_ahead(&at, 1), Compacted::Nothing, "this is not worth a plan");
+    let (taken, _) = steps(|| ks.compact_for(&at, 1000, 1));
+    assert!(taken > 2, "unless somebody needs it now");
+    let rounds = 10;
+    let planned = (0..rounds).filter(|_| {
+        free(used / 90);
+        steps(|| ks.compact_ahead(&at, 1)).0 > 1
+    });
+    let planned = planned.count();
+    assert!((1..=rounds / 3).contains(&planned), "planned in {planned} of {rounds} rounds");
+    ks.check().expect("an intact keyspace");
 }
