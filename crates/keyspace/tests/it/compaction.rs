@@ -31,7 +31,7 @@ fn fill(ks: &Keyspace, prefix: &str, len: usize) -> usize {
     (0..).take_while(|n| common::goes_on() && set(ks, &format!("{prefix}{n}"), len)).count()
 }
 
-/// A step after which there is more to do, or the end.
+/// Takes steps until nothing is left to do; how many, and how many spans they freed.
 fn steps(mut step: impl FnMut() -> Compacted) -> (usize, usize) {
     let (mut taken, mut freed) = (1, 0);
     loop {
@@ -160,7 +160,7 @@ fn a_nearly_full_store_rests_until_enough_was_freed() {
     let used = ks.heap().used();
     // Everywhere a little: no span is worth to be emptied for it.
     let mut names = (0..keys).map(|n| format!("k:{}", n * 61 % keys));
-    assert!(keys % 61 != 0, "each once");
+    assert!(!keys.is_multiple_of(61), "each once");
     let mut free = |bytes: u64| {
         let enough = ks.heap().used() - bytes;
         while ks.heap().used() > enough {
