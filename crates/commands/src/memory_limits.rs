@@ -179,7 +179,7 @@ impl Engine {
         if !is_due || heap.snapshot_stats().is_taken || !self.takes_writes() {
             return false;
         }
-        keyspace.compact_for(&self.compaction, usize::MAX / 4, AHEAD_STEPS) != Compacted::Nothing
+        keyspace.compact_ahead(&self.compaction, AHEAD_STEPS) != Compacted::Nothing
     }
 
     /// Returns how many entries were moved to make space.

@@ -33,7 +33,7 @@ pub(crate) fn maintain(keyspace: &Keyspace, compaction: &Mutex<Compaction>, now:
     }
     let heap = keyspace.heap();
     if heap.is_short_of_spans() && !heap.snapshot_stats().is_taken {
-        more |= keyspace.compact_for(compaction, usize::MAX / 4, STEP) != Compacted::Nothing;
+        more |= keyspace.compact_ahead(compaction, STEP) != Compacted::Nothing;
     }
     more | keyspace.give_back_step()
 }

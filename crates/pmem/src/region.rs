@@ -27,6 +27,7 @@ use crate::scheduler::lock;
 use crate::syncs::Syncs;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 #[cfg(feature = "sim")]
 use std::sync::Arc;
@@ -227,6 +228,19 @@ impl Region {
         #[cfg(feature = "emulate-media")]
         self.charge_read(off, 8);
         self.word(off).map_or(0, |word| word.load(Relaxed))
+    }
+
+    /// Returns the first eight bytes, zeros in the place of those that a file has not.
+    pub fn first_bytes(&self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        match &self.file {
+            Some(file) if self.len() < 8 => {
+                let _ = file.read_at(&mut bytes, 0);
+            }
+            _ if self.len() < 8 => {}
+            _ => bytes = self.load(0).to_le_bytes(),
+        }
+        bytes
     }
 
     /// Returns the word at `off` as of some moment, while another thread may be writing there; 0

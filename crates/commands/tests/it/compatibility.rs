@@ -140,6 +140,15 @@ Known differences:
   preset only with appendonly no. On a pool, DEBUG RELOAD saves and reloads nothing; with an
   append-only file it reloads that. NOFLUSH and MERGE are not heeded. Values are always validated,
   whatever sanitize-dump-payload says.
+- Codes of errors that scripts make up count in INFO as errorstat_ERRORSTATS_OVERFLOW from the 129th
+  on. Control characters in a message of redis.log are escapes in the log.
+- A connection that sends the first line of an HTTP request, with any method, is closed; Redis
+  closes at POST and Host:.
+- Files that CONFIG REWRITE, ACL SAVE, SAVE and the append-only file make can be read by the
+  server's user alone, or have the permissions of the file that they replace; Redis leaves it to
+  the umask. A second server with the same dir is refused. Where files of the append-only file are
+  moved, removed or replaced, writes are refused with MISCONF until they are back, or BGREWRITEAOF
+  has written it again.
 - SYNC sends a dump to a client that has said REPLCONF rdb-only 1 and REPLCONF capa eof, as
   redis-cli --rdb does, and closes the connection; it is refused to replicas. Of REPLCONF only these
   two options are known.

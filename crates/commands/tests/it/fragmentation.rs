@@ -180,3 +180,41 @@ fn a_transaction_and_a_script_find_the_space_too() {
         }
     }
 }
+
+#[test]
+fn a_refusal_names_fragmentation_where_it_is_and_the_next_try_finds_the_space() {
+    let mut client = client(LIMIT);
+    let shard_of =
+        |client: &Client, key: &str| client.engine.keyspace().key(key.as_bytes()).shard();
+    let (mut is_full, mut of_the_other) = ([false; 2], Vec::new());
+    for n in (0..).map(|n: usize| n.to_string()) {
+        let shard = shard_of(&client, &n);
+        if is_full == [true; 2] {
+            break;
+        }
+        if !is_full[shard] && client.run(&format!("SET {n} {}", value(100))) != "OK" {
+            is_full[shard] = true;
+        } else if !is_full[shard] && shard == 1 {
+            of_the_other.push(n);
+        }
+    }
+    let full = "(error) OOM the store is full: its heap is at its limit or its file cannot grow (INFO persistence: pool_used, pool_size, pool_limit)";
+    let large = (0..).map(|n| format!("large:{n}")).find(|key| shard_of(&client, key) == 0);
+    let large = format!("SET {} {}", large.expect("a key"), value(3000));
+    client.check(&large, full);
+    // What is free is in the other shard, which somebody has.
+    for (_, key) in of_the_other.iter().enumerate().filter(|(n, _)| n % 4 != 0) {
+        client.check(&format!("DEL {key}"), "(integer) 1");
+    }
+    let engine = Arc::clone(&client.engine);
+    let held = engine.keyspace().begin_one(1, 0);
+    let reply = client.run(&large);
+    assert!(
+        reply.starts_with(
+            "(error) OOM the store is full of blocks of other sizes: its free space is fragmented"
+        ),
+        "{reply}"
+    );
+    drop(held);
+    client.check(&large, "OK");
+}

@@ -348,6 +348,7 @@ fn ends(client: &mut Client) -> String {
 }
 
 const BUSY: &str = "(error) BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+const BUSY_FUNCTION: &str = "(error) BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 
 #[test]
@@ -530,6 +531,34 @@ fn all_commands_are_refused_while_a_script_runs_too_long_if_that_is_wished() {
     second.check("SCRIPT KILL", "OK");
     assert!(ends(&mut first).contains(KILLED));
     becomes(&mut second, "PING", "PONG");
+}
+
+/// One call that takes minutes, and one instruction at a time that takes long, over and over.
+#[test]
+fn a_function_in_native_work_is_killed() {
+    for work in [
+        "string.find(string.rep('a', 100000), '.-.-.-.-.-b')",
+        "table.sort(t, nil)",
+        "cjson.decode(cjson.encode(t))",
+        "cmsgpack.unpack(cmsgpack.pack(t))",
+        "table.concat(t):upper():reverse()",
+    ] {
+        let engine = threaded();
+        let (mut first, mut second) = (waiting(&engine), Client::new(&engine));
+        let library = format!(
+            "#!lua name=l\nredis.register_function('f', function(keys) redis.call('get', keys[1]) \
+             local t = {{}} for i = 1, 200000 do t[i] = i % 1000 end \
+             while true do pcall(function() return {work} end) end end)"
+        );
+        assert_eq!(first.raw(&["FUNCTION", "LOAD", &library]), b"$1\r\nl\r\n");
+        first.run("FCALL f 1 k");
+        becomes(&mut second, "GET k", BUSY_FUNCTION);
+        second.check("SCRIPT KILL", BUSY_FUNCTION);
+        second.check("FUNCTION KILL", "OK");
+        assert!(ends(&mut first).contains(KILLED), "{work}");
+        becomes(&mut second, "FUNCTION KILL", "(error) NOTBUSY No scripts in execution right now.");
+        becomes(&mut second, "SET k v", "OK");
+    }
 }
 
 #[test]

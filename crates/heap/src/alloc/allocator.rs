@@ -68,6 +68,8 @@ pub(crate) struct BlockAllocator {
     pub(super) current: [Option<u32>; CLASSES],
     pub(super) partial: Vec<Vec<u32>>,
     pub(super) unvisited: Vec<Vec<u32>>,
+    /// Spans of an earlier incarnation that were found so far.
+    pub(super) found: u64,
     pub(super) evacuation: Evacuation,
     /// Bytes of blocks that were freed in this incarnation.
     pub(crate) freed: u64,
@@ -92,6 +94,7 @@ impl BlockAllocator {
             current: [None; CLASSES],
             partial: vec![Vec::new(); CLASSES],
             unvisited: vec![Vec::new(); CLASSES],
+            found: 0,
             evacuation: Evacuation::default(),
             freed: 0,
             free_spans: Vec::new(),
@@ -262,6 +265,11 @@ impl BlockAllocator {
         Some((at, self.spans[at as usize].as_ref()?))
     }
 
+    /// Returns where in the list the span is that contains `at`, if it is known.
+    pub(super) fn index_at(&self, at: u64) -> Option<u32> {
+        self.span_map.get(self.number_at(at)?)
+    }
+
     /// Returns true if the span with this number is known.
     pub(super) fn knows(&self, number: u32) -> bool {
         self.span_map.get(number).is_some()
@@ -410,9 +418,7 @@ impl BlockAllocator {
                 Taken::Nothing => return None,
                 Taken::Found(found) => {
                     let useful = found.iter().any(|&(_, c)| c == class && c != WHOLE);
-                    for (number, class) in found.into_iter().filter(|f| f.1 != WHOLE) {
-                        self.unvisited[class as usize].push(number);
-                    }
+                    self.keep_found(found);
                     if useful {
                         return None;
                     }

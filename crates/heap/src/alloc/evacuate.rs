@@ -8,6 +8,7 @@
 use super::allocator::BlockAllocator;
 use super::evacuation::{EvacuationCursor, Planning, Tally};
 use super::spans::SpanAllocator;
+use crate::layout::SPAN;
 use crate::layout::size_class::{BITMAP_AT, TABLE, WHOLE};
 use pmem::Region;
 
@@ -70,10 +71,7 @@ impl BlockAllocator {
 
     /// Looks at spans of an earlier incarnation; returns true if all are known.
     fn learn_spans(&mut self, region: &Region, spans: &SpanAllocator) -> bool {
-        for (number, class) in spans.found(self.shard).into_iter().filter(|found| found.1 != WHOLE)
-        {
-            self.unvisited[class as usize].push(number);
-        }
+        self.keep_found(spans.found(self.shard));
         let mut left = VISITED;
         for class in 0..self.unvisited.len() {
             while left > 0
@@ -86,6 +84,21 @@ impl BlockAllocator {
             }
         }
         self.unvisited.iter().all(Vec::is_empty)
+    }
+
+    /// Notes spans of an earlier incarnation, which are looked at when they are needed.
+    pub(super) fn keep_found(&mut self, found: Vec<(u32, u8)>) {
+        for (number, class) in found.into_iter().filter(|found| found.1 != WHOLE) {
+            self.unvisited[class as usize].push(number);
+            self.found += 1;
+        }
+    }
+
+    /// Returns how much there is in this incarnation that a plan may not know: the bytes of blocks
+    /// that were freed, and of spans of an earlier incarnation that were found.
+    pub(crate) fn news(&mut self, spans: &SpanAllocator) -> u64 {
+        self.keep_found(spans.found(self.shard));
+        self.freed + self.found * SPAN
     }
 
     /// Returns true if a span of the list may be emptied: in use, not being filled, and not empty
@@ -152,6 +165,20 @@ impl BlockAllocator {
                     self.partial[class].push(at);
                 }
             }
+        }
+    }
+
+    /// Takes the span of a block out of the evacuation, if it is in it.
+    pub(crate) fn keep_span_at(&mut self, at: u64) {
+        let Some(index) = self.index_at(at) else { return };
+        let Some(span) = self.spans[index as usize].as_mut() else { return };
+        if !std::mem::take(&mut span.evacuated) {
+            return;
+        }
+        self.evacuation.marked -= 1;
+        if span.free > 0 {
+            span.listed = true;
+            self.partial[span.class as usize].push(index);
         }
     }
 

@@ -97,6 +97,11 @@ impl Shard<'_> {
         (blocks.into_iter().map(Ptr::from_raw).collect(), next)
     }
 
+    /// Takes the span of a block, which could not be moved, out of the plan: it is filled again.
+    pub fn keep_span_of(&mut self, block: Ptr) {
+        self.state.alloc.keep_span_at(block.raw());
+    }
+
     /// Ends the plan: spans that are not empty are filled again.
     pub fn end_evacuation(&mut self) {
         self.state.alloc.end_evacuation();
@@ -105,6 +110,18 @@ impl Shard<'_> {
     /// Returns the bytes of blocks that were freed since the pool was opened.
     pub fn freed(&self) -> u64 {
         self.state.alloc.freed
+    }
+
+    /// Returns a number that grows by the bytes that are new to a plan: those of blocks that are
+    /// freed, and of spans of an earlier incarnation that are found.
+    pub fn news(&mut self) -> u64 {
+        let heap = self.heap();
+        self.state.alloc.news(&heap.spans)
+    }
+
+    /// Returns the bytes in allocated blocks of this shard.
+    pub fn used(&self) -> u64 {
+        self.heap().slots[self.id()].used.load(Relaxed)
     }
 
     /// Takes a larger block of this shard, where that is allowed.

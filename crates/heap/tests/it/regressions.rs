@@ -232,14 +232,27 @@ fn a_file_of_zeros_is_no_new_pool_unless_one_was_never_finished() {
     assert_eq!(open(3 << 12, b""), Ok(true));
     let refused = open(ENOUGH, b"");
     assert!(refused.as_ref().is_err_and(|why| why.contains("bytes of zeros")), "{refused:?}");
-    for (len, bytes) in [(100, &b"no pool at all"[..]), (8, b"PERDURX\0")] {
+    for (len, bytes) in [
+        (100, &b"no pool at all"[..]),
+        (8, b"PERDURX\0"),
+        (7, b"PERDURX"),
+        (3, b"abc"),
+        (1, b"\n"),
+        (3, b"\0\0\0"),
+    ] {
         let refused = open(len, bytes);
         assert!(
             refused.as_ref().is_err_and(|why| why.contains("not a Perdura pool")),
             "{refused:?}"
         );
     }
-    for (len, bytes) in [(3, &b"PER"[..]), (100, b"PERDURA\0 and more")] {
+    for (len, bytes) in [
+        (1, &b"P"[..]),
+        (3, b"PER"),
+        (7, b"PERDURA"),
+        (96, b"PERDURA\0"),
+        (100, b"PERDURA\0 and more"),
+    ] {
         let refused = open(len, bytes);
         assert!(refused.as_ref().is_err_and(|why| why.contains("was cut short")), "{refused:?}");
     }

@@ -4,12 +4,15 @@
 //! What deletes leave are free blocks of the sizes that were deleted. They serve other sizes only
 //! when whole spans are free. So a shard plans which of its spans are to be emptied, such that what
 //! is in them fits into the others ([`heap::Shard::plan_evacuation`]). After that it is left alone
-//! until enough was freed in it since it was planned, by others.
+//! until enough was freed in it by others since it was planned, or enough of it was found that a
+//! restart had left unknown: a little for a writer that needs the space, a share of the shard for
+//! who works ahead, and more and more while that gains little.
 //!
 //! First each block of those spans is taken for an entry: one whose key leads back to it through
 //! the index is one, and is moved. So the first spans are free after a few steps, however large the
 //! shard is. What is left (members, nodes, chunks, whose owners only a walk finds) is moved by a
-//! walk through the whole shard.
+//! walk through the whole shard. What finds no space stays, and its span is not emptied: one block
+//! that is in the way costs its own span.
 //!
 //! Each step locks one shard, for about [`BLOCKS`] blocks, and waits for none: a shard that is
 //! locked is tried again by the next step. Each moves blocks in one transaction, so that a crash
@@ -19,7 +22,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use heap::{EvacuationCursor, Full, Ptr, Shard, View};
+use heap::{EvacuationCursor, Ptr, Shard, View};
 use structures::index::Index;
 
 use super::Defragmentation;
@@ -29,8 +32,14 @@ use crate::{CommitError, Keyspace, entry};
 
 /// Blocks that a step moves, or entries that it looks at.
 const BLOCKS: usize = 64;
-/// Bytes that must have been freed in a shard since it was planned, for another plan.
+/// Bytes of a span.
+const SPAN: u64 = heap::MAX_BLOCK as u64;
+/// Bytes that must be new in a shard since it was planned, for another plan, at least.
 const WORTH: u64 = 128 << 10;
+/// The part of a shard that must be new for another plan ahead of need, and the most that is waited
+/// for where such plans gain little.
+const SHARE_AHEAD: u64 = 64;
+const MOST_AHEAD: u64 = 8;
 /// Spans that are shared as soon as they are empty, and not at the end.
 const SHARED: usize = 16;
 /// Times in a row that a shard is found locked before it is left for later.
@@ -49,6 +58,15 @@ enum Stage {
     Share(Option<EvacuationCursor>),
 }
 
+/// How long a shard is left alone.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    /// What was new in it when the last plan was begun, and what moves freed since.
+    since: u64,
+    /// Bytes that must be new for another plan ahead of need.
+    ahead: u64,
+}
+
 /// Where a compaction goes on.
 #[derive(Debug, Default)]
 pub struct Compaction {
@@ -56,10 +74,12 @@ pub struct Compaction {
     stage: Stage,
     /// Spans that were to be emptied when some were shared last.
     to_empty: usize,
-    /// What had been freed in this shard when the plan was begun, and what moves freed since.
+    /// What was new in this shard when the plan was begun, and what moves freed since.
     planned: Option<u64>,
-    /// The same of each shard when its last plan came to its end.
-    exhausted: Vec<Option<u64>>,
+    /// Spans that the plan made free for all.
+    gained: usize,
+    /// Of each shard, since its last plan came to its end.
+    rests: Vec<Option<Rest>>,
     /// Shards in a row that gave nothing.
     fruitless: usize,
     /// Times in a row that the shard was locked.
@@ -86,7 +106,7 @@ pub enum Compacted {
 impl Compaction {
     fn next_shard(&mut self, shards: usize) {
         (self.shard, self.stage) = ((self.shard + 1) % shards, Stage::Plan);
-        (self.found_locked, self.planned) = (0, None);
+        (self.found_locked, self.planned, self.gained) = (0, None, 0);
     }
 
     /// Leaves a shard that gave nothing.
@@ -109,16 +129,25 @@ impl Compaction {
         self.leave(shards)
     }
 
-    fn is_done(&self, locked: &Shard<'_>) -> bool {
-        let exhausted = self.exhausted.get(self.shard).copied().flatten();
-        exhausted.is_some_and(|freed| locked.freed().saturating_sub(freed) < WORTH)
+    fn is_done(&self, news: u64, is_ahead: bool) -> bool {
+        let rest = self.rests.get(self.shard).copied().flatten();
+        rest.is_some_and(|rest| {
+            let least = if is_ahead { rest.ahead } else { WORTH };
+            news.saturating_sub(rest.since) < least
+        })
     }
 
-    /// Leaves the shard alone until others free something in it. What they freed while blocks were
+    /// Leaves the shard alone until there is something new in it. What was freed while blocks were
     /// moved is not in the plan.
-    fn mark_exhausted(&mut self, shards: usize) {
-        self.exhausted.resize(shards, None);
-        self.exhausted[self.shard] = self.planned;
+    fn rest(&mut self, locked: &Shard<'_>, shards: usize) {
+        self.rests.resize(shards, None);
+        let rest = &mut self.rests[self.shard];
+        let share = |part: u64| (locked.used() / part).max(WORTH);
+        let (least, most) = (share(SHARE_AHEAD), share(MOST_AHEAD));
+        let waited = rest.map_or(least, |rest| rest.ahead);
+        let is_little = self.gained as u64 * SPAN < waited / 4;
+        let ahead = if is_little { (2 * waited).clamp(least, most) } else { least };
+        *rest = self.planned.map(|since| Rest { since, ahead });
     }
 }
 
@@ -127,15 +156,31 @@ impl Keyspace {
     /// most `steps` steps. The caller holds no shard. Threads that do so at the same time take
     /// steps in turn.
     pub fn compact_for(&self, at: &Mutex<Compaction>, bytes: usize, steps: usize) -> Compacted {
+        let enough = self.heap().spans_for(bytes);
+        self.compact_steps(at, steps, (enough, false))
+    }
+
+    /// Takes up to `steps` steps for those who are going to need space: shards in which that gains
+    /// little rest.
+    pub fn compact_ahead(&self, at: &Mutex<Compaction>, steps: usize) -> Compacted {
+        self.compact_steps(at, steps, (usize::MAX, true))
+    }
+
+    fn compact_steps(
+        &self,
+        at: &Mutex<Compaction>,
+        steps: usize,
+        (enough, is_ahead): (usize, bool),
+    ) -> Compacted {
         let (mut freed, mut is_done) = (0, false);
         for _ in 0..steps {
             let mut at = heap::lock(at).unwrap_or_else(PoisonError::into_inner);
-            match self.compact_step(&mut at) {
+            match self.step(&mut at, is_ahead) {
                 Ok(Compacted::Freed(spans)) => freed += spans,
                 Ok(Compacted::More) => {}
                 Ok(Compacted::Nothing) | Err(_) => is_done = true,
             }
-            if is_done || freed > self.heap().spans_for(bytes) {
+            if is_done || freed > enough {
                 break;
             }
         }
@@ -146,8 +191,12 @@ impl Keyspace {
         }
     }
 
-    /// Takes a step of making spans free that are sparsely used.
+    /// Takes a step of making spans free that are sparsely used, for who needs them now.
     pub fn compact_step(&self, at: &mut Compaction) -> Result<Compacted, CommitError> {
+        self.step(at, false)
+    }
+
+    fn step(&self, at: &mut Compaction, is_ahead: bool) -> Result<Compacted, CommitError> {
         let shards = self.shards();
         at.shard %= shards;
         if let Stage::Share(next) = at.stage {
@@ -161,9 +210,11 @@ impl Keyspace {
         if at.left.remove(&at.shard) {
             locked.end_evacuation();
         }
-        let freed = locked.freed();
-        let begun = *at.planned.get_or_insert(freed);
+        let (news, freed) = (locked.news(), locked.freed());
+        let begins = at.planned.is_none();
+        let begun = *at.planned.get_or_insert(news);
         let done = match at.stage {
+            Stage::Plan if begins && at.is_done(news, is_ahead) => Ok(at.leave(shards)),
             Stage::Plan => self.plan(&mut locked, at),
             Stage::Entries(from) => self.move_entries(&mut locked, at, from),
             Stage::Walk(from) => self.walk(&mut locked, at, from),
@@ -182,13 +233,10 @@ impl Keyspace {
     }
 
     fn plan(&self, locked: &mut Shard<'_>, at: &mut Compaction) -> Result<Compacted, CommitError> {
-        if at.is_done(locked) {
-            return Ok(at.leave(self.shards()));
-        }
         match locked.plan_evacuation()? {
             None => Ok(Compacted::More),
             Some(0) => {
-                at.mark_exhausted(self.shards());
+                at.rest(locked, self.shards());
                 Ok(at.leave(self.shards()))
             }
             Some(spans) => {
@@ -207,16 +255,9 @@ impl Keyspace {
     ) -> Result<Compacted, CommitError> {
         let (blocks, next) = locked.evacuated_blocks(from, BLOCKS);
         locked.allow_reserve(true);
-        let moved: Result<Vec<bool>, Full> =
-            blocks.into_iter().map(|block| self.move_entry(locked, block)).collect();
-        let Ok(moved) = moved else {
-            // No space to move anything: what is staged is dropped.
-            locked.rollback();
-            at.stage = Stage::Share(None);
-            return Ok(Compacted::More);
-        };
-        at.moved += moved.into_iter().filter(|moved| *moved).count() as u64;
+        let moved = blocks.into_iter().filter(|block| self.move_entry(locked, *block)).count();
         locked.commit()?;
+        at.moved += moved as u64;
         let left = locked.evacuated_spans();
         at.stage = match next {
             _ if left == 0 => Stage::Share(None),
@@ -254,6 +295,7 @@ impl Keyspace {
             return found_locked(at, shards);
         };
         at.found_locked = 0;
+        at.gained += freed;
         if freed > 0 {
             at.fruitless = 0;
         }
@@ -264,7 +306,7 @@ impl Keyspace {
                     return Compacted::Freed(freed);
                 };
                 locked.end_evacuation();
-                at.mark_exhausted(shards);
+                at.rest(&locked, shards);
                 drop(locked);
                 if freed == 0 {
                     return at.leave(shards);
@@ -275,9 +317,9 @@ impl Keyspace {
         Compacted::Freed(freed)
     }
 
-    /// Moves a block if it is an entry; returns whether it was. Anything may be in it.
-    fn move_entry(&self, locked: &mut Shard<'_>, block: Ptr) -> Result<bool, Full> {
-        let Some(hash) = self.hash_if_entry(locked, block) else { return Ok(false) };
+    /// Moves a block if it is an entry; returns whether it was moved. Anything may be in it.
+    fn move_entry(&self, locked: &mut Shard<'_>, block: Ptr) -> bool {
+        let Some(hash) = self.hash_if_entry(locked, block) else { return false };
         for db in physical_databases() {
             let index = Index::at(locked.root(keys_root(db)));
             if locked.word(locked.root(keys_root(db))) == 0 {
@@ -285,12 +327,13 @@ impl Keyspace {
             }
             let Some(slot) = index.find(locked, hash, |at| at == block) else { continue };
             let expiring = Index::at(locked.root(expiry_root(db)));
-            if let Some(new) = self.relocate(locked, expiring, block)? {
+            let new = self.try_relocate(locked, expiring, block);
+            if let Some(new) = new {
                 index.replace(locked, slot, new);
             }
-            return Ok(true);
+            return new.is_some();
         }
-        Ok(false)
+        false
     }
 
     /// Returns the hash of the key that the block has if it is an entry, by what can be told from

@@ -4,6 +4,9 @@
 //! those that are in sparse spans: the entry is copied, the slots that lead to it are swung, the
 //! old block is freed, all in one record. The index's own blocks move likewise. A scan of a client
 //! that is under way keeps its guarantee.
+//!
+//! What finds no space stays where it is, and the walk goes on: an entry alone, or the segment of an
+//! index, or what is left of a large value.
 
 use heap::{Full, Ptr, Shard, View};
 use structures::blob::Blob;
@@ -89,14 +92,14 @@ impl Keyspace {
             if usize::from(from.index) != keys_root(db) {
                 return Ok(None);
             }
-            let new = self.relocate(shard, expiring, old)?;
+            let new = self.try_relocate(shard, expiring, old);
             moved += u64::from(new.is_some());
             Ok(new)
         });
-        // No space to move anything: what is staged is dropped with the lock.
         let Ok(cursor) = next else {
             locked.rollback();
-            return Ok(None);
+            let past = Index::defragment_past(from.cursor);
+            return Ok(past.map(|cursor| Defragmentation { cursor, ..from }));
         };
         locked.commit()?;
         let within = match usize::from(from.index) == keys_root(db) {
@@ -132,14 +135,32 @@ impl Keyspace {
         };
         let Ok(cursor) = next else {
             locked.rollback();
-            return Ok(None);
+            let within = within.next(0, locked, keys, budget);
+            return Ok(Defragmentation { within, ..from }.go_on());
         };
         locked.commit()?;
         let within = within.next(cursor, locked, keys, budget);
         Ok(Defragmentation { within, moved: from.moved + moved, ..from }.go_on())
     }
 
-    pub(super) fn relocate(
+    /// Moves an entry, and what is in blocks of its own, out of sparse spans. Where there is no
+    /// space for that it stays, and its span is emptied no more.
+    pub(super) fn try_relocate(
+        &self,
+        shard: &mut Shard<'_>,
+        expiring: Index,
+        old: Ptr,
+    ) -> Option<Ptr> {
+        let before = shard.savepoint();
+        let moved = self.relocate(shard, expiring, old);
+        moved.unwrap_or_else(|Full| {
+            shard.rollback_to(before);
+            shard.keep_span_of(old);
+            None
+        })
+    }
+
+    fn relocate(
         &self,
         shard: &mut Shard<'_>,
         expiring: Index,

@@ -6,6 +6,7 @@
 mod budget;
 mod collections;
 mod common;
+mod compaction;
 mod crash;
 mod damage;
 mod databases;

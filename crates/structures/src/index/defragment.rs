@@ -47,6 +47,12 @@ pub(super) fn defragment<S: Store>(
     Ok(position.next_segment().map_or(0, Position::cursor))
 }
 
+/// Returns the cursor of the entries after what a step at `cursor` does with the segment itself.
+pub(super) fn past(cursor: u64) -> Option<u64> {
+    let at = Position::from_cursor(cursor);
+    (at.home == 0).then(|| Position { home: 1, ..at }.cursor())
+}
+
 /// Merges the segment at a position with its other half, or moves it or the node before it.
 fn tidy_segment<S: Store>(store: &mut S, root: Ptr, from: Position) -> Result<(), Full> {
     let Some((place, position)) = locate(store, root, from) else { return Ok(()) };

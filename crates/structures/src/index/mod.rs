@@ -257,6 +257,12 @@ impl Index {
         defragment::defragment(store, self.root, cursor, count, relocate)
     }
 
+    /// Returns where a defragmentation goes on that found no space at `cursor` for what the index
+    /// itself has there; nothing where only entries are left.
+    pub fn defragment_past(cursor: u64) -> Option<u64> {
+        defragment::past(cursor)
+    }
+
     /// Verifies the segments between two cursors of a scan, but for the one that the scan was in:
     /// that the trie leads there, and that no slot was lost.
     pub fn check_step<V: View>(&self, view: &V, from: u64, to: u64) -> Result<(), Damaged> {
