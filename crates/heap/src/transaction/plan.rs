@@ -56,7 +56,7 @@ fn drop_own_frees(tx: &mut Tx) {
     }
     for i in 0..tx.freed.len() {
         let Freed { place, own: true } = tx.freed[i] else { continue };
-        if let Some(own) = tx.reserved_at(place.at) {
+        if let Some(own) = tx.reserved_at(&place) {
             tx.reserved[own].published = None;
         }
     }
