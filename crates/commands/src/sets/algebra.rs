@@ -11,8 +11,8 @@ use std::collections::HashSet;
 use keyspace::{Key, Members, Txn, Type};
 
 use super::add;
-use super::gathered::{Gathered, in_pieces};
 use crate::call::{Call, Run};
+use crate::collections::gathered::{Gathered, in_pieces};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::notifications::EventClass;
 use crate::spec::*;
