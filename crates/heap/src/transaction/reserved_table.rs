@@ -25,8 +25,9 @@ pub(crate) struct ReservedTable {
     by_word: FxHashMap<u64, u32>,
     /// For each block of a word, its index + 1, or 0.
     pieces: Vec<[u32; PIECE]>,
-    /// The piece that was used last, and what it is for.
-    last: Option<(u64, u32)>,
+    /// Pieces that were used last, the one found last first, and what they are for: a structure that is
+    /// filled changes its newest block and its header by turns.
+    last: [Option<(u64, u32)>; 2],
     /// How many of the list are entered.
     entered: usize,
 }
@@ -55,7 +56,7 @@ impl ReservedTable {
         self.by_word.shrink_to(KEPT);
         self.pieces.clear();
         self.pieces.shrink_to(KEPT);
-        (self.last, self.entered) = (None, 0);
+        (self.last, self.entered) = ([None; 2], 0);
     }
 
     /// Returns what the table says of a block, in a piece that is added where there is none.
@@ -65,7 +66,7 @@ impl ReservedTable {
             let new = self.pieces.len() as u32;
             self.pieces.push([0; PIECE]);
             self.by_word.insert(word, new);
-            self.last = Some((word, new));
+            self.last = [Some((word, new)), self.last[0]];
             new
         });
         &mut self.pieces[piece as usize][place.bit() as usize]
@@ -73,11 +74,11 @@ impl ReservedTable {
 
     #[inline]
     fn piece(&mut self, word: u64) -> Option<u32> {
-        if let Some((_, piece)) = self.last.filter(|(last, _)| *last == word) {
+        if let Some((_, piece)) = self.last.into_iter().flatten().find(|(last, _)| *last == word) {
             return Some(piece);
         }
         let piece = *self.by_word.get(&word)?;
-        self.last = Some((word, piece));
+        self.last = [Some((word, piece)), self.last[0]];
         Some(piece)
     }
 }

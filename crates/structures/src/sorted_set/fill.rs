@@ -12,6 +12,9 @@ use crate::Store;
 use crate::index::Index;
 use crate::tree::Item;
 
+/// Members of which the names are read before any is written.
+const AT_ONCE: usize = 32;
+
 impl SortedSet {
     /// Returns a sorted set of these members, each once, in their order: by score, then by name.
     /// `hash` is the hash of any member.
@@ -26,11 +29,20 @@ impl SortedSet {
             members.iter().enumerate().map(|(rank, (name, _))| (hash(name), rank)).collect();
         by_hash.sort_unstable();
         let mut items = vec![Item::default(); members.len()];
-        for (own, rank) in by_hash {
-            let (name, score) = members[rank];
-            let (hashes, pair) = ((own, &hash), (name, &score.to_le_bytes()[..]));
-            let member = set.dict.insert_expecting(store, hashes, pair, None, depth)?;
-            items[rank] = item(member, score);
+        let mut names = Vec::new();
+        for some in by_hash.chunks(AT_ONCE) {
+            // Names are anywhere: they are read side by side, and not each before its block is
+            // written.
+            names.clear();
+            some.iter().for_each(|&(_, rank)| names.extend_from_slice(members[rank].0));
+            let mut names = &names[..];
+            for &(own, rank) in some {
+                let (name, rest) = names.split_at(members[rank].0.len());
+                let score = members[rank].1;
+                let (hashes, pair) = ((own, &hash), (name, &score.to_le_bytes()[..]));
+                let member = set.dict.insert_expecting(store, hashes, pair, None, depth)?;
+                (items[rank], names) = (item(member, score), rest);
+            }
         }
         debug_assert!(items.is_sorted_by(|one, other| {
             let name = member_of(*other).field(store);

@@ -73,3 +73,29 @@ impl SortedSetEdit {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_sorted_by_score_and_then_by_all_bytes_of_their_names() {
+        let names: [&[u8]; 9] = [
+            b"",
+            b"\0",
+            b"a",
+            b"a\0",
+            b"a\0\0\0\0\0\0\0",
+            b"a\0\0\0\0\0\0\0\x01",
+            b"a\x01",
+            b"member:1",
+            b"member:10",
+        ];
+        let scores = [f64::NEG_INFINITY, -0.0, 0.5, f64::INFINITY];
+        let sorted: Vec<(&[u8], f64)> =
+            scores.iter().flat_map(|&score| names.map(|name| (name, score))).collect();
+        let mut members: Vec<_> = (0..sorted.len()).map(|n| sorted[n * 7 % sorted.len()]).collect();
+        sort_scored(&mut members);
+        assert_eq!(members, sorted);
+    }
+}
