@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Commands over whole values of a million elements: Perdura beside Redis and Valkey.
+"""Commands over whole values of a million elements: Perdura compared with Redis and Valkey.
 
     benches/large-values.py [--rounds 3] [--only TEXT] [--elements 1000000] NAME=PROGRAM ...
 

@@ -27,7 +27,7 @@ impl Aggregate {
     }
 
     /// Infinities that cancel each other out are 0.
-    pub(super) fn of(self, score: f64, other: f64) -> f64 {
+    fn of(self, score: f64, other: f64) -> f64 {
         match self {
             Aggregate::Sum if (score + other).is_nan() => 0.0,
             Aggregate::Sum => score + other,
@@ -161,7 +161,7 @@ pub(super) fn unite(
     for input in &inputs {
         input.visit(|member, score| all.push(member, input.weighed(score)))?;
     }
-    Ok(if inputs.len() > 1 { all.united(aggregate) } else { all })
+    Ok(if inputs.len() > 1 { all.united(|score, other| aggregate.of(score, other)) } else { all })
 }
 
 /// Members that all keys have, at most this many.

@@ -5,7 +5,6 @@ use std::hash::{BuildHasher, RandomState};
 
 use keyspace::sort_scored;
 
-use super::combine::Aggregate;
 use crate::collections::gathered::Gathered;
 
 /// Members with their scores, in the order in which they came.
@@ -50,9 +49,9 @@ impl GatheredScores {
     /// Returns each member once, with what is made of its scores, taken in the order in which they
     /// came.
     ///
-    /// They are looked at in the order of their hashes, in which those of a member stand together:
+    /// They are looked at in the order of their hashes, in which those of a member follow each other:
     /// a table of millions would be searched in memory that is in no cache.
-    pub(super) fn united(&self, aggregate: Aggregate) -> GatheredScores {
+    pub(super) fn united(&self, aggregate: impl Fn(f64, f64) -> f64) -> GatheredScores {
         let hasher = RandomState::new();
         let hashes = self.names.iter().map(|name| hasher.hash_one(name));
         let mut rows: Vec<(u64, usize)> = hashes.zip(0..).collect();
@@ -63,7 +62,7 @@ impl GatheredScores {
             for &(_, number) in same {
                 let (name, score) = (self.names.get(number), self.scores[number]);
                 match (from..united.len()).find(|&at| united.names.get(at) == name) {
-                    Some(at) => united.scores[at] = aggregate.of(united.scores[at], score),
+                    Some(at) => united.scores[at] = aggregate(united.scores[at], score),
                     None => united.push(name, score),
                 }
             }

@@ -7,9 +7,8 @@
 //! filled in order asks for pieces that are in the processor's cache. A table by the address of
 //! each block was larger than any cache.
 //!
-//! A transaction of few blocks ([`super::state::FEW`]) has nothing here.
+//! A transaction of few blocks, which are searched one by one, has nothing here.
 
-use super::state::Reserved;
 use crate::alloc::place::BlockPlace;
 use rustc_hash::FxHashMap;
 
@@ -33,12 +32,17 @@ pub(crate) struct ReservedTable {
 }
 
 impl ReservedTable {
-    /// Returns the index of a block in a list of which only more was added since the call before.
-    pub(crate) fn find(&mut self, reserved: &[Reserved], place: &BlockPlace) -> Option<usize> {
-        for (index, block) in reserved.iter().enumerate().skip(self.entered) {
-            *self.enter(&block.place) = index as u32 + 1;
+    /// Returns the index of a block in a list of which only more was added since the call before:
+    /// its length, and where each of its blocks is.
+    pub(crate) fn find(
+        &mut self,
+        (len, place_of): (usize, impl Fn(usize) -> BlockPlace),
+        place: &BlockPlace,
+    ) -> Option<usize> {
+        for index in self.entered..len {
+            *self.enter(&place_of(index)) = index as u32 + 1;
         }
-        self.entered = reserved.len();
+        self.entered = len;
         let (piece, bit) = (self.piece(word_of(place))?, place.bit() as usize);
         (self.pieces[piece as usize][bit] as usize).checked_sub(1)
     }
@@ -107,21 +111,24 @@ mod tests {
         let mut all: Vec<BlockPlace> =
             spans.iter().flat_map(|&span| (0..500).map(move |index| block(span, index))).collect();
         all.extend([8, 9].map(|number| BlockPlace::whole(number << 16)));
-        let (mut table, mut list) = (ReservedTable::default(), Vec::<Reserved>::new());
+        let (mut table, mut list) = (ReservedTable::default(), Vec::<BlockPlace>::new());
         let mut random = 7u64;
         for round in 0..20_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let (choice, number) = ((random >> 33) % 100, (random >> 40) as usize);
             let place = all[number % all.len()];
-            let known = list.iter().position(|reserved| reserved.place == place);
+            let known = list.iter().position(|reserved| *reserved == place);
             match choice {
-                0..60 if known.is_none() => list.push(Reserved::new(place)),
-                0..95 => assert_eq!(table.find(&list, &place), known, "round {round}"),
+                0..60 if known.is_none() => list.push(place),
+                0..95 => {
+                    let all = (list.len(), |index: usize| list[index]);
+                    assert_eq!(table.find(all, &place), known, "round {round}");
+                }
                 95..99 => {
                     let kept = list.len().saturating_sub(number % 20);
                     while list.len() > kept {
                         let Some(last) = list.pop() else { break };
-                        table.forget_last(list.len(), &last.place);
+                        table.forget_last(list.len(), &last);
                     }
                 }
                 _ if list.len() > 1000 => {

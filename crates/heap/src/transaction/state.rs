@@ -154,7 +154,8 @@ impl Tx {
         if self.reserved.len() <= FEW {
             return self.reserved.iter().rposition(|block| block.place.at == place.at);
         }
-        self.reserved_table.find(&self.reserved, place)
+        let reserved = &self.reserved;
+        self.reserved_table.find((reserved.len(), |index| reserved[index].place), place)
     }
 
     /// Makes this many bytes of a reserved block part of the transaction.
