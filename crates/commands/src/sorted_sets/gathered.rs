@@ -49,8 +49,8 @@ impl GatheredScores {
     /// Returns each member once, with what is made of its scores, taken in the order in which they
     /// came.
     ///
-    /// They are looked at in the order of their hashes, in which those of a member follow each other:
-    /// a table of millions would be searched in memory that is in no cache.
+    /// They are looked at in the order of their hashes, in which those of a member follow each
+    /// other: a table of millions would be searched in memory that is in no cache.
     pub(super) fn united(&self, aggregate: impl Fn(f64, f64) -> f64) -> GatheredScores {
         let hasher = RandomState::new();
         let hashes = self.names.iter().map(|name| hasher.hash_one(name));

@@ -209,7 +209,7 @@ fn large_sorted_sets_unite_intersect_and_differ_as_small_ones_do() {
     };
     let sum = |scores: [Option<f64>; 3]| Some(scores.into_iter().flatten().sum());
     let weighed = |[a, b, c]: [Option<f64>; 3]| {
-        let scores = [a.map(|a| a * 2.0), b.map(|b| b * 3.0), c.map(|c| c * -1.0)];
+        let scores = [a.map(|a| a * 2.0), b.map(|b| b * 3.0), c.map(|c| -c)];
         scores.into_iter().flatten().reduce(f64::max)
     };
     let least = |[a, b, c]: [Option<f64>; 3]| Some(a?.min(b?).min(c?));

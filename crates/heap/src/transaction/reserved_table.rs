@@ -24,8 +24,8 @@ pub(crate) struct ReservedTable {
     by_word: FxHashMap<u64, u32>,
     /// For each block of a word, its index + 1, or 0.
     pieces: Vec<[u32; PIECE]>,
-    /// Pieces that were used last, the one found last first, and what they are for: a structure that is
-    /// filled changes its newest block and its header by turns.
+    /// Pieces that were used last, the one found last first, and what they are for: a structure
+    /// that is filled changes its newest block and its header by turns.
     last: [Option<(u64, u32)>; 2],
     /// How many of the list are entered.
     entered: usize,
