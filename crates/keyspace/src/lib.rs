@@ -61,7 +61,7 @@ pub use changes::{Change, Event};
 pub use check::{Refusal, Repaired};
 pub use collection::{
     FieldChange, FieldTime, Limits, Members, MembersEdit, SortedSetEdit, SortedSetRef, Text,
-    TimedField,
+    TimedField, sort_scored,
 };
 pub use damage::KeyDamage;
 pub use entry::AbsentKey;

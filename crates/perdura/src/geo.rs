@@ -227,7 +227,8 @@ pub trait Geo: Execute {
             let entry = tx.txn.find_mut(tx.db, &source)?;
             let found = tx.found(entry, search)?.into_iter();
             let members: Vec<Scored> = found.map(|found| (found.member, found.score)).collect();
-            tx.txn.put_sorted_set(tx.db, &target, &members, LIMITS)?;
+            let scored = members.iter().map(|(name, score)| (&name[..], *score));
+            tx.txn.put_sorted_set(tx.db, &target, scored, LIMITS)?;
             Ok(members.len() as u64)
         })
     }

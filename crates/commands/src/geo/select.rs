@@ -151,7 +151,7 @@ fn keep(
         (found.member, score)
     });
     let (members, target): (Scored, _) = (members.collect(), call.key(target));
-    store(call, txn, &target, &members)?;
+    store(call, txn, &target, members.iter().map(|(name, score)| (&name[..], *score)))?;
     call.out.integer(members.len() as i64);
     Ok(())
 }

@@ -3,16 +3,17 @@
 //!
 //! An intersection goes through the smallest set and asks the others. A difference takes Redis's
 //! choice of two ways: ask all others for each member of the first, or read the members of all
-//! others and ask these; whichever looks at fewer. All keys are locked at once, so that the
-//! answer is that of one moment.
+//! others and ask these; whichever looks at fewer. So does a union that is shown; one that is
+//! stored leaves it to the set that it fills. All keys are locked at once, so that the answer is
+//! that of one moment.
 
 use std::collections::HashSet;
 
 use keyspace::{Key, Members, Txn, Type};
 
 use super::add;
-use super::gathered::{Gathered, in_pieces};
 use crate::call::{Call, Run};
+use crate::collections::gathered::{Gathered, in_pieces};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::notifications::EventClass;
 use crate::spec::*;
@@ -273,11 +274,25 @@ fn gather(call: &Call<'_>, txn: &mut Txn<'_>, keys: &[Key<'_>]) -> Result<Gather
     Ok(all)
 }
 
-/// Members of any set, each once.
+/// Members of any set, each once: of each set those that none before it has, where these are soon
+/// asked; else what is new in a table of all.
 fn unite(call: &Call<'_>, txn: &mut Txn<'_>, keys: &[Key<'_>]) -> Result<Gathered, Failure> {
-    let all = gather(call, txn, keys)?;
-    let (mut seen, mut members) = (HashSet::with_capacity(all.len()), Gathered::default());
-    all.iter().filter(|member| seen.insert(*member)).for_each(|member| members.push(member));
+    let sets: Vec<Members<'_>> = sets(call, txn, keys)?.into_iter().flatten().collect();
+    let all: u64 = sets.iter().map(Members::len).sum();
+    let asking: u64 = sets.iter().zip(0..).map(|(set, before)| set.len() * before).sum();
+    let mut members = Gathered::default();
+    if asking <= all {
+        for (number, set) in sets.iter().enumerate() {
+            let before: Vec<&Members<'_>> = sets[..number].iter().collect();
+            in_pieces(set, |some| filter(some, &before, false, &mut members).map(|()| true))?;
+        }
+    } else {
+        let mut gathered = Gathered::default();
+        sets.iter().try_for_each(|set| gathered.add_all(set))?;
+        let mut seen = HashSet::with_capacity(gathered.len());
+        let new = gathered.iter().filter(|member| seen.insert(*member));
+        new.for_each(|member| members.push(member));
+    }
     Ok(in_order(call, members))
 }
 

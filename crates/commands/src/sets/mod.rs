@@ -1,7 +1,6 @@
 //! Sets: members, each once.
 
 mod algebra;
-mod gathered;
 mod movement;
 mod pop;
 mod random;
@@ -49,7 +48,7 @@ fn add<'a>(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
     key: &Key<'_>,
-    members: impl IntoIterator<Item = &'a [u8]>,
+    members: impl IntoIterator<Item = &'a [u8], IntoIter: Clone>,
 ) -> Result<usize, Failure> {
     let members = members.into_iter().map(|member| (member, &b""[..]));
     let limits = call.engine.config().set_limits();

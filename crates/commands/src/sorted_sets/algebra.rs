@@ -7,8 +7,9 @@
 use keyspace::Txn;
 
 use super::combine::{Aggregate, Input, intersect, subtract, unite};
+use super::gathered::GatheredScores;
 use super::store::store;
-use super::{Scored, reply_header, reply_member};
+use super::{reply_header, reply_member};
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::spec::*;
@@ -188,8 +189,8 @@ struct Options {
 fn show(call: &mut Call<'_>, txn: &mut Txn<'_>, operation: Operation) -> Done {
     let (members, with_scores) = combine(call, txn, operation)?;
     reply_header(call, members.len(), with_scores);
-    for (member, score) in &members {
-        reply_member(call, member, *score, with_scores);
+    for (member, score) in members.in_order() {
+        reply_member(call, member, score, with_scores);
     }
     Ok(())
 }
@@ -197,18 +198,18 @@ fn show(call: &mut Call<'_>, txn: &mut Txn<'_>, operation: Operation) -> Done {
 fn keep(call: &mut Call<'_>, txn: &mut Txn<'_>, operation: Operation) -> Done {
     let (members, _) = combine(call, txn, operation)?;
     let target = call.key(0);
-    store(call, txn, &target, &members)?;
+    store(call, txn, &target, members.iter())?;
     call.out.integer(members.len() as i64);
     Ok(())
 }
 
-/// Returns the members that a request makes of its keys, in their order, and whether it asks for
-/// the scores.
+/// Returns the members that a request makes of its keys, in any order, and whether it asks for the
+/// scores.
 fn combine(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
     operation: Operation,
-) -> Result<(Scored, bool), Failure> {
+) -> Result<(GatheredScores, bool), Failure> {
     let stores = call.command.spec.has(WRITE);
     let at = if stores { 2 } else { 1 };
     let number = call.int(at)?;
@@ -236,7 +237,7 @@ fn combine(
     for (input, weight) in inputs.iter_mut().zip(&options.weights) {
         input.weight = *weight;
     }
-    let mut members = match operation {
+    let members = match operation {
         Operation::Union => unite(inputs, options.aggregate)?,
         Operation::Difference => subtract(&inputs)?,
         Operation::Intersection | Operation::Cardinality => {
@@ -244,10 +245,6 @@ fn combine(
             intersect(inputs, options.aggregate, most)?
         }
     };
-    members.sort_by(|(member, score), (other, its)| {
-        let by_score = score.partial_cmp(its).unwrap_or(std::cmp::Ordering::Equal);
-        by_score.then_with(|| member.cmp(other))
-    });
     Ok((members, options.with_scores))
 }
 

@@ -1,10 +1,11 @@
 //! What becomes of the members of several sorted sets, or sets, together.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use keyspace::{Entry, Members, SortedSetRef, Txn, Type};
 
-use super::Scored;
+use super::gathered::GatheredScores;
+use crate::collections::gathered::{AT_ONCE, Gathered};
 use crate::failure::Failure;
 
 /// What is made of the scores of a member that several keys have.
@@ -82,14 +83,7 @@ impl<'t> Input<'t> {
         }
     }
 
-    fn score(&self, member: &[u8]) -> Result<Option<f64>, Failure> {
-        Ok(match &self.source {
-            Source::Absent => None,
-            Source::Set(members) => members.contains(member)?.then_some(1.0),
-            Source::SortedSet(sorted_set) => sorted_set.score(member)?,
-        })
-    }
-
+    /// Shows all members with their scores.
     fn visit(&self, mut visit: impl FnMut(&[u8], f64)) -> Result<(), Failure> {
         match &self.source {
             Source::Absent => {}
@@ -102,6 +96,53 @@ impl<'t> Input<'t> {
         Ok(())
     }
 
+    /// Gathers some members from a cursor on (0: from the first), and answers where to go on (0:
+    /// the end).
+    fn gather(&self, cursor: u64, into: &mut GatheredScores) -> Result<u64, Failure> {
+        match &self.source {
+            Source::Absent => Ok(0),
+            Source::Set(members) => {
+                Ok(members.scan(cursor, AT_ONCE, |member, _| into.push(member, 1.0))?)
+            }
+            Source::SortedSet(sorted_set) => {
+                let mut next = cursor;
+                sorted_set.visit(cursor, false, |member, score| {
+                    into.push(member, score);
+                    next += 1;
+                    next - cursor < AT_ONCE as u64
+                })?;
+                Ok(if next < sorted_set.len() { next } else { 0 })
+            }
+        }
+    }
+
+    /// Keeps those of these members whose score here `merge` makes something of (`None`: it has no
+    /// such member), with what that is.
+    fn merge(
+        &self,
+        members: &mut Vec<(&[u8], f64)>,
+        merge: impl Fn(f64, Option<f64>) -> Option<f64>,
+    ) -> Result<(), Failure> {
+        let names: Vec<&[u8]> = members.iter().map(|(name, _)| *name).collect();
+        let mut kept = 0;
+        let mut keep = |at: usize, score: Option<f64>| {
+            let (name, so_far) = members[at];
+            if let Some(score) = merge(so_far, score) {
+                members[kept] = (name, score);
+                kept += 1;
+            }
+        };
+        match &self.source {
+            Source::Absent => (0..names.len()).for_each(|at| keep(at, None)),
+            Source::Set(set) => {
+                set.contains_each(&names, |at, found| keep(at, found.then_some(1.0)))?;
+            }
+            Source::SortedSet(sorted_set) => sorted_set.score_each(&names, keep)?,
+        }
+        members.truncate(kept);
+        Ok(())
+    }
+
     /// Returns a first score, weighed.
     fn weighed(&self, score: f64) -> f64 {
         let weighed = self.weight * score;
@@ -111,19 +152,16 @@ impl<'t> Input<'t> {
 
 /// Members of any key, each once. Small keys come first, which decides in what order scores are
 /// added.
-pub(super) fn unite(mut inputs: Vec<Input<'_>>, aggregate: Aggregate) -> Result<Scored, Failure> {
+pub(super) fn unite(
+    mut inputs: Vec<Input<'_>>,
+    aggregate: Aggregate,
+) -> Result<GatheredScores, Failure> {
     inputs.sort_by_key(Input::len);
-    let mut all: HashMap<Vec<u8>, f64> = HashMap::new();
+    let mut all = GatheredScores::default();
     for input in &inputs {
-        input.visit(|member, score| {
-            let score = input.weighed(score);
-            match all.get_mut(member) {
-                Some(so_far) => *so_far = aggregate.of(*so_far, score),
-                None => _ = all.insert(member.to_vec(), score),
-            }
-        })?;
+        input.visit(|member, score| all.push(member, input.weighed(score)))?;
     }
-    Ok(all.into_iter().collect())
+    Ok(if inputs.len() > 1 { all.united(|score, other| aggregate.of(score, other)) } else { all })
 }
 
 /// Members that all keys have, at most this many.
@@ -131,57 +169,61 @@ pub(super) fn intersect(
     mut inputs: Vec<Input<'_>>,
     aggregate: Aggregate,
     most: usize,
-) -> Result<Scored, Failure> {
+) -> Result<GatheredScores, Failure> {
     inputs.sort_by_key(Input::len);
-    let Some((smallest, others)) = inputs.split_first() else { return Ok(Scored::new()) };
-    let (mut common, mut failed) = (Scored::new(), None);
-    smallest.visit(|member, score| {
-        if common.len() >= most || failed.is_some() {
-            return;
-        }
-        let everywhere = others.iter().try_fold(Some(smallest.weighed(score)), |so_far, other| {
-            let Some(so_far) = so_far else { return Ok(None) };
-            let score = other.score(member)?.map(|score| score * other.weight);
-            Ok::<_, Failure>(score.map(|score| aggregate.of(so_far, score)))
-        });
-        match everywhere {
-            Ok(Some(score)) => common.push((member.to_vec(), score)),
-            Ok(None) => {}
-            Err(error) => failed = Some(error),
-        }
+    let Some((smallest, others)) = inputs.split_first() else { return Ok(Default::default()) };
+    let mut common = filtered(smallest, most, |members| {
+        members.iter_mut().for_each(|(_, score)| *score = smallest.weighed(*score));
+        others.iter().try_for_each(|other| {
+            other.merge(members, |so_far, score| {
+                score.map(|score| aggregate.of(so_far, score * other.weight))
+            })
+        })
     })?;
-    failed.map_or(Ok(common), Err)
+    common.truncate(most);
+    Ok(common)
 }
 
 /// Members of the first key that no other has.
 ///
 /// As for sets: either all others are asked for each member of the first, or the members of all
 /// others are taken out of the first, whichever looks at fewer.
-pub(super) fn subtract(inputs: &[Input<'_>]) -> Result<Scored, Failure> {
-    let Some((first, others)) = inputs.split_first() else { return Ok(Scored::new()) };
-    let mut left: HashMap<Vec<u8>, f64> = HashMap::new();
-    first.visit(|member, score| _ = left.insert(member.to_vec(), score))?;
+pub(super) fn subtract(inputs: &[Input<'_>]) -> Result<GatheredScores, Failure> {
+    let Some((first, others)) = inputs.split_first() else { return Ok(Default::default()) };
     let asking = first.len().saturating_mul(others.len() as u64) / 2;
     let taking = others.iter().map(Input::len).sum::<u64>().saturating_add(first.len());
-    for other in others {
-        if left.is_empty() {
-            break;
-        }
-        if asking > taking {
-            other.visit(|member, _| _ = left.remove(member))?;
-            continue;
-        }
-        let mut failed = None;
-        left.retain(|member, _| match other.score(member) {
-            Ok(found) => found.is_none(),
-            Err(error) => {
-                failed = Some(error);
-                true
-            }
+    if asking > taking {
+        let mut taken = Gathered::default();
+        others.iter().try_for_each(|other| other.visit(|member, _| taken.push(member)))?;
+        let taken: HashSet<&[u8]> = taken.iter().collect();
+        return filtered(first, usize::MAX, |members| {
+            members.retain(|(member, _)| !taken.contains(member));
+            Ok(())
         });
-        if let Some(error) = failed {
-            return Err(error);
+    }
+    filtered(first, usize::MAX, |members| {
+        others.iter().try_for_each(|other| {
+            other.merge(members, |score, found| found.is_none().then_some(score))
+        })
+    })
+}
+
+/// Returns what `filter` leaves of the members of a key, some at a time, until there are as many as
+/// asked for, or a few more.
+fn filtered(
+    input: &Input<'_>,
+    most: usize,
+    filter: impl Fn(&mut Vec<(&[u8], f64)>) -> Result<(), Failure>,
+) -> Result<GatheredScores, Failure> {
+    let (mut left, mut piece, mut cursor) = Default::default();
+    loop {
+        GatheredScores::clear(&mut piece);
+        cursor = input.gather(cursor, &mut piece)?;
+        let mut members: Vec<(&[u8], f64)> = piece.iter().collect();
+        filter(&mut members)?;
+        members.iter().for_each(|(name, score)| GatheredScores::push(&mut left, name, *score));
+        if cursor == 0 || left.len() >= most {
+            return Ok(left);
         }
     }
-    Ok(left.into_iter().collect())
 }

@@ -6,6 +6,7 @@ mod block;
 mod bound;
 mod combine;
 mod count;
+mod gathered;
 mod pop;
 mod random;
 mod range;

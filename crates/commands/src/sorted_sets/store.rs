@@ -2,8 +2,9 @@
 
 use keyspace::{Key, Txn};
 
+use super::gathered::GatheredScores;
 use super::select::{Form, Selection};
-use super::{Scored, sorted_set_at};
+use super::sorted_set_at;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure};
 use crate::notifications::EventClass;
@@ -40,38 +41,39 @@ fn zrangestore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     // One that has expired is deleted first, so that a replay, for which nothing expires, reads the
     // same.
     txn.find_mut(call.db(), &source)?;
-    let mut members = Scored::new();
+    let mut members = GatheredScores::default();
     if let Some(sorted_set) = sorted_set_at(call, txn, &source)? {
         let (first, count) = selection.ranks(&sorted_set)?;
         call.check_work(weights::STORED * count)?;
         if count > 0 {
             sorted_set.visit(first, selection.backwards, |member, score| {
-                members.push((member.to_vec(), score));
+                members.push(member, score);
                 (members.len() as u64) < count
             })?;
         }
     }
     let target = call.key(0);
-    store(call, txn, &target, &members)?;
+    store(call, txn, &target, members.iter())?;
     call.out.integer(members.len() as i64);
     Ok(())
 }
 
 /// Makes a key hold these members, each once, whatever it held.
-pub(crate) fn store(
+pub(crate) fn store<'a>(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,
     key: &Key<'_>,
-    members: &Scored,
+    members: impl ExactSizeIterator<Item = (&'a [u8], f64)>,
 ) -> Result<(), Failure> {
     let (db, limits) = (call.db(), call.engine.config().sorted_set_limits());
+    let stored = members.len();
     if txn.put_sorted_set(db, key, members, limits)? {
         call.wrote();
         let name = match call.command.spec.name {
             "georadius" | "georadiusbymember" => "georadiusstore",
             name => name,
         };
-        call.notify_stored(EventClass::SortedSet, name, key, members.is_empty());
+        call.notify_stored(EventClass::SortedSet, name, key, stored == 0);
     }
     Ok(())
 }

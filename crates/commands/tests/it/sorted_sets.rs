@@ -1,7 +1,7 @@
 //! Large sorted sets compared with those of a real server, and what a comparison cannot show: what
 //! is picked by chance, what a scan finds, what later versions of Redis added.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::wire::{Remote, Reply, describe, parse};
 use crate::support::{Client, engine};
@@ -168,6 +168,74 @@ fn a_scan_finds_every_member_that_stays() {
         let stayed = found.iter().filter(|name| name.starts_with("member")).count();
         assert_eq!(stayed, size);
     }
+}
+
+/// A sorted set as it is shown, with scores.
+fn shown(members: &BTreeMap<String, f64>) -> Vec<String> {
+    let mut all: Vec<(&String, f64)> = members.iter().map(|(name, score)| (name, *score)).collect();
+    all.sort_by(|(name, score), (other, its)| score.total_cmp(its).then_with(|| name.cmp(other)));
+    all.into_iter().flat_map(|(name, score)| [name.clone(), score.to_string()]).collect()
+}
+
+/// Adds these members, a thousand at a time.
+fn add(client: &mut Client, command: &str, members: &BTreeMap<String, f64>, scored: bool) {
+    for some in members.iter().collect::<Vec<_>>().chunks(1000) {
+        let words = some.iter().map(|(name, score)| match scored {
+            true => format!(" {score} {name}"),
+            false => format!(" {name}"),
+        });
+        client.check(&(command.to_owned() + &words.collect::<String>()), "(integer) 1000");
+    }
+}
+
+#[test]
+fn large_sorted_sets_unite_intersect_and_differ_as_small_ones_do() {
+    let mut client = Client::new(&engine());
+    let named = |range: std::ops::Range<u32>, score: fn(u32) -> f64| -> BTreeMap<String, f64> {
+        range.map(|number| (format!("member:{number}"), score(number))).collect()
+    };
+    // Many have one score; the third is a set.
+    let a = named(0..6000, |n| f64::from(n % 10));
+    let b = named(4000..9000, |n| f64::from(n) / 4.0);
+    let c = named(1000..5000, |_| 1.0);
+    add(&mut client, "ZADD {z}a", &a, true);
+    add(&mut client, "ZADD {z}b", &b, true);
+    add(&mut client, "SADD {z}c", &c, false);
+    let all: BTreeSet<&String> = a.keys().chain(b.keys()).chain(c.keys()).collect();
+    let of = |name: &String| [a.get(name), b.get(name), c.get(name)].map(|score| score.copied());
+    let made = |make: &dyn Fn([Option<f64>; 3]) -> Option<f64>| -> Vec<String> {
+        let made = all.iter().filter_map(|&name| Some((name.clone(), make(of(name))?)));
+        shown(&made.collect())
+    };
+    let sum = |scores: [Option<f64>; 3]| Some(scores.into_iter().flatten().sum());
+    let weighed = |[a, b, c]: [Option<f64>; 3]| {
+        let scores = [a.map(|a| a * 2.0), b.map(|b| b * 3.0), c.map(|c| -c)];
+        scores.into_iter().flatten().reduce(f64::max)
+    };
+    let least = |[a, b, c]: [Option<f64>; 3]| Some(a?.min(b?).min(c?));
+    let apart = |[a, b, c]: [Option<f64>; 3]| a.filter(|_| b.is_none() && c.is_none());
+    for (command, options, expected) in [
+        ("ZUNION", "", made(&sum)),
+        ("ZUNION", " WEIGHTS 2 3 -1 AGGREGATE MAX", made(&weighed)),
+        ("ZINTER", " AGGREGATE MIN", made(&least)),
+        ("ZDIFF", "", made(&apart)),
+    ] {
+        let line = format!("{command} 3 {{z}}a {{z}}b {{z}}c{options} WITHSCORES");
+        assert!(strings(&ask(&mut client, &line)) == expected, "{line}");
+        let stored = format!("(integer) {}", expected.len() / 2);
+        // The target may be one of the sources.
+        client.check("COPY {z}a {z}t REPLACE", "(integer) 1");
+        client.check(&format!("{command}STORE {{z}}t 3 {{z}}t {{z}}b {{z}}c{options}"), &stored);
+        let kept = strings(&ask(&mut client, "ZRANGE {z}t 0 -1 WITHSCORES"));
+        assert!(kept == expected, "{command}STORE{options}");
+        // What was made at once changes as any other.
+        client.check("ZADD {z}t -1000 new", "(integer) 1");
+        client.check("ZRANK {z}t new", "(integer) 0");
+        client.check(&format!("ZSCORE {{z}}t {}", expected[0]), &format!("{:?}", expected[1]));
+    }
+    client.check("ZINTERCARD 2 {z}a {z}b LIMIT 7", "(integer) 7");
+    client.check("ZRANGESTORE {z}t {z}b 0 -1 REV", "(integer) 5000");
+    assert!(strings(&ask(&mut client, "ZRANGE {z}t 0 -1 WITHSCORES")) == shown(&b));
 }
 
 #[test]

@@ -303,13 +303,20 @@ impl BlockAllocator {
     /// Returns the start of the block that contains `at`, for a block of a span that this shard
     /// knows.
     pub(crate) fn block_start(&self, at: u64) -> Option<u64> {
+        self.block_with(at).map(|block| block.at)
+    }
+
+    /// Returns the block that contains `at`, of a span that this shard knows; of any other one, as
+    /// if it were a whole span.
+    #[inline]
+    pub(crate) fn block_with(&self, at: u64) -> Option<BlockPlace> {
         let number = self.number_at(at)?;
-        let Some((_, span)) = self.known(number) else {
-            return Some(self.geometry.span_at(number));
+        let Some((known, span)) = self.known(number) else {
+            return Some(BlockPlace::whole(self.geometry.span_at(number)));
         };
         let class = &size_class::TABLE[span.class as usize];
         let index = ((at - span.base) as u32).checked_sub(class.first)? / class.size;
-        Some(span.base + u64::from(class.offset(index)))
+        Some(span.place(known, span.base + u64::from(class.offset(index)), index))
     }
 
     /// Returns true if the block is to move elsewhere: its span is being evacuated, or, where none

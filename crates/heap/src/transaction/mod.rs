@@ -28,6 +28,7 @@ pub(crate) mod pins;
 mod plan;
 pub(crate) mod read_cache;
 mod release;
+mod reserved_table;
 pub(crate) mod shard;
 pub(crate) mod shard_wait;
 pub(crate) mod shard_waits;

@@ -56,7 +56,7 @@ fn drop_own_frees(tx: &mut Tx) {
     }
     for i in 0..tx.freed.len() {
         let Freed { place, own: true } = tx.freed[i] else { continue };
-        if let Some(own) = tx.reserved_at(place.at) {
+        if let Some(own) = tx.reserved_at(&place) {
             tx.reserved[own].published = None;
         }
     }
@@ -126,7 +126,8 @@ impl Planner<'_> {
     #[cold]
     fn set_unpublished(&mut self, block: BlockPlace) {
         let Some(span) = self.alloc.span(block.span) else { return };
-        if !self.plan.publishing.contains(&block.span) {
+        // Blocks that follow each other are of one span mostly.
+        if !self.plan.publishing.iter().rev().any(|&span| span == block.span) {
             let (number, class) = (span.number, span.class);
             self.plan.publishing.push(block.span);
             self.set_span(number, span_word(class, self.shard));

@@ -401,8 +401,8 @@ impl<'h> Shard<'h> {
     /// damaged leads there.
     #[cold]
     fn free_own(&mut self, block: Ptr) {
-        let tx = &mut self.state.tx;
-        match tx.reserved_at(block.raw()).map(|index| tx.reserved[index].place) {
+        let own = self.reserved_with(block.raw()).map(|own| self.state.tx.reserved[own].place);
+        match own.filter(|place| place.at == block.raw()) {
             Some(place) => self.record_freed(place, true),
             None => self.heap.count_damage(),
         }
@@ -478,9 +478,10 @@ impl<'h> Shard<'h> {
                 state.tx.reserved[index].published = before;
             }
         }
-        for reserved in state.tx.reserved.drain(to.reserved..) {
-            state.tx.by_start.remove(&reserved.place.at);
-            state.alloc.release(reserved.place);
+        while state.tx.reserved.len() > to.reserved {
+            let Some(Reserved { place, .. }) = state.tx.reserved.pop() else { break };
+            state.tx.reserved_table.forget_last(state.tx.reserved.len(), &place);
+            state.alloc.release(place);
         }
         state.tx.staged.truncate(to.staged);
         state.tx.appended.truncate(to.appended);
@@ -519,7 +520,7 @@ impl<'h> Shard<'h> {
         if tx.reserved.len() <= FEW {
             return tx.reserved.iter().rposition(|r| r.holds(at));
         }
-        tx.reserved_at(alloc.block_start(at)?)
+        tx.reserved_at(&alloc.block_with(at)?)
     }
 
     /// Changes a word that no record will name. The lock keeps others from it until the transaction

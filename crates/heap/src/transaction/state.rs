@@ -5,6 +5,7 @@ use super::held_blocks::HeldBlocks;
 use super::overlay::Overlay;
 use super::pins::Pin;
 use super::read_cache::ReadCache;
+use super::reserved_table::ReservedTable;
 use super::snapshot_memory::Cut;
 use super::staged::Staged;
 use crate::alloc::allocator::BlockAllocator;
@@ -15,7 +16,6 @@ use crate::layout::{Geometry, SPAN};
 use crate::log::record::{FreshRange, HEADER_WORDS, RecordKind, Word};
 use crate::log::ring::Ring;
 use pmem::Region;
-use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// How many reserved blocks are searched one by one.
@@ -104,9 +104,8 @@ pub(crate) struct Freed {
 pub(crate) struct Tx {
     pub(crate) staged: Staged,
     pub(crate) reserved: Vec<Reserved>,
-    /// Index in `reserved` by start, of the first of them: brought up to date when it is asked and
-    /// there are many.
-    pub(crate) by_start: FxHashMap<u64, usize>,
+    /// Where blocks are in `reserved`, when there are many.
+    pub(crate) reserved_table: ReservedTable,
     /// One bit for each of 64 groups of spans: no block is reserved in a group whose bit is 0.
     pub(crate) reserved_in: u64,
     pub(crate) appended: Vec<FreshRange>,
@@ -150,14 +149,13 @@ impl Tx {
             || self.reserved.iter().any(|r| r.published.is_some())
     }
 
-    /// Returns the reserved block that begins here.
-    pub(crate) fn reserved_at(&mut self, at: u64) -> Option<usize> {
+    /// Returns which reserved block is at this place.
+    pub(crate) fn reserved_at(&mut self, place: &BlockPlace) -> Option<usize> {
         if self.reserved.len() <= FEW {
-            return self.reserved.iter().rposition(|block| block.place.at == at);
+            return self.reserved.iter().rposition(|block| block.place.at == place.at);
         }
-        let unlisted = self.reserved.iter().enumerate().skip(self.by_start.len());
-        self.by_start.extend(unlisted.map(|(i, r)| (r.place.at, i)));
-        self.by_start.get(&at).copied()
+        let reserved = &self.reserved;
+        self.reserved_table.find((reserved.len(), |index| reserved[index].place), place)
     }
 
     /// Makes this many bytes of a reserved block part of the transaction.
@@ -178,7 +176,7 @@ impl Tx {
     pub(crate) fn clear(&mut self) {
         self.staged.clear();
         self.reserved.clear();
-        self.by_start.clear();
+        self.reserved_table.clear();
         self.reserved_in = 0;
         self.appended.clear();
         self.freed.clear();

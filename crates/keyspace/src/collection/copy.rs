@@ -7,18 +7,15 @@
 use heap::{Ptr, Shard};
 use structures::blob::Blob;
 use structures::dict::Dict;
-use structures::list::{self, Element, List, Side};
+use structures::index::Index;
+use structures::list::List;
 use structures::sorted_set::SortedSet;
 use structures::stream;
 use structures::{Damaged, Error};
 
 use super::lifecycle::{check, dict, sorted_set};
-use super::text::item;
 use super::{Head, Layout, streams};
 use crate::key::Hashing;
-
-/// Members that are held in DRAM at once.
-const AT_ONCE: usize = 1024;
 
 /// The shards from which and to which a collection is copied.
 pub(crate) struct Pair<'p, 'k> {
@@ -72,7 +69,10 @@ fn whole(what: &'static str, at: Ptr, expected: u64, copied: u64) -> Result<(), 
     if expected == copied { Ok(()) } else { Err(Damaged::new(what, at, expected, copied).into()) }
 }
 
+/// A scan goes through the index segment by segment, so that those of the copy are filled one after
+/// the other too, and are made as deep as will be needed at once.
 fn copy_table(mut pair: Pair<'_, '_>, hashing: &Hashing, source: Dict) -> Result<u64, Error> {
+    let depth = Index::depth_for(source.len(pair.from()));
     let copy = Dict::create(pair.to())?;
     let (mut cursor, mut copied, mut members) = (0, 0, Vec::new());
     loop {
@@ -87,7 +87,8 @@ fn copy_table(mut pair: Pair<'_, '_>, hashing: &Hashing, source: Dict) -> Result
         sound?;
         copied += members.len() as u64;
         for (field, value, time) in members.drain(..) {
-            copy.insert(pair.to(), |field| hashing.hash(field), &field, &value, time)?;
+            let hashes = (hashing.hash(&field), |field: &[u8]| hashing.hash(field));
+            copy.insert_expecting(pair.to(), hashes, (&field, &value), time, depth)?;
         }
         if cursor == 0 {
             break;
@@ -101,29 +102,9 @@ fn copy_list(mut pair: Pair<'_, '_>, source: List) -> Result<u64, Error> {
     let len = source.len(pair.from())?;
     let (mut copied, mut copy) = (0, List::EMPTY);
     while copied < len {
-        let (shard, verify, mut sound) = (pair.from(), pair.verify(), Ok(()));
-        let mut elements = Vec::new();
-        source.visit(shard, copied, Side::Head, verify, |element| {
-            elements.push(match element {
-                Element::Item(item) => super::Text::of(item).as_ref().to_vec(),
-                Element::Blob(blob) => {
-                    if verify && sound.is_ok() {
-                        sound = blob.check(shard);
-                    }
-                    blob.to_vec(shard).unwrap_or_default()
-                }
-            });
-            elements.len() < AT_ONCE
-        })?;
-        sound?;
-        if elements.is_empty() {
-            break;
-        }
-        copied += elements.len() as u64;
-        for element in elements {
-            let limits = list::Limits::new(8192, usize::MAX);
-            copy = copy.push(pair.to(), Side::Tail, item(&element), limits)?;
-        }
+        let Some(node) = source.copy_node(pair.from(), copied, pair.verify())? else { break };
+        copied += node.count();
+        copy = copy.push_copy(pair.to(), &node)?;
     }
     whole("length of a list", Ptr::from_raw(source.word()), len, copied)?;
     Ok(copy.word())
@@ -134,27 +115,24 @@ fn copy_sorted_set(
     hashing: &Hashing,
     source: SortedSet,
 ) -> Result<u64, Error> {
-    let copy = SortedSet::create(pair.to())?;
-    let (mut copied, len) = (0, source.len(pair.from()));
-    let mut last: Option<(Vec<u8>, f64)> = None;
-    while copied < len {
-        let mut members = Vec::with_capacity(AT_ONCE);
-        let keep = |member: &[u8], score: f64| {
-            members.push((member.to_vec(), score));
-            members.len() < AT_ONCE
-        };
-        source.visit(pair.from(), copied, false, pair.verify(), keep)?;
-        copied += members.len() as u64;
-        for (member, score) in members {
-            // In order, each is another one.
-            let rises =
-                last.is_none_or(|(before, low)| low < score || low == score && before < member);
-            whole("order of members", source.ptr(), 1, u64::from(rises))?;
-            copy.insert(pair.to(), |member| hashing.hash(member), &member, score)?;
-            last = Some((member, score));
-        }
-    }
-    whole("number of members", source.ptr(), len, copied)?;
+    let len = source.len(pair.from());
+    let (mut names, mut ends) = (Vec::new(), Vec::with_capacity(len as usize));
+    source.visit(pair.from(), 0, false, pair.verify(), |member, score| {
+        names.extend_from_slice(member);
+        ends.push((names.len(), score));
+        true
+    })?;
+    let mut begin = 0;
+    let member =
+        |&(end, score): &(usize, f64)| (&names[std::mem::replace(&mut begin, end)..end], score);
+    let members: Vec<(&[u8], f64)> = ends.iter().map(member).collect();
+    // In order, each is another one.
+    let rises = members.is_sorted_by(|(before, low), (member, score)| {
+        low < score || low == score && before < member
+    });
+    whole("order of members", source.ptr(), 1, u64::from(rises))?;
+    whole("number of members", source.ptr(), len, members.len() as u64)?;
+    let copy = SortedSet::create_of(pair.to(), |member| hashing.hash(member), &members)?;
     Ok(copy.ptr().raw())
 }
 

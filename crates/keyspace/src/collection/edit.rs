@@ -179,7 +179,7 @@ impl Txn<'_> {
         db: Db,
         key: &Key<'_>,
         what: Type,
-        members: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+        members: impl IntoIterator<Item = (&'a [u8], &'a [u8]), IntoIter: Clone>,
         limits: Limits,
     ) -> Result<usize, Error> {
         let mut edit = self.edit_members(db, key, what, limits)?;
@@ -291,7 +291,8 @@ impl Edit {
             }
             State::Table(dict) => {
                 let dict = *dict;
-                return self.set_in_table(txn, dict, (field, value), when, 0);
+                let hash = self.hashing.hash(field);
+                return self.set_in_table(txn, dict, (hash, field, value), when, 0);
             }
         };
         if !self.fits() {
@@ -300,18 +301,19 @@ impl Edit {
         Ok(new)
     }
 
-    /// As [`Edit::put`], in a table whose segments will be `depth` deep (0: it is not known).
+    /// As [`Edit::put`], of a field with this hash, in a table whose segments will be `depth` deep
+    /// (0: it is not known).
     pub(super) fn set_in_table(
         &mut self,
         txn: &mut Txn<'_>,
         dict: Dict,
-        (field, value): (&[u8], &[u8]),
+        (hash, field, value): (u64, &[u8], &[u8]),
         when: FieldTime,
         depth: u32,
     ) -> Result<bool, Error> {
         let (hashing, queue) = (self.hashing, txn.queue(self.place.shard));
         let shard = &mut txn.shards[self.place.shard];
-        let found = dict.find(shard, hashing.hash(field), field, self.verify);
+        let found = dict.find(shard, hash, field, self.verify);
         match found.map_err(|_| self.damaged())? {
             Some(_) if self.what == Type::Set => Ok(false),
             Some(place) => {
@@ -328,8 +330,8 @@ impl Edit {
             None => {
                 self.changed = true;
                 let time = when.resolve(None);
-                let hash = |field: &[u8]| hashing.hash(field);
-                dict.insert_expecting(shard, hash, (field, value), time, depth)?;
+                let hashes = (hash, |field: &[u8]| hashing.hash(field));
+                dict.insert_expecting(shard, hashes, (field, value), time, depth)?;
                 Ok(true)
             }
         }

@@ -22,7 +22,7 @@ use crate::{Error, Type};
 const RANDOM_TRIES: usize = 100;
 
 /// Fields that are looked up side by side.
-const ASKED_AT_ONCE: usize = 32;
+pub(super) const ASKED_AT_ONCE: usize = 32;
 
 /// The members of a set, or the fields of a hash with their values; a field whose time has come is
 /// absent.
@@ -186,13 +186,7 @@ impl<'t> Members<'t> {
     ) -> Result<(), Error> {
         for (number, some) in fields.chunks(ASKED_AT_ONCE).enumerate() {
             if let Repr::Table(dict) = self.repr {
-                let mut buckets = [None; ASKED_AT_ONCE];
-                for (field, bucket) in some.iter().zip(&mut buckets) {
-                    *bucket = dict.prefetch_bucket(self.shard, self.hashing.hash(field));
-                }
-                for bucket in buckets.iter().flatten() {
-                    bucket.prefetch_entry(self.shard);
-                }
+                prefetch_members(self.shard, dict, &self.hashing, some.iter().copied());
             }
             for (at, field) in some.iter().enumerate() {
                 report(number * ASKED_AT_ONCE + at, self.contains(field)?);
@@ -326,6 +320,22 @@ impl<'t> Members<'t> {
                 Ok(Some((Text::bytes(field), Text::bytes(value))))
             }
         }
+    }
+}
+
+/// Asks for what lookups of these members, [`ASKED_AT_ONCE`] at most, will read of a table.
+pub(super) fn prefetch_members<'a>(
+    shard: &Shard<'_>,
+    dict: Dict,
+    hashing: &Hashing,
+    members: impl Iterator<Item = &'a [u8]>,
+) {
+    let mut buckets = [None; ASKED_AT_ONCE];
+    for (member, bucket) in members.zip(&mut buckets) {
+        *bucket = dict.prefetch_bucket(shard, hashing.hash(member));
+    }
+    for bucket in buckets.iter().flatten() {
+        bucket.prefetch_entry(shard);
     }
 }
 

@@ -31,7 +31,7 @@ pub use field_expiry::{FieldChange, FieldTime, TimedField};
 pub(crate) use field_expiry::{all_fields_expired, can_have_ttls, has_ttls, timed_pieces};
 pub(crate) use lifecycle::{Deep, blocks, check, memory, pieces, release, relocate, relocate_list};
 pub use members::Members;
-pub use sorted_set::{SortedSetEdit, SortedSetRef};
+pub use sorted_set::{SortedSetEdit, SortedSetRef, sort_scored};
 pub(crate) use tables::{Large, Within};
 pub use text::Text;
 pub(crate) use text::item;

@@ -139,22 +139,22 @@ impl Dict {
         value: &[u8],
         time: Option<u64>,
     ) -> Result<Member, Full> {
-        self.insert_expecting(store, hash, (field, value), time, 0)
+        self.insert_expecting(store, (hash(field), hash), (field, value), time, 0)
     }
 
-    /// As [`Dict::insert`], while members are added for which segments of this depth will be needed
-    /// ([`Index::insert_expecting`]).
+    /// As [`Dict::insert`], of a field with this hash, while members are added for which segments
+    /// of this depth will be needed ([`Index::insert_expecting`]).
     pub fn insert_expecting<S: Store>(
         self,
         store: &mut S,
-        hash: impl Fn(&[u8]) -> u64,
+        (own, hash): (u64, impl Fn(&[u8]) -> u64),
         (field, value): (&[u8], &[u8]),
         time: Option<u64>,
         depth: u32,
     ) -> Result<Member, Full> {
         let member = Member::create(store, field, value, time)?;
         let rehash = |store: &S, at| hash(&Member::at(at).field(store));
-        self.index().insert_expecting(store, hash(field), member.ptr(), || depth, rehash)?;
+        self.index().insert_expecting(store, own, member.ptr(), || depth, rehash)?;
         if let Some(time) = time {
             self.add_to_ttl_index(store, member, time)?;
         }

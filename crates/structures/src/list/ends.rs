@@ -50,6 +50,14 @@ impl NodeRef {
         }
     }
 
+    /// Returns where it is.
+    pub(super) fn place(self) -> Ptr {
+        match self {
+            NodeRef::Packed(at) => at,
+            NodeRef::Plain(blob) => Ptr::from_raw(blob.word()),
+        }
+    }
+
     /// Returns how many elements it has.
     pub(super) fn count<V: View>(self, view: &V) -> Result<u64, Damaged> {
         match self {

@@ -18,6 +18,7 @@
 //! integer: the caller says what its items are. `docs/format/list.md` has the format and the
 //! counts.
 
+mod copy;
 mod edit;
 mod ends;
 mod entry;
@@ -37,6 +38,7 @@ use node::{Node, Pushed};
 use walk::Found;
 
 pub use crate::Error;
+pub use copy::NodeCopy;
 pub use lifecycle::WalkItem;
 
 /// A list, as the one word that the caller keeps: 0 is the empty list.

@@ -17,6 +17,7 @@
 //! member's score; the number of members is the weight of the tree. Zero has one place in the
 //! order, whatever its sign.
 
+mod fill;
 mod lifecycle;
 
 use std::borrow::Cow;

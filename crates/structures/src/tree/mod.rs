@@ -25,6 +25,7 @@
 
 mod check;
 mod cursor;
+mod fill;
 mod free;
 mod insert;
 mod layout;
@@ -240,6 +241,11 @@ impl<K: Kind> Tree<K> {
     /// happens.
     pub fn insert<S: Store>(&self, store: &mut S, at: &Cursor, item: Item) -> Result<(), Full> {
         insert::insert::<K, S>(store, self.root, at, item)
+    }
+
+    /// Makes an empty tree have these items, in their order, at the cost of its nodes.
+    pub fn fill<S: Store>(&self, store: &mut S, items: &[Item]) -> Result<(), Full> {
+        fill::fill::<K, S>(store, self.root, items)
     }
 
     /// Takes a cursor's item out and answers it.

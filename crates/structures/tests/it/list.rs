@@ -279,6 +279,40 @@ fn elements_that_fill_a_node_are_written_at_once() {
     assert_eq!(pair.memory.blocks().len(), 3, "a header and two nodes");
 }
 
+#[test]
+fn a_list_that_is_copied_node_by_node_is_its_elements() {
+    for count in [0, 1, 100, 5000] {
+        let mut pair = Pair::new(Limits::new(8192, 9999));
+        let element = |n: usize| match n % 1000 {
+            7 => vec![b'l'; 9000 + n],
+            n => format!("element {n}").into_bytes(),
+        };
+        for n in 0..count {
+            // Nodes that were begun at the head have their elements the other way round.
+            pair.push(if n % 3 == 0 { Side::Head } else { Side::Tail }, &element(n));
+        }
+        if count > 10 {
+            for side in [Side::Head, Side::Tail, Side::Tail] {
+                pair.pop(side);
+            }
+        }
+        let (mut to, mut copy, mut copied) = (Memory::new(), List::EMPTY, 0);
+        while let Some(node) = pair.list.copy_node(&pair.memory, copied, true).expect("sound") {
+            copied += node.count();
+            copy = copy.push_copy(&mut to, &node).expect("free memory");
+        }
+        assert_eq!(copied, pair.model.len() as u64);
+        to.commit();
+        let mut other = Pair { memory: to, list: copy, model: pair.model.clone(), ..pair };
+        other.check();
+        for n in 0..20 {
+            other.push(Side::Tail, &element(n));
+            other.push(Side::Head, &element(n));
+        }
+        other.check();
+    }
+}
+
 fn with(count: usize, side: Side) -> Pair {
     let mut pair = Pair::new(Limits::new(8192, 9999));
     (0..count).for_each(|number| {

@@ -170,6 +170,30 @@ fn a_sorted_set_is_a_sorted_vector() {
 }
 
 #[test]
+fn a_sorted_set_of_all_its_members_at_once_is_one_that_grew() {
+    for count in [0, 1, 29, 30, 5000] {
+        let mut random = fastrand::Rng::with_seed(count);
+        let named = |n| format!("member{n}").repeat(if n % 900 == 1 { 2000 } else { 1 });
+        let mut model: Vec<(f64, Vec<u8>)> =
+            (0..count).map(|n| (score(&mut random), named(n).into_bytes())).collect();
+        model.sort_by(order);
+        let members: Vec<(&[u8], f64)> =
+            model.iter().map(|(score, member)| (&member[..], *score)).collect();
+        let mut store = Memory::new();
+        let set = SortedSet::create_of(&mut store, hash, &members).expect("free memory");
+        store.commit();
+        let mut pair = Pair { store, set, model };
+        pair.check();
+        for n in 0..40 {
+            pair.put(named(n * 31 % (count + 1)).as_bytes(), score(&mut random));
+            pair.remove(named(n * 17 % (count + 1)).as_bytes());
+        }
+        pair.check();
+        pair.free();
+    }
+}
+
+#[test]
 fn members_and_nodes_move_and_stay_what_they_were() {
     let mut random = fastrand::Rng::with_seed(3);
     let mut pair = Pair::new();

@@ -351,6 +351,44 @@ fn what_grows_at_its_end_fills_its_nodes() {
 }
 
 #[test]
+fn a_tree_of_all_its_items_at_once_is_one_that_grew_at_its_end() {
+    fn check<K: Kind>(count: u64) {
+        let mut pair = Pair::<K>::new();
+        pair.model = (0..count).map(|n| (n % 7 + n * u64::from(K::SORTED) + 1, n)).collect();
+        pair.model.sort_unstable();
+        let items: Vec<Item> = pair.model.iter().map(|&words| item(words)).collect();
+        pair.tree.fill(&mut pair.memory, &items).expect("free memory");
+        pair.memory.commit();
+        pair.check();
+        assert_eq!(pair.blocks().len(), grown::<K>(&pair.model), "{count} items");
+        // One that has items takes no others in their place.
+        let refused = pair.tree.fill(&mut pair.memory, &items);
+        assert_eq!(refused.is_err(), count > 0);
+        for number in 0..pair.model.len().min(80) / 2 {
+            pair.remove_at(number);
+            pair.insert_at(number, (3, 1 << 40));
+            pair.remove_at(number);
+        }
+        pair.check();
+    }
+    fn grown<K: Kind>(model: &[(u64, u64)]) -> usize {
+        let mut pair = Pair::<K>::new();
+        for &words in model {
+            let end = pair.tree.end(&pair.memory);
+            pair.tree.insert(&mut pair.memory, &end, item(words)).expect("free memory");
+            pair.memory.commit();
+        }
+        pair.blocks().len()
+    }
+    for count in [0, 1, 29, 30, 29 * 30, 29 * 30 + 1, 29 * 30 * 30 + 1] {
+        check::<Weighed>(count);
+    }
+    for count in [2, 29, 3000] {
+        check::<Sorted>(count);
+    }
+}
+
+#[test]
 fn what_shrinks_gives_its_nodes_back() {
     let mut pair = Pair::with(20_000, mixed);
     let mut random = fastrand::Rng::with_seed(1);

@@ -24,23 +24,23 @@ use crate::{Db, Error, Key, Txn};
 /// [`SortedSetEdit::finish`].
 #[must_use = "what was changed is written when it is finished"]
 pub struct SortedSetEdit {
-    place: KeyLocation,
+    pub(super) place: KeyLocation,
     old: Option<Old>,
-    encoding: Encoding,
+    pub(super) encoding: Encoding,
     limits: Limits,
-    hashing: Hashing,
+    pub(super) hashing: Hashing,
     verify: bool,
-    state: State,
+    pub(super) state: State,
     /// Where the last member of a packed one begins, and its score, if that is known.
     last: Option<(usize, f64)>,
     /// Of one that was made here: which members it may have.
     seen: Option<SeenElements>,
-    changed: bool,
+    pub(super) changed: bool,
     /// Whether it is smaller than it was: then it may use the space that is kept for deletes.
     shrunk: bool,
 }
 
-enum State {
+pub(super) enum State {
     Listpack {
         bytes: Vec<u8>,
         count: u32,
@@ -53,23 +53,6 @@ enum State {
 }
 
 impl Txn<'_> {
-    /// Makes a key hold these members, each once, whatever it held; whether anything was written.
-    pub fn put_sorted_set(
-        &mut self,
-        db: Db,
-        key: &Key<'_>,
-        members: &[(Vec<u8>, f64)],
-        limits: Limits,
-    ) -> Result<bool, Error> {
-        let was_there = self.delete(db, key)?;
-        let mut edit = self.edit_sorted_set(db, key, limits)?;
-        for (member, score) in members {
-            edit.change(self, member, |_| Some(*score))?;
-        }
-        let is_there = edit.finish(self, db, key)?;
-        Ok(was_there || is_there)
-    }
-
     /// Begins to change a sorted set, which Redis calls small within `limits`; a key of another
     /// type is refused.
     pub fn edit_sorted_set(

@@ -6,11 +6,13 @@
 //! (`structures::sorted_set`). An empty one has no key.
 
 mod edit;
+mod fill;
 pub(super) mod listpack;
 mod read;
 mod shrink;
 
 pub use edit::SortedSetEdit;
+pub use fill::sort_scored;
 pub use read::SortedSetRef;
 
 /// Returns a score as text that reads back as the same number.

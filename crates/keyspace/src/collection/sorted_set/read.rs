@@ -8,7 +8,9 @@ use structures::dict::Member;
 use structures::sorted_set::{FoundMember, SortedSet};
 
 use super::listpack::{Pair, pairs};
-use crate::collection::members::{find, listpack_bytes, sound_table};
+use crate::collection::members::{
+    ASKED_AT_ONCE, find, listpack_bytes, prefetch_members, sound_table,
+};
 use crate::collection::{Head, Layout, Text, item};
 use crate::entry;
 use crate::key::Hashing;
@@ -106,6 +108,25 @@ impl<'t> SortedSetRef<'t> {
                 Ok(self.table_find(sorted_set, member)?.map(|found| found.score))
             }
         }
+    }
+
+    /// Reports for each of these members, in their order, its score. Of a table it asks for what it
+    /// will read of all of them before it looks at the first.
+    pub fn score_each(
+        &self,
+        members: &[&[u8]],
+        mut report: impl FnMut(usize, Option<f64>),
+    ) -> Result<(), Error> {
+        for (number, some) in members.chunks(ASKED_AT_ONCE).enumerate() {
+            if let Repr::Table(sorted_set) = self.repr {
+                let names = some.iter().copied();
+                prefetch_members(self.shard, sorted_set.dict(), &self.hashing, names);
+            }
+            for (at, member) in some.iter().enumerate() {
+                report(number * ASKED_AT_ONCE + at, self.score(member)?);
+            }
+        }
+        Ok(())
     }
 
     /// Returns the rank and the score of a member.

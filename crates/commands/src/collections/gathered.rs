@@ -6,60 +6,60 @@ use keyspace::Members;
 use crate::failure::Failure;
 
 /// Members that are read before something is done with them.
-const AT_ONCE: usize = 1024;
+pub(crate) const AT_ONCE: usize = 1024;
 
 /// Members in the order in which they came.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(crate) struct Gathered {
     bytes: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,
 }
 
 impl Gathered {
-    pub(super) fn push(&mut self, member: &[u8]) {
+    pub(crate) fn push(&mut self, member: &[u8]) {
         self.bytes.extend_from_slice(member);
         self.ends.push(self.bytes.len());
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
     /// Leaves the first ones, this many.
-    pub(super) fn truncate(&mut self, most: usize) {
+    pub(crate) fn truncate(&mut self, most: usize) {
         self.ends.truncate(most);
         self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
     }
 
-    fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    fn get(&self, at: usize) -> &[u8] {
+    pub(crate) fn get(&self, at: usize) -> &[u8] {
         let begin = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.bytes[begin..self.ends[at]]
     }
 
     /// Returns them in their order.
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         (0..self.len()).map(|at| self.get(at))
     }
 
     /// Adds all members of a set.
-    pub(super) fn add_all(&mut self, set: &Members<'_>) -> Result<(), Failure> {
+    pub(crate) fn add_all(&mut self, set: &Members<'_>) -> Result<(), Failure> {
         self.ends.reserve(set.len() as usize);
         Ok(set.visit(|member, _| self.push(member))?)
     }
 }
 
 /// Passes the members of a set to `f`, some at a time, until it returns false.
-pub(super) fn in_pieces(
+pub(crate) fn in_pieces(
     set: &Members<'_>,
     mut f: impl FnMut(&Gathered) -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
