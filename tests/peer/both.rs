@@ -1,7 +1,7 @@
 //! Perdura and redis-server, and a case on both of them.
 //!
-//! Steps of one client that follow one another are sent in one write. Nothing waits for a time: what
-//! takes effect in the background is asked for until it has, or for [`PATIENCE`].
+//! Steps of one client that follow one another are sent in one write. Nothing waits for a time:
+//! what takes effect in the background is asked for until it has, or for [`PATIENCE`].
 
 use crate::alike::alike;
 use crate::rules_text::Peer;

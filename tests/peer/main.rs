@@ -3,12 +3,12 @@
 //!
 //! The oracle is redis-server 7.0.15. Where docs/compatibility.md says that Perdura differs, a case
 //! leaves that out or says what is expected, each with its reason. A case begins from nothing and
-//! follows from its seed, so that it can be repeated; one that differs is shrunk to the smallest that
-//! still does. The first line of a failure names the reply that differs.
+//! follows from its seed, so that it can be repeated; one that differs is shrunk to the smallest
+//! that still does. The first line of a failure names the reply that differs.
 //!
-//! It is a program, so that its areas share two servers and it ends with a line of figures for each:
-//! `make peer MINUTES=10 ONLY=acl`. `PEER_SEED` repeats one case, `PEER_LOG` names a table to which
-//! the figures are added. Mistakes that were planted, and how many were noticed, are in
+//! It is a program, so that its areas share two servers and it ends with a line of figures for
+//! each: `make peer MINUTES=10 ONLY=acl`. `PEER_SEED` repeats one case, `PEER_LOG` names a table to
+//! which the figures are added. Mistakes that were injected, and how many were noticed, are in
 //! docs/durability.md.
 
 #![forbid(unsafe_code)]
@@ -68,8 +68,8 @@ fn smallest(both: &Both, case: Case) -> Case {
     with(&shrink::smallest(case.steps.clone(), |steps| both.run(&with(steps)).is_some()))
 }
 
-/// Runs a case; where counters differ, several times: what a script did before it was moved to another
-/// thread counts twice, which is a matter of time.
+/// Runs a case; where counters differ, several times: what a script did before it was moved to
+/// another thread counts twice, which is a matter of time.
 fn differs_each_time(both: &Both, case: &Case) -> bool {
     for _ in 0..REPEATED {
         match both.run(case) {

@@ -23,8 +23,8 @@ pub(crate) enum Alike {
     Unordered,
     /// Both refuse for the same reason, or neither does: whatever else they say.
     Refusal,
-    /// What a blocked client gets: redis-server's reply, unless the user may not execute the command
-    /// any more, as its last DRYRUN has said; then a refusal.
+    /// What a blocked client gets: redis-server's reply, unless the user may not execute the
+    /// command any more, as its last DRYRUN has said; then a refusal.
     Served,
     /// But for the order of elements, and for which of several names an error names that are taken.
     Conflict,

@@ -1,7 +1,7 @@
 //! Scripts and functions: Lua programs from a grammar, reply by reply.
 //!
-//! [`values`] makes expressions, [`programs`] the statements around them, [`libraries`] libraries of
-//! functions and what is done with those. Each case is a handful of programs over the same data,
+//! [`values`] makes expressions, [`programs`] the statements around them, [`libraries`] libraries
+//! of functions and what is done with those. Each case is a handful of programs over the same data,
 //! which are compared at its end, with the counters of errors.
 
 mod libraries;
