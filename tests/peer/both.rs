@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Commands that are sent in one write.
 const BURST: usize = 64;
 /// What a connection that was closed replies.
-pub(crate) const CLOSED: &str = "the connection has ended";
+const CLOSED: &str = "the connection has ended";
 /// The name of the file of users, in each server's directory.
 const USERS: &str = "users.acl";
 
@@ -51,9 +51,8 @@ impl Both {
 
     /// Runs a case; what differs first.
     pub(crate) fn run(&self, case: &Case) -> Option<Difference> {
-        let clients = [const { None }; CLIENTS];
-        let kept = [Reply::Nil, Reply::Nil];
-        let mut talk = Talk { both: self, case, clients, is_denied: false, kept };
+        let mut talk =
+            Talk { both: self, case, clients: [const { None }; CLIENTS], is_denied: false };
         for client in talk.clients(ADMIN) {
             client.pipeline(&case.setup).expect("both servers are there");
         }
@@ -93,7 +92,6 @@ struct Talk<'b> {
     case: &'b Case,
     clients: [Option<[Client; 2]>; CLIENTS],
     is_denied: bool,
-    kept: [Reply; 2],
 }
 
 fn received(client: &mut Client) -> Reply {
@@ -123,7 +121,6 @@ impl Talk<'_> {
         self.clients[client].get_or_insert_with(|| {
             both.servers.each_ref().map(|server| {
                 let mut client = server.client();
-                client.set_patience(PATIENCE).expect("a time");
                 let reply = client.run(&format!("HELLO {protocol}"));
                 assert!(!reply.is_error(), "{reply}");
                 client
@@ -193,14 +190,10 @@ impl Talk<'_> {
                 self.awaited("INFO clients", |reply| reply.text().contains("blocked_clients:1"))
             }
             Act::AwaitBusy => self.awaited("PING", Reply::is_error),
-            Act::Keep(words) => {
-                self.kept = self.call(client, words);
-                both_ok()
-            }
-            Act::Give(make) => {
+            Act::Exchange(words, make) => {
+                let [ours, theirs] = self.call(client, words);
                 let known = |words: Words| self.both.known_to_redis(words);
-                let [ours, theirs] = &self.kept;
-                let requests = [make(theirs), make(ours).map(known)];
+                let requests = [make(&theirs), make(&ours).map(known)];
                 let mut requests = requests.iter();
                 self.clients(client).each_mut().map(|client| match requests.next() {
                     Some(Some(words)) => called(client, words),

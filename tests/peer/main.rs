@@ -24,7 +24,7 @@ mod scripts;
 mod shrink;
 mod steps;
 
-use both::{Both, CLOSED, Difference};
+use both::{Both, Difference};
 use commands::{Engine, EngineOptions};
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::Keyspace;
@@ -83,12 +83,8 @@ fn differs_each_time(both: &Both, case: &Case) -> bool {
 
 /// Shrinks what differs, and shows it.
 fn show(both: &Both, area: &Area<'_>, seed: u64, case: Case) {
-    let first = both.run(&case);
-    // A server that does not reply will not, however small the case is.
-    let is_silent = first.as_ref().is_some_and(|first| first.ours.text() == CLOSED);
-    let small = if is_silent { case } else { smallest(both, case) };
-    let again = if is_silent { first } else { both.run(&small) };
-    let (at, ours, theirs) = match again {
+    let small = smallest(both, case);
+    let (at, ours, theirs) = match both.run(&small) {
         Some(Difference { at, ours, theirs }) => (at, ours.to_string(), theirs.to_string()),
         None => (small.steps.len() - 1, "the same".into(), "another reply at first".into()),
     };

@@ -55,10 +55,8 @@ pub(crate) enum Act {
     AwaitBlocked,
     /// Waits until a script runs too long.
     AwaitBusy,
-    /// Asks each server, and keeps the replies.
-    Keep(Words),
-    /// Sends to each server what is made of the other's reply that was kept.
-    Give(fn(&Reply) -> Option<Words>),
+    /// Asks each server, and sends to each what was made of the other's reply.
+    Exchange(Words, fn(&Reply) -> Option<Words>),
     /// Gives each server the other's ACL file.
     SwapFiles,
 }
@@ -127,8 +125,9 @@ impl fmt::Display for Step {
             Act::IsOpen => write!(f, "{name}: is connected"),
             Act::AwaitBlocked => f.write_str("a client is blocked"),
             Act::AwaitBusy => f.write_str("a script runs too long"),
-            Act::Keep(words) => write!(f, "{name}: {}, whose replies are kept", shown(words)),
-            Act::Give(_) => write!(f, "{name}: what the other server's reply is made into"),
+            Act::Exchange(words, _) => {
+                write!(f, "{name}: to each server what the other replied to {}", shown(words))
+            }
             Act::SwapFiles => f.write_str("each server has the other's ACL file"),
         }
     }

@@ -166,7 +166,7 @@ fn of_selector(about: &Chosen<'_>, random: &mut Rng) -> String {
         11..13 => format!("~{}", of(PATTERNS, random)),
         13..16 => {
             let access = of(&["R", "W", "RW", "WR", "r", "w"], random);
-            restricted(&format!("%{access}~"), of(PATTERNS, random))
+            format!("%{access}~{}", of(PATTERNS, random))
         }
         16..18 => format!("&{}", of(CHANNELS, random)),
         18 => of(&["allkeys", "resetkeys", "allchannels", "resetchannels"], random).to_owned(),
@@ -174,35 +174,6 @@ fn of_selector(about: &Chosen<'_>, random: &mut Rng) -> String {
     }
 }
 
-/// A pattern with what may be done with its keys. The empty key fits `*` here and not there, unless
-/// it means all keys.
-fn restricted(access: &str, pattern: &str) -> String {
-    match (access, pattern) {
-        ("~", _) => format!("~{pattern}"),
-        (_, "*") => format!("{access}?*"),
-        _ => format!("{access}{pattern}"),
-    }
-}
-
 fn spelled(word: String, random: &mut Rng) -> String {
     if random.u8(..4) == 0 { word.to_uppercase() } else { word }
-}
-
-/// Words about a few patterns of keys and what may be done with them, in the root and in selectors.
-pub(super) fn of_keys(random: &mut Rng) -> Vec<String> {
-    let patterns: Vec<&str> = (0..2).map(|_| of(PATTERNS, random)).collect();
-    let access = |random: &mut Rng| {
-        restricted(of(&["~", "%R~", "%W~", "%RW~"], random), of(&patterns, random))
-    };
-    let mut words: Vec<String> = (0..random.usize(..4)).map(|_| access(random)).collect();
-    for _ in 0..random.usize(..3) {
-        let commands = of(&["+@all", "+@all", "+@read", "+@write"], random);
-        let mut selector = format!("({commands}");
-        for _ in 0..random.usize(..3) {
-            selector.push(' ');
-            selector.push_str(&access(random));
-        }
-        words.push(selector + ")");
-    }
-    words
 }

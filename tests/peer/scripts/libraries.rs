@@ -135,8 +135,11 @@ pub(super) fn add(case: &mut Case, random: &mut Rng) {
             8..14 => call(case, random),
             14..17 => list(case, random),
             17 => case.admin("FUNCTION STATS", Alike::Unordered),
-            18..20 => case.add(ADMIN, Act::Keep(words("FUNCTION DUMP")), Alike::Same),
-            20..22 => case.add(ADMIN, Act::Give(restored(random)), Alike::Conflict),
+            18..22 => case.add(
+                ADMIN,
+                Act::Exchange(words("FUNCTION DUMP"), restored(random)),
+                Alike::Conflict,
+            ),
             22 => case.admin(&format!("FUNCTION DELETE {}", of(LIBRARIES, random)), Alike::Same),
             23 => {
                 let line = of(
@@ -208,7 +211,7 @@ fn restored(random: &mut Rng) -> fn(&Reply) -> Option<Words> {
         0 => |dump| request(dump, ""),
         1 => |dump| request(dump, "APPEND"),
         2 => |dump| request(dump, "flush"),
-        3 if random.u8(..4) == 0 => |dump| request(dump, "x"),
+        3 => |dump| request(dump, "x"),
         _ => |dump| request(dump, "REPLACE"),
     }
 }

@@ -9,7 +9,7 @@ mod programs;
 mod values;
 
 use crate::request;
-use crate::steps::{ADMIN, Act, Alike, CLIENT, Case, Step, Words, with, words};
+use crate::steps::{ADMIN, Act, Alike, CLIENT, Case, Words, with, words};
 use commands::spec::{CommandSpec, Group};
 use commands::{Engine, Run};
 use fastrand::Rng;
@@ -121,16 +121,8 @@ impl Generator {
         let mut random = Rng::with_seed(seed);
         let mut case = Case::new(if random.bool() { 2 } else { 3 }, SETUP);
         match random.u8(..42) {
-            0..8 => self.calls(&mut case, &mut random),
-            8..14 => {
-                for _ in 0..6 {
-                    let script = programs::expressions(&mut random).into_bytes();
-                    let request =
-                        [b"EVAL".to_vec(), script, b"1".to_vec(), b"a".to_vec(), b"10".to_vec()];
-                    case.client(request.into(), Alike::Unordered);
-                }
-            }
-            14..26 => self.scripts(&mut case, seed, &mut random),
+            0..10 => self.calls(&mut case, &mut random),
+            10..26 => self.scripts(&mut case, seed, &mut random),
             26..38 => libraries::add(&mut case, &mut random),
             38..41 => over_limit(&mut case, &mut random),
             _ => endless(&mut case, &mut random),
@@ -140,13 +132,7 @@ impl Generator {
                 case.client(words(&line.replace('*', key)), Alike::Unordered);
             }
         }
-        // A script that takes long is moved to another thread, and what it did before counts twice.
-        let is_long = |word: &Vec<u8>| word.windows(10).any(|part| part == b"string.rep");
-        let is_long =
-            |step: &Step| matches!(&step.act, Act::Call(words) if words.iter().any(is_long));
-        if !case.steps.iter().any(is_long) {
-            case.admin("INFO errorstats", Alike::Counters);
-        }
+        case.admin("INFO errorstats", Alike::Counters);
         case
     }
 
@@ -216,16 +202,15 @@ fn by_sha(case: &mut Case, program: &str, random: &mut Rng) {
     if is_queued {
         case.client(words("MULTI"), Alike::Same);
     }
-    case.client(request.clone(), Alike::Unordered);
+    case.client(request, Alike::Unordered);
     if is_queued {
         case.client(words("EXEC"), Alike::Unordered);
     }
-    if random.u8(..4) == 0 {
+    case.add(CLIENT, Act::Call(with("SCRIPT EXISTS x", &[sha.as_bytes(), b""])), Alike::Same);
+    if random.u8(..6) == 0 {
         let how = of(&["SCRIPT FLUSH", "SCRIPT FLUSH ASYNC", "SCRIPT FLUSH x"], random);
         case.client(words(how), Alike::Same);
-        case.client(request, Alike::Unordered);
     }
-    case.client(with("SCRIPT EXISTS x", &[sha.as_bytes(), b""]), Alike::Same);
 }
 
 /// Functions with each of the flags.

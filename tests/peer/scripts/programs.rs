@@ -196,10 +196,3 @@ pub(super) fn body(tag: &str, random: &mut Rng) -> String {
     }
     text
 }
-
-/// A script that shows many values, each for itself.
-pub(super) fn expressions(random: &mut Rng) -> String {
-    let one = |random: &mut Rng| format!("s(pcall(function() return {} end))", value(2, random));
-    let all: Vec<String> = (0..24).map(|_| one(random)).collect();
-    format!("{SHOW}return {{{}}}", all.join(",\n"))
-}
