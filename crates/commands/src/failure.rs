@@ -176,10 +176,11 @@ impl Failure {
 /// The longest code; a longer first word is none.
 const LONGEST_CODE: usize = 31;
 
-/// Returns the first word of an error's text, `ERR` where there is none that could be a code.
+/// Returns the first word of an error's text, which is empty where the text begins with a space, as
+/// in Redis; `ERR` where there is none that could be a code.
 pub(crate) fn code(text: &[u8]) -> &[u8] {
     match text.iter().position(|byte| *byte == b' ') {
-        Some(len @ 1..=LONGEST_CODE) => &text[..len],
+        Some(len @ ..=LONGEST_CODE) => &text[..len],
         _ => b"ERR",
     }
 }

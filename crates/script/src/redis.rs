@@ -2,6 +2,7 @@
 
 use crate::arguments::{Arguments, Raise, Results, error_table, native};
 use crate::calls::{self, NO_ARGUMENT, NOT_A_STRING};
+use crate::convert::before_zero;
 use crate::state::{State, check_length, spend};
 use crate::{LogLevel, host, words};
 use mlua::{Lua, Table, Value};
@@ -89,7 +90,8 @@ fn error_reply(arguments: &Arguments<'_>) -> Results {
         Ok(text) => text,
         Err(results) => return results,
     };
-    let text = text.strip_prefix(b"-").unwrap_or(&text);
+    let text = before_zero(&text);
+    let text = text.strip_prefix(b"-").unwrap_or(text);
     let (code, message) = match text.iter().position(|byte| *byte == b' ') {
         Some(end) => (&text[..end], &text[end + 1..]),
         None => (&b"ERR"[..], text),

@@ -23,9 +23,8 @@ pub(super) fn cat(call: &mut Call<'_>) -> Done {
         return Err(with_name("ERR Unknown category '", name, "'"));
     };
     let all = call.engine.table().all().iter();
-    // A container is no command.
     let members: Vec<String> = all
-        .filter(|command| command.spec.categories() & category != 0 && !command.spec.is_container())
+        .filter(|command| command.spec.categories() & category != 0)
         .map(|command| command.full_name())
         .collect();
     call.out.array(members.len());
@@ -62,12 +61,17 @@ pub(super) fn dry_run(call: &mut Call<'_>) -> Done {
     let name = command.full_name();
     let (verb, what, name) = match denied.reason {
         Reason::Command => ("run", "command", name.as_bytes()),
-        Reason::Key => ("access", "key", args[denied.at]),
-        Reason::Auth | Reason::Channel => ("access", "channel", args[denied.at]),
+        Reason::Key => ("access", "key", before_zero(args[denied.at])),
+        Reason::Auth | Reason::Channel => ("access", "channel", before_zero(args[denied.at])),
     };
     let begin = format!("This user has no permissions to {verb} the '");
     call.out.bulk([begin.as_bytes(), name, format!("' {what}").as_bytes()].concat());
     Ok(())
+}
+
+/// Returns the text up to a zero byte, where it ends for Redis.
+fn before_zero(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 pub(super) fn get_user(call: &mut Call<'_>) -> Done {

@@ -115,19 +115,16 @@ impl Parser<'_> {
             _ if is("resetchannels") => selector.channels = Patterns::every(false),
             _ if is("allcommands") || is("+@all") => selector.commands.set_all(all, true),
             _ if is("nocommands") || is("-@all") => selector.commands.set_all(all, false),
+            // Redis looks at the pattern only where one can be added.
+            Some(b'~' | b'%') if selector.keys.all => return Err(RuleError::KeyAfterAll),
             Some(b'~' | b'%') => {
                 let (access, pattern) = key_pattern(word)?;
                 check_pattern(pattern)?;
-                if selector.keys.all {
-                    return Err(RuleError::KeyAfterAll);
-                }
                 selector.keys.add(pattern, access);
             }
+            Some(b'&') if selector.channels.all => return Err(RuleError::ChannelAfterAll),
             Some(b'&') => {
                 check_pattern(word)?;
-                if selector.channels.all {
-                    return Err(RuleError::ChannelAfterAll);
-                }
                 selector.channels.add_channel(&word[1..]);
             }
             Some(sign @ (b'+' | b'-')) => self.command(selector, &word[1..], *sign == b'+')?,

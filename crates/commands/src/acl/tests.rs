@@ -41,6 +41,15 @@ fn check_commands(line: &str, expected: &str) {
 }
 
 #[test]
+fn a_pattern_after_all_of_them_is_refused_before_it_is_read() {
+    let engine = engine();
+    let parser = engine.rules_parser();
+    assert_eq!(rules(&parser, "~* %X~a"), Err(RuleError::KeyAfterAll));
+    assert_eq!(rules(&parser, "&* &a\tb"), Err(RuleError::ChannelAfterAll));
+    assert_eq!(rules(&parser, "%X~a"), Err(RuleError::Syntax));
+}
+
+#[test]
 fn commands_are_printed_as_categories_and_what_differs() {
     check_commands("on", "-@all");
     check_commands("+@all", "+@all");

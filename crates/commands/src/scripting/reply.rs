@@ -8,7 +8,7 @@ pub(super) fn write(reply: &Reply, out: &mut Writer) {
     match reply {
         Reply::Nil => out.null(),
         Reply::Status(text) => out.simple(one_line(text)),
-        Reply::Error { message, .. } => out.error(message),
+        Reply::Error { message, .. } => out.error(error_line(message)),
         Reply::Integer(value) => out.integer(*value),
         Reply::Bulk(bytes) => out.bulk(bytes),
         Reply::Array(items) => {
@@ -35,6 +35,13 @@ pub(super) fn write(reply: &Reply, out: &mut Writer) {
             out.verbatim(letters, text);
         }
     }
+}
+
+/// Returns the text of an error as it is sent: without ends of lines after it; others are spaces.
+pub(super) fn error_line(text: &[u8]) -> Vec<u8> {
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let end = text.iter().rposition(|byte| !is_end(byte)).map_or(0, |last| last + 1);
+    one_line(&text[..end])
 }
 
 /// Returns a script may put line ends where the protocol has none.

@@ -17,7 +17,7 @@ use super::reply;
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::execute::Scope;
-use crate::failure::{self, Done, Failure};
+use crate::failure::{self, Done, Failure, OOM};
 use crate::fault_points::FaultPoint;
 use crate::line_text::in_line;
 use crate::running_scripts::{LongSince, ScriptKind};
@@ -66,13 +66,18 @@ impl Rights {
             return Ok(Rights { kind, may_write: !reads_only, checks_each: true, is_over_limit });
         };
         let writes = !flags.contains(Flags::NO_WRITES);
+        let needs_memory = writes && !flags.contains(Flags::ALLOW_OOM);
+        // To Redis the flags are those of the command, which it looks at before the script.
+        if needs_memory && is_over_limit && !is_inner {
+            return Err(OOM.into());
+        }
         if writes && reads_only {
             return Err(WRITE_FLAG.into());
         }
         if writes && !call.session.replay {
             engine.check_writes()?;
         }
-        if writes && is_over_limit && !flags.contains(Flags::ALLOW_OOM) {
+        if needs_memory && is_over_limit {
             return Err(OVER_LIMIT.into());
         }
         Ok(Rights { kind, may_write: writes, checks_each: false, is_over_limit: false })
@@ -189,11 +194,28 @@ fn execute(
         let stats = call.engine.stats();
         stats.failed(call.session.stripe, call.command.id);
         if !is_counted {
-            stats.error(failure::code(message));
+            stats.error(failure::code(&reply::error_line(message)));
         }
     }
+    count_errors_within(call.engine, &outcome.reply);
     reply::write(&outcome.reply, call.out);
     Ok(())
+}
+
+/// Counts the errors that a reply has as elements, as Redis does when it writes them.
+fn count_errors_within(engine: &Engine, reply: &Reply) {
+    let count = |element: &Reply| match element {
+        Reply::Error { is_counted: true, .. } => {}
+        Reply::Error { message, .. } => {
+            engine.stats().error(failure::code(&reply::error_line(message)));
+        }
+        other => count_errors_within(engine, other),
+    };
+    match reply {
+        Reply::Array(items) | Reply::Set(items) => items.iter().for_each(count),
+        Reply::Map(entries) => entries.iter().flat_map(|(key, value)| [key, value]).for_each(count),
+        _ => {}
+    }
 }
 
 /// Returns the error of a script that was ended, for whoever does not run it again.

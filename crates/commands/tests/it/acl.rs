@@ -277,3 +277,19 @@ fn a_change_that_is_wrong_changes_nothing() {
         "[\"user default on nopass ~* &* +@all\", \"user u on ~k resetchannels -@all\"]",
     );
 }
+
+#[test]
+fn dry_run_names_a_key_up_to_a_zero_byte() {
+    let (_, mut admin, _) = limited("+get");
+    let reply = admin.raw(&["ACL", "DRYRUN", "u", "get", "a\0b"]);
+    let reply = String::from_utf8_lossy(&reply);
+    assert!(reply.ends_with("access the 'a' key\r\n"), "{reply}");
+}
+
+#[test]
+fn a_category_lists_containers_and_their_subcommands() {
+    let reply = Client::new(&engine()).run("ACL CAT slow");
+    for name in ["\"memory\"", "\"memory|usage\""] {
+        assert!(reply.contains(name), "{name}: {reply}");
+    }
+}

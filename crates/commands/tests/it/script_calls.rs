@@ -87,6 +87,28 @@ fn what_a_script_was_refused_is_counted_once() {
 }
 
 #[test]
+fn errors_within_a_result_are_counted_as_they_are_sent() {
+    let mut client = Client::new(&engine());
+    let mut check = |script: &str, reply: &str, code: &str| {
+        client.check("CONFIG RESETSTAT", "OK");
+        assert_eq!(eval(&mut client, script, &["k"]), reply, "{script}");
+        let count = info(&mut client, "errorstats", &format!("errorstat_{code}"));
+        assert_eq!(count.as_deref(), Some("count=1"), "{script}");
+    };
+    check("return {1, redis.error_reply('MY error')}", "[(integer) 1, (error) MY error]", "MY");
+    check("return {{map = {a = {err = 'MY error'}}}}", "[[\"a\", (error) MY error]]", "MY");
+    check(
+        "redis.call('set', KEYS[1], 'x') return {redis.pcall('incr', KEYS[1])}",
+        "[(error) ERR value is not an integer or out of range]",
+        "ERR",
+    );
+    check("return redis.error_reply(' x')", "(error)  x", "");
+    check("return redis.error_reply('MY a\\0b')", "(error) MY a", "MY");
+    check("return {err = 'a\\r\\nb'}", "(error) a  b", "a");
+    check("return redis.error_reply('\\r\\nMY error\\r\\n')", "(error)   MY error", "");
+}
+
+#[test]
 fn what_may_be_propagated_is_a_write_to_a_script_that_only_reads() {
     let mut client = Client::new(&engine());
     let refused = "Write commands are not allowed from read-only scripts.";
@@ -226,7 +248,12 @@ fn less_than_an_entry_takes_is_exceeded_by_an_empty_store() {
     for request in [&["SET", "k", "v"][..], &["FUNCTION", "LOAD", library]] {
         assert!(call(&mut client, request).starts_with("(error) OOM"), "{request:?}");
     }
-    assert!(eval(&mut client, "#!lua\nreturn 1", &[]).starts_with("(error) OOM"));
+    for name in ["EVAL", "EVAL_RO"] {
+        // As of any command that is refused, before the script is looked at.
+        let reply = call(&mut client, &[name, "#!lua\nreturn 1", "0"]);
+        let expected = "(error) OOM command not allowed when used memory > \\'maxmemory\\'.";
+        assert_eq!(reply, expected, "{name}");
+    }
     assert_eq!(eval(&mut client, "return 1", &[]), "(integer) 1");
 }
 

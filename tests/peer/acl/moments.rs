@@ -1,0 +1,258 @@
+//! Users that are changed between what was asked and its effect: what is queued, what is blocked,
+//! who listens, what a script calls; and who a client is.
+
+use super::requests::Requests;
+use super::{prefixed, rules, set_user};
+use crate::steps::{ADMIN, Act, Alike, CLIENT, Case, Words, with, words};
+use fastrand::Rng;
+
+/// A user that may do everything.
+const UNLIMITED: &str = "ACL SETUSER u on nopass ~* &* +@all";
+
+/// What was asked and waits, what ends the wait, and how often elements are there for it.
+const BLOCKED: &[(&str, &str)] = &[
+    ("BLPOP h k 0", "RPUSH k a"),
+    ("BRPOP k 0", "LPUSH k a"),
+    ("BLMPOP 0 2 b k LEFT", "RPUSH k a"),
+    ("BLMOVE k b LEFT RIGHT 0", "RPUSH k a"),
+    ("BRPOPLPUSH k b 0", "RPUSH k a"),
+    ("BZPOPMIN k 0", "ZADD k 1 a"),
+    ("BZPOPMAX b k 0", "ZADD k 1 a"),
+    ("BZMPOP 0 1 k MAX", "ZADD k 1 a"),
+    ("XREAD BLOCK 0 STREAMS k $", "XADD k 9-1 f v"),
+    ("XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XADD s 9-1 f v"),
+];
+/// What then changes: right, or nearly, or not at all.
+const TAKEN: &[&str] = &[
+    "resetkeys",
+    "resetkeys ~k",
+    "resetkeys ~b ~h",
+    "resetkeys %R~*",
+    "resetkeys %W~*",
+    "-@all",
+    "-@blocking",
+    "-@list",
+    "-@write",
+    "-@sortedset",
+    "-@stream",
+    "off",
+    "resetpass",
+    "allkeys",
+    "nocommands (+@all ~*)",
+    "nocommands (+@all ~k)",
+    "resetkeys %RW~k %W~b",
+    "-@all +@list",
+    "resetkeys ~s (%R~k +@all)",
+    "reset",
+];
+/// Channels and patterns that are listened to.
+const LISTENED: &[&str] = &["hello", "news.*", "news.a", "a", "*", "1"];
+/// What changes for those who listen.
+const SILENCED: &[&str] = &[
+    "resetchannels",
+    "resetchannels &hello",
+    "resetchannels &news.*",
+    "resetchannels &news.a &1",
+    "resetchannels (&hello +@all)",
+    "allchannels",
+    "resetchannels &*",
+    "-@all",
+    "resetchannels &a*",
+    "resetchannels &news.? (&*)",
+    "off",
+    "reset",
+];
+/// Who a client wants to be.
+const LOGINS: &[&str] = &[
+    "AUTH u secret",
+    "AUTH u other",
+    "AUTH u wrong",
+    "AUTH v secret",
+    "AUTH default x",
+    "AUTH x",
+    "AUTH secret",
+    "HELLO 3 AUTH u secret",
+    "HELLO 2 AUTH u other",
+    "HELLO 3 AUTH v wrong",
+    "AUTH u",
+    "AUTH nobody x",
+    "ACL WHOAMI",
+    "GET a",
+    "RESET",
+    "AUTH w secret",
+];
+
+/// A script that says of each of its calls whether it was refused.
+const CALLS: &str = "local r = redis.pcall(unpack(ARGV))
+if type(r) == 'table' and r.err and string.find(r.err, 'The user executing') then return r.err end
+return 'done'";
+const ASKS: &str = "return redis.acl_check_cmd(unpack(ARGV)) and 1 or 0";
+
+fn of<'a>(all: &[&'a str], random: &mut Rng) -> &'a str {
+    all[random.usize(..all.len())]
+}
+
+/// Adds the steps of one of them.
+pub(super) fn add(case: &mut Case, requests: &Requests, random: &mut Rng) {
+    case.admin(UNLIMITED, Alike::Same);
+    match random.u8(..12) {
+        0..3 => queued(case, requests, random),
+        3..5 => blocked(case, random),
+        5..7 => listening(case, random),
+        7..9 => called(case, requests, random),
+        9 => deleted(case, random),
+        10 => loaded(case, requests, random),
+        _ => authenticated(case, random),
+    }
+    case.admin("ACL LOG 20", Alike::Log);
+}
+
+/// Rules change before commands are queued, between them, or before EXEC.
+fn queued(case: &mut Case, requests: &Requests, random: &mut Rng) {
+    let about = requests.some(random);
+    case.client(words("AUTH u x"), Alike::Same);
+    if random.u8(..3) == 0 {
+        set_user(case, &rules::words(&about, random));
+    }
+    case.client(words("MULTI"), Alike::Refusal);
+    let change = random.usize(..7);
+    for at in 0..6 {
+        if at == change {
+            set_user(case, &rules::words(&about, random));
+        }
+        let request = about.request(random);
+        if about.is_harmless(&request) {
+            case.client(request, Alike::Refusal);
+        }
+    }
+    if change == 6 {
+        set_user(case, &rules::words(&about, random));
+    }
+    case.client(words("EXEC"), Alike::Refusal);
+}
+
+/// Rules change while a client is blocked.
+fn blocked(case: &mut Case, random: &mut Rng) {
+    let (asked, fill) = BLOCKED[random.usize(..BLOCKED.len())];
+    case.admin("XGROUP CREATE s g $ MKSTREAM", Alike::Any);
+    case.client(words("AUTH u x"), Alike::Same);
+    case.add(CLIENT, Act::Send(words(asked)), Alike::Same);
+    case.add(ADMIN, Act::AwaitBlocked, Alike::Same);
+    case.admin(&format!("ACL SETUSER u {}", of(TAKEN, random)), Alike::Same);
+    case.add(ADMIN, Act::Call(prefixed("ACL DRYRUN u", &words(asked))), Alike::Same);
+    case.admin(fill, Alike::Any);
+    case.add(CLIENT, Act::Receive, Alike::Served);
+    // The log is another: redis-server 7.0 serves without looking.
+    case.admin("ACL LOG RESET", Alike::Same);
+}
+
+/// Rules change while a client listens.
+fn listening(case: &mut Case, random: &mut Rng) {
+    case.client(words("AUTH u x"), Alike::Same);
+    for _ in 0..random.usize(1..4) {
+        let how = of(&["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"], random);
+        case.client(words(&format!("{how} {}", of(LISTENED, random))), Alike::Same);
+    }
+    if random.bool() {
+        let how = of(&["UNSUBSCRIBE", "PUNSUBSCRIBE"], random);
+        case.client(words(&format!("{how} {}", of(LISTENED, random))), Alike::Same);
+    }
+    for _ in 0..random.usize(1..3) {
+        case.admin(&format!("ACL SETUSER u {}", of(SILENCED, random)), Alike::Same);
+        case.add(CLIENT, Act::IsOpen, Alike::Refusal);
+    }
+    let how = of(&["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"], random);
+    case.client(words(&format!("{how} {}", of(LISTENED, random))), Alike::Same);
+}
+
+/// A script calls commands that its user may not execute.
+fn called(case: &mut Case, requests: &Requests, random: &mut Rng) {
+    let about = requests.some(random);
+    case.client(words("AUTH u x"), Alike::Same);
+    let mut allowed = rules::words(&about, random);
+    allowed.push("+@scripting".into());
+    set_user(case, &allowed);
+    let wrapper =
+        format!("#!lua name=l\nredis.register_function('f', function(KEYS, ARGV)\n{CALLS}\nend)");
+    case.add(ADMIN, Act::Call(with("FUNCTION LOAD REPLACE", &[wrapper.as_bytes()])), Alike::Same);
+    for _ in 0..8 {
+        let request = about.request(random);
+        let script = if random.u8(..3) > 0 && about.is_harmless(&request) { CALLS } else { ASKS };
+        let head: Words = match (random.u8(..4), script == CALLS) {
+            (0, true) => words("FCALL f 0"),
+            _ => vec![b"EVAL".to_vec(), script.into(), b"0".to_vec()],
+        };
+        case.client(head.into_iter().chain(request).collect(), Alike::Same);
+    }
+}
+
+/// Users are deleted while they are connected, and made again.
+fn deleted(case: &mut Case, random: &mut Rng) {
+    case.admin("ACL SETUSER v on nopass +@all", Alike::Same);
+    case.client(words("AUTH u x"), Alike::Same);
+    case.add(2, Act::Call(words("AUTH v x")), Alike::Same);
+    if random.bool() {
+        case.client(words("MULTI"), Alike::Same);
+        case.client(words("SET a 1"), Alike::Same);
+    }
+    let line = of(&["u", "v", "v u", "nobody u", "u default", "u u", "nobody"], random);
+    case.admin(&format!("ACL DELUSER {line}"), Alike::Same);
+    if random.bool() {
+        case.admin(UNLIMITED, Alike::Same);
+    }
+    case.add(CLIENT, Act::IsOpen, Alike::Refusal);
+    case.add(2, Act::IsOpen, Alike::Refusal);
+    case.client(words("EXEC"), Alike::Refusal);
+    case.admin("ACL USERS", Alike::Unordered);
+    case.admin("EXISTS a", Alike::Same);
+}
+
+/// Users come from a file that the other server has saved.
+fn loaded(case: &mut Case, requests: &Requests, random: &mut Rng) {
+    let about = requests.some(random);
+    set_user(case, &rules::words(&about, random));
+    case.client(words("AUTH u x"), Alike::Same);
+    case.admin("ACL SAVE", Alike::Same);
+    if random.bool() {
+        case.admin("ACL SETUSER u reset off", Alike::Same);
+    }
+    case.admin("ACL SETUSER x on >x", Alike::Same);
+    case.add(ADMIN, Act::SwapFiles, Alike::Same);
+    case.admin("ACL LOAD", Alike::Same);
+    case.add(CLIENT, Act::IsOpen, Alike::Refusal);
+    case.admin("ACL USERS", Alike::Unordered);
+    case.admin("ACL GETUSER u", Alike::Rules);
+    for _ in 0..4 {
+        let request = about.request(random);
+        case.add(ADMIN, Act::Call(prefixed("ACL DRYRUN u", &request)), Alike::Same);
+    }
+}
+
+/// A client is one user, and another.
+fn authenticated(case: &mut Case, random: &mut Rng) {
+    case.admin("ACL SETUSER u resetpass >secret -@all +get ~a", Alike::Same);
+    case.admin("ACL SETUSER v on >secret +@all ~*", Alike::Same);
+    case.admin("ACL SETUSER w >secret +@all ~*", Alike::Same);
+    for _ in 0..10 {
+        if random.u8(..3) == 0 {
+            let word = of(
+                &[
+                    ">other",
+                    "<secret",
+                    "off",
+                    "on",
+                    "nopass",
+                    "resetpass",
+                    "-@all",
+                    "+@all",
+                    ">secret",
+                ],
+                random,
+            );
+            case.admin(&format!("ACL SETUSER u {word}"), Alike::Same);
+        }
+        let line = of(LOGINS, random);
+        let how = if line.starts_with("HELLO") { Alike::Refusal } else { Alike::Same };
+        case.client(words(line), how);
+    }
+}

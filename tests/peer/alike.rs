@@ -1,0 +1,134 @@
+//! When two replies are the same.
+
+use crate::rules_text::Peer;
+use crate::steps::Alike;
+use testkit::Reply;
+
+/// What an entry of ACL LOG has that two servers cannot tell alike.
+const OWN: [&str; 2] = ["age-seconds", "client-info"];
+/// Of a client's line in ACL LOG, what both tell alike.
+const OF_CLIENT: [&str; 6] = ["name", "db", "sub", "psub", "cmd", "user"];
+
+/// Compares two replies; `is_denied` says what the last DRYRUN of redis-server was.
+pub(crate) fn alike(
+    (how, is_denied): (Alike, bool),
+    peer: &Peer,
+    ours: &Reply,
+    theirs: &Reply,
+) -> bool {
+    match how {
+        Alike::Any => true,
+        Alike::Same => ours == theirs,
+        Alike::Unordered => unordered(ours) == unordered(theirs),
+        Alike::Refusal => refusals(ours) == refusals(theirs),
+        Alike::Served if is_denied => refusal(ours).is_some(),
+        Alike::Served => ours == theirs,
+        Alike::Conflict => conflict(ours) == conflict(theirs),
+        Alike::Log => log(ours) == log(theirs),
+        Alike::Rules => rules(peer, ours) == rules(peer, theirs),
+        Alike::Known => peer.of_list(ours) == peer.of_list(theirs),
+        Alike::Counters => counters(ours) == counters(theirs),
+    }
+}
+
+/// Returns why something was refused, if it was.
+fn refusal(reply: &Reply) -> Option<String> {
+    let Reply::Error(text) = reply else { return None };
+    let is_refusal = ["NOPERM", "NOAUTH", "WRONGPASS", "EXECABORT", "the connection"]
+        .iter()
+        .any(|code| text.starts_with(code));
+    (is_refusal || text.contains("ACL")).then(|| text.clone())
+}
+
+/// The refusals of a reply, or of each of the replies of an EXEC.
+fn refusals(reply: &Reply) -> Vec<Option<String>> {
+    match reply {
+        Reply::Array(items) => {
+            let all: Vec<_> = items.iter().map(refusal).collect();
+            if all.iter().any(Option::is_some) { all } else { vec![None] }
+        }
+        other => vec![refusal(other)],
+    }
+}
+
+/// The reply as text, with its elements in an order of their own.
+pub(crate) fn unordered(reply: &Reply) -> String {
+    let sorted = |mut items: Vec<String>| {
+        items.sort();
+        items.join(", ")
+    };
+    match reply {
+        Reply::Array(items) => format!("[{}]", sorted(items.iter().map(unordered).collect())),
+        Reply::Set(items) => format!("~[{}]", sorted(items.iter().map(unordered).collect())),
+        Reply::Map(pairs) => {
+            let pair = |(key, value): &(Reply, Reply)| {
+                format!("{} => {}", unordered(key), unordered(value))
+            };
+            format!("{{{}}}", sorted(pairs.iter().map(pair).collect()))
+        }
+        Reply::Double(text) => match text.parse::<f64>() {
+            Ok(number) => format!("(double) {number:?}"),
+            Err(_) => reply.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// The reply without the names of libraries and functions that exist.
+fn conflict(reply: &Reply) -> String {
+    let text = unordered(reply);
+    let mut words: Vec<&str> = text.split(' ').collect();
+    for at in 1..words.len().saturating_sub(1) {
+        if matches!(words[at - 1], "Function" | "Library") && words[at + 1] == "already" {
+            words[at] = "of this name";
+        }
+    }
+    words.join(" ")
+}
+
+fn log(reply: &Reply) -> Vec<Vec<(String, String)>> {
+    let entry = |entry: &Reply| {
+        let Reply::Map(fields) = entry else { return vec![(String::new(), entry.to_string())] };
+        let text = |(name, value): &(Reply, Reply)| (name.text(), value.to_string());
+        let mut all: Vec<_> =
+            fields.iter().map(text).filter(|(name, _)| !OWN.contains(&name.as_str())).collect();
+        let client = fields.iter().find(|(name, _)| name.text() == "client-info");
+        let line = client.map(|(_, value)| value.text()).unwrap_or_default();
+        let of_client = line.split_whitespace().filter_map(|field| field.split_once('='));
+        all.extend(
+            of_client
+                .filter(|(name, _)| OF_CLIENT.contains(name))
+                .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        );
+        all
+    };
+    reply.items().iter().map(entry).collect()
+}
+
+/// GETUSER and LIST: by which words commands are named is nobody's.
+fn rules(peer: &Peer, reply: &Reply) -> String {
+    match reply {
+        Reply::Array(items) => {
+            items.iter().map(|item| rules(peer, item)).collect::<Vec<_>>().join("\n")
+        }
+        Reply::Map(pairs) => {
+            let pair =
+                |(name, value): &(Reply, Reply)| format!("{}: {}", name.text(), rules(peer, value));
+            pairs.iter().map(pair).collect::<Vec<_>>().join("\n")
+        }
+        Reply::Bulk(text) => peer.meaning(&String::from_utf8_lossy(text)),
+        other => unordered(other),
+    }
+}
+
+/// The lines of INFO, without times.
+fn counters(reply: &Reply) -> Vec<String> {
+    let text = reply.text();
+    let line = |line: &str| {
+        let fields = line.trim().split(',').filter(|field| !field.starts_with("usec"));
+        fields.map(|field| field.replace(":usec=", ":")).collect::<Vec<_>>().join(",")
+    };
+    let mut lines: Vec<String> = text.lines().map(line).collect();
+    lines.sort();
+    lines
+}
