@@ -38,6 +38,7 @@ use walk::Found;
 
 pub use crate::Error;
 pub use lifecycle::WalkItem;
+pub use node::NODE_CAPACITY;
 
 /// A list, as the one word that the caller keeps: 0 is the empty list.
 ///
