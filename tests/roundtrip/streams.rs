@@ -20,45 +20,7 @@ pub(crate) fn shape(maker: &mut Maker, key: &[u8], dimension: Dimension, size: u
             head(maker, key, size);
             group(maker, key, b"g", size.min(9));
         }
-        Dimension::Length | Dimension::Value => {
-            let long = maker.bytes(1, size);
-            let (field, value) = match dimension {
-                Dimension::Length => (long.as_slice(), b"v".as_slice()),
-                _ => (b"f".as_slice(), long.as_slice()),
-            };
-            maker.add(words([b"XADD", key, b"5-1", b"f", b"v"]));
-            maker.add(words([b"XADD", key, b"5-2", field, value, b"x", b"y"]));
-            maker.add(words([b"XADD", key, b"6-0", b"f", b"w"]));
-            if size <= 9000 {
-                // As the name of a group and of a consumer, too.
-                maker.add(words([b"XGROUP", b"CREATE", key, &long, b"5-1", b"ENTRIESREAD", b"3"]));
-                maker.add(words([
-                    b"XREADGROUP",
-                    b"GROUP",
-                    &long,
-                    &long,
-                    b"COUNT",
-                    b"1",
-                    b"STREAMS",
-                    key,
-                    b">",
-                ]));
-                let time = maker.past().to_string();
-                maker.add(words([
-                    b"XCLAIM",
-                    key,
-                    &long,
-                    &long,
-                    b"0",
-                    b"5-2",
-                    b"TIME",
-                    time.as_bytes(),
-                    b"RETRYCOUNT",
-                    b"5",
-                    b"JUSTID",
-                ]));
-            }
-        }
+        Dimension::Length | Dimension::Value => long(maker, key, dimension, size),
         Dimension::Total => {
             let number = size.div_ceil(1000).max(1);
             for n in 0..number {
@@ -105,6 +67,47 @@ pub(crate) fn shape(maker: &mut Maker, key: &[u8], dimension: Dimension, size: u
                 maker.add(request);
             }
         }
+    }
+}
+
+/// Makes a stream of which one field or one value has the length.
+fn long(maker: &mut Maker, key: &[u8], dimension: Dimension, size: usize) {
+    let long = maker.bytes(1, size);
+    let (field, value) = match dimension {
+        Dimension::Length => (long.as_slice(), b"v".as_slice()),
+        _ => (b"f".as_slice(), long.as_slice()),
+    };
+    maker.add(words([b"XADD", key, b"5-1", b"f", b"v"]));
+    maker.add(words([b"XADD", key, b"5-2", field, value, b"x", b"y"]));
+    maker.add(words([b"XADD", key, b"6-0", b"f", b"w"]));
+    if size <= 9000 {
+        // As the name of a group and of a consumer, too.
+        maker.add(words([b"XGROUP", b"CREATE", key, &long, b"5-1", b"ENTRIESREAD", b"3"]));
+        maker.add(words([
+            b"XREADGROUP",
+            b"GROUP",
+            &long,
+            &long,
+            b"COUNT",
+            b"1",
+            b"STREAMS",
+            key,
+            b">",
+        ]));
+        let time = maker.past().to_string();
+        maker.add(words([
+            b"XCLAIM",
+            key,
+            &long,
+            &long,
+            b"0",
+            b"5-2",
+            b"TIME",
+            time.as_bytes(),
+            b"RETRYCOUNT",
+            b"5",
+            b"JUSTID",
+        ]));
     }
 }
 

@@ -123,7 +123,7 @@ pub(crate) fn round(random: &mut Rng) -> Result<(), String> {
         let mut theirs = WithFile::start(redis, &file, ports[1], b"")?;
         make(&mut ours.client, &mut theirs.client, random)?;
         // The default user's password is one of the directives, too.
-        let reply = ours.client.call(&[b"CONFIG", b"SET", b"requirepass", PASSWORD]);
+        let reply = ours.client.call(&[b"CONFIG".as_slice(), b"SET", b"requirepass", PASSWORD]);
         if !reply.is_ok() {
             return Err(format!("CONFIG SET requirepass: {reply}"));
         }
@@ -133,7 +133,7 @@ pub(crate) fn round(random: &mut Rng) -> Result<(), String> {
             ours.client.check("ACL LOAD", "OK");
             let mut again = Client::connect(([127, 0, 0, 1], ports[0]).into())
                 .map_err(|error| error.to_string())?;
-            again.call(&[b"AUTH", PASSWORD]);
+            again.call(&[b"AUTH".as_slice(), PASSWORD]);
             same("ACL SAVE and ACL LOAD", &before, &list(&mut again))?;
         }
         let mut ours = ours.again(program, PASSWORD)?;
