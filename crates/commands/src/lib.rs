@@ -21,6 +21,7 @@ mod admin_state;
 mod bitmaps;
 mod blocking;
 mod call;
+pub mod chunks;
 mod client;
 mod clock;
 mod cluster;

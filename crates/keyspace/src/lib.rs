@@ -16,6 +16,7 @@ mod background;
 mod bitmap;
 mod changes;
 mod check;
+pub mod chunks;
 mod collection;
 mod damage;
 mod databases;

@@ -26,10 +26,10 @@ use crate::streams::{self, StreamPart};
 use crate::{DATABASES, Db, Entry, Error, Keyspace, TimedField, Txn, Type, collection, entry};
 
 /// Keys, and bytes of values, that are read under one lock.
-const KEYS_AT_ONCE: usize = 64;
-const BYTES_AT_ONCE: u64 = 64 << 10;
+pub(crate) const KEYS_AT_ONCE: usize = 64;
+pub(crate) const BYTES_AT_ONCE: u64 = 64 << 10;
 /// Elements of a collection in one item.
-const ELEMENTS_AT_ONCE: usize = 64;
+pub(crate) const ELEMENTS_AT_ONCE: usize = 64;
 
 /// A key with its value, or with a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -207,9 +207,13 @@ impl Builder {
 
     /// Adds a score: as an integer where it is a whole number, else as its decimal digits.
     pub fn push_score(&mut self, score: f64) {
+        // Up to here Redis takes a whole number for an integer, also one that it shows as 1e+17.
+        const MOST: f64 = (i64::MAX / 2) as f64;
+        if (-MOST..=MOST).contains(&score) && score.fract() == 0.0 {
+            return self.push_int(score as i64);
+        }
         let mut text = Vec::with_capacity(24);
-        // A zero has no sign here.
-        resp::number::write_f64(&mut text, score + 0.0);
+        resp::number::write_f64(&mut text, score);
         self.push(&text);
     }
 
@@ -282,6 +286,18 @@ mod tests {
                 check(&[int.to_string().as_bytes(), b"-0", b"01"]);
             }
         }
+    }
+
+    #[test]
+    fn a_score_that_is_a_whole_number_is_an_integer_however_it_is_shown() {
+        let mut builder = Builder::default();
+        let scores = [1e17, -4e18, -0.0, 0.5, 5e18, f64::INFINITY];
+        scores.iter().for_each(|score| builder.push_score(*score));
+        let bytes = builder.finish();
+        let items: Vec<_> = Listpack::parse(&bytes).expect("whole").items().collect();
+        let ints = [100_000_000_000_000_000, -4_000_000_000_000_000_000, 0].map(Item::Int);
+        let others = [b"0.5".as_slice(), b"5e+18", b"inf"].map(Item::Bytes);
+        assert_eq!(items, [ints, others].concat());
     }
 
     #[test]

@@ -20,6 +20,15 @@ pub fn perdura_server() -> &'static Path {
     })
 }
 
+/// Returns the path of an up-to-date `perdura`; `PERDURA_PROGRAM` names another one to test.
+pub fn perdura() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match env::var_os("PERDURA_PROGRAM") {
+        Some(path) => PathBuf::from(path),
+        None => build(&["--package", "perdura-cli"]).join("perdura"),
+    })
+}
+
 /// Returns the path of an up-to-date example.
 pub fn example(name: &str) -> PathBuf {
     build(&["--package", "perdura-examples", "--example", name]).join("examples").join(name)

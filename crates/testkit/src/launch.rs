@@ -111,6 +111,11 @@ impl Launch {
         launch.args(["--save", "", "--appendonly", "no", "--enable-debug-command", "yes"])
     }
 
+    /// Returns another server that takes redis-server's arguments.
+    pub fn peer(program: impl AsRef<Path>) -> Launch {
+        Launch::new(program.as_ref())
+    }
+
     /// Adds command-line arguments.
     pub fn args<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Launch {
         self.arguments.extend(arguments.into_iter().map(Into::into));

@@ -18,7 +18,7 @@ pub mod load;
 mod reply;
 mod server;
 
-pub use binary::{example, perdura_server};
+pub use binary::{example, perdura, perdura_server};
 pub use client::Client;
 pub use launch::{Launch, Medium, free_port};
 pub use reply::Reply;

@@ -88,18 +88,23 @@ impl Commands {
                         [b"XADD", key, b"MAXLEN", b"0", first.as_bytes(), b"x", b"y"];
                     self.write(out, &words)?;
                 }
+                // XSETID takes no greater deleted ID than the last one that it sets; one set before
+                // stays.
+                let most = id_text(last.max(deleted));
+                let is_lower = last < deleted;
                 let (last, deleted) = (id_text(last), id_text(deleted));
                 let added = added.to_string();
                 let words: [&[u8]; 7] = [
                     b"XSETID",
                     key,
-                    last.as_bytes(),
+                    most.as_bytes(),
                     b"ENTRIESADDED",
                     added.as_bytes(),
                     b"MAXDELETEDID",
                     deleted.as_bytes(),
                 ];
-                self.write(out, &words)
+                self.write(out, &words)?;
+                if is_lower { self.write(out, &[b"XSETID", key, last.as_bytes()]) } else { Ok(()) }
             }
             Part::Group { name, last, read } => {
                 self.group = name.to_vec();
@@ -180,4 +185,26 @@ impl Commands {
 
 pub(super) fn id_text(id: StreamId) -> String {
     format!("{}-{}", id.ms, id.seq)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_whose_last_id_was_set_back_is_one_that_a_server_takes() {
+        let (mut out, id) = (Vec::new(), |ms| StreamId { ms, seq: 4 });
+        let part = Part::Stream { len: 0, last: id(3), added: 9, deleted: id(70) };
+        Commands::default().stream(&mut out, b"k", part).expect("memory takes everything");
+        let mut expected = Vec::new();
+        for words in [
+            ["XADD", "k", "MAXLEN", "0", "3-4", "x", "y"].as_slice(),
+            &["XSETID", "k", "70-4", "ENTRIESADDED", "9", "MAXDELETEDID", "70-4"],
+            &["XSETID", "k", "3-4"],
+        ] {
+            let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            pack(&words, &mut expected);
+        }
+        assert_eq!(out.escape_ascii().to_string(), expected.escape_ascii().to_string());
+    }
 }

@@ -6,7 +6,7 @@
 //! longest string. Whatever is wrong with the file ends the loading with an error that says where;
 //! what was stored until then is not all of the data.
 
-mod batch;
+pub(crate) mod batch;
 mod error;
 mod queue;
 
@@ -361,7 +361,7 @@ impl<'e> Loading<'e> {
             self.skip(key.bytes());
             return Ok(Fate::Empty);
         }
-        about.put(txn, db, &key)?;
+        about.put(txn, db, &key, self.engine.clock().unix_ms())?;
         Ok(Fate::Stored)
     }
 }
@@ -394,18 +394,32 @@ impl Drop for Abandoning<'_> {
 }
 
 impl About {
-    fn put(&self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>) -> Result<(), LoadDumpError> {
+    /// Says of a stored key what comes before its value. How it was used counts from the time of
+    /// day, whatever the transaction's time is.
+    fn put(
+        &self,
+        txn: &mut Txn<'_>,
+        db: Db,
+        key: &Key<'_>,
+        time_of_day: u64,
+    ) -> Result<(), LoadDumpError> {
         if let Some(at) = self.expires {
             // A time before 1970, which has passed.
             let set = txn.set_expiry(db, key, Some(at.max(1)));
             set.map_err(|error| refused(key.bytes(), &error.into()))?;
         }
+        if self.idle.is_none() && self.frequency.is_none() {
+            return Ok(());
+        }
+        let now = txn.now();
+        txn.set_now(time_of_day);
         if let Some(idle) = self.idle {
             txn.set_idle(db, key, idle.saturating_mul(1000));
         }
         if let Some(frequency) = self.frequency {
             txn.set_frequency(db, key, frequency);
         }
+        txn.set_now(now);
         Ok(())
     }
 }

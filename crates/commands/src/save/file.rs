@@ -117,6 +117,11 @@ impl<'w, 'd, W> Pieces<'w, 'd, W> {
         Pieces { dump, db: Db::default(), file: None }
     }
 
+    /// Returns true if bytes were appended since other threads could.
+    pub(super) fn has_begun(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Lets other threads append.
     pub(super) fn release(&mut self) {
         self.file = None;

@@ -73,7 +73,12 @@ impl<'w, 'd, W: Write> KeyWriter<'w, 'd, W> {
         }
         let to = &mut self.to;
         self.encoder.write(to, value, |to, kind| to.key(&key, expiry, usage, kind))?;
-        to.flush_full()?;
+        // A value of which the first bytes were handed on is in one piece.
+        if to.to_mut().has_begun() {
+            to.flush()?
+        } else {
+            to.flush_full()?
+        }
         to.to_mut().release();
         self.dump.count()
     }
@@ -82,5 +87,73 @@ impl<'w, 'd, W: Write> KeyWriter<'w, 'd, W> {
     pub(super) fn end(mut self) -> Result<(), SaveError> {
         self.close()?;
         Ok(self.to.flush()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+    use std::sync::Arc;
+
+    use heap::{CreateOptions, Geometry, Heap};
+    use keyspace::{Content, Keyspace, StreamId, StreamPart};
+    use rdb::{Reader, Record};
+
+    use super::*;
+    use crate::engine::{Engine, EngineOptions};
+    use crate::save_options::SaveOptions;
+
+    fn engine() -> Engine {
+        let geometry = Geometry { shards: 1, ..Geometry::default() };
+        let options = CreateOptions { geometry, ..CreateOptions::default() };
+        let heap = Heap::volatile(1 << 28, &options).expect("a heap in memory");
+        Engine::new(EngineOptions::new(Arc::new(Keyspace::new(heap, 0))))
+    }
+
+    fn item(key: &[u8], value: Content) -> Item {
+        Item { db: Db::default(), key: key.into(), value, expiry: None }
+    }
+
+    /// A stream of more bytes than are kept in memory, and something after its entries.
+    fn large_stream() -> Content {
+        let entry =
+            |ms| StreamPart::Entry(StreamId { ms, seq: 0 }, vec![b"f".into(), vec![b'x'; 1000]]);
+        let mut parts: Vec<StreamPart> = (1..=2000).map(entry).collect();
+        let (last, deleted) = (StreamId { ms: 2000, seq: 0 }, StreamId::MIN);
+        parts.push(StreamPart::Head { len: 2000, last, added: 2000, deleted });
+        Content::Stream(parts)
+    }
+
+    #[test]
+    fn no_other_thread_writes_into_a_large_value() {
+        let engine = engine();
+        let options = SaveOptions {
+            compresses: false,
+            has_checksum: true,
+            is_base: false,
+            is_background: false,
+            backend: "test",
+            spool: &|| Ok(Box::new(Cursor::new(Vec::new()))),
+            go_on: &|_| true,
+        };
+        let dump = Dump::begin(&engine, Vec::new(), &options).expect("memory takes everything");
+        let (mut one, mut other) = (KeyWriter::new(&dump), KeyWriter::new(&dump));
+        let small = || Content::String(b"v".into());
+        one.add(item(b"large", large_stream()), |_, _| None).expect("kept");
+        one.add(item(b"after", small()), |_, _| None).expect("written");
+        other.add(item(b"other", small()), |_, _| None).expect("kept");
+        other.end().expect("written");
+        one.end().expect("written");
+        let bytes = dump.end().expect("written");
+        let mut reader = Reader::new(&bytes[..], 1 << 20).expect("a dump");
+        let mut keys = Vec::new();
+        loop {
+            match reader.next().expect("each value is whole") {
+                Record::Key { key, .. } => keys.push(key),
+                Record::End => break,
+                _ => {}
+            }
+        }
+        assert_eq!(keys, [b"large", b"other", b"after"]);
     }
 }

@@ -14,8 +14,8 @@ use crate::config::Config;
 use crate::save_options::{SaveOptions, Spool};
 
 /// Bytes, and elements, of a value that are collected before it is taken for large.
-pub(super) const COLLECTED_BYTES: usize = 1 << 20;
-const COLLECTED_ELEMENTS: usize = 4096;
+pub(crate) const COLLECTED_BYTES: usize = 1 << 20;
+pub(crate) const COLLECTED_ELEMENTS: usize = 4096;
 
 /// A value that is not complete yet.
 pub(super) enum Value {

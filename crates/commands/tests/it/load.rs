@@ -59,6 +59,19 @@ fn what_is_saved_is_loaded() {
 }
 
 #[test]
+fn how_a_key_was_used_is_loaded_also_where_nothing_expires() {
+    let mut file = rdb::FileWriter::new(Vec::new(), false, true);
+    file.begin().expect("memory takes everything");
+    let kind = rdb::Kind::String;
+    file.key(b"k", None, Some(rdb::Usage::Idle(5000)), kind).expect("written");
+    file.value().string(b"v").expect("written");
+    let bytes = file.end().expect("written");
+    let mut client = Client::new(&engine());
+    assert!(load(&mut client, &bytes, true).is_some());
+    client.check("OBJECT IDLETIME k", "(integer) 5000");
+}
+
+#[test]
 fn every_cut_is_an_error() {
     let (mut client, bytes) = sample();
     for len in 0..bytes.len() {

@@ -128,6 +128,17 @@ pub(crate) fn redis_with_dump_of(server: &Server) -> Server {
     redis
 }
 
+/// Waits for a line of the log, which comes after the fields that say the same.
+fn wait_for_line(server: &Server, line: &str) {
+    for _ in 0..6000 {
+        if server.log().contains(line) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("the log has no line {line:?}:\n{}", server.log());
+}
+
 /// Until a field of INFO persistence says so.
 pub(crate) fn wait_for(client: &mut Client, field: &str, value: &str) {
     let began = Instant::now();
@@ -216,7 +227,7 @@ fn bgsave_answers_as_redis_does_and_the_service_goes_on() {
     assert_eq!(info["rdb_last_bgsave_status"], "ok");
     assert_eq!(info["rdb_saves"], "1");
     assert!(client.run("LASTSAVE").int() >= before);
-    assert!(server.log().contains("Background saving terminated with success"));
+    wait_for_line(&server, "Background saving terminated with success");
     check_rdb(&server.folder().join("dump.rdb"));
     client.check("CONFIG SET rdb-key-save-delay 0", "OK");
     client.check("SAVE", "OK");

@@ -22,7 +22,7 @@ use crate::{Damaged, Error, Fill, Store};
 
 const HEADER: usize = 12;
 /// The longest field or value that is in the block itself.
-const INLINE: usize = 8 << 10;
+pub const INLINE: usize = 8 << 10;
 const WORD: usize = 8;
 const _: () = assert!(HEADER + WORD + 2 * INLINE <= heap::MAX_BLOCK);
 /// In the length of the field: a time is before it.

@@ -22,7 +22,7 @@ use std::collections::{HashMap, HashSet};
 
 use heap::{Full, Ptr, View};
 
-pub use member::Member;
+pub use member::{INLINE, Member};
 
 use crate::index::{Bucket, Index, Slot, WalkItem};
 use crate::reclaim::Queue;

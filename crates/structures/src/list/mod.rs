@@ -40,6 +40,7 @@ use walk::Found;
 pub use crate::Error;
 pub use copy::NodeCopy;
 pub use lifecycle::WalkItem;
+pub use node::NODE_CAPACITY;
 
 /// A list, as the one word that the caller keeps: 0 is the empty list.
 ///

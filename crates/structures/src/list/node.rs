@@ -35,7 +35,7 @@ pub(super) const SMALL: usize = 512;
 
 /// Bytes of elements for which a node is made where many will come: one of eight of a span of the
 /// heap.
-pub(super) const NODE_CAPACITY: usize = 8128 - HEADER;
+pub const NODE_CAPACITY: usize = 8128 - HEADER;
 
 const _: () = assert!(HEADER + MAX_BYTES <= heap::MAX_BLOCK && MAX_BYTES <= u16::MAX as usize);
 

@@ -17,8 +17,8 @@ use crate::config::Config;
 use crate::failure::{Done, Failure};
 
 /// Parts, and bytes of them, that are stored at once.
-const PARTS_AT_ONCE: usize = 1024;
-const BYTES_AT_ONCE: usize = 256 << 10;
+pub(crate) const PARTS_AT_ONCE: usize = 1024;
+pub(crate) const BYTES_AT_ONCE: usize = 256 << 10;
 
 /// Why a value was not stored.
 pub(crate) enum Stopped {
