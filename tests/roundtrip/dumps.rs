@@ -44,7 +44,7 @@ pub(crate) fn round(seed: u64) -> Done {
     let is_lfu = seed % 4 == 1 || seed % 4 == 2;
     let mut shapes = shapes::dealt(seed / SETS, set, SETS as usize);
     // Redis 7.0 takes no part in every second round.
-    let has_peer = seed % 2 == 0;
+    let has_peer = seed.is_multiple_of(2);
     if has_peer {
         shapes
             .iter_mut()
@@ -166,7 +166,7 @@ impl Round {
                 return Err(format!("RESTORE with {option}: {reply}"));
             }
             let found = client.call(&words([b"OBJECT", option.as_bytes(), key])).int();
-            if !found.is_some_and(|found| found.abs_diff(number as i64) <= 1) {
+            if found.is_none_or(|found| found.abs_diff(number as i64) > 1) {
                 return Err(format!("RESTORE with {option} {number}: it is {found:?}"));
             }
         }
@@ -185,11 +185,11 @@ impl Round {
         };
         if let Some(peer) = &peer {
             check("the same commands in redis-server", &peer.expected, &pool.expected, near)?;
-            self.from_peer(peer)?;
+            self.load_from_peer(peer)?;
         }
         self.payloads(&pool, peer.as_ref())?;
-        self.from_pool(pool)?;
-        self.from_log(log)
+        self.load_from_pool(pool)?;
+        self.load_from_log(log)
     }
 
     /// DUMP of each key, and RESTORE in another server.
@@ -266,7 +266,7 @@ impl Round {
         if reply.is_ok() { Ok(()) } else { Err(format!("FUNCTION RESTORE: {reply}")) }
     }
 
-    fn from_peer(&self, peer: &Source) -> Done {
+    fn load_from_peer(&self, peer: &Source) -> Done {
         let mut client = peer.server.client();
         client.check("SAVE", "OK");
         let dump = peer.server.folder().join("dump.rdb");
@@ -304,7 +304,7 @@ impl Round {
         Ok(self.start_in(Launch::perdura_pmem(), folder))
     }
 
-    fn from_pool(&self, mut source: Source) -> Done {
+    fn load_from_pool(&self, mut source: Source) -> Done {
         let Source { server, expected } = &mut source;
         let mut client = server.client();
         // DUMP was a use.
@@ -409,7 +409,7 @@ impl Round {
         check("MIGRATE", expected, &found, rules)
     }
 
-    fn from_log(&self, mut source: Source) -> Done {
+    fn load_from_log(&self, mut source: Source) -> Done {
         let Source { server, expected } = &mut source;
         // Commands are executed again: consumers are seen then, and keys used.
         let again = Rules { usage: false, near: true, ..Rules::ALL };

@@ -486,7 +486,7 @@ impl Connection {
     }
 
     /// Sends what there is to send, and takes what arrives without looking at it: the end of the
-    /// stream ends the wait.
+    /// stream ends the wait, unless another thread executes a command.
     fn poll_blocked(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
         self.store_waker(cx);
         if self.client.killed.load(Relaxed) {
@@ -498,6 +498,7 @@ impl Connection {
         }
         if let Some(outcome) = engine.unblocked(&mut self.session, &mut self.output.writer) {
             self.log_end = outcome.durable_at;
+            self.output.put_long_aside();
             return Poll::Ready(Woken::Replied(outcome.next));
         }
         // What a call on another thread has read is sent before what others say of it since.
@@ -507,8 +508,9 @@ impl Connection {
         if !self.try_write(cx) {
             return Poll::Ready(Woken::Gone);
         }
-        // What executes a large request has the input.
-        if !self.input.take_back() {
+        // A call on another thread may have the input, and has its reply also for a client that
+        // sends nothing more.
+        if self.session.is_away() {
             return Poll::Pending;
         }
         self.input.grow_for_more();
@@ -539,5 +541,7 @@ impl Drop for Connection {
         engine.set_monitor(&self.client, false);
         engine.disconnect(&mut self.session);
         self.worker.meter().serving.fetch_sub(1, Relaxed);
+        let buffers = self.output.take_buffers().chain([self.input.take_buffer()]);
+        buffers.for_each(|buffer| discard(&self.worker.shared, buffer));
     }
 }

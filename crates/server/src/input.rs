@@ -1,8 +1,8 @@
 //! Requests on their way in: what has arrived and was not yet executed.
 //!
 //! `bytes[start..end]` has arrived. The space after it is read into; what is before it was
-//! executed, and is dropped only once it is at least as much as what is left, so that much that was
-//! sent ahead costs each byte at most one move. A large request is never moved or copied: its bytes
+//! executed, and is dropped only once what is left is as little, and no more than a piece, so that
+//! much that was sent ahead costs each byte at most one move. A large request is never moved or copied: its bytes
 //! are lent ([`Input::lend`]) to whoever executes it.
 //!
 //! No step of this takes long, however much a client sends: space is touched, and read into, a
@@ -107,7 +107,7 @@ impl Input {
             let rest = self.arrived().to_vec();
             *self = Input { bytes: rest, end: left, ..Input::default() };
         }
-        if left <= self.start.max(USUAL) && self.start > 0 {
+        if self.start > 0 && left <= self.start.clamp(USUAL, PIECE) {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, left);
         }
@@ -150,8 +150,10 @@ impl Input {
             // Zeros that the allocator has: pages that no input reaches are never touched.
             self.bytes = vec![0; len];
         } else {
-            // Space that is not touched costs nothing.
-            self.bytes.reserve_exact((self.end + more).max(len) - self.bytes.len());
+            if self.bytes.capacity() < len {
+                // Space that is not touched costs nothing.
+                self.bytes.reserve_exact((self.end + more).max(len) - self.bytes.len());
+            }
             self.bytes.resize(len, 0);
         }
     }
@@ -190,6 +192,11 @@ impl Input {
         }
         self.small_requests = 0;
         Some(std::mem::replace(&mut self.bytes, vec![0; USUAL]))
+    }
+
+    /// Takes the buffer out, to be freed.
+    pub(crate) fn take_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(self).bytes
     }
 
     /// Gives up all space, if nothing has arrived and nothing is lent. Returns what is no longer

@@ -112,6 +112,12 @@ impl Output {
         }
     }
 
+    /// Takes all buffers out, to be freed.
+    pub(crate) fn take_buffers(&mut self) -> impl Iterator<Item = Vec<u8>> + use<> {
+        let full = std::mem::take(&mut self.full);
+        full.into_iter().chain([self.writer.take()])
+    }
+
     /// Drops everything, sent or not.
     pub(crate) fn clear(&mut self) {
         self.full = VecDeque::new();

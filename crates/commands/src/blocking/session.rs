@@ -102,7 +102,7 @@ impl Engine {
             slow.enter(&self.admin().slow_log, &session.client, unix_s);
         }
         match session.reply {
-            ReplyMode::On | ReplyMode::SkipNext => out.raw(&ending.reply),
+            ReplyMode::On | ReplyMode::SkipNext => out.append(ending.reply),
             ReplyMode::Off => {}
             ReplyMode::Skip => session.reply = ReplyMode::On,
         }

@@ -256,7 +256,11 @@ impl Engine {
         if takes_long && call.may_move() {
             let is_script = matches!(spec.run, Run::Script(..));
             let started_ns = self.clock.unix_ns();
-            let since = LongSince { kind: ScriptKind::Script, started_ns };
+            let kind = match spec.name {
+                "fcall" | "fcall_ro" => ScriptKind::Function,
+                _ => ScriptKind::Script,
+            };
+            let since = LongSince { kind, started_ns };
             return Err(Failure::takes_long(is_script.then_some(since)));
         }
         match call.command.spec.run {

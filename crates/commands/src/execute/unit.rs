@@ -31,7 +31,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use keyspace::{Key, Losses, Txn};
 use smallvec::SmallVec;
 
-use super::large::LARGE;
 use crate::call::Call;
 use crate::client::Served;
 use crate::engine::Engine;
@@ -258,9 +257,6 @@ impl Engine {
     #[inline(never)]
     fn end_with_pinned(&self, call: &mut Call<'_>) -> Done {
         let Some(value) = call.pinned.take() else { return Ok(()) };
-        if value.len() > LARGE && call.may_move() {
-            return Err(Failure::takes_long(None));
-        }
         call.out.bulk_header(value.len());
         value.append_to(call.out.buffer());
         call.out.bulk_end();

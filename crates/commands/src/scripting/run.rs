@@ -140,6 +140,7 @@ pub(crate) fn within(call: &mut Call<'_>, txn: &mut Txn<'_>, program: &mut Progr
     execute(call, txn, program, rights, may_move).map_err(|(halt, failure)| {
         if let Halt::TooLong(since) = halt {
             call.long_script = Some(since);
+            return Failure::takes_long(Some(since));
         }
         failure
     })

@@ -79,7 +79,9 @@ fn reply_string(call: &mut Call<'_>, txn: &mut Txn<'_>, key: &Key<'_>) -> Result
     if let Some(bytes) = value.as_slice() {
         call.out.bulk(bytes);
     } else if may_pin && value.len() >= Keyspace::LARGE {
-        call.pinned = Some(txn.pin_string(&entry)?);
+        if call.out.takes(value.len()) {
+            call.pinned = Some(txn.pin_string(&entry)?);
+        }
     } else {
         reply_part(call.out, &value, 0, value.len())?;
     }

@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::execute::{LARGE, Role, Shown, Step, Unit, weight_of};
 use crate::failure::{Done, Failure};
 use crate::queue::{put_back, take};
+use crate::running_scripts::{LongSince, ScriptKind};
 use crate::session::Queue;
 use crate::spec::*;
 
@@ -74,7 +75,7 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
             call.session.select(db);
             call.out.truncate(mark);
             call.effects.truncate(effects);
-            if call.may_move() {
+            if call.may_move() && steps.iter().all(can_be_repeated) {
                 call.out.begin_limit(LARGE);
             }
             let done = attempt(call, &steps, locks, (losses, may_give_up));
@@ -99,6 +100,19 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
 fn selected(engine: &Engine, step: &Step<'_>) -> Option<Db> {
     let number = step.args.get(1).filter(|_| step.command.spec.is(SELECTS))?;
     engine.config().database(resp::number::parse_i64(number)?.try_into().ok()?)
+}
+
+/// Returns true if a step can be undone as a whole, and executed again.
+fn can_be_repeated(step: &Step<'_>) -> bool {
+    let run = step.command.spec.run;
+    matches!(run, Run::Keys(_) | Run::Reach(..) | Run::Script(..)) || step.command.spec.is(SELECTS)
+}
+
+/// Returns true if a script among the steps may take long, and what another has done by then cannot
+/// be undone.
+fn may_run_long_once(steps: &[Step<'_>]) -> bool {
+    let is_script = |step: &Step<'_>| matches!(step.command.spec.run, Run::Script(..));
+    steps.iter().any(is_script) && !steps.iter().all(can_be_repeated)
 }
 
 /// Returns true if a key changed that the session watches.
@@ -156,6 +170,10 @@ fn attempt(
     let weights = || steps.iter().map(|step| weight_of(step, &txn, call.session.db));
     if call.may_move() && weights().fold(0, u64::saturating_add) > LONG {
         return Err(Failure::takes_long(None));
+    }
+    if call.may_move() && may_run_long_once(steps) {
+        let started_ns = call.engine.clock().unix_ns();
+        return Err(Failure::takes_long(Some(LongSince { kind: ScriptKind::Script, started_ns })));
     }
     let keys = locks.unwrap_or_default();
     if is_broken(call, &txn) {

@@ -120,6 +120,33 @@ fn a_script_and_a_transaction_that_read_what_is_large_move_as_a_whole() {
 }
 
 #[test]
+fn a_transaction_with_what_cannot_be_undone_is_executed_once() {
+    let (engine, jobs) = idle();
+    fill(&engine, LARGE + 1);
+    let mut client = waiting(&engine);
+    Client::new(&engine).run("ACL SETUSER low on >p ~* +exec +get +ping");
+    client.run("MULTI");
+    client.run("SET a 1");
+    client.run("AUTH low p");
+    client.run("GET s");
+    let reply = client.run("EXEC");
+    assert!(reply.starts_with("1) OK") && reply.len() > LARGE, "{}", &reply[..100]);
+    assert!(jobs.lock().expect("no panic").is_empty());
+    Client::new(&engine).check("GET a", "\"1\"");
+
+    let mut client = waiting(&engine);
+    client.run("MULTI");
+    client.run("SET a 2");
+    client.run("AUTH low p");
+    client.raw(&["EVAL", "return #redis.call('GET', KEYS[1])", "1", "s"]);
+    assert_eq!(client.run("EXEC"), "(blocked)", "before anything is done");
+    Client::new(&engine).check("GET a", "\"1\"");
+    run_job(&engine, &jobs);
+    assert!(client.unblocked().is_some_and(|reply| reply.starts_with("1) OK")));
+    Client::new(&engine).check("GET a", "\"2\"");
+}
+
+#[test]
 fn pipelined_commands_that_meet_what_is_large_are_executed_one_by_one() {
     for line in ["GET s", "HGET h f", "LPOP l"] {
         let (engine, jobs) = idle();

@@ -55,7 +55,8 @@ pub fn count_candidates(sorted_set: &SortedSetRef<'_>, area: &Area) -> Result<u6
     let mut candidates = 0;
     for cell in area.cells() {
         let (min, max) = cell.scores();
-        candidates += sorted_set.count_below(max, false)? - sorted_set.count_below(min, false)?;
+        let before = sorted_set.count_below(min, false)?;
+        candidates += sorted_set.count_below(max, false)?.saturating_sub(before);
     }
     Ok(candidates)
 }
