@@ -2,12 +2,13 @@
 //!
 //! Two areas. *dumps*: values of every type around every constant of the code that stores and
 //! writes them ([`shapes`]), with redis-server and, where they are named, Redis 8 and Valkey 9 as
-//! peers ([`dumps`]). *configuration*: every directive with odd values, and users ([`configuration`]).
+//! peers ([`dumps`]). *configuration*: every directive with odd values, and users
+//! ([`configuration`]).
 //!
-//! `make roundtrip MINUTES=10` goes on with other seeds for so long; `AREA=dumps` or
-//! `AREA=configuration` takes one of the areas. `ROUNDTRIP_SEED` repeats one round. `PERDURA_REDIS8`
-//! and `PERDURA_VALKEY9` name the executables of those peers. The first line of a failure says what
-//! was lost, and the seed.
+//! `make roundtrip MINUTES=10` goes on with other seeds for as long; `AREA=dumps` or
+//! `AREA=configuration` takes one of the areas. `ROUNDTRIP_SEED` repeats one round.
+//! `PERDURA_REDIS8` and `PERDURA_VALKEY9` name the executables of those peers. The first line of a
+//! failure says what was lost, and the seed.
 
 #![forbid(unsafe_code)]
 

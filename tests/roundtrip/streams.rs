@@ -147,7 +147,7 @@ fn head(maker: &mut Maker, key: &[u8], number: usize) {
     ]));
 }
 
-/// Makes a group of which so many entries are pending, most of them of one consumer.
+/// Makes a group of which `pending` entries are pending, most of them of one consumer.
 fn group(maker: &mut Maker, key: &[u8], name: &[u8], pending: usize) {
     let read = maker.random.u16(1000..).to_string();
     maker.add(words([b"XGROUP", b"CREATE", key, name, b"0", b"ENTRIESREAD", read.as_bytes()]));

@@ -2,8 +2,8 @@
 //!
 //! `bytes[start..end]` has arrived. The space after it is read into; what is before it was
 //! executed, and is dropped only once what is left is as little, and no more than a piece, so that
-//! much that was sent ahead costs each byte at most one move. A large request is never moved or copied: its bytes
-//! are lent ([`Input::lend`]) to whoever executes it.
+//! much that was sent ahead costs each byte at most one move. A large request is never moved or
+//! copied: its bytes are lent ([`Input::lend`]) to whoever executes it.
 //!
 //! No step of this takes long, however much a client sends: space is touched, and read into, a
 //! piece at a time.

@@ -80,13 +80,7 @@ impl Commands {
             }
             Part::Stream { len, last, added, deleted } => {
                 if len == 0 {
-                    // An entry that is gone at once makes the key.
-                    let first =
-                        StreamId { ms: last.ms, seq: last.seq.max(u64::from(last.ms == 0)) };
-                    let first = id_text(first);
-                    let words: [&[u8]; 7] =
-                        [b"XADD", key, b"MAXLEN", b"0", first.as_bytes(), b"x", b"y"];
-                    self.write(out, &words)?;
+                    self.empty_stream(out, key, last)?;
                 }
                 // XSETID takes no greater deleted ID than the last one that it sets; one set before
                 // stays.
@@ -144,6 +138,13 @@ impl Commands {
             }
             _ => Err(io::Error::other("a part of a value that is not known")),
         }
+    }
+
+    /// Makes the key of a stream without entries: by one that is gone at once.
+    fn empty_stream(&mut self, out: &mut dyn Write, key: &[u8], last: StreamId) -> io::Result<()> {
+        let first = StreamId { ms: last.ms, seq: last.seq.max(u64::from(last.ms == 0)) };
+        let first = id_text(first);
+        self.write(out, &[b"XADD", key, b"MAXLEN", b"0", first.as_bytes(), b"x", b"y"])
     }
 
     /// Adds words to the pending command; writes it first if it is large.

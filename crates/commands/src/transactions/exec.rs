@@ -108,11 +108,15 @@ fn can_be_repeated(step: &Step<'_>) -> bool {
     matches!(run, Run::Keys(_) | Run::Reach(..) | Run::Script(..)) || step.command.spec.is(SELECTS)
 }
 
-/// Returns true if a script among the steps may take long, and what another has done by then cannot
-/// be undone.
-fn may_run_long_once(steps: &[Step<'_>]) -> bool {
+/// Leaves a transaction to a thread of its own if a script of it may take long and what another
+/// step has done by then cannot be undone.
+fn leave_to_its_thread(call: &Call<'_>, steps: &[Step<'_>]) -> Done {
     let is_script = |step: &Step<'_>| matches!(step.command.spec.run, Run::Script(..));
-    steps.iter().any(is_script) && !steps.iter().all(can_be_repeated)
+    if !call.may_move() || !steps.iter().any(is_script) || steps.iter().all(can_be_repeated) {
+        return Ok(());
+    }
+    let started_ns = call.engine.clock().unix_ns();
+    Err(Failure::takes_long(Some(LongSince { kind: ScriptKind::Script, started_ns })))
 }
 
 /// Returns true if a key changed that the session watches.
@@ -171,10 +175,7 @@ fn attempt(
     if call.may_move() && weights().fold(0, u64::saturating_add) > LONG {
         return Err(Failure::takes_long(None));
     }
-    if call.may_move() && may_run_long_once(steps) {
-        let started_ns = call.engine.clock().unix_ns();
-        return Err(Failure::takes_long(Some(LongSince { kind: ScriptKind::Script, started_ns })));
-    }
+    leave_to_its_thread(call, steps)?;
     let keys = locks.unwrap_or_default();
     if is_broken(call, &txn) {
         call.durable_at = call.engine.check_read(keys, call.engine.logged_until(keys))?;

@@ -5,8 +5,8 @@
 //! old block is freed, all in one record. The index's own blocks move likewise. A scan of a client
 //! that is under way keeps its guarantee.
 //!
-//! What finds no space stays where it is, and the walk goes on: an entry alone, or the segment of an
-//! index, or what is left of a large value.
+//! What finds no space stays where it is, and the walk goes on: an entry alone, or the segment of
+//! an index, or what is left of a large value.
 
 use heap::{Full, Ptr, Shard, View};
 use structures::blob::Blob;

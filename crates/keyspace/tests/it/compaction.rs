@@ -91,7 +91,7 @@ fn spans_that_a_restart_left_unknown_are_emptied_when_they_are_found() {
 
 /// A full store of one shard, in which three of four values of 200 bytes were deleted, and some
 /// values are in blocks of that size that need smaller ones, which nobody has. No span is free.
-fn crowded() -> (Keyspace, Vec<String>) {
+fn nearly_full() -> (Keyspace, Vec<String>) {
     let small = |n: usize| format!("small:{n}");
     let ks = volatile(1, 1);
     assert!(set(&ks, "large", 1 << 20));
@@ -129,7 +129,7 @@ fn check_left(ks: &Keyspace, left: &[String]) {
 
 #[test]
 fn a_block_that_cannot_move_keeps_its_span_and_no_other() {
-    let (ks, left) = crowded();
+    let (ks, left) = nearly_full();
     let mut at = Compaction::default();
     let (_, freed) = steps(|| ks.compact_step(&mut at).expect("a step"));
     assert!(freed >= 30, "{freed} of the pool's 64 spans became free");
@@ -138,7 +138,7 @@ fn a_block_that_cannot_move_keeps_its_span_and_no_other() {
 
 #[test]
 fn a_pass_of_the_defragmenter_leaves_out_what_cannot_move_and_goes_on() {
-    let (ks, left) = crowded();
+    let (ks, left) = nearly_full();
     let mut at = Some(Defragmentation::default());
     let mut moved = 0;
     while common::goes_on()
