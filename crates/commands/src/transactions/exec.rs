@@ -1,5 +1,6 @@
 //! EXEC: all queued commands in one transaction of the keyspace.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use keyspace::{Db, Key, Losses, Txn};
@@ -9,7 +10,6 @@ use crate::engine::Engine;
 use crate::execute::{LARGE, Role, Shown, Step, Unit, weight_of};
 use crate::failure::{Done, Failure};
 use crate::queue::{put_back, take};
-use crate::running_scripts::{LongSince, ScriptKind};
 use crate::session::Queue;
 use crate::spec::*;
 
@@ -69,7 +69,8 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     }
     let locks = (!needs_all).then_some(keys.as_slice());
     let (db, mark, effects) = (call.session.db, call.out.mark(), call.effects.mark());
-    let mut may_give_up = true;
+    let user = (Arc::clone(&call.session.user), call.session.authenticated);
+    let (protocol, mut may_give_up) = (call.out.protocol(), true);
     for tries in 0.. {
         let done = engine.keyspace().retry_losses(Failure::has_unresolved_losses, |losses| {
             call.session.select(db);
@@ -88,6 +89,12 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
             // The queue is gone: nobody is to run this again.
             Err(failure) => {
                 call.session.select(db);
+                if failure.comes_again() {
+                    // AUTH and HELLO come again with the others.
+                    (call.session.user, call.session.authenticated) = user;
+                    call.session.protocol = protocol;
+                    call.out.set_protocol(protocol);
+                }
                 return Err(failure.at_last());
             }
         }
@@ -106,17 +113,6 @@ fn selected(engine: &Engine, step: &Step<'_>) -> Option<Db> {
 fn can_be_repeated(step: &Step<'_>) -> bool {
     let run = step.command.spec.run;
     matches!(run, Run::Keys(_) | Run::Reach(..) | Run::Script(..)) || step.command.spec.is(SELECTS)
-}
-
-/// Leaves a transaction to a thread of its own if a script of it may take long and what another
-/// step has done by then cannot be undone.
-fn leave_to_its_thread(call: &Call<'_>, steps: &[Step<'_>]) -> Done {
-    let is_script = |step: &Step<'_>| matches!(step.command.spec.run, Run::Script(..));
-    if !call.may_move() || !steps.iter().any(is_script) || steps.iter().all(can_be_repeated) {
-        return Ok(());
-    }
-    let started_ns = call.engine.clock().unix_ns();
-    Err(Failure::takes_long(Some(LongSince { kind: ScriptKind::Script, started_ns })))
 }
 
 /// Returns true if a key changed that the session watches.
@@ -175,7 +171,6 @@ fn attempt(
     if call.may_move() && weights().fold(0, u64::saturating_add) > LONG {
         return Err(Failure::takes_long(None));
     }
-    leave_to_its_thread(call, steps)?;
     let keys = locks.unwrap_or_default();
     if is_broken(call, &txn) {
         call.durable_at = call.engine.check_read(keys, call.engine.logged_until(keys))?;
