@@ -45,6 +45,7 @@ mod hub;
 mod hyperloglog;
 mod interpreter_memory;
 mod introspection;
+mod kept_words;
 mod keys;
 mod libraries;
 mod line_text;

@@ -2,7 +2,13 @@
 //!
 //! The bytes of their arguments follow each other in blocks that never move, so that a request
 //! costs no allocation of its own. Blocks double from a small one on, since most transactions are
-//! short; a request that is longer than the largest has a block to itself.
+//! short; a request that is longer than the largest has a block to itself. One that is large is kept
+//! where it arrived, and not copied, if the connection has lent its input.
+
+use std::sync::Arc;
+
+use crate::execute::LARGE;
+use crate::kept_words::KeptWords;
 
 /// Bytes of the first block, and of the largest that holds several requests.
 const FIRST_BLOCK: usize = 1 << 10;
@@ -15,32 +21,45 @@ pub(crate) struct PackedRequests {
     requests: Vec<Packed>,
     /// The length of each argument of all requests.
     lengths: Vec<usize>,
-    /// Bytes of memory that the blocks take.
+    /// Requests that are kept where they arrived.
+    in_place: Vec<KeptWords>,
+    /// Bytes of memory that the blocks and these requests take.
     capacity: usize,
 }
 
 /// Where a request is, and how many arguments it has.
 struct Packed {
-    block: usize,
-    start: usize,
+    place: Place,
     arguments: usize,
 }
 
+enum Place {
+    Block { number: usize, start: usize },
+    InPlace(usize),
+}
+
 impl PackedRequests {
-    /// Adds a request.
-    pub(crate) fn push(&mut self, args: &[&[u8]]) {
+    /// Adds a request, whose words may be in bytes that the connection has lent.
+    pub(crate) fn push(&mut self, args: &[&[u8]], lent: Option<&Arc<Vec<u8>>>) {
         let bytes = args.iter().map(|arg| arg.len()).sum();
+        self.lengths.extend(args.iter().map(|arg| arg.len()));
+        let large = lent.filter(|_| bytes > LARGE);
+        if let Some(words) = large.and_then(|lent| KeptWords::in_place(args, lent)) {
+            let place = Place::InPlace(self.in_place.len());
+            self.requests.push(Packed { place, arguments: args.len() });
+            self.capacity += words.memory();
+            self.in_place.push(words);
+            return;
+        }
         let fits = self.blocks.last().is_some_and(|last| last.capacity() - last.len() >= bytes);
         if !fits {
             self.add_block(bytes);
         }
-        let block = self.blocks.len() - 1;
-        let last = &mut self.blocks[block];
-        self.requests.push(Packed { block, start: last.len(), arguments: args.len() });
-        for arg in args {
-            last.extend_from_slice(arg);
-            self.lengths.push(arg.len());
-        }
+        let number = self.blocks.len() - 1;
+        let last = &mut self.blocks[number];
+        let place = Place::Block { number, start: last.len() };
+        self.requests.push(Packed { place, arguments: args.len() });
+        args.iter().for_each(|arg| last.extend_from_slice(arg));
     }
 
     #[cold]
@@ -54,6 +73,11 @@ impl PackedRequests {
     /// Returns how many requests there are.
     pub(crate) fn len(&self) -> usize {
         self.requests.len()
+    }
+
+    /// Returns how many arguments all have together.
+    pub(crate) fn words(&self) -> usize {
+        self.lengths.len()
     }
 
     /// Returns the bytes of memory that they take.
@@ -70,11 +94,20 @@ impl PackedRequests {
         let mut arguments = Vec::with_capacity(self.lengths.len());
         let mut lengths = self.lengths.iter();
         for request in &self.requests {
-            let mut rest = &self.blocks[request.block][request.start..];
-            for &length in lengths.by_ref().take(request.arguments) {
-                let (argument, others) = rest.split_at(length);
-                arguments.push(argument);
-                rest = others;
+            let lengths = lengths.by_ref().take(request.arguments);
+            match request.place {
+                Place::Block { number, start } => {
+                    let mut rest = &self.blocks[number][start..];
+                    for &length in lengths {
+                        let (argument, others) = rest.split_at(length);
+                        arguments.push(argument);
+                        rest = others;
+                    }
+                }
+                Place::InPlace(number) => {
+                    let words = self.in_place[number].slices();
+                    arguments.extend(words.zip(lengths).map(|(word, _)| word));
+                }
             }
         }
         arguments
@@ -94,7 +127,7 @@ mod tests {
     fn check(requests: &[Vec<Vec<u8>>]) -> PackedRequests {
         let mut packed = PackedRequests::default();
         for request in requests {
-            packed.push(&request.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            packed.push(&request.iter().map(Vec::as_slice).collect::<Vec<_>>(), None);
         }
         assert_eq!(packed.len(), requests.len());
         assert!(packed.counts().eq(requests.iter().map(Vec::len)));
@@ -113,6 +146,21 @@ mod tests {
                 .collect();
             check(&requests);
         }
+    }
+
+    #[test]
+    fn a_large_request_stays_where_it_arrived() {
+        let input = Arc::new([b"SET k ".as_slice(), &vec![b'v'; LARGE]].concat());
+        let mut packed = PackedRequests::default();
+        packed.push(&[b"INCR", b"a"], Some(&input));
+        packed.push(&[&input[..3], &input[4..5], &input[6..]], Some(&input));
+        packed.push(&[b"INCR", b"b"], Some(&input));
+        assert!(packed.counts().eq([2, 3, 2]));
+        let arguments = packed.arguments();
+        assert_eq!(arguments[..4], [b"INCR", &b"a"[..], b"SET", b"k"]);
+        assert_eq!(arguments[4].as_ptr(), input[6..].as_ptr(), "it was not copied");
+        assert_eq!(arguments[5..], [b"INCR", &b"b"[..]]);
+        assert!(packed.memory() >= LARGE);
     }
 
     #[test]

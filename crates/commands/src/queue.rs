@@ -13,10 +13,10 @@ use crate::table::Command;
 
 /// Queues a command that was found in order.
 pub(crate) fn push(engine: &Engine, session: &mut Session, command: &Command, args: &[&[u8]]) {
-    let Some(queue) = &mut session.multi else { return };
+    let Session { multi: Some(queue), lent, .. } = session else { return };
     queue.flags |= flags(engine, command, args);
     queue.bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
-    queue.requests.push(args);
+    queue.requests.push(args, lent.as_ref());
     session.client.queued.store(queue.requests.len() as i64, Relaxed);
     session.client.multi_mem.store(queue.requests.memory(), Relaxed);
 }

@@ -1,7 +1,7 @@
 //! Large values: to copy one takes as long as many commands, so that is done by another thread than
 //! the connection's, which others wait for.
 //!
-//! An argument is large before anything is done. A reply shows itself when the value is read: then
+//! Arguments are large before anything is done. A reply shows itself when the value is read: then
 //! the command is undone, and executed again elsewhere. So nothing is looked up for the sake of
 //! the few values that are large.
 
@@ -14,11 +14,11 @@ use crate::failure::{Done, Failure};
 /// time.
 pub const LARGE: usize = 2 << 20;
 
-/// Returns true if an argument of the command is large.
+/// Returns true if the arguments of the command are large.
 #[inline]
-pub(super) fn has_large_argument(call: &Call<'_>) -> bool {
+pub(super) fn has_large_arguments(call: &Call<'_>) -> bool {
     // Only what is large as a whole is lent.
-    call.session.lent.is_some() && call.args.iter().any(|arg| arg.len() > LARGE)
+    call.session.lent.is_some() && call.args.iter().map(|arg| arg.len()).sum::<usize>() > LARGE
 }
 
 /// Makes of what a command runs what ends where its reply becomes large, if it can be executed

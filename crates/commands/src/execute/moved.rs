@@ -12,7 +12,6 @@
 //! session goes back to its connection, which waits, and whose command comes here again. It keeps
 //! its place among those who wait all the time.
 
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +22,7 @@ use resp::Writer;
 use super::single::end_command;
 use crate::call::{Call, Next, Outcome};
 use crate::engine::{Engine, Job, Thread};
+use crate::kept_words::KeptWords;
 use crate::moved_call::{End, MovedCall};
 use crate::request::{Keys, Request};
 use crate::running_scripts::{LongSince, RunningScript};
@@ -34,48 +34,13 @@ const PANICKED: &[u8] = b"-ERR the command was ended by a fault of the server: s
 
 /// A call on its way to another thread.
 struct Moving {
-    words: Words,
+    words: KeptWords,
     command: usize,
     now_ns: u64,
     session: Session,
     /// Of a script: since when it runs, and its text, since the cache may forget it meanwhile.
     script: Option<(LongSince, Option<Arc<[u8]>>)>,
     moved: Arc<MovedCall>,
-}
-
-/// The words of a call that another thread executes.
-struct Words {
-    bytes: Arc<Vec<u8>>,
-    ranges: Vec<Range<usize>>,
-}
-
-impl Words {
-    /// Returns words that are in `lent`, or copies of them.
-    fn of(args: &[&[u8]], lent: Option<Arc<Vec<u8>>>) -> Words {
-        if let Some(bytes) = lent
-            && let Some(ranges) = args.iter().map(|arg| range_in(&bytes, arg)).collect()
-        {
-            return Words { bytes, ranges };
-        }
-        let mut end = 0;
-        let ranges = args.iter().map(|arg| {
-            let start = end;
-            end += arg.len();
-            start..end
-        });
-        Words { ranges: ranges.collect(), bytes: Arc::new(args.concat()) }
-    }
-
-    fn slices(&self) -> Vec<&[u8]> {
-        self.ranges.iter().map(|range| &self.bytes[range.clone()]).collect()
-    }
-}
-
-/// Returns where in `bytes` this part of them is; none if it is not of them.
-fn range_in(bytes: &[u8], part: &[u8]) -> Option<Range<usize>> {
-    let start = part.as_ptr().addr().checked_sub(bytes.as_ptr().addr())?;
-    let end = start.checked_add(part.len())?;
-    (end <= bytes.len()).then_some(start..end)
 }
 
 impl Call<'_> {
@@ -87,7 +52,9 @@ impl Call<'_> {
         let moved = Arc::new(MovedCall::default());
         let has_own = self.command.spec.is(OWN_THREAD);
         let client = Arc::clone(&self.session.client);
-        let words = Words::of(self.args, self.session.lent.take());
+        let lent = self.session.lent.take();
+        let in_place = lent.and_then(|lent| KeptWords::in_place(self.args, &lent));
+        let words = in_place.unwrap_or_else(|| KeptWords::copied(self.args));
         let mut session = self.session.take_for(&moved);
         if has_own {
             session.gives_way = false;
@@ -128,7 +95,7 @@ impl Engine {
         let Moving { words, command, now_ns, mut session, script, moved } = moving;
         let client = Arc::clone(&session.client);
         let mut out = Writer::new(session.protocol);
-        let args = words.slices();
+        let args: Vec<&[u8]> = words.slices().collect();
         let running = script.map(|(since, text)| {
             // Where that fails, the command says so.
             text.iter().for_each(|text| self.keep_script(text));

@@ -7,7 +7,7 @@ use keyspace::{Key, Txn};
 use resp::{Mark, Writer};
 
 use super::admit::{unknown_command, unknown_subcommand};
-use super::large::{has_large_argument, unless_large};
+use super::large::{has_large_arguments, unless_large};
 use super::locks::Scope;
 use super::step::Step;
 use super::unit::{Role, Shown, Unit};
@@ -252,7 +252,7 @@ impl Engine {
         let spec = call.command.spec;
         let takes_long = spec.is(TAKES_LONG)
             || spec.is(COMPILES) && has_long_text(call.args)
-            || has_large_argument(call);
+            || has_large_arguments(call);
         if takes_long && call.may_move() {
             let is_script = matches!(spec.run, Run::Script(..));
             let started_ns = self.clock.unix_ns();

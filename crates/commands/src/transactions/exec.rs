@@ -28,6 +28,9 @@ pub(crate) const EXEC: CommandSpec = CommandSpec {
 };
 
 fn exec(call: &mut Call<'_>) -> Done {
+    if call.may_move() && call.session.multi.as_deref().is_some_and(is_long) {
+        return Err(Failure::takes_long(None));
+    }
     let Some(queue) = take(call.session) else {
         return Err("ERR EXEC without MULTI".into());
     };
@@ -44,6 +47,13 @@ fn exec(call: &mut Call<'_>) -> Done {
     call.session.client.queued.store(-1, Relaxed);
     call.engine.unwatch(call.session);
     done
+}
+
+/// Returns true if it takes long whatever is at its keys, even to look them up.
+fn is_long(queue: &Queue) -> bool {
+    let commands = weights::COMMAND * queue.requests.len() as u64;
+    let words = weights::ARGUMENT * queue.requests.words() as u64;
+    queue.bytes > LARGE || commands + words > LONG
 }
 
 fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {

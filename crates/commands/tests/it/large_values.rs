@@ -162,11 +162,12 @@ fn pipelined_commands_that_meet_what_is_large_are_executed_one_by_one() {
 }
 
 #[test]
-fn a_large_argument_is_executed_where_it_lies_by_another_thread() {
+fn large_arguments_are_executed_where_they_lie_by_another_thread() {
     let (engine, jobs) = idle();
     let mut client = waiting(&engine);
-    let input = Arc::new([b"SETlarge".as_slice(), &vec![b'v'; LARGE + 1]].concat());
-    let args = [&input[..3], &input[3..8], &input[8..]];
+    let input = Arc::new([b"MSETlargeother".as_slice(), &vec![b'v'; LARGE + 1]].concat());
+    let (first, second) = input[14..].split_at(LARGE / 2);
+    let args = [&input[..4], &input[4..9], first, &input[9..14], second];
     let mut out = Writer::new(Protocol::Resp2);
     client.session.lend(Some(Arc::clone(&input)));
     let outcome = engine.execute(&mut client.session, &args, &mut out);
@@ -177,7 +178,8 @@ fn a_large_argument_is_executed_where_it_lies_by_another_thread() {
     run_job(&engine, &jobs);
     assert_eq!(Arc::strong_count(&input), 1, "it is given back");
     assert_eq!(client.unblocked().as_deref(), Some("OK"));
-    client.check("STRLEN large", &format!("(integer) {}", LARGE + 1));
+    client.check("STRLEN large", &format!("(integer) {}", LARGE / 2));
+    client.check("STRLEN other", &format!("(integer) {}", LARGE / 2 + 1));
 }
 
 /// Commands that go through many elements between bounds, with one that shows what they did.
@@ -254,5 +256,24 @@ fn few_elements_between_bounds_are_read_at_once() {
         fill_many(&engine, line);
         assert!(!waiting(&engine).run(line).is_empty(), "{line}");
         assert!(jobs.lock().expect("no panic").is_empty(), "{line} goes to no other thread");
+    }
+}
+
+#[test]
+fn a_long_transaction_is_left_to_another_thread_before_its_keys_are_looked_up() {
+    let long = ["x".repeat(2 << 10), "x".repeat(LARGE / 4)];
+    for (value, commands) in long.iter().zip([2000, 5]) {
+        let (engine, jobs) = idle();
+        let mut client = waiting(&engine);
+        client.run("MULTI");
+        for n in 0..commands {
+            client.raw(&["SET", &format!("key:{n}"), value]);
+        }
+        assert_eq!(client.run("EXEC"), "(blocked)", "{commands} commands");
+        Client::new(&engine).check("DBSIZE", "(integer) 0");
+        run_job(&engine, &jobs);
+        assert!(client.unblocked().is_some_and(|reply| reply.starts_with("[OK, OK")));
+        Client::new(&engine).check("DBSIZE", &format!("(integer) {commands}"));
+        client.check("PING", "PONG");
     }
 }
