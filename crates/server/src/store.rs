@@ -206,9 +206,7 @@ fn request(values: &Values) -> DomainRequest {
 
 /// Takes the working directory, and opens the store that the configuration asks for.
 pub(crate) fn open(values: &Values, now_ms: u64) -> Result<Store, StoreError> {
-    let dir = PathBuf::from(values.text("dir"));
-    let data_dir = DataDir::own(&dir).map_err(StoreError::Directory)?;
-    data_dir.remove_old_part(&dir, &values.text("dbfilename"));
+    let data_dir = DataDir::own(Path::new(&values.text("dir"))).map_err(StoreError::Directory)?;
     let (keyspace, report) = choose(values, now_ms)?;
     Ok(Store { keyspace, report, data_dir })
 }
