@@ -102,6 +102,7 @@ const COMMANDS: &[&str] = &[
     "walk",
     "clock",
     "notifications",
+    "kept_words",
     "packed_requests",
     "config",
     "stats",

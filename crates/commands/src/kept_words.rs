@@ -4,6 +4,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Bytes that are copied within about half a millisecond, into memory that is touched for the first
+/// time: more than these are not copied where others wait.
+pub const LARGE: usize = 2 << 20;
+
 /// The words of a request.
 pub(crate) struct KeptWords {
     bytes: Arc<Vec<u8>>,

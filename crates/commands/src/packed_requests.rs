@@ -2,13 +2,12 @@
 //!
 //! The bytes of their arguments follow each other in blocks that never move, so that a request
 //! costs no allocation of its own. Blocks double from a small one on, since most transactions are
-//! short; a request that is longer than the largest has a block to itself. One that is large is kept
-//! where it arrived, and not copied, if the connection has lent its input.
+//! short; a request that is longer than the largest has a block to itself. One that is large is
+//! kept where it arrived, and not copied, if the connection has lent its input.
 
 use std::sync::Arc;
 
-use crate::execute::LARGE;
-use crate::kept_words::KeptWords;
+use crate::kept_words::{KeptWords, LARGE};
 
 /// Bytes of the first block, and of the largest that holds several requests.
 const FIRST_BLOCK: usize = 1 << 10;

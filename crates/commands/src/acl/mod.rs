@@ -20,6 +20,7 @@ mod tests;
 mod users;
 
 pub(crate) use check::may_read_all_keys;
+pub(crate) use session::set_user;
 pub use users::UserSet;
 
 use crate::call::{Call, Run};

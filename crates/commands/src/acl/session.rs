@@ -266,7 +266,8 @@ fn context(session: &Session) -> Context {
     if session.in_multi() { Context::Multi } else { Context::Toplevel }
 }
 
-fn set_user(session: &mut Session, user: Arc<Account>, authenticated: bool) {
+/// Makes a session that of a user.
+pub(crate) fn set_user(session: &mut Session, user: Arc<Account>, authenticated: bool) {
     session.authenticated = authenticated;
     *session.client.user.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&user));
     session.user = user;

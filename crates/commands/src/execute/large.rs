@@ -9,10 +9,7 @@ use keyspace::Txn;
 
 use crate::call::Call;
 use crate::failure::{Done, Failure};
-
-/// Bytes that are copied within about half a millisecond, into memory that is touched for the first
-/// time.
-pub const LARGE: usize = 2 << 20;
+use crate::kept_words::LARGE;
 
 /// Returns true if the arguments of the command are large.
 #[inline]

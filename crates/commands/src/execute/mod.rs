@@ -29,7 +29,6 @@ mod weight;
 
 pub(crate) use background::Evicted;
 pub use batch::Executed;
-pub use large::LARGE;
 pub(crate) use locks::Scope;
 pub(crate) use step::{Failed, Step};
 pub(crate) use unit::{Role, Shown, Unit};

@@ -17,13 +17,13 @@ use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::batch::Executed;
-use super::large::LARGE;
 use super::step::Step;
 use super::unit::{Role, Shown, Unit};
 use super::weight::weight_of;
 use crate::admin;
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
+use crate::kept_words::LARGE;
 use crate::log::Effects;
 use crate::request::Batch;
 use crate::session::{ReplyMode, Session};

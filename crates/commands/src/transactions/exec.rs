@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use keyspace::{Db, Key, Losses, Txn};
+use resp::Protocol;
 
+use crate::acl::set_user;
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
-use crate::execute::{LARGE, Role, Shown, Step, Unit, weight_of};
+use crate::execute::{Role, Shown, Step, Unit, weight_of};
 use crate::failure::{Done, Failure};
+use crate::kept_words::LARGE;
 use crate::queue::{put_back, take};
-use crate::session::Queue;
+use crate::session::{Queue, Session};
 use crate::spec::*;
+use crate::users::Account;
 
 pub(crate) const EXEC: CommandSpec = CommandSpec {
     name: "exec",
@@ -49,6 +53,33 @@ fn exec(call: &mut Call<'_>) -> Done {
     done
 }
 
+/// What SELECT, AUTH and HELLO change, as it was before: they come again with the other steps.
+struct Before {
+    db: Db,
+    user: Arc<Account>,
+    authenticated: bool,
+    protocol: Protocol,
+}
+
+impl Before {
+    fn of(call: &Call<'_>) -> Before {
+        let Session { db, user, authenticated, .. } = &*call.session;
+        let (user, protocol) = (Arc::clone(user), call.out.protocol());
+        Before { db: *db, user, authenticated: *authenticated, protocol }
+    }
+
+    fn restore(&self, call: &mut Call<'_>) {
+        call.session.select(self.db);
+        if !Arc::ptr_eq(&call.session.user, &self.user) {
+            set_user(call.session, Arc::clone(&self.user), self.authenticated);
+        }
+        if call.out.protocol() != self.protocol {
+            call.session.set_protocol(self.protocol);
+            call.out.set_protocol(self.protocol);
+        }
+    }
+}
+
 /// Returns true if it takes long whatever is at its keys, even to look them up.
 fn is_long(queue: &Queue) -> bool {
     let commands = weights::COMMAND * queue.requests.len() as u64;
@@ -78,12 +109,11 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
     let locks = (!needs_all).then_some(keys.as_slice());
-    let (db, mark, effects) = (call.session.db, call.out.mark(), call.effects.mark());
-    let user = (Arc::clone(&call.session.user), call.session.authenticated);
-    let (protocol, mut may_give_up) = (call.out.protocol(), true);
+    let (mark, effects) = (call.out.mark(), call.effects.mark());
+    let (before, mut may_give_up) = (Before::of(call), true);
     for tries in 0.. {
         let done = engine.keyspace().retry_losses(Failure::has_unresolved_losses, |losses| {
-            call.session.select(db);
+            before.restore(call);
             call.out.truncate(mark);
             call.effects.truncate(effects);
             if call.may_move() && steps.iter().all(can_be_repeated) {
@@ -98,13 +128,7 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
             Ok(true) => break,
             // The queue is gone: nobody is to run this again.
             Err(failure) => {
-                call.session.select(db);
-                if failure.comes_again() {
-                    // AUTH and HELLO come again with the others.
-                    (call.session.user, call.session.authenticated) = user;
-                    call.session.protocol = protocol;
-                    call.out.set_protocol(protocol);
-                }
+                before.restore(call);
                 return Err(failure.at_last());
             }
         }

@@ -80,8 +80,9 @@ pub struct Compaction {
     gained: usize,
     /// Of each shard, since its last plan came to its end.
     rests: Vec<Option<Rest>>,
-    /// Shards in a row that gave nothing.
+    /// Shards in a row that gave nothing; those that rest ahead of need count in the second only.
     fruitless: usize,
+    fruitless_ahead: usize,
     /// Times in a row that the shard was locked.
     found_locked: u32,
     /// One of the shards that gave nothing was left since it was locked.
@@ -112,19 +113,32 @@ impl Compaction {
     /// Leaves a shard that gave nothing.
     fn leave(&mut self, shards: usize) -> Compacted {
         self.next_shard(shards);
-        self.fruitless += 1;
+        (self.fruitless, self.fruitless_ahead) = (self.fruitless + 1, self.fruitless_ahead + 1);
         if self.fruitless < shards {
             return Compacted::More;
         }
-        self.fruitless = 0;
+        self.after_all()
+    }
+
+    /// Leaves a shard that rests, unless somebody needs space.
+    fn leave_ahead(&mut self, shards: usize) -> Compacted {
+        self.next_shard(shards);
+        self.fruitless_ahead += 1;
+        if self.fruitless_ahead < shards {
+            return Compacted::More;
+        }
+        self.after_all()
+    }
+
+    /// Says what comes after all shards were left.
+    fn after_all(&mut self) -> Compacted {
+        (self.fruitless, self.fruitless_ahead) = (0, 0);
         if std::mem::take(&mut self.left_any) { Compacted::More } else { Compacted::Nothing }
     }
 
     /// Leaves a shard that others have for long.
     fn leave_locked(&mut self, shards: usize) -> Compacted {
-        if self.stage != Stage::Plan {
-            self.left.insert(self.shard);
-        }
+        self.left.insert(self.shard);
         self.left_any = true;
         self.leave(shards)
     }
@@ -214,7 +228,10 @@ impl Keyspace {
         let begins = at.planned.is_none();
         let begun = *at.planned.get_or_insert(news);
         let done = match at.stage {
-            Stage::Plan if begins && at.is_done(news, is_ahead) => Ok(at.leave(shards)),
+            Stage::Plan if begins && at.is_done(news, false) => Ok(at.leave(shards)),
+            Stage::Plan if begins && is_ahead && at.is_done(news, true) => {
+                Ok(at.leave_ahead(shards))
+            }
             Stage::Plan => self.plan(&mut locked, at),
             Stage::Entries(from) => self.move_entries(&mut locked, at, from),
             Stage::Walk(from) => self.walk(&mut locked, at, from),
@@ -297,7 +314,7 @@ impl Keyspace {
         at.found_locked = 0;
         at.gained += freed;
         if freed > 0 {
-            at.fruitless = 0;
+            (at.fruitless, at.fruitless_ahead) = (0, 0);
         }
         match next {
             Some(next) => at.stage = Stage::Entries(next),

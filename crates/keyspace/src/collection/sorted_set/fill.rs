@@ -22,10 +22,10 @@ impl Txn<'_> {
         limits: Limits,
     ) -> Result<bool, Error> {
         let mut members: Vec<(&[u8], f64)> = members.into_iter().collect();
+        sort_scored(&mut members);
         let was_there = self.delete(db, key)?;
         let mut edit = self.edit_sorted_set(db, key, limits)?;
         if members.len() > limits.entries.max(MANY) {
-            sort_scored(&mut members);
             edit.fill(self, &members)?;
         } else {
             for (member, score) in members {
@@ -37,10 +37,15 @@ impl Txn<'_> {
     }
 }
 
-/// Puts members in the order of a sorted set: by score, then by name. No score is NaN.
+/// Compares scores, of which -0 and 0 are equal.
+fn by_score(one: f64, other: f64) -> Ordering {
+    (one + 0.0).total_cmp(&(other + 0.0))
+}
+
+/// Puts members in the order of a sorted set: by score, then by name.
 pub fn sort_scored(members: &mut Vec<(&[u8], f64)>) {
     let compare = |(member, score): &(&[u8], f64), (other, its): &(&[u8], f64)| {
-        score.partial_cmp(its).unwrap_or(Ordering::Equal).then_with(|| member.cmp(other))
+        by_score(*score, *its).then_with(|| member.cmp(other))
     };
     if members.is_sorted_by(|one, other| compare(one, other).is_le()) {
         return;
@@ -56,7 +61,7 @@ pub fn sort_scored(members: &mut Vec<(&[u8], f64)>) {
     let mut rows: Vec<(u64, (&[u8], f64))> =
         members.drain(..).map(|member| (first(member.0), member)).collect();
     rows.sort_unstable_by(|(first, one), (other_first, other)| {
-        let by_score = one.1.partial_cmp(&other.1).unwrap_or(Ordering::Equal);
+        let by_score = by_score(one.1, other.1);
         by_score.then(first.cmp(other_first)).then_with(|| one.0.cmp(other.0))
     });
     members.extend(rows.into_iter().map(|(_, member)| member));
