@@ -19,7 +19,7 @@ const MOST_SENT: usize = 256 * 1024;
 pub(crate) struct Output {
     /// Where commands write to.
     pub(crate) writer: Writer,
-    /// What was written before, to be sent first.
+    /// Earlier replies, which are sent before those in `writer`.
     full: VecDeque<Vec<u8>>,
     /// How much of the first of these buffers was sent.
     sent: usize,

@@ -14,7 +14,7 @@ use fastrand::Rng;
 use requests::Requests;
 use testkit::Reply;
 
-/// What each case begins with.
+/// The requests that each case begins with.
 const SETUP: &[&str] = &[
     "ACL DELUSER u v w x",
     "FLUSHALL",

@@ -15,7 +15,7 @@ use commands::{Engine, Run};
 use fastrand::Rng;
 use values::of;
 
-/// What each case begins with.
+/// The requests that each case begins with.
 const SETUP: &[&str] = &[
     "CONFIG SET maxmemory 0",
     "CONFIG SET busy-reply-threshold 5000",

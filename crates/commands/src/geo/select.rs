@@ -13,7 +13,7 @@ use crate::sorted_sets::Scored;
 use crate::sorted_sets::store::store;
 use crate::spec::LONG;
 
-/// What it takes to look at a candidate, in elements that are read.
+/// The units of work ([`LONG`]) that one candidate costs.
 const CANDIDATE: u64 = 4;
 
 /// What is searched.

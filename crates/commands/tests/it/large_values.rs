@@ -32,6 +32,21 @@ fn run_job(engine: &Engine, jobs: &Mutex<Vec<Job>>) {
     given.pop().expect("one")(engine);
 }
 
+/// Runs a line, which is to be given to another thread, and then `left`. Returns both replies.
+#[track_caller]
+fn run_elsewhere(
+    engine: &Arc<Engine>,
+    jobs: &Mutex<Vec<Job>>,
+    line: &str,
+    left: &str,
+) -> (String, String) {
+    let mut client = waiting(engine);
+    assert_eq!(client.run(line), "(blocked)", "{line}");
+    run_job(engine, jobs);
+    let reply = client.unblocked().expect("it has run");
+    (reply, Client::new(engine).run(left))
+}
+
 /// Fills a store with values of every type that have an element of `bytes` bytes.
 fn fill(engine: &Arc<Engine>, bytes: usize) {
     let mut client = Client::new(engine);
@@ -71,11 +86,7 @@ fn a_reply_with_a_large_element_comes_from_another_thread() {
     for (line, left) in SHOW {
         let (engine, jobs) = idle();
         fill(&engine, LARGE + 1);
-        let mut client = waiting(&engine);
-        assert_eq!(client.run(line), "(blocked)", "{line}");
-        run_job(&engine, &jobs);
-        let reply = client.unblocked().expect("it has run");
-        let after = Client::new(&engine).run(left);
+        let (reply, after) = run_elsewhere(&engine, &jobs, line, left);
 
         let (direct, _) = idle();
         fill(&direct, LARGE + 1);
@@ -226,11 +237,7 @@ fn what_lies_between_bounds_is_counted_before_it_is_read() {
     for (line, left) in MANY {
         let (engine, jobs) = idle();
         fill_many(&engine, line);
-        let mut client = waiting(&engine);
-        assert_eq!(client.run(line), "(blocked)", "{line}");
-        run_job(&engine, &jobs);
-        let reply = client.unblocked().expect("it has run");
-        let after = Client::new(&engine).run(left);
+        let (reply, after) = run_elsewhere(&engine, &jobs, line, left);
 
         let (direct, _) = idle();
         fill_many(&direct, line);

@@ -104,7 +104,7 @@ pub(crate) struct Freed {
 pub(crate) struct Tx {
     pub(crate) staged: Staged,
     pub(crate) reserved: Vec<Reserved>,
-    /// Where blocks are in `reserved`, when there are many.
+    /// Finds the place of a block in `reserved`, when there are many.
     pub(crate) reserved_table: ReservedTable,
     /// One bit for each of 64 groups of spans: no block is reserved in a group whose bit is 0.
     pub(crate) reserved_in: u64,

@@ -61,7 +61,7 @@ enum Stage {
 /// How long a shard is left alone.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
-    /// What was new in it when the last plan was begun, and what moves freed since.
+    /// The count of new bytes when its last plan began, plus the bytes that moves freed since.
     since: u64,
     /// Bytes that must be new for another plan ahead of need.
     ahead: u64,
@@ -74,7 +74,7 @@ pub struct Compaction {
     stage: Stage,
     /// Spans that were to be emptied when some were shared last.
     to_empty: usize,
-    /// What was new in this shard when the plan was begun, and what moves freed since.
+    /// The same of the present plan: the count of new bytes when it began, plus what moves freed.
     planned: Option<u64>,
     /// Spans that the plan made free for all.
     gained: usize,
