@@ -66,14 +66,15 @@ impl Heap {
         self.purge_asked.store(true, Relaxed);
     }
 
-    /// Returns true if a purge was asked for that [`Heap::purge_step`] has not begun.
-    pub fn is_purge_asked(&self) -> bool {
-        self.purge_asked.load(Relaxed)
-    }
-
     /// Returns true if a purge was asked for that is not done.
     pub fn is_purging(&self) -> bool {
-        self.is_purge_asked() || self.purge_stage.load(Relaxed) != 0
+        self.purge_asked.load(Relaxed) || self.purge_stage.load(Relaxed) != 0
+    }
+
+    /// Returns the shard whose free spans the next step of a purge takes.
+    pub fn shard_to_purge(&self) -> Option<usize> {
+        let shard = self.purge_stage.load(Relaxed).checked_sub(1)?;
+        (shard < self.shards()).then_some(shard)
     }
 
     /// Does a bounded step of a purge that was asked for; returns true if there is more. What

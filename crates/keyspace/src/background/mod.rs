@@ -63,11 +63,17 @@ impl Keyspace {
     /// Frees some of what deletes left, at most about `budget` blocks; nothing where the shard is
     /// locked.
     pub fn reclaim_step(&self, id: usize, budget: usize) -> Result<Progress, CommitError> {
+        match self.try_begin_one(id, 0) {
+            Some(txn) => self.reclaim(txn, budget),
+            None => Ok(Progress::default()),
+        }
+    }
+
+    /// Frees some of what deletes left in the one shard that the transaction holds.
+    fn reclaim(&self, mut txn: Txn<'_>, budget: usize) -> Result<Progress, CommitError> {
         let held = self.time_lock_hold();
-        let Some(mut txn) = self.try_begin_one(id, 0) else {
-            return Ok(Progress::default());
-        };
         let shard = &mut txn.shards[0];
+        let id = shard.id();
         let queue = Queue::at(shard.root(QUEUE_ROOT));
         if queue.is_empty(shard) {
             return Ok(Progress::default());
@@ -110,27 +116,31 @@ impl Keyspace {
 
     /// Frees what deletes left and gives the space of all that is free back to the medium,
     /// now; the bytes that were given back. The caller holds no shard. May take long where much is
-    /// to be freed.
+    /// to be freed, or a shard is locked.
     pub fn purge(&self) -> u64 {
-        self.reclaim_until(|| false);
+        for shard in 0..self.shards() {
+            while self.has_garbage(shard)
+                && self.reclaim(self.begin_one(shard, 0), BLOCKS).is_ok_and(|freed| freed.done > 0)
+            {
+            }
+        }
         self.return_held(usize::MAX);
         self.heap.purge()
     }
 
     /// Takes a bounded step of returning blocks that a snapshot held, or of giving space back
     /// that nobody needed for a while ([`heap::Heap::rest`]), or a purge that was asked for; true
-    /// if there is more to do.
+    /// if there is more to do. A purge waits, for a later call, until a shard is unlocked in which
+    /// deletes left something.
     pub fn give_back_step(&self) -> bool {
         if self.heap.return_held_step() >= MANY_HELD {
             return true;
         }
-        if self.heap.is_purge_asked() {
-            let mut steps = 0;
-            let enough = || {
-                steps += 1;
-                steps > 16
-            };
-            if self.reclaim_until(enough) {
+        if let Some(shard) = self.heap.shard_to_purge()
+            && self.has_garbage(shard)
+        {
+            let Some(txn) = self.try_begin_one(shard, 0) else { return false };
+            if self.reclaim(txn, BLOCKS).is_ok_and(|freed| freed.done > 0) {
                 return true;
             }
         }

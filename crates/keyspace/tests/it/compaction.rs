@@ -180,3 +180,19 @@ fn a_nearly_full_store_rests_until_enough_was_freed() {
     assert!((1..=rounds / 3).contains(&planned), "planned in {planned} of {rounds} rounds");
     ks.check().expect("an intact keyspace");
 }
+
+#[test]
+fn a_purge_frees_what_deletes_left_in_a_shard_that_was_locked_when_it_began() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ks = limited(&dir.path().join("pool"));
+    assert!(set(&ks, "large", 8 << 20));
+    remove(&ks, "large");
+    ks.heap().ask_purge();
+    let held = ks.begin_one(0, NOW);
+    // The first begins it; it goes on when the shard is unlocked.
+    assert!(ks.give_back_step() && !ks.give_back_step() && ks.heap().is_purging());
+    drop(held);
+    while common::goes_on() && ks.give_back_step() {}
+    assert!(!ks.heap().is_purging() && !ks.has_garbage(0));
+    assert!(ks.heap().given_back() > 8 << 20, "{}", ks.heap().given_back());
+}
