@@ -63,8 +63,7 @@ Known differences:
   (SAVE, CONFIG REWRITE) are executed by other threads than those that serve clients. The SCAN
   commands, and LRANGE and ZRANGE in parts, let others have the shard meanwhile. So is what copies
   a value of more than 2 MiB, into the store or out of it; requests and replies of any size are read
-  and sent 256 KiB at a time. Left on the connection's thread are XREADGROUP and commands with BLOCK
-  or in the place of it (BLPOP) that find much at once.
+  and sent 256 KiB at a time.
 - HRANDFIELD, SRANDMEMBER and ZRANDMEMBER refuse a negative count below -67108864.
 - Clients that wait for the same key are served in the order in which the server's threads read
   their requests. Requests of clients on different threads that arrive at almost the same time may

@@ -57,10 +57,11 @@ fn fill(engine: &Arc<Engine>, bytes: usize) {
     client.raw(&["SADD", "set", &large[..]]);
     client.raw(&["ZADD", "z", "1", &large[..]]);
     client.raw(&["XADD", "x", "1-1", "f", &large[..]]);
+    client.run("XGROUP CREATE x g 0");
 }
 
 /// Commands that show a large element, with commands that show what else they did.
-const SHOW: [(&str, &str); 18] = [
+const SHOW: [(&str, &str); 24] = [
     ("GET s", "STRLEN s"),
     ("GETRANGE s 0 -1", "STRLEN s"),
     ("MGET none s", "STRLEN s"),
@@ -78,6 +79,12 @@ const SHOW: [(&str, &str); 18] = [
     ("ZPOPMIN z", "EXISTS z"),
     ("XRANGE x - +", "XLEN x"),
     ("XREAD STREAMS x 0", "XLEN x"),
+    ("XREAD BLOCK 0 STREAMS x 0", "XLEN x"),
+    ("XREADGROUP GROUP g c BLOCK 0 STREAMS x >", "XPENDING x g"),
+    ("BLPOP none l 0", "LRANGE l 0 -1"),
+    ("BLMOVE l t LEFT RIGHT 0", "LRANGE l 0 -1"),
+    ("BLMPOP 0 1 l LEFT COUNT 2", "EXISTS l"),
+    ("BZPOPMAX z 0", "EXISTS z"),
     ("SORT l BY nosort", "LLEN l"),
 ];
 
@@ -105,6 +112,40 @@ fn a_reply_with_small_elements_comes_at_once() {
         assert!(waiting(&engine).run(line).len() > 1000, "{line}");
         assert!(jobs.lock().expect("no panic").is_empty(), "{line} goes to no other thread");
     }
+}
+
+#[test]
+fn a_command_that_finds_nothing_elsewhere_waits_on_for_data() {
+    let (engine, jobs) = idle();
+    fill(&engine, LARGE + 1);
+    let mut client = waiting(&engine);
+    let mut other = Client::new(&engine);
+    assert_eq!(client.run("BLPOP l 0"), "(blocked)");
+    // Somebody else is faster.
+    other.run("DEL l");
+    run_job(&engine, &jobs);
+    assert_eq!(client.unblocked(), None);
+    other.check("RPUSH l element", "(integer) 1");
+    assert_eq!(client.unblocked().as_deref(), Some("[\"l\", \"element\"]"));
+    client.check("LLEN l", "(integer) 0");
+
+    // What fills it comes before the connection has its session again.
+    fill(&engine, LARGE + 1);
+    assert_eq!(client.run("BLPOP l 0"), "(blocked)");
+    other.run("DEL l");
+    run_job(&engine, &jobs);
+    other.check("RPUSH l element", "(integer) 1");
+    assert_eq!(client.unblocked(), None, "it waits on");
+    assert_eq!(client.unblocked().as_deref(), Some("[\"l\", \"element\"]"));
+
+    // Its client goes meanwhile.
+    fill(&engine, LARGE + 1);
+    assert_eq!(client.run("BLPOP l 0"), "(blocked)");
+    other.run("DEL l");
+    run_job(&engine, &jobs);
+    engine.disconnect(&mut client.session);
+    other.check("RPUSH l element", "(integer) 1");
+    other.check("LLEN l", "(integer) 1");
 }
 
 #[test]
@@ -194,7 +235,7 @@ fn large_arguments_are_executed_where_they_lie_by_another_thread() {
 }
 
 /// Commands that go through many elements between bounds, with one that shows what they did.
-const MANY: [(&str, &str); 10] = [
+const MANY: [(&str, &str); 15] = [
     ("ZRANGEBYSCORE z 1 (19999", "ZCARD z"),
     ("ZRANGE z (0 19999 BYSCORE LIMIT 0 15000", "ZCARD z"),
     ("ZRANGESTORE t z (0 (19000 BYSCORE", "ZCARD t"),
@@ -205,6 +246,11 @@ const MANY: [(&str, &str); 10] = [
     ("XTRIM x MINID 19000", "XLEN x"),
     ("GEOSEARCH g FROMLONLAT 10 10 BYBOX 400 400 km", "ZCARD g"),
     ("GEOSEARCHSTORE t g FROMLONLAT 10 10 BYBOX 400 400 km", "ZCARD t"),
+    ("XREADGROUP GROUP new c STREAMS x >", "XPENDING x new"),
+    ("XREADGROUP GROUP new c BLOCK 0 COUNT 2000 STREAMS x >", "XPENDING x new"),
+    ("XREADGROUP GROUP old c NOACK STREAMS x >", "XPENDING x old"),
+    ("XREADGROUP GROUP read c STREAMS x 0", "XPENDING x read"),
+    ("XREADGROUP GROUP read d COUNT 1 CLAIM 0 STREAMS x >", "XPENDING x read"),
 ];
 
 /// Fills a store with a sorted set `z`, a stream `x` or places `g`, whichever a command names, of
@@ -229,6 +275,12 @@ fn fill_many(engine: &Arc<Engine>, line: &str) {
         let add = if key == "z" { "ZADD" } else { "GEOADD" };
         let words = [add, key].into_iter().chain(words.iter().map(String::as_str));
         client.raw(&words.collect::<Vec<_>>());
+    }
+    for group in ["new 0", "old 5", "read 0"] {
+        client.run(&format!("XGROUP CREATE x {group}"));
+    }
+    if line.contains("GROUP read") {
+        client.run("XREADGROUP GROUP read c COUNT 12000 STREAMS x >");
     }
 }
 
@@ -256,6 +308,8 @@ fn few_elements_between_bounds_are_read_at_once() {
         "XREAD STREAMS x 19990",
         "XTRIM x MAXLEN 19998",
         "XTRIM x MINID 3",
+        "XREADGROUP GROUP new c COUNT 1000 STREAMS x >",
+        "XREADGROUP GROUP new c STREAMS x 0",
         "GEOSEARCH g FROMLONLAT 10 10 BYRADIUS 100 m",
     ];
     for line in few {

@@ -259,3 +259,32 @@ fn on_one_thread_clients_are_served_in_the_order_in_which_they_came() {
     }
     assert!(ids.len() == CLIENTS && ids.is_sorted(), "{ids:?}");
 }
+
+#[test]
+fn of_clients_that_find_one_large_element_those_who_are_late_wait_on() {
+    let server = start();
+    let mut admin = server.client();
+    let large = "v".repeat(3 << 20);
+    for _ in 0..10 {
+        let mut clients = [(); 4].map(|()| server.client());
+        let [forever, other, silent, hasty] = &mut clients;
+        admin.check(&format!("RPUSH k {large}"), "(integer) 1");
+        for client in [&mut *forever, &mut *other] {
+            client.send(&["BLPOP", "k", "0"]).expect("sent");
+        }
+        silent.send_raw(b"CLIENT REPLY SKIP\r\nBLPOP k 0\r\nPING\r\n").expect("sent");
+        hasty.send(&["BLPOP", "k", "0.05"]).expect("sent");
+        let got_late = heard(hasty);
+        let hasty_got = usize::from(got_late != "(nil array)");
+        await_blocked(&mut admin, 2 + hasty_got);
+        // Whoever has the large one: each gets one, in whatever order.
+        admin.run(&format!("RPUSH k {}", "small ".repeat(2 + hasty_got).trim_end()));
+        let mut got = [forever, other].map(|client| heard(client).len()).to_vec();
+        assert_eq!(heard(silent), "PONG");
+        got.push(got_late.len());
+        let count = got.iter().filter(|len| **len > large.len()).count();
+        assert!(count <= 1, "{got:?}");
+        await_blocked(&mut admin, 0);
+        admin.check("EXISTS k", "(integer) 0");
+    }
+}

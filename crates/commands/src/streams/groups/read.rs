@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use keyspace::{Key, StreamEdit, StreamGroup, StreamId, StreamPending, StreamRef, Txn, Type};
+use keyspace::{Db, Key, StreamEdit, StreamGroup, StreamId, StreamPending, StreamRef, Txn, Type};
 use resp::{Protocol, Writer};
 
 use super::log::Place;
@@ -52,6 +52,11 @@ fn xreadgroup(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     }
     let (most, no_ack, claim, now) = (options.most, options.no_ack, options.claim, call.now_ms());
     let reader = Reader { group: group.into(), consumer: consumer.into(), most, no_ack, claim };
+    let mut work = 0;
+    for (n, after) in after.iter().enumerate() {
+        work += reader.work(txn, call.db(), &call.key(n), *after)?;
+    }
+    call.check_work(work)?;
     let (mark, start, mut shown) = (call.out.mark(), call.out.deferred(), 0);
     for (n, after) in after.iter().enumerate() {
         let key = call.key(n);
@@ -125,6 +130,37 @@ struct Delivered {
 }
 
 impl Reader {
+    /// Returns how much there is to do at a key ([`LONG`] or more where that is much), for what
+    /// comes after an ID of what is pending, or for what is new.
+    fn work(
+        &self,
+        txn: &mut Txn<'_>,
+        db: Db,
+        key: &Key<'_>,
+        after: Option<StreamId>,
+    ) -> Result<u64, Failure> {
+        let Some(entry) = txn.find(db, key) else { return Ok(0) };
+        let stream = txn.stream(&entry)?;
+        let Some(group) = stream.group(&self.group)? else { return Ok(0) };
+        let pending = stream.pending_count(&group);
+        let (looked_at, mut delivered) = match (after, self.claim) {
+            (Some(_), _) => (0, pending),
+            (None, Some(_)) => (pending, pending),
+            (None, None) => (0, 0),
+        };
+        let asked = if self.most == 0 { u64::MAX } else { self.most };
+        let enough = asked.min(LONG / weights::STORED + 1);
+        if let (None, Some(from)) = (after, group.last.next())
+            && stream.head().len.min(enough) * weights::STORED > LONG
+        {
+            stream.visit(from..=StreamId::MAX, false, |_| {
+                delivered += 1;
+                delivered < enough
+            })?;
+        }
+        Ok(looked_at + delivered.min(asked) * weights::STORED)
+    }
+
     /// Delivers what is after the group's last ID; `false` where that is nothing.
     fn deliver(
         &self,
