@@ -250,7 +250,7 @@ const MANY: [(&str, &str); 15] = [
     ("XREADGROUP GROUP new c BLOCK 0 COUNT 2000 STREAMS x >", "XPENDING x new"),
     ("XREADGROUP GROUP old c NOACK STREAMS x >", "XPENDING x old"),
     ("XREADGROUP GROUP read c STREAMS x 0", "XPENDING x read"),
-    ("XREADGROUP GROUP read d COUNT 1 CLAIM 0 STREAMS x >", "XPENDING x read"),
+    ("XREADGROUP GROUP read d COUNT 1 CLAIM 99999 STREAMS x >", "XPENDING x read"),
 ];
 
 /// Fills a store with a sorted set `z`, a stream `x` or places `g`, whichever a command names, of
