@@ -60,10 +60,11 @@ Known differences:
   step, as in Redis, where all clients wait for it. Here only those clients wait that need a key of
   the same shard: a command that will take more than about a millisecond by the sizes of its values,
   an EXEC of as many commands, a script that has taken two milliseconds, and what waits for a disk
-  (SAVE, CONFIG REWRITE) are executed by other threads than those that serve clients. The SCAN
-  commands, and LRANGE and ZRANGE in parts, let others have the shard meanwhile. So is what copies
-  a value of more than 2 MiB, into the store or out of it; requests and replies of any size are read
-  and sent 256 KiB at a time.
+  (SAVE, CONFIG REWRITE) are executed by other threads than those that serve clients, as is what
+  copies a value of more than 2 MiB, into the store or out of it; requests and replies of any size
+  are read and sent 256 KiB at a time. The SCAN commands, and LRANGE and ZRANGE in parts, let others
+  have the shard meanwhile. An EXEC that executes a script or a function has all shards until it
+  ends.
 - HRANDFIELD, SRANDMEMBER and ZRANDMEMBER refuse a negative count below -67108864.
 - Clients that wait for the same key are served in the order in which the server's threads read
   their requests. Requests of clients on different threads that arrive at almost the same time may
@@ -79,8 +80,8 @@ Known differences:
 - XINFO STREAM returns the number of a stream's nodes as radix-tree-keys, and one more as
   radix-tree-nodes. A node has slightly more capacity than Redis's with the same
   stream-node-max-bytes.
-- INFO counts commands and errors of a script twice that was moved to another thread and run again
-  there. struct.size refuses a letter that is no format. A pattern `*` of ACL that is limited to
+- INFO counts the commands and errors of a script or an EXEC twice that was moved to another thread
+  after it had begun, and executed again there. struct.size refuses a letter that is no format. A pattern `*` of ACL that is limited to
   reading or writing fits the empty key, which it does not in Redis.
 - ACL LOG keeps 1024 bytes of a key, channel or name. INFO has acl_access_denied_*, as in Redis 7.2.
   Rules may name commands of Redis 7.0 that are missing here (FAILOVER, PSYNC): what is said of

@@ -172,6 +172,22 @@ fn a_script_and_a_transaction_that_read_what_is_large_move_as_a_whole() {
 }
 
 #[test]
+fn what_cannot_be_undone_is_done_once_next_to_a_script() {
+    let (engine, jobs) = idle();
+    fill(&engine, LARGE + 1);
+    let mut client = waiting(&engine);
+    client.run("MULTI");
+    client.run("LATENCY RESET");
+    client.raw(&["EVAL", "return #redis.call('GET', KEYS[1])", "1", "s"]);
+    assert_eq!(client.run("EXEC"), "(blocked)");
+    run_job(&engine, &jobs);
+    let expected = format!("[(integer) 0, (integer) {}]", LARGE + 1);
+    assert_eq!(client.unblocked(), Some(expected));
+    let stats = client.run("INFO commandstats");
+    assert!(stats.contains("cmdstat_latency|reset:calls=1,"), "{stats}");
+}
+
+#[test]
 fn a_transaction_that_changes_its_user_is_executed_as_a_whole() {
     let (engine, jobs) = idle();
     fill(&engine, LARGE + 1);
