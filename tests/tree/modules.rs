@@ -186,6 +186,7 @@ const SERVER: &[&str] = &[
     "unsynced",
     "disks",
     "spool",
+    "key_delay",
     "loading",
     "append_only",
     "media",

@@ -93,7 +93,7 @@ pub use client::{Client, Clients, Peer, Waker};
 pub use clock::{Clock, SystemClock};
 pub use config::{Config, REDIS_VERSION};
 pub use engine::{Engine, EngineOptions, Job, Thread};
-pub use execute::Executed;
+pub use execute::{Evicted, Executed};
 pub use failure::{Done, Failure};
 pub use fault_points::FaultPoint;
 pub use kept_words::LARGE;

@@ -35,7 +35,7 @@ impl Perdura {
         if tries >= TRIES {
             return false;
         }
-        (tries == 0 && self.keyspace.reclaim_until(|| false))
+        self.keyspace.reclaim_until(|| false)
             || self.keyspace.compact_for(&self.compaction, bytes, STEPS) != Compacted::Nothing
             || self.keyspace.heap().allow_larger_blocks()
     }

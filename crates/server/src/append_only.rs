@@ -17,6 +17,7 @@ use commands::admin::{AofFacts, SyncTimes};
 use commands::{Engine, ReplayError, RewriteLogError, SaveOptions};
 
 use crate::config::Values;
+use crate::key_delay::KeyDelay;
 use crate::spool;
 
 /// How often the log says how far the loading is.
@@ -138,8 +139,6 @@ pub(crate) struct AppendOnly {
 
 /// How long to wait for whoever else reads a snapshot, or for a script, before the next try.
 const BUSY_WAIT: Duration = Duration::from_millis(10);
-/// How long a delay that a test asked for goes on before it is seen that the rewrite ends.
-const DELAY_STEP: Duration = Duration::from_millis(10);
 /// Between two attempts to switch the log on.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -315,23 +314,17 @@ impl AppendOnly {
     }
 
     /// Returns true if a rewrite is to go on, after the delay that tests ask for.
-    fn go_on(&self, delay: Duration) -> bool {
+    fn go_on(&self, delay: &KeyDelay) -> bool {
         let is_ending =
             || self.stopping.load(Ordering::Relaxed) || self.ending.load(Ordering::Relaxed);
-        let mut left = delay;
-        while !left.is_zero() && !is_ending() {
-            let step = left.min(DELAY_STEP);
-            std::thread::sleep(step);
-            left -= step;
-        }
-        !is_ending()
+        delay.wait(1, &self.values, || !is_ending())
     }
 
     /// Writes a new base: a dump, unless `aof-use-rdb-preamble no` asks for commands.
     fn write_base(&self, revives: bool) -> Result<Option<Rewritten>, RewriteLogError> {
         let values = (self.values)();
-        let delay = u64::try_from(values.int("rdb-key-save-delay")).unwrap_or(0);
-        let go_on = || self.go_on(Duration::from_micros(delay));
+        let delay = KeyDelay::new(&values);
+        let go_on = || self.go_on(&delay);
         let is_dump = values.yes("aof-use-rdb-preamble");
         let folder = self.options.dir.join(&self.options.dirname);
         let dump = SaveOptions {

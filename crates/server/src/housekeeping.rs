@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use commands::Evicted;
 use keyspace::Defragmentation;
 
 use crate::client_memory;
@@ -121,20 +122,22 @@ async fn expire(worker: &Worker, shard: usize, until: Instant) {
 /// Deletes keys until the data is within a limit that was made smaller, as long as time is left.
 async fn evict(worker: &Worker, until: Instant) {
     let shared = &worker.shared;
-    if !shared.limits.evict.swap(false, Relaxed) || !shared.engine.takes_writes() {
+    if !shared.engine.takes_writes() || !shared.limits.evict.swap(false, Relaxed) {
         return;
     }
     let mut took = Duration::ZERO;
     loop {
         let began = Instant::now();
-        let step = contained("eviction", || shared.engine.evict_over_limit());
+        let step = contained("eviction", || shared.engine.evict_some());
         took += began.elapsed();
-        if step != Some(true) {
-            break;
-        }
-        if Instant::now() > until {
-            shared.limits.evict.store(true, Relaxed);
-            break;
+        match step {
+            Some(Evicted::Nothing) => break,
+            Some(Evicted::Some) if Instant::now() <= until => {}
+            // The rest is for the next round: what is left, or what others have locked.
+            _ => {
+                shared.limits.evict.store(true, Relaxed);
+                break;
+            }
         }
         tokio::task::yield_now().await;
     }

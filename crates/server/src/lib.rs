@@ -24,6 +24,7 @@ mod host;
 mod housekeeping;
 mod input;
 mod jobs;
+mod key_delay;
 mod limits;
 mod listen;
 mod loading;

@@ -23,6 +23,7 @@ use pmem::ReplacedFile;
 
 use crate::config::Values;
 use crate::housekeeping::contained;
+use crate::key_delay::KeyDelay;
 use crate::other_stores;
 use crate::shared::Shared;
 use crate::spool;
@@ -35,8 +36,6 @@ const SYNC_EVERY: u64 = 4 << 20;
 const BUSY_WAIT: Duration = Duration::from_millis(10);
 /// How long BGSAVE waits for its snapshot: a script that runs long may hold that up.
 const SNAPSHOT_WAIT: Duration = Duration::from_millis(200);
-/// How long a delay that a test asked for goes on before it is seen that the server ends.
-const DELAY_STEP: Duration = Duration::from_millis(10);
 
 /// A save is under way.
 #[derive(Debug, PartialEq, Eq)]
@@ -267,8 +266,8 @@ impl Saver {
         let values = self.shared.config.values();
         let path = other_stores::dump(&values);
         let folder = values.text("dir");
-        let delay = values.int("rdb-key-save-delay");
-        let go_on = |keys| self.go_on(keys, delay);
+        let delay = KeyDelay::new(&values);
+        let go_on = |keys| self.go_on(keys, &delay);
         let options = SaveOptions {
             compresses: values.yes("rdbcompression"),
             has_checksum: values.yes("rdbchecksum"),
@@ -305,35 +304,29 @@ impl Saver {
             let now = self.shared.engine.clock().unix_ms();
             self.shared.engine.admin().last_save_s.store(now / 1000, Relaxed);
         }
+        // Whoever learns that it failed finds that writes are refused.
+        self.refuse_writes(state.failed);
         drop(state);
         self.fixed.notify_all();
-        self.refuse_writes_after_failure();
         done.is_ok()
     }
 
-    /// Counts a key; whether to go on after the delay that tests ask for, in microseconds
-    /// (negative: one in this many keys).
-    fn go_on(&self, keys: u64, delay: i64) -> bool {
+    /// Counts a key; whether to go on after the delay that tests ask for.
+    fn go_on(&self, keys: u64, delay: &KeyDelay) -> bool {
         self.keys.store(keys, Relaxed);
-        let mut left = match delay {
-            0 => Duration::ZERO,
-            1.. => Duration::from_micros(delay.unsigned_abs()),
-            _ if keys.is_multiple_of(delay.unsigned_abs()) => Duration::from_micros(1),
-            _ => Duration::ZERO,
-        };
-        while !left.is_zero() && !self.is_ending() {
-            let step = left.min(DELAY_STEP);
-            std::thread::sleep(step);
-            left -= step;
-        }
-        !self.is_ending()
+        delay.wait(keys, || self.shared.config.values(), || !self.is_ending())
     }
 
     /// Refuses writes, or takes them again: `stop-writes-on-bgsave-error`.
     pub(crate) fn refuse_writes_after_failure(&self) {
+        let state = self.state();
+        self.refuse_writes(state.failed);
+    }
+
+    fn refuse_writes(&self, has_failed: bool) {
         let values = self.shared.config.values();
         let refuses =
-            has_points(&values) && values.yes("stop-writes-on-bgsave-error") && self.state().failed;
+            has_failed && has_points(&values) && values.yes("stop-writes-on-bgsave-error");
         self.shared.engine.config().set_save_failed(refuses);
     }
 

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 
 /// What came of a step of an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Evicted {
+pub enum Evicted {
     /// Some keys are gone.
     Some,
     /// There are none to evict.
@@ -34,12 +34,7 @@ impl Engine {
     }
 
     /// Deletes some keys by the eviction policy if more memory is in use than a limit allows.
-    /// Returns true if there were any.
-    pub fn evict_over_limit(&self) -> bool {
-        self.evict_some() == Evicted::Some
-    }
-
-    pub(crate) fn evict_some(&self) -> Evicted {
+    pub fn evict_some(&self) -> Evicted {
         let now = self.clock.unix_ns();
         self.evicted(self.keyspace().evict_step(KEYS_AT_ONCE, now / 1_000_000, now))
     }

@@ -27,7 +27,7 @@ mod step;
 mod unit;
 mod weight;
 
-pub(crate) use background::Evicted;
+pub use background::Evicted;
 pub use batch::Executed;
 pub(crate) use locks::Scope;
 pub(crate) use step::{Failed, Step};

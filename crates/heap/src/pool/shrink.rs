@@ -8,6 +8,7 @@
 use crate::alloc::punch::{Punched, Which};
 use crate::layout::SPAN;
 use crate::transaction::heap::Heap;
+use crate::transaction::release;
 use crate::transaction::span_transfer;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -77,9 +78,9 @@ impl Heap {
         (shard < self.shards()).then_some(shard)
     }
 
-    /// Does a bounded step of a purge that was asked for; returns true if there is more. What
-    /// cannot be done now, since the store is paused or a loss is not resolved, is done by a later
-    /// call. For one thread, which holds no shard.
+    /// Does a bounded step of a purge that was asked for; returns true if there is more to do at
+    /// once. What cannot be done now, since a shard is locked, the store is paused or a loss is not
+    /// resolved, is done by a later call. For one thread, which holds no shard.
     pub fn purge_step(&self) -> bool {
         if !self.gives_space_back() {
             // Neither now nor later: what was asked for is done.
@@ -96,8 +97,10 @@ impl Heap {
             0 if self.purge_asked.swap(false, Relaxed) => 1,
             0 => return false,
             shard if shard <= shards => {
-                span_transfer::from_one(self, shard - 1);
-                if self.check_open().is_err() {
+                if self.return_held_of(shard - 1) > 0 {
+                    return true;
+                }
+                if self.share_free_spans_of(shard - 1).is_none() || self.check_open().is_err() {
                     return false;
                 }
                 if shard == shards {
@@ -121,7 +124,11 @@ impl Heap {
             return 0;
         }
         let before = self.given_back();
-        (0..self.shards()).for_each(|shard| span_transfer::from_one(self, shard));
+        for shard in 0..self.shards() {
+            let lock = || self.lock_state(shard);
+            while release::return_held(self, shard, &mut lock(), release::FOR_SPANS) > 0 {}
+            span_transfer::from_one(self, shard);
+        }
         self.spans.begin_purge(&self.region);
         while self.may_give_back() && self.give_back_step(Which::All) {}
         while self.sweep_step() {}

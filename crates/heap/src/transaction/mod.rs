@@ -27,7 +27,7 @@ mod pinned;
 pub(crate) mod pins;
 mod plan;
 pub(crate) mod read_cache;
-mod release;
+pub(crate) mod release;
 mod reserved_table;
 pub(crate) mod shard;
 pub(crate) mod shard_wait;

@@ -136,9 +136,8 @@ impl Keyspace {
         if self.heap.return_held_step() >= MANY_HELD {
             return true;
         }
-        if let Some(shard) = self.heap.shard_to_purge()
-            && self.has_garbage(shard)
-        {
+        if let Some(shard) = self.heap.shard_to_purge() {
+            // Under its lock: who has it may be about to leave something.
             let Some(txn) = self.try_begin_one(shard, 0) else { return false };
             if self.reclaim(txn, BLOCKS).is_ok_and(|freed| freed.done > 0) {
                 return true;

@@ -14,6 +14,7 @@ use commands::{SaveError, SaveOptions};
 
 use super::{BUSY_WAIT, Busy, Saver};
 use crate::housekeeping::contained;
+use crate::key_delay::KeyDelay;
 use crate::{machine, spool};
 
 /// Dumps that are sent at once, or wait to be.
@@ -61,8 +62,8 @@ impl Saver {
     fn send_begun(&self, pass: PassDump) -> Result<u64, SaveError> {
         let values = self.shared.config.values();
         let folder = values.text("dir");
-        let delay = values.int("rdb-key-save-delay");
-        let go_on = |keys| self.go_on(keys, delay);
+        let delay = KeyDelay::new(&values);
+        let go_on = |keys| self.go_on(keys, &delay);
         let options = SaveOptions {
             compresses: values.yes("rdbcompression"),
             // The receiver is to know that it has all of it as it was.
