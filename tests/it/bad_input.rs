@@ -107,7 +107,7 @@ fn connections_come_and_go_by_thousands() {
     witness.check("SET kept value", "OK");
     let clients =
         || server.client().info("clients")["connected_clients"].parse::<u64>().expect("a number");
-    let gone = (0..100).any(|_| {
+    let gone = (0..1200).any(|_| {
         std::thread::sleep(Duration::from_millis(50));
         clients() <= 2
     });

@@ -137,11 +137,9 @@ fn what_is_written_while_a_file_is_written_is_in_the_log_that_is_then_switched_o
     let mut server = without_log().start();
     let mut client = server.client();
     (0..100).for_each(|i| assert!(client.run(&format!("SET key:{i} v")).is_ok()));
-    client.check("CONFIG SET rdb-key-save-delay 20000", "OK");
+    client.check("CONFIG SET rdb-key-save-delay 10000000", "OK");
     client.check("BGREWRITEAOF", "Background append only file rewriting started");
-    wait_until("it has begun", || client.info("persistence")["aof_rewrite_in_progress"] == "1");
-    // The cut needs all keys' locks for a moment.
-    std::thread::sleep(Duration::from_millis(100));
+    wait_until("the cut is made", || client.info("persistence")["snapshot_in_progress"] == "1");
     client.check("SET meanwhile 1", "OK");
     client.check("CONFIG SET appendonly yes", "OK");
     client.check("INCR later", "(integer) 1");
@@ -192,10 +190,10 @@ fn a_full_disk_keeps_the_log_off_and_writes_are_served() {
     let mut client = server.client();
     (0..20).for_each(|i| assert!(client.run(&format!("SET key:{i} v")).is_ok()));
     server.set_limit(64);
-    client.check("CONFIG SET rdb-key-save-delay 50000", "OK");
+    client.check("CONFIG SET rdb-key-save-delay 10000000", "OK");
     client.check("CONFIG SET appendonly yes", "OK");
-    // More than the file may have, after the cut.
-    std::thread::sleep(Duration::from_millis(200));
+    wait_until("the cut is made", || client.info("persistence")["snapshot_in_progress"] == "1");
+    // More than the file may have.
     let large = "x".repeat(10_000);
     for i in 0..20 {
         assert!(client.call(&["SET", &format!("large:{i}"), &large]).is_ok());

@@ -211,7 +211,7 @@ fn bgsave_answers_as_redis_does_and_the_service_goes_on() {
     let server = with_debug(Launch::perdura_volatile()).start();
     let mut client = server.client();
     client.check("DEBUG POPULATE 2000", "OK");
-    client.check("CONFIG SET rdb-key-save-delay 1000", "OK");
+    client.check("CONFIG SET rdb-key-save-delay 10000000", "OK");
     let before = client.run("LASTSAVE").int();
     client.check("BGSAVE", "Background saving started");
     error(&mut client, "BGSAVE", "ERR Background save already in progress");
@@ -222,6 +222,7 @@ fn bgsave_answers_as_redis_does_and_the_service_goes_on() {
     let info = client.info("persistence");
     assert_eq!(info["rdb_bgsave_in_progress"], "1");
     assert_eq!(info["current_save_keys_total"], "2000");
+    client.check("CONFIG SET rdb-key-save-delay 0", "OK");
     wait_for(&mut client, "rdb_bgsave_in_progress", "0");
     let info = client.info("persistence");
     assert_eq!(info["rdb_last_bgsave_status"], "ok");
@@ -229,7 +230,6 @@ fn bgsave_answers_as_redis_does_and_the_service_goes_on() {
     assert!(client.run("LASTSAVE").int() >= before);
     wait_for_line(&server, "Background saving terminated with success");
     check_rdb(&server.folder().join("dump.rdb"));
-    client.check("CONFIG SET rdb-key-save-delay 0", "OK");
     client.check("SAVE", "OK");
     assert_eq!(client.info("persistence")["rdb_changes_since_last_save"], "0");
     client.check("SET k w", "OK");
@@ -241,10 +241,11 @@ fn a_save_waits_for_a_rewrite_of_the_log_and_the_other_way_round() {
     let server = with_debug(Launch::perdura_aof("everysec")).start();
     let mut client = server.client();
     client.check("DEBUG POPULATE 3000", "OK");
-    client.check("CONFIG SET rdb-key-save-delay 300", "OK");
+    client.check("CONFIG SET rdb-key-save-delay 10000000", "OK");
     client.check("BGSAVE", "Background saving started");
     client.check("BGREWRITEAOF", "Background append only file rewriting scheduled");
     assert_eq!(client.info("persistence")["aof_rewrite_scheduled"], "1");
+    client.check("CONFIG SET rdb-key-save-delay 0", "OK");
     wait_for(&mut client, "aof_rewrites", "1");
     wait_for(&mut client, "aof_rewrite_in_progress", "0");
     let info = client.info("persistence");
@@ -378,7 +379,7 @@ fn kill_9_in_the_middle_leaves_the_dump_before() {
     client.check("SAVE", "OK");
     let before = dump(&server);
     client.check("DEBUG POPULATE 5000 key 1000", "OK");
-    client.check("CONFIG SET rdb-key-save-delay 1000", "OK");
+    client.check("CONFIG SET rdb-key-save-delay 10000000", "OK");
     client.check("BGSAVE", "Background saving started");
     let began = Instant::now();
     while client.info("persistence")["current_save_keys_processed"] == "0" {

@@ -183,11 +183,17 @@ fn what_many_clients_took_goes_back_when_they_have_gone() {
     for other in &mut clients {
         other.send(&["SET", "key", &value]).expect("sent");
     }
-    clients.iter_mut().for_each(|other| drop(other.receive()));
-    let most = memory(&server, "RssAnon");
+    // Those who were served first may have given theirs back when the last are.
+    let mut most = memory(&server, "RssAnon");
+    for (n, other) in clients.iter_mut().enumerate() {
+        drop(other.receive());
+        if n % 100 == 0 {
+            most = most.max(memory(&server, "RssAnon"));
+        }
+    }
     assert!(most > before + 15 * MIB, "{most}, {before} before");
     drop(clients);
-    let limit = before + (most - before) / 4;
+    let limit = before + ((most - before) / 4).max(8 * MIB);
     until(&format!("less than {limit} of {most}, {before} before"), || {
         memory(&server, "RssAnon") < limit
     });
