@@ -202,10 +202,11 @@ deny:
 	cargo deny --locked --workspace --all-features check licenses bans sources $(if $(ADVISORIES),advisories)
 
 # Disables each fault point in turn, for up to EACH minutes: each must be caught. ONE_IN=12 takes a sample, another one each day.
+# AREA=acl, AREA=scripts or AREA=dumps makes small mistakes in the code of that area instead (tests/mutate).
 ONE_IN ?= 1
 EACH ?= 3
 mutate:
-	@$(CRASH) --mutate --minutes $(EACH) --one-in $(ONE_IN) --offset $$(date +%j) $(if $(LOG),--log $(LOG))
+	@$(if $(AREA),tests/mutate $(AREA) $(ONE_IN),$(CRASH) --mutate --minutes $(EACH) --one-in $(ONE_IN) --offset $$(date +%j) $(if $(LOG),--log $(LOG)))
 
 # Ways to persist, compared with each other and with redis-server: half an hour, and then target/bench/report.html. QUICK=1 takes
 # three minutes, FULL=1 hours; MEDIA=1 takes five minutes, for pools on emulated media only, with and without a read cache, and
