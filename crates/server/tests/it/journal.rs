@@ -51,7 +51,6 @@ fn what_was_acknowledged_survives_a_kill_under_each_policy_and_the_start_says_ho
             .find(|facts| number(facts, "journal_recovered_batches") > 0)
             .unwrap_or_else(|| panic!("{policy}: {}", server.log()));
         let log = server.log();
-        let mut client = server.client();
         assert!(number(&facts, "journal_recovered_bytes") > 0, "{policy}: {log}");
         assert!(log.contains("after a crash") && log.contains(" of the journal in "), "{log}");
         assert!(server.terminate().success());
