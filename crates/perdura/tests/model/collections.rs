@@ -12,7 +12,7 @@ use super::strings::call;
 /// How many elements are added at once: mostly one, else as many as some constant is.
 pub(crate) fn many(draw: &mut Draw) -> usize {
     if draw.is_cheap && draw.one_in(12) {
-        let constant = draw.of(&COUNTS[..COUNTS.len() - 1]);
+        let constant = draw.of(COUNTS);
         return constant - 1 + draw.below(3);
     }
     1
@@ -72,7 +72,8 @@ pub(crate) fn lists<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Chec
             }
         }
         9 | 10 => {
-            let (first, count) = (draw.below(len + 3), draw.of(&[0, 1, 2, len, len + 1, 1000]));
+            let (first, count) =
+                (draw.below(len + 3), draw.of(&[0, 1, 2, 3, 4, len, len + 1, 1000]));
             let text = call(draw, "elements", &key, &format!("{first}, {count} of {len}"));
             let want = held.map(|list| list.into_iter().skip(first).take(count).collect());
             let want = up_to(count, want);
@@ -90,6 +91,9 @@ pub(crate) fn lists<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Chec
     }
 }
 
+/// A field that holds a number, mostly.
+const COUNTER: &[u8] = b"n";
+
 type Fields = BTreeMap<Bytes, (Bytes, Option<u64>)>;
 
 fn hash_set<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
@@ -104,7 +108,8 @@ fn hash_set<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> 
 }
 
 fn field_times<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
-    let (field, ttl) = (a_field(db, draw, key), draw.ttl());
+    let field = if draw.one_in(3) { COUNTER.to_vec() } else { a_field(db, draw, key) };
+    let ttl = draw.ttl();
     let now = db.now;
     let held = db.hash(key).map(|hash| hash.and_then(|hash| hash.get(&field).cloned()));
     let is_there = held.as_ref().map(Option::is_some).map_err(|error| *error);
@@ -146,7 +151,7 @@ fn a_field(db: &Db, draw: &mut Draw, key: &[u8]) -> Bytes {
 }
 
 fn hash_increment<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
-    let field = if draw.rng.bool() { b"n".to_vec() } else { a_field(db, draw, key) };
+    let field = if draw.rng.bool() { COUNTER.to_vec() } else { a_field(db, draw, key) };
     let by = draw.of(&[0, 1, -5, 1000, i64::MAX, i64::MIN + 1]);
     let text = call(draw, "hash_increment", key, &format!("{field:?}, {by}"));
     let held = db.hash(key).map(|hash| hash.and_then(|hash| hash.get(&field).cloned()));
@@ -302,7 +307,7 @@ pub(crate) fn sorting<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Ch
     if draw.one_in(5) {
         // Only numbers, and the two zeros with them.
         let key = vec![kind, b'9'];
-        let number = draw.of(&["0", "-0", "10", "9", "-1.5", "1e3", "inf", "10.0"]);
+        let number = draw.of(&["0", "-0", "+0", "10", "9", "-1.5", "1e3", "inf", "10.0"]);
         let want = db.list_mut(&key).map(|list| {
             list.push_back(number.into());
             list.len() as u64

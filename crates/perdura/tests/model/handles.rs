@@ -1,4 +1,4 @@
-//! What the handles have beside the operations: transactions in every way, batches, listings of
+//! What the handles have in addition to the operations: transactions in every way, batches, listings of
 //! keys, what deletes many keys, upkeep, statistics, copies.
 
 use std::collections::BTreeSet;

@@ -9,7 +9,7 @@ use perdura::prelude::*;
 use perdura::{Error, Perdura};
 
 use super::session::Session;
-use super::state::{Bytes, Checked, Db, Value};
+use super::state::{Bytes, Checked, Db, Value, in_order};
 use super::tables;
 
 /// What there was all the time, and at any time.
@@ -132,6 +132,46 @@ fn greatest(db: &Db, size: impl Fn(&Value) -> usize) -> Option<Bytes> {
     held.max_by_key(|(_, held)| size(&held.value)).map(|(key, _)| key.clone())
 }
 
+/// Ranks are those of the moment of the first step, whatever comes and goes before them.
+fn by_rank(session: &mut Session, store: &Perdura, key: &[u8], seed: u64) -> Checked {
+    let (what, mut rng) = ("an iterator by rank kept over writes", fastrand::Rng::with_seed(seed));
+    let Ok(Some(set)) = session.dbs[0].sorted(key) else { return Ok(()) };
+    let all: Vec<Ordered> = in_order(set).into_iter().map(|(m, s)| ordered(m, s)).collect();
+    let from = rng.usize(..all.len());
+    let to = rng.usize(from..=all.len());
+    let within: BTreeSet<Ordered> = all[from..to].iter().cloned().collect();
+    let ends_at = all.get(to.wrapping_sub(1)).cloned();
+    let mut shown = BTreeSet::new();
+    let mut stayed = within.clone();
+    for item in ends(store.sorted_set_by_rank(key, from as u64..to as u64), seed) {
+        let (member, score) = match item {
+            Ok((item, _)) => item,
+            Err(Error::WrongType) => return Ok(()),
+            Err(error) => return Err(format!("{what}: {error}")),
+        };
+        shown.insert(ordered(member, score));
+        if rng.usize(..8) == 0 {
+            session.call()?;
+            // More at both ends of the set than batches are long.
+            let Ok(Some(_)) = session.dbs[0].sorted(key) else { return Ok(()) };
+            let name = format!("!{}", rng.u8(..)).into_bytes();
+            let low = f64::NEG_INFINITY;
+            store.sorted_set_add(key, &name, low).map_err(|error| format!("{what}: {error}"))?;
+            let set = session.dbs[0].sorted_mut(key).map_err(|error| error.to_string())?;
+            set.insert(name, low);
+            let now: BTreeSet<Ordered> = set.iter().map(|(m, s)| ordered(m.clone(), *s)).collect();
+            stayed.retain(|item| now.contains(item));
+        }
+    }
+    if let Some(item) = stayed.iter().find(|item| !shown.contains(item)) {
+        return Err(format!("{what} ({from}..{to}) left out {item:?}, which stayed"));
+    }
+    match shown.iter().find(|item| ends_at.as_ref().is_some_and(|end| *item > end)) {
+        Some(item) => Err(format!("{what} ({from}..{to}) showed {item:?}, which is after its end")),
+        None => Ok(()),
+    }
+}
+
 /// An iterator over one of the types, from start to end, with calls between.
 pub(crate) fn step(session: &mut Session) -> Checked {
     let store: Arc<Perdura> = Arc::clone(&session.store);
@@ -169,6 +209,9 @@ pub(crate) fn step(session: &mut Session) -> Checked {
                     _ => None,
                 })
             };
+            if session.draw.rng.bool() {
+                return by_rank(session, &store, &key, seed);
+            }
             let whole = store.sorted_set_iter(&key).map(|item| item.map(|(m, s)| ordered(m, s)));
             walk(session, &what, items, (ends(whole, seed), true))
         }

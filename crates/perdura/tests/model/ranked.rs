@@ -404,16 +404,17 @@ pub(crate) fn geo<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checke
     let held = places(db, &key);
     let (member, other) = (draw.element(), draw.element());
     match draw.below(8) {
-        0..4 => {
-            let place = a_place(draw);
+        0..4 => (0..many(draw)).try_for_each(|_| {
+            let (member, place) = (draw.element(), a_place(draw));
             let text = call(draw, "geo_add", &key, &format!("{member:?}, {place:?}"));
+            let held = places(db, &key);
             let want = if is_valid(place) { held } else { Err(Error::NoSuchPlace) };
             let want = want.map(|of| !of.contains_key(&member));
             if want.is_ok() {
                 db.places_mut(&key).expect("places").insert(member.clone(), place);
             }
             same(&text, on.geo_add(&key, &member, point(place)), want)
-        }
+        }),
         4 => {
             let text = call(draw, "geo_position", &key, &format!("{member:?}"));
             match (on.geo_position(&key, &member), held.map(|of| of.get(&member).copied())) {

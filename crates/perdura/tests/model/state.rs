@@ -124,7 +124,8 @@ macro_rules! typed {
             }
         }
 
-        /// Returns what a key holds if that is of this type; an empty one is made. `pruned` follows.
+        /// Returns what a key holds if that is of this type; an empty one is made, which `pruned`
+        /// deletes if it stays empty.
         pub(crate) fn $make(&mut self, key: &[u8]) -> Result<&mut $of, Error> {
             let empty = || Held { value: Value::$variant(Default::default()), until: None };
             match &mut self.keys.entry(key.to_vec()).or_insert_with(empty).value {

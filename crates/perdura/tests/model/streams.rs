@@ -27,7 +27,9 @@ fn an_id(draw: &mut Draw, held: &Stream) -> StreamId {
         return draw.of(&[StreamId::MIN, StreamId::MAX, held.last]);
     }
     let id = *held.entries.keys().nth(draw.below(n)).expect("an entry");
-    match draw.below(6) {
+    match draw.below(8) {
+        6 => StreamId { ms: id.ms + 1, seq: 0 },
+        7 => StreamId { ms: id.ms, seq: u64::MAX },
         0 => before(id),
         1 => id.next().unwrap_or(id),
         2 => StreamId { seq: 0, ..id },
@@ -112,7 +114,9 @@ fn remove<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Ch
     for _ in 0..want.unwrap_or(0) {
         db.stream_mut(key).expect("a stream").entries.pop_first();
     }
-    same(&text, on.trim_stream(key, most), want)
+    same(&text, on.trim_stream(key, most), want)?;
+    // No ID is given twice, though the stream be empty.
+    if most == 0 { append(on, db, draw, key) } else { Ok(()) }
 }
 
 /// One of the operations on streams.

@@ -139,7 +139,7 @@ fn number(old: Option<&Bytes>) -> Result<i64, Error> {
 }
 
 fn increment<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
-    let by = draw.of(&[0, 1, -1, 7, -1000, i64::MAX, i64::MIN, i64::MAX - 2]);
+    let by = draw.of(&[0, 1, -1, 7, 7, 9, -1000, i64::MAX, i64::MIN, i64::MAX - 2]);
     let text = call(draw, "increment", key, &by.to_string());
     let old = db.string(key).and_then(number);
     let new = old.and_then(|old| old.checked_add(by).ok_or(Error::Overflow));
@@ -164,9 +164,11 @@ pub(crate) fn step<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Check
         5..7 => increment(on, db, draw, &key),
         7 => {
             let value = draw.of(&[i64::MAX, i64::MIN, 41, -3]).to_string();
-            let text = call(draw, "set", &key, &value);
-            db.put(&key, Value::String(value.clone().into_bytes()), None);
-            same(&text, on.set(&key, &value), Ok(()))
+            let text = call(draw, "set_for, and increment", &key, &value);
+            let until = Some(db.now + 60_000);
+            db.put(&key, Value::String(value.clone().into_bytes()), until);
+            same(&text, on.set_for(&key, &value, Duration::from_secs(60)), Ok(()))?;
+            increment(on, db, draw, &key)
         }
         8 => {
             let piece = draw.bytes();

@@ -9,7 +9,7 @@ use super::state::Checked;
 
 /// Methods without a case here.
 const ELSEWHERE: &[&str] = &[
-    // Written by users for keys and values of their own: tested beside their code, and in
+    // Written by users for keys and values of their own: tested next to their code, and in
     // tests/it/table.rs.
     "borrowed",
     "encode",

@@ -119,7 +119,11 @@ fn put(store: &Perdura, db: &mut Db, draw: &mut Draw) -> Result<String, Error> {
         }
         2 => {
             db.list_mut(list.as_bytes())?.push_back(back);
-            store.transact(|tx| tx.push_back(list, &n))?;
+            let others = draw.below(3);
+            store.transact(|tx| {
+                (0..others).try_for_each(|n| tx.set(format!("other{n}"), "x"))?;
+                tx.push_back(list, &n)
+            })?;
             format!("transact, push_back({list})")
         }
         3 => {
