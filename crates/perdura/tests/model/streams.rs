@@ -133,6 +133,14 @@ pub(crate) fn step<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Check
     }
 }
 
+/// The name of a group, mostly of one that is there.
+fn a_group(draw: &mut Draw, db: &Db, key: &[u8]) -> &'static str {
+    let held = held(db, key).unwrap_or_default();
+    let known: Vec<&'static str> =
+        GROUPS.into_iter().filter(|name| held.groups.contains_key(name.as_bytes())).collect();
+    if known.is_empty() || draw.one_in(4) { draw.of(&GROUPS) } else { draw.of(&known) }
+}
+
 /// The group of a stream that can be changed.
 fn group<'d>(db: &'d mut Db, key: &[u8], name: &str) -> Result<Option<&'d mut Group>, Error> {
     if db.stream(key)?.is_none() {
@@ -166,7 +174,7 @@ fn create_or_destroy<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &
 }
 
 fn read_group<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
-    let (name, consumer) = (draw.of(&GROUPS), draw.of(&CONSUMERS));
+    let (name, consumer) = (a_group(draw, db, key), draw.of(&CONSUMERS));
     let count = draw.of(&[0, 1, 2, 5, 63, 64, 65, 1000]);
     let text = call(draw, "read_group", key, &format!("{name:?}, {consumer:?}, {count}"));
     let (now, held) = (db.now, held(db, key));
@@ -194,7 +202,7 @@ fn reported((id, pending): (&StreamId, &Pending)) -> PendingEntry {
 }
 
 fn pending<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
-    let name = draw.of(&GROUPS);
+    let name = a_group(draw, db, key);
     let all = group(db, key, name).map(|group| {
         group.map_or(Vec::new(), |group| group.pending.iter().map(reported).collect())
     });
@@ -210,7 +218,7 @@ fn pending<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> C
 }
 
 fn acknowledge<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
-    let (name, of) = (draw.of(&GROUPS), held(db, key).unwrap_or_default());
+    let (name, of) = (a_group(draw, db, key), held(db, key).unwrap_or_default());
     let mut ids: Vec<StreamId> = (0..draw.below(4)).map(|_| an_id(draw, &of)).collect();
     if let Some(group) = of.groups.get(name.as_bytes()) {
         ids.extend(group.pending.keys().filter(|_| draw.one_in(4)));
@@ -224,7 +232,7 @@ fn acknowledge<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) 
 }
 
 fn claim<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
-    let (name, consumer) = (draw.of(&GROUPS), draw.of(&CONSUMERS));
+    let (name, consumer) = (a_group(draw, db, key), draw.of(&CONSUMERS));
     let (now, held) = (db.now, held(db, key));
     let mut idle = draw.of(&[0, 1, 2, 5, 1000, u64::MAX]);
     if let Some(group) = held.as_ref().ok().and_then(|of| of.groups.get(name.as_bytes()))
@@ -261,10 +269,18 @@ fn claim<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Che
 
 /// One of the operations on consumer groups.
 pub(crate) fn groups<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
-    let key = draw.key(b'x');
+    let mut key = draw.key(b'x');
+    // Mostly a stream that has groups.
+    let has_groups =
+        |key: &&Bytes| db.stream(key).is_ok_and(|of| of.is_some_and(|of| !of.groups.is_empty()));
+    let with_groups: Vec<&Bytes> = db.keys.keys().filter(has_groups).collect();
+    if !with_groups.is_empty() && draw.below(4) > 0 {
+        key = with_groups[draw.below(with_groups.len())].clone();
+    }
     match draw.below(10) {
         0 | 1 => create_or_destroy(on, db, draw, &key),
-        2..5 => read_group(on, db, draw, &key),
+        2 => append(on, db, draw, &key).and_then(|()| read_group(on, db, draw, &key)),
+        3 | 4 => read_group(on, db, draw, &key),
         5 | 6 => pending(on, db, draw, &key),
         7 => acknowledge(on, db, draw, &key),
         _ => claim(on, db, draw, &key),
