@@ -178,7 +178,11 @@ fn batch(session: &mut Session) -> Checked {
     let mut batch = WriteBatch::new();
     let count = draw.of(&[0, 1, 2, 5, 8, 9, 70]);
     for _ in 0..count {
-        let key = draw.key(b's');
+        // More keys than a batch of a listing has, sometimes.
+        let key = match count {
+            70 => format!("k{}", draw.below(300)).into_bytes(),
+            _ => draw.key(b's'),
+        };
         match draw.below(3) {
             0 => {
                 batch.delete(key.clone());
@@ -394,7 +398,15 @@ fn statistics(session: &mut Session) -> Checked {
 }
 
 fn get_with(session: &mut Session) -> Checked {
-    let key = session.draw.key(b's');
+    let mut key = session.draw.key(b's');
+    if session.draw.one_in(3) {
+        // One that lies in several pieces, or is copied.
+        let len = session.draw.of(&[20_000, 32_000, (32 << 10) - 1, 32 << 10, 70_000]);
+        let value = session.draw.bytes_of(len);
+        key = b"s1".to_vec();
+        session.store.set(&key, &value).map_err(|error| error.to_string())?;
+        session.dbs[0].put(&key, Value::String(value), None);
+    }
     let text = super::strings::call(&mut session.draw, "get_with", &key, "");
     let (store, mut shown, mut inside) = (Arc::clone(&session.store), Vec::new(), Ok(()));
     if matches!(session.dbs[0].sketch(&key), Ok(Some(_))) {

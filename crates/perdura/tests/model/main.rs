@@ -58,7 +58,7 @@ const AREAS: [Area; 5] = [
     Area { name: "waits", rounds: 60, round: waits::round },
     Area { name: "threads", rounds: 6, round: threads::round },
     Area { name: "syncs", rounds: 1, round: syncs::round },
-    Area { name: "calls", rounds: 26, round: session::round },
+    Area { name: "calls", rounds: 16, round: session::round },
 ];
 
 fn number(name: &str) -> Option<u64> {

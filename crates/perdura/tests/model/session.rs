@@ -11,7 +11,7 @@ use perdura::{DomainRequest, Durability, Operations, Options, Perdura, Snapshot}
 use tempfile::TempDir;
 
 use super::draw::Draw;
-use super::state::{Checked, Db};
+use super::state::{Checked, Db, same};
 use super::{
     bits, collections, content, costs, handles, iterators, ranked, streams, strings, tables,
 };
@@ -177,7 +177,7 @@ impl Session {
             let view = snapshot.database(number).map_err(|error| error.to_string())?;
             let what = format!("a snapshot's database {number}");
             content::check(&what, &view, view.keys(), db)?;
-            super::state::same(&what, view.number(), number)?;
+            same(&what, view.number(), number)?;
             let least = db.keys.len() as u64;
             let most = least + db.gone.len() as u64;
             match view.len() {
@@ -218,6 +218,9 @@ impl Session {
         }
         let options = self.medium.options(at(self.files));
         let store = Perdura::open(options).map_err(|error| format!("opening again: {error}"))?;
+        if self.medium == Medium::Process {
+            same("the commits of a store that was just opened", store.statistics().commits, 0)?;
+        }
         self.store = Arc::new(store);
         self.check(if is_closed { "after a close" } else { "after a kill" })
     }
