@@ -1,5 +1,5 @@
-//! What the handles have in addition to the operations: transactions in every way, batches, listings of
-//! keys, what deletes many keys, upkeep, statistics, copies.
+//! What the handles have in addition to the operations: transactions in every way, batches,
+//! listings of keys, what deletes many keys, upkeep, statistics, copies.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -400,7 +400,7 @@ fn statistics(session: &mut Session) -> Checked {
 fn get_with(session: &mut Session) -> Checked {
     let mut key = session.draw.key(b's');
     if session.draw.one_in(3) {
-        // One that lies in several pieces, or is copied.
+        // One of several pieces, or one that is copied.
         let len = session.draw.of(&[20_000, 32_000, (32 << 10) - 1, 32 << 10, 70_000]);
         let value = session.draw.bytes_of(len);
         key = b"s1".to_vec();
