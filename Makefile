@@ -7,7 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill differential peer roundtrip clients compat dax crash mutate nightly miri tsan aarch64 release image check-package crates semver python deny bench lint doc ci
+.PHONY: run build test packages kill differential peer roundtrip model clients compat dax crash mutate nightly miri tsan aarch64 release image check-package crates semver python deny bench lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: a pool, with a journal unless ./data is mounted with DAX. ARGS takes further
 # options of perdura-server.
@@ -62,6 +62,10 @@ peer: packages
 # AREA=configuration. PERDURA_REDIS8 and PERDURA_VALKEY9 name executables of Redis 8 and Valkey 9 that take part.
 roundtrip: packages
 	@ROUNDTRIP_MINUTES=$(MINUTES) ROUNDTRIP_AREA=$(AREA) cargo test --quiet --release --package perdura-tests --test roundtrip
+
+# Random calls of the library and a model in memory: make model MINUTES=10, or one area: ONLY=calls, waits, threads or syncs.
+model:
+	@MODEL_MINUTES=$(MINUTES) cargo test --quiet --release --package perdura --test model -- $(ONLY)
 
 # Client libraries and applications over Redis (tests/clients/README.md), whose server is killed KILLS times while they work on JOBS jobs:
 # make clients KILLS=20 JOBS=2000, or a part of them: ARGS="-k celery". Their packages are installed below $(TARGET).

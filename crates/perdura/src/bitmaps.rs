@@ -36,6 +36,17 @@ pub enum BitRange {
 }
 
 impl BitRange {
+    /// Returns true if it ends before it begins, whatever the length: where both are counted from
+    /// the end, those before the string do not tell.
+    fn is_backwards(self) -> bool {
+        match self {
+            BitRange::All => false,
+            BitRange::Bytes(first, last) | BitRange::Bits(first, last) => {
+                first < 0 && last < 0 && first > last
+            }
+        }
+    }
+
     fn within(self, len: usize) -> Option<Bits> {
         match self {
             BitRange::All => Some(Bits::all(len)),
@@ -92,7 +103,8 @@ pub trait Bitmaps: Execute {
             let key = tx.key(&key)?;
             let Some(entry) = tx.txn.find(tx.db, &key) else { return Ok(0) };
             let value = tx.txn.string(&entry)?;
-            Ok(range.within(value.len()).map_or(Ok(0), |bits| value.count_ones(bits))?)
+            let bits = range.within(value.len()).filter(|_| !range.is_backwards());
+            Ok(bits.map_or(Ok(0), |bits| value.count_ones(bits))?)
         })
     }
 

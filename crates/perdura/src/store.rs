@@ -413,6 +413,7 @@ impl Perdura {
             }
             done
         })?;
+        self.wake_waiting_for(key);
         self.acknowledge_key(key)
     }
 

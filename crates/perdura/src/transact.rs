@@ -32,8 +32,16 @@ struct Wanted {
     conflict: bool,
 }
 
-/// What an attempt came to, and the journal's position after it; none if it is void.
-type Attempted<R, E> = Option<(Result<R, E>, u64)>;
+/// What an attempt came to; none if it is void.
+type Attempted<R, E> = Option<Ended<R, E>>;
+
+struct Ended<R, E> {
+    result: Result<R, E>,
+    /// The journal's position after it.
+    seen: u64,
+    /// Whether it committed a change: one that did not wakes nobody, least of all itself.
+    has_changed: bool,
+}
 
 impl<'s> Growth<'s> {
     fn new(store: &'s Perdura, shards: &[usize]) -> Growth<'s> {
@@ -153,9 +161,11 @@ impl Perdura {
             let done = self.attempt(|losses| {
                 self.attempt_transact(db, losses, lock_all, &mut shards, &mut work)
             })?;
-            if let Some((result, seen)) = done {
+            if let Some(Ended { result, seen, has_changed }) = done {
                 drop(entered);
-                self.wake_waiting(&shards);
+                if has_changed {
+                    self.wake_waiting(&shards);
+                }
                 self.acknowledge(seen)?;
                 return result;
             }
@@ -188,10 +198,11 @@ impl Perdura {
         if wanted.conflict {
             return Ok(None);
         }
+        let has_changed = result.is_ok() && open.txn.is_dirty();
         if result.is_ok() && open.txn.locked().next().is_some() {
             self.commit(&mut open.txn)?;
         }
-        Ok(Some((result, self.seen(&open.txn))))
+        Ok(Some(Ended { result, seen: self.seen(&open.txn), has_changed }))
     }
 
     /// Refuses a transaction in a store whose damage may hide any key.

@@ -3,8 +3,8 @@
 //! A waiting call registers for its key's shard, tries to pop, and sleeps until a call has changed
 //! the shard. A call that changed something looks, after its commit, whether anybody waits: one
 //! load. No wake-up is lost: whoever commits after the attempt failed has locked the shard after
-//! it, so it sees the registration, which was made before. Plain `get` and `set` look at nothing:
-//! they make no element.
+//! it, so it sees the registration, which was made before. Every call that changes something looks,
+//! those that make no element too: a transaction may wait for anything.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -123,6 +123,14 @@ impl Perdura {
     pub(crate) fn wake_waiting(&self, shards: &[usize]) {
         if !self.waiting.is_idle() {
             self.waiting.wake(shards);
+        }
+    }
+
+    /// Wakes the calls that wait for what a change of this key may have brought.
+    #[inline]
+    pub(crate) fn wake_waiting_for(&self, key: &[u8]) {
+        if !self.waiting.is_idle() {
+            self.waiting.wake(&[self.keyspace.key(key).shard()]);
         }
     }
 

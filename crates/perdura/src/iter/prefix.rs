@@ -72,6 +72,7 @@ impl Perdura {
             self.commit(&mut txn)?;
             Ok((keys, self.seen(&txn)))
         })?;
+        self.wake_waiting(&(0..self.keyspace.shards()).collect::<Vec<_>>());
         self.acknowledge(seen)?;
         Ok(keys)
     }
@@ -81,8 +82,8 @@ impl Perdura {
         let _span = span!("remove_prefix");
         let (wanted, mut cursor, mut removed) = (Wanted::starting_with(prefix), 0, 0);
         loop {
+            let shard = self.keyspace.scan_shard(cursor);
             let (next, found, seen) = self.retry(|losses| {
-                let shard = self.keyspace.scan_shard(cursor);
                 let mut txn = self.keyspace.begin_one(shard, self.now());
                 let mut found = Vec::new();
                 let next = txn.scan(db, cursor, ITEMS, &mut |key, entry| {
@@ -97,6 +98,9 @@ impl Perdura {
                 self.commit(&mut txn)?;
                 Ok((next, found.len() as u64, self.seen(&txn)))
             })?;
+            if found > 0 {
+                self.wake_waiting(&[shard]);
+            }
             self.acknowledge(seen)?;
             (cursor, removed) = (next, removed + found);
             if cursor == 0 {

@@ -46,6 +46,8 @@ fn bits_are_set_found_and_counted() {
         assert_eq!(store.bit_count("b", BitRange::Bytes(0, 0)), Ok(1));
         assert_eq!(store.bit_count("b", BitRange::Bits(0, 6)), Ok(0));
         assert_eq!(store.bit_count("b", BitRange::Bits(7, -1)), Ok(2));
+        let backwards = [BitRange::Bytes(-20_000, -30_000), BitRange::Bits(-200_000, -300_000)];
+        assert_eq!(backwards.map(|range| store.bit_count("b", range)), [Ok(0), Ok(0)]);
         assert_eq!(store.bit_position("b", true, BitRange::Bytes(1, -1)), Ok(Some(100_000)));
         assert_eq!(store.bit_position("b", false, BitRange::Bits(7, 20)), Ok(Some(8)));
         assert_eq!(store.bit_position("b", true, BitRange::Bits(8, 99_999)), Ok(None));

@@ -165,3 +165,40 @@ fn an_error_ends_the_wait() {
     let reentrant = store.transact(|_| Ok(block_on(store.pop_front_async("list"))));
     assert_eq!(reentrant, Ok(Err(Error::Reentrant)));
 }
+
+#[test]
+fn a_transaction_that_waits_does_not_wake_itself() {
+    let store = volatile();
+    let counting = Arc::new(Counting::default());
+    let mut flag = store.transact_async("flag", |tx| tx.get("flag"));
+    assert!(poll(&mut flag, &counting).is_pending());
+    assert_eq!(counting.wakes(), 0, "what it did changed nothing");
+    // Nor does one that looks at the shard, or that fails.
+    assert_eq!(store.transact(|tx| tx.get("flag")), Ok(None));
+    let failed = store.transact(|tx| tx.set("flag", "up").and(Err::<(), _>(Error::Overflow)));
+    assert_eq!((failed, counting.wakes()), (Err(Error::Overflow), 0));
+    store.transact(|tx| tx.set("flag", "up")).expect("space");
+    assert_eq!(counting.wakes(), 1);
+    assert_eq!(poll(&mut flag, &counting), Poll::Ready(Ok(b"up".to_vec())));
+}
+
+#[test]
+fn a_transaction_that_waits_is_woken_by_each_call_that_changes_its_key() {
+    let store = volatile();
+    let minute = std::time::Duration::from_secs(60);
+    let changes: [&dyn Fn(); 6] = [
+        &|| store.set("flag", "up").expect("space"),
+        &|| store.set_for("flag", "up", minute).expect("space"),
+        &|| assert_eq!(store.remove_prefix("fl"), Ok(1)),
+        &|| store.set("flag", "up").expect("space"),
+        &|| assert_eq!(store.clear(), Ok(1)),
+        &|| assert_eq!(store.clear_all(), Ok(0)),
+    ];
+    for (n, change) in changes.into_iter().enumerate() {
+        let counting = Arc::new(Counting::default());
+        let mut never = store.transact_async("flag", |_| Ok(None::<()>));
+        assert!(poll(&mut never, &counting).is_pending());
+        change();
+        assert_eq!(counting.wakes(), 1, "change {n}");
+    }
+}

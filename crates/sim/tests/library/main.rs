@@ -10,6 +10,7 @@ mod crashes;
 mod iteration;
 mod model;
 mod threads;
+mod waits;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
