@@ -54,9 +54,10 @@ dax:
 differential: packages
 	@DIFFERENTIAL_MINUTES=$(MINUTES) $(if $(LOG),DIFFERENTIAL_LOG=$(abspath $(LOG))) cargo test --quiet --release --package perdura-tests --test differential
 
-# Generated cases about users and about scripts, beside redis-server: make peer MINUTES=10, or one area: ONLY=acl, ONLY=scripts
+# Generated cases about users, scripts and what others learn of commands, beside redis-server: make peer MINUTES=10 or CASES=5000,
+# or one area: AREA=acl, AREA=scripts, AREA=events
 peer: packages
-	@PEER_MINUTES=$(MINUTES) $(if $(LOG),PEER_LOG=$(abspath $(LOG))) cargo test --quiet --release --package perdura-tests --test peer -- $(ONLY)
+	@PEER_MINUTES=$(MINUTES) PEER_CASES=$(CASES) $(if $(LOG),PEER_LOG=$(abspath $(LOG))) cargo test --quiet --release --package perdura-tests --test peer -- $(ONLY)$(AREA)
 
 # Generated data and settings through every way out and in, field by field: make roundtrip MINUTES=10, or a part of it: AREA=dumps or
 # AREA=configuration. PERDURA_REDIS8 and PERDURA_VALKEY9 name executables of Redis 8 and Valkey 9 that take part.

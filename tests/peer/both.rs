@@ -30,7 +30,7 @@ pub(crate) struct Difference {
 /// Both servers.
 pub(crate) struct Both {
     /// Perdura, and redis-server.
-    servers: [Server; 2],
+    pub(crate) servers: [Server; 2],
     pub(crate) peer: Peer,
 }
 
@@ -43,7 +43,8 @@ fn start(launch: Launch) -> Server {
 
 impl Both {
     pub(crate) fn start() -> Both {
-        let ours = Launch::perdura_volatile().args(["--busy-reply-all", "yes"]);
+        let ours = ["--busy-reply-all", "yes", "--enable-debug-command", "yes"];
+        let ours = Launch::perdura_volatile().args(ours);
         let servers = [start(ours), start(Launch::redis())];
         let peer = Peer::of(&mut servers[0].client(), &mut servers[1].client());
         Both { servers, peer }

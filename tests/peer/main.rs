@@ -1,5 +1,6 @@
 //! Cases that a generator makes, on Perdura and on redis-server, reply by reply, area by area: who
-//! may do what ([`acl`]), scripts and functions ([`scripts`]).
+//! may do what ([`acl`]), scripts and functions ([`scripts`]), what others learn of commands
+//! ([`events`]).
 //!
 //! The oracle is redis-server 7.0.15. Where docs/compatibility.md says that Perdura differs, a case
 //! leaves that out or says what is expected, each with its reason. A case begins from nothing and
@@ -16,6 +17,7 @@
 mod acl;
 mod alike;
 mod both;
+mod events;
 #[path = "../../crates/commands/tests/generate/mod.rs"]
 mod request;
 mod rules_text;
@@ -28,6 +30,7 @@ use both::{Both, Difference};
 use commands::{Engine, EngineOptions};
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::Keyspace;
+use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,7 +47,8 @@ struct Area<'g> {
     name: &'static str,
     /// Cases without a limit of time.
     cases: u64,
-    make: Box<dyn Fn(u64) -> Case + 'g>,
+    /// Runs the case of a seed: how many steps it has, and what differs, as text.
+    run: Box<dyn Fn(u64) -> (usize, Option<String>) + 'g>,
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -81,17 +85,28 @@ fn differs_each_time(both: &Both, case: &Case) -> bool {
     true
 }
 
-/// Shrinks what differs, and shows it.
-fn show(both: &Both, area: &Area<'_>, seed: u64, case: Case) {
+/// Runs the case of a seed.
+fn run_case(both: &Both, seed: u64, case: Case) -> (usize, Option<String>) {
+    let steps = case.steps.len();
+    (steps, differs_each_time(both, &case).then(|| shown(both, seed, case)))
+}
+
+/// Shrinks what differs: the text that shows it.
+fn shown(both: &Both, seed: u64, case: Case) -> String {
     let small = smallest(both, case);
     let (at, ours, theirs) = match both.run(&small) {
         Some(Difference { at, ours, theirs }) => (at, ours.to_string(), theirs.to_string()),
         None => (small.steps.len() - 1, "the same".into(), "another reply at first".into()),
     };
-    println!("{}: another reply than redis-server's to {}", area.name, small.steps[at]);
-    println!("  ours   {ours}\n  theirs {theirs}");
-    println!("  after these steps (RESP{}; PEER_SEED={seed}):", small.protocol);
-    small.steps[..=at].iter().for_each(|step| println!("    {step}"));
+    let mut text = format!(
+        "another reply than redis-server's to {}\n  ours   {ours}\n  theirs {theirs}\n  \
+         after these steps (RESP{}; PEER_SEED={seed}):",
+        small.steps[at], small.protocol
+    );
+    for step in &small.steps[..=at] {
+        let _ = write!(text, "\n    {step}");
+    }
+    text
 }
 
 /// Runs the cases of an area; whether one of them differed.
@@ -105,12 +120,12 @@ fn run(both: &Both, area: &Area<'_>, time: Option<Duration>) -> bool {
     let (mut done, mut steps, mut differs) = (0, 0, false);
     while !differs && done < cases && time.is_none_or(|time| began.elapsed() < time) {
         let seed = first + done;
-        let case = (area.make)(seed);
+        let (length, difference) = (area.run)(seed);
         done += 1;
-        steps += case.steps.len();
-        if differs_each_time(both, &case) {
+        steps += length;
+        if let Some(difference) = difference {
             differs = true;
-            show(both, area, seed, case);
+            println!("{}: {difference}", area.name);
         }
     }
     let [ours, theirs] = both.logged(SAID);
@@ -144,16 +159,20 @@ fn main() -> ExitCode {
         arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
     let is_chosen =
         |name: &str| names.is_empty() || names.iter().any(|chosen| name.contains(&***chosen));
-    if !["peer", "acl", "scripts"].iter().any(|name| is_chosen(name)) {
+    if !["peer", "acl", "scripts", "events"].iter().any(|name| is_chosen(name)) {
         return ExitCode::SUCCESS;
     }
     let both = Both::start();
     let (engine, peer) = (engine(), &both.peer.commands);
     let acl = acl::Generator::new(&engine, peer);
     let scripts = scripts::Generator::new(&engine, peer);
+    let events = events::Generator::new(&both);
+    let run_acl = |seed| run_case(&both, seed, acl.case(seed));
+    let run_scripts = |seed| run_case(&both, seed, scripts.case(seed));
     let areas = [
-        Area { name: "acl", cases: 700, make: Box::new(|seed| acl.case(seed)) },
-        Area { name: "scripts", cases: 700, make: Box::new(|seed| scripts.case(seed)) },
+        Area { name: "acl", cases: 700, run: Box::new(run_acl) },
+        Area { name: "scripts", cases: 700, run: Box::new(run_scripts) },
+        Area { name: "events", cases: 76, run: Box::new(|seed| events.run(seed)) },
     ];
     let chosen: Vec<&Area<'_>> =
         areas.iter().filter(|area| is_chosen("peer") || is_chosen(area.name)).collect();

@@ -87,6 +87,8 @@ pub struct Effects {
     group: Group,
     /// Changes of the transaction that were looked at for what is gone.
     seen: usize,
+    /// Changes of the transaction that [`Effects::notify_at`] has seen.
+    recorded: usize,
     /// What is sent to clients after the commit.
     deliveries: Vec<Delivery>,
     /// What the messages among them take, and those that were dropped since.
@@ -163,17 +165,38 @@ impl Effects {
         }
     }
 
-    /// Says first which keys expired, were evicted, are new, or were not found.
+    /// Says first which keys expired, were evicted, are new, or were not found: of the changes
+    /// that [`Effects::notify_at`] has not seen.
     #[inline]
     pub(crate) fn notify_of<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
         if self.events.is_any() {
-            self.note_changes(changes);
+            let seen = std::mem::take(&mut self.recorded);
+            self.note_changes(0, changes.skip(seen));
         }
     }
 
+    /// Says it of what a step of a transaction changed, before the step's own events; `changes` are
+    /// those after [`Effects::recorded`], of `len` in all.
+    pub(crate) fn notify_at<'t>(
+        &mut self,
+        mark: EffectsMark,
+        changes: impl Iterator<Item = Change<'t>>,
+        len: usize,
+    ) {
+        self.recorded = len;
+        self.note_changes(mark.deliveries, changes);
+    }
+
+    /// Returns how many changes of the transaction [`Effects::notify_at`] has seen, if events are
+    /// published.
+    #[inline]
+    pub(crate) fn recorded(&self) -> Option<usize> {
+        self.events.is_any().then_some(self.recorded)
+    }
+
     #[cold]
-    fn note_changes<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
-        let later = std::mem::take(&mut self.deliveries);
+    fn note_changes<'t>(&mut self, at: usize, changes: impl Iterator<Item = Change<'t>>) {
+        let later = self.deliveries.split_off(at);
         let mut last_hash = None;
         for Change { db, key, event, .. } in changes {
             match event {
@@ -223,6 +246,7 @@ impl Effects {
             count: self.count,
             last: self.last,
             seen: self.seen,
+            recorded: self.recorded,
             deliveries: self.deliveries.len(),
         }
     }
@@ -233,6 +257,7 @@ impl Effects {
         self.count = mark.count;
         self.last = mark.last;
         self.seen = self.seen.min(mark.seen);
+        self.recorded = self.recorded.min(mark.recorded);
         if self.deliveries.len() > mark.deliveries {
             self.truncate_deliveries(mark.deliveries);
         }
@@ -250,7 +275,8 @@ impl Effects {
 
     /// Undoes the commands that were added since, and not what is sent to clients.
     pub(crate) fn truncate_commands(&mut self, mark: EffectsMark) {
-        self.truncate(EffectsMark { deliveries: self.deliveries.len(), ..mark });
+        let (recorded, deliveries) = (self.recorded, self.deliveries.len());
+        self.truncate(EffectsMark { recorded, deliveries, ..mark });
     }
 
     /// Counts a message of this many bytes to this many clients; returns false if the transaction
@@ -398,6 +424,7 @@ impl Effects {
     pub(crate) fn forget_commands(&mut self) {
         self.bytes.clear();
         (self.count, self.seen, self.group) = (0, 0, Group::default());
+        self.recorded = 0;
     }
 
     /// Forgets what was to be sent to clients.
@@ -429,5 +456,6 @@ pub(crate) struct EffectsMark {
     count: usize,
     last: Db,
     seen: usize,
+    recorded: usize,
     deliveries: usize,
 }

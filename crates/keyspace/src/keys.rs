@@ -21,6 +21,13 @@ impl Txn<'_> {
         Ok(true)
     }
 
+    /// Deletes a key that is made again next, with another value: it is not listed as new.
+    pub fn delete_to_overwrite(&mut self, db: Db, key: &Key<'_>) -> Result<bool, Error> {
+        let was_there = self.delete(db, key)?;
+        self.is_overwritten = was_there;
+        Ok(was_there)
+    }
+
     /// Moves a value with its expiry to another key, another database, or both, replacing what is
     /// there; false if there is none. Nothing changes when both are the same.
     pub fn rename(&mut self, from: (Db, &Key<'_>), to: (Db, &Key<'_>)) -> Result<bool, Error> {

@@ -92,6 +92,8 @@ pub struct Txn<'k> {
     committed: bool,
     /// Whether a key was linked that is to be listed as new with what is written to it.
     pub(crate) is_new: bool,
+    /// Whether the next key that is linked takes the place of one that was deleted for it.
+    pub(crate) is_overwritten: bool,
     memo: Option<Memo>,
     /// Expired keys that readers met.
     pub(crate) lazily_expired: Option<Box<LazilyExpired>>,
@@ -123,6 +125,7 @@ impl<'k> Txn<'k> {
             changes: None,
             committed: false,
             is_new: false,
+            is_overwritten: false,
             memo: None,
             lazily_expired: None,
             attached: None,
@@ -293,13 +296,6 @@ impl<'k> Txn<'k> {
         volatile.counters.hits.add(1);
         self.touch_key(place, key);
         self.remember(place, key, slot);
-        Some(Entry { shard: place.shard, at: slot.entry(), which: place.which(key.hash) })
-    }
-
-    /// Finds a key for TTL, OBJECT, TYPE: no access is recorded, nothing is counted.
-    pub fn peek(&self, db: Db, key: &Key<'_>) -> Option<Entry> {
-        let place = self.place(db, key);
-        let slot = self.slot(place, key).filter(|slot| self.live(place, slot.entry()))?;
         Some(Entry { shard: place.shard, at: slot.entry(), which: place.which(key.hash) })
     }
 

@@ -98,6 +98,38 @@ impl Client {
         self.stream.get_ref().set_patience(patience)
     }
 
+    /// Returns true if something has arrived that was not received, or arrives within this time.
+    pub fn has_more(&mut self, within: Duration) -> io::Result<bool> {
+        if !self.stream.buffer().is_empty() {
+            return Ok(true);
+        }
+        let Stream::Tcp(stream) = self.stream.get_ref() else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        match within {
+            Duration::ZERO => stream.set_nonblocking(true)?,
+            _ => stream.set_read_timeout(Some(within))?,
+        }
+        let found = stream.peek(&mut [0]);
+        match within {
+            Duration::ZERO => stream.set_nonblocking(false)?,
+            _ => stream.set_read_timeout(Some(PATIENCE))?,
+        }
+        match found {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Returns this side's port of a connection over TCP.
+    pub fn port(&self) -> Option<u16> {
+        match self.stream.get_ref() {
+            Stream::Tcp(stream) => stream.local_addr().ok().map(|address| address.port()),
+            _ => None,
+        }
+    }
+
     /// Sends bytes as they are.
     pub fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         let stream = self.stream.get_mut();

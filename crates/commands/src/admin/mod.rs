@@ -87,7 +87,8 @@ pub(crate) fn observe(call: &Call<'_>, nanos: u64) {
     let state = call.engine.admin();
     let spec = call.command.spec;
     if !spec.has(SKIP_SLOWLOG) && state.slow_log.is_slow(nanos) {
-        let (client, unix_s) = (&call.session.client, call.now_ms() / 1000);
+        let client = (!call.is_from_script()).then_some(&*call.session.client);
+        let unix_s = call.now_ms() / 1000;
         state.slow_log.enter(client, &redacted(call), unix_s, nanos / 1000);
     }
     if state.latency.is_on() {
@@ -130,7 +131,8 @@ pub(crate) fn observe_sizes(call: &Call<'_>) {
     }
     let words = call.args.iter().map(|arg| arg.len() + decimal_len(arg.len()) + 5);
     let request = decimal_len(call.args.len()) + 3 + words.sum::<usize>();
-    let (client, unix_s) = (&call.session.client, call.now_ms() / 1000);
+    let client = (!call.is_from_script()).then_some(&*call.session.client);
+    let unix_s = call.now_ms() / 1000;
     for (log, bytes) in [(&state.large_requests, request), (&state.large_replies, call.reply_len())]
     {
         if log.is_large(bytes) {

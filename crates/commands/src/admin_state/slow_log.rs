@@ -12,6 +12,8 @@ use crate::client::Client;
 
 const MAX_WORDS: usize = 32;
 const MAX_WORD: usize = 128;
+/// The address of what a script calls, as Redis has it.
+const OF_SCRIPT: &str = "?:0";
 
 pub(crate) struct Entry {
     pub(crate) id: u64,
@@ -83,17 +85,28 @@ impl SlowLog {
         u64::try_from(self.slower_than()).is_ok_and(|limit| bytes as u64 >= limit)
     }
 
-    /// Enters a command that `client` sent and that ended at `unix_s`.
-    pub(crate) fn enter(&self, client: &Client, words: &[&[u8]], unix_s: u64, value: u64) {
+    /// Enters a command that `client` sent, or a script called, and that ended at `unix_s`.
+    pub(crate) fn enter(&self, client: Option<&Client>, words: &[&[u8]], unix_s: u64, value: u64) {
         self.enter_shortened(client, shortened(words), unix_s, value);
     }
 
-    fn enter_shortened(&self, client: &Client, words: Vec<Vec<u8>>, unix_s: u64, value: u64) {
-        let name = client.name.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    fn enter_shortened(
+        &self,
+        client: Option<&Client>,
+        words: Vec<Vec<u8>>,
+        unix_s: u64,
+        value: u64,
+    ) {
+        let (addr, name) = match client {
+            Some(client) => {
+                let name = client.name.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                (client.peer.addr.clone(), name)
+            }
+            None => (OF_SCRIPT.to_owned(), Default::default()),
+        };
         let mut ring = self.ring();
         let id = ring.next;
         ring.next += 1;
-        let addr = client.peer.addr.clone();
         ring.entries.push_front(Entry { id, unix_s, value, words, addr, name });
         ring.entries.truncate(self.max_len.load(Relaxed));
     }
@@ -119,7 +132,7 @@ impl SlowBlock {
     /// Enters the command, which `client` sent and which ended at `unix_s`.
     pub(crate) fn enter(self, log: &SlowLog, client: &Client, unix_s: u64) {
         if log.is_slow(self.nanos) {
-            log.enter_shortened(client, self.words, unix_s, self.nanos / 1000);
+            log.enter_shortened(Some(client), self.words, unix_s, self.nanos / 1000);
         }
     }
 }

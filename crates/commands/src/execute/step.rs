@@ -69,8 +69,12 @@ impl<'a> Step<'a> {
     pub(crate) fn run(&self, call: &mut Call<'a>, txn: &mut Txn<'_>) -> Result<(), Failed> {
         self.enter(call);
         txn.set_touches(self.command.touches(&call.session.client));
-        let (effects, mark) = (call.effects.mark(), call.out.mark());
         let spec = self.command.spec;
+        if matches!(spec.run, Run::Script(..)) {
+            // A script that cannot be run is shown, too.
+            admin::monitor_script(call);
+        }
+        let (effects, mark) = (call.effects.mark(), call.out.mark());
         let savepoint = match spec.run {
             // It stages nothing. (PFCOUNT, which is no fast one, is called a read too, and keeps
             // what it counted.)
@@ -83,10 +87,7 @@ impl<'a> Step<'a> {
             Run::Keys(run) | Run::Reach(_, run) | Run::All(run) | Run::Walk(_, run) => {
                 run(call, txn)
             }
-            Run::Script(_, run) => {
-                admin::monitor_script(call);
-                run(call, txn)
-            }
+            Run::Script(_, run) => run(call, txn),
             Run::Container => Err(Failure::from(SYNTAX)),
         };
         let done = match done {
@@ -94,6 +95,13 @@ impl<'a> Step<'a> {
             done => done,
         };
         call.engine.remember_reads(call, txn);
+        if done.is_ok()
+            && let Some(recorded) = call.effects.recorded()
+            && txn.pending_changes() > recorded
+        {
+            let len = txn.pending_changes();
+            call.effects.notify_at(effects, txn.changes_from(recorded), len);
+        }
         if done.is_ok() && call.effects.enabled() {
             let (seen, len) = (call.effects.seen(), txn.pending_changes());
             if len != seen {

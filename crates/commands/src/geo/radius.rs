@@ -214,7 +214,7 @@ fn source(call: &Call<'_>, txn: &mut Txn<'_>) -> Result<Option<Entry>, Failure> 
     // reads the same.
     let source = match call.keys.len() {
         1 => txn.find(call.db(), &call.key(0)),
-        _ => txn.find_mut(call.db(), &call.key(0))?,
+        _ => txn.find_mut_to_read(call.db(), &call.key(0))?,
     };
     if let Some(entry) = &source {
         txn.sorted_set(entry)?;

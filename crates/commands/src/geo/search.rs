@@ -162,7 +162,7 @@ pub(crate) const GEOSEARCHSTORE: CommandSpec = CommandSpec {
 };
 
 fn geosearchstore(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let source = txn.find_mut(call.db(), &call.key(1))?;
+    let source = txn.find_mut_to_read(call.db(), &call.key(1))?;
     search(call, txn, source, 3, Options { target: Some(0), ..Options::default() })
 }
 

@@ -74,7 +74,7 @@ pub(crate) const EXISTS: CommandSpec = CommandSpec {
 };
 
 fn exists(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let found = call.keys.iter().filter(|key| txn.peek(call.session.db, key).is_some());
+    let found = call.keys.iter().filter(|key| txn.look(call.session.db, key).is_some());
     call.out.integer(found.count() as i64);
     Ok(())
 }

@@ -24,7 +24,7 @@ pub(crate) const TYPE: CommandSpec = CommandSpec {
 };
 
 fn type_key(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let name = txn.peek(call.db(), &call.key(0)).map(|entry| type_name(txn.type_of(&entry)));
+    let name = txn.look(call.db(), &call.key(0)).map(|entry| type_name(txn.type_of(&entry)));
     call.out.simple(name.unwrap_or("none"));
     Ok(())
 }

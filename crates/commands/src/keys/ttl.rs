@@ -93,10 +93,10 @@ fn seconds(millis: u64) -> u64 {
     millis.saturating_add(500) / 1000
 }
 
-fn reply_expiry(call: &mut Call<'_>, txn: &Txn<'_>, say: impl Fn(u64) -> u64) -> Done {
+fn reply_expiry(call: &mut Call<'_>, txn: &mut Txn<'_>, say: impl Fn(u64) -> u64) -> Done {
     const NO_KEY: i64 = -2;
     const NO_EXPIRY: i64 = -1;
-    let reply = match txn.peek(call.db(), &call.key(0)) {
+    let reply = match txn.look(call.db(), &call.key(0)) {
         None => NO_KEY,
         Some(entry) => txn.expiry(&entry).map_or(NO_EXPIRY, |at| say(at) as i64),
     };

@@ -211,7 +211,15 @@ fn sets<'t>(
             txn.find_mut(call.db(), key)?;
         }
     }
-    let found: Vec<_> = keys.iter().map(|key| txn.find(call.db(), key)).collect();
+    let mut found = Vec::with_capacity(keys.len());
+    for key in keys {
+        let entry = txn.find(call.db(), key);
+        // Those after it are not looked for.
+        if entry.as_ref().is_some_and(|entry| txn.type_of(entry) != Type::Set) {
+            return Err(keyspace::Error::WrongType.into());
+        }
+        found.push(entry);
+    }
     let txn: &'t Txn<'_> = txn;
     let read = found.iter().map(|entry| match entry {
         Some(entry) => txn.members(entry, Type::Set).map(Some).map_err(Failure::from),
@@ -344,7 +352,10 @@ fn reply(call: &mut Call<'_>, members: &Gathered) -> Done {
 /// Makes the first key hold these members, whatever it held.
 fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, members: &Gathered) -> Done {
     let key = call.key(0);
-    let was_there = txn.delete(call.db(), &key)?;
+    let was_there = match members.is_empty() {
+        true => txn.delete(call.db(), &key)?,
+        false => txn.delete_to_overwrite(call.db(), &key)?,
+    };
     let stored = if members.is_empty() { 0 } else { add(call, txn, &key, members.iter())? };
     if was_there || stored > 0 {
         call.wrote();

@@ -3,9 +3,8 @@
 //! What was picked is logged as the SREM of it, or the DEL of the key, since another time other
 //! members would be.
 
-use keyspace::{Text, Txn, Type};
+use keyspace::{Members, Text, Txn, Type};
 
-use super::set;
 use crate::call::{Call, Run};
 use crate::collections::random::{Picked, pick_different};
 use crate::failure::{Done, Failure, SYNTAX};
@@ -42,9 +41,7 @@ fn spop(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 }
 
 fn pop_one(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    // As for any write, a set that has expired goes first.
-    txn.find_mut(call.db(), &call.key(0))?;
-    let picked = match set(call, txn)? {
+    let picked = match set_to_change(call, txn)? {
         Some(set) => set.random(|| call.session.random.u64(..))?,
         None => None,
     };
@@ -59,8 +56,7 @@ fn pop_one(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 
 fn pop_many(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let count = count(call)?;
-    txn.find_mut(call.db(), &call.key(0))?;
-    let (picked, all) = match set(call, txn)? {
+    let (picked, all) = match set_to_change(call, txn)? {
         Some(set) => {
             (pick_different(&set, count.unsigned_abs(), &mut call.session.random)?, set.len())
         }
@@ -68,6 +64,8 @@ fn pop_many(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     };
     let members: Vec<&[u8]> = picked.iter().map(|(member, _)| member.as_slice()).collect();
     if members.len() as u64 == all && all > 0 {
+        // As in Redis, what takes all counts as one that reads.
+        txn.find(call.db(), &call.key(0));
         txn.delete(call.db(), &call.key(0))?;
         call.wrote_as(&[b"DEL", call.args[1]]);
         call.notify_taken(EventClass::Set, txn, "spop", &call.key(0));
@@ -77,6 +75,17 @@ fn pop_many(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     call.out.set(members.len());
     members.iter().for_each(|member| call.out.bulk(member));
     Ok(())
+}
+
+/// Returns the set at the command's key; as for any write, one that has expired goes first.
+fn set_to_change<'t>(
+    call: &Call<'_>,
+    txn: &'t mut Txn<'_>,
+) -> Result<Option<Members<'t>>, Failure> {
+    match txn.find_mut(call.db(), &call.key(0))? {
+        Some(entry) => Ok(Some(txn.members(&entry, Type::Set)?)),
+        None => Ok(None),
+    }
 }
 
 fn count(call: &Call<'_>) -> Result<i64, Failure> {

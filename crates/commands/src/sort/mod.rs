@@ -163,7 +163,10 @@ fn reply(
 /// Makes the key after STORE a list of these, whatever it held; where there is none it goes.
 fn store(call: &mut Call<'_>, txn: &mut Txn<'_>, values: &[Bytes]) -> Done {
     let (db, target, limits) = (call.db(), call.key(1), call.engine.config().list_limits());
-    let was_there = txn.delete(db, &target)?;
+    let was_there = match values.is_empty() {
+        true => txn.delete(db, &target)?,
+        false => txn.delete_to_overwrite(db, &target)?,
+    };
     if !values.is_empty() {
         txn.push(db, &target, Side::Tail, values.iter().map(|value| &value[..]), limits)?;
     }

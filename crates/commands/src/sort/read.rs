@@ -33,7 +33,7 @@ impl<'t, 'k> Reader<'t, 'k> {
     /// Returns a key, for one who reads it.
     pub(super) fn find(&mut self, key: &Key<'_>) -> Result<Option<Entry>, Failure> {
         let mut found = match self.stores {
-            true => self.txn.find_mut(self.db, key)?,
+            true => self.txn.find_mut_to_read(self.db, key)?,
             false => self.txn.find(self.db, key),
         };
         if self.stores && found.is_some_and(|entry| self.txn.has_field_ttls(&entry)) {

@@ -228,7 +228,17 @@ fn combine(
             txn.find_mut(call.db(), key)?;
         }
     }
-    let found: Vec<_> = keys.iter().map(|key| txn.find(call.db(), key)).collect();
+    let mut found = Vec::with_capacity(keys.len());
+    for key in keys {
+        let entry = txn.find(call.db(), key);
+        // Those after it are not looked for.
+        let what = entry.as_ref().map(|entry| txn.type_of(entry));
+        if what.is_some_and(|what| !matches!(what, keyspace::Type::Set | keyspace::Type::SortedSet))
+        {
+            return Err(keyspace::Error::WrongType.into());
+        }
+        found.push(entry);
+    }
     let txn: &Txn<'_> = txn;
     let inputs: Result<Vec<Input<'_>>, Failure> =
         found.iter().map(|entry| Input::read(txn, entry.as_ref())).collect();

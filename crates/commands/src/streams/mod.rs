@@ -58,6 +58,18 @@ fn stream_mut<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<Stream
     }
 }
 
+/// Returns the same for a command that writes something in addition to its entries, and counts as
+/// one that reads.
+fn stream_to_read<'t>(
+    call: &Call<'_>,
+    txn: &'t mut Txn<'_>,
+) -> Result<Option<StreamRef<'t>>, Failure> {
+    match txn.find_mut_to_read(call.db(), &call.key(0))? {
+        Some(entry) => Ok(Some(txn.stream(&entry)?)),
+        None => Ok(None),
+    }
+}
+
 /// Returns the failure of a subcommand that was not given what it needs.
 fn unknown(call: &Call<'_>) -> Failure {
     let container = call.args[0].to_ascii_uppercase();

@@ -5,7 +5,7 @@
 //! is cut into ranges (a match that does not continue the current range ends it and is not part of
 //! the next).
 
-use keyspace::{Error, Key, Txn};
+use keyspace::{Entry, Error, Txn};
 use resp::Writer;
 
 use crate::call::{Call, Run};
@@ -44,8 +44,9 @@ struct Options {
 }
 
 fn lcs(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
-    let a = string(call, txn, &call.key(0))?;
-    let b = string(call, txn, &call.key(1))?;
+    let found = [0, 1].map(|n| txn.find(call.db(), &call.key(n)));
+    let [a, b] = found.map(|entry| string(txn, entry));
+    let (a, b) = (a?, b?);
     let options = parse(call)?;
     if options.len && options.ranges {
         return Err("ERR If you want both the length and indexes, please just use IDX.".into());
@@ -68,8 +69,8 @@ fn lcs(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-fn string(call: &Call<'_>, txn: &mut Txn<'_>, key: &Key<'_>) -> Result<Vec<u8>, Failure> {
-    let Some(entry) = txn.find(call.db(), key) else { return Ok(Vec::new()) };
+fn string(txn: &Txn<'_>, entry: Option<Entry>) -> Result<Vec<u8>, Failure> {
+    let Some(entry) = entry else { return Ok(Vec::new()) };
     match txn.string(&entry) {
         Ok(value) => Ok(value.to_vec()?),
         Err(Error::WrongType) => Err("ERR The specified keys must contain string values".into()),

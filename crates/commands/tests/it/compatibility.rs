@@ -20,8 +20,9 @@ that is not documented here is a bug. This page is generated from the command ta
 
 Known differences:
 
-- TTL, TYPE, OBJECT and SCAN do not delete an expired key that they find: DBSIZE counts it until
-  it is deleted in the background, or by another command.
+- OBJECT and SCAN do not delete an expired key that they find, nor does a command that then fails:
+  DBSIZE counts it until it is deleted in the background, or by another command. OBJECT counts
+  neither as a hit nor as a miss.
 - OBJECT REFCOUNT returns 1, or 2147483647 for an integer below 10000, as Redis does for shared
   objects; a COPY of such an integer is reported as shared too.
 - SORT does not convert a sorted set: Redis's converts a listpack to a skiplist.
@@ -74,14 +75,21 @@ Known differences:
   comes after the reply to EXEC; in Redis 7.0 it is in the middle of that reply's array, which
   clients cannot parse.
 - PUBLISH is an error in a script or transaction that has published 64 MiB to subscribers.
-- Keyspace notifications: TTL, TYPE and OBJECT send no keymiss; a script or transaction sends up to
-  64 MiB of events, and the log says that others were dropped; when the last field of a hash
-  expires, the event is the key's, expired, where Redis 7.4 sends hexpired and del.
+- Keyspace notifications: a command that fails sends no keymiss, and one that finds an expired key
+  sends expired after it; a script or transaction sends up to 64 MiB of events, and the log says
+  that others were dropped; when the last field of a hash expires, the event is the key's,
+  expired, where Redis 7.4 sends hexpired and del. CONFIG GET tells the class n also after A,
+  where Redis 7.0 forgets it. A client in RESP3 gets the events of its own commands after their
+  replies, and a message that fits several patterns once for each, in another order.
 - XINFO STREAM returns the number of a stream's nodes as radix-tree-keys, and one more as
   radix-tree-nodes. A node has slightly more capacity than Redis's with the same
   stream-node-max-bytes.
 - INFO counts the commands and errors of a script or an EXEC twice that was moved to another thread
-  after it had begun, and executed again there. struct.size refuses a letter that is no format. A pattern `*` of ACL that is limited to
+  after it had begun, and executed again there, and those of a script that was run again since it
+  needed a key which it had not declared. CLIENT UNBLOCK makes no failed call, a client that XADD
+  serves counts as one that read, and an EXEC that is refused by NOPERM is not shown by MONITOR.
+  CLIENT LIST has no flag d, and after a watched key has changed it goes on to count what is
+  queued. struct.size refuses a letter that is no format. A pattern `*` of ACL that is limited to
   reading or writing fits the empty key, which it does not in Redis.
 - ACL LOG keeps 1024 bytes of a key, channel or name. INFO has acl_access_denied_*, as in Redis 7.2.
   Rules may name commands of Redis 7.0 that are missing here (FAILOVER, PSYNC): what is said of
@@ -124,8 +132,12 @@ Known differences:
 - A range of names (BYLEX and related commands) over a large sorted set whose scores differ, for
   which Redis's result is unspecified, returns something else.
 - CLIENT TRACKING: changes of one transaction, or of one pipelined run, are broadcast in one
-  message, where Redis sends one for all changes of a turn of its event loop. A client is notified
-  of changes that it made itself in a run after the run's last reply.
+  message, where Redis sends one for all changes of a turn of its event loop. A client is
+  notified of changes that it made itself in a run after the run's last reply, and of those of a
+  transaction after all lines of MONITOR about it. With NOLOOP it is not notified of what its
+  scripts change, nor of what it is served after it was blocked. A client whose own read finds
+  that a key has expired is notified of that. What was read by clients that track no more is
+  forgotten, and not counted by tracking_total_keys, when nobody tracks.
 - maxmemory is compared with the memory that the heap uses. Where the data is in memory (append-only
   file, RDB files), what the process took at its start counts too (used_memory_startup), and buffers
   of clients, from 128 KiB of a client on; with a pool, which is a file, they do not.

@@ -77,7 +77,7 @@ impl Txn<'_> {
     fn bits(&mut self, db: Db, key: &Key<'_>) -> Result<Vec<u8>, Error> {
         // As for a write: one that has expired is deleted first, so that a replay, for which
         // nothing expires, reads the same.
-        match self.find_mut(db, key)? {
+        match self.find_mut_to_read(db, key)? {
             Some(entry) => Ok(self.string(&entry)?.to_vec()?),
             None => Ok(Vec::new()),
         }

@@ -135,7 +135,8 @@ impl Txn<'_> {
                 self.set_counts(place, Counts { keys: counts.keys + 1, ..counts });
                 let volatile = self.volatile(place.shard);
                 volatile.access.begin(place.which(key.hash), self.now(), self.keyspace.lfu());
-                self.is_new = self.keyspace.lists_created();
+                let is_overwritten = std::mem::take(&mut self.is_overwritten);
+                self.is_new = self.keyspace.lists_created() && !is_overwritten;
             }
         }
         if expiry == 0 && old.is_none_or(|old| old.expiry == 0) {

@@ -105,7 +105,8 @@ impl Txn<'_> {
         for key in std::iter::once(target).chain(sources) {
             // As for a write: one that has expired is deleted first, so that a replay, for which
             // nothing expires, reads the same.
-            if let Some(sketch) = self.hyperloglog_mut(db, key)? {
+            if let Some(entry) = self.find_mut_to_read(db, key)? {
+                let sketch = HyperLogLog::read(self.string(&entry)?.to_vec()?)?;
                 dense |= !sketch.is_sparse();
                 sketch.raise_all(&mut registers)?;
             }

@@ -122,7 +122,8 @@ pub(super) fn events(word: &[u8]) -> Result<Vec<u8>, String> {
     } else {
         out.extend(EVENT_CLASSES.iter().filter(|b| has(**b)));
     }
-    out.extend(b"KEmn".iter().filter(|b| has(**b)));
+    // Redis 7.0 leaves `n` out after `A`, so that CONFIG REWRITE loses it.
+    out.extend(b"nKEm".iter().filter(|b| has(**b)));
     Ok(out)
 }
 

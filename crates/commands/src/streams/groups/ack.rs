@@ -5,7 +5,7 @@ use keyspace::{StreamId, Txn};
 use crate::call::{Call, Run};
 use crate::failure::Done;
 use crate::spec::*;
-use crate::streams::{id, stream_mut};
+use crate::streams::{id, stream_to_read};
 
 pub(crate) const XACK: CommandSpec = CommandSpec {
     name: "xack",
@@ -24,7 +24,7 @@ pub(crate) const XACK: CommandSpec = CommandSpec {
 
 fn xack(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let name = call.args[2];
-    let group = match stream_mut(call, txn)? {
+    let group = match stream_to_read(call, txn)? {
         Some(stream) => stream.group(name)?,
         None => None,
     };

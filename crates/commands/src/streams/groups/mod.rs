@@ -25,7 +25,7 @@ pub(super) use info::{XINFO_CONSUMERS, XINFO_GROUPS, full};
 pub(super) use pending::XPENDING;
 pub(super) use read::XREADGROUP;
 
-use super::{stream, stream_mut};
+use super::{stream, stream_to_read};
 use crate::call::Call;
 use crate::failure::Failure;
 
@@ -74,7 +74,7 @@ fn group_mut<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,
 ) -> Result<(StreamRef<'t>, StreamGroup), Failure> {
-    let found = stream_mut(call, txn)?;
+    let found = stream_to_read(call, txn)?;
     existing(call, found)
 }
 

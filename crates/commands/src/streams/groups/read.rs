@@ -92,7 +92,7 @@ fn wanted(
     options: &Options<'_>,
 ) -> Result<Option<StreamId>, Failure> {
     let key = call.key(n);
-    let found = match txn.find_mut(call.db(), &key)? {
+    let found = match txn.find_mut_to_read(call.db(), &key)? {
         Some(entry) => txn.stream(&entry)?.group(group)?,
         None => None,
     };
@@ -103,7 +103,12 @@ fn wanted(
     match call.args[options.first + options.streams + n] {
         b"$" => Err("ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.".into()),
         b">" => Ok(None),
-        word => Ok(Some(id::strict(word, 0)?).filter(|&id| id != StreamId::MAX)),
+        word => {
+            let id = id::strict(word, 0)?;
+            // As in Redis, what was delivered before counts as one more that is read.
+            txn.find(call.db(), &key);
+            Ok(Some(id).filter(|&id| id != StreamId::MAX))
+        }
     }
 }
 

@@ -23,7 +23,10 @@ impl Txn<'_> {
     ) -> Result<bool, Error> {
         let mut members: Vec<(&[u8], f64)> = members.into_iter().collect();
         sort_scored(&mut members);
-        let was_there = self.delete(db, key)?;
+        let was_there = match members.is_empty() {
+            true => self.delete(db, key)?,
+            false => self.delete_to_overwrite(db, key)?,
+        };
         let mut edit = self.edit_sorted_set(db, key, limits)?;
         if members.len() > limits.entries.max(MANY) {
             edit.fill(self, &members)?;

@@ -1,0 +1,314 @@
+//! What others learn of commands: keyspace notifications, invalidations of tracked keys, MONITOR,
+//! the slow log, messages of channels, counters of INFO.
+//!
+//! A case is a random history of a few connections ([`history`]) over a few keys of each type
+//! ([`commands`]), with whatever listens switched on and off in its course ([`watching`]). After
+//! each step all that each connection received is compared ([`talk`], [`same`]), with the counters
+//! every few steps. Left out are random replies, and what docs/compatibility.md says differs.
+
+mod commands;
+mod composed;
+mod history;
+mod same;
+mod talk;
+mod watching;
+
+use crate::both::Both;
+use crate::shrink;
+use crate::steps::{Words, with, words};
+use commands::{
+    DATA, DATABASES, EXPIRING, FAILING, LOOKS, MISTAKES, READS, WRITES, filled, of, typed,
+};
+use fastrand::Rng;
+use history::{Act, CONNECTIONS, History, Step};
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+use talk::Difference;
+
+/// The commands that each history begins with.
+const SETUP: &[&str] = &[
+    "ACL DELUSER u v w x",
+    "CONFIG SET maxmemory 0",
+    "CONFIG SET busy-reply-threshold 5000",
+    "CONFIG SET acl-pubsub-default resetchannels",
+    "CONFIG SET slowlog-log-slower-than -1",
+    "CONFIG SET slowlog-max-len 128",
+    "CONFIG SET tracking-table-max-keys 1000000",
+    "SLOWLOG RESET",
+    "ACL LOG RESET",
+    "DEBUG SET-ACTIVE-EXPIRE 0",
+    "FUNCTION FLUSH",
+    "SCRIPT FLUSH",
+    "FLUSHALL",
+    "ACL SETUSER u on >secret ~s* &news.* +@read +@write +@connection +@pubsub +@transaction -append",
+];
+const LIBRARY: &[u8] = b"#!lua name=f
+redis.register_function('f', function(keys, args) return redis.call(unpack(args)) end)";
+
+/// Runs of a history that differs by what may be a matter of time.
+const REPEATED: usize = 4;
+/// How long a history may be shrunk.
+const SHRINKING: Duration = Duration::from_secs(20);
+
+/// Makes histories, and compares both servers by them.
+pub(crate) struct Generator<'b> {
+    both: &'b Both,
+    /// What DUMP returns for a string.
+    dump: Vec<u8>,
+}
+
+/// A history that is being made.
+struct Story<'g> {
+    history: History,
+    random: Rng,
+    dump: &'g [u8],
+    /// Keys expire when they are looked at.
+    expires: bool,
+    /// A key that is not found is told of.
+    has_misses: bool,
+    /// Some connection is told of no changes of its own: in Redis it is told of those of its
+    /// scripts.
+    has_no_loop: bool,
+    /// Connections wait for elements.
+    blocks: bool,
+    /// The slow log is read.
+    is_slow: bool,
+    /// What of the rest the history is about, a weight each.
+    tracking: u8,
+    monitoring: u8,
+    channels: u8,
+}
+
+impl<'b> Generator<'b> {
+    pub(crate) fn new(both: &'b Both) -> Generator<'b> {
+        let mut peer = both.servers[1].client();
+        peer.run("SET dumped 12");
+        let dump = peer.run("DUMP dumped").bytes().expect("a payload").to_vec();
+        Generator { both, dump }
+    }
+
+    /// Runs the history of a seed: how many steps it has, and what differs.
+    pub(crate) fn run(&self, seed: u64) -> (usize, Option<String>) {
+        let history = self.history(seed);
+        let differs = (0..REPEATED).all(|_| talk::run(self.both, &history).is_some());
+        (history.steps.len(), differs.then(|| self.shown(seed, history)))
+    }
+
+    /// The smallest history that differs, as text.
+    fn shown(&self, seed: u64, history: History) -> String {
+        let with = |steps: &[Step]| History { steps: steps.to_vec(), ..history.clone() };
+        let until = Instant::now() + SHRINKING;
+        let differs =
+            |steps: &[Step]| Instant::now() < until && talk::run(self.both, &with(steps)).is_some();
+        let small = with(&shrink::smallest(history.steps.clone(), differs));
+        let Some(Difference { at, connection, ours, theirs }) = talk::run(self.both, &small) else {
+            return format!("something else than redis-server sent, at times (PEER_SEED={seed})");
+        };
+        let mut text = format!(
+            "connection {connection} received something else than from redis-server after {}\n  \
+             ours   {ours}\n  theirs {theirs}\n  after these steps (PEER_SEED={seed}):",
+            small.steps[at]
+        );
+        for step in &small.steps[..=at] {
+            let _ = write!(text, "\n    {step}");
+        }
+        text
+    }
+
+    fn history(&self, seed: u64) -> History {
+        let mut random = Rng::with_seed(seed);
+        let mut setup: Vec<Words> = SETUP.iter().map(|line| words(line)).collect();
+        setup.push(with("FUNCTION LOAD", &[LIBRARY]));
+        if random.u8(..8) > 0 {
+            setup.extend(DATA.iter().map(|line| words(line)));
+        }
+        let flags = watching::event_classes(&mut random);
+        setup.push(with("CONFIG SET notify-keyspace-events", &[flags.as_bytes()]));
+        let is_slow = random.u8(..5) == 0;
+        let weight = |random: &mut Rng| [0, 0, 1, 4][random.usize(..4)];
+        let tracking = weight(&mut random);
+        let mut story = Story {
+            history: History { setup, steps: Vec::new() },
+            dump: &self.dump,
+            // Of a key that expired and is read, Redis tells first that it expired, then that it
+            // is missing; Perdura the other way round.
+            // And who tracks keys is told here that a key expired which it read too late.
+            expires: !flags.contains('m') && tracking == 0 && random.u8(..3) == 0,
+            has_misses: flags.contains('m'),
+            has_no_loop: false,
+            blocks: !is_slow && random.u8(..5) == 0,
+            is_slow,
+            tracking,
+            monitoring: weight(&mut random),
+            channels: weight(&mut random),
+            random,
+        };
+        story.begin(!flags.is_empty());
+        for _ in 0..story.random.usize(10..40) {
+            story.step();
+        }
+        story.end();
+        story.history
+    }
+}
+
+impl Story<'_> {
+    fn add(&mut self, connection: usize, words: Words) {
+        // A transaction may have ended before it.
+        let may_block =
+            composed::BLOCKING.iter().any(|line| line.as_bytes().starts_with(&words[0]))
+                && !words[0].starts_with(b"XREAD")
+                || words.iter().any(|word| word == b"BLOCK");
+        let act = if may_block { Act::MayBlock(words) } else { Act::Call(words) };
+        self.history.steps.push(Step { connection, act });
+    }
+
+    fn line(&mut self, connection: usize, line: &str) {
+        self.history.line(connection, line);
+    }
+
+    /// One of these lines.
+    fn line_of(&mut self, connection: usize, lines: &[&str]) {
+        let line = of(lines, &mut self.random);
+        self.line(connection, line);
+    }
+
+    /// A command after one of the templates.
+    fn filled(&mut self, connection: usize, templates: &[&str]) {
+        let words = filled(templates, self.dump, &mut self.random);
+        self.add(connection, words);
+    }
+
+    /// One of the connections that do something.
+    fn anyone(&mut self) -> usize {
+        self.random.usize(1..3)
+    }
+
+    /// What the connections are before the first step.
+    fn begin(&mut self, has_events: bool) {
+        for connection in 1..CONNECTIONS {
+            if self.random.bool() {
+                self.line(connection, "HELLO 3");
+            }
+        }
+        if has_events {
+            self.line_of(3, watching::LISTENING);
+        }
+        if self.tracking > 0 {
+            self.tracking();
+        }
+        if self.monitoring > 0 {
+            self.line(4, "MONITOR");
+        }
+        if self.is_slow {
+            let length = of(&["128", "128", "3", "1", "0"], &mut self.random);
+            self.history.admin(&format!("CONFIG SET slowlog-max-len {length}"));
+            self.history.admin("CONFIG SET slowlog-log-slower-than 0");
+        }
+    }
+
+    fn step(&mut self) {
+        let by = self.anyone();
+        let (tracking, monitoring, channels) = (self.tracking, self.monitoring, self.channels);
+        match self.random.u8(..100) {
+            0..38 => self.write(by),
+            38..50 => self.read(by),
+            50..53 => self.filled(by, DATABASES),
+            53..58 => self.filled(by, MISTAKES),
+            58..63 => self.transaction(by),
+            63..69 => self.script(by),
+            69..73 => self.ask(),
+            73..76 => self.connection(by),
+            76..78 => self.configure(),
+            78..82 if self.blocks => self.block(),
+            82..86 if self.expires => self.expire(by),
+            86..90 if self.is_slow => self.slow_log(by),
+            90..93 if channels > 0 => self.channels(),
+            93..96 if tracking > 0 => self.tracking(),
+            96..97 if monitoring > 0 => self.monitoring(),
+            _ if channels == 4 && self.random.bool() => self.channels(),
+            _ if tracking == 4 && self.random.bool() => self.tracking(),
+            _ if self.is_slow => self.slow_log(by),
+            _ => self.write(by),
+        }
+    }
+
+    /// A command that writes.
+    fn any_write(&mut self) -> Words {
+        self.any_of(WRITES)
+    }
+
+    fn any_read(&mut self) -> Words {
+        self.any_of(READS)
+    }
+
+    fn any_of(&mut self, templates: &[&str]) -> Words {
+        let words = typed(templates, self.dump, !self.has_misses, &mut self.random);
+        let name = String::from_utf8_lossy(&words[0]).into_owned();
+        match self.has_misses && FAILING.contains(&&*name) {
+            true => filled(&["GET $s"], &[], &mut self.random),
+            false => words,
+        }
+    }
+
+    fn write(&mut self, by: usize) {
+        let words = self.any_write();
+        self.add(by, words);
+    }
+
+    fn read(&mut self, by: usize) {
+        let words = self.any_read();
+        self.add(by, words);
+    }
+
+    /// A key expires, and is looked at, by itself or in a transaction.
+    fn expire(&mut self, by: usize) {
+        let made = filled(EXPIRING, self.dump, &mut self.random);
+        let key = made[1].clone();
+        self.history.steps.push(Step { connection: by, act: Act::Expiring(made) });
+        let mut look = words(of(LOOKS, &mut self.random));
+        look.insert(1, key);
+        let by = self.anyone();
+        match self.random.u8(..4) {
+            0 => {
+                self.line(by, "MULTI");
+                self.write(by);
+                self.add(by, look);
+                self.line(by, "EXEC");
+            }
+            _ => self.add(by, look),
+        }
+    }
+
+    /// What the administrator asks: what follows from the history.
+    fn ask(&mut self) {
+        let line = of(
+            &[
+                "INFO everything",
+                "INFO everything",
+                "CLIENT LIST",
+                "CLIENT LIST",
+                "INFO commandstats",
+                "INFO errorstats",
+                "PUBSUB NUMPAT",
+                "DBSIZE",
+                "CONFIG RESETSTAT",
+            ],
+            &mut self.random,
+        );
+        self.history.admin(line);
+    }
+
+    fn end(&mut self) {
+        if self.is_slow {
+            self.history.admin("SLOWLOG LEN");
+            self.history.admin("SLOWLOG GET -1");
+        }
+        self.history.admin("CLIENT LIST");
+        self.history.admin("INFO everything");
+        self.history.admin("INFO keyspace");
+        for connection in 1..CONNECTIONS {
+            self.line(connection, "PING");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! When what two servers sent is the same: what each counts or names for itself, such as numbers of
+//! clients, ports and times, is told alike, and what docs/compatibility.md says differs is left
+//! out, here alone.
+
+use super::history::ADMIN;
+use super::talk::poll;
+use crate::alike::unordered;
+use crate::steps::Words;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use testkit::Reply;
+
+/// Commands of which a reply has its elements in an order of the server's own.
+const UNORDERED: &[&str] = &[
+    "SMEMBERS", "SINTER", "SUNION", "SDIFF", "KEYS", "HGETALL", "HKEYS", "HVALS", "SPOP", "PUBSUB",
+    "EXEC", "EVAL", "FCALL", "CONFIG",
+];
+/// Fields of INFO that are a function of the history. Left out are times, sizes, what depends on
+/// memory, on polls of the event loop, on the machine, and features that are not there.
+const FIELDS: &[&str] = &[
+    "connected_clients",
+    "blocked_clients",
+    "tracking_clients",
+    "total_connections_received",
+    "total_commands_processed",
+    "expired_keys",
+    "evicted_keys",
+    "keyspace_hits",
+    "keyspace_misses",
+    "pubsub_channels",
+    "pubsub_patterns",
+    "pubsubshard_channels",
+    "tracking_total_keys",
+    "tracking_total_items",
+    "tracking_total_prefixes",
+    "unexpected_error_replies",
+    "total_error_replies",
+    "rejected_connections",
+    "evicted_clients",
+    "total_active_defrag_time",
+];
+/// Fields of a line of CLIENT LIST that are a function of the history.
+const CLIENT_FIELDS: &[&str] =
+    &["name", "flags", "db", "sub", "psub", "ssub", "multi", "cmd", "user", "resp", "redir"];
+
+/// Who is who at one of the servers.
+pub(super) struct Who {
+    /// The numbers that the server gave the connections.
+    pub(super) ids: Vec<i64>,
+    pub(super) ports: Vec<u16>,
+    /// How often it was asked whether a client is blocked.
+    pub(super) polls: i64,
+    /// Whether any connection may have stopped tracking.
+    pub(super) has_ended_tracking: bool,
+    /// What `rdb_changes_since_last_save` was when it was last asked for.
+    pub(super) changes: Cell<i64>,
+}
+
+impl Who {
+    /// Puts numbers of clients in the place of `<id2>`.
+    pub(super) fn with_ids(&self, words: &Words) -> Words {
+        let word = |word: &Vec<u8>| {
+            let name = word.strip_prefix(b"<id").and_then(|rest| rest.strip_suffix(b">"));
+            let at = name.and_then(|name| std::str::from_utf8(name).ok()?.parse::<usize>().ok());
+            match at.and_then(|at| self.ids.get(at)) {
+                Some(id) => id.to_string().into_bytes(),
+                None => word.clone(),
+            }
+        };
+        words.iter().map(word).collect()
+    }
+
+    /// Notes what a command means for what is compared later.
+    pub(super) fn see(&mut self, words: &Words) {
+        let line = String::from_utf8_lossy(&words.join(&b' ')).to_ascii_uppercase();
+        if line == "CONFIG RESETSTAT" {
+            self.polls = 0;
+        }
+        let ends = ["RESET", "QUIT", "CLIENT KILL", "CLIENT TRACKING"];
+        if ends.iter().any(|start| line.starts_with(start)) && !line.ends_with("TRACKING ON") {
+            self.has_ended_tracking = true;
+        }
+    }
+
+    fn named(&self, id: i64) -> String {
+        match self.ids.iter().position(|known| *known == id) {
+            Some(at) => format!("client {at}"),
+            None => id.to_string(),
+        }
+    }
+
+    fn at_port(&self, address: &str) -> String {
+        let port = address.rsplit(':').next().and_then(|port| port.parse().ok());
+        match port.and_then(|port: u16| self.ports.iter().position(|known| *known == port)) {
+            Some(at) => format!("client {at}"),
+            None => address.to_owned(),
+        }
+    }
+
+    /// Returns a command's text with names in the place of numbers of clients.
+    fn without_ids(&self, text: &str) -> String {
+        if !text.to_ascii_uppercase().contains("\"CLIENT\"") {
+            return text.to_owned();
+        }
+        let word =
+            |word: &str| match word.trim_matches(|c| c == '"' || c == ',' || c == ']').parse() {
+                Ok(id) if self.ids.contains(&id) => self.named(id),
+                _ => word.to_owned(),
+            };
+        text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    /// A line of MONITOR: its database, who sent it, and the command.
+    fn monitored(&self, text: &str) -> Option<(String, String)> {
+        let (time, rest) = text.split_once(" [")?;
+        let (seconds, micros) = time.split_once('.')?;
+        let is_time = seconds.len() == 10 && micros.len() == 6;
+        let (origin, command) = rest.split_once("] ")?;
+        let (db, address) = origin.split_once(' ')?;
+        is_time.then(|| (format!("{db} {}", self.at_port(address)), command.to_owned()))
+    }
+
+    /// Returns true for lines of MONITOR about what is asked of a server between the steps.
+    pub(super) fn is_poll(&self, reply: &Reply) -> bool {
+        let Reply::Simple(text) = reply else { return false };
+        self.monitored(text).is_some_and(|(origin, command)| {
+            origin.ends_with(&format!("client {ADMIN}"))
+                && (command == "\"PING\"" || command == "\"INFO\" \"clients\"")
+        })
+    }
+}
+
+/// Both texts, if what the servers sent to a connection differs. `asked` is the command whose reply
+/// is among it.
+pub(super) fn differ(
+    asked: Option<&Words>,
+    (ours, our_messages): (&Who, &[Reply]),
+    (theirs, their_messages): (&Who, &[Reply]),
+) -> Option<(String, String)> {
+    let ours = texts(asked, ours, our_messages);
+    let theirs = texts(asked, theirs, their_messages);
+    let at = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs);
+    let at = at.or_else(|| (ours.len() != theirs.len()).then(|| ours.len().min(theirs.len())))?;
+    let of = |texts: &[String]| texts.get(at).cloned().unwrap_or_else(|| "nothing more".into());
+    Some((of(&ours), of(&theirs)))
+}
+
+/// Messages as text; those that consist of lines are as many texts.
+fn texts(asked: Option<&Words>, who: &Who, messages: &[Reply]) -> Vec<String> {
+    let name = |at: usize| {
+        let word = asked.and_then(|words| words.get(at));
+        word.map(|word| String::from_utf8_lossy(word).to_ascii_uppercase()).unwrap_or_default()
+    };
+    let (first, second) = (name(0), name(1));
+    let one = |message: &Reply| -> Vec<String> {
+        if matches!(message, Reply::Push(_)) || message.is_error() {
+            return vec![message.to_string()];
+        }
+        if let Reply::Simple(text) = message
+            && let Some((origin, command)) = who.monitored(text)
+        {
+            return vec![format!("[{origin}] {}", who.without_ids(&command))];
+        }
+        match (&*first, &*second) {
+            ("INFO", _) => info(who, &message.text()),
+            ("CLIENT", "LIST" | "INFO") => clients(who, &message.text()),
+            ("CLIENT", "ID" | "GETREDIR" | "TRACKINGINFO") => vec![with_names(who, message)],
+            ("SLOWLOG", "GET") => slow_log(who, message),
+            ("HELLO", _) => vec![protocol(message)],
+            (name, _) if UNORDERED.contains(&name) => vec![unordered(message)],
+            _ => vec![message.to_string()],
+        }
+    };
+    messages.iter().flat_map(one).collect()
+}
+
+fn with_names(who: &Who, reply: &Reply) -> String {
+    match reply {
+        Reply::Int(id) => who.named(*id),
+        Reply::Array(items) | Reply::Set(items) => {
+            format!("{:?}", items.iter().map(|item| with_names(who, item)).collect::<Vec<_>>())
+        }
+        Reply::Map(pairs) => {
+            let pair =
+                |(name, value): &(Reply, Reply)| format!("{name}: {}", with_names(who, value));
+            format!("{:?}", pairs.iter().map(pair).collect::<Vec<_>>())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Of HELLO, the protocol: what else it says is the server's own.
+fn protocol(reply: &Reply) -> String {
+    let fields: Vec<(Reply, Reply)> = match reply {
+        Reply::Map(pairs) => pairs.clone(),
+        Reply::Array(items) => items.chunks(2).map(|c| (c[0].clone(), c[1].clone())).collect(),
+        other => return other.to_string(),
+    };
+    let proto = fields.iter().find(|(name, _)| name.text() == "proto");
+    format!("{proto:?}")
+}
+
+/// The lines of CLIENT LIST, of the connections of the history.
+fn clients(who: &Who, text: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let fields: BTreeMap<&str, &str> =
+            line.split(' ').filter_map(|field| field.split_once('=')).collect();
+        let id: i64 = fields.get("id")?.parse().ok()?;
+        let of = |name: &&str| {
+            let value = fields.get(name).copied().unwrap_or("missing");
+            // That a watched key has changed is found out at EXEC.
+            let value = if *name == "flags" { value.trim_matches('d') } else { value };
+            let value = if value.is_empty() { "N" } else { value };
+            // Nor does Redis queue anything after that.
+            let value = if *name == "multi" && value != "-1" { "some" } else { value };
+            match (*name, value.parse()) {
+                ("redir", Ok(id)) => format!("{name}={}", who.named(id)),
+                _ => format!("{name}={value}"),
+            }
+        };
+        let fields = CLIENT_FIELDS.iter().map(of).collect::<Vec<_>>();
+        Some((id, format!("{}: {}", who.named(id), fields.join(" "))))
+    };
+    let mut lines: Vec<_> = text.lines().filter_map(line).collect();
+    lines.sort();
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+/// Entries of SLOWLOG GET, without times, and without what was asked between the steps.
+fn slow_log(who: &Who, reply: &Reply) -> Vec<String> {
+    let newest = reply.items().first().and_then(|entry| entry.items().first()?.int());
+    let is_poll = |entry: &&Reply| {
+        let arguments = entry.items().get(3).map(Reply::items).unwrap_or_default();
+        arguments.iter().map(Reply::text).map(String::into_bytes).eq(poll())
+    };
+    let entry = |entry: &Reply| {
+        let [id, at, took, arguments, address, name] = entry.items() else {
+            return entry.to_string();
+        };
+        let age = newest.zip(id.int()).map(|(newest, id)| newest - id);
+        let are_times = at.int().is_some_and(|at| at > 1_500_000_000 && at < 5_000_000_000)
+            && took.int().is_some_and(|took| (0..10_000_000).contains(&took));
+        let arguments = who.without_ids(&arguments.to_string());
+        let address = who.at_port(&address.text());
+        format!("{age:?} {are_times} {arguments} {address} {name}")
+    };
+    reply.items().iter().filter(|entry| !is_poll(entry)).map(entry).collect()
+}
+
+/// Counters of INFO by name, a line each.
+fn info(who: &Who, text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text.lines().filter_map(|line| field(who, line.trim())).collect();
+    lines.sort();
+    lines
+}
+
+fn field(who: &Who, line: &str) -> Option<String> {
+    let (name, value) = line.split_once(':')?;
+    let is_of_history = FIELDS.contains(&name)
+        || ["cmdstat_", "errorstat_", "db"].iter().any(|start| name.starts_with(start));
+    match name {
+        "total_commands_processed" => {
+            let count: i64 = value.parse().ok()?;
+            Some(format!("{name}:{}", count - who.polls))
+        }
+        // What clients read that track no more is forgotten when nobody tracks; in Redis, when it
+        // changes.
+        "tracking_total_keys" | "tracking_total_items" if who.has_ended_tracking => None,
+        // Both count what is asked between the steps.
+        "cmdstat_info" => None,
+        // Counted are commands here, and keys or elements there.
+        "rdb_changes_since_last_save" => {
+            let before = who.changes.replace(value.parse().ok()?);
+            Some(format!("{name}: more than before: {}", value != before.to_string()))
+        }
+        _ if is_of_history => {
+            let is_time =
+                |field: &&str| !field.starts_with("usec") && !field.starts_with("avg_ttl");
+            let fields: Vec<&str> = value.split(',').filter(is_time).collect();
+            Some(format!("{name}:{}", fields.join(",")))
+        }
+        _ => None,
+    }
+}
