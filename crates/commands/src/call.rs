@@ -11,7 +11,7 @@ use crate::notifications::EventClass;
 pub use crate::outcome::{Next, Outcome};
 use crate::running_scripts::LongSince;
 use crate::session::Session;
-use crate::spec::LONG;
+use crate::spec::{BLOCKING, Group, LONG};
 use crate::table::Command;
 
 /// How a command is executed: its function, and which shards are locked for it.
@@ -130,7 +130,16 @@ impl<'a> Call<'a> {
     /// Returns true if it can be executed again by another thread: by itself, for a connection that
     /// can wait for it.
     pub(crate) fn may_move(&self) -> bool {
-        self.session.can_wait() && !self.is_inner()
+        self.session.can_wait() && !self.is_inner() && !self.blocks()
+    }
+
+    /// Returns true if it may wait for data: its time, and what becomes of it when its client goes,
+    /// are its connection's business from the first moment on.
+    fn blocks(&self) -> bool {
+        let spec = self.command.spec;
+        // Commands on streams wait only where they are asked to.
+        let asks = |arg: &&[u8]| arg.eq_ignore_ascii_case(b"block");
+        spec.has(BLOCKING) && (spec.group != Group::Stream || self.args.iter().any(asks))
     }
 
     /// Ends the command, to be executed by another thread, if it is about to do as much as this

@@ -198,8 +198,7 @@ impl Session {
             ..Session::new(Arc::clone(&self.client), Arc::clone(&self.user), self.stripe, 0)
         };
         let mut taken = std::mem::replace(self, stand_in);
-        // It may begin to wait for data, which its connection goes on with.
-        taken.can_walk = false;
+        (taken.can_block, taken.can_walk) = (false, false);
         // It may be a while until it tries again.
         taken.shard_wait.iter().for_each(ShardWait::release);
         taken

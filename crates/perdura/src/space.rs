@@ -35,8 +35,11 @@ impl Perdura {
         if tries >= TRIES {
             return false;
         }
-        self.keyspace.reclaim_until(|| false)
+        // What others delete all the time may be of no use to this one.
+        let freed = self.keyspace.reclaim_until(|| false);
+        freed && tries == 0
             || self.keyspace.compact_for(&self.compaction, bytes, STEPS) != Compacted::Nothing
             || self.keyspace.heap().allow_larger_blocks()
+            || freed
     }
 }

@@ -457,8 +457,6 @@ impl Connection {
     async fn blocked(&mut self) -> Option<Next> {
         loop {
             match self.wait_blocked().await {
-                // Executed by another thread, it found nothing there, and waits on for data.
-                Woken::Replied(Next::Block) => {}
                 Woken::Replied(next) => return Some(next),
                 Woken::Gone => return None,
                 Woken::Pushes => {

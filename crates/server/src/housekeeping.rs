@@ -131,7 +131,7 @@ async fn evict(worker: &Worker, until: Instant) {
         let step = contained("eviction", || shared.engine.evict_some());
         took += began.elapsed();
         match step {
-            Some(Evicted::Nothing) => break,
+            Some(Evicted::Nothing) | None => break,
             Some(Evicted::Some) if Instant::now() <= until => {}
             // The rest is for the next round: what is left, or what others have locked.
             _ => {

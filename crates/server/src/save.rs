@@ -182,6 +182,7 @@ impl Saver {
                 tracing::warn!("Can't save in background: {error}");
                 let mut state = self.state();
                 (state.began, state.failed) = (None, true);
+                self.refuse_writes(true);
             }
         }
         Ok(())

@@ -68,9 +68,8 @@ impl Session {
 }
 
 impl Engine {
-    /// Returns whether the wait of a blocked session has ended; its reply is in `out` then, unless
-    /// what it waited for was a call on another thread that waits for data now ([`Next::Block`]).
-    /// Whoever ends it wakes the client.
+    /// Returns whether the wait of a blocked session has ended; its reply is in `out` then. Whoever
+    /// ends it wakes the client.
     pub fn unblocked(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
         if session.moved.is_some() {
             return self.take_moved(session, out);

@@ -10,8 +10,10 @@
 //!
 //! A thread that executes moved calls does not wait for shards either: where one is locked, the
 //! session goes back to its connection, which waits, and whose command comes here again. It keeps
-//! its place among those who wait all the time. A command that is to wait for data begins to do so
-//! wherever it is executed; its connection goes on with that.
+//! its place among those who wait all the time.
+//!
+//! A command that may wait for data is not moved: an element that it takes there could come after
+//! its client has gone, its time is over or CLIENT UNBLOCK has ended its wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -147,8 +149,8 @@ impl Engine {
     pub(crate) fn take_moved(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
         let End { session: taken, reply, outcome } = *session.moved.as_ref()?.take()?;
         session.give_back(taken);
-        session.client.blocked.store(session.waiter.is_some(), Relaxed);
-        if matches!(outcome.next, Next::Locked | Next::Block) {
+        session.client.blocked.store(false, Relaxed);
+        if outcome.next == Next::Locked {
             return Some(outcome);
         }
         // Its silence begins now.

@@ -13,7 +13,6 @@ use crate::execute::{Role, Shown, Step, Unit, weight_of};
 use crate::failure::{Done, Failure};
 use crate::kept_words::LARGE;
 use crate::queue::{put_back, take};
-use crate::running_scripts::{LongSince, ScriptKind};
 use crate::session::{Queue, Session};
 use crate::spec::*;
 use crate::users::Account;
@@ -109,13 +108,6 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
     if queue.is_dirty {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
-    let has_script = steps.iter().any(|step| matches!(step.command.spec.run, Run::Script(..)));
-    let is_repeatable = steps.iter().all(can_be_repeated);
-    if has_script && !is_repeatable && call.may_move() {
-        // Before anything happens: the script may take long when something has.
-        let (kind, started_ns) = (ScriptKind::Script, engine.clock().unix_ns());
-        return Err(Failure::takes_long(Some(LongSince { kind, started_ns })));
-    }
     let locks = (!needs_all).then_some(keys.as_slice());
     let (mark, effects) = (call.out.mark(), call.effects.mark());
     let (before, mut may_give_up) = (Before::of(call), true);
@@ -124,7 +116,7 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
             before.restore(call);
             call.out.truncate(mark);
             call.effects.truncate(effects);
-            if call.may_move() && is_repeatable {
+            if call.may_move() && steps.iter().all(can_be_repeated) {
                 call.out.begin_limit(LARGE);
             }
             let done = attempt(call, &steps, locks, (losses, may_give_up));

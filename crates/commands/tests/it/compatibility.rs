@@ -58,14 +58,16 @@ Known differences:
   is added, removed or renamed meanwhile may be listed or not. Within MULTI it lists the keys of
   one moment, as in Redis.
 - One command on one large collection (SMEMBERS, HGETALL, LRANGE, SUNIONSTORE, SORT, DUMP) is one
-  step, as in Redis, where all clients wait for it. Here only those clients wait that need a key of
-  the same shard: a command that will take more than about a millisecond by the sizes of its values,
-  an EXEC of as many commands, a script that has taken two milliseconds, and what waits for a disk
-  (SAVE, CONFIG REWRITE) are executed by other threads than those that serve clients, as is what
-  copies a value of more than 2 MiB, into the store or out of it; requests and replies of any size
-  are read and sent 256 KiB at a time. The SCAN commands, and LRANGE and ZRANGE in parts, let others
-  have the shard meanwhile. An EXEC that executes a script or a function has all shards until it
-  ends.
+  step, as in Redis, where all clients wait for it. Here only those clients wait that need a key
+  of the same shard: a command that will take more than about a millisecond by the sizes of its
+  values, an EXEC of as many commands, a script that has taken two milliseconds, and what waits
+  for a disk (SAVE, CONFIG REWRITE) are executed by other threads than those that serve clients,
+  as is what copies a value of more than 2 MiB, into the store or out of it; requests and replies
+  of any size are read and sent 256 KiB at a time. The SCAN commands, and LRANGE and ZRANGE in
+  parts, let others have the shard meanwhile. An EXEC that executes a script or a function has
+  all shards until it ends, and is executed again where that takes long, so that other commands
+  in it which change no data (BGSAVE, LATENCY RESET) are executed twice. Commands with BLOCK or
+  in the place of it (BLPOP, BLMPOP) stay on their connection's thread whatever they find.
 - HRANDFIELD, SRANDMEMBER and ZRANDMEMBER refuse a negative count below -67108864.
 - Clients that wait for the same key are served in the order in which the server's threads read
   their requests. Requests of clients on different threads that arrive at almost the same time may

@@ -191,9 +191,6 @@ impl Client {
             let reply = self.raw(&request);
             return (self.outcome.next != commands::Next::Block).then(|| wire::show(&reply));
         }
-        if self.outcome.next == commands::Next::Block {
-            return None;
-        }
         Some(wire::show(&self.writer.take()))
     }
 

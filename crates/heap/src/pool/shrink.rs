@@ -97,7 +97,7 @@ impl Heap {
             0 if self.purge_asked.swap(false, Relaxed) => 1,
             0 => return false,
             shard if shard <= shards => {
-                if self.return_held_of(shard - 1) > 0 {
+                if self.return_held_of(shard - 1) >= release::AT_ONCE {
                     return true;
                 }
                 if self.share_free_spans_of(shard - 1).is_none() || self.check_open().is_err() {

@@ -14,7 +14,7 @@ use crate::fault_points::FaultPoint;
 /// Blocks that a commit returns, or twice as many as it frees.
 const BY_COMMIT: usize = 32;
 /// Blocks that a step of the background, or a writer that finds no block, returns under one lock.
-const AT_ONCE: usize = 256;
+pub(crate) const AT_ONCE: usize = 256;
 /// Blocks of a shard that are returned for a span.
 pub(crate) const FOR_SPANS: usize = 1024;
 

@@ -459,4 +459,6 @@ fn a_writer_waits_for_few_steps_of_a_reader() {
     // One is under way when the writer comes; more pass where the machine does not run it.
     let soon = waited.iter().filter(|steps| **steps < 4).count();
     assert!(soon * 5 > waited.len() * 4, "{soon} of {WRITES} writes: {waited:?}");
+    let sum: u64 = waited.iter().sum();
+    assert!(sum < 40 * WRITES, "{sum} steps in {WRITES} writes: {waited:?}");
 }

@@ -147,10 +147,15 @@ impl Reader {
         let Some(entry) = txn.find(db, key) else { return Ok(0) };
         let stream = txn.stream(&entry)?;
         let Some(group) = stream.group(&self.group)? else { return Ok(0) };
-        let pending = stream.pending_count(&group);
         let (looked_at, mut delivered) = match (after, self.claim) {
-            (Some(_), _) => (0, pending),
-            (None, Some(_)) => (pending, pending),
+            (Some(_), _) => {
+                let consumer = stream.consumer(&group, &self.consumer)?;
+                (0, consumer.map_or(0, |consumer| stream.pending_count_of(&consumer)))
+            }
+            (None, Some(_)) => {
+                let pending = stream.pending_count(&group);
+                (pending, pending)
+            }
             (None, None) => (0, 0),
         };
         let asked = if self.most == 0 { u64::MAX } else { self.most };
