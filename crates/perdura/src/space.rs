@@ -37,9 +37,10 @@ impl Perdura {
         }
         // What others delete all the time may be of no use to this one.
         let freed = self.keyspace.reclaim_until(|| false);
-        freed && tries == 0
-            || self.keyspace.compact_for(&self.compaction, bytes, STEPS) != Compacted::Nothing
-            || self.keyspace.heap().allow_larger_blocks()
-            || freed
+        if freed && tries == 0 {
+            return true;
+        }
+        let moved = self.keyspace.compact_for(&self.compaction, bytes, STEPS);
+        moved != Compacted::Nothing || self.keyspace.heap().allow_larger_blocks() || freed
     }
 }
