@@ -9,10 +9,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use testkit::{Client, Reply};
 
+use crate::values::words;
+
 /// Keys of which is asked at once.
 const AT_ONCE: usize = 64;
 /// Seconds by which an idle time may differ from what it would be by now.
 const IDLE_TOLERANCE: i64 = 300;
+/// Steps by which a frequency may differ: reading counts now and then.
+const FREQUENCY_TOLERANCE: i64 = 2;
 /// Milliseconds by which two servers may have run the same command, or read a relative time,
 /// at different times.
 const NEAR: i64 = 600_000;
@@ -133,6 +137,14 @@ fn request(words: &[&str], key: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// Returns how many members of a set are found by themselves.
+fn found_members(client: &mut Client, name: &[u8], members: &[Reply]) -> usize {
+    let mut request = words([b"SMISMEMBER", name]);
+    request.extend(members.iter().filter_map(|one| one.bytes().map(<[u8]>::to_vec)));
+    let found = client.call(&request);
+    found.items().iter().filter(|one| one.int() == Some(1)).count()
+}
+
 fn read_keys(client: &mut Client, asked: Asked, db: usize, names: &[Vec<u8>], state: &mut State) {
     let usage: &[&str] =
         if asked.is_lfu { &["OBJECT", "FREQ", "*"] } else { &["OBJECT", "IDLETIME", "*"] };
@@ -157,7 +169,11 @@ fn read_keys(client: &mut Client, asked: Asked, db: usize, names: &[Vec<u8>], st
         fields.insert("expires".into(), expires.clone());
         match what.text().as_str() {
             "stream" => stream(&value, &mut fields),
-            "set" => drop(fields.insert("value".into(), sorted(value.items().to_vec()))),
+            "set" => {
+                let found = found_members(client, name, value.items());
+                fields.insert("found".into(), Reply::Int(found as i64));
+                fields.insert("value".into(), sorted(value.items().to_vec()));
+            }
             "hash" => {
                 let pairs = value.items().chunks(2).map(|pair| Reply::Array(pair.to_vec()));
                 let pairs = sorted(pairs.collect());
@@ -301,6 +317,8 @@ fn field_difference(fields: &Fields, found: &Fields, rules: Rules) -> Option<Str
         }
         let Some(other) = found.get(path) else { return Some(format!("{path} is missing")) };
         let tolerance = match last {
+            // A frequency is a small number, the time of a use a large one.
+            "use" if value.int().is_some_and(|used| used < 256) => FREQUENCY_TOLERANCE,
             "use" => IDLE_TOLERANCE,
             "seen-time" | "active-time" if rules.near => NEAR,
             "expires" if rules.near_expiry => NEAR,

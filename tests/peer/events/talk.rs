@@ -194,9 +194,8 @@ impl Side {
             return false;
         }
         let within = until.saturating_duration_since(Instant::now());
-        match connection.client.has_more(within) {
-            Ok(false) => return false,
-            Ok(true) | Err(_) => {}
+        if let Ok(false) = connection.client.has_more(within) {
+            return false;
         }
         match connection.client.receive() {
             Ok(reply) if self.who.is_poll(&reply) => {}
