@@ -15,7 +15,7 @@ use crate::values::words;
 const AT_ONCE: usize = 64;
 /// Seconds by which an idle time may differ from what it would be by now.
 const IDLE_TOLERANCE: i64 = 300;
-/// Steps by which a frequency may differ: reading counts now and then.
+/// Steps by which a frequency may differ: some reads count.
 const FREQUENCY_TOLERANCE: i64 = 2;
 /// Milliseconds by which two servers may have run the same command, or read a relative time,
 /// at different times.
