@@ -139,12 +139,12 @@ impl Reader {
     /// comes after an ID of what is pending, or for what is new.
     fn work(
         &self,
-        txn: &mut Txn<'_>,
+        txn: &Txn<'_>,
         db: Db,
         key: &Key<'_>,
         after: Option<StreamId>,
     ) -> Result<u64, Failure> {
-        let Some(entry) = txn.find(db, key) else { return Ok(0) };
+        let Some(entry) = txn.peek(db, key) else { return Ok(0) };
         let stream = txn.stream(&entry)?;
         let Some(group) = stream.group(&self.group)? else { return Ok(0) };
         let (looked_at, mut delivered) = match (after, self.claim) {
