@@ -165,8 +165,8 @@ impl Effects {
         }
     }
 
-    /// Says first which keys expired, were evicted, are new, or were not found: of the changes
-    /// that [`Effects::notify_at`] has not seen.
+    /// Adds events for keys that expired, were evicted, are new or were not found, before all
+    /// others; leaves out changes that [`Effects::notify_at`] has seen.
     #[inline]
     pub(crate) fn notify_of<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
         if self.events.is_any() {
@@ -175,7 +175,7 @@ impl Effects {
         }
     }
 
-    /// Says it of what a step of a transaction changed, before the step's own events; `changes` are
+    /// Adds the same events for one step of a transaction, before the step's own; `changes` are
     /// those after [`Effects::recorded`], of `len` in all.
     pub(crate) fn notify_at<'t>(
         &mut self,
@@ -196,7 +196,8 @@ impl Effects {
 
     #[cold]
     fn note_changes<'t>(&mut self, at: usize, changes: impl Iterator<Item = Change<'t>>) {
-        let later = self.deliveries.split_off(at);
+        // What a command that commits in parts said before its last part has left already.
+        let later = self.deliveries.split_off(at.min(self.deliveries.len()));
         let mut last_hash = None;
         for Change { db, key, event, .. } in changes {
             match event {
@@ -374,6 +375,9 @@ impl Effects {
             return;
         }
         debug_assert!(mark.len >= self.group.len, "a step puts what it found gone before it ends");
+        // Where parts were committed since the mark was made, all that is here comes after it.
+        let is_stale = mark.len > self.bytes.len() || mark.count > self.count;
+        let mark = if is_stale { EffectsMark::default() } else { mark };
         let tail = self.bytes.split_off(mark.len);
         let (count, last) = (self.count - mark.count, self.last);
         // The database that is selected where what is after begins.

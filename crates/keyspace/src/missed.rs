@@ -5,14 +5,16 @@
 use crate::{Db, Entry, Error, Event, Key, Txn};
 
 impl Txn<'_> {
-    /// Finds a key for OBJECT: no access is recorded, nothing is counted.
+    /// Finds a key without a trace: no access is recorded, nothing is counted, and an expired key
+    /// stays.
     pub fn peek(&self, db: Db, key: &Key<'_>) -> Option<Entry> {
         let place = self.place(db, key);
         let slot = self.slot(place, key).filter(|slot| self.live(place, slot.entry()))?;
         Some(Entry { shard: place.shard, at: slot.entry(), which: place.which(key.hash) })
     }
 
-    /// Finds a key as [`Txn::find`] does, for EXISTS, TTL, TYPE: no access is recorded.
+    /// Finds a key as [`Txn::find`] does, for EXISTS, TTL, TYPE: counts a hit or a miss and
+    /// remembers an expired key to be deleted, but records no access.
     pub fn look(&mut self, db: Db, key: &Key<'_>) -> Option<Entry> {
         let touches = std::mem::replace(&mut self.touches, false);
         let found = self.find(db, key);

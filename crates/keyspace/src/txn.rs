@@ -89,7 +89,7 @@ pub struct Txn<'k> {
     /// Made when there is something to list: most transactions have nothing.
     pub(crate) changes: Option<Box<Changes>>,
     /// Whether `changes` are those of a commit that has happened.
-    committed: bool,
+    pub(crate) committed: bool,
     /// Whether a key was linked that is to be listed as new with what is written to it.
     pub(crate) is_new: bool,
     /// Whether the next key that is linked takes the place of one that was deleted for it.
@@ -517,7 +517,7 @@ impl<'k> Txn<'k> {
         }
         self.deferred.truncate(savepoint.deferred);
         self.map = savepoint.map;
-        self.is_new = false;
+        (self.is_new, self.is_overwritten) = (false, false);
         self.forget();
     }
 

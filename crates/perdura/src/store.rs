@@ -222,8 +222,8 @@ impl Perdura {
             self.keyspace.check_losses(losses)?;
             let txn = &mut tx.open().txn;
             if result.is_ok() {
-                if txn.is_dirty() && !self.waiting.is_idle() {
-                    woken = txn.locked().collect();
+                if !self.waiting.is_idle() {
+                    woken = txn.dirty().collect();
                 }
                 self.commit(txn)?;
             }

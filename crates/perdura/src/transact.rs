@@ -39,8 +39,9 @@ struct Ended<R, E> {
     result: Result<R, E>,
     /// The journal's position after it.
     seen: u64,
-    /// Whether it committed a change: one that did not wakes nobody, least of all itself.
-    has_changed: bool,
+    /// The shards that it changed, where anybody waits: one that changed nothing wakes nobody,
+    /// least of all itself.
+    changed: Vec<usize>,
 }
 
 impl<'s> Growth<'s> {
@@ -161,11 +162,9 @@ impl Perdura {
             let done = self.attempt(|losses| {
                 self.attempt_transact(db, losses, lock_all, &mut shards, &mut work)
             })?;
-            if let Some(Ended { result, seen, has_changed }) = done {
+            if let Some(Ended { result, seen, changed }) = done {
                 drop(entered);
-                if has_changed {
-                    self.wake_waiting(&shards);
-                }
+                self.waiting.wake(&changed);
                 self.acknowledge(seen)?;
                 return result;
             }
@@ -198,11 +197,14 @@ impl Perdura {
         if wanted.conflict {
             return Ok(None);
         }
-        let has_changed = result.is_ok() && open.txn.is_dirty();
+        let mut changed = Vec::new();
+        if result.is_ok() && !self.waiting.is_idle() {
+            changed.extend(open.txn.dirty());
+        }
         if result.is_ok() && open.txn.locked().next().is_some() {
             self.commit(&mut open.txn)?;
         }
-        Ok(Some(Ended { result, seen: self.seen(&open.txn), has_changed }))
+        Ok(Some(Ended { result, seen: self.seen(&open.txn), changed }))
     }
 
     /// Refuses a transaction in a store whose damage may hide any key.

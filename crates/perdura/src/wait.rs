@@ -1,10 +1,11 @@
-//! Waiting for an element: pops that block.
+//! Waiting for a change: pops and transactions that block.
 //!
 //! A waiting call registers for its key's shard, tries to pop, and sleeps until a call has changed
 //! the shard. A call that changed something looks, after its commit, whether anybody waits: one
 //! load. No wake-up is lost: whoever commits after the attempt failed has locked the shard after
-//! it, so it sees the registration, which was made before. Every call that changes something looks,
-//! those that make no element too: a transaction may wait for anything.
+//! it, so it sees the registration, which was made before. (The closure of a transaction that waits
+//! for a key is to use that key.) Every call that changes something looks, those that make no
+//! element too: a transaction may wait for anything. That a key expires wakes nobody.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -212,7 +213,8 @@ impl Perdura {
 
     /// Runs `work` as [`Perdura::transact`] does until it answers `Some`: at once, and again
     /// whenever the shard of `key` has changed; `None` after `timeout`. What `work` did is
-    /// committed each time, so that it should do nothing where it answers `None`.
+    /// committed each time, so that it should do nothing where it answers `None`. That a key
+    /// expires wakes nobody.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

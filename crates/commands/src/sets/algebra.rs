@@ -215,9 +215,7 @@ fn sets<'t>(
     for key in keys {
         let entry = txn.find(call.db(), key);
         // Those after it are not looked for.
-        if entry.as_ref().is_some_and(|entry| txn.type_of(entry) != Type::Set) {
-            return Err(keyspace::Error::WrongType.into());
-        }
+        entry.as_ref().map(|entry| txn.members(entry, Type::Set)).transpose()?;
         found.push(entry);
     }
     let txn: &'t Txn<'_> = txn;

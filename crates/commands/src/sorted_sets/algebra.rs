@@ -232,11 +232,7 @@ fn combine(
     for key in keys {
         let entry = txn.find(call.db(), key);
         // Those after it are not looked for.
-        let what = entry.as_ref().map(|entry| txn.type_of(entry));
-        if what.is_some_and(|what| !matches!(what, keyspace::Type::Set | keyspace::Type::SortedSet))
-        {
-            return Err(keyspace::Error::WrongType.into());
-        }
+        Input::read(txn, entry.as_ref())?;
         found.push(entry);
     }
     let txn: &Txn<'_> = txn;

@@ -58,8 +58,8 @@ fn stream_mut<'t>(call: &Call<'_>, txn: &'t mut Txn<'_>) -> Result<Option<Stream
     }
 }
 
-/// Returns the same for a command that writes something in addition to its entries, and counts as
-/// one that reads.
+/// Returns the stream at the command's key, for a command that writes groups or consumers: an
+/// expired key is deleted, and a hit or a miss is counted.
 fn stream_to_read<'t>(
     call: &Call<'_>,
     txn: &'t mut Txn<'_>,

@@ -82,7 +82,9 @@ Known differences:
   that others were dropped; when the last field of a hash expires, the event is the key's,
   expired, where Redis 7.4 sends hexpired and del. CONFIG GET tells the class n also after A,
   where Redis 7.0 forgets it. A client in RESP3 gets the events of its own commands after their
-  replies, and a message that fits several patterns once for each, in another order.
+  replies, and a message that fits several patterns once for each, in another order. Of the
+  expired keys that one command, EXEC or script finds, 64 are deleted at once; RANDOMKEY deletes
+  none.
 - XINFO STREAM returns the number of a stream's nodes as radix-tree-keys, and one more as
   radix-tree-nodes. A node has slightly more capacity than Redis's with the same
   stream-node-max-bytes.

@@ -29,8 +29,10 @@ impl Txn<'_> {
     }
 
     /// Deletes the expired keys that readers met, as far as there is space for that; it is for the
-    /// caller to commit. What was done before is committed. Whether there is anything to commit.
+    /// caller to commit. What was done before is committed, and everybody was notified of it.
+    /// Returns true if there is anything to commit.
     pub fn delete_lazily_expired(&mut self) -> bool {
+        (self.changes, self.committed) = (None, false);
         for (db, bytes) in
             self.lazily_expired.take().into_iter().flat_map(|lazily_expired| *lazily_expired)
         {

@@ -183,6 +183,23 @@ fn a_transaction_that_waits_does_not_wake_itself() {
 }
 
 #[test]
+fn a_transaction_that_waits_and_changes_keys_of_other_shards_does_not_wake_itself() {
+    let store = volatile();
+    let is_quiet = |counter: &String| {
+        let counting = Arc::new(Counting::default());
+        let mut none = store.transact_async("none", |tx| {
+            tx.increment(counter, 1)?;
+            tx.get("none")
+        });
+        assert!(poll(&mut none, &counting).is_pending());
+        assert_eq!(store.get(counter), Ok(Some(b"1".to_vec())));
+        counting.wakes() == 0
+    };
+    let quiet = (0..64).map(|n| format!("counter:{n}")).filter(is_quiet).count();
+    assert!((1..64).contains(&quiet), "{quiet} of 64 are in other shards");
+}
+
+#[test]
 fn a_transaction_that_waits_is_woken_by_each_call_that_changes_its_key() {
     let store = volatile();
     let minute = std::time::Duration::from_secs(60);

@@ -294,3 +294,33 @@ fn what_does_not_happen_is_no_event() {
     here.client.check("CONFIG SET notify-keyspace-events \"\"", "OK");
     assert_eq!(here.run("RPUSH l 1").1, [""; 0]);
 }
+
+fn with_debug() -> Launch {
+    perdura().args(["--enable-debug-command", "local"])
+}
+
+#[test]
+fn an_expired_key_that_is_read_is_missed_once_and_expires_once() {
+    let mut here = Observed::start(with_debug(), "Exm");
+    here.client.check("DEBUG SET-ACTIVE-EXPIRE 0", "OK");
+    for line in ["GET k", "EXISTS k", "TTL k", "TYPE k", "STRLEN k"] {
+        here.client.check("SET k v PX 1", "OK");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let (_, mut events) = here.run(line);
+        events.sort();
+        assert_eq!(events, ["__keyevent@0__:expired k", "__keyevent@0__:keymiss k"], "{line}");
+    }
+}
+
+#[test]
+fn a_command_that_commits_in_parts_within_exec_has_its_events() {
+    let mut here = Observed::start(with_debug(), "En");
+    here.client.check("MULTI", "OK");
+    here.client.check("SET a 1", "QUEUED");
+    here.client.check("DEBUG POPULATE 1001", "QUEUED");
+    here.client.check("EXEC", "[OK, OK]");
+    here.client.check("DBSIZE", "(integer) 1002");
+    let events = here.events();
+    assert_eq!(events.len(), 1002, "{:?}", &events[..3.min(events.len())]);
+    assert!(!here.server.log().contains("panicked"), "{}", here.server.log());
+}
