@@ -1,7 +1,7 @@
 //! Commands within transactions and scripts, and commands that wait.
 
 use super::Story;
-use super::commands::{DATABASES, KEYS, MISTAKES, filled, of};
+use super::commands::{DATABASES, KEYS, filled, of};
 use super::history::{Act, Step};
 use crate::steps::{Words, words};
 
@@ -54,7 +54,7 @@ impl Story<'_> {
             10..13 => self.any_read(),
             13 => filled(DATABASES, &[], &mut self.random),
             14 if !self.is_slow => filled(BLOCKING, &[], &mut self.random),
-            _ => filled(MISTAKES, self.dump, &mut self.random),
+            _ => self.any_mistake(),
         }
     }
 
@@ -64,7 +64,7 @@ impl Story<'_> {
             0..10 => self.any_write(),
             10..14 => self.any_read(),
             14 if !self.is_slow => filled(BLOCKING, &[], &mut self.random),
-            _ => filled(MISTAKES, self.dump, &mut self.random),
+            _ => self.any_mistake(),
         }
     }
 

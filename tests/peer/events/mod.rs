@@ -214,7 +214,10 @@ impl Story<'_> {
             0..38 => self.write(by),
             38..50 => self.read(by),
             50..53 => self.filled(by, DATABASES),
-            53..58 => self.filled(by, MISTAKES),
+            53..58 => {
+                let words = self.any_mistake();
+                self.add(by, words);
+            }
             58..63 => self.transaction(by),
             63..69 => self.script(by),
             69..73 => self.ask(),
@@ -244,6 +247,16 @@ impl Story<'_> {
 
     fn any_of(&mut self, templates: &[&str]) -> Words {
         let words = typed(templates, self.dump, !self.has_misses, &mut self.random);
+        self.unless_failing(words)
+    }
+
+    /// A command that is wrong.
+    fn any_mistake(&mut self) -> Words {
+        let words = filled(MISTAKES, self.dump, &mut self.random);
+        self.unless_failing(words)
+    }
+
+    fn unless_failing(&mut self, words: Words) -> Words {
         let name = String::from_utf8_lossy(&words[0]).into_owned();
         match self.has_misses && FAILING.contains(&&*name) {
             true => filled(&["GET $s"], &[], &mut self.random),
