@@ -32,7 +32,7 @@ struct Wanted {
     conflict: bool,
 }
 
-/// What an attempt came to; none if it is void.
+/// The end of an attempt; none if another thread had a shard that it needed.
 type Attempted<R, E> = Option<Ended<R, E>>;
 
 struct Ended<R, E> {

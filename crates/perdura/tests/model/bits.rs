@@ -59,7 +59,7 @@ fn is_backwards(range: BitRange) -> bool {
     }
 }
 
-/// Where a bit is: in the string, at its end, after it, across a block.
+/// Draws the position of a bit: in the string, at its end, after it, or across a block.
 fn place(draw: &mut Draw, len: usize) -> u64 {
     let end = len as u64 * 8;
     match draw.below(8) {

@@ -12,7 +12,8 @@ use perdura::{
 use super::state::{Bytes, Checked, Db, Stream, Value, in_order, same};
 use super::tables;
 
-/// What a snapshot has, too.
+/// All operations that read: a store, a transaction and a snapshot have them. Those of
+/// `perdura::Operations` write, too, which a snapshot does not.
 pub(crate) trait Reads:
     Keys
     + Strings

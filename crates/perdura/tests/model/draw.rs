@@ -16,7 +16,7 @@ pub(crate) struct Draw {
     pub(crate) rng: fastrand::Rng,
     /// Whether many calls, and large values, are cheap.
     pub(crate) is_cheap: bool,
-    /// What was called last, for a failure's text.
+    /// The latest calls, which the text of a failure shows.
     pub(crate) trace: Vec<String>,
 }
 
@@ -185,7 +185,7 @@ pub(crate) fn take_all<T, E>(
     Ok(Taken { front, back, ended })
 }
 
-/// What was taken from the front, what from the back, and whether there was no more.
+/// The items that an iterator gave from its front and from its back, and whether it had no more.
 #[derive(Debug)]
 pub(crate) struct Taken<T> {
     front: Vec<T>,

@@ -56,7 +56,7 @@ fn refused(store: &Arc<Perdura>, draw: &mut super::draw::Draw) -> Checked {
     same(&format!("a call inside of a transaction ({n})"), answer, Err(Error::Reentrant))
 }
 
-/// What is done in a transaction, on its database and on others that it selects.
+/// Executes random calls in a transaction, on its database and on others that it selects.
 fn work(
     tx: &mut Transaction<'_>,
     store: &Arc<Perdura>,
