@@ -130,15 +130,21 @@ impl Who {
     }
 }
 
-/// Both texts, if what the servers sent to a connection differs. `asked` is the command whose reply
-/// is among it.
+/// What a server sent to a connection.
+pub(super) struct Sent<'s> {
+    pub(super) who: &'s Who,
+    pub(super) messages: &'s [Reply],
+}
+
+/// Returns both texts, if what the servers sent to a connection differs. `asked` is the command
+/// whose reply is among it.
 pub(super) fn differ(
     asked: Option<&Words>,
-    (ours, our_messages): (&Who, &[Reply]),
-    (theirs, their_messages): (&Who, &[Reply]),
+    ours: Sent<'_>,
+    theirs: Sent<'_>,
 ) -> Option<(String, String)> {
-    let ours = texts(asked, ours, our_messages);
-    let theirs = texts(asked, theirs, their_messages);
+    let ours = texts(asked, ours.who, ours.messages);
+    let theirs = texts(asked, theirs.who, theirs.messages);
     let at = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs);
     let at = at.or_else(|| (ours.len() != theirs.len()).then(|| ours.len().min(theirs.len())))?;
     let of = |texts: &[String]| texts.get(at).cloned().unwrap_or_else(|| "nothing more".into());

@@ -7,7 +7,7 @@
 //! What it sends beyond that is found at this step, or at one of the next.
 
 use super::history::{ADMIN, Act, CONNECTIONS, History, Step};
-use super::same::{self, Who};
+use super::same::{self, Sent, Who};
 use crate::both::Both;
 use crate::steps::{Words, words};
 use std::cell::Cell;
@@ -71,10 +71,11 @@ pub(super) fn run(both: &Both, history: &History) -> Option<Difference> {
         for connection in 0..CONNECTIONS {
             let is_reply = connection == step.connection;
             let asked = is_reply.then_some(words);
+            let sent = |who, messages| Sent { who, messages };
             let pair = same::differ(
                 asked,
-                (&ours.who, &found[connection]),
-                (&theirs.who, &wanted[connection]),
+                sent(&ours.who, &found[connection]),
+                sent(&theirs.who, &wanted[connection]),
             );
             if let Some((ours, theirs)) = pair {
                 return Some(Difference { at, connection, ours, theirs });

@@ -60,13 +60,13 @@ fn refused(store: &Arc<Perdura>, draw: &mut super::draw::Draw) -> Checked {
 fn work(
     tx: &mut Transaction<'_>,
     store: &Arc<Perdura>,
-    (dbs, first): (&mut Dbs, usize),
+    dbs: &mut Dbs,
+    first: usize,
     draw: &mut super::draw::Draw,
-    select: bool,
 ) -> Result<(), Fail> {
     let mut n = first;
     for _ in 0..1 + draw.below(6) {
-        if select && draw.one_in(4) {
+        if draw.one_in(4) {
             let refused = tx.select(16 + draw.below(3));
             same("select(16)", refused, Err(Error::NoSuchDatabase)).map_err(Fail::Wrong)?;
             n = draw.below(DATABASES.len());
@@ -92,7 +92,7 @@ pub(crate) fn transaction(session: &mut Session) -> Checked {
     let draw = &mut session.draw;
     let is_cheap = std::mem::replace(&mut draw.is_cheap, true);
     let run = |tx: &mut Transaction<'_>| {
-        work(tx, &store, (&mut dbs, n), draw, true)?;
+        work(tx, &store, &mut dbs, n, draw)?;
         if is_undone { Err(Fail::Undone) } else { Ok(7) }
     };
     let done = match n {

@@ -49,7 +49,8 @@ fn walk<T: Ord + Clone + Debug>(
     session: &mut Session,
     what: &str,
     items: impl Fn(&Db) -> Option<BTreeSet<T>>,
-    (mut iter, ends): (impl Iterator<Item = Result<(T, bool), Error>>, bool),
+    mut iter: impl Iterator<Item = Result<(T, bool), Error>>,
+    has_two_ends: bool,
 ) -> Checked {
     let mut seen = Seen::new(items(&session.dbs[0]));
     let mut shown: Vec<(T, bool)> = Vec::new();
@@ -83,7 +84,7 @@ fn walk<T: Ord + Clone + Debug>(
     if twice != seen.always.len() {
         return Err(format!("{what} showed something twice that was there all the time"));
     }
-    if ends {
+    if has_two_ends {
         let front: Vec<&T> = shown.iter().filter(|item| !item.1).map(|item| &item.0).collect();
         let back: Vec<&T> = shown.iter().filter(|item| item.1).map(|item| &item.0).collect();
         let is_in_order = front.windows(2).all(|pair| pair[0] <= pair[1])
@@ -193,7 +194,8 @@ pub(crate) fn step(session: &mut Session) -> Checked {
             session,
             "an iterator of keys",
             |db| Some(keys_of(&db.keys)),
-            (one_way(store.keys()), false),
+            one_way(store.keys()),
+            false,
         );
     }
     let Some(key) = greatest(db, size(kind)) else { return Ok(()) };
@@ -213,7 +215,7 @@ pub(crate) fn step(session: &mut Session) -> Checked {
                 return by_rank(session, &store, &key, seed);
             }
             let whole = store.sorted_set_iter(&key).map(|item| item.map(|(m, s)| ordered(m, s)));
-            walk(session, &what, items, (ends(whole, seed), true))
+            walk(session, &what, items, ends(whole, seed), true)
         }
         1 => {
             let items = |db: &Db| {
@@ -224,7 +226,7 @@ pub(crate) fn step(session: &mut Session) -> Checked {
                     _ => None,
                 })
             };
-            walk(session, &what, items, (ends(tables::rows(&*store, &key).iter(), seed), true))
+            walk(session, &what, items, ends(tables::rows(&*store, &key).iter(), seed), true)
         }
         2 => {
             let items = |db: &Db| {
@@ -235,7 +237,7 @@ pub(crate) fn step(session: &mut Session) -> Checked {
                     _ => None,
                 })
             };
-            walk(session, &what, items, (one_way(store.hash_iter(&key)), false))
+            walk(session, &what, items, one_way(store.hash_iter(&key)), false)
         }
         3 => {
             let items = |db: &Db| {
@@ -244,7 +246,7 @@ pub(crate) fn step(session: &mut Session) -> Checked {
                     _ => None,
                 })
             };
-            walk(session, &what, items, (one_way(store.set_iter(&key)), false))
+            walk(session, &what, items, one_way(store.set_iter(&key)), false)
         }
         _ => {
             let items = |db: &Db| {
@@ -254,7 +256,7 @@ pub(crate) fn step(session: &mut Session) -> Checked {
                 })
             };
             let ids = store.stream_iter(&key, ..).map(|item| item.map(|entry| entry.id));
-            walk(session, &what, items, (ends(ids, seed), true))
+            walk(session, &what, items, ends(ids, seed), true)
         }
     }
 }
