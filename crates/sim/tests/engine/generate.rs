@@ -28,6 +28,9 @@ pub(crate) struct Taste {
     pub(crate) keys: usize,
     /// How often the last repeatable argument is repeated at most.
     pub(crate) repeats: usize,
+    /// How many members, fields or elements a command gets sometimes, small ones: an index that
+    /// gets so many at once is filled in its own order. 0: no command does.
+    pub(crate) many: usize,
     /// Most keys are there from the beginning.
     pub(crate) filled_at_first: bool,
     /// One value in this many is large.
@@ -61,6 +64,7 @@ pub(crate) fn request(
         spec,
         now,
         taste,
+        is_one_of_many: false,
         rng,
     };
     for arg in spec.args {
@@ -77,6 +81,8 @@ struct Request<'a> {
     spec: &'a CommandSpec,
     now: u64,
     taste: &'a Taste,
+    /// What follows is repeated very often.
+    is_one_of_many: bool,
     rng: &'a mut Rng,
 }
 
@@ -85,7 +91,7 @@ impl Request<'_> {
         if arg.is_optional && !self.is_wanted(arg) && self.rng.usize(..3) > 0 {
             return;
         }
-        let times = if arg.is_multiple { self.rng.usize(1..=self.taste.repeats) } else { 1 };
+        let times = self.times(arg);
         for n in 0..times {
             if !arg.token.is_empty() && (n == 0 || arg.is_multiple_token) {
                 self.words.push(arg.token.as_bytes().to_vec());
@@ -105,12 +111,28 @@ impl Request<'_> {
                     }
                 }
                 ArgKind::Block(of) => of.iter().for_each(|inner| self.add(inner)),
+                _ if self.is_one_of_many => self.words.push(number(self.rng.u16(..))),
                 _ => {
                     let word = self.word(arg);
                     self.words.push(word);
                 }
             }
         }
+    }
+
+    /// Returns how often an argument is given.
+    fn times(&mut self, arg: &Arg) -> usize {
+        if !arg.is_multiple {
+            return 1;
+        }
+        let is_collection =
+            matches!(self.spec.group, Group::Hash | Group::List | Group::Set | Group::SortedSet);
+        let has_keys = matches!(arg.kind, ArgKind::Key(_));
+        if self.taste.many == 0 || !is_collection || has_keys || self.rng.usize(..3) > 0 {
+            return self.rng.usize(1..=self.taste.repeats);
+        }
+        self.is_one_of_many = true;
+        self.taste.many + self.rng.usize(..self.taste.many / 4)
     }
 
     /// Returns true if a command would fail, or change nothing, without this.

@@ -65,6 +65,7 @@ impl Commands {
         let taste = Taste {
             keys: if wide { 800 } else { [3, 8, 20][rng.usize(..3)] },
             repeats: if wide { 24 } else { 3 },
+            many: if seed % 6 == 4 { 1550 } else { 0 },
             large_one_in: [12, 40, 200][rng.usize(..3)],
             filled_at_first: wide,
             owner: None,
