@@ -138,6 +138,22 @@ fn the_board_and_the_rules_name_metrics_that_a_server_has() {
     }
 }
 
+/// `promtool test rules alerts_test.yml` runs them.
+#[test]
+fn each_alert_has_a_case_in_which_it_comes() {
+    let rules = yaml("prometheus/alerts.yml");
+    let rules = rules[0]["groups"][0]["rules"].as_vec().expect("rules");
+    let tests = yaml("prometheus/alerts_test.yml");
+    let tests = tests[0]["tests"].as_vec().expect("tests");
+    let cases = tests.iter().flat_map(|test| test["alert_rule_test"].as_vec()).flatten();
+    let comes = |case: &&Yaml| case["exp_alerts"].as_vec().is_some_and(|all| !all.is_empty());
+    let have: BTreeSet<_> =
+        cases.filter(comes).map(|case| case["alertname"].as_str().expect("a name")).collect();
+    let all: BTreeSet<_> =
+        rules.iter().map(|rule| rule["alert"].as_str().expect("a name")).collect();
+    assert_eq!(have, all);
+}
+
 #[test]
 fn the_pod_has_the_ports_and_probes_of_its_configuration() {
     let set = &yaml("kubernetes/base/statefulset.yaml")[0];

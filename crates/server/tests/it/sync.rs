@@ -127,6 +127,36 @@ fn a_client_that_goes_away_ends_its_dump() {
     drop(stream);
 }
 
+#[test]
+fn a_dump_that_has_begun_is_sent_to_its_end_unless_its_user_is_deleted() {
+    let server = Launch::perdura_volatile().start();
+    let mut client = server.client();
+    client.check("CONFIG SET rdbcompression no", "OK");
+    // More than sockets hold, which is some 37 MB here: the server waits for the reader.
+    for i in 0..12 {
+        client.check(&format!("SETRANGE key:{i} 4000000 x"), "(integer) 4000001");
+    }
+    let take = |change: &str| {
+        let mut admin = server.client();
+        admin.check("ACL SETUSER u on nopass ~* &* +@all", "OK");
+        let ask = format!("AUTH u x\r\n{ASK}");
+        let (mut stream, head) = begin(server.port(), &ask, 57);
+        let head = String::from_utf8(head).expect("text");
+        let mark = head.strip_prefix("+OK\r\n+OK\r\n$EOF:").expect(&head).trim_end().to_owned();
+        assert_eq!(mark.len(), 40);
+        assert!(!admin.run(change).is_error(), "{change}");
+        assert_eq!(admin.info("persistence")["rdb_bgsave_in_progress"], "1", "still under way");
+        let mut rest = Vec::new();
+        // The connection of a user that is gone may be reset.
+        let _ = stream.read_to_end(&mut rest);
+        rest.ends_with(mark.as_bytes()) && rest.len() > 48_000_000
+    };
+    assert!(take("ACL SETUSER u resetkeys -@all"), "a dump is of one moment, and of one right");
+    assert!(take("ACL SETUSER u off"));
+    assert!(!take("ACL DELUSER u"));
+    while client.info("persistence")["rdb_bgsave_in_progress"] != "0" {}
+}
+
 /// Pairs of keys that a writer goes through in rounds, giving each pair the number of the round.
 const PAIRS: usize = 300;
 
