@@ -37,6 +37,7 @@ use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
 use crate::session::Session;
+use crate::tracking::Changes;
 
 type Shards = SmallVec<[usize; 8]>;
 
@@ -132,11 +133,12 @@ impl Unit<'_> {
         let durable_at = self.append(committed)?;
         let engine = self.engine;
         let flushes = self.effects.flushes();
-        engine.deliver_all(self.session.as_deref_mut(), self.effects);
+        engine.deliver_all(self.session.as_deref_mut(), self.effects, durable_at);
         if let Role::Serve(served) = &mut self.role {
             engine.let_go(served, durable_at);
         }
-        engine.notify_trackers(txn, (changed, &flushes), self.session.as_deref_mut());
+        let changes = Changes { changed, flushes: &flushes, after: durable_at };
+        engine.notify_trackers(txn, changes, self.session.as_deref_mut());
         if let Role::Whole { databases } = self.role {
             let stripe = self.session.map_or(0, |session| session.stripe);
             let served = engine.serve_waiting(txn, changed, databases, (stripe, self.losses));
