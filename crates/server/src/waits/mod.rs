@@ -23,9 +23,11 @@ mod wire;
 
 use std::collections::BTreeSet;
 
+use commands::Evicted;
 use fastrand::Rng;
+use keyspace::{Eviction, Policy};
 
-use requests::{Case, Words, describe, reset};
+use requests::{Case, Words, describe, reset, words};
 use stage::{Backend, Stage, Visitor};
 
 const BACKENDS: [Backend; 2] = [Backend::Log, Backend::Journal];
@@ -127,35 +129,94 @@ fn a_reply_shows_no_write_that_is_not_safe() {
     assert!(showing.len() > 80, "replies of few commands showed a write: {showing:?}");
 }
 
-/// Requests that take several steps, between which others are served, or another thread.
+/// Requests that take several steps, between which others are served, or another thread, or more
+/// than one turn; and strings that are copied when the locks are released.
 #[test]
 fn a_reply_that_takes_long_shows_no_write_that_is_not_safe() {
     let comment = format!("return redis.call('get','a')--{}", "x".repeat(70_000));
     let script: Words = [b"EVAL", comment.as_bytes(), b"0"].map(Into::into).into();
     let large: Words = [b"APPEND".to_vec(), b"a".to_vec(), vec![b'x'; 100_000]].into();
+    let before = [large, words("DEBUG POPULATE 4000")];
+    let many = vec![words("STRLEN a"); 150];
+    let cases: [(&[Words], &str); 8] = [
+        (&[words("KEYS *")], "SET new v"),
+        (&[words("KEYS *")], "SET other v"),
+        (&[words("KEYS *")], "DEL key:77"),
+        (std::slice::from_ref(&script), "SET a token"),
+        (std::slice::from_ref(&script), "DEL a"),
+        (&[words("GET a")], "SETRANGE a 10 token"),
+        (&[words("GET nothing"), words("GET a")], "SETRANGE a 10 token"),
+        (&many, "APPEND a token"),
+    ];
     for_each_stage(|stage| {
-        for (asks, write) in [
-            (requests::words("KEYS *"), "SET new v"),
-            (requests::words("KEYS *"), "DEL key:77"),
-            (script.clone(), "SET a token"),
-            (script.clone(), "DEL a"),
-        ] {
-            let before = [large.clone(), requests::words("DEBUG POPULATE 4000")];
+        for (asks, write) in cases {
             let mut reader = begin(stage, &before, 1);
-            stage.send(&mut reader, &bytes(std::slice::from_ref(&asks)));
-            let without = stage.replies(&mut reader, 1);
+            stage.send(&mut reader, &bytes(asks));
+            let without = stage.replies(&mut reader, asks.len());
             reader.forget();
             stage.shut();
             let mut writer = stage.visit(0);
-            stage.send(&mut writer, &bytes(&[requests::words(write)]));
-            stage.send(&mut reader, &bytes(std::slice::from_ref(&asks)));
+            stage.send(&mut writer, &bytes(&[words(write)]));
+            stage.send(&mut reader, &bytes(asks));
             let early = stage.wait_for_barrier(&mut reader, 1);
             assert!(
                 early.is_empty(),
-                "a reply that takes long shows a write that is not safe: {write}"
+                "a reply that takes long shows a write that is not safe: {write}, with {:?} and {}",
+                stage.backend,
+                stage.policy
             );
             stage.open();
-            assert_ne!(stage.replies(&mut reader, 1), without, "it shows nothing of {write}");
+            let with = stage.replies(&mut reader, asks.len());
+            assert_ne!(with, without, "it shows nothing of {write}");
         }
     });
+}
+
+#[test]
+fn what_was_evicted_is_shown_when_that_is_safe() {
+    for_each_stage(|stage| {
+        let keyspace = stage.shared.engine.keyspace();
+        for asks in ["GET a", "EXISTS b c", "DBSIZE", "TYPE h1"] {
+            let mut reader = begin(stage, &[], 1);
+            let (before, now) = (keyspace.eviction(), stage.shared.engine.clock().unix_ms());
+            let tight = Eviction { maxmemory: 1, policy: Policy::AllkeysRandom, ..before };
+            stage.shut();
+            keyspace.set_eviction(tight, now);
+            while stage.shared.engine.evict_some() == Evicted::Some {}
+            keyspace.set_eviction(before, now);
+            stage.send(&mut reader, &bytes(&[words(asks)]));
+            let early = reader.received();
+            assert!(early.is_empty(), "{asks} shows an eviction: {}", early.escape_ascii());
+            stage.open();
+            stage.replies(&mut reader, 1);
+        }
+    });
+}
+
+/// Ways in which a client writes, after which WAITAOF has it synced, whatever the policy.
+#[test]
+fn waitaof_syncs_what_its_client_wrote_in_any_way() {
+    let script = format!("EVAL return(redis.call('set','a','1'))--{} 0", "x".repeat(70_000));
+    let ways: [&[&str]; 5] = [
+        &["SET a 1"],
+        &["SET a 1", "SET b 2", "GET c"],
+        &["MULTI", "SET a 1", "GET b", "EXEC"],
+        &["EVAL return(redis.call('set','a','1')) 0"],
+        &[&script],
+    ];
+    for backend in BACKENDS {
+        let mut stage = Stage::new(backend, "no");
+        for way in ways {
+            let mut client = begin(&stage, &[], 1);
+            let requests: Vec<Words> = way.iter().map(|line| words(line)).collect();
+            stage.send(&mut client, &bytes(&requests));
+            stage.replies(&mut client, requests.len());
+            client.forget();
+            stage.send(&mut client, &bytes(&[words("WAITAOF 1 0 0")]));
+            assert_eq!(stage.replies(&mut client, 1), b"*2\r\n:1\r\n:0\r\n");
+            stage.policy = "always";
+            assert!(stage.is_safe(), "{backend:?}: WAITAOF has not synced {:.60}", way[0]);
+            stage.policy = "no";
+        }
+    }
 }

@@ -82,6 +82,18 @@ const EMPTIED: &[(&str, &str)] = &[
     ("MULTI; LTRIM l1 9 9; EXEC", "BLMOVE l1 other LEFT RIGHT 0"),
     ("ZREM z1 a b hello", "BZPOPMIN z1 0"),
     ("XDEL x1 5-2 5-3", "XREAD BLOCK 0 STREAMS x1 5-1"),
+    ("DEL l1", "BLPOP other l1 0"),
+    ("DEL z1", "BZMPOP 0 3 other new z1 MIN"),
+];
+
+/// How a client that listens to `c` sends itself a message, or is sent one, after what others did.
+const SENT_AFTER: &[&str] = &[
+    "PUBLISH c it",
+    "PUBLISH c it; PING",
+    "MULTI; PUBLISH c it; SUBSCRIBE d; EXEC",
+    "CLIENT REPLY OFF; PUBLISH c it",
+    "CLIENT REPLY SKIP; PUBLISH c it",
+    "EVAL redis.call('publish','c','it') 0",
 ];
 
 /// The words of requests that are separated by semicolons. The text of a script is one word.
@@ -227,6 +239,27 @@ fn what_a_client_sends_itself_waits_for_its_write() {
 }
 
 #[test]
+fn a_message_waits_for_all_that_came_before_it() {
+    for_each_stage(|stage| {
+        for (at, lines) in SENT_AFTER.iter().enumerate() {
+            begin(stage);
+            let mut client = prepare(stage, &requests("HELLO 3; SUBSCRIBE c"), at % 2);
+            let mut writer = stage.visit(0);
+            stage.shut();
+            stage.send(&mut writer, &bytes(&[words("SET a 2")]));
+            stage.send(&mut client, &bytes(&requests(lines)));
+            let early = client.received();
+            let is_message = early.windows(7).any(|part| part == b"message");
+            assert!(!is_message, "a message left before a write that came first: {lines}");
+            stage.open();
+            let late = client.received();
+            let is_message = late.windows(7).any(|part| part == b"message");
+            assert!(is_message, "there is no message of {lines}: {}", late.escape_ascii());
+        }
+    });
+}
+
+#[test]
 fn a_wait_ends_when_what_ended_it_is_safe() {
     for_each_stage(|stage| {
         for (at, (blocks, writes)) in BLOCKED.iter().enumerate() {
@@ -262,9 +295,26 @@ fn a_wait_that_others_end_waits_for_what_began_it() {
                 stage.backend,
                 stage.policy
             );
+            let ended = ender.received();
+            assert_eq!(ended, b":1\r\n", "{blocks} does not wait");
             stage.open();
             stage.replies(&mut blocked, 1);
         }
+    });
+}
+
+#[test]
+fn a_wait_whose_time_is_over_waits_for_what_began_it() {
+    for_each_stage(|stage| {
+        begin(stage);
+        let (mut writer, mut blocked) = (stage.visit(0), stage.visit(1));
+        stage.shut();
+        stage.send(&mut writer, &bytes(&[words("DEL l1")]));
+        stage.send(&mut blocked, &bytes(&[words("BLPOP other l1 0.002")]));
+        let early = stage.wait_for_barrier(&mut blocked, 1);
+        assert!(early.is_empty(), "a null shows a write that is not safe");
+        stage.open();
+        assert_eq!(stage.replies(&mut blocked, 1), b"*-1\r\n");
     });
 }
 

@@ -189,16 +189,20 @@ fn shows(engine: &Engine, random: &mut Rng) -> Option<(&'static str, Words, Opti
     Some((name, words, key))
 }
 
-pub(super) fn exec(requests: &[Words]) -> Vec<Words> {
+fn exec(requests: &[Words]) -> Vec<Words> {
     [&[words("MULTI")], requests, &[words("EXEC")]].concat()
 }
 
-/// A script that calls a request; with its keys declared or not, ended by an error or not.
-pub(super) fn script(request: &Words, (declares, ends): (bool, bool)) -> Words {
-    let call = if ends { "call" } else { "pcall" };
+/// A script that calls a request; with its keys declared, none, or another one; ended by an error
+/// or not.
+fn script(request: &Words, random: &mut Rng) -> Words {
+    let call = if random.bool() { "call" } else { "pcall" };
     let text = format!("return redis.{call}(unpack(ARGV))");
-    let keys: Vec<Vec<u8>> =
-        request[1..].iter().filter(|word| declares && is_key(word)).cloned().collect();
+    let keys: Vec<Vec<u8>> = match random.u8(..3) {
+        0 => Vec::new(),
+        1 => vec![b"nothing".to_vec()],
+        _ => request[1..].iter().filter(|word| is_key(word)).cloned().collect(),
+    };
     let head = [b"EVAL".to_vec(), text.into(), keys.len().to_string().into_bytes()];
     [&head[..], &keys, request].concat()
 }
@@ -207,7 +211,7 @@ pub(super) fn script(request: &Words, (declares, ends): (bool, bool)) -> Words {
 fn in_some_way(write: Words, random: &mut Rng) -> Vec<Words> {
     match random.u8(..6) {
         0 => exec(&[write]),
-        1 => vec![script(&write, (random.bool(), random.bool()))],
+        1 => vec![script(&write, random)],
         2 => vec![words("GET nothing"), write, words("EXISTS nothing")],
         3 => exec(&[write, words("GET nothing")]),
         _ => vec![write],
@@ -230,7 +234,7 @@ pub(super) fn case(engine: &Engine, random: &mut Rng) -> Option<Case> {
     };
     let write = in_some_way(write, random);
     let mut before = if random.bool() { vec![words("HELLO 3")] } else { Vec::new() };
-    let after = match random.u8(..8) {
+    let after = match random.u8(..12) {
         0 => exec(&[asks]),
         1 => exec(&[words("PING"), asks, words("ECHO x")]),
         2 => {
@@ -238,9 +242,11 @@ pub(super) fn case(engine: &Engine, random: &mut Rng) -> Option<Case> {
             before.push(vec![b"WATCH".to_vec(), watched]);
             exec(&[words("PING")])
         }
-        3 => vec![script(&asks, (random.bool(), random.bool()))],
-        4 => exec(&[script(&asks, (random.bool(), random.bool()))]),
+        3 => vec![script(&asks, random)],
+        4 => exec(&[script(&asks, random)]),
         5 => vec![words("PING"), asks, words("ECHO x")],
+        6 => vec![words("GET nothing"), asks, words("EXISTS none")],
+        7 => vec![asks, words("PING"), words("GET nothing"), words("EXISTS none")],
         _ => vec![asks],
     };
     Some(Case { name, before, write, after })
