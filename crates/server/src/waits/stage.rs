@@ -211,6 +211,11 @@ impl Stage {
 
     /// Nobody writes or syncs from now on.
     pub(super) fn shut(&self) {
+        // What is there already is not to be waited for by anybody.
+        let end = self.end();
+        for worker in &self.workers {
+            let _ = self.runtime.block_on(worker.commit_barrier.pass(end));
+        }
         self.gate.set(false);
         let writes = self.calls.writes.load(Ordering::SeqCst);
         self.calls.at_shut.store(writes, Ordering::SeqCst);
