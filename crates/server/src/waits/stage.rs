@@ -10,7 +10,7 @@ use std::future::{Future, poll_fn};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Poll, Waker};
 
@@ -79,9 +79,6 @@ impl Gate {
 /// The system calls of a journal, made by the thread of the test.
 #[derive(Default)]
 pub(super) struct Watched {
-    writes: AtomicUsize,
-    /// How many there had been when the gate was shut.
-    at_shut: AtomicUsize,
     /// The next call of this kind fails, and all that follow.
     failing: Mutex<Option<Call>>,
 }
@@ -94,7 +91,6 @@ impl Watched {
 
 impl Calls for Watched {
     fn before(&self, call: Call) -> Result<(), Errno> {
-        self.writes.fetch_add(usize::from(call == Call::Write), Ordering::SeqCst);
         let fails = *self.failing.lock().expect("no panic") == Some(call);
         if fails { Err(Errno::IO) } else { Ok(()) }
     }
@@ -114,6 +110,8 @@ pub(super) struct Stage {
     pub(super) calls: Arc<Watched>,
     workers: [Arc<Worker>; 2],
     gate: Arc<Gate>,
+    /// Bytes that had been written to the journal when the gate was shut.
+    at_shut: AtomicU64,
     runtime: Runtime,
     _server: Arc<Server>,
     _folder: tempfile::TempDir,
@@ -172,6 +170,7 @@ impl Stage {
             workers: [0, 1].map(|number| Worker::new(number, &shared)),
             shared,
             gate: Arc::default(),
+            at_shut: AtomicU64::new(0),
             runtime: runtime.expect("a runtime"),
             _server: server,
             _folder: folder,
@@ -217,8 +216,7 @@ impl Stage {
             let _ = self.runtime.block_on(worker.commit_barrier.pass(end));
         }
         self.gate.set(false);
-        let writes = self.calls.writes.load(Ordering::SeqCst);
-        self.calls.at_shut.store(writes, Ordering::SeqCst);
+        self.at_shut.store(self.written_to_journal(), Ordering::SeqCst);
     }
 
     pub(super) fn open(&self) {
@@ -281,6 +279,11 @@ impl Stage {
         }
     }
 
+    fn written_to_journal(&self) -> u64 {
+        let region = self.shared.engine.keyspace().heap().region();
+        region.journal_counts().unwrap_or_default().bytes_written
+    }
+
     /// Returns true if all that was appended is as safe as the policy promises, by what the files
     /// hold.
     pub(super) fn is_safe(&self) -> bool {
@@ -291,9 +294,8 @@ impl Stage {
             return synced && written.len() as u64 == log.end();
         };
         let (synced, end) = journal.synced_and_end();
-        // A thread of the journal's own may have written it meanwhile.
-        let is_written =
-            self.calls.writes.load(Ordering::SeqCst) > self.calls.at_shut.load(Ordering::SeqCst);
+        // A thread of the journal's own may have written it.
+        let is_written = self.written_to_journal() > self.at_shut.load(Ordering::SeqCst);
         synced == end || self.policy != "always" && is_written
     }
 }
