@@ -120,7 +120,7 @@ fn check(stage: &Stage, case: &Case, mut waiting: Waiting, fault: Fault) -> Resu
         for _ in &case.before {
             shown = super::wire::split(shown).first().map_or(shown, |first| &shown[first.len()..]);
         }
-        let refused = shown.windows(8).any(|part| part == b"-MISCONF");
+        let refused = shown.windows(7).any(|part| part == b"MISCONF");
         if !refused && !waiting.without.starts_with(shown) {
             return wrong("a later reply shows a write that may be lost", shown);
         }
