@@ -7,7 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill differential peer roundtrip model clients compat dax crash mutate nightly miri tsan aarch64 release image check-package crates semver python deny bench lint doc ci
+.PHONY: run build test packages kill differential peer roundtrip model waits clients compat dax crash mutate nightly miri tsan aarch64 release image check-package crates semver python deny bench lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: a pool, with a journal unless ./data is mounted with DAX. ARGS takes further
 # options of perdura-server.
@@ -67,6 +67,11 @@ roundtrip: packages
 # Random calls of the library and a model in memory: make model MINUTES=10, or one area: ONLY=calls, waits, threads or syncs.
 model:
 	@MODEL_MINUTES=$(MINUTES) cargo test --quiet --release --package perdura --test model -- $(ONLY)
+
+# What replies, pushes and wake-ups wait for, by CASES random requests around a write that the log does not have yet, for each way to
+# persist and policy: make waits CASES=5000 SEED=7
+waits:
+	@WAITS_CASES=$(or $(CASES),3000) WAITS_SEED=$(or $(SEED),1) cargo test --quiet --release --package perdura-server --lib -- waits::
 
 # Client libraries and applications over Redis (tests/clients/README.md), whose server is killed KILLS times while they work on JOBS jobs:
 # make clients KILLS=20 JOBS=2000, or a part of them: ARGS="-k celery". Their packages are installed below $(TARGET).

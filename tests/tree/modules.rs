@@ -213,6 +213,7 @@ const SERVER: &[&str] = &[
     "save",
     "host",
     "serve",
+    "waits",
 ];
 
 fn sources(name: &str) -> PathBuf {

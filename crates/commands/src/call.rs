@@ -70,6 +70,9 @@ pub struct Call<'a> {
     pub(crate) long_script: Option<LongSince>,
     /// A command that a script called has changed whole databases.
     pub(crate) changed_databases: bool,
+    /// It shows data, though its command has not the flag of a read: libraries of functions, what
+    /// DEBUG tells of keys.
+    pub(crate) shows_data: bool,
     /// A large string that is the rest of the reply; it is copied after the locks were released.
     pub pinned: Option<Pinned>,
     /// How long this thread had waited for locks before this began.
@@ -105,6 +108,7 @@ impl<'a> Call<'a> {
             script_keys: None,
             long_script: None,
             changed_databases: false,
+            shows_data: false,
             pinned: None,
             waited_ns: heap::waited_ns(),
             losses: engine.keyspace().losses(),

@@ -20,17 +20,23 @@ impl Call<'_> {
         if self.is_inner() {
             self.effects.deliver(delivery);
         } else {
-            self.engine.deliver(Some(self.session), delivery);
+            self.engine.deliver(Some(self.session), delivery, self.durable_at);
         }
     }
 }
 
 impl Engine {
-    /// Delivers what a committed transaction left to be sent. Its locks are held.
+    /// Delivers what a committed transaction left to be sent, which showed or changed what ends in
+    /// the log at `own`. Its locks are held.
     #[inline]
-    pub(crate) fn deliver_all(&self, session: Option<&mut Session>, effects: &mut Effects) {
+    pub(crate) fn deliver_all(
+        &self,
+        session: Option<&mut Session>,
+        effects: &mut Effects,
+        own: u64,
+    ) {
         if effects.has_deliveries() {
-            self.deliver_each(session, effects);
+            self.deliver_each(session, effects, own);
         }
     }
 
@@ -44,13 +50,13 @@ impl Engine {
     }
 
     #[cold]
-    fn deliver_each(&self, mut session: Option<&mut Session>, effects: &mut Effects) {
+    fn deliver_each(&self, mut session: Option<&mut Session>, effects: &mut Effects, own: u64) {
         let ends_monitors = effects.has_dropped_lines();
         if effects.has_dropped_events() {
             self.report_dropped_events();
         }
         for delivery in effects.take_deliveries() {
-            self.deliver(session.as_deref_mut(), delivery);
+            self.deliver(session.as_deref_mut(), delivery, own);
         }
         if ends_monitors {
             admin::end_monitors(self);
@@ -59,18 +65,19 @@ impl Engine {
 
     /// Returns how far the log must be settled before what is sent to clients now may leave: it may
     /// tell of anything that was executed before it. A log that has failed takes no more writes,
-    /// and what is sent meanwhile tells of none.
-    pub(crate) fn sent_after(&self) -> u64 {
-        self.log().filter(|log| log.failure().is_none()).map_or(0, |log| log.end())
+    /// and what is sent meanwhile tells of none but the one whose end is `own`: it may have been
+    /// executed while the log failed.
+    pub(crate) fn sent_after(&self, own: u64) -> u64 {
+        self.log().filter(|log| log.failure().is_none()).map_or(own, |log| log.end())
     }
 
-    fn deliver(&self, session: Option<&mut Session>, delivery: Delivery) {
+    fn deliver(&self, session: Option<&mut Session>, delivery: Delivery, own: u64) {
         match (delivery, session) {
-            (Delivery::KeyEvent(event), _) => self.publish_event(&event),
-            (Delivery::Monitored(line), _) => admin::send_to_monitors(self, &line),
+            (Delivery::KeyEvent(event), _) => self.publish_event(&event, own),
+            (Delivery::Monitored(line), _) => admin::send_to_monitors(self, &line, own),
             (Delivery::Libraries(change), _) => change.keep(),
             (Delivery::Message { receivers, text }, Some(session)) => {
-                self.hub().send(&receivers, &text, &session.client, self.sent_after());
+                self.hub().send(&receivers, &text, &session.client, self.sent_after(own));
             }
             (Delivery::Own(bytes), Some(session)) => session.client.post(&bytes, 0),
             // Told with the changes.
@@ -80,8 +87,8 @@ impl Engine {
         }
     }
 
-    fn publish_event(&self, event: &KeyEvent) {
-        let (classes, after) = (self.config().events(), self.sent_after());
+    fn publish_event(&self, event: &KeyEvent, own: u64) {
+        let (classes, after) = (self.config().events(), self.sent_after(own));
         if classes.has(EventClass::Keyspace) {
             self.hub().publish(&event.keyspace_channel(), event.name.as_bytes(), after);
         }

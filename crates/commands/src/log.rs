@@ -37,7 +37,7 @@ pub trait CommandLog: Send + Sync {
     /// Returns the offset at which all that was appended ends.
     fn end(&self) -> u64;
     /// Returns true if replies, those of reads too, wait until the log is durable (`appendfsync
-    /// always`).
+    /// always`), and not only until it survives the end of the process.
     fn is_synchronous(&self) -> bool;
     /// Returns why no more writes may be taken, if a write or a sync has failed: the operating
     /// system's words.

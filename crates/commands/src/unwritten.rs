@@ -1,10 +1,11 @@
 //! Reads while the command log cannot be written.
 //!
-//! With `appendfsync always` a reply waits until what it saw is durable. Where a write of the log
+//! A reply waits until what it saw is as safe as what was acknowledged. Where a write of the log
 //! has failed, some commands were executed, refused, and wait in the log's buffer to be written
-//! again. A read that saw none of their keys saw only what is durable, and is answered; any other
-//! is refused, as the commands were. Nothing of this is on the way of a command while the log can
-//! be written: the keys are read from the buffer when they are needed.
+//! again. With `appendfsync always` a read that saw none of their keys saw only what is durable,
+//! and is answered; any other is refused, as the commands were. With the other policies all reads
+//! are answered meanwhile. Nothing of this is on the way of a command while the log can be written:
+//! the keys are read from the buffer when they are needed.
 
 use keyspace::Key;
 use resp::{Limits, Next, Parser};
@@ -15,7 +16,7 @@ use crate::spec::LOG_FRAME;
 use crate::table::Lookup;
 
 impl Engine {
-    /// Returns up to where the log must be durable before a read of `keys` may be answered that saw
+    /// Returns up to where the log must be settled before a read of `keys` may be answered that saw
     /// the log up to `seen`; an error if nobody knows when it will be. With no keys it may have
     /// read anything.
     pub(crate) fn check_read(&self, keys: &[Key<'_>], seen: u64) -> Result<u64, Failure> {
@@ -24,6 +25,9 @@ impl Engine {
             return Ok(seen);
         }
         let Some(why) = log.failure() else { return Ok(seen) };
+        if !log.is_synchronous() {
+            return Ok(0);
+        }
         let is_known = |bytes: Vec<u8>| !keys.is_empty() && !self.names_any(&bytes, keys);
         if log.unwritten().is_some_and(is_known) {
             return Ok(0);

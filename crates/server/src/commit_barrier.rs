@@ -98,6 +98,12 @@ impl CommitBarrier {
         self.durable.load(Relaxed) >= offset
     }
 
+    /// Returns true if somebody waits.
+    #[cfg(test)]
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.waiting().wakers.is_empty()
+    }
+
     /// Returns when the log is settled up to `offset`.
     pub(crate) async fn pass(&self, offset: u64) -> Result<(), LogFailed> {
         let mut waits = false;

@@ -57,6 +57,8 @@ mod tls;
 mod unix_socket;
 mod unsynced;
 mod users;
+#[cfg(test)]
+mod waits;
 mod worker;
 
 pub use listen::ListenError;

@@ -282,7 +282,7 @@ fn replayed(store: &Store) -> String {
     )
 }
 
-fn build_shared_state(
+pub(crate) fn build_shared_state(
     store: Store,
     table: Table,
     config: Config,

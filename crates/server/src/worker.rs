@@ -39,6 +39,11 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    pub(crate) fn new(number: usize, shared: &Arc<Shared>) -> Arc<Worker> {
+        let (shared, locked) = (Arc::clone(shared), Notify::new());
+        Arc::new(Worker { number, shared, commit_barrier: Arc::default(), locked })
+    }
+
     /// Has blocked clients served soon who could not be, since others had a shard.
     #[inline]
     pub(crate) fn serve_soon(&self) {
@@ -70,12 +75,7 @@ impl Workers {
         let mut workers = Workers { threads: Vec::new(), senders: Vec::new(), stop };
         for number in 0..shared.meters.len() {
             let (sender, arrivals) = unbounded_channel();
-            let worker = Arc::new(Worker {
-                number,
-                shared: Arc::clone(shared),
-                commit_barrier: Arc::default(),
-                locked: Notify::new(),
-            });
+            let worker = Worker::new(number, shared);
             let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
             let stopped = stopped.clone();
             let thread = std::thread::Builder::new()
@@ -132,7 +132,7 @@ async fn work(
 }
 
 /// Serves the gate once there is a log, or a journal.
-async fn flush(worker: Arc<Worker>) {
+pub(crate) async fn flush(worker: Arc<Worker>) {
     let shared = &worker.shared;
     let mut opened = shared.log_opened.subscribe();
     let waited_for = match &shared.journal {

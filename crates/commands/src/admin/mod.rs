@@ -161,7 +161,7 @@ pub(crate) fn monitor(call: &mut Call<'_>) {
             call.effects.deliver_line(line);
         }
     } else {
-        monitor::send_to_monitors(call.engine, &monitor::line(call));
+        monitor::send_to_monitors(call.engine, &monitor::line(call), call.durable_at);
     }
 }
 

@@ -32,9 +32,10 @@ pub(super) fn line(call: &Call<'_>) -> Vec<u8> {
     line
 }
 
-/// Posts a line to all who monitor.
-pub(crate) fn send_to_monitors(engine: &Engine, line: &[u8]) {
-    let after = engine.sent_after();
+/// Posts a line to all who monitor, of a command that showed or changed what ends in the log at
+/// `own`.
+pub(crate) fn send_to_monitors(engine: &Engine, line: &[u8], own: u64) {
+    let after = engine.sent_after(own);
     engine.admin().monitors.clients().iter().for_each(|client| client.post(line, after));
 }
 

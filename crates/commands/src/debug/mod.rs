@@ -34,6 +34,19 @@ const DEBUG: CommandSpec = CommandSpec {
     ..CommandSpec::EMPTY
 };
 
+/// Subcommands that show data, or change it.
+const SHOWS_DATA: [&[u8]; 9] = [
+    b"object",
+    b"digest",
+    b"digest-value",
+    b"populate",
+    b"listpack",
+    b"quicklist",
+    b"loadaof",
+    b"reload",
+    b"htstats",
+];
+
 const FORBIDDEN: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
 
 fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
@@ -43,6 +56,7 @@ fn debug(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
         return Err(FORBIDDEN.into());
     }
     let name = call.args[1].to_ascii_lowercase();
+    call.shows_data = SHOWS_DATA.contains(&name.as_slice());
     match (name.as_slice(), call.args.len()) {
         (b"help", 2) => debug_help(call),
         (b"sleep", 3) => sleep(call),

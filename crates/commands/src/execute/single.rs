@@ -344,7 +344,7 @@ impl Engine {
         let is_script = matches!(spec.run, Run::Script(..));
         let names_all = matches!(spec.run, Run::Keys(_)) || !(is_script || txn.covers_all());
         let keys = if names_all { call.keys } else { &[] };
-        let shows = spec.has(READONLY | WRITE) || is_script;
+        let shows = spec.has(READONLY | WRITE) || is_script || call.shows_data;
         let databases =
             matches!(spec.run, Run::All(_)) && spec.has(WRITE) || call.changed_databases;
         let committed = done.and_then(|()| {
@@ -376,7 +376,7 @@ impl Engine {
         call.pinned = None;
         self.keyspace().check_losses(call.losses)?;
         // An error shows data too: that there is no such key, or another type.
-        if call.command.spec.has(READONLY | WRITE) {
+        if call.command.spec.has(READONLY | WRITE) || call.shows_data {
             call.durable_at = self.check_read(keys, self.logged_until(keys))?;
         }
         Err(failure)

@@ -37,6 +37,7 @@ use crate::engine::Engine;
 use crate::failure::{Done, Failure};
 use crate::log::Effects;
 use crate::session::Session;
+use crate::tracking::Changes;
 
 type Shards = SmallVec<[usize; 8]>;
 
@@ -132,11 +133,12 @@ impl Unit<'_> {
         let durable_at = self.append(committed)?;
         let engine = self.engine;
         let flushes = self.effects.flushes();
-        engine.deliver_all(self.session.as_deref_mut(), self.effects);
+        engine.deliver_all(self.session.as_deref_mut(), self.effects, durable_at);
         if let Role::Serve(served) = &mut self.role {
             engine.let_go(served, durable_at);
         }
-        engine.notify_trackers(txn, (changed, &flushes), self.session.as_deref_mut());
+        let changes = Changes { changed, flushes: &flushes, after: durable_at };
+        engine.notify_trackers(txn, changes, self.session.as_deref_mut());
         if let Role::Whole { databases } = self.role {
             let stripe = self.session.map_or(0, |session| session.stripe);
             let served = engine.serve_waiting(txn, changed, databases, (stripe, self.losses));
@@ -181,10 +183,10 @@ impl Unit<'_> {
 }
 
 impl Engine {
-    /// Returns up to where the log must be durable before a reply may leave that shows something of
+    /// Returns up to where the log must be settled before a reply may leave that shows something of
     /// these keys as they are, or with no keys, of any. Their shards are locked.
     pub(crate) fn logged_until(&self, keys: &[Key<'_>]) -> u64 {
-        if !self.log().is_some_and(|log| log.is_synchronous()) {
+        if self.log().is_none() {
             return 0;
         }
         let last = |shard: usize| self.log_ends[shard].load(Relaxed);

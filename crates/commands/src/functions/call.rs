@@ -38,7 +38,7 @@ pub(super) const FCALL: CommandSpec = CommandSpec {
         key("key", 0).optional().multiple(),
         string("arg").optional().multiple(),
     ],
-    run: Run::Script(|call| execute(call, None), |call, txn| execute(call, Some(txn))),
+    run: Run::Script(alone, |call, txn| execute(call, Some(txn))),
     ..CommandSpec::EMPTY
 };
 
@@ -49,6 +49,11 @@ pub(super) const FCALL_RO: CommandSpec = CommandSpec {
     keys: &[keys(KEY_RO | KEY_ACCESS).notes(READS)],
     ..FCALL
 };
+
+fn alone(call: &mut Call<'_>) -> Done {
+    let done = execute(call, None);
+    super::show_error(call, done)
+}
 
 fn execute(call: &mut Call<'_>, txn: Option<&mut Txn<'_>>) -> Done {
     interpreter::with(call.engine, |lua| {

@@ -11,7 +11,7 @@ use script::Interpreter;
 
 use super::interpreter::{self, Loaded, ThreadLibraries};
 use super::load::changed;
-use super::{list, wrong_arguments};
+use super::wrong_arguments;
 use crate::call::{Call, Run};
 use crate::execute::Scope;
 use crate::failure::{Done, Failure};
@@ -71,11 +71,11 @@ struct Restored {
 }
 
 fn dump_alone(call: &mut Call<'_>) -> Done {
-    call.engine.transact(call, Scope::All, dump)?;
-    list::show_durable(call)
+    call.engine.transact(call, Scope::All, dump)
 }
 
 fn dump(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
+    call.shows_data = true;
     let mut libraries = Vec::new();
     txn.for_each_library(|name, code| libraries.push((name.to_vec(), code)));
     libraries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));

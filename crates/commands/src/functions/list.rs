@@ -72,18 +72,12 @@ fn parse<'a>(call: &Call<'a>) -> Result<Options<'a>, Failure> {
 
 fn alone(call: &mut Call<'_>) -> Done {
     interpreter::with(call.engine, |lua| lua.know(call.engine, None))?;
-    call.engine.transact(call, Scope::All, list)?;
-    show_durable(call)
-}
-
-/// Makes the reply wait for the log as that of a read does.
-pub(super) fn show_durable(call: &mut Call<'_>) -> Done {
-    call.durable_at = call.engine.check_read(&[], call.engine.logged_until(&[]))?;
-    Ok(())
+    call.engine.transact(call, Scope::All, list)
 }
 
 fn list(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     let options = parse(call)?;
+    call.shows_data = true;
     interpreter::with(call.engine, |lua| lua.know(call.engine, Some(txn)))?;
     let start = call.out.deferred();
     let mut shown = 0;

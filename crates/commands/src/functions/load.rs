@@ -32,11 +32,12 @@ pub(super) const LOAD: CommandSpec = CommandSpec {
 
 fn alone(call: &mut Call<'_>) -> Done {
     let (code, replaces) = parse(call)?;
-    interpreter::with(call.engine, |lua| {
+    let done = interpreter::with(call.engine, |lua| {
         let loaded = compile(call, lua, None, (code, replaces))?;
         call.engine
             .transact(call, Scope::All, |call, txn| store(call, lua, txn, (code, replaces), loaded))
-    })
+    });
+    super::show_error(call, done)
 }
 
 fn within(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {

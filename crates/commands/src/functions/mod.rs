@@ -81,6 +81,16 @@ fn kill(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
+/// Lets an error wait for the log that was found before anything was locked: it shows which
+/// libraries there are.
+fn show_error(call: &mut Call<'_>, done: Done) -> Done {
+    if done.as_ref().is_err_and(|failure| !failure.comes_again()) {
+        let seen = call.engine.check_read(&[], call.engine.logged_until(&[]))?;
+        call.durable_at = call.durable_at.max(seen);
+    }
+    done
+}
+
 /// Returns the failure of too many arguments for a subcommand.
 fn wrong_arguments(call: &Call<'_>) -> Failure {
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();

@@ -57,8 +57,8 @@ fn send(call: &mut Call<'_>, kind: Kind) -> Done {
             }
             count
         }
-        Kind::Shard => hub.publish_shard(channel, text, call.engine.sent_after()),
-        Kind::Channel | Kind::Pattern => hub.publish(channel, text, call.engine.sent_after()),
+        Kind::Shard => hub.publish_shard(channel, text, call.engine.sent_after(0)),
+        Kind::Channel | Kind::Pattern => hub.publish(channel, text, call.engine.sent_after(0)),
     };
     call.take_messages();
     call.out.integer(count as i64);

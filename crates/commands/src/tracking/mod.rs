@@ -44,6 +44,17 @@ pub(crate) use caching::CLIENT_CACHING;
 pub(crate) use command::CLIENT_TRACKING;
 pub(crate) use info::{CLIENT_GETREDIR, CLIENT_TRACKINGINFO};
 
+/// What clients are notified of: the changes of a transaction.
+#[derive(Clone, Copy)]
+pub(crate) struct Changes<'f> {
+    /// It changed what it lists.
+    pub(crate) changed: bool,
+    /// After how many changes it emptied databases.
+    pub(crate) flushes: &'f [usize],
+    /// Where what it showed or changed ends in the log.
+    pub(crate) after: u64,
+}
+
 /// What came between the changes of a transaction, each with the number of changes before it.
 struct Before<F: Iterator<Item = usize>, R: Iterator<Item = (usize, Box<[u8]>)>> {
     /// Databases were emptied.
@@ -55,12 +66,17 @@ struct Before<F: Iterator<Item = usize>, R: Iterator<Item = (usize, Box<[u8]>)>>
 impl<F: Iterator<Item = usize>, R: Iterator<Item = (usize, Box<[u8]>)>> Before<F, R> {
     /// Does what is to be done up to a change. Where a flush and a read come after the same change,
     /// which of them was first is not known: a key that was read after it must not be forgotten.
-    fn catch_up(&mut self, engine: &Engine, at: usize, mut session: Option<&mut Session>) {
+    fn catch_up(
+        &mut self,
+        engine: &Engine,
+        (at, own): (usize, u64),
+        mut session: Option<&mut Session>,
+    ) {
         let Some(session) = session.as_mut() else { return };
         loop {
             let read = self.reads.peek().map_or(usize::MAX, |(after, _)| *after);
             if self.flushes.next_if(|after| *after <= at && *after <= read).is_some() {
-                engine.notify_trackers_of_flush(session);
+                engine.notify_trackers_of_flush(session, own);
             } else if let Some((_, key)) = self.reads.next_if(|(after, _)| *after <= at) {
                 let shard = engine.keyspace().key(&key).shard();
                 engine.tracker().keys.add(shard, &key, session.id());
@@ -154,22 +170,21 @@ impl Engine {
                 return;
             }
             let Some((key, ids)) = self.tracker().keys.take_any() else { return };
-            self.notify_trackers_of_key(&key, &ids, 0);
+            self.notify_trackers_of_key(&key, &ids, (0, 0));
         }
     }
 
     /// Notifies clients of what a transaction changed, which was committed and holds its locks;
-    /// `session` is whose it was, `changed` says that it changed what it lists, and `flushes` after
-    /// how many changes it emptied databases.
+    /// `session` is whose it was.
     #[inline]
     pub(crate) fn notify_trackers(
         &self,
         txn: &Txn<'_>,
-        (changed, flushes): (bool, &[usize]),
+        changes: Changes<'_>,
         session: Option<&mut Session>,
     ) {
         if self.tracker().clients() > 0 {
-            self.notify_of_changes(txn, (changed, flushes), session);
+            self.notify_of_changes(txn, changes, session);
         }
     }
 
@@ -177,7 +192,7 @@ impl Engine {
     fn notify_of_changes(
         &self,
         txn: &Txn<'_>,
-        (changed, flushes): (bool, &[usize]),
+        Changes { changed, flushes, after: own }: Changes<'_>,
         mut session: Option<&mut Session>,
     ) {
         let by = session.as_ref().map_or(0, |session| session.id());
@@ -189,7 +204,7 @@ impl Engine {
         let mut keys = BTreeSet::new();
         let changes = txn.changes().take(if changed { usize::MAX } else { 0 });
         for (at, change) in changes.enumerate() {
-            before.catch_up(self, at, session.as_deref_mut());
+            before.catch_up(self, (at, own), session.as_deref_mut());
             if matches!(change.event, Event::Flushed | Event::MetadataOnly | Event::Missed) {
                 continue;
             }
@@ -198,19 +213,19 @@ impl Engine {
             }
             let shard = self.keyspace().key(change.key).shard();
             if let Some(ids) = self.tracker().keys.take(shard, change.key) {
-                self.notify_trackers_of_key(change.key, &ids, by);
+                self.notify_trackers_of_key(change.key, &ids, (by, own));
             }
         }
-        before.catch_up(self, usize::MAX, session);
+        before.catch_up(self, (usize::MAX, own), session);
         if !keys.is_empty() {
-            self.tracker().prefixes.notify(self.clients(), &keys, by, self.sent_after());
+            self.tracker().prefixes.notify(self.clients(), &keys, by, self.sent_after(own));
         }
     }
 
-    /// Tells the clients that have a key.
-    fn notify_trackers_of_key(&self, key: &[u8], ids: &[u64], by: u64) {
+    /// Tells the clients that have a key, which `by` changed by what ends in the log at `own`.
+    fn notify_trackers_of_key(&self, key: &[u8], ids: &[u64], (by, own): (u64, u64)) {
         let keys = [key];
-        let mut message = Message::new(News::Keys(&keys), self.sent_after());
+        let mut message = Message::new(News::Keys(&keys), self.sent_after(own));
         for client in ids.iter().filter_map(|id| self.clients().get(*id)) {
             let is_own = client.id == by && client.tracking.options().no_loop;
             if client.tracking.is_by_key() && !is_own {
@@ -223,22 +238,22 @@ impl Engine {
     pub(crate) fn notify_trackers_of_lost(&self, key: &Key<'_>) {
         if self.tracker().clients() > 0 {
             if let Some(ids) = self.tracker().keys.take(key.shard(), key.bytes()) {
-                self.notify_trackers_of_key(key.bytes(), &ids, 0);
+                self.notify_trackers_of_key(key.bytes(), &ids, (0, 0));
             }
             let keys = BTreeSet::from([key.bytes()]);
-            self.tracker().prefixes.notify(self.clients(), &keys, 0, self.sent_after());
+            self.tracker().prefixes.notify(self.clients(), &keys, 0, self.sent_after(0));
         }
     }
 
     /// Tells every client that a database was emptied: as in Redis, that nothing which it has is
     /// good.
-    pub(crate) fn notify_trackers_of_flush(&self, session: &mut Session) {
+    pub(crate) fn notify_trackers_of_flush(&self, session: &mut Session, own: u64) {
         if self.tracker().keys.len() > 0 {
             // Dropped when the command has given up its locks.
             session.forgotten.extend(self.tracker().keys.clear());
         }
         if self.tracker().clients() > 0 {
-            let mut message = Message::new(News::Everything, self.sent_after());
+            let mut message = Message::new(News::Everything, self.sent_after(own));
             for client in self.clients().list().iter().filter(|client| client.tracking.is_on()) {
                 message.send(self.clients(), client);
             }

@@ -242,13 +242,13 @@ fn attempt(
         next = if inner.next == Next::Reply { next } else { inner.next };
     }
     let script_changes_databases = inner.changed_databases;
+    let shows = inner.shows_data || steps.iter().any(shows_data);
     call.next = next;
-    let reads = steps.iter().any(shows_data);
     let unit = Unit {
         engine: call.engine,
         session: Some(&mut *call.session),
         effects: &mut *call.effects,
-        shown: if reads { Shown::Keys(keys) } else { Shown::Nothing },
+        shown: if shows { Shown::Keys(keys) } else { Shown::Nothing },
         role: Role::Whole {
             databases: script_changes_databases || steps.iter().any(changes_databases),
         },

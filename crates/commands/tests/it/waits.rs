@@ -15,8 +15,9 @@ use std::thread;
 use crate::support::{self, wire::show};
 use crate::support::{Client, MemoryLog, TestClock, volatile};
 use commands::spec::{BLOCKING, Group, READONLY, WRITE};
-use commands::{Engine, EngineOptions, Next, Run};
+use commands::{CommandLog, Engine, EngineOptions, EventClasses, Next, Run};
 use fastrand::Rng;
+use keyspace::Db;
 
 const NOW: u64 = 1_700_000_000_000;
 /// Replies that differ from run to run by themselves.
@@ -352,5 +353,71 @@ fn what_is_sent_in_addition_to_replies_waits_for_what_it_reports() {
         assert!(!pushes.is_empty(), "{listens} is not told of {writes:?}");
         let position = side.log.bytes().len() as u64;
         assert_eq!(after, position, "{listens} of {writes:?}");
+    }
+}
+
+/// A log that fails, by what another thread writes, as soon as it is given something.
+#[derive(Default)]
+struct FailsMeanwhile {
+    log: MemoryLog,
+    has_failed: AtomicBool,
+}
+
+impl CommandLog for FailsMeanwhile {
+    fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64 {
+        self.has_failed.store(true, Ordering::Relaxed);
+        self.log.append(first, last, bytes)
+    }
+
+    fn end(&self) -> u64 {
+        self.log.end()
+    }
+
+    fn is_synchronous(&self) -> bool {
+        true
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.has_failed.load(Ordering::Relaxed).then(|| "it fails".to_owned())
+    }
+
+    fn is_on(&self) -> bool {
+        true
+    }
+
+    fn is_durable(&self, _: u64) -> bool {
+        false
+    }
+
+    fn sync_to(&self, _: u64) -> bool {
+        false
+    }
+}
+
+#[test]
+fn what_is_sent_of_a_write_waits_for_it_although_the_log_fails_meanwhile() {
+    for (listens, writes) in [
+        ("SUBSCRIBE c", "MULTI|SET a 2|PUBLISH c it|EXEC"),
+        ("SUBSCRIBE __keyspace@0__:a", "SET a 2"),
+        ("MONITOR", "SET a 2"),
+        ("MONITOR", "MULTI|SET a 2|EXEC"),
+        ("CLIENT TRACKING ON", "SET a 2"),
+        ("CLIENT TRACKING ON", "FLUSHALL"),
+        ("CLIENT TRACKING ON BCAST", "SET a 2"),
+    ] {
+        let log = Arc::new(FailsMeanwhile::default());
+        let engine = Arc::new(Engine::new(EngineOptions::new(volatile(4, 64 << 20))));
+        engine.set_events(EventClasses::parse(b"KEA"));
+        let (mut reader, mut writer) = (Client::new(&engine), Client::new(&engine));
+        writer.run("SET a 1");
+        assert!(engine.set_log(log.clone()));
+        ["HELLO 3", listens, "GET a"].iter().for_each(|line| _ = reader.run(line));
+        let mut pushes = Vec::new();
+        let _ = reader.session.client.take_pushes(&mut pushes);
+        pushes.clear();
+        writes.split('|').for_each(|line| _ = writer.run(line));
+        let after = reader.session.client.take_pushes(&mut pushes);
+        assert!(!pushes.is_empty(), "{listens} is not told of {writes}");
+        assert_eq!(after, log.end(), "{listens} of {writes}");
     }
 }

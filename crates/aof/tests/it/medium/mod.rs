@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 use aof::{Entry, Fsync, LoadError, Loader, LogFile, Options, Storage};
 
@@ -158,10 +159,11 @@ impl Medium {
 
     /// Returns when a sync or a write is held.
     pub fn wait_for_held(&self) {
-        let mut state = self.lock();
-        while state.holding == 0 {
-            state = self.changed.wait(state).expect("no test panics inside of the medium");
-        }
+        let (state, limit) = (self.lock(), Duration::from_secs(20));
+        let waits = |state: &mut State| state.holding == 0;
+        let waited = self.changed.wait_timeout_while(state, limit, waits);
+        let (_state, timeout) = waited.expect("no test panics inside of the medium");
+        assert!(!timeout.timed_out(), "nobody writes or syncs");
     }
 
     pub fn file(&self, name: &str) -> Vec<u8> {

@@ -1,0 +1,342 @@
+//! A server without its listening sockets and threads: two workers in one runtime, whose commit
+//! barriers are served only while a gate is open.
+//!
+//! Everything between the bytes that a client sends and those that it receives is the server's own:
+//! connections, batches, engine, store, log or journal. The test drives the runtime, so nothing
+//! happens while it looks. While the gate is shut, nobody writes or syncs: that is a sync that
+//! takes as long as the test likes.
+
+use std::future::{Future, poll_fn};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Poll, Waker};
+
+use commands::{Clock, CommandLog, Peer, SystemClock, Table};
+use pmem::{Call, Calls};
+use rustix::io::Errno;
+use tokio::runtime::{Builder, Runtime};
+
+use super::medium::Medium;
+use crate::append_only::{self, AppendOnly};
+use crate::config::{Config, Values};
+use crate::connection::Connection;
+use crate::host::Server;
+use crate::save::Saver;
+use crate::serve::build_shared_state;
+use crate::shared::Shared;
+use crate::stream::Stream;
+use crate::supervisor::Supervisor;
+use crate::worker::{Worker, flush};
+use crate::{jobs, store};
+
+/// Turns of the runtime after which whatever could happen has happened: some four are needed to
+/// read, execute, wake another client and write.
+const TURNS: usize = 10;
+/// Turns in which a reply must come that nothing holds back.
+const MOST_TURNS: usize = 20_000;
+/// The file of the log that is appended to.
+const LOG: &str = "appendonly.aof.1.incr.aof";
+
+/// Where the data is, and what replies wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Backend {
+    Log,
+    Journal,
+}
+
+/// When the barriers of the workers are served.
+#[derive(Default)]
+struct Gate {
+    is_open: AtomicBool,
+    wakers: Mutex<Vec<Waker>>,
+}
+
+impl Gate {
+    fn set(&self, open: bool) {
+        self.is_open.store(open, Ordering::SeqCst);
+        if open {
+            self.wakers.lock().expect("no panic").drain(..).for_each(Waker::wake);
+        }
+    }
+
+    /// Runs a task while the gate is open.
+    async fn run(self: Arc<Gate>, task: impl Future<Output = ()>) {
+        let mut task = pin!(task);
+        poll_fn(|cx| {
+            if self.is_open.load(Ordering::SeqCst) {
+                return task.as_mut().poll(cx);
+            }
+            self.wakers.lock().expect("no panic").push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// The system calls of a journal, made by the thread of the test.
+#[derive(Default)]
+pub(super) struct Watched {
+    /// The next call of this kind fails, and all that follow.
+    failing: Mutex<Option<Call>>,
+}
+
+impl Watched {
+    pub(super) fn fail(&self, call: Call) {
+        *self.failing.lock().expect("no panic") = Some(call);
+    }
+}
+
+impl Calls for Watched {
+    fn before(&self, call: Call) -> Result<(), Errno> {
+        let fails = *self.failing.lock().expect("no panic") == Some(call);
+        if fails { Err(Errno::IO) } else { Ok(()) }
+    }
+
+    fn stored(&self, _: u64, _: u64) {}
+
+    fn synced(&self, _: u64, _: u64, _: bool) {}
+}
+
+/// A server whose log or journal the test holds back.
+pub(super) struct Stage {
+    pub(super) backend: Backend,
+    pub(super) policy: &'static str,
+    pub(super) shared: Arc<Shared>,
+    /// The files of the log.
+    pub(super) medium: Medium,
+    pub(super) calls: Arc<Watched>,
+    workers: [Arc<Worker>; 2],
+    gate: Arc<Gate>,
+    /// Bytes that had been written to the journal when the gate was shut.
+    at_shut: AtomicU64,
+    runtime: Runtime,
+    _server: Arc<Server>,
+    _folder: tempfile::TempDir,
+}
+
+fn values(folder: &str, backend: Backend, policy: &str) -> Values {
+    let mut values = Values::default();
+    let pool = format!("{folder}/pool");
+    let backend = if backend == Backend::Log { "aof" } else { "journal" };
+    for (name, value) in [
+        ("dir", folder),
+        ("pool", &pool),
+        ("backend", backend),
+        ("appendfsync", policy),
+        ("pool-size", "64mb"),
+        ("journal-size", "16mb"),
+        ("threads", "2"),
+        ("save", ""),
+        ("enable-debug-command", "yes"),
+        ("slowlog-log-slower-than", "-1"),
+    ] {
+        values.set(name.as_bytes(), &[value.as_bytes()]).expect("a directive");
+    }
+    values
+}
+
+impl Stage {
+    /// Starts one; its gate is open.
+    pub(super) fn new(backend: Backend, policy: &'static str) -> Stage {
+        let folder = testkit::Medium::Disk.scratch();
+        let calls = Arc::new(Watched::default());
+        pmem::watch_calls(Some(Arc::clone(&calls) as Arc<dyn Calls>));
+        let values = values(&folder.path().display().to_string(), backend, policy);
+        let store = store::open(&values, SystemClock.unix_ms()).expect("a new store");
+        let (config, supervisor) = (Config::new(values.clone(), None), Supervisor::of(&values));
+        let table = Table::renamed(&[]).unwrap_or_else(|_| unreachable!("nothing is renamed"));
+        let shared = build_shared_state(store, table, config, Default::default(), supervisor);
+        let shared = shared.expect("a server");
+        if let Some(journal) = &shared.journal {
+            shared.engine.set_log(Arc::clone(journal) as Arc<dyn CommandLog>);
+        }
+        let (saver, append_only) = (Saver::new(Arc::clone(&shared)), OnceLock::new());
+        let server = Arc::new(Server { saver, shared: Arc::clone(&shared), append_only });
+        shared.engine.set_host(Arc::clone(&server) as Arc<dyn commands::admin::Host>);
+        jobs::start(&shared);
+        let medium = Medium::default();
+        if backend == Backend::Log {
+            attach_log(&shared, &server, medium.options(append_only::fsync(&values)));
+        }
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build();
+        let stage = Stage {
+            backend,
+            policy,
+            medium,
+            calls,
+            workers: [0, 1].map(|number| Worker::new(number, &shared)),
+            shared,
+            gate: Arc::default(),
+            at_shut: AtomicU64::new(0),
+            runtime: runtime.expect("a runtime"),
+            _server: server,
+            _folder: folder,
+        };
+        for worker in &stage.workers {
+            let task = Arc::clone(&stage.gate).run(flush(Arc::clone(worker)));
+            stage.runtime.spawn(task);
+        }
+        stage.gate.set(true);
+        stage
+    }
+
+    /// Connects a client, which one of the workers serves.
+    pub(super) fn visit(&self, worker: usize) -> Visitor {
+        let (socket, served) = UnixStream::pair().expect("two sockets");
+        [&socket, &served].iter().for_each(|socket| socket.set_nonblocking(true).expect("a flag"));
+        let worker = Arc::clone(&self.workers[worker]);
+        let _inside = self.runtime.enter();
+        let stream = tokio::net::UnixStream::from_std(served).expect("a socket");
+        let peer = Peer { local: true, ..Peer::default() };
+        self.runtime.spawn(Connection::new(Stream::Unix(stream), peer, worker).serve());
+        Visitor { socket, received: Vec::new(), has_ended: false }
+    }
+
+    fn turn(&self, times: usize) {
+        self.runtime.block_on(async {
+            for _ in 0..times {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+
+    /// Lets happen whatever can happen without the log.
+    pub(super) fn run_idle(&self) {
+        self.turn(TURNS);
+    }
+
+    /// Nobody writes or syncs from now on.
+    pub(super) fn shut(&self) {
+        // What is there already is not to be waited for by anybody.
+        let end = self.end();
+        for worker in &self.workers {
+            let _ = self.runtime.block_on(worker.commit_barrier.pass(end));
+        }
+        self.gate.set(false);
+        self.at_shut.store(self.written_to_journal(), Ordering::SeqCst);
+    }
+
+    pub(super) fn open(&self) {
+        self.gate.set(true);
+        self.run_idle();
+    }
+
+    /// Shuts the gate from another thread, in the middle of a sync.
+    pub(super) fn shutter(&self) -> impl Fn() + Send + 'static {
+        let gate = Arc::clone(&self.gate);
+        move || gate.set(false)
+    }
+
+    /// Sends requests, with the gate as it is.
+    pub(super) fn send(&self, visitor: &mut Visitor, bytes: &[u8]) {
+        visitor.socket.write_all(bytes).expect("a request is short");
+        self.run_idle();
+    }
+
+    /// Returns all that a client has received since it connected, when it has `count` replies that
+    /// are not pushes, or was told that the connection ends.
+    pub(super) fn replies(&self, visitor: &mut Visitor, count: usize) -> Vec<u8> {
+        for turn in 0..MOST_TURNS {
+            visitor.receive();
+            if visitor.has_ended || super::wire::count(&visitor.received) >= count {
+                return visitor.received.clone();
+            }
+            self.turn(1);
+            if turn > MOST_TURNS / 2 {
+                // What another thread executes takes its time.
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+        }
+        let got = visitor.received.escape_ascii();
+        panic!(
+            "a reply does not come although nothing holds it back: {count} replies, of which there is {got}"
+        );
+    }
+
+    /// Returns what a client has received when its worker waits for the log, or it has a reply.
+    pub(super) fn wait_for_barrier(&self, visitor: &mut Visitor, worker: usize) -> Vec<u8> {
+        for _ in 0..MOST_TURNS {
+            if self.workers[worker].commit_barrier.is_waited_for() || !visitor.received().is_empty()
+            {
+                self.run_idle();
+                return visitor.received().to_vec();
+            }
+            self.turn(1);
+            std::thread::sleep(std::time::Duration::from_micros(50));
+        }
+        panic!("a request is not executed");
+    }
+
+    /// Returns the end of the log, or of the journal.
+    pub(super) fn end(&self) -> u64 {
+        match (&self.shared.journal, self.shared.log.get()) {
+            (Some(journal), _) => journal.end(),
+            (None, Some(log)) => log.end(),
+            (None, None) => 0,
+        }
+    }
+
+    fn written_to_journal(&self) -> u64 {
+        let region = self.shared.engine.keyspace().heap().region();
+        region.journal_counts().unwrap_or_default().bytes_written
+    }
+
+    /// Returns true if all that was appended is as safe as the policy promises, by what the files
+    /// hold.
+    pub(super) fn is_safe(&self) -> bool {
+        let Some(journal) = &self.shared.journal else {
+            let log = self.shared.log.get().expect("a log");
+            let written = self.medium.file(LOG);
+            let synced = self.policy != "always" || self.medium.durable_file(LOG) == written;
+            return synced && written.len() as u64 == log.end();
+        };
+        let (synced, end) = journal.synced_and_end();
+        // A thread of the journal's own may have written it.
+        let is_written = self.written_to_journal() > self.at_shut.load(Ordering::SeqCst);
+        synced == end || self.policy != "always" && is_written
+    }
+}
+
+fn attach_log(shared: &Arc<Shared>, server: &Server, options: aof::Options) {
+    let log = append_only::load(options.clone(), &shared.engine, &|_| {}).expect("an empty log");
+    let (log, engine) = (Arc::new(log), Arc::clone(&shared.engine));
+    let of_values = Arc::clone(shared);
+    let append_only = AppendOnly::new(log, engine, options, move || of_values.config.values());
+    shared.attach_log(append_only.log());
+    let _ = server.append_only.set(append_only);
+}
+
+/// A client, as it sees itself.
+pub(super) struct Visitor {
+    socket: UnixStream,
+    received: Vec<u8>,
+    pub(super) has_ended: bool,
+}
+
+impl Visitor {
+    fn receive(&mut self) {
+        let mut buffer = [0; 64 << 10];
+        loop {
+            match self.socket.read(&mut buffer) {
+                Ok(0) => return self.has_ended = true,
+                Ok(read) => self.received.extend_from_slice(&buffer[..read]),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(_) => return self.has_ended = true,
+            }
+        }
+    }
+
+    /// Returns what it has received since it connected, or since that was forgotten.
+    pub(super) fn received(&mut self) -> &[u8] {
+        self.receive();
+        &self.received
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.receive();
+        self.received.clear();
+    }
+}
