@@ -25,8 +25,8 @@
 //! the scheduler another thread may be chosen at each call, and each may take time.
 
 use crate::clock::SimulatedClock;
-use crate::medium::thread;
 use crate::scheduler::{self, At};
+use crate::simulated_lines::SimulatedLines;
 use pmem::{LINE, MappedLines, Storage};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -388,6 +388,11 @@ impl SimulatedFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Records something that was done, and brings the state up to date.
+    pub(crate) fn record(&self, event: FileEvent) {
+        self.recorded().record(event);
+    }
+
     /// Returns one of the files.
     pub fn storage(&self, name: Named) -> Arc<dyn Storage> {
         Arc::new(SimulatedFile { name, files: self.clone() })
@@ -563,55 +568,15 @@ impl Storage for SimulatedFile {
         let streams = self.files.recorded().lines.filter(|_| self.name == Named::Journal);
         Ok(streams.map(|streams| {
             let files = self.files.clone();
-            Box::new(SimulatedLines { files, size, streams }) as Box<dyn MappedLines>
+            Box::new(SimulatedLines::new(files, size, streams)) as Box<dyn MappedLines>
         }))
-    }
-}
-
-/// The lines of the journal's file.
-struct SimulatedLines {
-    files: SimulatedFiles,
-    size: u64,
-    streams: bool,
-}
-
-impl SimulatedLines {
-    fn record(&self, event: FileEvent) {
-        self.files.recorded().record(event);
-        scheduler::pause(At::Fence);
-    }
-}
-
-impl MappedLines for SimulatedLines {
-    fn size(&self) -> u64 {
-        self.size
-    }
-
-    fn streams(&self) -> bool {
-        self.streams
-    }
-
-    fn stream(&self, bytes: &[u8], at: u64) {
-        assert!(at.is_multiple_of(LINE) && bytes.len().is_multiple_of(LINE as usize));
-        self.record(FileEvent::Store(at, bytes.to_vec(), Some(thread())));
-    }
-
-    fn store(&self, bytes: &[u8], at: u64) {
-        self.record(FileEvent::Store(at, bytes.to_vec(), None));
-    }
-
-    fn write_back(&self, at: u64, len: u64) {
-        self.record(FileEvent::WriteBack(thread(), at, len));
-    }
-
-    fn fence(&self) {
-        self.record(FileEvent::Fence(thread()));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::medium::thread;
 
     fn images(state: &FilesState) -> Vec<Vec<u8>> {
         let mut found: Vec<_> = (0..64)

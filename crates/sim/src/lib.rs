@@ -29,6 +29,7 @@ mod medium;
 mod scheduler;
 mod scratch;
 mod shrink;
+mod simulated_lines;
 mod subject;
 mod workload;
 

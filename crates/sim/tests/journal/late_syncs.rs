@@ -1,8 +1,8 @@
 //! How much a loss of power takes where acknowledgements do not wait for a sync: by a clock, on
 //! disks on which applying, or syncing, takes long.
 //!
-//! At many moments the power is lost, and nothing arrives that was not synced. What was acknowledged
-//! and is not there was acknowledged within a certain time.
+//! At many moments the power is lost, and nothing arrives that was not synced. What was
+//! acknowledged and is not there was acknowledged within a certain time.
 
 use crate::crashes::check_image;
 use crate::model::{Contents, WRITERS, own_lines, store_and_flush};
