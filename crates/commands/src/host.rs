@@ -268,6 +268,8 @@ pub struct JournalFacts {
     pub size: u64,
     /// Bytes of that which are not applied to the pool yet.
     pub used: u64,
+    /// Microseconds since the oldest write that is not synced; 0 if all are.
+    pub unsynced_us: u64,
     /// Bytes of fenced lines that are not synced yet,
     pub unsynced: u64,
     /// ... and of all since the start.

@@ -47,12 +47,16 @@ pub enum Durability {
     #[default]
     Immediate,
     /// A call returns when the kernel has what it wrote; a thread syncs it this often. A power loss
-    /// costs what was written since the last sync that ended.
+    /// costs what was written since the last sync that ended: calls of the interval and one second
+    /// at most, since calls wait for a sync that is later than that.
     Interval(Duration),
     /// A call returns when the kernel has what it wrote, which is synced when it leaves the
     /// journal, at rest, and by [`crate::Perdura::flush`].
     Os,
 }
+
+/// How late a sync may be under [`Durability::Interval`] before calls wait for it.
+const LATE: Duration = Duration::from_secs(1);
 
 impl Durability {
     /// Returns how often lines are synced that nobody waits for: under `Immediate`, those of
@@ -71,7 +75,7 @@ pub(crate) struct Journaled {
     durability: Durability,
     /// For each shard the position after its last commit.
     committed: Box<[Position]>,
-    /// Syncs what nobody waits for, and applies batches to the pool's file.
+    /// Sync what nobody waits for, and apply batches to the pool's file.
     _thread: JournalThread,
 }
 
@@ -126,7 +130,8 @@ impl Journaled {
     pub(crate) fn wait(&self, region: &Region, position: u64) -> Result<(), Error> {
         let done = match self.durability {
             Durability::Immediate => region.sync_up_to(position),
-            Durability::Interval(_) | Durability::Os => region.write_up_to(position),
+            Durability::Interval(every) => region.write_within(position, every + LATE),
+            Durability::Os => region.write_up_to(position),
         };
         done.map_err(|_| Error::JournalFailed)
     }

@@ -51,6 +51,7 @@ impl JournalStatistics {
         gauge!("perdura_journal_unapplied_bytes").set(self.bytes_unapplied as f64);
         gauge!("perdura_journal_size_bytes").set(self.capacity as f64);
         gauge!("perdura_journal_unsynced_bytes").set(self.bytes_unsynced as f64);
+        gauge!("perdura_journal_unsynced_age_seconds").set(self.unsynced_age.as_secs_f64());
         counter!("perdura_journal_full_waits_total").absolute(self.full_waits);
         counter!("perdura_journal_syncs_total").absolute(self.sync_times.count());
         // Counters are whole numbers there: the sum is a gauge, and the buckets have their bound

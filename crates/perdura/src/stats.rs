@@ -101,6 +101,10 @@ pub struct JournalStatistics {
     pub capacity: u64,
     /// Bytes of lines that are not synced now: what a power loss would take.
     pub bytes_unsynced: u64,
+    /// How long ago the oldest write was made that is not synced; zero if all are. Under
+    /// [`Durability::Interval`](crate::Durability::Interval) calls wait before it is a second older
+    /// than the interval.
+    pub unsynced_age: Duration,
     /// How often a writer waited because it was full.
     pub full_waits: u64,
     /// The time that all syncs of batches took together,
@@ -186,6 +190,7 @@ impl Perdura {
             bytes_unapplied: counts.used,
             capacity: counts.capacity,
             bytes_unsynced: region.appended() - synced,
+            unsynced_age: Duration::from_nanos(counts.unsynced_ns),
             full_waits: counts.full_waits,
             sync_time: Duration::from_nanos(counts.batch_sync_ns),
             sync_times: SyncTimes(counts.batch_sync_times),

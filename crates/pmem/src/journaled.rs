@@ -25,7 +25,8 @@ use std::time::Duration;
 pub enum SyncPolicy {
     /// When it is durable.
     Always,
-    /// When the kernel has it; it is synced once a second.
+    /// When the kernel has it; it is synced once a second. If a sync is late, so that a write is
+    /// two seconds old that is not synced, acknowledgements wait for it.
     #[default]
     EverySecond,
     /// When the kernel has it.
@@ -42,6 +43,10 @@ impl SyncPolicy {
         }
     }
 }
+
+/// How old a write may be under [`SyncPolicy::EverySecond`] that is not synced, before
+/// acknowledgements wait for it.
+const LATE: Duration = Duration::from_secs(2);
 
 impl Region {
     /// Returns the position after all lines that were fenced so far, by any thread: what a reader
@@ -73,11 +78,18 @@ impl Region {
         self.with_the_journal(|journal| journal.write_up_to(position))
     }
 
+    /// Returns when the kernel has all lines up to `position`, and no write that is not synced is
+    /// this old: a sync that is late is waited for.
+    pub fn write_within(&self, position: u64, age: Duration) -> Result<(), JournalError> {
+        self.with_the_journal(|journal| journal.write_within(position, age))
+    }
+
     /// Returns when what was fenced up to `position` may be acknowledged.
     pub fn acknowledge(&self, position: u64, policy: SyncPolicy) -> Result<(), JournalError> {
         match policy {
             SyncPolicy::Always => self.sync_up_to(position),
-            SyncPolicy::EverySecond | SyncPolicy::No => self.write_up_to(position),
+            SyncPolicy::EverySecond => self.write_within(position, LATE),
+            SyncPolicy::No => self.write_up_to(position),
         }
     }
 

@@ -16,6 +16,7 @@
 
 mod boot;
 mod calls;
+mod clock;
 mod counters;
 mod cpu;
 mod domain;
@@ -59,6 +60,7 @@ pub use boot::boot_id;
 pub use calls::Call;
 #[cfg(any(test, feature = "sim"))]
 pub use calls::{Calls, watch_calls};
+pub use clock::Clock;
 pub use counters::{Counters, counters, share_counters, total_counters};
 pub use cpu::prefetch_value;
 pub use domain::Domain;
@@ -70,6 +72,8 @@ pub use fault_points::{FAULT_POINTS, FaultPoint, fault_point_is_enabled, panic_p
 pub use fault_points::{FaultPointSet, disable_fault_point, panic_after, take_passed_fault_points};
 pub use holes::{allocated, trim_allocator};
 pub use inspect::RecordLosses;
+#[cfg(feature = "sim")]
+pub use journal::{ApplySteps, SyncSteps};
 pub use journal::{
     DEFAULT_CAPACITY, JournalCounts, JournalError, JournalId, JournalReading, JournalRecovery,
     JournalThread, MappedLines, SYNC_TIMES, Storage,

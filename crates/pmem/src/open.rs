@@ -5,6 +5,8 @@
 //! file system's name is trusted.
 
 use crate::calls::{self, Call};
+#[cfg(feature = "sim")]
+use crate::clock::Clock;
 use crate::cpu;
 use crate::domain::{Domain, Refusal, choose, every_region_is_eadr};
 use crate::error::MapError;
@@ -132,6 +134,15 @@ impl Region {
         };
         let place = JournalPlace::Given(journal);
         Region::from_parts(parts).with_journal(Journal::new(place, journal_size, pool))
+    }
+
+    /// Lets the region's journal go by another clock.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Region {
+        if let Some(journal) = &mut self.journal {
+            journal.go_by(clock);
+        }
+        self
     }
 
     pub(crate) fn simulated_in(mapping: Mapping, len: u64, recorder: Arc<dyn Recorder>) -> Region {

@@ -3,14 +3,15 @@
 //! A command's commit has put its lines at the end of the journal when its locks are released; the
 //! reply waits, and no lock, until they are as safe as `appendfsync` demands: synced (`always`), or
 //! in the kernel (`everysec`, `no`). The engine asks for positions through [`CommandLog`], which a
-//! journal serves without taking any commands. A thread of the journal's own syncs once a second
-//! and applies.
+//! journal serves without taking any commands. Two threads of the journal's own sync once a second,
+//! and apply.
 //!
 //! Invariant: what was acknowledged under one policy is as safe as under the one that was set
 //! meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use commands::CommandLog;
 use commands::admin::{JournalFacts, SyncTimes};
@@ -113,11 +114,9 @@ impl PoolJournal {
         }
     }
 
-    /// Returns up to where it is synced, and its end.
-    pub(crate) fn synced_and_end(&self) -> (u64, u64) {
-        let region = self.region();
-        // What is synced first: it never passes what is appended.
-        (region.synced(), region.appended())
+    /// Returns how old the oldest write is that is not synced.
+    pub(crate) fn unsynced_age(&self) -> Duration {
+        Duration::from_nanos(self.region().journal_counts().unwrap_or_default().unsynced_ns)
     }
 
     /// How often a writer had to wait since the journal was full.
@@ -142,6 +141,7 @@ impl PoolJournal {
             size: counts.capacity,
             used: counts.used,
             unsynced: region.appended() - synced,
+            unsynced_us: counts.unsynced_ns / 1000,
             fenced: region.appended(),
             written: counts.bytes_written,
             applied: counts.bytes_applied,

@@ -67,7 +67,7 @@ impl Shared {
     /// synced at all.
     pub(crate) fn unsynced_age(&self) -> Option<Duration> {
         let (synced, end) = match (&self.journal, self.log.get()) {
-            (Some(journal), _) => journal.synced_and_end(),
+            (Some(journal), _) => return Some(journal.unsynced_age()),
             (None, Some(log)) => (log.durable(), log.end()),
             (None, None) if self.store.survives("always") == "power loss" => (0, 0),
             (None, None) => return None,

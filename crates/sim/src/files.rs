@@ -14,14 +14,27 @@
 //! of its words may have arrived or not, as in the strict model of [`crate::Crash`]. A sync of the
 //! file writes all lines back, as the kernel does.
 //!
-//! All writes and syncs are recorded, so that a crash can be looked at before and after each.
+//! A sync makes certain what was written when it began. What is written meanwhile needs another
+//! one, and a second sync of the same file waits for the first. The kernel reports once what it
+//! could not write: the second one ends well.
+//!
+//! The journal's file has a name, which is certain after a sync of its folder: until then the file
+//! may be gone as a whole.
+//!
+//! All writes and syncs are recorded, so that a crash can be looked at before and after each. Under
+//! the scheduler another thread may be chosen at each call, and each may take time.
 
-use crate::medium::thread;
+use crate::clock::SimulatedClock;
 use crate::scheduler::{self, At};
+use crate::simulated_lines::SimulatedLines;
 use pmem::{LINE, MappedLines, Storage};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What a call that fails says, if nothing else was asked for.
+const EIO: i32 = 5;
 
 /// Bytes that arrive together or not at all.
 const SECTOR: usize = 512;
@@ -48,8 +61,14 @@ pub enum FileEvent {
     Write(Named, u64, Vec<u8>),
     /// The file has this length.
     Grow(Named, u64),
-    /// A sync ended, well or not.
+    /// The file was cut off at this length.
+    Cut(Named, u64),
+    /// A sync began,
+    SyncBegin(Named),
+    /// ... and ended, well or not.
     Sync(Named, bool),
+    /// The name of the journal's file was synced.
+    SyncName,
     /// Bytes were stored to the journal's lines: past the cache by this thread, or into the cache.
     Store(u64, Vec<u8>, Option<u32>),
     /// A thread wrote the lines back that some bytes are in.
@@ -88,8 +107,11 @@ impl Stored {
 struct FileState {
     durable: Vec<u8>,
     cached: Vec<u8>,
-    /// What the next sync makes certain.
+    /// What the next sync makes certain,
     dirty: Vec<Piece>,
+    /// ... what one that is under way does, and the length that the file had when it began.
+    syncing: Vec<Piece>,
+    syncing_len: usize,
     /// What a failed sync left.
     forgotten: Vec<Piece>,
     /// What was stored to its lines and is not certain, in its order.
@@ -98,7 +120,11 @@ struct FileState {
 
 /// Both files.
 #[derive(Clone, Debug, Default)]
-pub struct FilesState([FileState; 2]);
+pub struct FilesState {
+    files: [FileState; 2],
+    /// The name of the journal's file is certain.
+    is_named: bool,
+}
 
 /// Cuts bytes up where a unit of this many ends.
 fn pieces(at: u64, bytes: &[u8], unit: usize) -> impl Iterator<Item = Piece> {
@@ -158,12 +184,24 @@ impl FileState {
         }
     }
 
+    fn cut(&mut self, len: usize) {
+        self.cached.truncate(len);
+        for pieces in [&mut self.dirty, &mut self.syncing, &mut self.forgotten] {
+            pieces.retain(|piece| piece.at + piece.bytes.len() <= len);
+        }
+    }
+
+    fn begin_sync(&mut self) {
+        self.syncing.append(&mut self.dirty);
+        self.syncing_len = self.cached.len();
+    }
+
     fn sync(&mut self, well: bool) {
         if !well {
-            self.forgotten.append(&mut self.dirty);
+            self.forgotten.append(&mut self.syncing);
             return;
         }
-        for piece in std::mem::take(&mut self.dirty) {
+        for piece in std::mem::take(&mut self.syncing) {
             // The whole sector is written, with what was forgotten of it.
             let sector = piece.at / SECTOR;
             let (same, others): (Vec<_>, Vec<_>) =
@@ -173,7 +211,8 @@ impl FileState {
             put(&mut self.durable, &piece);
         }
         self.stored.drain(..).for_each(|one| put(&mut self.durable, &one.piece));
-        self.durable.resize(self.cached.len(), 0);
+        let longest = self.syncing_len.max(self.durable.len()).min(self.cached.len());
+        self.durable.resize(longest, 0);
     }
 
     fn after_power_loss(&self, mut arrives: impl FnMut() -> bool) -> Vec<u8> {
@@ -182,7 +221,7 @@ impl FileState {
             left.resize(self.cached.len(), 0);
         }
         let stored = self.stored.iter().map(|one| &one.piece);
-        let uncertain = self.forgotten.iter().chain(&self.dirty).chain(stored);
+        let uncertain = self.forgotten.iter().chain(&self.syncing).chain(&self.dirty).chain(stored);
         for piece in uncertain.filter(|_| arrives()) {
             put(&mut left, piece);
         }
@@ -192,7 +231,7 @@ impl FileState {
 
 impl FilesState {
     fn file(&mut self, name: Named) -> &mut FileState {
-        &mut self.0[name as usize]
+        &mut self.files[name as usize]
     }
 
     /// Brings the state up to date with an event.
@@ -200,7 +239,10 @@ impl FilesState {
         match event {
             FileEvent::Write(name, at, bytes) => self.file(*name).write(*at, bytes),
             FileEvent::Grow(name, len) => self.file(*name).cached.resize(*len as usize, 0),
+            FileEvent::Cut(name, len) => self.file(*name).cut(*len as usize),
+            FileEvent::SyncBegin(name) => self.file(*name).begin_sync(),
             FileEvent::Sync(name, well) => self.file(*name).sync(*well),
+            FileEvent::SyncName => self.is_named = true,
             FileEvent::Store(at, bytes, streamed_by) => {
                 self.file(Named::Journal).store(*at, bytes, *streamed_by);
             }
@@ -213,10 +255,15 @@ impl FilesState {
     }
 
     /// Returns what the end of the process leaves: what was not certain is not, and no fence of a
-    /// thread of that process comes.
+    /// thread of that process comes. A sync that was under way makes nothing certain.
     pub fn after_process_end(&self) -> FilesState {
         let mut left = self.clone();
-        for one in left.0.iter_mut().flat_map(|file| &mut file.stored) {
+        for file in &mut left.files {
+            let written_meanwhile = std::mem::take(&mut file.dirty);
+            file.dirty = std::mem::take(&mut file.syncing);
+            file.dirty.extend(written_meanwhile);
+        }
+        for one in left.files.iter_mut().flat_map(|file| &mut file.stored) {
             one.streamed_by = None;
             one.written_back_by.clear();
         }
@@ -225,11 +272,18 @@ impl FilesState {
 
     /// Returns what a loss of power leaves: `arrives` decides for each part of what is not certain.
     pub fn after_power_loss(&self, mut arrives: impl FnMut() -> bool) -> FilesState {
-        let files = &self.0;
-        FilesState([0, 1].map(|n| {
-            let durable = files[n].after_power_loss(&mut arrives);
+        let mut files = self.files.each_ref().map(|file| {
+            let durable = file.after_power_loss(&mut arrives);
             FileState { cached: durable.clone(), durable, ..FileState::default() }
-        }))
+        });
+        let is_named = self.is_named || arrives();
+        if !is_named {
+            files[Named::Journal as usize] = FileState::default();
+        }
+        FilesState {
+            is_named: is_named && !files[Named::Journal as usize].cached.is_empty(),
+            files,
+        }
     }
 }
 
@@ -244,8 +298,9 @@ impl FilesState {
         mut tears: impl FnMut() -> bool,
     ) -> FilesState {
         let mut left = self.after_power_loss(arrives);
-        let dirty = &self.0[name as usize].dirty;
-        let written: BTreeSet<_> = dirty.iter().map(|piece| piece.at / BLOCK * BLOCK).collect();
+        let FileState { dirty, syncing, .. } = &self.files[name as usize];
+        let written = syncing.iter().chain(dirty).map(|piece| piece.at / BLOCK * BLOCK);
+        let written: BTreeSet<_> = written.collect();
         let FileState { durable, cached, .. } = left.file(name);
         for at in written.into_iter().filter(|_| tears()) {
             let end = durable.len().min(at + BLOCK);
@@ -258,12 +313,54 @@ impl FilesState {
     }
 }
 
+/// A call of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileCall {
+    /// Of bytes.
+    Read,
+    /// The question how long the file is.
+    Size,
+    /// Of bytes.
+    Write,
+    /// Of all that was written.
+    Sync,
+    /// Of space.
+    Allocate,
+    /// The file is cut off.
+    Cut,
+    /// A sync of the folder.
+    SyncName,
+}
+
+/// Which calls count until one fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Those that change something: all but reads.
+    Changing,
+    /// All of them.
+    All,
+}
+
+/// A call that is to fail.
+#[derive(Clone, Copy)]
+struct Failure {
+    /// Calls that end well before it.
+    calls: u64,
+    counted: Counted,
+    errno: i32,
+}
+
+/// How long a call takes, of which file, with how many bytes.
+type TimeOf = dyn Fn(Named, FileCall, usize) -> Duration + Send + Sync;
+
 #[derive(Default)]
 struct Recorded {
     state: FilesState,
     events: Vec<FileEvent>,
-    /// Syncs and writes that end well before one fails.
-    failures: VecDeque<u64>,
+    failures: VecDeque<Failure>,
+    /// Files of which a sync is under way.
+    syncing: [bool; 2],
+    times: Option<(SimulatedClock, Arc<TimeOf>)>,
     /// The journal's file is persistent memory; whether whole lines are stored past the cache.
     lines: Option<bool>,
 }
@@ -291,6 +388,11 @@ impl SimulatedFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Records something that was done, and brings the state up to date.
+    pub(crate) fn record(&self, event: FileEvent) {
+        self.recorded().record(event);
+    }
+
     /// Returns one of the files.
     pub fn storage(&self, name: Named) -> Arc<dyn Storage> {
         Arc::new(SimulatedFile { name, files: self.clone() })
@@ -301,9 +403,31 @@ impl SimulatedFiles {
         self.recorded().events.push(FileEvent::Mark(mark));
     }
 
+    /// Lets each call take time on a clock.
+    #[must_use]
+    pub fn with_times(
+        self,
+        clock: &SimulatedClock,
+        time: impl Fn(Named, FileCall, usize) -> Duration + Send + Sync + 'static,
+    ) -> SimulatedFiles {
+        self.recorded().times = Some((clock.clone(), Arc::new(time)));
+        self
+    }
+
     /// Lets the write, sync or allocation after this many fail.
     pub fn fail_after(&self, calls: u64) {
-        self.recorded().failures.push_back(calls);
+        self.fail_with(calls, Counted::Changing, EIO);
+    }
+
+    /// Lets the call after this many fail, with this error of the system. Of a write a part is
+    /// written.
+    pub fn fail_with(&self, calls: u64, counted: Counted, errno: i32) {
+        self.recorded().failures.push_back(Failure { calls, counted, errno });
+    }
+
+    /// Returns how many calls are still to fail.
+    pub fn failures_left(&self) -> usize {
+        self.recorded().failures.len()
     }
 
     /// Takes what was recorded.
@@ -318,15 +442,20 @@ impl SimulatedFiles {
 }
 
 impl Recorded {
-    fn fails(&mut self) -> bool {
-        match self.failures.front_mut() {
-            Some(0) => self.failures.pop_front().is_some(),
-            Some(left) => {
-                *left -= 1;
-                false
-            }
-            None => false,
+    /// Returns why a call fails, if it is to.
+    fn failure_of(&mut self, call: FileCall) -> Option<io::Error> {
+        let Failure { calls, counted, errno } = self.failures.front_mut()?;
+        let reads = matches!(call, FileCall::Read | FileCall::Size);
+        if reads && *counted == Counted::Changing {
+            return None;
         }
+        if *calls > 0 {
+            *calls -= 1;
+            return None;
+        }
+        let error = io::Error::from_raw_os_error(*errno);
+        self.failures.pop_front();
+        Some(error)
     }
 
     fn record(&mut self, event: FileEvent) {
@@ -340,47 +469,98 @@ struct SimulatedFile {
     files: SimulatedFiles,
 }
 
-fn failed() -> io::Error {
-    io::Error::other("the simulated disk failed")
+impl SimulatedFile {
+    /// Makes a call: others may be chosen before and after it, and while it takes its time.
+    fn call<R>(&self, call: FileCall, len: usize, make: impl FnOnce(&mut Recorded) -> R) -> R {
+        scheduler::pause(At::Fence);
+        let times = self.files.recorded().times.clone();
+        if let Some((clock, time)) = times {
+            clock.pass(time(self.name, call, len));
+        }
+        let made = make(&mut self.files.recorded());
+        scheduler::pause(At::Fence);
+        made
+    }
+
+    /// Changes the file by an event, unless the call fails.
+    fn change(&self, call: FileCall, event: impl FnOnce(&Recorded) -> FileEvent) -> io::Result<()> {
+        self.call(call, 0, |recorded| {
+            recorded.failure_of(call).map_or(Ok(()), Err)?;
+            let event = event(recorded);
+            recorded.record(event);
+            Ok(())
+        })
+    }
+
+    fn len(&self, recorded: &Recorded) -> u64 {
+        recorded.state.files[self.name as usize].cached.len() as u64
+    }
+
+    /// Begins a sync, when none of the file is under way; true if it is to fail.
+    fn begin_sync(&self) -> Option<io::Error> {
+        loop {
+            let mut recorded = self.files.recorded();
+            if !recorded.syncing[self.name as usize] {
+                recorded.syncing[self.name as usize] = true;
+                recorded.record(FileEvent::SyncBegin(self.name));
+                return recorded.failure_of(FileCall::Sync);
+            }
+            drop(recorded);
+            if !scheduler::wait() {
+                std::thread::yield_now();
+            }
+        }
+    }
 }
 
 impl Storage for SimulatedFile {
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
-        let mut recorded = self.files.recorded();
-        let file = &recorded.state.file(self.name).cached;
-        let range = file.get(at as usize..at as usize + bytes.len());
-        bytes.copy_from_slice(range.ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
+        self.call(FileCall::Read, bytes.len(), |recorded| {
+            recorded.failure_of(FileCall::Read).map_or(Ok(()), Err)?;
+            let file = &recorded.state.file(self.name).cached;
+            let range = file.get(at as usize..at as usize + bytes.len());
+            bytes.copy_from_slice(range.ok_or(io::ErrorKind::UnexpectedEof)?);
+            Ok(())
+        })
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        let mut recorded = self.files.recorded();
-        if recorded.fails() {
-            return Err(failed());
-        }
-        recorded.record(FileEvent::Write(self.name, at, bytes.to_vec()));
-        Ok(())
+        self.call(FileCall::Write, bytes.len(), |recorded| {
+            let failure = recorded.failure_of(FileCall::Write);
+            let written = if failure.is_some() { &bytes[..bytes.len() / 2] } else { bytes };
+            recorded.record(FileEvent::Write(self.name, at, written.to_vec()));
+            failure.map_or(Ok(()), Err)
+        })
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut recorded = self.files.recorded();
-        let fails = recorded.fails();
-        recorded.record(FileEvent::Sync(self.name, !fails));
-        if fails { Err(failed()) } else { Ok(()) }
+        scheduler::pause(At::Fence);
+        let failure = self.begin_sync();
+        self.call(FileCall::Sync, 0, |recorded| {
+            recorded.syncing[self.name as usize] = false;
+            recorded.record(FileEvent::Sync(self.name, failure.is_none()));
+        });
+        failure.map_or(Ok(()), Err)
     }
 
     fn size(&self) -> io::Result<u64> {
-        Ok(self.files.recorded().state.file(self.name).cached.len() as u64)
+        self.call(FileCall::Size, 0, |recorded| {
+            recorded.failure_of(FileCall::Size).map_or(Ok(()), Err)?;
+            Ok(self.len(recorded))
+        })
     }
 
     fn allocate(&self, _from: u64, to: u64) -> io::Result<()> {
-        let mut recorded = self.files.recorded();
-        if recorded.fails() {
-            return Err(failed());
-        }
-        let len = recorded.state.file(self.name).cached.len() as u64;
-        recorded.record(FileEvent::Grow(self.name, len.max(to)));
-        Ok(())
+        let grown = |recorded: &Recorded| FileEvent::Grow(self.name, self.len(recorded).max(to));
+        self.change(FileCall::Allocate, grown)
+    }
+
+    fn cut(&self, len: u64) -> io::Result<()> {
+        self.change(FileCall::Cut, |_| FileEvent::Cut(self.name, len))
+    }
+
+    fn sync_name(&self) -> io::Result<()> {
+        self.change(FileCall::SyncName, |_| FileEvent::SyncName)
     }
 
     fn map(&self) -> io::Result<Option<Box<dyn MappedLines>>> {
@@ -388,55 +568,15 @@ impl Storage for SimulatedFile {
         let streams = self.files.recorded().lines.filter(|_| self.name == Named::Journal);
         Ok(streams.map(|streams| {
             let files = self.files.clone();
-            Box::new(SimulatedLines { files, size, streams }) as Box<dyn MappedLines>
+            Box::new(SimulatedLines::new(files, size, streams)) as Box<dyn MappedLines>
         }))
-    }
-}
-
-/// The lines of the journal's file.
-struct SimulatedLines {
-    files: SimulatedFiles,
-    size: u64,
-    streams: bool,
-}
-
-impl SimulatedLines {
-    fn record(&self, event: FileEvent) {
-        self.files.recorded().record(event);
-        scheduler::pause(At::Fence);
-    }
-}
-
-impl MappedLines for SimulatedLines {
-    fn size(&self) -> u64 {
-        self.size
-    }
-
-    fn streams(&self) -> bool {
-        self.streams
-    }
-
-    fn stream(&self, bytes: &[u8], at: u64) {
-        assert!(at.is_multiple_of(LINE) && bytes.len().is_multiple_of(LINE as usize));
-        self.record(FileEvent::Store(at, bytes.to_vec(), Some(thread())));
-    }
-
-    fn store(&self, bytes: &[u8], at: u64) {
-        self.record(FileEvent::Store(at, bytes.to_vec(), None));
-    }
-
-    fn write_back(&self, at: u64, len: u64) {
-        self.record(FileEvent::WriteBack(thread(), at, len));
-    }
-
-    fn fence(&self) {
-        self.record(FileEvent::Fence(thread()));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::medium::thread;
 
     fn images(state: &FilesState) -> Vec<Vec<u8>> {
         let mut found: Vec<_> = (0..64)
@@ -447,7 +587,7 @@ mod tests {
                     rest >>= 1;
                     arrives
                 });
-                left.0[0].durable.clone()
+                left.files[0].durable.clone()
             })
             .collect();
         found.sort();
@@ -484,6 +624,7 @@ mod tests {
         let journal = files.storage(Named::Journal);
         journal.write_at(&[1; 3 * BLOCK], 0).unwrap();
         journal.sync().unwrap();
+        journal.sync_name().unwrap();
         journal.write_at(&[2; 2], BLOCK as u64 + 700).unwrap();
         let left = |tears: bool| {
             let mut state = files.state().after_torn_blocks(Named::Journal, || false, || tears);
@@ -496,12 +637,38 @@ mod tests {
         assert_eq!(torn[2 * BLOCK..], [1; BLOCK]);
     }
 
+    #[test]
+    fn a_file_may_be_gone_until_its_name_is_synced_and_a_sync_covers_what_was_before_it() {
+        let files = SimulatedFiles::default();
+        let journal = files.storage(Named::Journal);
+        journal.write_at(&[1; 100], 0).unwrap();
+        journal.sync().unwrap();
+        let left = |files: &SimulatedFiles| {
+            let mut left = files.state().after_power_loss(|| false);
+            left.file(Named::Journal).durable.clone()
+        };
+        assert_eq!(left(&files), []);
+        journal.sync_name().unwrap();
+        assert_eq!(left(&files), [1; 100]);
+        let mut recorded = files.recorded();
+        recorded.record(FileEvent::SyncBegin(Named::Journal));
+        recorded.record(FileEvent::Write(Named::Journal, 0, vec![2; 200]));
+        recorded.record(FileEvent::Sync(Named::Journal, true));
+        drop(recorded);
+        assert_eq!(left(&files), [1; 100], "what was written meanwhile");
+        journal.cut(10).unwrap();
+        assert_eq!(left(&files), [1; 100]);
+        journal.sync().unwrap();
+        assert_eq!(left(&files), [1; 10]);
+    }
+
     /// A journal of two lines, which are mapped.
     fn mapped(streams: bool) -> (SimulatedFiles, Box<dyn MappedLines>) {
         let files = SimulatedFiles::default().with_lines(streams);
         let journal = files.storage(Named::Journal);
         journal.allocate(0, 128).unwrap();
         journal.sync().unwrap();
+        journal.sync_name().unwrap();
         assert!(files.storage(Named::Pool).map().unwrap().is_none());
         let lines = journal.map().unwrap().unwrap();
         (files, lines)
@@ -516,7 +683,7 @@ mod tests {
                 rest >>= 1;
                 arrives
             });
-            (left.0[1].durable[0], left.0[1].durable[8])
+            (left.files[1].durable[0], left.files[1].durable[8])
         };
         (0..1 << 12).map(words).collect()
     }

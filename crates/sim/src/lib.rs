@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod choices;
+mod clock;
 mod counts;
 mod disk;
 mod durability;
@@ -28,15 +29,17 @@ mod medium;
 mod scheduler;
 mod scratch;
 mod shrink;
+mod simulated_lines;
 mod subject;
 mod workload;
 
+pub use clock::SimulatedClock;
 pub use counts::Counts;
 pub use disk::{Disk, FailingCall};
 pub use durability::{Choose, Crash, Durability, Image};
 pub use explore::{Effort, explore};
 pub use failure::Failure;
-pub use files::{FileEvent, FilesState, Named, SimulatedFiles};
+pub use files::{Counted, FileCall, FileEvent, FilesState, Named, SimulatedFiles};
 pub use medium::{Event, Medium, Trace};
 pub use scheduler::{run_scheduled, yield_now};
 pub use subject::Subject;

@@ -3,11 +3,16 @@
 //! Another thread may be chosen at every lock, flush and fence; whether and which is drawn from a
 //! seed, so that a run can be repeated. A thread that finds a lock taken yields until it finds it
 //! free, so that the thread that runs never waits in the kernel.
+//!
+//! A thread may let time pass on a [`SimulatedClock`]: it sleeps, and others run. The clock moves
+//! when every thread sleeps or waits for one that does, to the moment at which the first wakes.
 
+use crate::clock::SimulatedClock;
 use pmem::Scheduler;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// This many choices in a row after which no thread gets on are a deadlock.
 const STUCK: usize = 100_000;
@@ -28,15 +33,54 @@ struct State {
     running: usize,
     alive: Vec<bool>,
     waits: usize,
+    /// When those wake that sleep.
+    wakes: Vec<Option<Duration>>,
+    /// Those that waited since another one got on.
+    stalled: Vec<bool>,
+    clock: Option<SimulatedClock>,
 }
 
 impl State {
+    /// Returns true if a thread may run.
+    fn is_awake(&self, at: usize) -> bool {
+        self.alive[at] && self.wakes[at].is_none()
+    }
+
     fn choose_another(&mut self, from: usize) {
-        let others: Vec<usize> =
-            (0..self.alive.len()).filter(|at| self.alive[*at] && *at != from).collect();
+        let others = |at: &usize| *at != from && self.is_awake(*at);
+        let others: Vec<usize> = (0..self.alive.len()).filter(others).collect();
         if !others.is_empty() {
             self.running = others[self.rng.usize(..others.len())];
         }
+    }
+
+    /// A thread gets on: who waited may find what it waits for.
+    fn gets_on(&mut self) {
+        self.waits = 0;
+        self.stalled.fill(false);
+    }
+
+    /// Chooses a thread in place of one that cannot go on. Where none can, time passes until one
+    /// that sleeps wakes.
+    fn choose_in_place_of(&mut self, from: usize) {
+        if self.wakes.iter().all(Option::is_none) {
+            return self.choose_another(from);
+        }
+        let can_go_on = |at: &usize| *at != from && self.is_awake(*at) && !self.stalled[*at];
+        let others: Vec<usize> = (0..self.alive.len()).filter(can_go_on).collect();
+        if !others.is_empty() {
+            self.running = others[self.rng.usize(..others.len())];
+            return;
+        }
+        let Some(first) = self.wakes.iter().flatten().min().copied() else { return };
+        if let Some(clock) = &self.clock {
+            clock.set(first);
+        }
+        self.stalled.fill(false);
+        let woken: Vec<usize> =
+            (0..self.wakes.len()).filter(|at| self.wakes[*at] == Some(first)).collect();
+        woken.iter().for_each(|at| self.wakes[*at] = None);
+        self.running = woken[self.rng.usize(..woken.len())];
     }
 }
 
@@ -71,7 +115,7 @@ impl Thread {
 
     fn pause_at(&self, at: At) {
         let mut state = self.lock();
-        state.waits = 0;
+        state.gets_on();
         let one_in = state.one_in * if at == At::Flush { 8 } else { 1 };
         if state.rng.usize(..one_in) == 0 {
             state.choose_another(self.me);
@@ -82,8 +126,8 @@ impl Thread {
     fn leave(&self) {
         let mut state = self.lock();
         state.alive[self.me] = false;
-        state.waits = 0;
-        state.choose_another(self.me);
+        state.gets_on();
+        state.choose_in_place_of(self.me);
         self.schedule.chosen[state.running].notify_one();
     }
 }
@@ -97,9 +141,31 @@ impl Scheduler for Thread {
         let mut state = self.lock();
         state.waits += 1;
         assert!(state.waits < STUCK, "a deadlock: every thread waits for a lock");
-        state.choose_another(self.me);
+        state.stalled[self.me] = true;
+        state.choose_in_place_of(self.me);
         self.wait_until_chosen(state);
     }
+}
+
+/// Lets the calling thread sleep until a clock shows this time, if it runs under the scheduler.
+pub(crate) fn sleep_until(clock: &SimulatedClock, time: Duration) -> bool {
+    let Some(thread) = CURRENT.with_borrow(Clone::clone) else { return false };
+    let mut state = thread.lock();
+    state.gets_on();
+    state.wakes[thread.me] = Some(time);
+    state.clock = Some(clock.clone());
+    state.choose_in_place_of(thread.me);
+    thread.wait_until_chosen(state);
+    true
+}
+
+/// Lets others run until one of them gets on, if the calling thread runs under the scheduler.
+pub(crate) fn wait() -> bool {
+    let thread = CURRENT.with_borrow(Clone::clone);
+    if let Some(thread) = &thread {
+        Scheduler::wait(&**thread);
+    }
+    thread.is_some()
 }
 
 /// Lets the scheduler choose another thread, if the calling one runs under it at all.
@@ -126,8 +192,10 @@ pub fn run_scheduled<F: FnOnce() + Send>(seed: u64, bodies: Vec<F>) {
     let one_in = [1, 2, 3, 6, 20][rng.usize(..5)];
     let running = rng.usize(..bodies.len().max(1));
     let alive = vec![true; bodies.len()];
+    let (wakes, stalled) = (vec![None; bodies.len()], vec![false; bodies.len()]);
     let chosen = bodies.iter().map(|_| Condvar::new()).collect();
-    let state = Mutex::new(State { rng, one_in, running, alive, waits: 0 });
+    let state = State { rng, one_in, running, alive, waits: 0, wakes, stalled, clock: None };
+    let state = Mutex::new(state);
     let schedule = Arc::new(Schedule { state, chosen });
     let ended: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = bodies
@@ -161,6 +229,7 @@ fn run(thread: &Arc<Thread>, body: impl FnOnce()) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pmem::Clock;
 
     /// Returns the order in which three threads get at a lock, a few times each.
     fn order(seed: u64) -> Vec<usize> {
@@ -187,6 +256,28 @@ mod tests {
         assert_eq!(orders, (0..20).map(order).collect::<Vec<_>>());
         let interleaved = orders.iter().filter(|order| !order.is_sorted_by_key(|me| *me)).count();
         assert!(interleaved > 10, "{orders:?}");
+    }
+
+    #[test]
+    fn time_passes_when_every_thread_sleeps_or_waits_for_one_that_does() {
+        let woken = |seed: u64| {
+            let (clock, held, seen) =
+                (SimulatedClock::default(), Mutex::new(()), Mutex::new(Vec::new()));
+            let bodies: Vec<_> = (1..4)
+                .map(|me| {
+                    let (clock, held, seen) = (&clock, &held, &seen);
+                    move || {
+                        clock.pass(Duration::from_secs(me));
+                        let _held = pmem::lock(held).unwrap();
+                        clock.pass(Duration::from_secs(10));
+                        seen.lock().unwrap().push(clock.now().as_secs());
+                    }
+                })
+                .collect();
+            run_scheduled(seed, bodies);
+            seen.into_inner().unwrap()
+        };
+        (0..20).for_each(|seed| assert_eq!(woken(seed), [11, 21, 31]));
     }
 
     #[test]

@@ -23,12 +23,12 @@ use super::ring::Ring;
 use super::scan::{Scan, ScanEnd};
 use super::storage::{Storage, write_zeros};
 use super::superblock::{JournalId, Superblock, SuperblockError, VERSION};
+use super::unsynced::UnsyncedWrites;
 use super::writer::Writer;
 use crate::fault_points::FaultPoint;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
-use std::time::Instant;
 
 /// Bytes that are looked at at once.
 const CHUNK: u64 = 1 << 20;
@@ -131,7 +131,7 @@ impl Journal {
         let mut superblock = found(&*file)?.ok_or(JournalError::Superblock)?;
         check_id(&superblock, id)?;
         check_length(&*file, &superblock)?;
-        let begin = Instant::now();
+        let begin = self.clock.now();
         let mut recovery = JournalRecovery::default();
         let ring = Ring { file: &*file, capacity: superblock.capacity };
         let may_read = superblock.batches_end().saturating_sub(superblock.tail);
@@ -139,7 +139,8 @@ impl Journal {
         let Replayed { end, before_unsynced } = replay(&*file, &superblock, store, &mut recovery)?;
         self.progress.count(Count::RecoveredBatches, recovery.batches);
         self.progress.count(Count::RecoveredBytes, recovery.bytes);
-        self.progress.count(Count::RecoveryNanos, begin.elapsed().as_nanos() as u64);
+        let took = self.clock.now().saturating_sub(begin);
+        self.progress.count(Count::RecoveryNanos, took.as_nanos() as u64);
         if FaultPoint::RewriteUnsynced.is_enabled() {
             rewrite(&*file, &superblock, before_unsynced, end)?;
         }
@@ -188,6 +189,7 @@ impl Journal {
             sequence: end.sequence,
             synced_sequence: end.sequence,
             spare: BatchBuffer::default(),
+            unsynced: UnsyncedWrites::default(),
         });
         *locked(&self.applier) = Some(Applier { file, superblock });
         Ok(())

@@ -1,15 +1,17 @@
 //! The background work of a journal: syncing what nobody waited for, and applying batches.
 //!
-//! One thread per region does it. It sleeps on a condition variable, looks several times a second,
-//! and at once when the ring becomes half full or when it is told to end. What is due then is
-//! worked out from positions and times alone ([`Pace`]), so that it can be tested without waiting.
+//! Two threads per region do it, so that a sync never waits for what is being applied: how much a
+//! power loss may take would follow from how full the ring is. They sleep on a condition variable,
+//! look several times a second, and at once when the ring becomes half full or when they are told
+//! to end. What is due then is worked out from positions and times alone ([`Syncing`],
+//! [`Applying`]), so that it can be tested without waiting.
 //!
 //! Batches are applied late, since lines that change again meanwhile are written once: when the
 //! ring is half full, until it is a quarter full; and when nothing was fenced for a while, until
-//! nothing is left. What is not synced yet is synced first. The thread never holds the writer's
-//! lock over a sync, so that whoever only writes does not wait for it.
+//! nothing is left. What is not synced yet is synced first. Neither thread holds the writer's lock
+//! over a sync, so that whoever only writes does not wait for it.
 //!
-//! A failure is the region's, as any other; the thread ends with it.
+//! A failure is the region's, as any other; the threads end with it.
 
 use super::core::{Journal, JournalCounts, locked};
 use super::error::JournalError;
@@ -19,9 +21,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How often the thread looks, at least.
+/// How often the threads look, at least.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// ... and at most.
@@ -30,32 +32,41 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// How long nothing is fenced before everything is applied.
 const REST: Duration = Duration::from_millis(500);
 
-/// The thread that does the background work of a region's journal. Dropping it ends the thread, and
-/// waits for that.
+/// The threads that do the background work of a region's journal. Dropping it ends them, and waits
+/// for that.
 pub struct JournalThread {
     attention: Arc<Attention>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl JournalThread {
-    /// Starts the thread for the region of `owner`, which it keeps for as long; one that does
-    /// nothing if the region has no journal. It syncs this often, or only what it applies.
+    /// Starts the threads for the region of `owner`, which they keep for as long; none if the
+    /// region has no journal. They sync this often, or only what is applied.
     pub fn start<T: Send + Sync + 'static>(
         owner: Arc<T>,
         region: fn(&T) -> &Region,
         sync_every: Option<Duration>,
     ) -> io::Result<JournalThread> {
         let Some(journal) = &region(&owner).journal else {
-            return Ok(JournalThread { attention: Arc::default(), thread: None });
+            return Ok(JournalThread { attention: Arc::default(), threads: Vec::new() });
         };
         let attention = Arc::clone(&journal.attention);
-        attention.ask(|asked| *asked = Asked { sync_every, ..Asked::default() });
-        let run = move || work(region(&owner));
-        let thread = std::thread::Builder::new().name("journal".into()).spawn(run)?;
-        Ok(JournalThread { attention, thread: Some(thread) })
+        attention.ask(|asked| *asked = Asked { sync_every, looks: asked.looks, ends: false });
+        let (syncing, applying) = (Syncing::new(journal), Applying::new(journal));
+        // What has started ends when this is dropped.
+        let mut threads = JournalThread { attention, threads: Vec::new() };
+        let of_owner = Arc::clone(&owner);
+        threads.add("journal-sync", move || work(region(&of_owner), syncing))?;
+        threads.add("journal-apply", move || work(region(&owner), applying))?;
+        Ok(threads)
     }
 
-    /// Changes how often the thread syncs what nobody waited for.
+    fn add(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.threads.push(std::thread::Builder::new().name(name.into()).spawn(run)?);
+        Ok(())
+    }
+
+    /// Changes how often what nobody waited for is synced.
     pub fn sync_every(&self, sync_every: Option<Duration>) {
         self.attention.ask(|asked| asked.sync_every = sync_every);
     }
@@ -64,30 +75,31 @@ impl JournalThread {
 impl Drop for JournalThread {
     fn drop(&mut self) {
         self.attention.ask(|asked| asked.ends = true);
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread is the region's failure already.
+        for thread in self.threads.drain(..) {
+            // A panic of a thread is the region's failure already.
             let _ = thread.join();
         }
     }
 }
 
-/// Wakes the thread.
+/// Wakes the threads.
 #[derive(Default)]
 pub(super) struct Attention {
     asked: Mutex<Asked>,
     changed: Condvar,
 }
 
-/// What the thread is asked for.
+/// What the threads are asked for.
 #[derive(Clone, Copy, Default)]
 struct Asked {
     ends: bool,
-    looks: bool,
+    /// How often they were asked to look at once.
+    looks: u64,
     sync_every: Option<Duration>,
 }
 
 impl Attention {
-    /// Has the thread look at once.
+    /// Has the threads look at once.
     pub(super) fn look(&self) {
         self.ask(|_| {});
     }
@@ -95,41 +107,46 @@ impl Attention {
     fn ask(&self, change: impl FnOnce(&mut Asked)) {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut asked);
-        asked.looks = true;
+        asked.looks += 1;
         drop(asked);
         self.changed.notify_all();
     }
 
-    /// Returns true unless the thread is to end.
+    /// Returns true unless the threads are to end.
     fn goes_on(&self) -> bool {
         !self.asked.lock().unwrap_or_else(PoisonError::into_inner).ends
     }
 
-    /// Waits until it is time to look.
-    fn wait(&self) -> Asked {
+    /// Waits until it is time to look, or a thread is asked to that has `seen` what was asked
+    /// before.
+    fn wait(&self, seen: u64) -> Asked {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let longest = asked.sync_every.map_or(LOOK, |every| (every / 4).clamp(SHORTEST, LOOK));
-        let waited =
-            self.changed.wait_timeout_while(asked, longest, |asked| !asked.looks && !asked.ends);
-        let (mut asked, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        asked.looks = false;
+        let waited = self
+            .changed
+            .wait_timeout_while(asked, longest, |asked| asked.looks == seen && !asked.ends);
+        let (asked, _) = waited.unwrap_or_else(PoisonError::into_inner);
         *asked
     }
 }
 
-/// The thread, until it is told to end or the journal has failed.
-fn work(region: &Region) {
+/// What one of the threads does.
+pub(super) trait Duty {
+    /// Does what is due; `every` says how often what nobody waited for is synced.
+    fn look(&mut self, journal: &Journal, every: Option<Duration>) -> Result<(), JournalError>;
+}
+
+/// A thread, until it is told to end or the journal has failed.
+fn work(region: &Region, mut duty: impl Duty) {
     let Some(journal) = &region.journal else { return };
-    let mut pace = Pace::new(Instant::now());
+    let mut seen = 0;
     loop {
-        let asked = journal.attention.wait();
+        let asked = journal.attention.wait(seen);
         if asked.ends {
             return;
         }
-        let step = || {
-            let due = pace.due(Instant::now(), journal.state(), asked.sync_every);
-            region.with_the_journal(|journal| journal.tend(due, &|| journal.attention.goes_on()))
-        };
+        seen = asked.looks;
+        let step = || region.with_the_journal(|journal| duty.look(journal, asked.sync_every));
         match catch_unwind(AssertUnwindSafe(step)) {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return region.fail(),
@@ -153,9 +170,47 @@ pub(super) struct State {
     is_near_limit: bool,
 }
 
+/// Works out when what nobody waited for is to be synced.
+pub(super) struct Syncing {
+    /// When everything was synced, or a sync was due, last.
+    synced: Duration,
+}
+
+impl Syncing {
+    pub(super) fn new(journal: &Journal) -> Syncing {
+        Syncing { synced: journal.clock.now() }
+    }
+
+    fn is_due(&mut self, now: Duration, state: State, sync_every: Option<Duration>) -> bool {
+        let is_synced = state.synced >= state.appended;
+        let is_time = sync_every.is_some_and(|every| now.saturating_sub(self.synced) >= every);
+        if is_synced || is_time {
+            self.synced = now;
+        }
+        is_time && !is_synced
+    }
+}
+
+impl Duty for Syncing {
+    fn look(&mut self, journal: &Journal, every: Option<Duration>) -> Result<(), JournalError> {
+        match self.is_due(journal.clock.now(), journal.state(), every) {
+            true => journal.sync_in_background(),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Works out when batches are to be applied.
+pub(super) struct Applying {
+    /// What was appended when it was looked at last, and since when it is that.
+    appended: u64,
+    since: Duration,
+}
+
 /// What is to be done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Due {
+struct Due {
+    /// What is appended is to be synced, so that it can be applied.
     sync: bool,
     /// The limit is to be raised.
     raise_limit: bool,
@@ -163,26 +218,17 @@ pub(super) struct Due {
     apply_to: Option<u64>,
 }
 
-/// Works out when something is due.
-struct Pace {
-    /// When everything was synced, or a sync was due, last.
-    synced: Instant,
-    /// What was appended when it was looked at last, and since when it is that.
-    appended: u64,
-    since: Instant,
-}
-
-impl Pace {
-    fn new(now: Instant) -> Pace {
-        Pace { synced: now, appended: 0, since: now }
+impl Applying {
+    pub(super) fn new(journal: &Journal) -> Applying {
+        Applying { appended: 0, since: journal.clock.now() }
     }
 
-    fn due(&mut self, now: Instant, state: State, sync_every: Option<Duration>) -> Due {
+    fn due(&mut self, now: Duration, state: State) -> Due {
         let State { appended, synced, used, capacity, .. } = state;
         if appended != self.appended {
             (self.appended, self.since) = (appended, now);
         }
-        let rests = now.duration_since(self.since) >= REST;
+        let rests = now.saturating_sub(self.since) >= REST;
         let mut due = Due { raise_limit: state.is_near_limit, ..Due::default() };
         if used > capacity / 2 {
             due.apply_to = Some(capacity / 4);
@@ -190,17 +236,20 @@ impl Pace {
         if rests && (used > 0 || synced < appended) {
             due.apply_to = Some(0);
         }
-        let is_time = sync_every.is_some_and(|every| now.duration_since(self.synced) >= every);
-        due.sync = synced < appended && (is_time || due.apply_to.is_some());
-        if due.sync || synced >= appended {
-            self.synced = now;
-        }
+        due.sync = synced < appended && due.apply_to.is_some();
         due
     }
 }
 
+impl Duty for Applying {
+    fn look(&mut self, journal: &Journal, _: Option<Duration>) -> Result<(), JournalError> {
+        let due = self.due(journal.clock.now(), journal.state());
+        journal.tend(due, &|| journal.attention.goes_on())
+    }
+}
+
 impl Journal {
-    pub(super) fn state(&self) -> State {
+    fn state(&self) -> State {
         let JournalCounts { used, capacity, .. } = self.counts();
         // What is synced first: it never passes what is appended.
         let synced = self.synced();
@@ -209,7 +258,7 @@ impl Journal {
     }
 
     /// Does what is due, as long as it may go on.
-    pub(super) fn tend(&self, due: Due, goes_on: &dyn Fn() -> bool) -> Result<(), JournalError> {
+    fn tend(&self, due: Due, goes_on: &dyn Fn() -> bool) -> Result<(), JournalError> {
         if due.raise_limit {
             self.raise_limit_in_background()?;
         }
@@ -226,10 +275,9 @@ impl Journal {
         let mut writer = locked(&self.writer);
         let Some(open) = &mut *writer else { return self.check() };
         self.write(open)?;
-        // What is written meanwhile shares no block with what this syncs.
-        open.begins_block = true;
         let (file, incarnation) = (Arc::clone(&open.file), open.incarnation);
         let (head, sequence, written) = (open.head, open.sequence, self.written());
+        open.begin_sync(written);
         drop(writer);
         self.sync_batches(&*file)?;
         let mut writer = locked(&self.writer);
@@ -238,6 +286,7 @@ impl Journal {
             open.synced_sequence = open.synced_sequence.max(sequence);
             self.progress.synced_head.fetch_max(head, Release);
             self.progress.synced.fetch_max(written, Release);
+            self.end_sync(open, written);
         }
         Ok(())
     }
@@ -265,6 +314,7 @@ mod tests {
     use crate::journaled::SyncPolicy;
     use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering::Relaxed;
+    use std::time::Instant;
 
     const LEN: u64 = 1 << 20;
     const RING: u64 = 64 << 10;
@@ -274,38 +324,60 @@ mod tests {
         State { appended, synced, used, capacity: RING, is_near_limit: false }
     }
 
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn paces() -> (Syncing, Applying) {
+        (Syncing { synced: at(0) }, Applying { appended: 0, since: at(0) })
+    }
+
     #[test]
     fn what_nobody_waits_for_is_synced_after_a_second_and_applied_at_rest() {
-        let begin = Instant::now();
-        let at = |ms: u64| begin + Duration::from_millis(ms);
-        let mut pace = Pace::new(begin);
-        let nothing = Due::default();
-        let sync = Due { sync: true, ..nothing };
-        assert_eq!(pace.due(at(100), state(0, 0, 0), SECOND), nothing);
+        let (mut syncing, mut applying) = paces();
+        let mut check = |ms: u64, state: State, syncs: bool, apply_to: Option<u64>| {
+            assert_eq!(syncing.is_due(at(ms), state, SECOND), syncs, "{ms} ms");
+            let due = applying.due(at(ms), state);
+            assert_eq!(due, Due { apply_to, ..Due::default() }, "{ms} ms");
+        };
+        check(100, state(0, 0, 0), false, None);
         // Fences all the time: never at rest.
         for ms in (200..1100).step_by(100) {
-            assert_eq!(pace.due(at(ms), state(ms, 0, 0), SECOND), nothing, "{ms} ms");
+            check(ms, state(ms, 0, 0), false, None);
         }
-        assert_eq!(pace.due(at(1100), state(1100, 0, 0), SECOND), sync);
+        check(1100, state(1100, 0, 0), true, None);
         for ms in (1200..2100).step_by(100) {
-            assert_eq!(pace.due(at(ms), state(ms, 1100, 4096), SECOND), nothing, "{ms} ms");
+            check(ms, state(ms, 1100, 4096), false, None);
         }
-        assert_eq!(pace.due(at(2100), state(2100, 1100, 4096), SECOND), sync);
+        check(2099, state(2099, 1100, 4096), false, None);
+        check(2100, state(2100, 1100, 4096), true, None);
         // Nothing more: everything is synced and applied, and then there is nothing to do.
-        assert_eq!(pace.due(at(2500), state(2100, 2100, 8192), SECOND), nothing);
-        let apply = Due { apply_to: Some(0), ..nothing };
-        assert_eq!(pace.due(at(2600), state(2100, 2100, 8192), SECOND), apply);
-        assert_eq!(pace.due(at(9000), state(2100, 2100, 0), SECOND), nothing);
+        check(2599, state(2100, 2100, 8192), false, None);
+        check(2600, state(2100, 2100, 8192), false, Some(0));
+        check(9000, state(2100, 2100, 0), false, None);
         // What is fenced after that has its whole second.
-        assert_eq!(pace.due(at(9100), state(2200, 2100, 0), SECOND), nothing);
+        check(9100, state(2200, 2100, 0), false, None);
+        check(9999, state(2300, 2100, 0), false, None);
+        check(10_000, state(2400, 2100, 0), true, None);
+    }
+
+    #[test]
+    fn a_sync_that_is_due_waits_for_nothing_that_is_applied() {
+        let (mut syncing, mut applying) = paces();
+        let full = state(100, 0, RING);
+        assert!(syncing.is_due(at(1000), full, SECOND));
+        let apply = Due { sync: true, apply_to: Some(RING / 4), ..Due::default() };
+        assert_eq!(applying.due(at(1000), full), apply);
+        // While one thread applies, the other one syncs again.
+        assert!(!syncing.is_due(at(1999), full, SECOND));
+        assert!(syncing.is_due(at(2000), full, SECOND));
     }
 
     #[test]
     fn the_limit_is_raised_before_the_writer_comes_to_it() {
-        let mut pace = Pace::new(Instant::now());
         let near = State { is_near_limit: true, ..state(0, 0, 0) };
         let raise = Due { raise_limit: true, ..Due::default() };
-        assert_eq!(pace.due(Instant::now(), near, SECOND), raise);
+        assert_eq!(paces().1.due(at(0), near), raise);
         let region = region(1 << 20, false);
         let journal = region.journal.as_ref().unwrap();
         let mut writes = 0;
@@ -325,16 +397,16 @@ mod tests {
 
     #[test]
     fn without_an_interval_only_what_is_applied_is_synced() {
-        let begin = Instant::now();
-        let at = |ms: u64| begin + Duration::from_millis(ms);
-        let mut pace = Pace::new(begin);
+        let (mut syncing, mut applying) = paces();
         for ms in (100..60_000).step_by(100) {
-            assert_eq!(pace.due(at(ms), state(ms, 0, RING / 2), None), Due::default());
+            let half = state(ms, 0, RING / 2);
+            assert!(!syncing.is_due(at(ms), half, None), "{ms} ms");
+            assert_eq!(applying.due(at(ms), half), Due::default(), "{ms} ms");
         }
         let half_full = Due { sync: true, apply_to: Some(RING / 4), ..Due::default() };
-        assert_eq!(pace.due(at(60_000), state(60_000, 0, RING / 2 + 1), None), half_full);
+        assert_eq!(applying.due(at(60_000), state(60_000, 0, RING / 2 + 1)), half_full);
         let at_rest = Due { sync: true, apply_to: Some(0), ..Due::default() };
-        assert_eq!(pace.due(at(60_500), state(60_000, 0, RING / 4), None), at_rest);
+        assert_eq!(applying.due(at(60_500), state(60_000, 0, RING / 4)), at_rest);
     }
 
     /// A file whose syncs, or writes, begin to fail, or panic.
@@ -450,7 +522,7 @@ mod tests {
         let region = Arc::new(Region::anonymous(4096).unwrap());
         let thread = start(&region, SECOND);
         thread.sync_every(None);
-        assert!(thread.thread.is_none());
+        assert!(thread.threads.is_empty());
     }
 
     #[test]

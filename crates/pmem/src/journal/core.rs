@@ -15,12 +15,14 @@ use super::batch::BatchBuffer;
 use super::error::JournalError;
 use super::place::JournalPlace;
 use super::storage::Storage;
+use super::unsynced::UnsyncedWrites;
 use super::writer::Writer;
+use crate::clock::{Clock, MachineClock};
 use crate::scheduler::lock;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The journal of a region.
 pub(crate) struct Journal {
@@ -32,8 +34,9 @@ pub(crate) struct Journal {
     pub(super) writer: Mutex<Option<Writer>>,
     pub(super) applier: Mutex<Option<Applier>>,
     pub(super) progress: Progress,
-    /// Wakes the thread that does the background work.
+    /// Wakes the threads that do the background work.
     pub(super) attention: Arc<Attention>,
+    pub(super) clock: Arc<dyn Clock>,
     syncing_file: Mutex<()>,
     syncing_pool: Mutex<()>,
     failure: OnceLock<String>,
@@ -70,6 +73,9 @@ pub(super) struct Progress {
     pub(super) limit: AtomicU64,
     /// Bytes of the ring; 0 before a journal is in use.
     pub(super) capacity: AtomicU64,
+    /// When the oldest write was made that is not synced, in nanoseconds of the clock, after 1; 0
+    /// if there is none.
+    oldest_unsynced: AtomicU64,
     /// The journal's file is persistent memory.
     pub(super) is_mapped: AtomicBool,
     counts: [AtomicU64; Count::COUNTS],
@@ -77,6 +83,12 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    /// Publishes when the oldest write was made that is not synced.
+    pub(super) fn note_unsynced(&self, writes: &UnsyncedWrites) {
+        let oldest = writes.oldest().map_or(0, |time| time.as_nanos() as u64 + 1);
+        self.oldest_unsynced.store(oldest, Ordering::Release);
+    }
+
     pub(super) fn count(&self, count: Count, by: u64) {
         self.counts[count as usize].fetch_add(by, Ordering::Relaxed);
     }
@@ -149,6 +161,8 @@ pub struct JournalCounts {
     pub used: u64,
     /// Bytes of the whole ring; 0 before a journal is in use.
     pub capacity: u64,
+    /// Nanoseconds since the oldest write that is not synced; 0 if all are.
+    pub unsynced_ns: u64,
     /// The journal's file is persistent memory, or counts as that: a fence makes it durable.
     pub is_mapped: bool,
 }
@@ -164,10 +178,17 @@ impl Journal {
             applier: Mutex::new(None),
             progress: Progress::default(),
             attention: Arc::default(),
+            clock: Arc::new(MachineClock::default()),
             syncing_file: Mutex::default(),
             syncing_pool: Mutex::default(),
             failure: OnceLock::new(),
         }
+    }
+
+    /// Goes by another clock.
+    #[cfg(feature = "sim")]
+    pub(crate) fn go_by(&mut self, clock: Arc<dyn Clock>) {
+        self.clock = clock;
     }
 
     /// Returns what was counted.
@@ -191,7 +212,16 @@ impl Journal {
             recovery_ns: counted(Count::RecoveryNanos),
             used: head.load(Ordering::Acquire) - tail,
             capacity: capacity.load(Ordering::Relaxed),
+            unsynced_ns: self.unsynced_age().as_nanos() as u64,
             is_mapped: is_mapped.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns how old the oldest write is that is not synced; 0 if there is none.
+    pub(crate) fn unsynced_age(&self) -> Duration {
+        match self.progress.oldest_unsynced.load(Ordering::Acquire) {
+            0 => Duration::ZERO,
+            after => self.clock.now().saturating_sub(Duration::from_nanos(after - 1)),
         }
     }
 
@@ -224,9 +254,9 @@ impl Journal {
 
     /// Syncs batches that were written to the journal's file.
     pub(super) fn sync_batches(&self, file: &dyn Storage) -> Result<(), JournalError> {
-        let begin = Instant::now();
+        let begin = self.clock.now();
         self.sync_file(file)?;
-        self.progress.count_sync(begin.elapsed());
+        self.progress.count_sync(self.clock.now().saturating_sub(begin));
         Ok(())
     }
 

@@ -14,7 +14,7 @@
 //! quarter lasts.
 
 use super::apply::Applier;
-use super::core::{Count, Journal, locked};
+use super::core::{Journal, locked};
 use super::error::JournalError;
 use super::layout::BLOCK;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -47,15 +47,15 @@ impl Journal {
         head + ahead(capacity) / 2 > limit && limit < end
     }
 
+    /// Returns true if batches may end there.
+    pub(super) fn is_before_limit(&self, end: u64) -> bool {
+        end <= self.progress.limit.load(Acquire)
+    }
+
     /// Raises the limit before the writer writes up to `end`.
     pub(super) fn wait_for_limit(&self, end: u64) -> Result<(), JournalError> {
-        let is_below = || end <= self.progress.limit.load(Acquire);
-        if is_below() {
-            return Ok(());
-        }
-        self.progress.count(Count::FullWaits, 1);
         match &mut *locked(&self.applier) {
-            Some(applier) if !is_below() => self.write_superblock(applier),
+            Some(applier) if !self.is_before_limit(end) => self.write_superblock(applier),
             _ => self.check(),
         }
     }

@@ -35,8 +35,11 @@ mod place;
 mod read;
 mod ring;
 mod scan;
+#[cfg(feature = "sim")]
+mod steps;
 mod storage;
 mod superblock;
+mod unsynced;
 mod writer;
 
 pub use attach::JournalRecovery;
@@ -50,5 +53,7 @@ pub use layout::DEFAULT_CAPACITY;
 pub(crate) use place::JournalPlace;
 pub use read::JournalReading;
 pub(crate) use read::{read, refuse_unnamed};
+#[cfg(feature = "sim")]
+pub use steps::{ApplySteps, SyncSteps};
 pub use storage::{MappedLines, Storage};
 pub use superblock::JournalId;

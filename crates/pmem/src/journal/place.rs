@@ -63,7 +63,7 @@ impl JournalPlace {
                 let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
                 File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
             }
-            JournalPlace::Given(_) => Ok(()),
+            JournalPlace::Given(file) => file.sync_name(),
         }
     }
 

@@ -38,6 +38,10 @@ pub trait Storage: Send + Sync {
     fn cut(&self, _len: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+    /// Makes the file's name durable, where that is for the file to do.
+    fn sync_name(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// Called when the file has its length, and is about to be written again and again. Returns its
     /// lines if it is persistent memory: from here on they are stored to, and the file is read.
     fn map(&self) -> io::Result<Option<Box<dyn MappedLines>>> {

@@ -17,11 +17,13 @@ use super::layout::BLOCK;
 use super::ring::Ring;
 use super::storage::Storage;
 use super::superblock::JournalId;
+use super::unsynced::UnsyncedWrites;
 use crate::fault_points::FaultPoint;
 use crate::lines::LINE;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::time::Duration;
 
 /// What it takes to write the next batch.
 pub(super) struct Writer {
@@ -39,6 +41,7 @@ pub(super) struct Writer {
     pub(super) synced_sequence: u64,
     /// An empty batch, to be exchanged for the full one.
     pub(super) spare: BatchBuffer,
+    pub(super) unsynced: UnsyncedWrites,
 }
 
 impl Journal {
@@ -68,6 +71,13 @@ impl Journal {
             Some(writer) if self.written() < position => self.write(writer),
             _ => self.check(),
         }
+    }
+
+    /// Returns when lines are written up to `position`, by whatever thread, and no write that is
+    /// not synced is this old: a sync that is late is waited for.
+    pub(crate) fn write_within(&self, position: u64, age: Duration) -> Result<(), JournalError> {
+        self.write_up_to(position)?;
+        if self.unsynced_age() < age { Ok(()) } else { self.sync_up_to(position) }
     }
 
     /// Returns when lines are durable up to `position`, by whatever thread.
@@ -104,11 +114,7 @@ impl Journal {
         let end = buffer.end;
         drop(buffer);
         let len = writer.spare.len();
-        self.wait_for_space(writer, len)?;
-        let place = writer.place(len);
-        if FaultPoint::KeepLimit.is_enabled() {
-            self.wait_for_limit(place.end(len))?;
-        }
+        let place = self.wait_for_place(writer, len)?;
         let header = BatchHeader {
             incarnation: writer.incarnation,
             sequence: writer.sequence,
@@ -117,7 +123,9 @@ impl Journal {
         };
         let ring = Ring { file: &*writer.file, capacity: writer.capacity };
         let bytes = writer.spare.finish(&writer.id.pool, header, place.padding);
+        let now = self.clock.now();
         let (written, byte_count) = (ring.write(bytes, place.at), bytes.len() as u64);
+        writer.unsynced.write(now);
         written.map_err(|error| self.fail("write to the journal", error))?;
         writer.spare.clear();
         let space = place.head - writer.head;
@@ -125,6 +133,7 @@ impl Journal {
         writer.sequence += 1;
         self.progress.count(Count::Batches, 1);
         self.progress.count(Count::BytesWritten, byte_count);
+        self.progress.note_unsynced(&writer.unsynced);
         self.progress.head.store(writer.head, Release);
         self.progress.written.store(end, Release);
         self.notify_if_due(writer.head, space, writer.capacity);
@@ -133,12 +142,38 @@ impl Journal {
 
     /// Syncs what was written.
     fn sync_written(&self, writer: &mut Writer) -> Result<(), JournalError> {
-        writer.begins_block = true;
+        let written = self.written();
+        writer.begin_sync(written);
         self.sync_batches(&*writer.file)?;
         writer.synced_sequence = writer.sequence;
         self.progress.synced_head.store(writer.head, Release);
-        self.progress.synced.store(self.written(), Release);
+        self.progress.synced.store(written, Release);
+        self.end_sync(writer, written);
         Ok(())
+    }
+
+    /// Notes that what was written up to a position is synced.
+    pub(super) fn end_sync(&self, writer: &mut Writer, written: u64) {
+        writer.unsynced.end_sync(written);
+        self.progress.note_unsynced(&writer.unsynced);
+    }
+
+    /// Returns a place for a batch of this length, when there is one: the ring has space, and the
+    /// superblock's limit is after it.
+    fn wait_for_place(&self, writer: &mut Writer, len: usize) -> Result<Place, JournalError> {
+        loop {
+            self.wait_for_space(writer, len)?;
+            let place = writer.place(len);
+            if self.is_before_limit(place.end(len)) || !FaultPoint::KeepLimit.is_enabled() {
+                return Ok(place);
+            }
+            self.progress.count(Count::FullWaits, 1);
+            // Batches may be being applied, and nobody else can sync what was written: the writer's
+            // lock is held meanwhile.
+            self.sync_written(writer)?;
+            // What is synced shares no block with the batch.
+            self.wait_for_limit(writer.place(len).end(len))?;
+        }
     }
 
     /// Applies batches until the ring has space for one of this length.
@@ -178,6 +213,13 @@ impl Place {
 }
 
 impl Writer {
+    /// Notes that a sync begins of what was written up to a position. What is written from here on
+    /// shares no block with that.
+    pub(super) fn begin_sync(&mut self, written: u64) {
+        self.begins_block = true;
+        self.unsynced.begin_sync(written);
+    }
+
     /// Returns where a batch of this length goes.
     fn place(&self, len: usize) -> Place {
         let begins_block = self.begins_block && FaultPoint::BeginBlock.is_enabled();
@@ -207,6 +249,7 @@ mod tests {
                 sequence: 1,
                 synced_sequence: 1,
                 spare: BatchBuffer::default(),
+                unsynced: UnsyncedWrites::default(),
             };
             let Place { at, head, padding } = writer.place(len);
             (at, head, padding)

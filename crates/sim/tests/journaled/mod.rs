@@ -204,9 +204,14 @@ impl Explorer {
         let mut mark = 0;
         for (n, event) in events.iter().enumerate() {
             let one_in = match event {
-                FileEvent::Sync(..) | FileEvent::Fence(_) => 2,
+                FileEvent::Sync(..) | FileEvent::SyncName | FileEvent::Fence(_) => 2,
                 FileEvent::Mark(_) => 3,
-                FileEvent::Write(..) | FileEvent::Grow(..) => 8,
+                FileEvent::Write(..) | FileEvent::Grow(..) | FileEvent::Cut(..) => 8,
+                // Nothing happens between this and the end of the sync: one thread runs.
+                FileEvent::SyncBegin(_) => {
+                    state.apply(event);
+                    continue;
+                }
                 FileEvent::Store(..) | FileEvent::WriteBack(..) => 8,
             } << depth.min(2);
             if self.rng.usize(..one_in) == 0 {

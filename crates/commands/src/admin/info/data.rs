@@ -159,6 +159,7 @@ fn journal(page: &mut Page<'_, '_>, journal: &JournalFacts) {
     page.line("journal_size", journal.size);
     page.line("journal_unapplied_bytes", journal.used);
     page.line("journal_unsynced_bytes", journal.unsynced);
+    page.line("journal_unsynced_age_usec", journal.unsynced_us);
     page.line("journal_fenced_bytes", journal.fenced);
     page.line("journal_written_bytes", journal.written);
     page.line("journal_applied_bytes", journal.applied);

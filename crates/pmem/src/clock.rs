@@ -1,0 +1,24 @@
+//! The time that a journal goes by: the machine's, or what a simulation puts in its place.
+
+use std::time::{Duration, Instant};
+
+/// A clock that never goes back.
+pub trait Clock: Send + Sync {
+    /// Returns the time since some moment.
+    fn now(&self) -> Duration;
+}
+
+/// The machine's clock.
+pub(crate) struct MachineClock(Instant);
+
+impl Default for MachineClock {
+    fn default() -> MachineClock {
+        MachineClock(Instant::now())
+    }
+}
+
+impl Clock for MachineClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}

@@ -1,0 +1,219 @@
+//! What the pool must hold: the fences of each writer, in their order, and which of them were
+//! acknowledged.
+//!
+//! Each writer owns lines, and a word of one line that all of them share. A fence stores its number
+//! into all words of some of its lines, and into its word of the shared line. What is found must
+//! be what some prefix of one order of all fences leaves: of each writer the first few, the last of
+//! them in part at most, in the order of its lines; and with a fence all those that had ended when
+//! it began. The word in the shared line may be newer: a store that was not flushed may arrive with
+//! the line.
+
+use crate::pool::{GROWN, LEN, store};
+use pmem::Region;
+
+pub(crate) const WRITERS: usize = 3;
+/// Lines that each writer owns at least.
+pub(crate) const OWN: u64 = 300;
+/// The line of which each writer has a word.
+const SHARED: u64 = 1;
+const LINES: u64 = GROWN / 64;
+
+/// Returns who owns a line: the first writer has those that the pool gets when it grows.
+fn owner(line: u64) -> Option<usize> {
+    let writer = line.checked_sub(2)? / OWN;
+    match writer < WRITERS as u64 {
+        true => Some(writer as usize),
+        false => (line >= LEN / 64).then_some(0),
+    }
+}
+
+/// Returns the lines of a writer, of a pool of this length.
+pub(crate) fn own_lines(writer: usize, len: u64) -> Vec<u64> {
+    (0..len / 64).filter(|line| owner(*line) == Some(writer)).collect()
+}
+
+/// What a pool holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Contents {
+    lines: Vec<u64>,
+    shared: [u64; WRITERS],
+}
+
+impl Contents {
+    pub(crate) fn empty() -> Contents {
+        Contents { lines: vec![0; LINES as usize], shared: [0; WRITERS] }
+    }
+
+    /// Reads all lines; those that the pool does not have yet are zeros.
+    pub(crate) fn read(region: &Region) -> Result<Contents, String> {
+        let mut contents = Contents::empty();
+        let lines = region.len() / 64;
+        for line in (0..lines.min(LINES)).filter(|line| owner(*line).is_some()) {
+            let words = [0, 8, 16, 24, 32, 40, 48, 56].map(|at| region.load(line * 64 + at));
+            if words.iter().any(|word| *word != words[0]) {
+                return Err(format!("line {line} is torn: {words:x?}"));
+            }
+            contents.lines[line as usize] = words[0];
+        }
+        for writer in 0..WRITERS {
+            contents.shared[writer] = region.load(SHARED * 64 + 8 * writer as u64);
+        }
+        Ok(contents)
+    }
+}
+
+/// A fence of a writer.
+#[derive(Clone, Debug)]
+struct Fence {
+    /// Its own lines, ascending.
+    lines: Vec<u64>,
+    /// Moments between which it was executed.
+    begin: u64,
+    end: Option<u64>,
+    /// Where the journal ended after it.
+    position: u64,
+}
+
+/// What the writers did since the pool was opened.
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    base: Contents,
+    fences: [Vec<Fence>; WRITERS],
+    moment: u64,
+}
+
+/// How many of the fences of each writer.
+pub(crate) type Counts = [usize; WRITERS];
+
+fn number(value: u64) -> u64 {
+    value & u64::from(u32::MAX)
+}
+
+impl History {
+    pub(crate) fn after(base: Contents) -> History {
+        History { base, fences: Default::default(), moment: 0 }
+    }
+
+    /// Returns what a writer's fence of this count stores: another value in each history.
+    fn value(&self, writer: usize, count: usize) -> u64 {
+        (writer as u64 + 1) << 32 | (number(self.base.shared[writer]) + count as u64)
+    }
+
+    /// Returns the count of a writer's fence that stored a value; 0 for what there was before.
+    fn count(&self, writer: usize, value: u64, before: u64) -> Option<usize> {
+        if value == before {
+            return Some(0);
+        }
+        let count = number(value).checked_sub(number(self.base.shared[writer]))? as usize;
+        let is_one = (1..=self.fences[writer].len()).contains(&count);
+        (is_one && self.value(writer, count) == value).then_some(count)
+    }
+
+    /// Notes that a writer begins to store to some of its lines. Returns the fence's count and
+    /// value.
+    pub(crate) fn begin(&mut self, writer: usize, lines: &[u64]) -> (usize, u64) {
+        self.moment += 1;
+        let fence = Fence { lines: lines.to_vec(), begin: self.moment, end: None, position: 0 };
+        self.fences[writer].push(fence);
+        let count = self.fences[writer].len();
+        (count, self.value(writer, count))
+    }
+
+    /// Notes that a writer's last fence ended, and where the journal ended then.
+    pub(crate) fn end(&mut self, writer: usize, position: u64) {
+        self.moment += 1;
+        if let Some(fence) = self.fences[writer].last_mut() {
+            (fence.end, fence.position) = (Some(self.moment), position);
+        }
+    }
+
+    /// Returns how many fences of a writer ended, and the position after them.
+    pub(crate) fn ended(&self, writer: usize) -> (usize, u64) {
+        let ended = self.fences[writer].iter().filter(|fence| fence.end.is_some());
+        ended.fold((0, 0), |(count, _), fence| (count + 1, fence.position))
+    }
+
+    /// Refuses what no prefix of an order of all fences leaves, or what lacks one of the
+    /// `required`. Returns how many fences of each writer are there, whole.
+    pub(crate) fn check(&self, found: &Contents, required: &Counts) -> Result<Counts, String> {
+        let mut whole = [0; WRITERS];
+        let mut traces = [0; WRITERS];
+        for writer in 0..WRITERS {
+            (whole[writer], traces[writer]) = self.check_writer(found, writer)?;
+            if whole[writer] < required[writer] {
+                return Err(format!(
+                    "{} of writer {writer} was acknowledged, and {} are there",
+                    required[writer], whole[writer]
+                ));
+            }
+        }
+        for (of, other) in (0..WRITERS).flat_map(|of| (0..WRITERS).map(move |other| (of, other))) {
+            let Some(newest) = traces[of].checked_sub(1) else { continue };
+            let begin = self.fences[of][newest].begin;
+            let before = |fence: &&Fence| fence.end.is_some_and(|end| end < begin);
+            let ended = self.fences[other].iter().take_while(before).count();
+            if whole[other] < ended {
+                return Err(format!(
+                    "{} of writer {of} is there, but of writer {other} {} of {ended} that had \
+                     ended when it began",
+                    newest + 1,
+                    whole[other]
+                ));
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Returns how many fences of a writer are there, and the count of the newest that left a
+    /// trace.
+    fn check_writer(&self, found: &Contents, writer: usize) -> Result<(usize, usize), String> {
+        let fences = &self.fences[writer];
+        let mut counts = vec![0; LINES as usize];
+        for line in own_lines(writer, GROWN) {
+            let (value, before) = (found.lines[line as usize], self.base.lines[line as usize]);
+            let count = self.count(writer, value, before);
+            let is_its = |count: &usize| *count == 0 || fences[*count - 1].lines.contains(&line);
+            counts[line as usize] = count.filter(is_its).ok_or_else(|| {
+                format!("line {line} of writer {writer} holds {value:x}, which it never did")
+            })?;
+        }
+        let newest = counts.iter().copied().max().unwrap_or(0);
+        let mut expected = vec![0; LINES as usize];
+        for (n, fence) in fences[..newest.saturating_sub(1)].iter().enumerate() {
+            fence.lines.iter().for_each(|line| expected[*line as usize] = n + 1);
+        }
+        // The newest is there in part at most: its first lines.
+        let last = newest.checked_sub(1).map_or(&[][..], |at| &fences[at].lines);
+        let is_there = |line: &&u64| counts[**line as usize] == newest;
+        let there = last.iter().take_while(is_there).count();
+        last[..there].iter().for_each(|line| expected[*line as usize] = newest);
+        if let Some(line) = (0..counts.len()).find(|line| counts[*line] != expected[*line]) {
+            return Err(format!(
+                "{newest} of writer {writer} is there, and line {line} of {} and not of {}",
+                counts[line], expected[line]
+            ));
+        }
+        let shared = found.shared[writer];
+        let seen = self.count(writer, shared, self.base.shared[writer]);
+        if seen.is_none_or(|seen| seen < newest) {
+            return Err(format!(
+                "the shared line has {shared:x} of writer {writer}, of which {newest} is there"
+            ));
+        }
+        let whole = if there == last.len() { newest } else { newest - 1 };
+        Ok((whole, newest))
+    }
+}
+
+/// Stores a fence's value, flushes, and lets others run between; the fence is the caller's.
+pub(crate) fn store_and_flush(region: &Region, writer: usize, lines: &[u64], value: u64) {
+    let put = |off: u64| {
+        store(region, off, value);
+        region.flush(off, 8);
+    };
+    put(SHARED * 64 + 8 * writer as u64);
+    sim::yield_now();
+    for line in lines {
+        (0..8).for_each(|word| put(line * 64 + 8 * word));
+    }
+}

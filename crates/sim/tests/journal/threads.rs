@@ -1,0 +1,241 @@
+//! Threads that use one pool: writers, the two of the background, and a reader.
+
+use crate::model::{Contents, Counts, History, WRITERS, own_lines, store_and_flush};
+use crate::pool::{GROWN, close};
+use pmem::{Clock, Region, SyncPolicy};
+use sim::{SimulatedClock, SimulatedFiles, run_scheduled};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a thread of the background waits between two looks.
+const LOOK: Duration = Duration::from_millis(100);
+const EVERY: Option<Duration> = Some(Duration::from_secs(1));
+/// No run takes this much simulated time, unless it hangs.
+const HANGS: Duration = Duration::from_secs(24 * 3600);
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    /// Fences of each writer.
+    pub(crate) fences: usize,
+    pub(crate) policies: Vec<SyncPolicy>,
+    /// The pool grows in the middle.
+    pub(crate) grows: bool,
+    /// The journal's use ends.
+    pub(crate) closes: bool,
+}
+
+/// An acknowledgement: that this many fences of a writer are there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ack {
+    pub(crate) writer: usize,
+    pub(crate) count: usize,
+    /// After a loss of power; else after the end of the process.
+    pub(crate) is_durable: bool,
+    pub(crate) at: Duration,
+}
+
+/// What the threads did. The mark `n` in the record of the files is the acknowledgement `n`.
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
+    pub(crate) history: History,
+    pub(crate) acks: Vec<Ack>,
+}
+
+impl Done {
+    pub(crate) fn nothing(base: Contents) -> Done {
+        Done { history: History::after(base), acks: Vec::new() }
+    }
+}
+
+/// What must be there, by what has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Required {
+    pub(crate) after_power_loss: Counts,
+    pub(crate) after_process_end: Counts,
+}
+
+impl Required {
+    pub(crate) fn add(&mut self, ack: &Ack) {
+        let put = |counts: &mut Counts| counts[ack.writer] = counts[ack.writer].max(ack.count);
+        put(&mut self.after_process_end);
+        if ack.is_durable {
+            put(&mut self.after_power_loss);
+        }
+    }
+}
+
+struct Threads<'r> {
+    region: &'r Region,
+    files: &'r SimulatedFiles,
+    clock: &'r SimulatedClock,
+    plan: &'r Plan,
+    done: Mutex<Done>,
+    /// Writers that have not ended.
+    writing: AtomicUsize,
+}
+
+/// Runs the threads of a plan, until the writers have ended or a call fails.
+pub(crate) fn run(
+    region: &Region,
+    files: &SimulatedFiles,
+    clock: &SimulatedClock,
+    plan: &Plan,
+    base: Contents,
+) -> Done {
+    let (done, writing) = (Mutex::new(Done::nothing(base)), AtomicUsize::new(WRITERS));
+    let threads = Threads { region, files, clock, plan, done, writing };
+    let on = &threads;
+    let mut rng = fastrand::Rng::with_seed(plan.seed);
+    let mut bodies: Vec<Box<dyn FnOnce() + Send + '_>> = Vec::new();
+    for writer in 0..WRITERS {
+        let rng = rng.fork();
+        bodies.push(Box::new(move || {
+            on.write(writer, rng);
+            on.writing.fetch_sub(1, Relaxed);
+        }));
+    }
+    let [mut a, mut b, mut c] = [rng.fork(), rng.fork(), rng.fork()];
+    bodies.push(Box::new(move || on.sync(&mut a)));
+    bodies.push(Box::new(move || on.apply(&mut b)));
+    bodies.push(Box::new(move || on.read(&mut c)));
+    run_scheduled(plan.seed, bodies);
+    if plan.closes && region.journal_failure().is_none() && close(region).is_ok() {
+        let counts = std::array::from_fn(|writer| on.done().history.ended(writer).0);
+        on.acknowledge_all(counts);
+    }
+    threads.done.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Draws lines to write to: few, or about as many as a batch has space for, or more.
+fn draw_lines(rng: &mut fastrand::Rng, own: &[u64]) -> Vec<u64> {
+    const RUNS: [usize; 12] = [1, 2, 7, 61, 62, 63, 124, 125, 126, 127, 200, 299];
+    const SPREAD: [usize; 6] = [3, 50, 111, 112, 113, 149];
+    match rng.usize(..8) {
+        0..5 => {
+            let mut lines: Vec<u64> =
+                (0..rng.usize(1..4)).map(|_| own[rng.usize(..own.len())]).collect();
+            lines.sort_unstable();
+            lines.dedup();
+            lines
+        }
+        5 | 6 => {
+            let len = RUNS[rng.usize(..RUNS.len())];
+            let from = rng.usize(..own.len() - len);
+            own[from..from + len].to_vec()
+        }
+        _ => {
+            let len = SPREAD[rng.usize(..SPREAD.len())];
+            let from = rng.usize(..own.len() - 2 * len);
+            own[from..].iter().step_by(2).take(len).copied().collect()
+        }
+    }
+}
+
+impl Threads<'_> {
+    /// What was done, never locked where another thread may be chosen.
+    fn done(&self) -> MutexGuard<'_, Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn acknowledge(&self, writer: usize, count: usize, is_durable: bool) {
+        let mut done = self.done();
+        self.files.mark(done.acks.len());
+        done.acks.push(Ack { writer, count, is_durable, at: self.clock.now() });
+    }
+
+    fn acknowledge_all(&self, counts: Counts) {
+        counts
+            .iter()
+            .enumerate()
+            .for_each(|(writer, count)| self.acknowledge(writer, *count, true));
+    }
+
+    fn write(&self, writer: usize, mut rng: fastrand::Rng) {
+        let region = self.region;
+        for n in 0..self.plan.fences {
+            if self.plan.grows && writer == 0 && n == self.plan.fences / 2 {
+                // No space: then it does not grow.
+                let _ = region.grow(GROWN);
+            }
+            let lines = draw_lines(&mut rng, &own_lines(writer, region.len()));
+            let (count, value) = self.done().history.begin(writer, &lines);
+            store_and_flush(region, writer, &lines, value);
+            region.fence();
+            if region.journal_failure().is_some() {
+                return;
+            }
+            let position = region.appended();
+            self.done().history.end(writer, position);
+            // A fence of nothing.
+            region.fence();
+            let policy = self.plan.policies[rng.usize(..self.plan.policies.len())];
+            if region.acknowledge(position, policy).is_err() {
+                return;
+            }
+            self.acknowledge(writer, count, policy == SyncPolicy::Always);
+            if rng.usize(..3) == 0 {
+                self.clock.pass(Duration::from_millis(rng.u64(..400)));
+            }
+        }
+    }
+
+    /// Waits until it is time to look again; false if there is nothing to do any more.
+    fn goes_on(&self, rng: &mut fastrand::Rng) -> bool {
+        self.clock.pass(LOOK / rng.u32(1..20));
+        assert!(self.clock.now() < HANGS, "a hang: the writers do not end");
+        self.writing.load(Relaxed) > 0
+    }
+
+    fn sync(&self, rng: &mut fastrand::Rng) {
+        let Some((mut steps, _)) = self.region.background_steps() else { return };
+        while self.goes_on(rng) {
+            let synced = match rng.usize(..3) {
+                0 => self.region.sync_in_background(),
+                _ => steps.look(self.region, EVERY),
+            };
+            if synced.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn apply(&self, rng: &mut fastrand::Rng) {
+        let Some((_, mut steps)) = self.region.background_steps() else { return };
+        while self.goes_on(rng) {
+            let applied = match rng.usize(..12) {
+                0..4 => self.region.apply_step().map(drop),
+                4 => self.region.checkpoint(),
+                _ => steps.look(self.region),
+            };
+            if applied.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Asks what is durable, or waits until what it can see is.
+    fn read(&self, rng: &mut fastrand::Rng) {
+        while self.goes_on(rng) {
+            let ended: [(usize, u64); WRITERS] =
+                std::array::from_fn(|writer| self.done().history.ended(writer));
+            let counts = ended.map(|(count, _)| count);
+            if rng.bool() {
+                let end = self.region.appended();
+                if self.region.sync_up_to(end).is_err() {
+                    return;
+                }
+                self.acknowledge_all(counts);
+                continue;
+            }
+            let synced = self.region.synced();
+            for (writer, (count, position)) in ended.into_iter().enumerate() {
+                if position <= synced {
+                    self.acknowledge(writer, count, true);
+                }
+            }
+        }
+    }
+}
