@@ -287,13 +287,15 @@ impl Stage {
     /// Returns true if all that was appended is as safe as the policy promises, by what the files
     /// hold.
     pub(super) fn is_safe(&self) -> bool {
-        let Some(journal) = &self.shared.journal else {
+        if self.shared.journal.is_none() {
             let log = self.shared.log.get().expect("a log");
             let written = self.medium.file(LOG);
             let synced = self.policy != "always" || self.medium.durable_file(LOG) == written;
             return synced && written.len() as u64 == log.end();
-        };
-        let (synced, end) = journal.synced_and_end();
+        }
+        let region = self.shared.engine.keyspace().heap().region();
+        // What is synced first: it never passes what is appended.
+        let (synced, end) = (region.synced(), region.appended());
         // A thread of the journal's own may have written it.
         let is_written = self.written_to_journal() > self.at_shut.load(Ordering::SeqCst);
         synced == end || self.policy != "always" && is_written
