@@ -140,7 +140,7 @@ fn the_board_and_the_rules_name_metrics_that_a_server_has() {
 
 /// `promtool test rules alerts_test.yml` runs them.
 #[test]
-fn each_alert_has_a_case_in_which_it_comes() {
+fn each_rule_has_a_case_in_which_it_comes() {
     let rules = yaml("prometheus/alerts.yml");
     let rules = rules[0]["groups"][0]["rules"].as_vec().expect("rules");
     let tests = yaml("prometheus/alerts_test.yml");

@@ -29,7 +29,7 @@ pub(crate) struct Taste {
     /// How often the last repeatable argument is repeated at most.
     pub(crate) repeats: usize,
     /// How many members, fields or elements a command gets sometimes, small ones: an index that
-    /// gets so many at once is filled in its own order. 0: no command does.
+    /// gets this many at once is filled in its own order. 0: no command does.
     pub(crate) many: usize,
     /// Most keys are there from the beginning.
     pub(crate) filled_at_first: bool,
