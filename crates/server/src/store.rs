@@ -145,7 +145,7 @@ impl Report {
                     "a write is synced to the journal when its reply leaves: survives power loss"
                 }
                 "everysec" => {
-                    "survives a process crash; power loss may take the newest writes, of the last two seconds, more if a sync takes longer"
+                    "survives a process crash; power loss may take the newest writes, of the last two seconds"
                 }
                 _ => {
                     "survives a process crash; power loss may take the newest writes, those that the system had not yet written"

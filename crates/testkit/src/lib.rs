@@ -12,6 +12,7 @@
 
 mod binary;
 mod client;
+mod data;
 pub mod evidence;
 mod launch;
 pub mod load;
@@ -20,6 +21,7 @@ mod server;
 
 pub use binary::{example, perdura, perdura_server};
 pub use client::Client;
+pub use data::EACH_TYPE;
 pub use launch::{Launch, Medium, free_port};
 pub use reply::Reply;
 pub use server::{Ended, Server};

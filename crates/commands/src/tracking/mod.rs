@@ -44,14 +44,14 @@ pub(crate) use caching::CLIENT_CACHING;
 pub(crate) use command::CLIENT_TRACKING;
 pub(crate) use info::{CLIENT_GETREDIR, CLIENT_TRACKINGINFO};
 
-/// What clients are notified of: the changes of a transaction.
+/// The changes of a transaction, of which clients are notified.
 #[derive(Clone, Copy)]
 pub(crate) struct Changes<'f> {
     /// It changed what it lists.
     pub(crate) changed: bool,
     /// After how many changes it emptied databases.
     pub(crate) flushes: &'f [usize],
-    /// Where what it showed or changed ends in the log.
+    /// The position in the log after everything that it showed or changed.
     pub(crate) after: u64,
 }
 
@@ -69,7 +69,8 @@ impl<F: Iterator<Item = usize>, R: Iterator<Item = (usize, Box<[u8]>)>> Before<F
     fn catch_up(
         &mut self,
         engine: &Engine,
-        (at, own): (usize, u64),
+        at: usize,
+        own: u64,
         mut session: Option<&mut Session>,
     ) {
         let Some(session) = session.as_mut() else { return };
@@ -170,7 +171,7 @@ impl Engine {
                 return;
             }
             let Some((key, ids)) = self.tracker().keys.take_any() else { return };
-            self.notify_trackers_of_key(&key, &ids, (0, 0));
+            self.notify_trackers_of_key(&key, &ids, 0, 0);
         }
     }
 
@@ -204,7 +205,7 @@ impl Engine {
         let mut keys = BTreeSet::new();
         let changes = txn.changes().take(if changed { usize::MAX } else { 0 });
         for (at, change) in changes.enumerate() {
-            before.catch_up(self, (at, own), session.as_deref_mut());
+            before.catch_up(self, at, own, session.as_deref_mut());
             if matches!(change.event, Event::Flushed | Event::MetadataOnly | Event::Missed) {
                 continue;
             }
@@ -213,17 +214,17 @@ impl Engine {
             }
             let shard = self.keyspace().key(change.key).shard();
             if let Some(ids) = self.tracker().keys.take(shard, change.key) {
-                self.notify_trackers_of_key(change.key, &ids, (by, own));
+                self.notify_trackers_of_key(change.key, &ids, by, own);
             }
         }
-        before.catch_up(self, (usize::MAX, own), session);
+        before.catch_up(self, usize::MAX, own, session);
         if !keys.is_empty() {
             self.tracker().prefixes.notify(self.clients(), &keys, by, self.sent_after(own));
         }
     }
 
     /// Tells the clients that have a key, which `by` changed by what ends in the log at `own`.
-    fn notify_trackers_of_key(&self, key: &[u8], ids: &[u64], (by, own): (u64, u64)) {
+    fn notify_trackers_of_key(&self, key: &[u8], ids: &[u64], by: u64, own: u64) {
         let keys = [key];
         let mut message = Message::new(News::Keys(&keys), self.sent_after(own));
         for client in ids.iter().filter_map(|id| self.clients().get(*id)) {
@@ -238,7 +239,7 @@ impl Engine {
     pub(crate) fn notify_trackers_of_lost(&self, key: &Key<'_>) {
         if self.tracker().clients() > 0 {
             if let Some(ids) = self.tracker().keys.take(key.shard(), key.bytes()) {
-                self.notify_trackers_of_key(key.bytes(), &ids, (0, 0));
+                self.notify_trackers_of_key(key.bytes(), &ids, 0, 0);
             }
             let keys = BTreeSet::from([key.bytes()]);
             self.tracker().prefixes.notify(self.clients(), &keys, 0, self.sent_after(0));

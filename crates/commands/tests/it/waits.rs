@@ -18,27 +18,11 @@ use commands::spec::{BLOCKING, Group, READONLY, WRITE};
 use commands::{CommandLog, Engine, EngineOptions, EventClasses, Next, Run};
 use fastrand::Rng;
 use keyspace::Db;
+use testkit::EACH_TYPE;
 
 const NOW: u64 = 1_700_000_000_000;
 /// Replies that differ from run to run by themselves.
 const RANDOM: &[&str] = &["randomkey", "spop", "srandmember", "hrandfield", "zrandmember"];
-/// What is there of each type.
-const DATA: &[&str] = &[
-    "MSET a 1 b hello c 3.5 {a}1 x {a}2 7",
-    "HSET h1 a 1 b 2 f hello",
-    "SADD t1 a 1 b 2 f hello",
-    "SADD {a}t a c",
-    "RPUSH l1 a b 3 hello",
-    "ZADD z1 1 a 2 b 3 hello",
-    "ZADD {a}z 7 c",
-    "GEOADD g1 13.361389 38.115556 palermo",
-    "XADD x1 5-1 a b 3 hello",
-    "XADD x1 5-2 a b",
-    "XADD x1 5-3 a c",
-    "XGROUP CREATE x1 g 5-1",
-    "XREADGROUP GROUP g alice COUNT 1 STREAMS x1 >",
-    "PFADD {a}p a b",
-];
 
 /// An engine with the data, whose log makes nothing durable.
 struct Side {
@@ -57,7 +41,7 @@ impl Side {
         };
         let engine = Arc::new(Engine::new(options));
         let mut side = Side { log, writer: Client::new(&engine), reader: Client::patient(&engine) };
-        DATA.iter().for_each(|line| _ = side.writer.run(line));
+        EACH_TYPE.iter().for_each(|line| _ = side.writer.run(line));
         side
     }
 

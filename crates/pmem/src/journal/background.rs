@@ -89,7 +89,7 @@ pub(super) struct Attention {
     changed: Condvar,
 }
 
-/// What the threads are asked for.
+/// The requests that others make of the threads.
 #[derive(Clone, Copy, Default)]
 struct Asked {
     ends: bool,
@@ -130,7 +130,7 @@ impl Attention {
     }
 }
 
-/// What one of the threads does.
+/// The work of one of the threads.
 pub(super) trait Duty {
     /// Does what is due; `every` says how often what nobody waited for is synced.
     fn look(&mut self, journal: &Journal, every: Option<Duration>) -> Result<(), JournalError>;
@@ -202,7 +202,8 @@ impl Duty for Syncing {
 
 /// Works out when batches are to be applied.
 pub(super) struct Applying {
-    /// What was appended when it was looked at last, and since when it is that.
+    /// The position after everything that was appended, as of the last look, and when it was
+    /// reached.
     appended: u64,
     since: Duration,
 }
@@ -210,7 +211,7 @@ pub(super) struct Applying {
 /// What is to be done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Due {
-    /// What is appended is to be synced, so that it can be applied.
+    /// Everything that is appended is to be synced first, since only then can it be applied.
     sync: bool,
     /// The limit is to be raised.
     raise_limit: bool,

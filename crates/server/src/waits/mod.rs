@@ -88,7 +88,8 @@ fn check(stage: &Stage, case: &Case, worker: usize) -> Result<Shown, String> {
     stage.replies(&mut writer, case.write.len());
     let wrong = |what: &str, bytes: &[u8]| {
         Err(format!(
-            "{what}, with {:?} and {}: {} (worker {worker}), after another's {}: {:.300}, not {:.300}",
+            "{what}, with {:?} and {}: {} (worker {worker}), after another's {}: {:.300}, not \
+             {:.300}",
             stage.backend,
             stage.policy,
             describe(&[&case.before[..], &case.after].concat()),

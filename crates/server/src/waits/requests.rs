@@ -4,6 +4,7 @@ use commands::Engine;
 use commands::spec::{BLOCKING, CommandSpec, Group, READONLY, WRITE};
 use commands::{Command, Run};
 use fastrand::Rng;
+use testkit::EACH_TYPE;
 
 use super::generate;
 
@@ -29,27 +30,8 @@ const SHOW_KEY: &[&str] = &["DEBUG DIGEST-VALUE @", "DEBUG OBJECT @", "WATCH @"]
 /// Requests that would have to wait for something else than the log.
 const LEFT_OUT: &[&str] = &["migrate"];
 
-/// What is there of each type.
-const DATA: &[&str] = &[
-    "MSET a 1 b hello c 3.5 {a}1 x {a}2 7",
-    "HSET h1 a 1 b 2 f hello",
-    "SADD t1 a 1 b 2 f hello",
-    "SADD {a}t a c",
-    "RPUSH l1 a b 3 hello",
-    "ZADD z1 1 a 2 b 3 hello",
-    "ZADD {a}z 7 c",
-    "GEOADD g1 13.361389 38.115556 palermo",
-    "XADD x1 5-1 a b 3 hello",
-    "XADD x1 5-2 a b",
-    "XADD x1 5-3 a c",
-    "XGROUP CREATE x1 g 5-1",
-    "XREADGROUP GROUP g alice COUNT 1 STREAMS x1 >",
-    "PFADD {a}p a b",
-    "PEXPIREAT b 4102444800000",
-    "SELECT 1",
-    "SET other 1",
-    "SELECT 0",
-];
+/// Data in addition to a key of each type: one that expires, and another database.
+const MORE_DATA: &[&str] = &["PEXPIREAT b 4102444800000", "SELECT 1", "SET other 1", "SELECT 0"];
 const LIBRARY: &str = "#!lua name=l\nredis.register_function('f', function() return 1 end)";
 const LIBRARY_2: &str = "#!lua name=l\nredis.register_function('f', function() return 2 end)";
 
@@ -60,7 +42,7 @@ pub(super) fn words(line: &str) -> Words {
 /// Everything from nothing.
 pub(super) fn reset() -> Vec<Words> {
     let mut requests = vec![words("FLUSHALL SYNC"), words("FUNCTION FLUSH SYNC")];
-    requests.extend(DATA.iter().map(|line| words(line)));
+    requests.extend(EACH_TYPE.iter().chain(MORE_DATA).map(|line| words(line)));
     requests.push(["FUNCTION", "LOAD", LIBRARY].map(Into::into).into());
     requests
 }

@@ -252,7 +252,8 @@ impl Stage {
         }
         let got = visitor.received.escape_ascii();
         panic!(
-            "a reply does not come although nothing holds it back: {count} replies, of which there is {got}"
+            "a reply does not come although nothing holds it back: {count} replies, of which there \
+             is {got}"
         );
     }
 
