@@ -84,6 +84,8 @@ impl Journal {
         superblock.incarnation += 1;
         superblock.tail_incarnation = superblock.incarnation;
         superblock.opened_at = superblock.tail_sequence;
+        superblock.synced = superblock.tail_sequence;
+        superblock.checked_from = superblock.tail_sequence;
         superblock.write(&*file, || self.sync_file(&*file))?;
         let end = ScanEnd {
             position: 0,
@@ -147,6 +149,8 @@ impl Journal {
         self.sync_file(&*file)?;
         superblock.incarnation += 1;
         superblock.opened_at = end.sequence;
+        superblock.synced = end.sequence;
+        superblock.checked_from = superblock.checked_from.min(end.sequence);
         superblock.limit = limit_after(end.position, superblock.capacity);
         superblock.write(&*file, || self.sync_file(&*file))?;
         let head = end.position.next_multiple_of(BLOCK);
@@ -177,6 +181,7 @@ impl Journal {
         self.progress.limit.store(limit, Release);
         self.progress.tail.store(tail, Release);
         self.progress.head.store(end.position, Release);
+        self.progress.synced_sequence.store(end.sequence, Release);
         self.progress.synced_head.store(end.position, Release);
         self.progress.capacity.store(capacity, Release);
         *locked(&self.writer) = Some(Writer {
@@ -284,6 +289,8 @@ fn blank(file: &dyn Storage, id: JournalId, capacity: u64) -> Result<Superblock,
         tail_incarnation: 0,
         opened_at: 0,
         limit: 0,
+        synced: 0,
+        checked_from: 0,
     })
 }
 
@@ -337,9 +344,8 @@ fn rewrite(
     let ring = Ring { file, capacity: superblock.capacity };
     let mut scan = Scan::resume(ring, superblock, from);
     while let Some((position, bytes)) = scan.next()? {
-        let header = bytes
-            .first_chunk()
-            .and_then(|raw| BatchHeader::parse(raw, longest_batch(superblock.capacity)));
+        let rules = superblock.header_rules();
+        let header = bytes.first_chunk().and_then(|raw| BatchHeader::parse(raw, &rules));
         if header.is_some_and(|header| header.sequence >= end.synced) {
             ring.write(bytes, position)?;
         }

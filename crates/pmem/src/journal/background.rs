@@ -285,6 +285,7 @@ impl Journal {
         // The journal may have ended meanwhile.
         if let Some(open) = writer.as_mut().filter(|open| open.incarnation == incarnation) {
             open.synced_sequence = open.synced_sequence.max(sequence);
+            self.progress.synced_sequence.fetch_max(sequence, Release);
             self.progress.synced_head.fetch_max(head, Release);
             self.progress.synced.fetch_max(written, Release);
             self.end_sync(open, written);

@@ -2,7 +2,8 @@
 //!
 //! One header and one checksum serve all fences that came together, so that a fence costs a copy of
 //! its lines and nothing more. The checksum begins with the pool's identifier: bytes that a client
-//! stored in a value, and that look like a batch, are none.
+//! stored in a value, and that look like a batch, are none. Nor is their length believed, however
+//! many there are: a header has a check of its own, over the journal's number, which is random.
 //!
 //! ```text
 //! 0   magic "PJBATCH\0"                       8
@@ -12,13 +13,16 @@
 //! 24  sequence number                         8
 //! 32  synced: all batches before this one     8
 //!     were synced when this was written
-//! 40  zero                                   24
+//! 40  check u64: crc64 of the journal's       8
+//!     number and 12..40
+//! 48  zero                                   16
 //! 64  ranges: first line << 16 | lines        8
 //!             their bytes                     64 each
 //! ..  padding up to a line, or to a block: see `writer.rs`
 //! ```
 
 use super::layout::array;
+use super::superblock::JournalId;
 use crate::fault_points::FaultPoint;
 use crate::lines::LINE;
 use crc_fast::{CrcAlgorithm, Digest};
@@ -28,7 +32,8 @@ pub(crate) const MAGIC: [u8; 8] = *b"PJBATCH\0";
 pub(crate) const HEADER: usize = 64;
 /// Bytes before those of a range's lines.
 pub(crate) const RANGE_HEAD: usize = 8;
-const RESERVED: usize = 40;
+const CHECK: usize = 40;
+const RESERVED: usize = CHECK + size_of::<u64>();
 /// Lines that one range can have.
 const MOST_LINES: u64 = u16::MAX as u64;
 /// Lines of the longest region.
@@ -44,10 +49,21 @@ pub(crate) struct BatchHeader {
     pub(crate) len: usize,
 }
 
+/// What the headers of a journal's batches have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeaderRules {
+    /// The journal's number, with which the check of a header begins.
+    pub(crate) number: u64,
+    /// Sequence number of the first batch whose header has a check. In formats 1 to 3 it is zero.
+    pub(crate) checked_from: u64,
+    /// Bytes that a batch may have.
+    pub(crate) longest: u64,
+}
+
 impl BatchHeader {
-    /// Returns the header that these bytes can be, if a batch may have that length; whether it is
-    /// one, its checksum decides.
-    pub(crate) fn parse(raw: &[u8; HEADER], longest: u64) -> Option<BatchHeader> {
+    /// Returns the header that these bytes are; whether the rest of the batch is whole, its
+    /// checksum says.
+    pub(crate) fn parse(raw: &[u8; HEADER], rules: &HeaderRules) -> Option<BatchHeader> {
         let u64_at = |at: usize| u64::from_le_bytes(array(raw, at));
         let header = BatchHeader {
             len: u32::from_le_bytes(array(raw, 12)) as usize,
@@ -57,8 +73,13 @@ impl BatchHeader {
         };
         let may_be = raw[..8] == MAGIC
             && raw[RESERVED..].iter().all(|byte| *byte == 0)
-            && (HEADER..=longest as usize).contains(&header.len);
-        may_be.then_some(header)
+            && (HEADER..=rules.longest as usize).contains(&header.len);
+        if !may_be {
+            return None;
+        }
+        let is_checked = header.sequence >= rules.checked_from;
+        let check = if is_checked { check_of(rules.number, raw) } else { 0 };
+        (u64_at(CHECK) == check).then_some(header)
     }
 
     /// Returns the bytes that the batch takes in the ring, at least.
@@ -127,7 +148,7 @@ impl BatchBuffer {
     /// its bytes.
     pub(crate) fn finish(
         &mut self,
-        pool: &[u8; 16],
+        id: &JournalId,
         sequences: BatchHeader,
         padding: usize,
     ) -> &[u8] {
@@ -139,7 +160,9 @@ impl BatchBuffer {
         put(16, &sequences.incarnation.to_le_bytes());
         put(24, &sequences.sequence.to_le_bytes());
         put(32, &sequences.synced.to_le_bytes());
-        let crc = checksum_of(pool, &self.bytes);
+        let check = check_of(id.journal, &self.bytes);
+        self.bytes[CHECK..RESERVED].copy_from_slice(&check.to_le_bytes());
+        let crc = checksum_of(&id.pool, &self.bytes);
         self.bytes[8..12].copy_from_slice(&crc.to_le_bytes());
         self.bytes.resize(len + padding, 0);
         &self.bytes
@@ -156,6 +179,13 @@ impl BatchBuffer {
 pub(crate) fn has_checksum(pool: &[u8; 16], batch: &[u8]) -> bool {
     let found = u32::from_le_bytes(array(batch, 8));
     found == checksum_of(pool, batch) || !FaultPoint::VerifyBatch.is_enabled()
+}
+
+fn check_of(number: u64, header: &[u8]) -> u64 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
+    digest.update(&number.to_le_bytes());
+    digest.update(&header[12..CHECK]);
+    digest.finalize()
 }
 
 fn checksum_of(pool: &[u8; 16], batch: &[u8]) -> u32 {
@@ -187,7 +217,7 @@ pub(crate) fn ranges(batch: &[u8]) -> Option<Vec<RangeBytes<'_>>> {
 }
 
 const _: () = {
-    assert!(RESERVED == 32 + size_of::<u64>() && RESERVED < HEADER);
+    assert!(CHECK == 32 + size_of::<u64>() && RESERVED < HEADER);
     assert!(RANGE_HEAD == size_of::<u64>());
     // Any region has fewer lines than a range can name.
     assert!(MOST_LINE <= 1 << (64 - 16));
@@ -200,7 +230,9 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     pub(crate) const POOL: [u8; 16] = [7; 16];
-    const LONGEST: u64 = 1 << 20;
+    pub(crate) const ID: JournalId = JournalId { pool: POOL, journal: 3 };
+    pub(crate) const RULES: HeaderRules =
+        HeaderRules { number: ID.journal, checked_from: 0, longest: 1 << 20 };
 
     pub(crate) fn header(incarnation: u64, sequence: u64, synced: u64) -> BatchHeader {
         BatchHeader { incarnation, sequence, synced, len: 0 }
@@ -208,17 +240,26 @@ pub(crate) mod tests {
 
     /// Returns a finished batch with these lines, each filled with one byte.
     pub(crate) fn batch(sequences: BatchHeader, lines: &[(u64, u64, u8)]) -> Vec<u8> {
+        with_id(&ID, sequences, lines)
+    }
+
+    /// Returns such a batch of some journal.
+    pub(crate) fn with_id(
+        id: &JournalId,
+        sequences: BatchHeader,
+        lines: &[(u64, u64, u8)],
+    ) -> Vec<u8> {
         let mut buffer = BatchBuffer::default();
         for &(first, lines, fill) in lines {
             let range = LineRange { first, lines };
             buffer.push(range, |out| out.resize(out.len() + range.bytes().1, fill));
         }
         let padding = buffer.len().next_multiple_of(BLOCK as usize) - buffer.len();
-        buffer.finish(&POOL, sequences, padding).to_vec()
+        buffer.finish(id, sequences, padding).to_vec()
     }
 
     fn parse(bytes: &[u8]) -> Option<(BatchHeader, Vec<RangeBytes<'_>>)> {
-        let header = BatchHeader::parse(bytes.first_chunk()?, LONGEST)?;
+        let header = BatchHeader::parse(bytes.first_chunk()?, &RULES)?;
         let whole = bytes.get(..header.len)?;
         has_checksum(&POOL, whole).then_some(())?;
         Some((header, ranges(whole)?))
@@ -241,7 +282,7 @@ pub(crate) mod tests {
         for _ in 0..2 {
             assert!(buffer.is_empty());
             buffer.push(LineRange { first: 4, lines: 1 }, |out| out.extend([1; 64]));
-            let bytes = buffer.finish(&POOL, header(1, 2, 1), 5).to_vec();
+            let bytes = buffer.finish(&ID, header(1, 2, 1), 5).to_vec();
             assert_eq!(bytes, batch(header(1, 2, 1), &[(4, 1, 1)])[..bytes.len()]);
             assert_eq!(bytes[bytes.len() - 6..], [1, 0, 0, 0, 0, 0]);
             buffer.clear();
@@ -274,6 +315,22 @@ pub(crate) mod tests {
         let whole = batch(header(1, 2, 1), &[(4, 1, 1)]);
         let len = parse(&whole).unwrap().0.len;
         assert!(!has_checksum(&[8; 16], &whole[..len]));
+    }
+
+    #[test]
+    fn a_header_of_another_journal_is_none_and_one_of_an_older_format_has_no_check() {
+        let whole = batch(header(1, 2, 1), &[(4, 1, 1)]);
+        let is_header = |bytes: &[u8], number, checked_from| {
+            let rules = HeaderRules { number, checked_from, ..RULES };
+            BatchHeader::parse(bytes.first_chunk().unwrap(), &rules).is_some()
+        };
+        let number = ID.journal;
+        let found = [number, number + 1].map(|number| is_header(&whole, number, 2));
+        assert_eq!(found, [true, false]);
+        let mut older = whole.clone();
+        older[CHECK..RESERVED].fill(0);
+        assert_eq!([2, 3].map(|from| is_header(&older, number, from)), [false, true]);
+        assert_eq!([2, 3].map(|from| is_header(&whole, number, from)), [true, false]);
     }
 
     proptest! {

@@ -69,6 +69,8 @@ pub(super) struct Progress {
     pub(super) synced_head: AtomicU64,
     /// ... and of what is not applied.
     pub(super) tail: AtomicU64,
+    /// All batches before this sequence number are synced.
+    pub(super) synced_sequence: AtomicU64,
     /// Position before which all batches must end: the superblock's limit.
     pub(super) limit: AtomicU64,
     /// Bytes of the ring; 0 before a journal is in use.

@@ -83,6 +83,7 @@ impl Journal {
         self.check()?;
         let Applier { file, superblock } = applier;
         superblock.limit = limit_after(self.progress.head.load(Acquire), superblock.capacity);
+        superblock.synced = self.progress.synced_sequence.load(Acquire);
         superblock
             .write(&**file, || self.sync_file(&**file))
             .map_err(|error| self.fail("write the journal's superblock", error))?;

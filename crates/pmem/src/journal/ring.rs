@@ -1,7 +1,7 @@
 //! The ring of a journal file: positions that only grow, and where their bytes are.
 
-use super::batch::{BatchHeader, HEADER, has_checksum};
-use super::layout::{BLOCK, RING_AT, longest_batch};
+use super::batch::{BatchHeader, HEADER, HeaderRules, has_checksum};
+use super::layout::{BLOCK, RING_AT};
 use super::storage::Storage;
 use std::io;
 
@@ -62,12 +62,13 @@ impl Ring<'_> {
     pub(crate) fn read_batch(
         &self,
         pool: &[u8; 16],
+        rules: &HeaderRules,
         position: u64,
         bytes: &mut Vec<u8>,
     ) -> io::Result<Option<BatchHeader>> {
         let mut raw = [0; HEADER];
         self.read(&mut raw, position)?;
-        let Some(header) = BatchHeader::parse(&raw, longest_batch(self.capacity)) else {
+        let Some(header) = BatchHeader::parse(&raw, rules) else {
             return Ok(None);
         };
         bytes.resize(header.len, 0);
@@ -80,7 +81,7 @@ const _: () = assert!(HEADER as u64 <= BLOCK);
 
 #[cfg(test)]
 mod tests {
-    use super::super::batch::tests::{POOL, batch, header};
+    use super::super::batch::tests::{POOL, RULES, batch, header};
     use super::super::layout::LEAST_CAPACITY;
     use super::super::storage::tests::Memory;
     use super::*;
@@ -94,12 +95,12 @@ mod tests {
         let mut read = Vec::new();
         for position in [0, 7 * LEAST_CAPACITY - BLOCK, 3 * LEAST_CAPACITY + BLOCK] {
             ring.write(&written, position).unwrap();
-            let found = ring.read_batch(&POOL, position, &mut read).unwrap().unwrap();
+            let found = ring.read_batch(&POOL, &RULES, position, &mut read).unwrap().unwrap();
             assert_eq!(found.sequence, 5);
             assert_eq!(read, written[..found.len], "at {position}");
-            assert_eq!(ring.read_batch(&[0; 16], position, &mut read).unwrap(), None);
+            assert_eq!(ring.read_batch(&[0; 16], &RULES, position, &mut read).unwrap(), None);
         }
-        assert_eq!(ring.read_batch(&POOL, 5 * BLOCK, &mut read).unwrap(), None);
+        assert_eq!(ring.read_batch(&POOL, &RULES, 5 * BLOCK, &mut read).unwrap(), None);
         assert_eq!(file.bytes().len() as u64, RING_AT + LEAST_CAPACITY);
     }
 }

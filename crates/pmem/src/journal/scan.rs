@@ -17,7 +17,7 @@
 
 use super::batch::{BatchHeader, HEADER, has_checksum};
 use super::error::JournalError;
-use super::layout::{BLOCK, longest_batch};
+use super::layout::BLOCK;
 use super::ring::Ring;
 use super::superblock::Superblock;
 use crate::fault_points::FaultPoint;
@@ -125,7 +125,7 @@ impl<'f> Scan<'f> {
         }
         let raw = self.window.read(&self.ring, position, HEADER, last)?;
         let raw = raw.first_chunk().copied().unwrap_or([0; HEADER]);
-        let header = BatchHeader::parse(&raw, longest_batch(self.ring.capacity));
+        let header = BatchHeader::parse(&raw, &self.superblock.header_rules());
         let fits = |header: &BatchHeader| position + header.space() <= last;
         let Some(header) = header.filter(|header| self.counts(header) && fits(header)) else {
             return Ok(None);
@@ -157,11 +157,11 @@ impl<'f> Scan<'f> {
             return Ok(());
         }
         let missing = self.end.sequence;
-        let opened_at = self.superblock.opened_at;
-        if missing < opened_at {
-            return Err(JournalError::Damaged { expected: missing, found: opened_at });
+        let synced = self.superblock.opened_at.max(self.superblock.synced);
+        if missing < synced {
+            return Err(JournalError::Damaged { expected: missing, found: synced });
         }
-        let last = self.superblock.batches_end();
+        let (last, rules) = (self.superblock.batches_end(), self.superblock.header_rules());
         let mut chunk = vec![0; WINDOW.min(self.superblock.capacity) as usize];
         let mut bytes = Vec::new();
         let mut position = self.end.position;
@@ -170,14 +170,13 @@ impl<'f> Scan<'f> {
             self.ring.read(&mut chunk[..len], position)?;
             for at in (0..len).step_by(LINE as usize) {
                 let raw = chunk[at..].first_chunk::<HEADER>();
-                let header =
-                    raw.and_then(|raw| BatchHeader::parse(raw, longest_batch(self.ring.capacity)));
+                let header = raw.and_then(|raw| BatchHeader::parse(raw, &rules));
                 let Some(header) = header.filter(|header| header.synced > missing) else {
                     continue;
                 };
                 let pool = &self.superblock.id.pool;
                 let at = position + at as u64;
-                if self.ring.read_batch(pool, at, &mut bytes)?.is_some() {
+                if self.ring.read_batch(pool, &rules, at, &mut bytes)?.is_some() {
                     let found = header.sequence;
                     return Err(JournalError::Damaged { expected: missing, found });
                 }
@@ -190,13 +189,15 @@ impl<'f> Scan<'f> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::batch::tests::{POOL, batch, header};
+    use super::super::batch::tests::{ID, POOL, RULES, batch, header, with_id};
     use super::super::layout::{LEAST_CAPACITY, RING_AT};
     use super::super::storage::Storage;
     use super::super::storage::tests::Memory;
+    use super::super::superblock::JournalId;
     use super::super::superblock::tests::sample;
     use super::*;
     use proptest::prelude::*;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     const TAIL: u64 = 3 * LEAST_CAPACITY - 2 * BLOCK;
 
@@ -224,7 +225,7 @@ mod tests {
         let mut scan = Scan::new(ring, &superblock);
         let mut sequences = Vec::new();
         while let Some((_, bytes)) = scan.next().unwrap() {
-            sequences.push(BatchHeader::parse(bytes.first_chunk().unwrap(), 1 << 20).unwrap());
+            sequences.push(BatchHeader::parse(bytes.first_chunk().unwrap(), &RULES).unwrap());
         }
         let sequences = sequences.into_iter().map(|header| header.sequence).collect();
         let refused = scan.refuse_damage().map_err(|error| error.to_string());
@@ -381,6 +382,57 @@ mod tests {
             let (found, end, refused) = read(&file);
             prop_assert_eq!((found.len(), end.position, refused), (0, TAIL, Ok(())));
         }
+    }
+
+    /// A file that counts the bytes that are read.
+    struct Counted {
+        file: Memory,
+        read: AtomicU64,
+    }
+
+    impl Storage for Counted {
+        fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+            self.read.fetch_add(bytes.len() as u64, Relaxed);
+            self.file.read_at(bytes, at)
+        }
+
+        fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+            self.file.write_at(bytes, at)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            self.file.sync()
+        }
+
+        fn size(&self) -> io::Result<u64> {
+            self.file.size()
+        }
+
+        fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
+            self.file.allocate(from, to)
+        }
+    }
+
+    /// Values may have what looks like a header in each of their lines, of a batch as long as may
+    /// be: were it taken for one, the batch would be read.
+    #[test]
+    fn headers_that_a_client_made_up_are_read_once() {
+        let read_with = |id: JournalId| {
+            let made_up = with_id(&id, header(1, 99, 98), &[(5, 126, 0)]);
+            let lines = made_up[..HEADER].repeat((LEAST_CAPACITY / LINE) as usize);
+            let file = Memory::new((RING_AT + LEAST_CAPACITY) as usize);
+            file.write_at(&lines, RING_AT).unwrap();
+            let file = Counted { file, read: AtomicU64::new(0) };
+            let superblock = superblock();
+            let mut scan = Scan::new(Ring { file: &file, capacity: LEAST_CAPACITY }, &superblock);
+            assert!(scan.next().unwrap().is_none());
+            scan.refuse_damage().unwrap();
+            file.read.load(Relaxed)
+        };
+        let rings = |read: u64| read / LEAST_CAPACITY;
+        assert_eq!(rings(read_with(JournalId { journal: ID.journal + 1, ..ID })), 2);
+        // Whoever knew the number would have batches read.
+        assert!(rings(read_with(ID)) > 100);
     }
 
     #[test]

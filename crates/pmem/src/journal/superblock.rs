@@ -15,10 +15,14 @@
 //!                                         its sequence number
 //!                                     96  limit: no batch of this     8
 //!                                         incarnation ends after it
-//!                                    104  zero                       24
+//!                                    104  synced: sequence number    8
+//!                                    112  checked from: sequence     8
+//!                                         number
+//!                                    120  zero                       8
 //! ```
 
-use super::layout::{BLOCK, SUPERBLOCKS, array, is_capacity};
+use super::batch::HeaderRules;
+use super::layout::{BLOCK, SUPERBLOCKS, array, is_capacity, longest_batch};
 use super::storage::Storage;
 use crate::fault_points::FaultPoint;
 use crate::lines::LINE;
@@ -27,12 +31,16 @@ use std::io;
 
 pub(crate) const MAGIC: [u8; 8] = *b"PERDURAJ";
 /// The format that this code writes.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 /// The oldest that it reads: there each batch began a block.
 const OLDEST_VERSION: u32 = 1;
+/// The first whose batches have a check of their header.
+const FIRST_CHECKED: u32 = 4;
 /// Bytes of a copy. It is in one sector of any disk, so that no disk tears it in normal use.
 pub(crate) const BYTES: usize = 128;
-const RESERVED: usize = 104;
+const RESERVED: usize = 120;
+/// The same in the formats before.
+const RESERVED_BEFORE: usize = 104;
 /// No counter comes this far, so that none overflows.
 const MOST_COUNTED: u64 = u64::MAX / 2;
 
@@ -67,6 +75,11 @@ pub(crate) struct Superblock {
     /// Position before which all batches end that this incarnation wrote. 0 in formats 1 and 2,
     /// which do not say: they may be anywhere in the ring.
     pub(crate) limit: u64,
+    /// All batches before this sequence number were synced when this was written: if one is not
+    /// there, what the file was is lost. 0 in formats 1 to 3, which do not say.
+    pub(crate) synced: u64,
+    /// Sequence number of the first batch whose header has a check. In formats 1 to 3 none has.
+    pub(crate) checked_from: u64,
 }
 
 /// Why a copy does not count.
@@ -97,6 +110,8 @@ impl Superblock {
         put(80, &self.tail_incarnation.to_le_bytes());
         put(88, &self.opened_at.to_le_bytes());
         put(96, &self.limit.to_le_bytes());
+        put(104, &self.synced.to_le_bytes());
+        put(112, &self.checked_from.to_le_bytes());
         let crc = crc32c(&out[16..]);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         out
@@ -124,11 +139,15 @@ impl Superblock {
             tail_incarnation: u64_at(80),
             opened_at: u64_at(88),
             limit: u64_at(96),
+            synced: u64_at(104),
+            checked_from: if u32_at(8) < FIRST_CHECKED { MOST_COUNTED } else { u64_at(112) },
         };
-        let is_whole = u32_at(12) == crc32c(&raw[16..]) && raw[RESERVED..].iter().all(|b| *b == 0);
+        let reserved = if u32_at(8) < FIRST_CHECKED { RESERVED_BEFORE } else { RESERVED };
+        let is_whole = u32_at(12) == crc32c(&raw[16..]) && raw[reserved..].iter().all(|b| *b == 0);
         let makes_sense = is_capacity(superblock.capacity)
             && superblock.tail.is_multiple_of(LINE)
-            && superblock.counters().iter().all(|counter| *counter < MOST_COUNTED);
+            && superblock.counters().iter().all(|counter| *counter < MOST_COUNTED)
+            && (superblock.checked_from < MOST_COUNTED || u32_at(8) < FIRST_CHECKED);
         match is_whole && makes_sense {
             true => Ok(superblock),
             false => Err(SuperblockError::Damaged),
@@ -146,11 +165,17 @@ impl Superblock {
         if self.limit == 0 { self.last() } else { self.limit.min(self.last()) }
     }
 
+    /// Returns what the headers of its batches have.
+    pub(crate) fn header_rules(&self) -> HeaderRules {
+        let Superblock { id, checked_from, capacity, .. } = *self;
+        HeaderRules { number: id.journal, checked_from, longest: longest_batch(capacity) }
+    }
+
     /// Returns what only counts up.
-    fn counters(&self) -> [u64; 7] {
-        let Superblock { generation, incarnation, tail, limit, .. } = *self;
+    fn counters(&self) -> [u64; 8] {
+        let Superblock { generation, incarnation, tail, limit, synced, .. } = *self;
         let Superblock { tail_sequence, tail_incarnation, opened_at, .. } = *self;
-        [generation, incarnation, tail, tail_sequence, tail_incarnation, opened_at, limit]
+        [generation, incarnation, tail, tail_sequence, tail_incarnation, opened_at, limit, synced]
     }
 
     /// Reads both copies: the valid one with the higher generation, or why there is none.
@@ -192,7 +217,7 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-const _: () = assert!(BYTES <= 512 && RESERVED == 96 + size_of::<u64>());
+const _: () = assert!(BYTES <= 512 && RESERVED == 112 + size_of::<u64>());
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -212,6 +237,8 @@ pub(crate) mod tests {
             tail_incarnation: 1,
             opened_at: 0,
             limit: 5 * BLOCK,
+            synced: 0,
+            checked_from: 0,
         }
     }
 
@@ -221,17 +248,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed_but_those_of_a_version_that_is_read_alike() {
+    fn every_flipped_bit_is_noticed() {
         for bit in 0..8 * BYTES {
             let mut raw = sample().encode();
             raw[bit / 8] ^= 1 << (bit % 8);
             let expected = match bit / 8 {
                 0..8 => Err(SuperblockError::Magic),
-                8..12 => match VERSION ^ 1 << (bit - 64) {
-                    // The fields are the same.
-                    OLDEST_VERSION..=VERSION => Ok(sample()),
-                    found => Err(SuperblockError::Version { found }),
-                },
+                8..12 => Err(SuperblockError::Version { found: VERSION ^ 1 << (bit - 64) }),
                 _ => Err(SuperblockError::Damaged),
             };
             assert_eq!(Superblock::decode(&raw), expected, "bit {bit}");
@@ -239,8 +262,22 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn what_an_older_format_does_not_say_is_not_taken_from_it() {
+        for version in OLDEST_VERSION..FIRST_CHECKED {
+            let mut raw = sample().encode();
+            raw[8..12].copy_from_slice(&version.to_le_bytes());
+            let superblock = Superblock::decode(&raw).unwrap();
+            assert_eq!(superblock, Superblock { checked_from: MOST_COUNTED, ..sample() });
+            raw[RESERVED_BEFORE] = 1;
+            let crc = crc32c(&raw[16..]);
+            raw[12..16].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(Superblock::decode(&raw), Err(SuperblockError::Damaged));
+        }
+    }
+
+    #[test]
     fn a_counter_that_nothing_counts_that_far_is_refused_though_it_has_its_checksum() {
-        for at in [40, 48, 56, 64, 80, 88, 96] {
+        for at in [40, 48, 56, 64, 80, 88, 96, 104, 112] {
             let mut raw = sample().encode();
             raw[at..at + 8].copy_from_slice(&(u64::MAX << 12).to_le_bytes());
             let crc = crc32c(&raw[16..]);

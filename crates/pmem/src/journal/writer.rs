@@ -122,7 +122,7 @@ impl Journal {
             len: 0,
         };
         let ring = Ring { file: &*writer.file, capacity: writer.capacity };
-        let bytes = writer.spare.finish(&writer.id.pool, header, place.padding);
+        let bytes = writer.spare.finish(&writer.id, header, place.padding);
         let now = self.clock.now();
         let (written, byte_count) = (ring.write(bytes, place.at), bytes.len() as u64);
         writer.unsynced.write(now);
@@ -146,6 +146,7 @@ impl Journal {
         writer.begin_sync(written);
         self.sync_batches(&*writer.file)?;
         writer.synced_sequence = writer.sequence;
+        self.progress.synced_sequence.store(writer.sequence, Release);
         self.progress.synced_head.store(writer.head, Release);
         self.progress.synced.store(written, Release);
         self.end_sync(writer, written);
