@@ -97,6 +97,8 @@ fault_points! { 1:
     WriteBackMapped,
     /// ... and each write to it ends with a fence, of the thread that stored.
     FenceMapped,
+    /// The pool says that it has batches, in the sync after which these may leave the journal.
+    SayApplied,
 }
 
 /// Returns true: no fault point can be disabled in this build.

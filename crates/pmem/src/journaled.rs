@@ -12,7 +12,7 @@ use crate::error::GrowError;
 use crate::guess;
 use crate::journal::{
     self, AllocateError, Journal, JournalCounts, JournalError, JournalId, JournalReading,
-    JournalRecovery, LineRange,
+    JournalRecovery, LineRange, PROGRESS_BYTES,
 };
 use crate::mapping::PAGE;
 use crate::region::Region;
@@ -118,10 +118,18 @@ impl Region {
         self.journal.as_ref().and_then(|journal| journal.failure())
     }
 
+    /// Returns a number for a journal that is begun, random. That of a simulation is given.
+    pub fn new_journal_number(&self, simulated: u64) -> Result<u64, JournalError> {
+        let Some(journal) = &self.journal else { return Ok(simulated) };
+        journal.new_number(simulated)
+    }
+
     /// Begins an empty journal under a new number. Fences go to the file until
-    /// [`Region::start_journal`], which is called when the file names the journal.
-    pub fn begin_journal(&self, id: JournalId) -> Result<(), JournalError> {
-        self.with_the_journal(|journal| journal.begin(id))
+    /// [`Region::start_journal`], which is called when the file names the journal. The line at
+    /// `progress_at` is the journal's from here on: it says there how far it came. The next fence
+    /// makes that durable.
+    pub fn begin_journal(&self, id: JournalId, progress_at: u64) -> Result<(), JournalError> {
+        self.with_the_journal(|journal| journal.begin(id, progress_at))
     }
 
     /// Lets fences go to the journal that was begun.
@@ -132,11 +140,18 @@ impl Region {
     }
 
     /// Stores what the journal that the file names holds into the working memory. Fences go to the
-    /// journal from here on. Nobody else uses the region meanwhile.
-    pub fn recover_journal(&self, id: JournalId) -> Result<JournalRecovery, JournalError> {
+    /// journal from here on. Nobody else uses the region meanwhile. The line at `progress_at` is
+    /// that of [`Region::begin_journal`].
+    pub fn recover_journal(
+        &self,
+        id: JournalId,
+        progress_at: u64,
+    ) -> Result<JournalRecovery, JournalError> {
         let mut recovery = JournalRecovery::default();
         self.with_the_journal(|journal| {
-            recovery = journal.recover(id, &|range, bytes| self.store_lines(range, bytes))?;
+            let line = (progress_at, self.progress_line(progress_at));
+            let store = |range: LineRange, bytes: &[u8]| self.store_lines(range, bytes);
+            recovery = journal.recover(id, line, &store)?;
             Ok(())
         })?;
         Ok(recovery)
@@ -145,10 +160,27 @@ impl Region {
     /// Stores what the journal that a file names holds into a private copy of the file, up to its
     /// end, or to the first damage. Nothing is changed but this memory. Nobody else uses the region
     /// meanwhile.
-    pub fn read_journal(&self, id: JournalId) -> Result<JournalReading, JournalError> {
+    pub fn read_journal(
+        &self,
+        id: JournalId,
+        progress_at: u64,
+    ) -> Result<JournalReading, JournalError> {
         let path = self.journal_to_read.as_deref().filter(|_| self.is_private());
         let missing = || JournalError::Missing { path: PathBuf::new() };
-        journal::read(path.ok_or_else(missing)?, id, &|range, bytes| self.store_lines(range, bytes))
+        let line = self.progress_line(progress_at);
+        let store = |range: LineRange, bytes: &[u8]| self.store_lines(range, bytes);
+        journal::read(path.ok_or_else(missing)?, id, &line, &store)
+    }
+
+    /// Returns what the file says about its journal; zeros if it is too short for that.
+    fn progress_line(&self, at: u64) -> [u8; PROGRESS_BYTES] {
+        let mut line = [0; PROGRESS_BYTES];
+        if at + PROGRESS_BYTES as u64 <= self.len() {
+            for (n, word) in line.chunks_exact_mut(8).enumerate() {
+                word.copy_from_slice(&self.load(at + 8 * n as u64).to_le_bytes());
+            }
+        }
+        line
     }
 
     /// Refuses a private copy of a file that names no journal, though its journal holds writes.

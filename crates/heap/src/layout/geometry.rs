@@ -3,7 +3,8 @@
 //! ```text
 //! 0          header, copy A       4 KiB   see `header`
 //! 4096       header, copy B       4 KiB
-//! 8192       published zones      4 KiB   one word: how many zones are in use
+//! 8192       published zones      4 KiB   one word: how many zones are in use; from 64 on, a line
+//!                                         in which the journal says how far it came
 //! 12288      shard areas          2 KiB each: tail, fenced, counters, roots
 //!            rings                one for each shard, each `ring_parts * ring_part` bytes
 //!            zones                `zone_spans` spans of 64 KiB, at first the zone's span table
@@ -24,6 +25,8 @@ pub const MAX_BLOCK: usize = SPAN as usize;
 pub(crate) const HEADER_A: u64 = 0;
 pub(crate) const HEADER_B: u64 = 4096;
 pub(crate) const ZONES_WORD: u64 = 8192;
+/// The line in which the journal says how far it came (`pmem`).
+pub(crate) const JOURNAL_PROGRESS: u64 = ZONES_WORD + LINE;
 pub(crate) const SHARDS_AT: u64 = 12288;
 const SHARD_AREA: u64 = 2048;
 const MOST_SHARDS: usize = 1024;

@@ -14,4 +14,6 @@ pub(crate) mod size_class;
 pub(crate) mod span;
 
 pub use geometry::{Geometry, MAX_BLOCK, ROOTS};
-pub(crate) use geometry::{HEADER_A, HEADER_B, LINE, SPAN, ShardArea, ZONES_WORD};
+pub(crate) use geometry::{
+    HEADER_A, HEADER_B, JOURNAL_PROGRESS, LINE, SPAN, ShardArea, ZONES_WORD,
+};

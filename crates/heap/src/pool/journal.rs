@@ -7,7 +7,7 @@
 
 use crate::error::OpenError;
 use crate::layout::header::{self, Header};
-use crate::layout::{HEADER_A, HEADER_B};
+use crate::layout::{HEADER_A, HEADER_B, JOURNAL_PROGRESS};
 use pmem::{Domain, JournalError, JournalId, JournalReading, JournalRecovery, Region};
 
 /// Stores what the pool's journal holds into the working memory, if the header names one; of a
@@ -28,9 +28,9 @@ pub(super) fn recover(
         return Ok((header, None));
     }
     let recovery = if region.domain() == Domain::Journal {
-        region.recover_journal(id)?
+        region.recover_journal(id, JOURNAL_PROGRESS)?
     } else if region.is_private() {
-        let JournalReading { recovery, problem } = region.read_journal(id)?;
+        let JournalReading { recovery, problem } = region.read_journal(id, JOURNAL_PROGRESS)?;
         problem.map_or(Ok(recovery), Err)?
     } else {
         return Err(OpenError::NeedsJournal { journal });
@@ -59,9 +59,9 @@ pub(super) fn begin(region: &Region, header: &mut Header) -> Result<bool, Journa
     if region.domain() != Domain::Journal || header.journal != 0 {
         return Ok(false);
     }
-    // No other header of this pool has had it.
-    let journal = header.generation + 1;
-    region.begin_journal(JournalId { pool: header.uuid, journal })?;
+    // No other header of this pool has had it, nor one of a copy.
+    let journal = region.new_journal_number(header.generation + 1)?;
+    region.begin_journal(JournalId { pool: header.uuid, journal }, JOURNAL_PROGRESS)?;
     header.journal = journal;
     Ok(true)
 }

@@ -6,7 +6,7 @@ use super::note::{SalvageError, SalvageNote};
 use super::shapes::{self, Shape};
 use super::{header, log};
 use crate::layout::header::is_blank;
-use crate::layout::{Geometry, ZONES_WORD};
+use crate::layout::{Geometry, JOURNAL_PROGRESS, ZONES_WORD};
 use crate::media_errors::losses;
 use crate::ptr::{Ptr, View};
 use pmem::{JournalId, Region};
@@ -176,7 +176,7 @@ fn read_journal(
         notes.extend(unnamed.map(SalvageNote::Journal));
         return Ok(());
     }
-    let reading = region.read_journal(id).map_err(SalvageError::Journal)?;
+    let reading = region.read_journal(id, JOURNAL_PROGRESS).map_err(SalvageError::Journal)?;
     notes.extend(reading.problem.map(SalvageNote::Journal));
     Ok(())
 }

@@ -148,6 +148,47 @@ fn a_journal_that_does_not_belong_to_the_pool_is_refused_and_nothing_changes() {
 }
 
 #[test]
+fn two_copies_of_a_closed_pool_do_not_accept_each_others_journal() {
+    let (one, other) = (Files::new(), Files::new());
+    one.create(DomainRequest::Journal).close().unwrap();
+    fs::copy(&one.pool, &other.pool).unwrap();
+    fs::copy(&one.journal, &other.journal).unwrap();
+    for (files, value) in [(&one, 5), (&other, 6)] {
+        let heap = files.open(DomainRequest::Journal).unwrap();
+        put(&heap, 1, value);
+        sync(&heap);
+    }
+    let journals = [&one, &other].map(|files| fs::read(&files.journal).unwrap());
+    fs::write(&one.journal, &journals[1]).unwrap();
+    fs::write(&other.journal, &journals[0]).unwrap();
+    for files in [&one, &other] {
+        files.check_refused(DomainRequest::Journal, "another incarnation of the pool");
+    }
+}
+
+#[test]
+fn an_older_copy_of_an_open_pool_is_refused() {
+    let files = Files::new();
+    let heap = files.create(DomainRequest::Journal);
+    put(&heap, 1, 5);
+    heap.region().checkpoint().unwrap();
+    let old = fs::read(&files.pool).unwrap();
+    put(&heap, 2, 6);
+    heap.region().checkpoint().unwrap();
+    put(&heap, 3, 7);
+    sync(&heap);
+    drop(heap);
+    let new = fs::read(&files.pool).unwrap();
+    fs::write(&files.pool, &old).unwrap();
+    files.check_refused(DomainRequest::Journal, "older than its journal");
+    let inspected = Heap::open(Region::inspect(&files.pool).unwrap(), BOOT).map(|_| ());
+    assert!(inspected.unwrap_err().to_string().contains("older than its journal"));
+    fs::write(&files.pool, new).unwrap();
+    let heap = files.open(DomainRequest::Journal).unwrap();
+    assert_eq!([1, 2, 3].map(|n| get(&heap, n)), [5, 6, 7]);
+}
+
+#[test]
 fn a_commit_takes_the_fences_that_it_takes_in_other_domains() {
     let count = |domain| {
         let files = Files::new();

@@ -1,7 +1,7 @@
 //! Applying batches to the pool's file, so that their space in the ring is free again.
 //!
 //! In this order: batches that are synced are read from the journal and merged; their lines are
-//! written to the pool's file; that is synced; the superblock gets the new tail, and is synced. So
+//! written to the pool's file, and how far it has them; that is synced; the superblock gets the new tail, and is synced. So
 //! no byte is in the pool's file that the journal could lose, and no batch leaves the journal
 //! before the pool has it. A crash in between is repaired by storing the same batches once more.
 //!
@@ -26,6 +26,8 @@ const GROUP: u64 = 32 << 20;
 pub(super) struct Applier {
     pub(super) file: Arc<dyn Storage>,
     pub(super) superblock: Superblock,
+    /// Where the pool's file says how far the journal came.
+    pub(super) progress_at: u64,
 }
 
 impl Journal {
@@ -48,6 +50,9 @@ impl Journal {
             gather(applier, until).map_err(|error| self.fail("read the journal", error))?;
         let written =
             lines.write(&*self.pool).map_err(|error| self.fail("write to the pool", error))?;
+        if FaultPoint::SayApplied.is_enabled() {
+            self.write_pool_progress(&applier.superblock, applier.progress_at, end.sequence)?;
+        }
         if FaultPoint::SyncApplied.is_enabled() {
             self.sync_pool()?;
         }

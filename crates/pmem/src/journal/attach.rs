@@ -19,6 +19,7 @@ use super::error::JournalError;
 use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, capacity_for, longest_batch};
 use super::limit::limit_after;
 use super::mapped::MappedStorage;
+use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
 use super::ring::Ring;
 use super::scan::{Scan, ScanEnd};
 use super::storage::{Storage, write_zeros};
@@ -58,8 +59,9 @@ pub(crate) type StoreLines<'m> = &'m dyn Fn(LineRange, &[u8]) -> bool;
 
 impl Journal {
     /// Begins a journal, which is empty: fences go to the pool's file still, until
-    /// [`Journal::start`].
-    pub(crate) fn begin(&self, id: JournalId) -> Result<(), JournalError> {
+    /// [`Journal::start`]. The line of the pool's file at `progress_at` is the journal's; it is
+    /// synced with the next fence.
+    pub(crate) fn begin(&self, id: JournalId, progress_at: u64) -> Result<(), JournalError> {
         self.check()?;
         let file = self.place.open_or_create()?;
         let capacity = capacity_for(self.capacity);
@@ -87,6 +89,7 @@ impl Journal {
         superblock.synced = superblock.tail_sequence;
         superblock.checked_from = superblock.tail_sequence;
         superblock.write(&*file, || self.sync_file(&*file))?;
+        self.write_pool_progress(&superblock, progress_at, superblock.tail_sequence)?;
         let end = ScanEnd {
             position: 0,
             sequence: superblock.tail_sequence,
@@ -94,7 +97,7 @@ impl Journal {
             synced: superblock.tail_sequence,
         };
         Ring { file: &*file, capacity }.will_overwrite(0, capacity);
-        self.prepare(file, superblock, end)
+        self.prepare(file, superblock, end, progress_at)
     }
 
     /// Makes a file as long as it is to be. It is written once, so that later writes change no
@@ -121,13 +124,15 @@ impl Journal {
     }
 
     /// Reads the journal that a pool names: `store` stores its lines, in order. Fences go to the
-    /// journal from here on.
+    /// journal from here on. `line` is that of the pool's file at `progress_at`.
     pub(crate) fn recover(
         &self,
         id: JournalId,
+        (progress_at, line): (u64, [u8; PROGRESS_BYTES]),
         store: StoreLines<'_>,
     ) -> Result<JournalRecovery, JournalError> {
         self.check()?;
+        let said = PoolProgress::decode(&line)?;
         let missing = || JournalError::Missing { path: self.place.path() };
         let file = self.place.open()?.ok_or_else(missing)?;
         let mut superblock = found(&*file)?.ok_or(JournalError::Superblock)?;
@@ -138,7 +143,8 @@ impl Journal {
         let ring = Ring { file: &*file, capacity: superblock.capacity };
         let may_read = superblock.batches_end().saturating_sub(superblock.tail);
         ring.will_read(superblock.tail, may_read.min(READ_AHEAD));
-        let Replayed { end, before_unsynced } = replay(&*file, &superblock, store, &mut recovery)?;
+        let Replayed { end, before_unsynced } =
+            replay(&*file, &superblock, said, store, &mut recovery)?;
         self.progress.count(Count::RecoveredBatches, recovery.batches);
         self.progress.count(Count::RecoveredBytes, recovery.bytes);
         let took = self.clock.now().saturating_sub(begin);
@@ -148,14 +154,20 @@ impl Journal {
         }
         self.sync_file(&*file)?;
         superblock.incarnation += 1;
+        let is_said = superblock.is_said_by_pool();
         superblock.opened_at = end.sequence;
         superblock.synced = end.sequence;
         superblock.checked_from = superblock.checked_from.min(end.sequence);
         superblock.limit = limit_after(end.position, superblock.capacity);
+        self.write_pool_progress(&superblock, progress_at, superblock.tail_sequence)?;
+        if !is_said {
+            // From the next superblock on it must be there.
+            self.sync_pool()?;
+        }
         superblock.write(&*file, || self.sync_file(&*file))?;
         let head = end.position.next_multiple_of(BLOCK);
         ring.will_overwrite(head, superblock.tail / BLOCK * BLOCK + ring.capacity - head);
-        self.prepare(file, superblock, end)?;
+        self.prepare(file, superblock, end, progress_at)?;
         self.start();
         Ok(recovery)
     }
@@ -174,6 +186,7 @@ impl Journal {
         file: Arc<dyn Storage>,
         superblock: Superblock,
         end: ScanEnd,
+        progress_at: u64,
     ) -> Result<(), JournalError> {
         let (file, is_mapped) = MappedStorage::over(file)?;
         self.progress.is_mapped.store(is_mapped, Release);
@@ -196,7 +209,7 @@ impl Journal {
             spare: BatchBuffer::default(),
             unsynced: UnsyncedWrites::default(),
         });
-        *locked(&self.applier) = Some(Applier { file, superblock });
+        *locked(&self.applier) = Some(Applier { file, superblock, progress_at });
         Ok(())
     }
 }
@@ -301,13 +314,16 @@ pub(super) struct Replayed {
     before_unsynced: ScanEnd,
 }
 
-/// Stores the lines of all batches that count, and says in `recovery` how far it came.
+/// Stores the lines of all batches that count, and says in `recovery` how far it came. `said` is
+/// what the pool's file says of it.
 pub(super) fn replay(
     file: &dyn Storage,
     superblock: &Superblock,
+    said: Option<PoolProgress>,
     store: StoreLines<'_>,
     recovery: &mut JournalRecovery,
 ) -> Result<Replayed, JournalError> {
+    PoolProgress::refuse_old_pool(said, superblock)?;
     let Superblock { tail, tail_sequence: first, capacity, .. } = *superblock;
     *recovery = JournalRecovery { first, tail, head: tail, capacity, ..Default::default() };
     let mut scan = Scan::new(Ring { file, capacity }, superblock);
@@ -329,6 +345,7 @@ pub(super) fn replay(
     }
     scan.refuse_damage()?;
     let end = scan.end();
+    PoolProgress::refuse_old_journal(said, superblock, &end)?;
     let known = places.iter().rev().find(|place| place.sequence <= end.synced);
     Ok(Replayed { end, before_unsynced: known.copied().unwrap_or(places[0]) })
 }

@@ -455,7 +455,7 @@ mod tests {
         let mut region = region.with_journal(Journal::new(place, RING, pool));
         region.domain = Domain::Journal;
         region.grow(LEN).unwrap();
-        region.begin_journal(JournalId { pool: [7; 16], journal: 1 }).unwrap();
+        region.begin_journal(JournalId { pool: [7; 16], journal: 1 }, 64).unwrap();
         region.start_journal();
         assert_eq!(file.syncs_left.load(Relaxed), syncs);
         Arc::new(region)

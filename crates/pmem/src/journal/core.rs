@@ -193,6 +193,11 @@ impl Journal {
         self.clock = clock;
     }
 
+    /// Returns a number for a journal that is begun: see [`JournalPlace::new_number`].
+    pub(crate) fn new_number(&self, simulated: u64) -> Result<u64, JournalError> {
+        Ok(self.place.new_number(simulated)?)
+    }
+
     /// Returns what was counted.
     pub(crate) fn counts(&self) -> JournalCounts {
         let Progress { counts, sync_times, head, tail, capacity, is_mapped, .. } = &self.progress;

@@ -71,6 +71,33 @@ pub enum JournalError {
         /// The journal's number.
         found: u64,
     },
+    /// The pool lacks batches that have left the journal.
+    #[error(
+        "the pool's file is older than its journal: it has the batches before {applied}, the \
+         journal begins with {tail}; an older copy of the pool was put in the place of a newer \
+         one: put back the two that belong together"
+    )]
+    OldPool {
+        /// Sequence number before which the pool has all batches; 0 if it says nothing.
+        applied: u64,
+        /// That of the first batch of the journal.
+        tail: u64,
+    },
+    /// The journal lacks batches that had been synced when the pool's file was written.
+    #[error(
+        "the journal is older than the pool's file: it ends before batch {end}, and all before \
+         {synced} had been synced; an older copy of the journal was put in the place of a newer \
+         one: put back the two that belong together"
+    )]
+    OldJournal {
+        /// Sequence number of the batch that would come next.
+        end: u64,
+        /// That before which all batches had been synced.
+        synced: u64,
+    },
+    /// The pool's file does not say in whole how far its journal came.
+    #[error("the line of the pool's file that says how far its journal came is damaged")]
+    Progress,
     /// The journal is shorter than its ring.
     #[error(
         "the journal was cut short: expected {expected} bytes, found {found}; put it back from a \

@@ -81,7 +81,7 @@ impl Journal {
     pub(super) fn write_superblock(&self, applier: &mut Applier) -> Result<(), JournalError> {
         // Whoever waited for the applier's lock may have waited for a sync that failed.
         self.check()?;
-        let Applier { file, superblock } = applier;
+        let Applier { file, superblock, .. } = applier;
         superblock.limit = limit_after(self.progress.head.load(Acquire), superblock.capacity);
         superblock.synced = self.progress.synced_sequence.load(Acquire);
         superblock

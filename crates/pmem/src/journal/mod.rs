@@ -32,6 +32,7 @@ mod limit;
 mod mapped;
 mod merge;
 mod place;
+mod pool_progress;
 mod read;
 mod ring;
 mod scan;
@@ -51,6 +52,7 @@ pub use error::JournalError;
 pub(crate) use flushed::{remember, take};
 pub use layout::DEFAULT_CAPACITY;
 pub(crate) use place::JournalPlace;
+pub(crate) use pool_progress::BYTES as PROGRESS_BYTES;
 pub use read::JournalReading;
 pub(crate) use read::{read, refuse_unnamed};
 #[cfg(feature = "sim")]

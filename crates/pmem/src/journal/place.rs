@@ -67,6 +67,15 @@ impl JournalPlace {
         }
     }
 
+    /// Returns a number for a journal that is begun: one that no copy of the file has, wherever it
+    /// is begun, and that no client can know. A simulated file gets the number that is given.
+    pub(super) fn new_number(&self, simulated: u64) -> io::Result<u64> {
+        let JournalPlace::File { .. } = self else { return Ok(simulated) };
+        let mut bytes = [0; 8];
+        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+        Ok(u64::from_le_bytes(bytes).max(1))
+    }
+
     /// Returns the path, for messages.
     pub(super) fn path(&self) -> PathBuf {
         match self {

@@ -8,6 +8,7 @@
 use super::attach::{self, JournalRecovery, StoreLines};
 use super::error::JournalError;
 use super::place::JournalPlace;
+use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
 use super::storage::Storage;
 use super::superblock::{JournalId, Superblock};
 use std::io;
@@ -23,10 +24,12 @@ pub struct JournalReading {
     pub problem: Option<JournalError>,
 }
 
-/// Reads the journal that a pool names, as far as it is whole.
+/// Reads the journal that a pool names, as far as it is whole. `line` is what the pool's file says
+/// of it.
 pub(crate) fn read(
     path: &Path,
     id: JournalId,
+    line: &[u8; PROGRESS_BYTES],
     store: StoreLines<'_>,
 ) -> Result<JournalReading, JournalError> {
     let missing = || JournalError::Missing { path: path.to_owned() };
@@ -36,7 +39,10 @@ pub(crate) fn read(
     let cut = attach::check_length(&*file, &superblock).err();
     let file = CutFile(file);
     let mut recovery = JournalRecovery::default();
-    let problem = attach::replay(&file, &superblock, store, &mut recovery).err();
+    let said = PoolProgress::decode(line);
+    let known = said.as_ref().map_or(None, |said| *said);
+    let replayed = attach::replay(&file, &superblock, known, store, &mut recovery);
+    let problem = replayed.err().or(said.err());
     match problem {
         Some(JournalError::Io(error)) => Err(JournalError::Io(error)),
         problem => Ok(JournalReading { recovery, problem: cut.or(problem) }),

@@ -248,6 +248,19 @@ mod tests {
         assert_eq!(found, [true, false, false, true, true]);
     }
 
+    #[test]
+    fn a_journal_that_lacks_what_was_synced_when_its_superblock_was_written_is_damaged() {
+        let file = journal(&[one(1, 10, 10), one(1, 11, 10)]);
+        let refused = |synced| {
+            let superblock = Superblock { synced, ..superblock() };
+            let ring = Ring { file: &file, capacity: superblock.capacity };
+            let mut scan = Scan::new(ring, &superblock);
+            while scan.next().unwrap().is_some() {}
+            scan.refuse_damage().is_err()
+        };
+        assert_eq!([11, 12, 13].map(refused), [false, false, true]);
+    }
+
     fn check(batches: &[Vec<u8>], expect: &[u64], refused: Option<&str>) {
         let (found, end, result) = read(&journal(batches));
         assert_eq!(found, expect);

@@ -165,6 +165,11 @@ impl Superblock {
         if self.limit == 0 { self.last() } else { self.limit.min(self.last()) }
     }
 
+    /// Returns true if the pool's file has a line about this journal: in formats 1 to 3 it has none.
+    pub(crate) fn is_said_by_pool(&self) -> bool {
+        self.checked_from < MOST_COUNTED
+    }
+
     /// Returns what the headers of its batches have.
     pub(crate) fn header_rules(&self) -> HeaderRules {
         let Superblock { id, checked_from, capacity, .. } = *self;

@@ -3,12 +3,15 @@
 
 #![allow(unsafe_code, reason = "stores into a region are unsafe")]
 
+use crc_fast::{CrcAlgorithm, checksum};
 use pmem::{DomainRequest, JournalError, JournalId, MapOptions, Region, SyncPolicy, counters};
 use std::fs;
 use std::path::PathBuf;
 
 const LEN: u64 = 1 << 20;
 const RING: u64 = 64 << 10;
+/// Where the pool says how far its journal came.
+const PROGRESS_AT: u64 = LEN / 2;
 const ID: JournalId = JournalId { pool: [7; 16], journal: 1 };
 
 struct Files {
@@ -35,14 +38,14 @@ impl Files {
     fn begun(&self) -> Region {
         let region = self.open();
         region.grow(LEN).unwrap();
-        region.begin_journal(ID).unwrap();
+        region.begin_journal(ID, PROGRESS_AT).unwrap();
         region.start_journal();
         region
     }
 
     fn recovered(&self) -> Result<Region, JournalError> {
         let region = self.open();
-        region.recover_journal(ID)?;
+        region.recover_journal(ID, PROGRESS_AT)?;
         Ok(region)
     }
 
@@ -51,6 +54,29 @@ impl Files {
         let mut bytes = fs::read(&self.journal).unwrap();
         change(&mut bytes);
         fs::write(&self.journal, bytes).unwrap();
+    }
+
+    /// Makes of a journal whose batches begin a block each, and of its pool, those that a program
+    /// of an older format would have left.
+    fn make_older(&self, batches: usize) {
+        let crc = |bytes: &[u8]| checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32;
+        self.damage(|bytes| {
+            for superblock in bytes[..8192].chunks_mut(4096) {
+                superblock[8] = 1;
+                superblock[104..120].fill(0);
+                let crc = crc(&superblock[16..128]);
+                superblock[12..16].copy_from_slice(&crc.to_le_bytes());
+            }
+            for batch in bytes[8192..].chunks_mut(4096).take(batches) {
+                batch[40..48].fill(0);
+                let len = u32::from_le_bytes(batch[12..16].try_into().unwrap()) as usize;
+                let crc = crc(&[&ID.pool, &batch[12..len]].concat());
+                batch[8..12].copy_from_slice(&crc.to_le_bytes());
+            }
+        });
+        let mut pool = fs::read(&self.pool).unwrap();
+        pool[PROGRESS_AT as usize..][..64].fill(0);
+        fs::write(&self.pool, pool).unwrap();
     }
 
     fn check_refused(&self, expect: &str) {
@@ -80,7 +106,9 @@ fn what_was_written_to_the_journal_comes_back_and_what_was_not_flushed_does_not(
     region.acknowledge(end, SyncPolicy::No).unwrap();
     put(&region, 128, 5);
     drop(region);
-    assert!(fs::read(&files.pool).unwrap().iter().all(|byte| *byte == 0), "nothing is applied");
+    let mut file = fs::read(&files.pool).unwrap();
+    file[PROGRESS_AT as usize..][..64].fill(0);
+    assert!(file.iter().all(|byte| *byte == 0), "nothing is applied");
 
     let region = files.recovered().unwrap();
     let found = [64, 4096, LEN - 8, 128].map(|off| region.load(off));
@@ -198,13 +226,13 @@ fn a_checkpoint_leaves_everything_in_the_file_and_an_empty_journal() {
     drop(file);
     let region = files.open();
     let next = JournalId { journal: 2, ..ID };
-    region.begin_journal(next).unwrap();
+    region.begin_journal(next, PROGRESS_AT).unwrap();
     region.start_journal();
     put(&region, 64, 4);
     region.checkpoint().unwrap();
     drop(region);
     let region = files.open();
-    assert_eq!(region.recover_journal(next).unwrap().batches, 0);
+    assert_eq!(region.recover_journal(next, PROGRESS_AT).unwrap().batches, 0);
     assert_eq!(region.load(64), 4);
 }
 
@@ -244,18 +272,18 @@ fn each_refusal_says_what_is_wrong() {
     check(&|bytes| bytes[..8192].fill(0), "superblock are damaged");
     check(&|bytes| bytes.iter_mut().step_by(100).for_each(|byte| *byte ^= 1), "no journal");
     check(&|bytes| (bytes[30] ^= 1, bytes[4096 + 30] ^= 1).0, "superblock are damaged");
-    check(&|bytes| (bytes[8] += 1, bytes[4096 + 8] += 1).0, "has format 4");
+    check(&|bytes| (bytes[8] += 1, bytes[4096 + 8] += 1).0, "has format 5");
     check(&|bytes| bytes[8192 + 100] ^= 1, "batch 1 is not whole, though it was synced");
     // The last batch: nothing shows that it was synced.
     files.damage(|bytes| bytes[8192 + 2 * 4096 + 100] ^= 1);
     assert_eq!(files.recovered().unwrap().load(64 * 3), 0);
     fs::write(&files.journal, &whole).unwrap();
 
-    let error = |id| files.open().recover_journal(id).unwrap_err().to_string();
+    let error = |id| files.open().recover_journal(id, PROGRESS_AT).unwrap_err().to_string();
     assert!(error(JournalId { pool: [8; 16], ..ID }).contains("another pool: expected one of"));
     assert!(error(JournalId { journal: 2, ..ID }).contains("expected journal 2 of it, found 1"));
     // Nothing that holds writes is overwritten.
-    let begin = |id| files.open().begin_journal(id).unwrap_err().to_string();
+    let begin = |id| files.open().begin_journal(id, PROGRESS_AT).unwrap_err().to_string();
     assert!(
         begin(JournalId { journal: 2, ..ID }).contains("holds writes that are not in the pool")
     );
@@ -274,13 +302,70 @@ fn a_journal_whose_batches_all_begin_a_block_is_read() {
         region.sync_up_to(end).unwrap();
     }
     drop(region);
-    // Such a one is of format 1 but for its number.
-    files.damage(|bytes| (bytes[8], bytes[4096 + 8]) = (1, 1));
-    let region = files.recovered().unwrap();
-    assert_eq!([64, 128, 192].map(|off| region.load(off)), [1, 2, 3]);
+    files.make_older(3);
+    for n in 4..7 {
+        let region = files.recovered().unwrap();
+        assert!((1..n).all(|n| region.load(64 * n) == n));
+        let end = put(&region, 64 * n, n);
+        region.sync_up_to(end).unwrap();
+        drop(region);
+        let journal = fs::read(&files.journal).unwrap();
+        assert_eq!([journal[8], journal[4096 + 8]], [4, 4]);
+    }
+}
+
+#[test]
+fn a_pool_and_a_journal_of_different_ages_are_refused() {
+    let files = Files::new();
+    let copy = || (fs::read(&files.pool).unwrap(), fs::read(&files.journal).unwrap());
+    let put_back = |pool: &[u8], journal: &[u8]| {
+        fs::write(&files.pool, pool).unwrap();
+        fs::write(&files.journal, journal).unwrap();
+    };
+    let region = files.begun();
+    put(&region, 64, 1);
+    region.checkpoint().unwrap();
+    let end = put(&region, 128, 2);
+    region.sync_up_to(end).unwrap();
+    let old = copy();
+    put(&region, 192, 3);
+    region.checkpoint().unwrap();
+    let end = put(&region, 256, 4);
+    region.sync_up_to(end).unwrap();
     drop(region);
-    let journal = fs::read(&files.journal).unwrap();
-    assert_eq!([journal[8], journal[4096 + 8]], [3, 3]);
+    let new = copy();
+
+    put_back(&old.0, &new.1);
+    files.check_refused("the pool's file is older than its journal");
+    assert!(copy() == (old.0.clone(), new.1.clone()), "nothing is changed");
+    put_back(&new.0, &old.1);
+    files.check_refused("the journal is older than the pool's file");
+    assert!(copy() == (new.0.clone(), old.1.clone()), "nothing is changed");
+    let mut damaged = new.0.clone();
+    damaged[PROGRESS_AT as usize + 16] ^= 1;
+    put_back(&damaged, &new.1);
+    files.check_refused("says how far its journal came is damaged");
+    for (pool, journal, found) in [(&old.0, &old.1, [1, 2, 0, 0]), (&new.0, &new.1, [1, 2, 3, 4])] {
+        put_back(pool, journal);
+        let region = files.recovered().unwrap();
+        assert_eq!([64, 128, 192, 256].map(|off| region.load(off)), found);
+    }
+}
+
+/// Once a pool was opened with a journal that has some batches, one that lacks them is too old.
+#[test]
+fn a_journal_that_lacks_what_an_opening_found_is_refused() {
+    let files = Files::new();
+    let region = files.begun();
+    let end = put(&region, 64, 1);
+    region.sync_up_to(end).unwrap();
+    let old = fs::read(&files.journal).unwrap();
+    let end = put(&region, 64, 2);
+    region.sync_up_to(end).unwrap();
+    drop(region);
+    drop(files.recovered().unwrap());
+    fs::write(&files.journal, old).unwrap();
+    files.check_refused("the journal is older than the pool's file: it ends before batch 2");
 }
 
 #[test]
@@ -294,12 +379,12 @@ fn a_journal_whose_superblocks_were_zeroed_is_not_taken_for_a_new_one() {
     files.damage(|bytes| bytes[..8192].fill(0));
     let before = fs::read(&files.journal).unwrap();
     let next = JournalId { journal: 2, ..ID };
-    let error = files.open().begin_journal(next).unwrap_err().to_string();
+    let error = files.open().begin_journal(next, PROGRESS_AT).unwrap_err().to_string();
     assert!(error.contains("both copies of the journal's superblock are damaged"), "{error}");
     assert!(fs::read(&files.journal).unwrap() == before);
     // One that was never begun.
     files.damage(|bytes| bytes.fill(0));
-    files.open().begin_journal(next).unwrap();
+    files.open().begin_journal(next, PROGRESS_AT).unwrap();
 }
 
 #[test]
@@ -328,7 +413,7 @@ fn a_journal_in_use_is_locked() {
         ..MapOptions::new(LEN)
     };
     let second = Region::open(&other, &options).unwrap();
-    let error = second.begin_journal(ID).unwrap_err().to_string();
+    let error = second.begin_journal(ID, PROGRESS_AT).unwrap_err().to_string();
     assert!(error.contains("another process has locked it"), "{error}");
     drop(region);
 }

@@ -68,6 +68,7 @@ fn only_what_is_synced_is_applied_and_the_newest_of_it() {
 
 #[test]
 fn the_pool_is_synced_before_the_tail_moves_and_the_tail_before_its_space_is_used() {
+    check_explored(FaultPoint::SayApplied);
     check_explored(FaultPoint::SyncApplied);
     check_explored(FaultPoint::SyncTail);
 }

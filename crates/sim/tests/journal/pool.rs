@@ -12,6 +12,8 @@ pub(crate) const GROWN: u64 = 96 << 10;
 /// The words of the first line: the journal's number, 0 for none; and the last one that was given.
 const NAME: u64 = 0;
 const LAST: u64 = 8;
+/// A line that no writer owns: there the pool says how far its journal came.
+const PROGRESS_AT: u64 = LEN - 64;
 
 fn id(journal: u64) -> JournalId {
     JournalId { pool: [7; 16], journal }
@@ -37,14 +39,14 @@ pub(crate) fn open(region: &Region) -> Result<(), String> {
     match region.load(NAME) {
         0 => {
             let next = region.load(LAST) + 1;
-            region.begin_journal(id(next)).map_err(text)?;
+            region.begin_journal(id(next), PROGRESS_AT).map_err(text)?;
             store(region, NAME, next);
             store(region, LAST, next);
             write_names(region)?;
             region.start_journal();
         }
         name => {
-            region.recover_journal(id(name)).map_err(text)?;
+            region.recover_journal(id(name), PROGRESS_AT).map_err(text)?;
             if region.load(NAME) != name {
                 return Err("the journal changed the line that names it".into());
             }

@@ -10,6 +10,8 @@ use std::sync::Arc;
 const ID: JournalId = JournalId { pool: [7; 16], journal: 1 };
 const RING: u64 = 64 << 10;
 const LEN: u64 = 64 << 10;
+/// Where the pool says how far its journal came.
+const PROGRESS_AT: u64 = LEN - 64;
 
 fn open(files: &SimulatedFiles) -> Region {
     let storage = |name| files.storage(name);
@@ -19,7 +21,10 @@ fn open(files: &SimulatedFiles) -> Region {
 fn begun(files: &SimulatedFiles) -> Region {
     let region = open(files);
     region.grow(LEN).expect("space");
-    region.begin_journal(ID).expect("a journal");
+    region.begin_journal(ID, PROGRESS_AT).expect("a journal");
+    // Where a pool would name the journal.
+    region.flush(0, 8);
+    region.fence();
     region.start_journal();
     region
 }
@@ -71,13 +76,13 @@ pub(crate) fn an_older_incarnation_does_not_count_after_a_newer_one() -> bool {
     });
     let files = SimulatedFiles::new(second_alone);
     let region = open(&files);
-    let found = region.recover_journal(ID).expect("a journal");
+    let found = region.recover_journal(ID, PROGRESS_AT).expect("a journal");
     assert_eq!(found.batches, 0, "the first batch is torn");
     put(&region, 0, 2);
     region.sync_up_to(region.appended()).expect("a sync");
     drop(region);
     let region = open(&left(&files, false));
-    region.recover_journal(ID).is_ok_and(|found| found.batches == 1)
+    region.recover_journal(ID, PROGRESS_AT).is_ok_and(|found| found.batches == 1)
         && (region.load(0), region.load(64)) == (2, 0)
 }
 
@@ -88,25 +93,28 @@ pub(crate) fn what_an_opening_found_torn_is_not_whole_later() -> bool {
         (0..8).for_each(|line| put(region, line, if line == 0 { value } else { 1 }));
         region.write_up_to(region.appended()).expect("a write");
     };
-    // What arrives of two sectors, after the lengths of both files.
-    let left = |files: &SimulatedFiles, second: bool| {
+    // The lengths of both files arrive, and of what is not synced one sector.
+    let left = |files: &SimulatedFiles, arrives: usize| {
         let mut part = 0;
         SimulatedFiles::new(files.state().after_power_loss(|| {
             part += 1;
-            part <= 2 || part == 3 + usize::from(second)
+            part <= 2 || part == 2 + arrives
         }))
     };
     let files = SimulatedFiles::default();
     let region = begun(&files);
     write(&region, 1);
     drop(region);
-    let files = left(&files, false);
+    let files = left(&files, 1);
     let region = open(&files);
-    assert_eq!(region.recover_journal(ID).expect("a journal").batches, 0, "it is torn");
+    let found = region.recover_journal(ID, PROGRESS_AT).expect("a journal");
+    assert_eq!(found.batches, 0, "it is torn");
     write(&region, 2);
     drop(region);
-    let region = open(&left(&files, true));
-    region.recover_journal(ID).is_ok_and(|found| found.batches == 0) && region.load(0) == 0
+    // Before the two sectors is that in which the pool says how far its journal came.
+    let region = open(&left(&files, 3));
+    region.recover_journal(ID, PROGRESS_AT).is_ok_and(|found| found.batches == 0)
+        && region.load(0) == 0
 }
 
 /// Damages a batch that was synced.
@@ -119,7 +127,7 @@ pub(crate) fn what_was_synced_and_is_damaged_is_no_end() -> bool {
     }
     drop(region);
     files.storage(Named::Journal).write_at(&[1], 8192 + 100).expect("a write");
-    open(&files).recover_journal(ID).is_err()
+    open(&files).recover_journal(ID, PROGRESS_AT).is_err()
 }
 
 /// Damages each of the batches that were synced, but the last: they fill the ring, and more.
@@ -138,7 +146,7 @@ pub(crate) fn a_damaged_batch_is_found_however_far_the_ring_was_written_to() -> 
         let damaged = SimulatedFiles::new(files.state());
         let at = 8192 + n * 4096 % RING;
         damaged.storage(Named::Journal).write_at(&[0xff], at + 100).expect("a write");
-        open(&damaged).recover_journal(ID).is_err()
+        open(&damaged).recover_journal(ID, PROGRESS_AT).is_err()
     })
 }
 
@@ -153,12 +161,13 @@ pub(crate) fn what_is_not_known_to_be_synced_is_written_again() -> bool {
     // The process ends. The next one finds the batch in the page cache, and goes on from it.
     let files = SimulatedFiles::new(files.state());
     let region = open(&files);
-    assert_eq!(region.recover_journal(ID).expect("a journal").batches, 1);
+    assert_eq!(region.recover_journal(ID, PROGRESS_AT).expect("a journal").batches, 1);
     put(&region, 4, 2);
     region.sync_up_to(region.appended()).expect("a sync");
     drop(region);
     let region = open(&left(&files, false));
-    region.recover_journal(ID).is_ok() && (region.load(192), region.load(256)) == (1, 2)
+    region.recover_journal(ID, PROGRESS_AT).is_ok()
+        && (region.load(192), region.load(256)) == (1, 2)
 }
 
 /// Returns true if a half of a superblock's write makes the journal unusable that could be used
@@ -166,7 +175,7 @@ pub(crate) fn what_is_not_known_to_be_synced_is_written_again() -> bool {
 fn torn_is_refused(state: &FilesState, at: u64, bytes: &[u8], torn: &mut usize) -> bool {
     let opens = |state: &FilesState| {
         let files = SimulatedFiles::new(state.clone());
-        open(&files).recover_journal(ID).is_ok()
+        open(&files).recover_journal(ID, PROGRESS_AT).is_ok()
     };
     if !opens(state) {
         return false;
@@ -204,7 +213,8 @@ fn one_writes_to_lines(streams: bool) -> bool {
     std::thread::spawn(sync).join().expect("no panic");
     drop(region);
     let region = open(&left(&files, false));
-    region.recover_journal(ID).is_ok_and(|found| found.batches == 1) && region.load(192) == 1
+    region.recover_journal(ID, PROGRESS_AT).is_ok_and(|found| found.batches == 1)
+        && region.load(192) == 1
 }
 
 /// Loses all that no fence made durable, on both kinds of processors.
@@ -231,7 +241,7 @@ fn words_of_one_line(seed: u64) -> bool {
     region.sync_up_to(region.appended()).expect("a sync");
     drop(region);
     let region = open(&left(&files, false));
-    region.recover_journal(ID).expect("a journal");
+    region.recover_journal(ID, PROGRESS_AT).expect("a journal");
     (region.load(0), region.load(8)) == (20, 20)
 }
 
