@@ -11,8 +11,8 @@
 use crate::error::GrowError;
 use crate::guess;
 use crate::journal::{
-    self, AllocateError, Journal, JournalCounts, JournalError, JournalId, JournalReading,
-    JournalRecovery, LineRange,
+    self, AllocateError, Journal, JournalCounts, JournalError, JournalFile, JournalId,
+    JournalReading, JournalRecovery, Kept, LineRange,
 };
 use crate::mapping::PAGE;
 use crate::region::Region;
@@ -116,6 +116,30 @@ impl Region {
     /// Returns why the journal failed, if it did.
     pub fn journal_failure(&self) -> Option<&str> {
         self.journal.as_ref().and_then(|journal| journal.failure())
+    }
+
+    /// Returns what the files still have of what was acknowledged, after the journal failed.
+    pub fn kept_by_journal(&self) -> Option<Kept> {
+        self.journal.as_ref().and_then(|journal| journal.kept())
+    }
+
+    /// Returns where the file of the journal that is in use is, and whether it has its length.
+    pub fn journal_file(&self) -> Option<JournalFile> {
+        self.journal.as_ref().and_then(|journal| journal.file())
+    }
+
+    /// Keeps what the journal has in it, or no longer: nothing is applied, and its use does not end
+    /// ([`JournalError::Held`]). When this returns, nothing is being applied. A fence for whose
+    /// lines the journal has no space fails: nobody should be writing.
+    pub fn hold_journal(&self, yes: bool) {
+        if let Some(journal) = &self.journal {
+            journal.hold(yes);
+        }
+    }
+
+    /// Returns true while the journal keeps what it has.
+    pub fn journal_is_held(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.is_held())
     }
 
     /// Begins an empty journal under a new number. Fences go to the file until

@@ -75,8 +75,8 @@ pub use inspect::RecordLosses;
 #[cfg(feature = "sim")]
 pub use journal::{ApplySteps, SyncSteps};
 pub use journal::{
-    DEFAULT_CAPACITY, JournalCounts, JournalError, JournalId, JournalReading, JournalRecovery,
-    JournalThread, MappedLines, SYNC_TIMES, Storage,
+    CutShort, DEFAULT_CAPACITY, JournalCounts, JournalError, JournalFile, JournalId,
+    JournalReading, JournalRecovery, JournalThread, Kept, MappedLines, SYNC_TIMES, Storage,
 };
 pub use journaled::SyncPolicy;
 pub use lines::{LINE, lines};

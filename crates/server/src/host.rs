@@ -426,7 +426,11 @@ impl Server {
                 self.shared.limits.scrub_rate.load(Relaxed),
             ),
             rdb: self.saver.facts(),
-            journal: self.shared.journal.as_ref().map(|journal| journal.facts()),
+            journal: self
+                .shared
+                .journal
+                .as_ref()
+                .map(|journal| self.shared.pool_files.add_to(journal.facts())),
             aof: self.append_only.get().map(|append_only| append_only.facts()),
             loading: self.shared.loading.facts(self.shared.engine.clock().unix_ms()),
         }

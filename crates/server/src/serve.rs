@@ -35,7 +35,7 @@ use crate::supervisor::Supervisor;
 use crate::tls::{self, Tls, TlsError};
 use crate::users::{self, UsersError};
 use crate::worker::Workers;
-use crate::{apply, housekeeping, jobs, machine, metrics, other_stores, scrub};
+use crate::{apply, housekeeping, jobs, machine, metrics, other_stores, pool_file, scrub};
 
 /// Why the server does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -296,7 +296,7 @@ pub(crate) fn build_shared_state(
     options.threads = threads;
     options.seed = u64::from_le_bytes(seed);
     options.table = Some(table);
-    let journal = PoolJournal::start(&store.keyspace, pool_journal::policy(&values));
+    let journal = PoolJournal::start(&store, pool_journal::policy(&values));
     let shared = Shared {
         engine: Arc::new(Engine::new(options)),
         limits: Default::default(),
@@ -318,6 +318,7 @@ pub(crate) fn build_shared_state(
         store: store.report,
         data_dir: store.data_dir,
         journal: journal.map_err(system("No threads"))?,
+        pool_files: Default::default(),
         log: OnceLock::new(),
         log_opened: watch::channel(false).0,
         run_id: machine::run_id().map_err(system("No random bytes"))?,
@@ -581,9 +582,8 @@ fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
     if let Some(journal) = &shared.journal {
         journal.stop();
     }
-    let heap = shared.engine.keyspace().heap();
-    if let Err(error) = heap.close() {
-        tracing::error!("The pool could not be closed: {error}");
+    if let Err(why) = pool_file::close(shared) {
+        tracing::error!("The pool could not be closed: {why}");
         code = ExitCode::FAILURE;
     }
     let values = shared.config.values();
