@@ -49,6 +49,7 @@ mod readable;
 mod recorder;
 mod region;
 mod replaced_file;
+mod rescue;
 mod scheduler;
 #[cfg(feature = "sim")]
 mod scratch;

@@ -18,7 +18,7 @@ use crate::save::{self, Saver};
 use crate::shared::Shared;
 use crate::shutdown::Request;
 use crate::store::{Backend, durability_of_log, survives_of_log};
-use crate::{apply, disks, machine, other_stores, users};
+use crate::{apply, disks, machine, other_stores, pool_file, users};
 
 /// What commands ask and tell the server through.
 pub(crate) struct Server {
@@ -313,9 +313,24 @@ fn written(saved: Result<bool, save::Busy>) -> Result<(), Failure> {
 }
 
 impl Server {
-    /// Writes the last dump, where one is wanted: the server ends only if that goes well, or is
-    /// forced to.
+    /// Writes what would be lost with the process: the last dump, where one is wanted, and the data
+    /// of a pool whose file was removed. The server ends only if that goes well, or is forced to.
     pub(crate) fn save_before_end(&self, request: Request) -> Result<(), Failure> {
+        self.save_last_dump(request)?;
+        match pool_file::rescue(&self.shared) {
+            Ok(()) => Ok(()),
+            Err(why) if request.force => {
+                tracing::warn!("The pool's data is not written, but FORCE was asked for: {why}");
+                Ok(())
+            }
+            Err(why) => {
+                tracing::warn!("The pool's data cannot be written, can't exit: {why}");
+                Err("ERR Errors trying to SHUTDOWN. Check logs.".into())
+            }
+        }
+    }
+
+    fn save_last_dump(&self, request: Request) -> Result<(), Failure> {
         let by_itself = save::has_points(&self.shared.config.values());
         let wants = (request.save || by_itself) && !request.nosave;
         if !wants || self.shared.engine.config().loading() {

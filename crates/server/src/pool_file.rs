@@ -1,86 +1,94 @@
-//! The pool's file, and its journal's, may be moved, removed, replaced or cut short while the server
-//! runs: a look at them, once a second.
+//! The pool's file, and its journal's, may be moved, removed, replaced or cut short while the
+//! server runs: a look at them, once a second.
 //!
 //! What is written into a file without a name is lost at the end of the process, however durable it
-//! is. So writes are refused, the heap takes none either (so that a copy of the file is a whole
-//! one), and the error says how to get the data out. A file that is moved back is served again; one
-//! that was removed cannot get a name again (`linkat` refuses a file without links), but can be
-//! copied out of `/proc`.
+//! is. So writes are refused, and the heap takes none either. A file that is moved back is served
+//! again; one that was removed cannot get a name again: the server writes its data to a new file
+//! when it ends, and does not end if that fails.
+//!
+//! While the pool's file is not in its place the journal keeps what it has: whoever copied the file
+//! before would otherwise have one that lacks what was applied since, next to a journal that counts
+//! as empty.
 //!
 //! A journal that was removed, or cut short, is not needed any more once the pool's file has what
 //! it held: all of that is applied at once, and the pool names no journal then. One that was moved
 //! belongs to the pool as before, wherever it is, and keeps what it has.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
-use commands::admin::JournalFacts;
-use pmem::{CutShort, FilePlace, JournalFile};
+use pmem::{CutShort, FilePlace, JournalFile, Region};
 
+use crate::pool_rescue::Rescue;
 use crate::shared::Shared;
 
-/// What was found at the files of the pool.
-#[derive(Default)]
-pub(crate) struct PoolFiles {
-    looking: Mutex<Looking>,
-    /// What is wrong with the journal's file; empty if nothing is. Never held while a shard is
-    /// waited for: INFO asks for it with all of them.
-    journal: Mutex<String>,
-}
-
-/// What a look leaves for the next one.
-#[derive(Default)]
-struct Looking {
-    /// The journal is not used any more, until the server is started again.
-    is_left: bool,
-}
-
-impl PoolFiles {
-    /// Adds to what is said of the journal that its file is not in its place.
-    pub(crate) fn add_to(&self, facts: JournalFacts) -> JournalFacts {
-        match facts.failure.is_empty() {
-            true => JournalFacts { failure: self.journal(), ..facts },
-            false => facts,
-        }
-    }
-
-    fn journal(&self) -> String {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set_journal(&self, why: String) {
-        *self.journal.lock().unwrap_or_else(PoisonError::into_inner) = why;
-    }
-}
+/// Why writes are refused until it is known what to do.
+const MISPLACED: &str = "a file of the pool is not in its place";
 
 /// Refuses writes while a file of the pool is not in its place, and takes them again afterwards.
 pub(crate) fn look_at(shared: &Shared) {
     let Some(path) = &shared.store.pool else { return };
     let files = &shared.pool_files;
-    let mut looking = files.looking.lock().unwrap_or_else(PoisonError::into_inner);
-    let keyspace = shared.engine.keyspace();
-    if keyspace.stop_if_cut_short() {
+    if files.rescues.load(Acquire) {
         return;
     }
+    let mut looking = files.looking.lock().unwrap_or_else(PoisonError::into_inner);
+    let keyspace = shared.engine.keyspace();
     let region = keyspace.heap().region();
-    let pool = match region.file_place(path) {
+    if keyspace.stop_if_cut_short() {
+        return region.hold_journal(true);
+    }
+    let place = region.file_place(path);
+    let pool = match place {
         FilePlace::There => String::new(),
         FilePlace::Moved => moved("file", path),
-        FilePlace::Removed => removed(path, region.descriptor().unwrap_or(0)),
+        FilePlace::Removed => removed(path, region),
     };
     if !looking.is_left {
         files.set_journal(look_at_journal(shared, pool.is_empty(), &mut looking.is_left));
     }
-    let both = [pool, files.journal()];
-    let all: Vec<&str> = both.iter().map(String::as_str).filter(|why| !why.is_empty()).collect();
+    // A removed pool is written with its journal, wherever that is.
+    let journal = if place == FilePlace::Removed { String::new() } else { files.journal() };
+    let all: Vec<&str> = [&*pool, &*journal].into_iter().filter(|why| !why.is_empty()).collect();
     refuse(shared, &all.join("; "), !looking.is_left);
+}
+
+/// Writes the data of a pool whose file was removed to a new one, once. No write is taken any more.
+pub(crate) fn rescue(shared: &Shared) -> Result<(), String> {
+    look_at(shared);
+    let Some(path) = &shared.store.pool else { return Ok(()) };
+    let (files, heap) = (&shared.pool_files, shared.engine.keyspace().heap());
+    let mut rescued = files.rescued.lock().unwrap_or_else(PoisonError::into_inner);
+    let region = heap.region();
+    if rescued.is_some() || region.file_place(path) != FilePlace::Removed {
+        return Ok(());
+    }
+    files.rescues.store(true, Release);
+    let journal = region.journal_file();
+    if journal.is_none()
+        && let Err(error) = heap.close()
+    {
+        tracing::error!("The pool could not be closed before it was copied: {error}");
+    }
+    let rescue = Rescue::choose(path, journal.as_ref());
+    tracing::info!("Writing the data of the pool, whose file was removed, to {}", rescue.files());
+    rescue.write(region).inspect_err(|_| files.rescues.store(false, Release))?;
+    let (written, start) = (rescue.files(), rescue.how_to_start());
+    tracing::warn!("The pool's data is in {written}: to serve it, start it {start}");
+    *rescued = Some(rescue);
+    Ok(())
 }
 
 /// Closes the pool at the server's end. While a file is not in its place, the journal keeps what it
 /// has: the next start recovers from both files.
 pub(crate) fn close(shared: &Shared) -> Result<(), String> {
-    look_at(shared);
+    rescue(shared)?;
     let heap = shared.engine.keyspace().heap();
+    let rescued = shared.pool_files.rescued.lock().unwrap_or_else(PoisonError::into_inner);
+    if rescued.is_some() {
+        return Ok(());
+    }
     if heap.region().journal_is_held() {
         let why = shared.engine.config().writes_refused();
         return Err(format!("{why}. What the journal holds stays there until a start finds both"));
@@ -114,7 +122,7 @@ fn look_at_journal(shared: &Shared, pool_is_there: bool, is_left: &mut bool) -> 
 /// Applies what the journal holds to the pool's file, and returns what was wrong and what to do.
 fn leave(shared: &Shared, path: &Path, what: &str) -> String {
     let heap = shared.engine.keyspace().heap();
-    shared.engine.config().set_writes_refused(what);
+    shared.engine.config().set_writes_refused(MISPLACED);
     heap.pause(true);
     heap.region().hold_journal(false);
     match heap.leave_journal() {
@@ -146,14 +154,16 @@ fn refuse(shared: &Shared, why: &str, holds_journal: bool) {
         tracing::info!("The files of the pool are in their places: writes are taken again");
         return;
     }
-    // Clients are told the reason before the heap refuses by itself.
-    config.set_writes_refused(why);
+    // Clients are told a reason before the heap refuses by itself, and what to do when nothing
+    // changes any more.
+    config.set_writes_refused(MISPLACED);
     heap.pause(true);
     if holds_journal {
         // A failure is the journal's own, and reported.
         let _ = region.sync_up_to(region.appended());
         region.hold_journal(true);
     }
+    config.set_writes_refused(why);
     tracing::error!("No write is taken: {why}");
 }
 
@@ -164,12 +174,13 @@ fn moved(what: &str, path: &Path) -> String {
     )
 }
 
-fn removed(path: &Path, descriptor: i32) -> String {
+fn removed(path: &Path, region: &Region) -> String {
+    let rescue = Rescue::choose(path, region.journal_file().as_ref());
     format!(
-        "the pool's file {0} was removed, and its data ends with this process. Copy it now: \
-         cp --sparse=always /proc/{1}/fd/{descriptor} {0}.rescued, then end the server (SHUTDOWN NOSAVE) and start it \
-         with --pool {0}.rescued",
+        "the pool's file {} was removed, and its data ends with this process: do not kill it. End \
+         it by SHUTDOWN or SIGTERM: it writes the data to {} then. To serve that, start it {}",
         path.display(),
-        std::process::id()
+        rescue.files(),
+        rescue.how_to_start()
     )
 }

@@ -20,7 +20,6 @@ use keyspace::{Db, Keyspace};
 use pmem::{FilePlace, JournalFile, JournalThread, Kept, Region, SyncPolicy};
 
 use crate::config::Values;
-use crate::store::Store;
 
 /// The policies, by number.
 const POLICIES: [SyncPolicy; 3] = [SyncPolicy::Always, SyncPolicy::EverySecond, SyncPolicy::No];
@@ -52,17 +51,17 @@ fn region_of(keyspace: &Keyspace) -> &Region {
 impl PoolJournal {
     /// Starts the background work of the pool's journal; none where it has no journal.
     pub(crate) fn start(
-        store: &Store,
+        keyspace: &Arc<Keyspace>,
+        pool: Option<PathBuf>,
         policy: SyncPolicy,
     ) -> std::io::Result<Option<Arc<PoolJournal>>> {
-        let keyspace = &store.keyspace;
         if keyspace.heap().region().journal_counts().is_none() {
             return Ok(None);
         }
         let thread = JournalThread::start(Arc::clone(keyspace), region_of, policy.sync_every())?;
         Ok(Some(Arc::new(PoolJournal {
             keyspace: Arc::clone(keyspace),
-            pool: store.report.pool.clone().unwrap_or_default(),
+            pool: pool.unwrap_or_default(),
             policy: AtomicU8::new(policy as u8),
             thread: Mutex::new(Some(thread)),
             reported: AtomicBool::new(false),

@@ -4,9 +4,6 @@
 //! the program's start and the first accepted connection grows with the number of keys, but for the
 //! loading of an append-only file, during which clients are answered that data is being loaded.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +18,7 @@ use tokio::sync::watch;
 use crate::append_only::{self, AppendOnly};
 use crate::cli::Arguments;
 use crate::config::file::{ReadError, Reader, escape};
-use crate::config::{self, Config, Values, rewrite};
+use crate::config::{self, Config, Values};
 use crate::host::Server;
 use crate::listen::{self, ListenError};
 use crate::log;
@@ -35,7 +32,9 @@ use crate::supervisor::Supervisor;
 use crate::tls::{self, Tls, TlsError};
 use crate::users::{self, UsersError};
 use crate::worker::Workers;
-use crate::{apply, housekeeping, jobs, machine, metrics, other_stores, pool_file, scrub};
+use crate::{
+    apply, housekeeping, jobs, machine, metrics, other_stores, pid_file, pool_file, scrub,
+};
 
 /// Why the server does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -296,7 +295,11 @@ pub(crate) fn build_shared_state(
     options.threads = threads;
     options.seed = u64::from_le_bytes(seed);
     options.table = Some(table);
-    let journal = PoolJournal::start(&store, pool_journal::policy(&values));
+    let journal = PoolJournal::start(
+        &store.keyspace,
+        store.report.pool.clone(),
+        pool_journal::policy(&values),
+    );
     let shared = Shared {
         engine: Arc::new(Engine::new(options)),
         limits: Default::default(),
@@ -345,7 +348,7 @@ fn serve_until_shutdown(
         // Before anybody is served, so that a port in use is found in time.
         let sockets = metrics::open(&values)?;
         listen::start(shared, workers.senders(), &values)?;
-        write_pid(&values.text("pidfile"));
+        pid_file::write(&values.text("pidfile"));
         // Programs that start servers wait for this line, as for the one that Redis has with its
         // logo: from now on clients are answered, if only that data is being loaded.
         tracing::info!("Server initialized, PID: {}", std::process::id());
@@ -494,19 +497,6 @@ fn tick(shared: &Shared, server: &Server) {
     });
 }
 
-fn write_pid(path: &str) {
-    if path.is_empty() {
-        return;
-    }
-    // Others may read it, as that of other services.
-    let readable = || std::fs::set_permissions(path, Permissions::from_mode(0o644));
-    let is_new = !Path::new(path).exists();
-    let written = rewrite::overwrite(path.as_ref(), format!("{}\n", std::process::id()).as_bytes());
-    if let Err(error) = written.and_then(|()| if is_new { readable() } else { Ok(()) }) {
-        tracing::warn!("Can't write the pid file {path}: {error}");
-    }
-}
-
 /// Waits for a signal or a command that ends the server.
 async fn wait(shared: &Shared, server: &Arc<Server>) {
     let on = |kind| signal(kind).ok();
@@ -588,10 +578,7 @@ fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
     }
     let values = shared.config.values();
     shared.ports.remove_unix();
-    let path = values.text("pidfile");
-    if !path.is_empty() {
-        let _ = std::fs::remove_file(path);
-    }
+    pid_file::remove(&values.text("pidfile"));
     if !shared.shutdown.has_failed() {
         tracing::info!("Perdura is now ready to exit, bye bye...");
     }

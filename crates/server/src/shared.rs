@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::loading::Loading;
 use crate::meter::Meter;
 use crate::oom_score::OomScore;
-use crate::pool_file::PoolFiles;
+use crate::pool_files::PoolFiles;
 use crate::pool_journal::PoolJournal;
 use crate::ports::Ports;
 use crate::rates::Rates;

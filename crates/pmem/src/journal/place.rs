@@ -118,13 +118,14 @@ fn unlocked(error: MapError) -> io::Error {
 }
 
 /// A file that stays locked.
-pub(super) struct LockedStorage {
+pub(crate) struct LockedStorage {
     file: LockedFile,
     emulate: bool,
 }
 
 impl LockedStorage {
-    pub(super) fn file(&self) -> &File {
+    /// Returns the file, which is not to be written.
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 }

@@ -10,8 +10,10 @@
 use super::core::{Journal, locked};
 use super::error::JournalError;
 use super::layout::RING_AT;
+use super::place::LockedStorage;
 use crate::place::{FilePlace, place_of};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, SeqCst};
 
 /// The file of a journal that is in use, as it was found.
@@ -58,6 +60,11 @@ impl Journal {
         let cut_short = (found < expected).then_some(CutShort { expected, found });
         let place = place_of(storage.file(), path);
         Some(JournalFile { path: path.to_owned(), place, cut_short })
+    }
+
+    /// Returns the file itself, as long as it is in use.
+    pub(crate) fn open_file(&self) -> Option<Arc<LockedStorage>> {
+        self.place.in_use().map(|(_, file)| file)
     }
 
     /// Keeps what the journal has in it, or no longer. When this returns, nothing is being applied.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use testkit::{Client, Launch, Server};
 
@@ -37,8 +36,9 @@ fn refusal(client: &mut Client) -> String {
     let mut reply = String::new();
     wait_until("a refusal", || {
         reply = client.run("SET k v").text();
-        // A write that had begun when it was paused is told no more.
-        reply != "OK" && !reply.contains("no write is taken for now")
+        // Before the whole reason is there; and a write that had begun then.
+        let is_early = ["is not in its place", "no write is taken for now"];
+        reply != "OK" && !is_early.iter().any(|early| reply.contains(early))
     });
     reply
 }
@@ -111,25 +111,128 @@ fn a_pool_that_is_moved_takes_writes_again_when_it_is_back() {
     }
 }
 
+/// Does what the refusal says, word by word: ends the server, and starts it as is said.
+fn rescue(server: &mut Server, launch: Launch, client: &mut Client, end: &str) {
+    let reply = refused_since(client, "was removed, and its data ends with this process");
+    assert!(refusal(client).contains(&reply), "{reply}");
+    assert!(reply.contains("End it by SHUTDOWN or SIGTERM"), "{reply}");
+    let start = reply.split("start it ").nth(1).expect("how").trim_end().to_owned();
+    match end {
+        "SIGTERM" => assert!(server.terminate().success(), "{}", server.log()),
+        command => {
+            let words: Vec<&str> = command.split(' ').collect();
+            assert!(client.try_call(&words).is_err(), "the connection ends");
+            assert!(server.wait().success(), "{}", server.log());
+        }
+    }
+    match start.strip_prefix("with ") {
+        Some(words) => server.start_as(launch.args(words.split(' '))),
+        None => {
+            assert_eq!(start, "again");
+            server.start_again();
+        }
+    }
+}
+
+/// Removes files of a full server, and follows the advice.
+fn check_rescue(launch: &Launch, end: &str, remove: impl FnOnce(&Server)) {
+    let (mut server, mut client) = filled_by(launch.clone());
+    write_some(&mut client);
+    remove(&server);
+    check_all_keys(&mut client);
+    rescue(&mut server, launch.clone(), &mut client, end);
+    let mut client = server.client();
+    check_all_keys(&mut client);
+    client.check("SET last 100", "OK");
+    server.crash();
+    server.client().check("GET last", "\"100\"");
+}
+
+fn remove(path: PathBuf) {
+    fs::remove_file(path).expect("removed");
+}
+
 #[test]
-fn the_data_of_a_removed_pool_can_be_copied_out_as_the_error_says() {
-    let (mut server, mut client) = filled();
-    client.check("SET gone 1 PX 1", "OK");
-    fs::remove_file(pool(&server)).expect("removed");
-    let reply = refusal(&mut client);
-    assert!(reply.contains("was removed, and its data ends with this process"), "{reply}");
-    client.check("GET key:7", "\"value:7\"");
-    let command = reply.split("Copy it now: ").nth(1).and_then(|rest| rest.split(", then").next());
-    let words: Vec<&str> = command.expect("a command").split(' ').collect();
-    assert!(Command::new(words[0]).args(&words[1..]).status().expect("cp").success());
-    server.kill();
-    let folder = server.folder();
-    fs::rename(folder.join("perdura.pool.rescued"), pool(&server)).expect("the copy");
+fn the_advice_for_a_removed_pool_keeps_every_key() {
+    for (launch, end) in [
+        (Launch::perdura_pmem(), "SHUTDOWN"),
+        (Launch::perdura_msync(), "SIGTERM"),
+        (Launch::perdura_journal("always"), "SHUTDOWN NOSAVE"),
+        (Launch::perdura_journal("everysec").args(["--journal-size", "64mb"]), "SIGTERM"),
+    ] {
+        check_rescue(&launch, end, |server| remove(pool(server)));
+    }
+}
+
+#[test]
+fn so_it_does_where_its_name_was_taken_or_its_journal_is_gone_too() {
+    let launch = Launch::perdura_journal("always").args(["--journal-size", "64mb"]);
+    let replace = |server: &Server| {
+        let other = server.folder().join("other");
+        fs::write(&other, "another file").expect("a file");
+        fs::rename(&other, pool(server)).expect("a new name");
+    };
+    check_rescue(&launch, "SHUTDOWN", replace);
+    check_rescue(&launch, "SIGTERM", |server| {
+        remove(pool(server));
+        remove(journal(server));
+    });
+    check_rescue(&launch, "SIGTERM", |server| {
+        replace(server);
+        fs::rename(journal(server), server.folder().join("away")).expect("a new name");
+    });
+    check_rescue(&Launch::perdura_pmem(), "SIGTERM", replace);
+}
+
+#[test]
+fn a_pool_that_was_removed_a_moment_before_the_end_is_written_again() {
+    let (mut server, _) = with_a_journal("everysec");
+    remove(pool(&server));
+    assert!(server.terminate().success(), "{}", server.log());
+    server.start_again();
+    check_all_keys(&mut server.client());
+}
+
+#[test]
+fn while_a_pool_is_elsewhere_nothing_leaves_its_journal() {
+    let (mut server, mut client) = with_a_journal("always");
+    let (here, there) = (pool(&server), server.folder().join("elsewhere"));
+    fs::rename(&here, &there).expect("a new name");
+    refused_since(&mut client, "the pool's file is no longer at");
+    let unapplied = |client: &mut Client| {
+        client.info("persistence")["journal_unapplied_bytes"].parse::<u64>().expect("a number")
+    };
+    let held = unapplied(&mut client);
+    // A copy that is made now belongs to the journal that is left at the end.
+    let copy = server.folder().join("copy");
+    fs::copy(&there, &copy).expect("a copy");
+    assert_eq!(server.terminate().code(), Some(1), "{}", server.log());
+    assert!(server.log().contains("The pool could not be closed: the pool's file is no longer"));
+    fs::rename(&copy, &here).expect("the old name");
     server.start_again();
     let mut client = server.client();
-    for i in 0..KEYS {
-        client.check(&format!("GET key:{i}"), &format!("\"value:{i}\""));
+    check_all_keys(&mut client);
+    if held > 0 {
+        assert_ne!(client.info("persistence")["journal_recovered_batches"], "0");
     }
+}
+
+#[test]
+fn a_server_whose_removed_pool_cannot_be_written_does_not_end() {
+    let launch = Launch::perdura_journal("always").longest_file(1 << 30);
+    let (mut server, mut client) = filled_by(launch);
+    write_some(&mut client);
+    remove(pool(&server));
+    refused_since(&mut client, "was removed");
+    server.set_limit(4);
+    client.check("SHUTDOWN", "(error) ERR Errors trying to SHUTDOWN. Check logs.");
+    assert!(server.log().contains("File too large"), "{}", server.log());
+    assert!(!pool(&server).exists());
+    check_all_keys(&mut client);
+    server.lift_limit();
+    assert!(server.terminate().success(), "{}", server.log());
+    server.start_again();
+    check_all_keys(&mut server.client());
 }
 
 fn journal(server: &Server) -> PathBuf {
@@ -223,7 +326,7 @@ fn cut(server: &Server, len: u64) {
 }
 
 #[test]
-fn a_journal_that_is_cut_short_behind_its_batches_is_not_needed_any_more() {
+fn a_journal_that_is_cut_short_after_its_batches_is_not_needed_any_more() {
     let (mut server, mut client) = with_a_journal("always");
     cut(&server, 60 << 20);
     let why = refused_since(&mut client, "has everything that was acknowledged");
