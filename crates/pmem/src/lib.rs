@@ -97,4 +97,5 @@ pub use scheduler::{Scheduler, set_scheduler};
 pub use scheduler::{is_scheduled, lock, lock_counted, waited_ns};
 #[cfg(feature = "sim")]
 pub use scratch::Scratch;
+pub use signal::ignore_file_size_signal;
 pub use stream::STREAM_FROM;

@@ -107,6 +107,7 @@ pub fn serve(arguments: &Arguments) -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
+    pmem::ignore_file_size_signal();
     let (mut values, file) = configure(arguments)?;
     let notes = enter_folder(&mut values)?;
     let logfile = values.text("logfile");

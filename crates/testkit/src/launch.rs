@@ -173,7 +173,7 @@ impl Launch {
     fn program(&self) -> Command {
         let Some(kib) = self.longest_file else { return Command::new(&self.program) };
         let blocks = kib * 2;
-        let script = format!("trap '' XFSZ; ulimit -S -f {blocks}; exec \"$0\" \"$@\"");
+        let script = format!("ulimit -S -f {blocks}; exec \"$0\" \"$@\"");
         let mut command = Command::new("sh");
         command.args(["-c", &script]).arg(&self.program);
         command
