@@ -56,6 +56,7 @@ mod scratch;
 mod signal;
 mod stream;
 mod syncs;
+mod volatile_medium;
 
 pub use boot::boot_id;
 pub use calls::Call;
@@ -99,3 +100,4 @@ pub use scheduler::{is_scheduled, lock, lock_counted, waited_ns};
 pub use scratch::Scratch;
 pub use signal::ignore_file_size_signal;
 pub use stream::STREAM_FROM;
+pub use volatile_medium::volatile_medium;

@@ -17,7 +17,7 @@ use crate::meter::{self, Totals};
 use crate::save::{self, Saver};
 use crate::shared::Shared;
 use crate::shutdown::Request;
-use crate::store::{Backend, durability_of_log, survives_of_log};
+use crate::store::Backend;
 use crate::{apply, disks, machine, other_stores, pool_file, users};
 
 /// What commands ask and tell the server through.
@@ -411,8 +411,9 @@ impl Server {
             domain: store.pool.as_ref().map_or("none".into(), |_| store.domain.to_string()),
             emulated: store.emulated,
             media: store.media.as_ref().map_or("no", |media| media.name).into(),
+            volatile_medium: store.volatile.clone().unwrap_or_default(),
             durability: match self.append_only.get() {
-                Some(append_only) if !append_only.is_off() => durability_of_log(fsync),
+                Some(append_only) if !append_only.is_off() => store.durability_of_log(fsync),
                 Some(_) if store.backend == Backend::Aof => {
                     "nothing that was written since the append only file was switched off survives the end of the process"
                 }
@@ -421,7 +422,7 @@ impl Server {
             .into(),
             survives: match self.append_only.get() {
                 Some(append_only) if append_only.is_off() => "nothing",
-                Some(_) => survives_of_log(fsync),
+                Some(_) => store.survives_of_log(fsync),
                 None => store.survives(fsync),
             }
             .into(),

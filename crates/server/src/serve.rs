@@ -244,6 +244,12 @@ fn describe(store: &Store, fsync: &str) {
     if let Some(media) = &report.media {
         tracing::warn!("Every figure is that of an emulated medium: {}", media.summary);
     }
+    if let Some(medium) = &report.volatile {
+        tracing::warn!(
+            "A file of the store is on {medium}: a loss of power, or a restart of the machine, \
+             takes it, and the data with it"
+        );
+    }
     tracing::info!(
         "backend={}{domain}{}{} durability=\"{}\" keys={keys} recovery={ms:.1}ms ({} records, {} words{end}){pool}",
         report.backend_name(),
