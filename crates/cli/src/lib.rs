@@ -64,6 +64,7 @@ impl From<Verdict> for ExitCode {
 
 /// Runs what the command line asks for.
 pub fn run(arguments: &Arguments) -> Verdict {
+    pmem::ignore_file_size_signal();
     match &arguments.command {
         Command::Check(options) => check::run(options),
         Command::Salvage(options) => salvage::run(options),

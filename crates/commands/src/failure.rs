@@ -77,6 +77,9 @@ pub(crate) const NO_REPLICAS: &str = "NOREPLICAS Not enough good replicas to wri
 /// The heap could not make a transaction durable.
 pub(crate) const HEAP_FAILED: &str =
     "MISCONF Errors writing to the persistent heap: it takes no writes until it is reopened";
+/// The heap takes no writes for now.
+const HEAP_PAUSED: &str =
+    "MISCONF no write is taken for now (INFO persistence has the reason: writes_refused)";
 /// The medium loses bytes faster than it can be found out what they were.
 const UNRESOLVED: &str = "MEDIAERR the medium loses bytes: try again";
 /// The command is to be executed later. No client sees this.
@@ -211,6 +214,7 @@ impl From<keyspace::CommitError> for Failure {
         match error {
             keyspace::CommitError::Full => Failure::out_of_memory(),
             keyspace::CommitError::UnresolvedLosses => Failure::unresolved(),
+            keyspace::CommitError::Paused => HEAP_PAUSED.into(),
             _ => HEAP_FAILED.into(),
         }
     }

@@ -11,8 +11,8 @@
 use crate::error::GrowError;
 use crate::guess;
 use crate::journal::{
-    self, AllocateError, Journal, JournalCounts, JournalError, JournalId, JournalReading,
-    JournalRecovery, LineRange, PROGRESS_BYTES,
+    self, AllocateError, Journal, JournalCounts, JournalError, JournalFile, JournalId,
+    JournalReading, JournalRecovery, Kept, LineRange, PROGRESS_BYTES,
 };
 use crate::mapping::PAGE;
 use crate::region::Region;
@@ -122,6 +122,30 @@ impl Region {
     pub fn new_journal_number(&self, simulated: u64) -> Result<u64, JournalError> {
         let Some(journal) = &self.journal else { return Ok(simulated) };
         journal.new_number(simulated)
+    }
+
+    /// Returns what the files still have of what was acknowledged, after the journal failed.
+    pub fn kept_by_journal(&self) -> Option<Kept> {
+        self.journal.as_ref().and_then(|journal| journal.kept())
+    }
+
+    /// Returns where the file of the journal that is in use is, and whether it has its length.
+    pub fn journal_file(&self) -> Option<JournalFile> {
+        self.journal.as_ref().and_then(|journal| journal.file())
+    }
+
+    /// Keeps what the journal has in it, or no longer: nothing is applied, and its use does not end
+    /// ([`JournalError::Held`]). When this returns, nothing is being applied. A fence for whose
+    /// lines the journal has no space fails: nobody should be writing.
+    pub fn hold_journal(&self, yes: bool) {
+        if let Some(journal) = &self.journal {
+            journal.hold(yes);
+        }
+    }
+
+    /// Returns true while the journal keeps what it has.
+    pub fn journal_is_held(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.is_held())
     }
 
     /// Begins an empty journal under a new number. Fences go to the file until

@@ -49,12 +49,14 @@ mod readable;
 mod recorder;
 mod region;
 mod replaced_file;
+mod rescue;
 mod scheduler;
 #[cfg(feature = "sim")]
 mod scratch;
 mod signal;
 mod stream;
 mod syncs;
+mod volatile_medium;
 
 pub use boot::boot_id;
 pub use calls::Call;
@@ -75,8 +77,8 @@ pub use inspect::RecordLosses;
 #[cfg(feature = "sim")]
 pub use journal::{ApplySteps, SyncSteps};
 pub use journal::{
-    DEFAULT_CAPACITY, JournalCounts, JournalError, JournalId, JournalReading, JournalRecovery,
-    JournalThread, MappedLines, SYNC_TIMES, Storage,
+    CutShort, DEFAULT_CAPACITY, JournalCounts, JournalError, JournalFile, JournalId,
+    JournalReading, JournalRecovery, JournalThread, Kept, MappedLines, SYNC_TIMES, Storage,
 };
 pub use journaled::SyncPolicy;
 pub use lines::{LINE, lines};
@@ -96,4 +98,6 @@ pub use scheduler::{Scheduler, set_scheduler};
 pub use scheduler::{is_scheduled, lock, lock_counted, waited_ns};
 #[cfg(feature = "sim")]
 pub use scratch::Scratch;
+pub use signal::ignore_file_size_signal;
 pub use stream::STREAM_FROM;
+pub use volatile_medium::volatile_medium;

@@ -162,8 +162,8 @@ impl Region {
 /// Returns the journal of a file. Its own file is opened when it is needed.
 fn journal_of(path: &Path, file: &File, options: &MapOptions) -> Result<Journal, MapError> {
     let place = match &options.journal {
-        Some(journal) => JournalPlace::File { path: journal.clone(), emulate: options.emulate },
-        None => JournalPlace::File { path: JournalPlace::of_pool(path), emulate: false },
+        Some(journal) => JournalPlace::file(journal.clone(), options.emulate),
+        None => JournalPlace::file(JournalPlace::of_pool(path), false),
     };
     if let JournalPlace::File { path: journal, .. } = &place
         && is_same(journal, file)

@@ -9,7 +9,7 @@
 use crate::media::Watched;
 use crate::region::Region;
 use rustix::fd::AsRawFd;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::fs::MetadataExt;
@@ -33,17 +33,7 @@ impl Region {
         let Some(file) = self.file.as_ref().filter(|_| !self.is_device()) else {
             return FilePlace::There;
         };
-        let Ok(ours) = file.metadata() else { return FilePlace::There };
-        if ours.nlink() == 0 {
-            return FilePlace::Removed;
-        }
-        match fs::metadata(path) {
-            Ok(theirs) if (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()) => {
-                FilePlace::There
-            }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => FilePlace::There,
-            _ => FilePlace::Moved,
-        }
+        place_of(file, path)
     }
 
     /// Returns the number of the file's descriptor.
@@ -56,6 +46,19 @@ impl Region {
         let file = self.file.as_ref().filter(|_| !self.is_device())?;
         let found = file.metadata().ok()?.len();
         (found < self.len() || self.watch.was_cut_short()).then_some(found)
+    }
+}
+
+/// Returns where a file is that was opened at `path`.
+pub(crate) fn place_of(file: &File, path: &Path) -> FilePlace {
+    let Ok(ours) = file.metadata() else { return FilePlace::There };
+    if ours.nlink() == 0 {
+        return FilePlace::Removed;
+    }
+    match fs::metadata(path) {
+        Ok(theirs) if (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()) => FilePlace::There,
+        Err(error) if error.kind() != io::ErrorKind::NotFound => FilePlace::There,
+        _ => FilePlace::Moved,
     }
 }
 

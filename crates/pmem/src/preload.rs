@@ -40,7 +40,7 @@ pub(crate) unsafe fn preload(file: &File, mapping: &Mapping, len: u64) -> io::Re
 }
 
 /// Returns the first bytes from `at` on that are no hole.
-fn data(file: &File, at: u64, len: u64) -> io::Result<Option<(u64, u64)>> {
+pub(crate) fn data(file: &File, at: u64, len: u64) -> io::Result<Option<(u64, u64)>> {
     if at >= len {
         return Ok(None);
     }

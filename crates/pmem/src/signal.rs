@@ -18,6 +18,13 @@ type Action = libc::sigaction;
 static BEFORE_BUS: AtomicPtr<Action> = AtomicPtr::new(std::ptr::null_mut());
 static BEFORE_SEGV: AtomicPtr<Action> = AtomicPtr::new(std::ptr::null_mut());
 
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) be an error, which the write
+/// reports, where it would end the process. For programs: a library leaves that to its program.
+pub fn ignore_file_size_signal() {
+    // SAFETY: to be ignored is an action of this signal, and needs no handler.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Installs the handlers, once in a process.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();

@@ -17,8 +17,8 @@ use crate::meter::{self, Totals};
 use crate::save::{self, Saver};
 use crate::shared::Shared;
 use crate::shutdown::Request;
-use crate::store::{Backend, durability_of_log, survives_of_log};
-use crate::{apply, disks, machine, other_stores, users};
+use crate::store::Backend;
+use crate::{apply, disks, machine, other_stores, pool_file, users};
 
 /// What commands ask and tell the server through.
 pub(crate) struct Server {
@@ -313,9 +313,24 @@ fn written(saved: Result<bool, save::Busy>) -> Result<(), Failure> {
 }
 
 impl Server {
-    /// Writes the last dump, where one is wanted: the server ends only if that goes well, or is
-    /// forced to.
+    /// Writes what would be lost with the process: the last dump, where one is wanted, and the data
+    /// of a pool whose file was removed. The server ends only if that goes well, or is forced to.
     pub(crate) fn save_before_end(&self, request: Request) -> Result<(), Failure> {
+        self.save_last_dump(request)?;
+        match pool_file::rescue(&self.shared) {
+            Ok(()) => Ok(()),
+            Err(why) if request.force => {
+                tracing::warn!("The pool's data is not written, but FORCE was asked for: {why}");
+                Ok(())
+            }
+            Err(why) => {
+                tracing::warn!("The pool's data cannot be written, can't exit: {why}");
+                Err("ERR Errors trying to SHUTDOWN. Check logs.".into())
+            }
+        }
+    }
+
+    fn save_last_dump(&self, request: Request) -> Result<(), Failure> {
         let by_itself = save::has_points(&self.shared.config.values());
         let wants = (request.save || by_itself) && !request.nosave;
         if !wants || self.shared.engine.config().loading() {
@@ -396,8 +411,9 @@ impl Server {
             domain: store.pool.as_ref().map_or("none".into(), |_| store.domain.to_string()),
             emulated: store.emulated,
             media: store.media.as_ref().map_or("no", |media| media.name).into(),
+            volatile_medium: store.volatile.clone().unwrap_or_default(),
             durability: match self.append_only.get() {
-                Some(append_only) if !append_only.is_off() => durability_of_log(fsync),
+                Some(append_only) if !append_only.is_off() => store.durability_of_log(fsync),
                 Some(_) if store.backend == Backend::Aof => {
                     "nothing that was written since the append only file was switched off survives the end of the process"
                 }
@@ -406,7 +422,7 @@ impl Server {
             .into(),
             survives: match self.append_only.get() {
                 Some(append_only) if append_only.is_off() => "nothing",
-                Some(_) => survives_of_log(fsync),
+                Some(_) => store.survives_of_log(fsync),
                 None => store.survives(fsync),
             }
             .into(),
@@ -426,7 +442,11 @@ impl Server {
                 self.shared.limits.scrub_rate.load(Relaxed),
             ),
             rdb: self.saver.facts(),
-            journal: self.shared.journal.as_ref().map(|journal| journal.facts()),
+            journal: self
+                .shared
+                .journal
+                .as_ref()
+                .map(|journal| self.shared.pool_files.add_to(journal.facts())),
             aof: self.append_only.get().map(|append_only| append_only.facts()),
             loading: self.shared.loading.facts(self.shared.engine.clock().unix_ms()),
         }

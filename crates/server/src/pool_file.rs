@@ -1,59 +1,186 @@
-//! The pool's file may be moved, removed, replaced or cut short while the server runs: a look at
-//! it, once a second.
+//! The pool's file, and its journal's, may be moved, removed, replaced or cut short while the
+//! server runs: a look at them, once a second.
 //!
 //! What is written into a file without a name is lost at the end of the process, however durable it
-//! is. So writes are refused, the heap takes none either (so that a copy of the file is a whole
-//! one), and the error says how to get the data out. A file that is moved back is served again; one
-//! that was removed cannot get a name again (`linkat` refuses a file without links), but can be
-//! copied out of `/proc`.
+//! is. So writes are refused, and the heap takes none either. A file that is moved back is served
+//! again; one that was removed cannot get a name again: the server writes its data to a new file
+//! when it ends, and does not end if that fails.
+//!
+//! While the pool's file is not in its place the journal keeps what it has: whoever copied the file
+//! before would otherwise have one that lacks what was applied since, next to a journal that counts
+//! as empty.
+//!
+//! A journal that was removed, or cut short, is not needed any more once the pool's file has what
+//! it held: all of that is applied at once, and the pool names no journal then. One that was moved
+//! belongs to the pool as before, wherever it is, and keeps what it has.
 
 use std::path::Path;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
-use pmem::FilePlace;
+use pmem::{CutShort, FilePlace, JournalFile, Region};
 
+use crate::pool_rescue::Rescue;
 use crate::shared::Shared;
 
-/// Refuses writes while the pool's file is not in its place, and takes them again afterwards.
+/// Why writes are refused until it is known what to do.
+const MISPLACED: &str = "a file of the pool is not in its place";
+
+/// Refuses writes while a file of the pool is not in its place, and takes them again afterwards.
 pub(crate) fn look_at(shared: &Shared) {
     let Some(path) = &shared.store.pool else { return };
+    let files = &shared.pool_files;
+    if files.rescues.load(Acquire) {
+        return;
+    }
+    let mut looking = files.looking.lock().unwrap_or_else(PoisonError::into_inner);
     let keyspace = shared.engine.keyspace();
+    let region = keyspace.heap().region();
     if keyspace.stop_if_cut_short() {
-        return;
+        return region.hold_journal(true);
     }
-    let place = keyspace.heap().region().file_place(path);
-    let why = match place {
+    let place = region.file_place(path);
+    let pool = match place {
         FilePlace::There => String::new(),
-        FilePlace::Moved => moved(path),
-        FilePlace::Removed => removed(path, keyspace.heap().region().descriptor().unwrap_or(0)),
+        FilePlace::Moved => moved("file", path),
+        FilePlace::Removed => removed(path, region),
     };
-    if shared.engine.config().writes_refused() == why {
-        return;
+    if !looking.is_left {
+        files.set_journal(look_at_journal(shared, pool.is_empty(), &mut looking.is_left));
     }
-    // Clients are told the reason before the heap refuses by itself.
-    if place == FilePlace::There {
-        keyspace.heap().pause(false);
-        shared.engine.config().set_writes_refused(&why);
-        tracing::info!("The pool's file is back at {}: writes are taken again", path.display());
-    } else {
-        shared.engine.config().set_writes_refused(&why);
-        keyspace.heap().pause(true);
-        tracing::error!("No write is taken: {why}");
+    // A removed pool is written with its journal, wherever that is.
+    let journal = if place == FilePlace::Removed { String::new() } else { files.journal() };
+    let all: Vec<&str> = [&*pool, &*journal].into_iter().filter(|why| !why.is_empty()).collect();
+    refuse(shared, &all.join("; "), !looking.is_left);
+}
+
+/// Writes the data of a pool whose file was removed to a new one, once. No write is taken any more.
+pub(crate) fn rescue(shared: &Shared) -> Result<(), String> {
+    look_at(shared);
+    let Some(path) = &shared.store.pool else { return Ok(()) };
+    let (files, heap) = (&shared.pool_files, shared.engine.keyspace().heap());
+    let mut rescued = files.rescued.lock().unwrap_or_else(PoisonError::into_inner);
+    let region = heap.region();
+    if rescued.is_some() || region.file_place(path) != FilePlace::Removed {
+        return Ok(());
+    }
+    files.rescues.store(true, Release);
+    let journal = region.journal_file();
+    if journal.is_none()
+        && let Err(error) = heap.close()
+    {
+        tracing::error!("The pool could not be closed before it was copied: {error}");
+    }
+    let rescue = Rescue::choose(path, journal.as_ref());
+    tracing::info!("Writing the data of the pool, whose file was removed, to {}", rescue.files());
+    rescue.write(region).inspect_err(|_| files.rescues.store(false, Release))?;
+    let (written, start) = (rescue.files(), rescue.how_to_start());
+    tracing::warn!("The pool's data is in {written}: to serve it, start it {start}");
+    *rescued = Some(rescue);
+    Ok(())
+}
+
+/// Closes the pool at the server's end. While a file is not in its place, the journal keeps what it
+/// has: the next start recovers from both files.
+pub(crate) fn close(shared: &Shared) -> Result<(), String> {
+    rescue(shared)?;
+    let heap = shared.engine.keyspace().heap();
+    let rescued = shared.pool_files.rescued.lock().unwrap_or_else(PoisonError::into_inner);
+    if rescued.is_some() {
+        return Ok(());
+    }
+    if heap.region().journal_is_held() {
+        let why = shared.engine.config().writes_refused();
+        return Err(format!("{why}. What the journal holds stays there until a start finds both"));
+    }
+    heap.close().map_err(|error| error.to_string())
+}
+
+/// Returns what is wrong with the journal's file. It is left if it is lost, and the pool's file is
+/// in its place.
+fn look_at_journal(shared: &Shared, pool_is_there: bool, is_left: &mut bool) -> String {
+    let region = shared.engine.keyspace().heap().region();
+    let Some(JournalFile { path, place, cut_short }) = region.journal_file() else {
+        return String::new();
+    };
+    let what = match (place, cut_short) {
+        (FilePlace::There, None) => return String::new(),
+        (FilePlace::Moved, _) => return moved("journal", &path),
+        (FilePlace::Removed, _) => format!("the pool's journal {} was removed", path.display()),
+        (FilePlace::There, Some(CutShort { expected, found })) => format!(
+            "the pool's journal {} was cut short, from {expected} bytes to {found}",
+            path.display()
+        ),
+    };
+    if !pool_is_there {
+        return what;
+    }
+    *is_left = true;
+    leave(shared, &path, &what)
+}
+
+/// Applies what the journal holds to the pool's file, and returns what was wrong and what to do.
+fn leave(shared: &Shared, path: &Path, what: &str) -> String {
+    let heap = shared.engine.keyspace().heap();
+    shared.engine.config().set_writes_refused(MISPLACED);
+    heap.pause(true);
+    heap.region().hold_journal(false);
+    match heap.leave_journal() {
+        Ok(()) => format!(
+            "{what}. The pool's file has everything that was acknowledged, and needs it no more: \
+             end the server, remove {} if it is there, and start the server again, which makes a \
+             new one",
+            path.display()
+        ),
+        Err(error) => format!(
+            "{what}, and what it held cannot be applied to the pool ({error}): what was \
+             acknowledged may be in memory alone. Write it to a file now (SAVE), before the server \
+             ends"
+        ),
     }
 }
 
-fn moved(path: &Path) -> String {
+/// Refuses writes for a reason, or takes them again if it is empty.
+fn refuse(shared: &Shared, why: &str, holds_journal: bool) {
+    let (config, heap) = (shared.engine.config(), shared.engine.keyspace().heap());
+    if config.writes_refused() == why {
+        return;
+    }
+    let region = heap.region();
+    if why.is_empty() {
+        region.hold_journal(false);
+        heap.pause(false);
+        config.set_writes_refused(why);
+        tracing::info!("The files of the pool are in their places: writes are taken again");
+        return;
+    }
+    // Clients are told a reason before the heap refuses by itself, and what to do when nothing
+    // changes any more.
+    config.set_writes_refused(MISPLACED);
+    heap.pause(true);
+    if holds_journal {
+        // A failure is the journal's own, and reported.
+        let _ = region.sync_up_to(region.appended());
+        region.hold_journal(true);
+    }
+    config.set_writes_refused(why);
+    tracing::error!("No write is taken: {why}");
+}
+
+fn moved(what: &str, path: &Path) -> String {
     format!(
-        "the pool's file is no longer at {0}: move it back there, and writes are taken again",
+        "the pool's {what} is no longer at {0}: move it back there, and writes are taken again",
         path.display()
     )
 }
 
-fn removed(path: &Path, descriptor: i32) -> String {
+fn removed(path: &Path, region: &Region) -> String {
+    let rescue = Rescue::choose(path, region.journal_file().as_ref());
     format!(
-        "the pool's file {0} was removed, and its data ends with this process. Copy it now: \
-         cp --sparse=always /proc/{1}/fd/{descriptor} {0}.rescued, then end the server (SHUTDOWN NOSAVE) and start it \
-         with --pool {0}.rescued",
+        "the pool's file {} was removed, and its data ends with this process: do not kill it. End \
+         it by SHUTDOWN or SIGTERM: it writes the data to {} then. To serve that, start it {}",
         path.display(),
-        std::process::id()
+        rescue.files(),
+        rescue.how_to_start()
     )
 }

@@ -9,6 +9,7 @@
 //! Invariant: what was acknowledged under one policy is as safe as under the one that was set
 //! meanwhile.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use commands::CommandLog;
 use commands::admin::{JournalFacts, SyncTimes};
 use keyspace::{Db, Keyspace};
-use pmem::{JournalThread, Region, SyncPolicy};
+use pmem::{FilePlace, JournalFile, JournalThread, Kept, Region, SyncPolicy};
 
 use crate::config::Values;
 
@@ -35,6 +36,8 @@ pub(crate) fn policy(values: &Values) -> SyncPolicy {
 /// The journal of a running server.
 pub(crate) struct PoolJournal {
     keyspace: Arc<Keyspace>,
+    /// The pool's file.
+    pool: PathBuf,
     policy: AtomicU8,
     thread: Mutex<Option<JournalThread>>,
     /// The failure was logged.
@@ -49,6 +52,7 @@ impl PoolJournal {
     /// Starts the background work of the pool's journal; none where it has no journal.
     pub(crate) fn start(
         keyspace: &Arc<Keyspace>,
+        pool: Option<PathBuf>,
         policy: SyncPolicy,
     ) -> std::io::Result<Option<Arc<PoolJournal>>> {
         if keyspace.heap().region().journal_counts().is_none() {
@@ -57,6 +61,7 @@ impl PoolJournal {
         let thread = JournalThread::start(Arc::clone(keyspace), region_of, policy.sync_every())?;
         Ok(Some(Arc::new(PoolJournal {
             keyspace: Arc::clone(keyspace),
+            pool: pool.unwrap_or_default(),
             policy: AtomicU8::new(policy as u8),
             thread: Mutex::new(Some(thread)),
             reported: AtomicBool::new(false),
@@ -107,10 +112,36 @@ impl PoolJournal {
         if let Some(why) = self.region().journal_failure()
             && !self.reported.swap(true, Ordering::Relaxed)
         {
+            let kept = self.kept();
             tracing::error!(
-                "The pool's journal has failed, and no more writes are taken: {why}. What was \
-                 acknowledged is safe; free the cause and start again"
+                "The pool's journal has failed, and no more writes are taken: {why}. {kept}"
             );
+        }
+    }
+
+    /// Returns what is safe of what was acknowledged, after the journal failed, and what to do.
+    fn kept(&self) -> &'static str {
+        let region = self.region();
+        let is_whole =
+            |file: JournalFile| file.place == FilePlace::There && file.cut_short.is_none();
+        let are_there = region.file_place(&self.pool) == FilePlace::There
+            && region.cut_short().is_none()
+            && region.journal_file().is_none_or(is_whole);
+        match region.kept_by_journal() {
+            Some(Kept::All) if are_there => {
+                "What was acknowledged is safe; free the cause and start again"
+            }
+            Some(Kept::Synced) if are_there && self.syncs_always() => {
+                "What was acknowledged is safe; free the cause and start again"
+            }
+            Some(Kept::Synced) if are_there => {
+                "What was acknowledged and not synced yet may not be on the disk: the newest \
+                 writes; free the cause and start again"
+            }
+            _ => {
+                "What was acknowledged may be in memory alone: write it to a file now (SAVE), \
+                 before the server ends"
+            }
         }
     }
 

@@ -4,9 +4,6 @@
 //! the program's start and the first accepted connection grows with the number of keys, but for the
 //! loading of an append-only file, during which clients are answered that data is being loaded.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +18,7 @@ use tokio::sync::watch;
 use crate::append_only::{self, AppendOnly};
 use crate::cli::Arguments;
 use crate::config::file::{ReadError, Reader, escape};
-use crate::config::{self, Config, Values, rewrite};
+use crate::config::{self, Config, Values};
 use crate::host::Server;
 use crate::listen::{self, ListenError};
 use crate::log;
@@ -35,7 +32,9 @@ use crate::supervisor::Supervisor;
 use crate::tls::{self, Tls, TlsError};
 use crate::users::{self, UsersError};
 use crate::worker::Workers;
-use crate::{apply, housekeeping, jobs, machine, metrics, other_stores, scrub};
+use crate::{
+    apply, housekeeping, jobs, machine, metrics, other_stores, pid_file, pool_file, scrub,
+};
 
 /// Why the server does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +107,7 @@ pub fn serve(arguments: &Arguments) -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
+    pmem::ignore_file_size_signal();
     let (mut values, file) = configure(arguments)?;
     let notes = enter_folder(&mut values)?;
     let logfile = values.text("logfile");
@@ -244,6 +244,12 @@ fn describe(store: &Store, fsync: &str) {
     if let Some(media) = &report.media {
         tracing::warn!("Every figure is that of an emulated medium: {}", media.summary);
     }
+    if let Some(medium) = &report.volatile {
+        tracing::warn!(
+            "A file of the store is on {medium}: a loss of power, or a restart of the machine, \
+             takes it, and the data with it"
+        );
+    }
     tracing::info!(
         "backend={}{domain}{}{} durability=\"{}\" keys={keys} recovery={ms:.1}ms ({} records, {} words{end}){pool}",
         report.backend_name(),
@@ -296,7 +302,11 @@ pub(crate) fn build_shared_state(
     options.threads = threads;
     options.seed = u64::from_le_bytes(seed);
     options.table = Some(table);
-    let journal = PoolJournal::start(&store.keyspace, pool_journal::policy(&values));
+    let journal = PoolJournal::start(
+        &store.keyspace,
+        store.report.pool.clone(),
+        pool_journal::policy(&values),
+    );
     let shared = Shared {
         engine: Arc::new(Engine::new(options)),
         limits: Default::default(),
@@ -318,6 +328,7 @@ pub(crate) fn build_shared_state(
         store: store.report,
         data_dir: store.data_dir,
         journal: journal.map_err(system("No threads"))?,
+        pool_files: Default::default(),
         log: OnceLock::new(),
         log_opened: watch::channel(false).0,
         run_id: machine::run_id().map_err(system("No random bytes"))?,
@@ -344,7 +355,7 @@ fn serve_until_shutdown(
         // Before anybody is served, so that a port in use is found in time.
         let sockets = metrics::open(&values)?;
         listen::start(shared, workers.senders(), &values)?;
-        write_pid(&values.text("pidfile"));
+        pid_file::write(&values.text("pidfile"));
         // Programs that start servers wait for this line, as for the one that Redis has with its
         // logo: from now on clients are answered, if only that data is being loaded.
         tracing::info!("Server initialized, PID: {}", std::process::id());
@@ -493,19 +504,6 @@ fn tick(shared: &Shared, server: &Server) {
     });
 }
 
-fn write_pid(path: &str) {
-    if path.is_empty() {
-        return;
-    }
-    // Others may read it, as that of other services.
-    let readable = || std::fs::set_permissions(path, Permissions::from_mode(0o644));
-    let is_new = !Path::new(path).exists();
-    let written = rewrite::overwrite(path.as_ref(), format!("{}\n", std::process::id()).as_bytes());
-    if let Err(error) = written.and_then(|()| if is_new { readable() } else { Ok(()) }) {
-        tracing::warn!("Can't write the pid file {path}: {error}");
-    }
-}
-
 /// Waits for a signal or a command that ends the server.
 async fn wait(shared: &Shared, server: &Arc<Server>) {
     let on = |kind| signal(kind).ok();
@@ -581,17 +579,13 @@ fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
     if let Some(journal) = &shared.journal {
         journal.stop();
     }
-    let heap = shared.engine.keyspace().heap();
-    if let Err(error) = heap.close() {
-        tracing::error!("The pool could not be closed: {error}");
+    if let Err(why) = pool_file::close(shared) {
+        tracing::error!("The pool could not be closed: {why}");
         code = ExitCode::FAILURE;
     }
     let values = shared.config.values();
     shared.ports.remove_unix();
-    let path = values.text("pidfile");
-    if !path.is_empty() {
-        let _ = std::fs::remove_file(path);
-    }
+    pid_file::remove(&values.text("pidfile"));
     if !shared.shutdown.has_failed() {
         tracing::info!("Perdura is now ready to exit, bye bye...");
     }

@@ -15,6 +15,7 @@ use crate::limits::Limits;
 use crate::loading::Loading;
 use crate::meter::Meter;
 use crate::oom_score::OomScore;
+use crate::pool_files::PoolFiles;
 use crate::pool_journal::PoolJournal;
 use crate::ports::Ports;
 use crate::rates::Rates;
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) loading: Loading,
     /// The journal of the pool, if it has one.
     pub(crate) journal: Option<Arc<PoolJournal>>,
+    pub(crate) pool_files: PoolFiles,
     /// The append-only file, from when it is open.
     pub(crate) log: OnceLock<Arc<Aof>>,
     /// Becomes true when the log is open.

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use heap::{CreateOptions, Heap, PoolError, Recovery};
 use keyspace::Keyspace;
-use pmem::{Domain, DomainRequest, MapError, MapOptions, Region};
+use pmem::{Domain, DomainRequest, MapError, MapOptions, Region, volatile_medium};
 
 use crate::config::Values;
 use crate::data_dir::DataDir;
@@ -96,6 +96,8 @@ pub(crate) struct Report {
     pub(crate) pool: Option<PathBuf>,
     pub(crate) recovery: Recovery,
     pub(crate) recovery_us: u64,
+    /// What the files are on, if that loses its content with power.
+    pub(crate) volatile: Option<String>,
     /// The medium that is emulated, as `emulate-media` names it.
     pub(crate) media: Option<EmulatedMedia>,
     /// The pool was made at this start.
@@ -123,9 +125,10 @@ impl Report {
     pub(crate) fn survives(&self, fsync: &str) -> &'static str {
         match (self.backend, self.domain) {
             (Backend::Volatile, _) => "nothing",
-            (Backend::Aof, _) => survives_of_log(fsync),
+            (Backend::Aof, _) => self.survives_of_log(fsync),
+            (Backend::Pmem, _) if self.volatile.is_some() => "process crash",
             (Backend::Pmem, _) if self.emulated => "process crash",
-            (Backend::Pmem, Domain::Journal) => survives_of_log(fsync),
+            (Backend::Pmem, Domain::Journal) => self.survives_of_log(fsync),
             (Backend::Pmem, Domain::Clwb | Domain::Eadr | Domain::Msync) => "power loss",
             (Backend::Pmem, _) => "process crash",
         }
@@ -136,6 +139,7 @@ impl Report {
     pub(crate) fn durability(&self, fsync: &str) -> &'static str {
         match (self.backend, self.domain) {
             (Backend::Pmem, _) if self.emulated => "emulated: survives a process crash only",
+            (Backend::Pmem, _) if self.volatile.is_some() => ON_VOLATILE_MEDIUM,
             (Backend::Pmem, Domain::Journal) => match fsync {
                 "always" if self.is_tail_in_pmem => {
                     "a write is in the journal, on persistent memory, when its reply leaves: \
@@ -163,27 +167,34 @@ impl Report {
             (Backend::Volatile, _) => {
                 "only what was saved in an RDB file survives the end of the process"
             }
-            (Backend::Aof, _) => durability_of_log(fsync),
+            (Backend::Aof, _) => self.durability_of_log(fsync),
         }
+    }
+
+    /// Returns what is survived and what not of data in memory with an append-only file.
+    pub(crate) fn durability_of_log(&self, fsync: &str) -> &'static str {
+        match fsync {
+            _ if self.volatile.is_some() => ON_VOLATILE_MEDIUM,
+            "always" => "a write is synced to the log when its reply leaves: survives power loss",
+            "everysec" => {
+                "survives a process crash; power loss may take the writes of the last two seconds"
+            }
+            _ => {
+                "survives a process crash; power loss may take what the system had not yet written"
+            }
+        }
+    }
+
+    /// Returns the worst that every acknowledged write survives where an append-only file or a
+    /// journal holds it.
+    pub(crate) fn survives_of_log(&self, fsync: &str) -> &'static str {
+        let survives = fsync == "always" && self.volatile.is_none();
+        if survives { "power loss" } else { "process crash" }
     }
 }
 
-/// Returns what is survived and what not of data in memory with an append-only file.
-pub(crate) fn durability_of_log(fsync: &str) -> &'static str {
-    match fsync {
-        "always" => "a write is synced to the log when its reply leaves: survives power loss",
-        "everysec" => {
-            "survives a process crash; power loss may take the writes of the last two seconds"
-        }
-        _ => "survives a process crash; power loss may take what the system had not yet written",
-    }
-}
-
-/// Returns the worst that every acknowledged write survives where an append-only file or a journal
-/// holds it.
-pub(crate) fn survives_of_log(fsync: &str) -> &'static str {
-    if fsync == "always" { "power loss" } else { "process crash" }
-}
+/// The durability of everything on such a medium.
+const ON_VOLATILE_MEDIUM: &str = "survives a process crash only: power loss, or a restart of the machine, takes the medium's content";
 
 /// A store that was opened.
 pub(crate) struct Store {
@@ -306,6 +317,7 @@ fn open_pool(
     let recovery = recovery.unwrap_or_else(new_pool);
     let is_tail_in_pmem = heap.region().journal_counts().is_some_and(|counts| counts.is_mapped);
     let emulated = emulated || is_tail_in_pmem && values.yes("emulate-pmem");
+    let journal = heap.region().journal_file().map(|file| file.path);
     let keyspace = Arc::new(Keyspace::new(heap, now_ms));
     // What the medium could not give to recovery is looked into before anybody is served.
     keyspace.resolve_losses();
@@ -314,6 +326,7 @@ fn open_pool(
         domain,
         emulated,
         is_tail_in_pmem,
+        volatile: volatile_medium(pool).or_else(|| volatile_medium(&journal?)),
         media,
         pool: Some(std::fs::canonicalize(pool).unwrap_or_else(|_| pool.to_owned())),
         recovery,
@@ -327,6 +340,13 @@ fn open_pool(
 /// Returns what is said of the recovery of a pool that was just made.
 fn new_pool() -> Recovery {
     Recovery { clean: true, ..Recovery::default() }
+}
+
+/// Returns the folder of the append-only file, or where that will be made.
+fn folder_of_log(values: &Values) -> PathBuf {
+    let dir = PathBuf::from(values.text("dir"));
+    let folder = dir.join(values.text("appenddirname"));
+    if folder.exists() { folder } else { dir }
 }
 
 fn open_memory(
@@ -349,6 +369,7 @@ fn open_memory(
         domain: Domain::Volatile,
         emulated: false,
         is_tail_in_pmem: false,
+        volatile: volatile_medium(&folder_of_log(values)),
         media: None,
         pool: None,
         recovery: new_pool(),

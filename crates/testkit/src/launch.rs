@@ -14,7 +14,8 @@ use tempfile::TempDir;
 /// Where a scratch directory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// The file system of the system's temporary directory.
+    /// The file system of the system's temporary directory, or of `/var/tmp` where that is in
+    /// memory.
     Disk,
     /// `/dev/shm`: a file there can be mapped without writing to a disk.
     Memory,
@@ -26,11 +27,17 @@ impl Medium {
         let mut builder = tempfile::Builder::new();
         builder.prefix("perdura-test-");
         let made = match self {
+            Medium::Disk if is_in_memory(&std::env::temp_dir()) => builder.tempdir_in("/var/tmp"),
             Medium::Disk => builder.tempdir(),
             Medium::Memory => builder.tempdir_in("/dev/shm"),
         };
         made.expect("a scratch directory")
     }
+}
+
+fn is_in_memory(folder: &Path) -> bool {
+    const TMPFS: u32 = 0x0102_1994;
+    rustix::fs::statfs(folder).is_ok_and(|found| found.f_type as u32 == TMPFS)
 }
 
 /// A server about to be started.
@@ -173,7 +180,7 @@ impl Launch {
     fn program(&self) -> Command {
         let Some(kib) = self.longest_file else { return Command::new(&self.program) };
         let blocks = kib * 2;
-        let script = format!("trap '' XFSZ; ulimit -S -f {blocks}; exec \"$0\" \"$@\"");
+        let script = format!("ulimit -S -f {blocks}; exec \"$0\" \"$@\"");
         let mut command = Command::new("sh");
         command.args(["-c", &script]).arg(&self.program);
         command

@@ -1,9 +1,11 @@
 //! A pool from its making to its end: it is created (`create`), opened and recovered (`open`),
 //! closed (`close`), and gives the space of free spans back (`shrink`). On an ordinary disk it has
-//! a journal (`journal`). It grows when a span is needed ([`crate::alloc::spans`]).
+//! a journal (`journal`), which it leaves when that is lost (`leave`). It grows when a span is
+//! needed ([`crate::alloc::spans`]).
 
 mod close;
 pub(crate) mod create;
 mod journal;
+mod leave;
 mod open;
 pub(crate) mod shrink;

@@ -201,3 +201,25 @@ fn a_commit_takes_the_fences_that_it_takes_in_other_domains() {
     };
     assert_eq!(count(DomainRequest::Journal), count(DomainRequest::Process));
 }
+
+#[test]
+fn a_pool_that_left_its_journal_has_everything_and_begins_another() {
+    let files = Files::new();
+    let heap = files.create(DomainRequest::Journal);
+    (0..20).for_each(|n| put(&heap, n, 7));
+    heap.region().hold_journal(true);
+    assert!(heap.leave_journal().is_err(), "it keeps what it has");
+    heap.region().hold_journal(false);
+    fs::remove_file(&files.journal).unwrap();
+    heap.leave_journal().unwrap();
+    put(&heap, 3, 8);
+    drop(heap);
+    assert!(!files.journal.exists());
+    let heap = files.open(DomainRequest::Journal).unwrap();
+    assert_eq!((get(&heap, 2), get(&heap, 3)), (7, 8));
+    put(&heap, 2, 9);
+    sync(&heap);
+    drop(heap);
+    let heap = files.open(DomainRequest::Journal).unwrap();
+    assert_eq!((get(&heap, 2), get(&heap, 3)), (9, 8));
+}

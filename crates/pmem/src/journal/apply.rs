@@ -36,6 +36,9 @@ impl Journal {
         let mut applier = locked(&self.applier);
         let Some(applier) = &mut *applier else { return Ok(false) };
         self.check()?;
+        if self.is_held() {
+            return Ok(false);
+        }
         let until = match FaultPoint::ApplySynced.is_enabled() {
             true => &self.progress.synced_head,
             false => &self.progress.head,
@@ -81,6 +84,7 @@ impl Journal {
     pub(crate) fn checkpoint(&self) -> Result<(), JournalError> {
         self.sync_up_to(self.appended())?;
         while self.apply_step()? {}
+        self.refuse_held()?;
         self.check()
     }
 }

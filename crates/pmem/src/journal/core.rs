@@ -39,6 +39,8 @@ pub(crate) struct Journal {
     pub(super) clock: Arc<dyn Clock>,
     syncing_file: Mutex<()>,
     syncing_pool: Mutex<()>,
+    /// Nothing is applied: what the journal has stays in it.
+    pub(super) held: AtomicBool,
     failure: OnceLock<String>,
 }
 
@@ -183,6 +185,7 @@ impl Journal {
             clock: Arc::new(MachineClock::default()),
             syncing_file: Mutex::default(),
             syncing_pool: Mutex::default(),
+            held: AtomicBool::new(false),
             failure: OnceLock::new(),
         }
     }

@@ -129,6 +129,9 @@ pub enum JournalError {
         /// The batch.
         sequence: u64,
     },
+    /// What the journal has stays in it for now.
+    #[error("a file of the store is not in its place, and nothing is applied to the pool")]
+    Held,
     /// The journal has failed: nothing is accepted before the pool is opened again.
     #[error("the journal has failed: {0}")]
     Failed(String),

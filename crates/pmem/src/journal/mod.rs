@@ -41,6 +41,7 @@ mod steps;
 mod storage;
 mod superblock;
 mod unsynced;
+mod watch;
 mod writer;
 
 pub use attach::JournalRecovery;
@@ -59,3 +60,4 @@ pub(crate) use read::{read, refuse_unnamed};
 pub use steps::{ApplySteps, SyncSteps};
 pub use storage::{MappedLines, Storage};
 pub use superblock::JournalId;
+pub use watch::{CutShort, JournalFile, Kept};

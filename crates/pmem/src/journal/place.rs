@@ -9,18 +9,27 @@ use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The file that was opened last, for as long as it is used.
+#[derive(Default)]
+pub(crate) struct OpenedFile(Mutex<Weak<LockedStorage>>);
 
 /// Where the file is.
 pub(crate) enum JournalPlace {
     /// Under a path, in a file, which is to count as persistent memory if `emulate` says so.
-    File { path: PathBuf, emulate: bool },
+    File { path: PathBuf, emulate: bool, opened: OpenedFile },
     /// Given; a file without bytes counts as none.
     #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "for simulations"))]
     Given(Arc<dyn Storage>),
 }
 
 impl JournalPlace {
+    /// Returns the place of a file, which is to count as persistent memory if `emulate` says so.
+    pub(crate) fn file(path: PathBuf, emulate: bool) -> JournalPlace {
+        JournalPlace::File { path, emulate, opened: OpenedFile::default() }
+    }
+
     /// Returns the place that a pool's journal has by default: next to the pool.
     pub(crate) fn of_pool(pool: &Path) -> PathBuf {
         let mut name = pool.as_os_str().to_owned();
@@ -32,7 +41,9 @@ impl JournalPlace {
     pub(super) fn open(&self) -> Result<Option<Arc<dyn Storage>>, JournalError> {
         match self {
             JournalPlace::File { path, .. } if !path.exists() => Ok(None),
-            JournalPlace::File { path, emulate } => open_locked(path, false, *emulate).map(Some),
+            JournalPlace::File { path, emulate, opened } => {
+                open_locked(path, false, *emulate, opened).map(Some)
+            }
             JournalPlace::Given(file) if file.size()? == 0 => Ok(None),
             JournalPlace::Given(file) => Ok(Some(Arc::clone(file))),
         }
@@ -51,7 +62,9 @@ impl JournalPlace {
     /// Opens the file, or creates it.
     pub(super) fn open_or_create(&self) -> Result<Arc<dyn Storage>, JournalError> {
         match self {
-            JournalPlace::File { path, emulate } => open_locked(path, true, *emulate),
+            JournalPlace::File { path, emulate, opened } => {
+                open_locked(path, true, *emulate, opened)
+            }
             JournalPlace::Given(file) => Ok(Arc::clone(file)),
         }
     }
@@ -76,6 +89,14 @@ impl JournalPlace {
         Ok(u64::from_le_bytes(bytes).max(1))
     }
 
+    /// Returns the file that is in use, and the path under which it was opened; none before a
+    /// journal is in use, and after.
+    pub(super) fn in_use(&self) -> Option<(&Path, Arc<LockedStorage>)> {
+        let JournalPlace::File { path, opened, .. } = self else { return None };
+        let file = opened.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade()?;
+        Some((path, file))
+    }
+
     /// Returns the path, for messages.
     pub(super) fn path(&self) -> PathBuf {
         match self {
@@ -85,10 +106,17 @@ impl JournalPlace {
     }
 }
 
-fn open_locked(path: &Path, create: bool, emulate: bool) -> Result<Arc<dyn Storage>, JournalError> {
+fn open_locked(
+    path: &Path,
+    create: bool,
+    emulate: bool,
+    opened: &OpenedFile,
+) -> Result<Arc<dyn Storage>, JournalError> {
     // A process that was just killed may hold it for a moment longer than the pool.
     let file = when_unlocked(|| LockedFile::exclusive(path, create), |_| {}).map_err(unlocked)?;
-    Ok(Arc::new(LockedStorage { file, emulate }))
+    let file = Arc::new(LockedStorage { file, emulate });
+    *opened.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&file);
+    Ok(file)
 }
 
 fn unlocked(error: MapError) -> io::Error {
@@ -99,9 +127,16 @@ fn unlocked(error: MapError) -> io::Error {
 }
 
 /// A file that stays locked.
-struct LockedStorage {
+pub(crate) struct LockedStorage {
     file: LockedFile,
     emulate: bool,
+}
+
+impl LockedStorage {
+    /// Returns the file, which is not to be written.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
 }
 
 impl Storage for LockedStorage {

@@ -190,7 +190,9 @@ impl Journal {
         self.progress.count(Count::FullWaits, 1);
         self.sync_written(writer)?;
         while is_full(writer) {
-            self.apply_step()?;
+            if !self.apply_step()? {
+                self.refuse_held().map_err(|held| self.fail("write to the journal", held))?;
+            }
         }
         Ok(())
     }

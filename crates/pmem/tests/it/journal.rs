@@ -4,7 +4,10 @@
 #![allow(unsafe_code, reason = "stores into a region are unsafe")]
 
 use crc_fast::{CrcAlgorithm, checksum};
-use pmem::{DomainRequest, JournalError, JournalId, MapOptions, Region, SyncPolicy, counters};
+use pmem::{
+    DomainRequest, FilePlace, JournalError, JournalId, Kept, MapOptions, Region, SyncPolicy,
+    counters,
+};
 use std::fs;
 use std::path::PathBuf;
 
@@ -416,4 +419,61 @@ fn a_journal_in_use_is_locked() {
     let error = second.begin_journal(ID, PROGRESS_AT).unwrap_err().to_string();
     assert!(error.contains("another process has locked it"), "{error}");
     drop(region);
+}
+
+#[test]
+fn a_journal_that_is_held_keeps_what_it_has() {
+    let files = Files::new();
+    let region = files.begun();
+    put(&region, 64, 1);
+    region.hold_journal(true);
+    let end = put(&region, 128, 2);
+    region.sync_up_to(end).unwrap();
+    let used = region.journal_counts().unwrap().used;
+    assert!(!region.apply_step().unwrap());
+    for refused in [region.checkpoint(), region.end_journal()] {
+        assert!(matches!(refused, Err(JournalError::Held)), "{refused:?}");
+    }
+    assert_eq!(region.journal_counts().unwrap().used, used);
+    assert!(fs::read(&files.pool).unwrap().iter().all(|byte| *byte == 0), "nothing is applied");
+    drop(region);
+    let region = files.recovered().unwrap();
+    assert_eq!([64, 128].map(|off| region.load(off)), [1, 2]);
+    // What has no space any more fails, and nothing waits.
+    region.hold_journal(true);
+    while region.acknowledge(put(&region, 64, 3), SyncPolicy::Always).is_ok() {}
+    assert!(region.journal_failure().is_some_and(|why| why.contains("not in its place")));
+    assert_eq!(region.kept_by_journal(), Some(Kept::All));
+    drop(region);
+    // Otherwise it goes on where it was.
+    let region = files.recovered().unwrap();
+    region.hold_journal(true);
+    region.hold_journal(false);
+    region.checkpoint().unwrap();
+    assert_eq!(region.journal_counts().unwrap().used, 0);
+}
+
+#[test]
+fn the_file_of_a_journal_is_looked_at_as_that_of_a_pool() {
+    let files = Files::new();
+    let region = files.begun();
+    let check = |place: FilePlace, cut: Option<u64>| {
+        let found = region.journal_file().expect("one in use");
+        let cut_short = found.cut_short.map(|cut| cut.found);
+        assert_eq!((found.path, found.place, cut_short), (files.journal.clone(), place, cut));
+    };
+    check(FilePlace::There, None);
+    let elsewhere = files.pool.with_extension("elsewhere");
+    fs::rename(&files.journal, &elsewhere).unwrap();
+    check(FilePlace::Moved, None);
+    fs::write(&files.journal, "another").unwrap();
+    check(FilePlace::Moved, None);
+    fs::rename(&elsewhere, &files.journal).unwrap();
+    check(FilePlace::There, None);
+    fs::File::options().write(true).open(&files.journal).unwrap().set_len(9000).unwrap();
+    check(FilePlace::There, Some(9000));
+    fs::remove_file(&files.journal).unwrap();
+    check(FilePlace::Removed, Some(9000));
+    region.end_journal().unwrap();
+    assert_eq!(region.journal_file(), None);
 }

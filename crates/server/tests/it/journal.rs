@@ -294,3 +294,29 @@ fn options_that_do_not_go_with_a_journal_are_refused() {
         assert!(refused.log.contains(says), "{arguments:?}: {}", refused.log);
     }
 }
+
+#[test]
+fn what_is_in_a_file_system_in_memory_is_not_said_to_survive_power_loss() {
+    let memory = testkit::Medium::Memory.scratch();
+    let tail = memory.path().join("tail.journal").display().to_string();
+    let disk = || Launch::perdura_journal("always");
+    let in_memory = |launch: Launch| launch.on(testkit::Medium::Memory);
+    for (launch, medium, says) in [
+        (in_memory(disk()), "tmpfs", "survives a process crash only: power loss, or a restart"),
+        (disk().args(["--journal", &tail]), "tmpfs", "survives a process crash only: power loss"),
+        (in_memory(Launch::perdura_msync()), "tmpfs", "survives a process crash only: power loss"),
+        (in_memory(Launch::perdura_aof("always")), "tmpfs", "survives a process crash only"),
+        (in_memory(Launch::perdura_aof("everysec")), "tmpfs", "survives a process crash only"),
+        (disk(), "no", "is synced to the journal when its reply leaves: survives power loss"),
+        (Launch::perdura_msync(), "no", "is synced when its reply leaves: survives power loss"),
+        (Launch::perdura_aof("always"), "no", "synced to the log when its reply leaves: survives"),
+    ] {
+        let server = launch.start();
+        let facts = server.client().info("persistence");
+        let said = (&*facts["volatile_medium"], &facts["durability"]);
+        assert!(said.0 == medium && said.1.contains(says), "{said:?}: {says}");
+        let log = server.log();
+        assert_eq!(log.contains("A file of the store is on tmpfs"), medium == "tmpfs", "{log}");
+        assert!(log.contains(&format!("durability=\"{}\"", said.1)), "{log}");
+    }
+}

@@ -179,6 +179,8 @@ fn the_durability_in_force_is_a_label() {
     assert_eq!(all["perdura_journal_size_bytes"], 65536.0);
     check(Launch::perdura_journal("everysec"), &["survives=\"process crash\""]);
     check(Launch::perdura_emulated(), &["domain=\"clwb\"", "survives=\"process crash\""]);
+    let in_memory = Launch::perdura_journal("always").on(testkit::Medium::Memory);
+    check(in_memory, &["backend=\"journal\"", "survives=\"process crash\""]);
     let all = check(Launch::perdura_aof("always"), &["backend=\"aof\"", "survives=\"power loss\""]);
     assert_eq!(all["perdura_aof_enabled"], 1.0);
     let emulated = ["--journal", "tail.journal", "--journal-size", "1mb", "--emulate-pmem", "yes"];

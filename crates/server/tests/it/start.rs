@@ -287,7 +287,7 @@ fn the_start_line_names_the_domain_of_a_pool_only() {
         (Asked::Journal, "backend=journal domain=journal durability=\"survives a process crash"),
         (Asked::Auto, "perdura.pool is not persistent memory (no MAP_SYNC)"),
         (Asked::Auto, "backend=journal domain=journal durability="),
-        (Asked::Aof, "backend=aof durability=\"a write is synced"),
+        (Asked::Aof, "backend=aof durability=\"survives a process crash only"),
         (Asked::Volatile, "backend=volatile durability=\"only what was saved"),
     ] {
         let server = asked.launch().on(Medium::Memory).start();

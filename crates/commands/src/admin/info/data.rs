@@ -113,6 +113,8 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     page.line("domain", &facts.domain);
     page.flag("emulated", facts.emulated);
     page.line("emulated_media", if facts.media.is_empty() { "no" } else { &facts.media });
+    let volatile = &facts.volatile_medium;
+    page.line("volatile_medium", if volatile.is_empty() { "no" } else { volatile });
     page.line("durability", &facts.durability);
     page.flag("writes_stopped", heap.is_poisoned());
     let full = engine.full();

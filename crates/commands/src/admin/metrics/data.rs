@@ -203,7 +203,7 @@ fn or_minus_one(seconds: Option<u64>) -> i64 {
 
 pub(super) fn journal(page: &mut Page, journal: &JournalFacts) {
     let works = journal.failure.is_empty();
-    page.flag("perdura_journal_status", "0 if the journal has failed.", works);
+    page.flag("perdura_journal_status", "0 if it failed, or its file is gone.", works);
     page.gauge("perdura_journal_size_bytes", "Size of the journal's ring.", journal.size);
     let help = "Bytes in the ring that are not applied to the pool: its fill.";
     page.gauge("perdura_journal_unapplied_bytes", help, journal.used);

@@ -1,0 +1,97 @@
+//! The journal's file may be moved, removed or cut short while it is in use: looking at it, and
+//! keeping what the journal has.
+//!
+//! What is written into a file without a name is lost with the process, however durable it is. And
+//! a journal whose batches leave the ring while the pool's file is not in its place leaves them
+//! nowhere: whoever copied the pool's file before has one that lacks them, next to a journal that
+//! counts as empty. So while a file is not in its place the journal can be *held*: batches are
+//! written and synced, and none is applied; nor does its use end.
+
+use super::core::{Journal, locked};
+use super::error::JournalError;
+use super::layout::RING_AT;
+use super::place::LockedStorage;
+use crate::place::{FilePlace, place_of};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, SeqCst};
+
+/// The file of a journal that is in use, as it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalFile {
+    /// The path under which it was opened.
+    pub path: PathBuf,
+    /// Where it is.
+    pub place: FilePlace,
+    /// Its lengths, if it was cut short.
+    pub cut_short: Option<CutShort>,
+}
+
+/// The lengths of a file that was cut short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CutShort {
+    /// The length that it had.
+    pub expected: u64,
+    /// The one that was found.
+    pub found: u64,
+}
+
+/// What the files of a journal that failed still have of what was acknowledged, if they are in
+/// their places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// All of it.
+    All,
+    /// What was synced: the rest may be on the disk or not.
+    Synced,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Journal {
+    /// Returns what is seen of the file; none before a journal is in use, and after.
+    pub(crate) fn file(&self) -> Option<JournalFile> {
+        let (path, storage) = self.place.in_use()?;
+        let expected = match self.progress.capacity.load(Acquire) {
+            0 => 0,
+            capacity => RING_AT + capacity,
+        };
+        let found = storage.file().metadata().map_or(expected, |file| file.len());
+        let cut_short = (found < expected).then_some(CutShort { expected, found });
+        let place = place_of(storage.file(), path);
+        Some(JournalFile { path: path.to_owned(), place, cut_short })
+    }
+
+    /// Returns the file itself, as long as it is in use.
+    pub(crate) fn open_file(&self) -> Option<Arc<LockedStorage>> {
+        self.place.in_use().map(|(_, file)| file)
+    }
+
+    /// Keeps what the journal has in it, or no longer. When this returns, nothing is being applied.
+    pub(crate) fn hold(&self, yes: bool) {
+        self.held.store(yes, SeqCst);
+        // Whoever looked before has the applier.
+        drop(locked(&self.applier));
+    }
+
+    /// Returns true while nothing is applied.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.load(SeqCst)
+    }
+
+    /// Refuses what takes that everything is applied.
+    pub(super) fn refuse_held(&self) -> Result<(), JournalError> {
+        if self.is_held() { Err(JournalError::Held) } else { Ok(()) }
+    }
+
+    /// Returns what the files still have, by the step that failed; none if none did.
+    pub(crate) fn kept(&self) -> Option<Kept> {
+        let failure = self.failure()?;
+        let failed = |step: &str| failure.starts_with(step);
+        Some(match () {
+            () if failed("sync the journal") => Kept::Synced,
+            () if failed("write ") || failed("sync the pool") => Kept::All,
+            () => Kept::Unknown,
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! Media that lose what they have with power, whatever was synced: nothing on them may be called
+//! durable.
+//!
+//! What can be seen is looked for: file systems in memory, an overlay that is mounted not to sync
+//! or whose upper layer is in memory, block devices in memory, and loop devices and mapped ones
+//! over such. What a container or a virtual machine hides, and a disk that lies about its cache,
+//! cannot be seen: to find nothing promises nothing.
+
+use rustix::fs::{Dev, major, minor, stat, statfs};
+use std::fs;
+use std::path::Path;
+
+/// File systems whose files are in memory, by the number that `statfs` gives.
+const IN_MEMORY: [(u32, &str); 3] =
+    [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs"), (0x9584_58f6, "hugetlbfs")];
+
+const OVERLAY: u32 = 0x794c_7630;
+
+/// How often one medium may be looked for below another.
+const DEPTH: u32 = 8;
+
+/// Returns what the file or folder at a path is on, if that is known to lose its content with
+/// power; none where nothing says so.
+pub fn volatile_medium(path: &Path) -> Option<String> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    Machine { mounts: &mounts, sysfs: Path::new("/sys") }.medium(path, DEPTH)
+}
+
+/// What the system says of its mounts and devices.
+struct Machine<'m> {
+    mounts: &'m str,
+    sysfs: &'m Path,
+}
+
+impl Machine<'_> {
+    fn medium(&self, path: &Path, depth: u32) -> Option<String> {
+        // The type of the number differs by processor.
+        let kind = statfs(path).ok()?.f_type as u32;
+        if let Some((_, name)) = IN_MEMORY.iter().find(|(number, _)| *number == kind) {
+            return Some((*name).to_owned());
+        }
+        let device = stat(path).ok()?.st_dev;
+        if kind == OVERLAY { self.overlay(device, depth) } else { self.device(device, depth) }
+    }
+
+    /// Returns what makes an overlay volatile.
+    fn overlay(&self, device: Dev, depth: u32) -> Option<String> {
+        let upper = match upper_layer(self.mounts, &number(device))? {
+            Upper::Unsynced => return Some("an overlay that syncs nothing (volatile)".into()),
+            Upper::At(path) => path,
+        };
+        let below = self.medium(Path::new(&upper), depth.checked_sub(1)?)?;
+        Some(format!("an overlay over {below}"))
+    }
+
+    /// Returns what makes a block device volatile.
+    fn device(&self, device: Dev, depth: u32) -> Option<String> {
+        self.block_device(&self.sysfs.join("dev/block").join(number(device)), depth)
+    }
+
+    fn block_device(&self, entry: &Path, depth: u32) -> Option<String> {
+        let depth = depth.checked_sub(1)?;
+        let entry = fs::canonicalize(entry).ok()?;
+        let parts = || entry.iter().filter_map(|part| part.to_str());
+        if let Some(name) = parts().find(|part| is_in_memory(part)) {
+            return Some(format!("a disk in memory ({name})"));
+        }
+        if let Ok(file) = fs::read_to_string(entry.join("loop/backing_file")) {
+            let below = self.medium(Path::new(file.trim_end()), depth)?;
+            return Some(format!("a loop device over {below}"));
+        }
+        let below = fs::read_dir(entry.join("slaves")).ok()?.flatten();
+        below.filter_map(|below| self.block_device(&below.path(), depth)).next()
+    }
+}
+
+/// Returns true for the name of a block device that is memory.
+fn is_in_memory(name: &str) -> bool {
+    ["ram", "zram"]
+        .iter()
+        .any(|kind| name.strip_prefix(kind).is_some_and(|number| number.parse::<u32>().is_ok()))
+}
+
+fn number(device: Dev) -> String {
+    format!("{}:{}", major(device), minor(device))
+}
+
+/// The layer of an overlay that is written to.
+#[derive(Debug, PartialEq, Eq)]
+enum Upper {
+    At(String),
+    /// It is never synced.
+    Unsynced,
+}
+
+/// Returns the upper layer of the overlay of a device, by the table of mounts.
+fn upper_layer(mounts: &str, device: &str) -> Option<Upper> {
+    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(device))?;
+    // After the dash: the kind, the source, the options of the file system.
+    let options = line.split(" - ").nth(1)?.split(' ').nth(2)?;
+    if options.split(',').any(|option| option == "volatile" || option == "fsync=volatile") {
+        return Some(Upper::Unsynced);
+    }
+    let upper = options.split(',').find_map(|option| option.strip_prefix("upperdir="))?;
+    Some(Upper::At(upper.replace("\\040", " ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_file_system_in_memory_is_known() {
+        assert_eq!(volatile_medium(Path::new("/dev/shm")).as_deref(), Some("tmpfs"));
+        assert_eq!(volatile_medium(Path::new("/no such folder")), None);
+    }
+
+    #[test]
+    fn the_upper_layer_of_an_overlay_is_in_the_table_of_mounts() {
+        let mounts = "22 1 0:20 / /sys rw - sysfs sysfs rw\n\
+                      30 1 0:40 / / rw,relatime shared:1 - overlay overlay rw,lowerdir=/a:/b,upperdir=/c\\040d,workdir=/e\n\
+                      31 1 0:41 / /v rw - overlay none rw,lowerdir=/a,upperdir=/c,workdir=/e,volatile\n\
+                      32 1 0:42 / /r ro - overlay none ro,lowerdir=/a:/b\n";
+        let upper = |device| upper_layer(mounts, device);
+        assert_eq!(upper("0:40"), Some(Upper::At("/c d".into())));
+        assert_eq!(upper("0:41"), Some(Upper::Unsynced));
+        assert_eq!(upper("0:42"), None);
+        assert_eq!(upper("0:43"), None);
+    }
+
+    #[test]
+    fn a_block_device_is_volatile_if_it_is_memory_or_over_such() {
+        let folder = tempfile::tempdir().unwrap();
+        let sysfs = folder.path();
+        let device = |name: &str| {
+            let path = sysfs.join("devices/virtual/block").join(name);
+            fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let machine = Machine { mounts: "", sysfs };
+        let check = |path: &Path, expect: Option<&str>| {
+            assert_eq!(machine.block_device(path, DEPTH).as_deref(), expect, "{}", path.display());
+        };
+        let (disk, ram, zram) = (device("sda/sda1"), device("ram3"), device("zram0"));
+        check(&disk, None);
+        check(&ram, Some("a disk in memory (ram3)"));
+        check(&zram, Some("a disk in memory (zram0)"));
+        let mapped = device("dm-0/slaves").parent().unwrap().to_owned();
+        symlink(&disk, mapped.join("slaves/sda1")).unwrap();
+        check(&mapped, None);
+        symlink(&zram, mapped.join("slaves/zram0")).unwrap();
+        check(&mapped, Some("a disk in memory (zram0)"));
+        let over = device("loop0/loop").parent().unwrap().to_owned();
+        fs::write(over.join("loop/backing_file"), "/dev/shm\n").unwrap();
+        check(&over, Some("a loop device over tmpfs"));
+        // One over itself ends.
+        let round = device("dm-1/slaves");
+        symlink(round.parent().unwrap(), round.join("dm-1")).unwrap();
+        check(round.parent().unwrap(), None);
+        assert!(!is_in_memory("ramdisk") && !is_in_memory("sda"));
+    }
+}
