@@ -214,6 +214,7 @@ const SERVER: &[&str] = &[
     "host",
     "serve",
     "waits",
+    "thresholds",
 ];
 
 fn sources(name: &str) -> PathBuf {

@@ -291,7 +291,7 @@ impl Host for Server {
     }
 
     fn sleep(&self, time: Duration) {
-        std::thread::sleep(time);
+        self.shared.engine.clock().sleep(time);
     }
 }
 
