@@ -35,7 +35,7 @@ fn save(ground: &Ground) {
 pub(super) fn rows() -> Vec<Row> {
     let time = |ground: &Ground, limit: u64, amount: u64| {
         save(ground);
-        ground.set("save", format!("{limit} 1"));
+        ground.set("save", format!("100000 1 {limit} 1"));
         ground.ask("SET key v");
         let before = saves(ground);
         ground.advance(amount * 1000);

@@ -4,6 +4,7 @@ use super::ground::{Ground, Guest};
 use super::{Above, At, Row, row};
 use crate::listen::admit;
 use crate::stream::UnregisteredSocket;
+use crate::waits::wire::request;
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -27,6 +28,7 @@ pub(super) fn rows() -> Vec<Row> {
     }
     rows.extend(input());
     rows.extend(before_auth());
+    rows.extend(memory());
     rows.extend(others());
     rows
 }
@@ -129,8 +131,19 @@ fn output(class: &'static str, before: &'static [&str]) -> Vec<Row> {
         unlimited(ground);
         closed
     };
+    // One reply, before the socket takes a part of it.
+    let at_once = move |ground: &Ground, limit: u64, amount: u64| {
+        unlimited(ground);
+        let client = of_class(ground, before);
+        limit_output(ground, class, limit, 0, 0);
+        client.send(&request(&["ECHO", &"x".repeat(amount as usize - 10)]));
+        let closed = client.is_closed();
+        unlimited(ground);
+        closed
+    };
     let name = |what: &str| format!("client-output-buffer-limit {class} of {before:?}: {what}");
     vec![
+        row(&name("hard, by one reply"), (20_000, 90_000), 1, At, at_once),
         row(&name("hard"), (110, 900), 1, At, hard),
         row(&name("soft"), (110, 900), 1, At, soft),
         row(&name("seconds"), (1, 100), 1000, Above, seconds),
@@ -144,14 +157,13 @@ fn output_again(class: &'static str, before: &'static [&str]) -> Vec<Row> {
         let client = ground.client();
         before.iter().for_each(|line| client.say(line));
         client.fill();
-        client.send(&crate::waits::wire::request(&["ECHO", &"x".repeat(500_000)]));
+        client.send(&request(&["ECHO", &"x".repeat(500_000)]));
         limit_output(ground, class, 0, 100_000, limit);
         ground.advance(limit * 1000);
         reads(&client);
         ground.advance(limit * 1000);
         assert!(!client.is_closed(), "a client that has read is closed");
-        client.fill();
-        client.send(&crate::waits::wire::request(&["ECHO", &"x".repeat(500_000)]));
+        client.send(&request(&["ECHO", &"x".repeat(500_000)]));
         ground.advance(amount);
         let closed = client.is_closed();
         unlimited(ground);
@@ -190,9 +202,9 @@ fn input() -> Vec<Row> {
         let client = ground.client();
         ground.set("client-query-buffer-limit", limit);
         // The request that waits counts.
-        let request = crate::waits::wire::request(&["BLPOP", "nothing", "0"]);
-        client.send(&request);
-        client.send(&vec![b'x'; amount as usize - request.len()]);
+        let asked = request(&["BLPOP", "nothing", "0"]);
+        client.send(&asked);
+        client.send(&vec![b'x'; amount as usize - asked.len()]);
         let closed = client.is_closed();
         ground.set("client-query-buffer-limit", 1 << 30);
         closed
@@ -255,6 +267,35 @@ fn before_auth() -> Vec<Row> {
     ]
 }
 
+/// `maxmemory-clients`, in bytes and as a share of `maxmemory`.
+fn memory() -> Vec<Row> {
+    const ONE: u64 = 50_000;
+    let share = |percent: Option<u64>| {
+        move |ground: &Ground, limit: u64, amount: u64| {
+            let client = ground.client();
+            client.send(b"*2\r\n$4\r\nECHO\r\n$8000000\r\n");
+            client.send(&[b'x'; 300_000]);
+            let all = client.face().memory() as u64;
+            // One of an amount is more than those take who are here besides.
+            let most = (all + limit * ONE - amount * ONE).saturating_sub(ONE / 2);
+            if let Some(percent) = percent {
+                ground.set("maxmemory", most * 100 / percent);
+                ground.set("maxmemory-clients", format!("{percent}%"));
+            } else {
+                ground.set("maxmemory-clients", most);
+            }
+            let closed = client.is_closed();
+            ground.set("maxmemory-clients", 0);
+            ground.set("maxmemory", 0);
+            closed
+        }
+    };
+    vec![
+        row("maxmemory-clients", (1, 1), 1, At, share(None)),
+        row("maxmemory-clients in percent", (1, 1), 1, At, share(Some(20))),
+    ]
+}
+
 fn others() -> Vec<Row> {
     let admitted = |ground: &Ground, limit: u64, amount: u64| {
         ground.set("maxclients", limit);
@@ -273,7 +314,9 @@ fn others() -> Vec<Row> {
     };
     let waiting = |ground: &Ground, limit: u64, amount: u64| {
         let client = ground.client();
+        // A shorter one changes nothing.
         ground.ask(&format!("CLIENT PAUSE {limit} WRITE"));
+        ground.ask(&format!("CLIENT PAUSE {} WRITE", limit.div_ceil(2)));
         client.say("SET key value");
         ground.pass(amount);
         let replied = client.received() == "+OK\r\n";
@@ -308,7 +351,7 @@ fn others() -> Vec<Row> {
         crate::metrics::health::is_healthy(&ground.stage.shared).is_err()
     };
     vec![
-        row("maxclients", (1, 900), 1, Above, admitted),
+        row("maxclients", (2, 900), 1, Above, admitted),
         row("CLIENT PAUSE, for one that waits", (1, 3000), 1, Above, waiting),
         row("CLIENT PAUSE, for one that comes", (1, 3000), 1, Above, arriving),
         row("CLIENT LIST idle", (1, 300), 1000, At, age("idle")),
