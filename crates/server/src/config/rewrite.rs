@@ -134,12 +134,13 @@ fn wanted(row: &table::Row, value: &[u8]) -> Vec<(String, bool)> {
             let limits = special::read_output_limits(value);
             ["normal", "replica", "pubsub"]
                 .iter()
-                .zip(limits.iter().zip(&presets))
-                .map(|(class, (l, preset))| {
+                .zip(&limits)
+                // With one class all are written, so that the next time finds a line for each.
+                .map(|(class, l)| {
                     let size =
                         |n: u64| Kind::Memory(0, i128::MAX).for_file(n.to_string().as_bytes());
                     let text = format!("{class} {} {} {}", size(l.hard), size(l.soft), l.seconds);
-                    (line(&text), l != preset)
+                    (line(&text), limits != presets)
                 })
                 .collect()
         }

@@ -79,7 +79,9 @@ fn silence() -> Vec<Row> {
 /// Sets the limits of all classes so that only one counts.
 fn limit_output(ground: &Ground, class: &str, hard: u64, soft: u64, seconds: u64) {
     let other = if class == "normal" { "pubsub" } else { "normal" };
-    let rest = format!("{other} 1 1 1 {class} {hard} {soft} {seconds}");
+    // The least that there is, or none.
+    let least = ground.now_ms() % 2;
+    let rest = format!("{other} {least} {least} {least} {class} {hard} {soft} {seconds}");
     let client = ground.client();
     // Nobody of the other class is there while this is set.
     let _ = client.ask_words(&["CONFIG", "SET", "client-output-buffer-limit", &rest]);
@@ -152,15 +154,30 @@ fn output(class: &'static str, before: &'static [&str]) -> Vec<Row> {
 
 /// What a client reads, all or so much that little waits, ends the time; it begins again later.
 fn output_again(class: &'static str, before: &'static [&str]) -> Vec<Row> {
-    let again = move |ground: &Ground, limit: u64, amount: u64, reads: fn(&Guest<'_>)| {
+    let read_all = move |ground: &Ground, limit: u64, amount: u64| {
         unlimited(ground);
-        let client = ground.client();
-        before.iter().for_each(|line| client.say(line));
+        let client = of_class(ground, before);
+        limit_output(ground, class, 0, 1, limit);
+        client.fill();
+        ground.advance(limit * 1000);
+        client.read_all();
+        ground.advance(limit * 1000);
+        client.fill();
+        ground.advance(amount);
+        let closed = client.is_closed();
+        unlimited(ground);
+        closed
+    };
+    let read_some = move |ground: &Ground, limit: u64, amount: u64| {
+        unlimited(ground);
+        let client = of_class(ground, before);
         client.fill();
         client.send(&request(&["ECHO", &"x".repeat(500_000)]));
         limit_output(ground, class, 0, 100_000, limit);
         ground.advance(limit * 1000);
-        reads(&client);
+        while client.waiting() >= 100_000 {
+            client.read(20_000);
+        }
         ground.advance(limit * 1000);
         assert!(!client.is_closed(), "a client that has read is closed");
         client.send(&request(&["ECHO", &"x".repeat(500_000)]));
@@ -168,16 +185,6 @@ fn output_again(class: &'static str, before: &'static [&str]) -> Vec<Row> {
         let closed = client.is_closed();
         unlimited(ground);
         closed
-    };
-    let read_all = move |ground: &Ground, limit: u64, amount: u64| {
-        again(ground, limit, amount, |client| client.read_all())
-    };
-    let read_some = move |ground: &Ground, limit: u64, amount: u64| {
-        again(ground, limit, amount, |client| {
-            while client.waiting() >= 100_000 {
-                client.read(20_000);
-            }
-        })
     };
     let name = |what: &str| format!("client-output-buffer-limit {class} of {before:?}: {what}");
     vec![

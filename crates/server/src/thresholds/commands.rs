@@ -443,7 +443,22 @@ fn sizes() -> Vec<Row> {
         ground.set("maxmemory", 0);
         reply.starts_with("-OOM")
     };
+    let evicted = |ground: &Ground, limit: u64, amount: u64| {
+        ground.ask("FLUSHALL");
+        let client = ground.client();
+        client.ask("SET key v");
+        ground.pass(2000);
+        let keyspace = ground.stage.shared.engine.keyspace();
+        let used = keyspace.heap().used() + keyspace.other_memory();
+        ground.set("maxmemory-policy", "allkeys-random");
+        ground.set("maxmemory", used + limit - amount);
+        let is_gone = client.ask("GET key") == "$-1\r\n";
+        ground.set("maxmemory", 0);
+        ground.set("maxmemory-policy", "noeviction");
+        is_gone
+    };
     vec![
+        row("maxmemory, with keys to evict", (100, 200), 1, Above, evicted),
         grown("SETRANGE key {last} x"),
         grown("APPEND key {more}"),
         row("maxmemory", (100, 200), 1, Above, memory),
