@@ -54,7 +54,6 @@ const RULES: &[&[u8]] = &[
     b"skip-sanitize-payload",
     b"(+get ~sel:*)",
     b"(-@all +@write %W~w* &c)",
-    b"(~\"x +set)",
     b"clearselectors",
     b"reset",
 ];
