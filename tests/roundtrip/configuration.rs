@@ -101,11 +101,15 @@ const ODD: &[&[u8]] = &[
     b"100.1",
     b"KEA",
     b"Kg$",
+    b"KEgn",
+    b"nmxK",
     b"?",
     b"1 2 3",
     b"pubsub 30mb 8kb 61",
     b"replica 1001 7 5 pubsub 0 0 0",
     b"pubsub 1 2",
+    b"normal 5368709120 3gb 9",
+    b"normal 0 17 600 pubsub 1kb 0 0",
     b"nobody 1 1 1",
     b"default now",
     b"save nosave",
@@ -324,7 +328,7 @@ fn set_together(
         let mut chosen = Vec::new();
         for _ in 0..random.usize(2..6) {
             let name = &names[random.usize(..names.len())];
-            if chosen.contains(name) && random.u8(..4) > 0 {
+            if chosen.contains(name) && random.bool() {
                 continue;
             }
             let values = &accepted[name];
@@ -339,6 +343,10 @@ fn set_together(
             request.extend([respelled(name, random).into_bytes(), value]);
         }
         match random.u8(..12) {
+            3 if !chosen.is_empty() => {
+                let again = chosen[random.usize(..chosen.len())].clone();
+                request.extend([again.clone().into_bytes(), accepted[&again][0].clone()]);
+            }
             0 => request.extend([b"no-such-directive".to_vec(), b"1".to_vec()]),
             1 => request.extend([b"databases".to_vec(), b"3".to_vec()]),
             2 => request.push(b"odd".to_vec()),
@@ -462,6 +470,11 @@ fn rewrite(
         if !once.windows(comment.len()).any(|part| part == comment.as_bytes()) {
             return Err(format!("CONFIG REWRITE: the comment {comment:?} is gone"));
         }
+    }
+    let signature =
+        once.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"# Generated"));
+    if signature.count() > 1 {
+        return Err("CONFIG REWRITE: the file is signed twice".into());
     }
     // The second time each class of clients has a line of its own.
     server.client.check("CONFIG REWRITE", "OK");
