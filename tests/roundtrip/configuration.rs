@@ -5,6 +5,11 @@
 //! error that lists them, so that a new directive is part of this without a line here. What both
 //! know is refused by both in the same words, or accepted and shown alike. What was accepted is
 //! then set at random, written, and read by a new process, whose CONFIG GET * is the same.
+//!
+//! The least and the largest number of a directive are read from its errors, too: values lie at and
+//! beyond both, with units in any case. Several directives are set by one CONFIG SET, one of which
+//! may be wrong, named twice or fixed: all are set, or none. And a file with the same values in odd
+//! quotes, spaces and cases means the same to both servers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,6 +45,8 @@ const LEFT_OUT: &[&str] = &[
     "repl-backlog-size",         // allocates there
     "cluster-announce-hostname", // validated there, without a cluster here
 ];
+/// How often several directives are set at once.
+const TOGETHER: usize = 60;
 /// Values of every kind, right and wrong.
 const ODD: &[&[u8]] = &[
     b"",
@@ -94,15 +101,22 @@ const ODD: &[&[u8]] = &[
     b"100.1",
     b"KEA",
     b"Kg$",
+    b"KEgn",
+    b"nmxK",
     b"?",
     b"1 2 3",
     b"pubsub 30mb 8kb 61",
     b"replica 1001 7 5 pubsub 0 0 0",
     b"pubsub 1 2",
+    b"normal 5368709120 3gb 9",
+    b"normal 0 17 600 pubsub 1kb 0 0",
     b"nobody 1 1 1",
     b"default now",
     b"save nosave",
 ];
+
+const UNITS: [(&str, i128); 6] =
+    [("b", 1), ("K", 1000), ("kB", 1 << 10), ("m", 1_000_000), ("Mb", 1 << 20), ("GB", 1 << 30)];
 
 type Values = BTreeMap<Vec<u8>, Vec<u8>>;
 type Accepted = BTreeMap<String, Vec<Vec<u8>>>;
@@ -137,8 +151,13 @@ impl WithFile {
         let (began, address) = (Instant::now(), ([127, 0, 0, 1], port).into());
         while began.elapsed() < Duration::from_secs(60) {
             if let Ok(Some(status)) = child.try_wait() {
+                let said = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
+                let said = said.map(|said| [said.stdout, said.stderr].concat()).unwrap_or_default();
+                let last: Vec<&[u8]> =
+                    said.trim_ascii().rsplit(|byte| *byte == b'\n').take(4).collect();
                 return Err(format!(
-                    "a server does not start with the file that was written: {status}"
+                    "a server does not start with the file that was written: {status}: {}",
+                    String::from_utf8_lossy(&last.join(&b' '))
                 ));
             }
             if let Ok(mut client) = Client::connect(address) {
@@ -199,6 +218,26 @@ fn words_of(reply: &Reply) -> Vec<Vec<u8>> {
     words.split(", ").map(|word| word.to_ascii_uppercase().into_bytes()).collect()
 }
 
+/// Returns numbers at and beyond the limits that an error names, in several spellings.
+fn edges(reply: &Reply) -> Vec<Vec<u8>> {
+    let text = reply.text();
+    let Some((_, limits)) = text.split_once("must be between ") else { return Vec::new() };
+    let words: Vec<&str> = limits.split(' ').collect();
+    let limits =
+        [words.first(), words.get(2)].map(|word| word.and_then(|w| w.parse::<i128>().ok()));
+    let mut edges = Vec::new();
+    for limit in limits.into_iter().flatten() {
+        for number in [limit - 1, limit, limit + 1] {
+            edges.push(number.to_string().into_bytes());
+        }
+        for (unit, size) in UNITS {
+            let number = limit / size;
+            edges.extend([number, number + 1].map(|n| format!("{n}{unit}").into_bytes()));
+        }
+    }
+    edges
+}
+
 /// Returns true if the two are known to differ about a value: this server takes no empty number of
 /// bytes and no blank at the end of save points, shows `hz` as it was set, and neither uses process
 /// titles nor takes a backslash for a separator of directories.
@@ -224,10 +263,17 @@ fn compare(ours: &mut Client, theirs: &mut Client) -> Result<Accepted, Vec<Strin
         }
         let mut values: Vec<Vec<u8>> = ODD.iter().map(|value| value.to_vec()).collect();
         values.extend(words_of(&set(ours, &name, b"no such word")));
-        for odd in values {
+        let mut at = 0;
+        while let Some(odd) = values.get(at).cloned() {
+            at += 1;
             let reply = set(ours, &name, &odd);
             if reply.is_ok() {
                 accepted.entry(name.clone()).or_default().push(odd.clone());
+            }
+            for edge in edges(&reply) {
+                if !values.contains(&edge) {
+                    values.push(edge);
+                }
             }
             if known.is_none() || is_apart(&name, &odd) {
                 continue;
@@ -254,6 +300,139 @@ fn compare(ours: &mut Client, theirs: &mut Client) -> Result<Accepted, Vec<Strin
         }
     }
     if different.is_empty() { Ok(accepted) } else { Err(different) }
+}
+
+/// Directives that both know.
+fn of_both(theirs: &mut Client, accepted: &Accepted) -> Vec<String> {
+    let there = get(theirs, "*");
+    let is_known = |name: &&String| there.contains_key(name.as_bytes());
+    accepted.keys().filter(is_known).cloned().collect()
+}
+
+/// Writes a directive's name in another case.
+fn respelled(name: &str, random: &mut Rng) -> String {
+    name.chars().map(|c| if random.bool() { c.to_ascii_uppercase() } else { c }).collect()
+}
+
+/// Sets several directives at once: all are set or none, and the error is that of the one that is
+/// wrong.
+fn set_together(
+    ours: &mut Client,
+    theirs: &mut Client,
+    accepted: &Accepted,
+    random: &mut Rng,
+) -> Result<(), String> {
+    let names = of_both(theirs, accepted);
+    for _ in 0..TOGETHER {
+        let mut request = vec![b"CONFIG".to_vec(), b"SET".to_vec()];
+        let mut chosen = Vec::new();
+        for _ in 0..random.usize(2..6) {
+            let name = &names[random.usize(..names.len())];
+            if chosen.contains(name) && random.bool() {
+                continue;
+            }
+            let values = &accepted[name];
+            let value = match random.u8(..5) {
+                0 => ODD[random.usize(..ODD.len())].to_vec(),
+                _ => values[random.usize(..values.len())].clone(),
+            };
+            if is_apart(name, &value) {
+                continue;
+            }
+            chosen.push(name.clone());
+            request.extend([respelled(name, random).into_bytes(), value]);
+        }
+        match random.u8(..12) {
+            3 if !chosen.is_empty() => {
+                let again = chosen[random.usize(..chosen.len())].clone();
+                request.extend([again.clone().into_bytes(), accepted[&again][0].clone()]);
+            }
+            0 => request.extend([b"no-such-directive".to_vec(), b"1".to_vec()]),
+            1 => request.extend([b"databases".to_vec(), b"3".to_vec()]),
+            2 => request.push(b"odd".to_vec()),
+            _ => {}
+        }
+        let before = get(ours, "*");
+        let (here, there) = (ours.call(&request), theirs.call(&request));
+        let what = request.join(&b' ').escape_ascii().to_string();
+        if here != there {
+            return Err(format!("{what}: here {here}, there {there}"));
+        }
+        if !here.is_ok() {
+            difference(&format!("{what}, which was refused"), &before, &get(ours, "*"))?;
+        }
+        for name in &chosen {
+            let shown =
+                [get(ours, name), get(theirs, name)].map(|values| values.into_values().next());
+            if shown[0] != shown[1] {
+                let [here, there] = shown.map(|value| text(&value.unwrap_or_default()));
+                return Err(format!("{name} after {what}: here \"{here}\", there \"{there}\""));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes a value as a file may have it: in quotes of either kind, with escapes, or bare.
+fn spelled(value: &[u8], random: &mut Rng) -> Vec<u8> {
+    let is_plain = !value.is_empty()
+        && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(byte));
+    match random.u8(..4) {
+        0 if is_plain => value.to_vec(),
+        1 if value.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'\\') => {
+            let escaped = String::from_utf8_lossy(value).replace('\'', "\\'");
+            format!("'{escaped}'").into_bytes()
+        }
+        _ => {
+            let byte = |byte: &u8| match byte {
+                b'\n' => "\\n".to_owned(),
+                b'\t' => "\\t".to_owned(),
+                b'"' | b'\\' => format!("\\{}", char::from(*byte)),
+                0x20..0x7f if random.u8(..4) > 0 => char::from(*byte).to_string(),
+                other => format!("\\x{other:02x}"),
+            };
+            format!("\"{}\"", value.iter().map(byte).collect::<String>()).into_bytes()
+        }
+    }
+}
+
+/// Starts both servers with one file in odd spellings, which shows alike.
+fn read_alike(
+    folder: &TempDir,
+    accepted: &Accepted,
+    names: &[String],
+    random: &mut Rng,
+) -> Result<(), String> {
+    let mut lines = Vec::new();
+    for name in names {
+        let value = &accepted[name][random.usize(..accepted[name].len())];
+        // Several words are several lines or words there, which `set_together` knows.
+        if is_apart(name, value) || value.contains(&b' ') || random.bool() {
+            continue;
+        }
+        let pad = |random: &mut Rng| [" ", "\t", "  \t "][random.usize(..3)].as_bytes().to_vec();
+        let name = respelled(name, random).into_bytes();
+        let end: &[u8] = [b"\n".as_slice(), b"\r\n", b" \t\n"][random.usize(..3)];
+        lines.extend([pad(random), name, pad(random), spelled(value, random), end.to_vec()]);
+    }
+    let mut shown = Vec::new();
+    for (program, more) in [
+        (testkit::perdura_server(), "backend aof\nother-stores ignore\n"),
+        (Path::new("redis-server"), ""),
+    ] {
+        let port = free_port();
+        let file = first_file(folder, "alike", port, more);
+        let mut bytes = fs::read(&file).map_err(|error| error.to_string())?;
+        bytes.extend(lines.concat());
+        fs::write(&file, bytes).map_err(|error| error.to_string())?;
+        let mut server = WithFile::start(program, &file, port, b"")
+            .map_err(|why| format!("{why}: {}", text(&lines.concat())))?;
+        let all = get(&mut server.client, "*");
+        shown.push(
+            all.into_iter().filter(|(name, _)| names.contains(&text(name))).collect::<Values>(),
+        );
+    }
+    difference("a file in odd spellings", &shown[1], &shown[0])
 }
 
 /// Sets some of what is accepted; at least one in two directives.
@@ -292,6 +471,11 @@ fn rewrite(
             return Err(format!("CONFIG REWRITE: the comment {comment:?} is gone"));
         }
     }
+    let signature =
+        once.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"# Generated"));
+    if signature.count() > 1 {
+        return Err("CONFIG REWRITE: the file is signed twice".into());
+    }
     // The second time each class of clients has a line of its own.
     server.client.check("CONFIG REWRITE", "OK");
     let twice = read(&server.file)?;
@@ -317,13 +501,21 @@ pub(crate) fn round(seed: u64) -> Result<(), String> {
         all.iter().skip(1).for_each(|one| println!("  also: {one}"));
         format!("{} (and {} more)", all[0], all.len() - 1)
     })?;
+    set_together(&mut ours.client, &mut theirs.client, &accepted, &mut random)?;
+    let names = of_both(&mut theirs.client, &accepted);
+    let alike = Medium::Disk.scratch();
+    read_alike(&alike, &accepted, &names, &mut random)?;
     for _ in 0..4 {
         ours = rewrite(ours, &mut random, &accepted)?;
     }
-    // What redis-server writes is read here.
-    set_some(&mut theirs.client, &accepted, &mut random);
+    // What redis-server writes is read here. It writes numbers above 63 bits as negative ones.
+    let mut readable = accepted.clone();
+    readable.remove("maxmemory");
+    set_some(&mut theirs.client, &readable, &mut random);
     let before = get(&mut theirs.client, "*");
     theirs.client.check("CONFIG REWRITE", "OK");
+    // One server at a time has the folder.
+    drop(ours);
     let mut here = theirs.again(testkit::perdura_server(), b"")?;
     let after = get(&mut here.client, "*");
     let both: Values = before
@@ -331,6 +523,6 @@ pub(crate) fn round(seed: u64) -> Result<(), String> {
         .filter(|(name, _)| after.contains_key(name) && !LEFT_OUT.contains(&text(name).as_str()))
         .collect();
     difference("a file that redis-server wrote", &both, &after)?;
-    drop((ours, here));
+    drop(here);
     users::round(&mut random)
 }

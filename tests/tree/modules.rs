@@ -217,6 +217,7 @@ const SERVER: &[&str] = &[
     "host",
     "serve",
     "waits",
+    "thresholds",
 ];
 
 fn sources(name: &str) -> PathBuf {

@@ -63,3 +63,58 @@ impl History {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: u64 = 60;
+
+    /// After this many failures, times in seconds and whether a rewrite may begin then.
+    fn check(failures: u64, moments: &[(u64, bool)]) {
+        let mut history = History::new(100);
+        history.failures = failures;
+        for (seconds, is_due) in moments {
+            let rule = Growth { percentage: 100, min_size: 1 };
+            let due = history.due(rule, 200, Duration::from_secs(*seconds));
+            assert_eq!(due, is_due.then_some(100), "{failures} failures, second {seconds}");
+        }
+    }
+
+    #[test]
+    fn a_log_is_due_where_both_limits_are_passed() {
+        for (percentage, min_size, base, size, expected) in [
+            (100, 200, 100, 200, None),
+            (100, 199, 100, 200, Some(100)),
+            (100, 1, 100, 199, None),
+            (101, 1, 100, 200, None),
+            (101, 1, 100, 201, Some(101)),
+            (1, 1, 0, 2, Some(100)),
+            (1, 1, 100, 100, None),
+            (0, 1, 100, 1000, None),
+        ] {
+            let due = History::new(base).due(Growth { percentage, min_size }, size, Duration::ZERO);
+            assert_eq!(due, expected, "{percentage} % of {base}, {min_size}: {size}");
+        }
+    }
+
+    #[test]
+    fn rewrites_that_fail_are_tried_after_longer_and_longer_times() {
+        check(2, &[(0, true), (1, true), (2, true)]);
+        check(3, &[(0, false), (MINUTE - 1, false), (MINUTE, true)]);
+        // Each further failure doubles the time, up to an hour.
+        let mut history = History::new(100);
+        history.failures = 3;
+        let rule = Growth { percentage: 100, min_size: 1 };
+        let mut now = 0;
+        for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
+            let mut is_due = |at: u64| history.due(rule, 200, Duration::from_secs(at)).is_some();
+            assert!(!is_due(now), "{minutes}: it is limited from now on");
+            assert!(!is_due(now + minutes * MINUTE - 1), "{minutes}: it is early");
+            now += minutes * MINUTE;
+            assert!(is_due(now), "{minutes}: it is late");
+        }
+        history.failures = 0;
+        assert!(history.due(rule, 200, Duration::from_secs(now)).is_some());
+    }
+}

@@ -1,5 +1,7 @@
 //! Time, passed in as a value: no command asks the machine for it.
 
+use std::time::Duration;
+
 use rustix::time::{ClockId, clock_gettime};
 
 /// Where the engine takes the time from. Tests put their own in its place.
@@ -11,6 +13,16 @@ pub trait Clock: Send + Sync {
     fn unix_ms(&self) -> u64 {
         self.unix_ns() / 1_000_000
     }
+
+    /// Time since some moment, by a clock that nobody sets.
+    fn monotonic(&self) -> Duration {
+        Duration::from_nanos(self.unix_ns())
+    }
+
+    /// Returns when this time has passed.
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
 }
 
 /// The machine's clock.
@@ -21,5 +33,10 @@ impl Clock for SystemClock {
     fn unix_ns(&self) -> u64 {
         let now = clock_gettime(ClockId::Realtime);
         (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+    }
+
+    fn monotonic(&self) -> Duration {
+        let now = clock_gettime(ClockId::Monotonic);
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
     }
 }

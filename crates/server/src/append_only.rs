@@ -111,9 +111,9 @@ fn report(progress: Progress, elapsed: Duration) {
 #[derive(Default)]
 struct Job {
     thread: Option<JoinHandle<()>>,
-    began: Option<Instant>,
+    began: Option<Duration>,
     last: Option<Duration>,
-    ended: Option<Instant>,
+    ended: Option<Duration>,
     /// Another rewrite was asked for while this one was being given up: it follows at once.
     is_followed: bool,
 }
@@ -192,6 +192,10 @@ impl AppendOnly {
         &self.log
     }
 
+    fn now(&self) -> Duration {
+        self.engine.clock().monotonic()
+    }
+
     fn job(&self) -> MutexGuard<'_, Job> {
         self.job.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -255,7 +259,7 @@ impl AppendOnly {
             job.is_followed = true;
             return Ok(());
         }
-        job.began = Some(Instant::now());
+        job.began = Some(self.now());
         self.ending.store(false, Ordering::Relaxed);
         let this = Arc::clone(self);
         let name = "aof-rewrite".to_owned();
@@ -274,12 +278,13 @@ impl AppendOnly {
         loop {
             self.run_once();
             let mut job = self.job();
-            job.last = job.began.take().map(|began| began.elapsed());
-            job.ended = Some(Instant::now());
+            let now = self.now();
+            job.last = job.began.take().map(|began| now.saturating_sub(began));
+            job.ended = Some(now);
             if !std::mem::take(&mut job.is_followed) || self.stopping.load(Ordering::Relaxed) {
                 return;
             }
-            job.began = Some(Instant::now());
+            job.began = Some(self.now());
             self.ending.store(false, Ordering::Relaxed);
         }
     }
@@ -348,7 +353,7 @@ impl AppendOnly {
     /// To be called periodically, while no dump is being written: begins a rewrite that was
     /// scheduled, or when the log has grown by so much.
     pub(crate) fn tick(self: &Arc<AppendOnly>, growth: Growth) {
-        let waits = |ended: Instant| ended.elapsed() < RETRY_AFTER;
+        let waits = |ended| self.now().saturating_sub(ended) < RETRY_AFTER;
         let (is_off, is_wanted) = (self.log.is_off(), self.wanted.load(Ordering::Relaxed));
         // Switched on, or brought to have what a command wrote that had begun before there was a
         // log, and that waited for its keys until the rewrite was over.
@@ -385,7 +390,7 @@ impl AppendOnly {
             enabled: self.wanted.load(Ordering::Relaxed),
             rewriting: job.began.is_some(),
             last_rewrite_s: job.last.map(|time| time.as_secs()),
-            current_rewrite_s: job.began.map(|began| began.elapsed().as_secs()),
+            current_rewrite_s: job.began.map(|began| self.now().saturating_sub(began).as_secs()),
             rewrite_ok: figures.last_rewrite_ok,
             rewrites: figures.rewrites,
             rewrite_scheduled: self.scheduled.load(Ordering::Relaxed),

@@ -335,8 +335,8 @@ impl Connection {
             return false;
         }
         let limit = self.worker.shared.limits.output(self.client.is_subscribed());
-        let mut over = limit.hard > 0 && waiting > limit.hard;
-        if limit.soft > 0 && waiting > limit.soft {
+        let mut over = limit.hard > 0 && waiting >= limit.hard;
+        if limit.soft > 0 && waiting >= limit.soft {
             let now = self.now_ms();
             let since = *self.soft_since.get_or_insert(now);
             over |= now - since > limit.seconds * 1000;
@@ -356,7 +356,7 @@ impl Connection {
     #[cold]
     fn exceeds_hard_limit(&mut self) -> bool {
         let limit = self.worker.shared.limits.output(self.client.is_subscribed());
-        let exceeds = limit.hard > 0 && self.output.len() as u64 > limit.hard;
+        let exceeds = limit.hard > 0 && self.output.len() as u64 >= limit.hard;
         exceeds && !self.check_output()
     }
 

@@ -291,7 +291,7 @@ impl Host for Server {
     }
 
     fn sleep(&self, time: Duration) {
-        std::thread::sleep(time);
+        self.shared.engine.clock().sleep(time);
     }
 }
 
@@ -459,7 +459,7 @@ impl Server {
 
     /// Returns true if there is something to load before anybody is served.
     pub(crate) fn has_to_load(&self) -> bool {
-        let dump = || other_stores::dump(&self.shared.config.values()).exists();
-        self.is_logged() || self.shared.store.backend == Backend::Volatile && dump()
+        let has_dump = || other_stores::has_dump(&self.shared.config.values());
+        self.is_logged() || self.shared.store.backend == Backend::Volatile && has_dump()
     }
 }

@@ -176,25 +176,39 @@ async fn defragment(worker: &Worker, shard: usize, pass: &mut Defragmentation, u
 
 /// Runs the housekeeping thread, until the server ends.
 pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
-    let mut idle_checked = Instant::now();
-    let mut pool_checked = Instant::now();
-    let mut space = Space::new();
-    let mut leftovers = Leftovers::default();
+    let mut rounds = Rounds::new(shared.engine.clock().monotonic());
     while !shared.shutdown.is_asked() {
         std::thread::sleep(HOUSEKEEPING);
-        shared.supervisor.record_round();
+        rounds.next(shared, &tick);
+    }
+}
+
+/// What the thread does each time, and when it last did what it does less often.
+pub(crate) struct Rounds {
+    idle_checked: Duration,
+    pool_checked: Duration,
+    space: Space,
+    leftovers: Leftovers,
+}
+
+impl Rounds {
+    pub(crate) fn new(now: Duration) -> Rounds {
+        let (space, leftovers) = (Space::new(now), Leftovers::default());
+        Rounds { idle_checked: now, pool_checked: now, space, leftovers }
+    }
+
+    pub(crate) fn next(&mut self, shared: &Arc<Shared>, tick: impl Fn()) {
+        let now = shared.engine.clock().monotonic();
+        shared.supervisor.record_round(now);
         let keyspace = shared.engine.keyspace();
         let heap = keyspace.heap();
         shared.peak.fetch_max(heap.used() + keyspace.other_memory(), Relaxed);
         shared.unsynced_age();
         let totals = Totals::of(&shared.meters);
-        shared.rates.sample([
-            shared.engine.stats().total_calls(),
-            totals.bytes_in,
-            totals.bytes_out,
-        ]);
-        if pool_checked.elapsed() >= POOL_FILE {
-            pool_checked = Instant::now();
+        let counters = [shared.engine.stats().total_calls(), totals.bytes_in, totals.bytes_out];
+        shared.rates.sample(counters, now);
+        if now.saturating_sub(self.pool_checked) >= POOL_FILE {
+            self.pool_checked = now;
             pool_file::look_at(shared);
             log_file::look_at(shared);
             if let Some(journal) = &shared.journal {
@@ -202,7 +216,7 @@ pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
             }
         }
         if !shared.cron.load(Relaxed) {
-            continue;
+            return;
         }
         contained("growth of the pool", || {
             while heap.grow_ahead() {
@@ -210,15 +224,16 @@ pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
             }
         });
         contained("compaction", || compact(shared));
-        contained("free space of the pool", || space.tend(shared));
+        contained("free space of the pool", || self.space.tend(shared, now));
         contained("the append-only file", &tick);
         contained("memory of clients", || client_memory::evict(shared));
-        if idle_checked.elapsed() >= IDLE_CLIENTS {
-            idle_checked = Instant::now();
+        if now.saturating_sub(self.idle_checked) >= IDLE_CLIENTS {
+            self.idle_checked = now;
             contained("silent clients", || {
                 let released = idle_clients(shared);
                 let here = shared.engine.clients().len() as u64;
-                leftovers.tend(shared.accepted.load(Relaxed).saturating_sub(here), released);
+                let gone = shared.accepted.load(Relaxed).saturating_sub(here);
+                self.leftovers.tend(gone, released, now);
             });
         }
     }
@@ -236,22 +251,22 @@ fn compact(shared: &Shared) {
 
 /// Gives free space of the pool back that nobody takes.
 struct Space {
-    rested: Instant,
+    rested: Duration,
     warned: bool,
     /// A purge is under way.
     purges: bool,
 }
 
 impl Space {
-    fn new() -> Space {
-        Space { rested: Instant::now(), warned: false, purges: false }
+    fn new(now: Duration) -> Space {
+        Space { rested: now, warned: false, purges: false }
     }
 
-    fn tend(&mut self, shared: &Shared) {
+    fn tend(&mut self, shared: &Shared, now: Duration) {
         let keyspace = shared.engine.keyspace();
         let heap = keyspace.heap();
-        if self.rested.elapsed() >= REST {
-            self.rested = Instant::now();
+        if now.saturating_sub(self.rested) >= REST {
+            self.rested = now;
             heap.rest();
         }
         let before = heap.given_back();
@@ -292,7 +307,7 @@ struct Leftovers {
     /// Idle ones that had not given up theirs when they were looked at last.
     released: u64,
     /// When memory was last given back.
-    at: Option<Instant>,
+    at: Option<Duration>,
     /// What went meanwhile, or soon after, is still to be given back, though it is not much.
     is_followed: bool,
 }
@@ -301,7 +316,7 @@ impl Leftovers {
     /// Gives memory back to the kernel when many clients have gone, or many idle ones have given up
     /// their buffers, and no more do so at the moment. Where clients go all the time, that is put
     /// off ten times at most.
-    fn tend(&mut self, disconnected: u64, released: u64) {
+    fn tend(&mut self, disconnected: u64, released: u64, now: Duration) {
         // Some may never do so, such as one that does not read.
         let more = released.saturating_sub(self.released);
         self.released = released;
@@ -312,7 +327,7 @@ impl Leftovers {
         // What has just gone is followed by the rest: a trim now would leave what they had.
         let is_going_on = more > 0 || disconnected > self.looked_at;
         self.looked_at = disconnected;
-        if !is_due || self.at.is_some_and(|at| at.elapsed() < REST) {
+        if !is_due || self.at.is_some_and(|at| now.saturating_sub(at) < REST) {
             return;
         }
         if is_going_on && self.put_off < 10 {
@@ -324,7 +339,7 @@ impl Leftovers {
             disconnected,
             looked_at: disconnected,
             released,
-            at: Some(Instant::now()),
+            at: Some(now),
             is_followed: many,
             ..Self::default()
         };
@@ -385,9 +400,9 @@ mod tests {
 
     /// Looks twice at what has gone, long after memory was last given back.
     fn look(leftovers: &mut Leftovers, disconnected: u64) {
-        leftovers.at = leftovers.at.and_then(|at| at.checked_sub(REST));
-        leftovers.tend(disconnected, 0);
-        leftovers.tend(disconnected, 0);
+        let now = leftovers.at.unwrap_or_default() + REST;
+        leftovers.tend(disconnected, 0, now);
+        leftovers.tend(disconnected, 0, now);
     }
 
     #[test]

@@ -56,6 +56,8 @@ mod store;
 mod stream;
 mod supervisor;
 mod text;
+#[cfg(test)]
+mod thresholds;
 mod tls;
 mod unix_socket;
 mod unsynced;

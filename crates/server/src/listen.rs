@@ -306,7 +306,7 @@ fn keep_alive(socket: &std::net::TcpStream, seconds: u64) {
     let _ = SockRef::from(socket).set_tcp_keepalive(&keepalive);
 }
 
-fn admit(
+pub(crate) fn admit(
     shared: &Shared,
     senders: &[UnboundedSender<HandOff>],
     raw: UnregisteredSocket,

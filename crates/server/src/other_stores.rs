@@ -140,9 +140,9 @@ fn holdings(served: Served, pool: &Path, values: &Values, now: u64) -> Vec<Holdi
     if let Some(holds) = log_holds(&log) {
         all.push(Holding::Log { path: folder(&log), holds });
     }
-    let dump = dump(values);
-    if dump.exists() && !is_copy(served, &dump, &log) {
-        all.push(Holding::Dump { path: dump });
+    let path = dump(values);
+    if has_dump(values) && !is_copy(served, &path, &log) {
+        all.push(Holding::Dump { path });
     }
     all
 }
@@ -181,6 +181,11 @@ fn saved_of(dump: &Path) -> Option<Vec<u8>> {
 /// Returns where the dump is.
 pub(crate) fn dump(values: &Values) -> PathBuf {
     PathBuf::from(values.text("dir")).join(values.text("dbfilename"))
+}
+
+/// Returns true if there is a dump. Without a name for it there is none.
+pub(crate) fn has_dump(values: &Values) -> bool {
+    !values.get("dbfilename").is_empty() && dump(values).exists()
 }
 
 /// Returns what a pool holds, if anything.

@@ -1,13 +1,13 @@
 //! Commands and bytes per second recently: the mean of sixteen samples, taken ten times a second.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
 const SAMPLES: usize = 16;
 
 #[derive(Default)]
 struct State {
-    last: Option<(Instant, [u64; 3])>,
+    last: Option<(Duration, [u64; 3])>,
     samples: [[u64; 3]; SAMPLES],
     at: usize,
 }
@@ -20,11 +20,10 @@ pub(crate) struct Rates {
 
 impl Rates {
     /// Takes a sample of the counters.
-    pub(crate) fn sample(&self, counters: [u64; 3]) {
+    pub(crate) fn sample(&self, counters: [u64; 3], now: Duration) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
         if let Some((then, earlier)) = state.last {
-            let ms = now.duration_since(then).as_millis().max(1) as u64;
+            let ms = now.saturating_sub(then).as_millis().max(1) as u64;
             let at = state.at;
             for n in 0..3 {
                 // Counters go back when they are reset.

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use commands::admin::{RdbFacts, SaveLocked};
 use commands::{SaveError, SaveOptions};
@@ -28,7 +28,7 @@ use crate::other_stores;
 use crate::shared::Shared;
 use crate::spool;
 
-/// After a save that failed, the next one by itself is tried this much later.
+/// After a save that failed, the next one by itself is tried when more than this has passed.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// Bytes after which a dump is synced, so that the last sync does not stall the disk.
 const SYNC_EVERY: u64 = 4 << 20;
@@ -43,7 +43,7 @@ pub(crate) struct Busy;
 
 #[derive(Default)]
 struct State {
-    began: Option<Instant>,
+    began: Option<Duration>,
     /// What is written from now on is not in the dump.
     is_fixed: bool,
     thread: Option<JoinHandle<()>>,
@@ -59,7 +59,7 @@ struct State {
     is_in_background: bool,
     failed: bool,
     last: Option<Duration>,
-    last_tried: Option<Instant>,
+    last_tried: Option<Duration>,
     /// Changes that the last dump has.
     saved_changes: u64,
     saves: u64,
@@ -103,6 +103,10 @@ impl Saver {
         Arc::new(Saver { shared, state, fixed, stopping, ending, keys, held, last_copy_s })
     }
 
+    fn now(&self) -> Duration {
+        self.shared.engine.clock().monotonic()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -141,7 +145,7 @@ impl Saver {
         if state.began.is_some() {
             return Err(Busy);
         }
-        (state.began, state.is_fixed) = (Some(Instant::now()), false);
+        (state.began, state.is_fixed) = (Some(self.now()), false);
         (state.is_in_background, state.is_of_flush) = (false, false);
         self.ending.store(false, Relaxed);
         state.total = Db::all().map(|db| self.shared.engine.keyspace().count(db).0).sum();
@@ -287,7 +291,7 @@ impl Saver {
             Err(error) => tracing::warn!("Error saving DB on disk ({}): {error}", path.display()),
         }
         let mut state = self.state();
-        let took = state.began.take().map(|began| began.elapsed());
+        let took = state.began.take().map(|began| self.now().saturating_sub(began));
         state.last = took;
         let held = self.shared.engine.keyspace().heap().snapshot_stats().peak;
         self.held.store(held, Relaxed);
@@ -340,7 +344,7 @@ impl Saver {
         let since = now.saturating_sub(self.shared.engine.admin().last_save_s.load(Relaxed));
         let scheduled = {
             let state = self.state();
-            let is_early = |tried: Instant| tried.elapsed() < RETRY_AFTER;
+            let is_early = |tried| self.now().saturating_sub(tried) <= RETRY_AFTER;
             if waits
                 || state.began.is_some()
                 || (state.failed && state.last_tried.is_some_and(is_early))
@@ -369,7 +373,7 @@ impl Saver {
             saving: state.began.is_some(),
             failed: state.failed,
             last_s: state.last.map(|time| time.as_secs()),
-            current_s: state.began.map(|began| began.elapsed().as_secs()),
+            current_s: state.began.map(|began| self.now().saturating_sub(began).as_secs()),
             saves: state.saves,
             keys: state.began.map_or(0, |_| self.keys.load(Relaxed)),
             total: state.began.map_or(0, |_| state.total),

@@ -22,18 +22,23 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the thread of the scrub, until the server ends.
 pub(crate) fn run(shared: &Arc<Shared>) {
-    let keyspace = shared.engine.keyspace();
-    let mut begun: Option<Instant> = None;
+    let mut begun = None;
     while !shared.shutdown.is_asked() {
         std::thread::sleep(LOOK);
-        contained("media errors", || look_after(keyspace));
-        let every = Duration::from_secs(shared.limits.scrub_every_s.load(Relaxed));
-        let due = begun.is_none_or(|begun| begun.elapsed() >= every);
-        if due && is_wanted(shared) {
-            begun = Some(Instant::now());
-            contained("the scrub", || pass(shared, keyspace));
-            shared.scrub.running.store(false, Relaxed);
-        }
+        round(shared, &mut begun);
+    }
+}
+
+/// Looks whether there is anything to do, and does it. `begun` is when the last pass began.
+pub(crate) fn round(shared: &Arc<Shared>, begun: &mut Option<Duration>) {
+    let (keyspace, now) = (shared.engine.keyspace(), shared.engine.clock().monotonic());
+    contained("media errors", || look_after(keyspace));
+    let every = Duration::from_secs(shared.limits.scrub_every_s.load(Relaxed));
+    let is_due = begun.is_none_or(|begun| now.saturating_sub(begun) >= every);
+    if is_due && is_wanted(shared) {
+        *begun = Some(now);
+        contained("the scrub", || pass(shared, keyspace));
+        shared.scrub.running.store(false, Relaxed);
     }
 }
 

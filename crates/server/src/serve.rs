@@ -25,7 +25,7 @@ use crate::log;
 use crate::meter::Meter;
 use crate::pool_journal::{self, PoolJournal};
 use crate::save::Saver;
-use crate::shared::Shared;
+use crate::shared::{Parts, Shared};
 use crate::shutdown::Request;
 use crate::store::{self, Store, StoreError};
 use crate::supervisor::Supervisor;
@@ -128,13 +128,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
         error => ServeError::Users(error.to_string()),
     })?;
     let table = name_commands(&values)?;
-    let supervisor = Supervisor::of(&values);
-    let store = store::open(&values, SystemClock.unix_ms())?;
+    let clock = Arc::new(SystemClock);
+    let supervisor = Supervisor::of(&values, clock.monotonic());
+    let store = store::open(&values, clock.unix_ms())?;
     let fsync = values.text("appendfsync");
     apply::fit_to_store(&mut values, &store.report);
     describe(&store, &fsync);
     let config = Config::new(values, file);
-    let shared = build_shared_state(store, table, config, tls, supervisor)?;
+    let shared = build_shared_state(Parts { store, table, config, tls, supervisor, clock })?;
     users::set(&shared, users);
     if let Some(journal) = &shared.journal {
         shared.engine.set_log(Arc::clone(journal) as Arc<dyn commands::CommandLog>);
@@ -288,13 +289,8 @@ fn replayed(store: &Store) -> String {
     )
 }
 
-pub(crate) fn build_shared_state(
-    store: Store,
-    table: Table,
-    config: Config,
-    tls: Tls,
-    supervisor: Supervisor,
-) -> Result<Arc<Shared>, ServeError> {
+pub(crate) fn build_shared_state(parts: Parts) -> Result<Arc<Shared>, ServeError> {
+    let Parts { store, table, config, tls, supervisor, clock } = parts;
     let values = config.values();
     let threads = threads(&values);
     let seed = machine::random::<8>().map_err(system("No random bytes"))?;
@@ -302,6 +298,8 @@ pub(crate) fn build_shared_state(
     options.threads = threads;
     options.seed = u64::from_le_bytes(seed);
     options.table = Some(table);
+    let started_ms = clock.unix_ms();
+    options.clock = clock;
     let journal = PoolJournal::start(
         &store.keyspace,
         store.report.pool.clone(),
@@ -332,7 +330,7 @@ pub(crate) fn build_shared_state(
         log: OnceLock::new(),
         log_opened: watch::channel(false).0,
         run_id: machine::run_id().map_err(system("No random bytes"))?,
-        started_ms: SystemClock.unix_ms(),
+        started_ms,
         config,
     };
     apply::all(&shared, &values);
@@ -442,7 +440,7 @@ fn load_log(
     let options = append_only::options(values);
     let show = |progress: aof::Progress| {
         shared.loading.show(progress.done, progress.total);
-        shared.supervisor.loading(progress.done, progress.total);
+        shared.supervisor.loading(progress.done, progress.total, shared.engine.clock().monotonic());
     };
     let log = Arc::new(append_only::load(options.clone(), &shared.engine, &show)?);
     let of_values = Arc::clone(shared);
@@ -466,7 +464,7 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
         keeps_expired: false,
         report: &mut |loaded| {
             shared.loading.show(loaded.bytes, total);
-            shared.supervisor.loading(loaded.bytes, total);
+            shared.supervisor.loading(loaded.bytes, total, shared.engine.clock().monotonic());
             if last.elapsed() >= append_only::REPORT_EVERY {
                 last = std::time::Instant::now();
                 let share = loaded.bytes as f64 * 100.0 / total.max(1) as f64;
@@ -493,7 +491,8 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
     Ok(())
 }
 
-fn tick(shared: &Shared, server: &Server) {
+/// Begins what is due: a dump, or a rewrite of the log.
+pub(crate) fn tick(shared: &Shared, server: &Server) {
     let append_only = server.append_only.get();
     server.saver.tick(append_only.is_some_and(|append_only| append_only.is_rewriting()));
     let Some(append_only) = append_only.filter(|_| !server.saver.is_busy()) else { return };

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use aof::Aof;
-use commands::{CommandLog, Engine};
+use commands::{Clock, CommandLog, Engine, Table};
 use tokio::sync::watch;
 
 use crate::config::Config;
@@ -21,10 +21,20 @@ use crate::ports::Ports;
 use crate::rates::Rates;
 use crate::scrub_progress::ScrubProgress;
 use crate::shutdown::Shutdown;
-use crate::store::Report;
+use crate::store::{Report, Store};
 use crate::supervisor::Supervisor;
 use crate::tls::Tls;
 use crate::unsynced::Unsynced;
+
+/// What the shared state is made of.
+pub(crate) struct Parts {
+    pub(crate) store: Store,
+    pub(crate) table: Table,
+    pub(crate) config: Config,
+    pub(crate) tls: Tls,
+    pub(crate) supervisor: Supervisor,
+    pub(crate) clock: Arc<dyn Clock>,
+}
 
 /// Shared by main thread, workers and housekeeping.
 pub(crate) struct Shared {

@@ -10,7 +10,7 @@
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sd_notify::NotifyState;
 
@@ -24,17 +24,16 @@ pub(crate) struct Supervisor {
     is_systemd: bool,
     /// A sign within this time is expected.
     watchdog: Option<Duration>,
-    started: Instant,
-    /// The last round of housekeeping, in milliseconds from the start.
+    /// The last round of housekeeping, or the start, in milliseconds.
     last_round_ms: AtomicU64,
     /// When the watchdog got its last sign, or the progress was last reported.
-    last_report: Mutex<Option<Instant>>,
+    last_report: Mutex<Option<Duration>>,
 }
 
 impl Supervisor {
     /// Returns the supervisor that the directive `supervised` names, if it is there, and reports
     /// that the store is being opened.
-    pub(crate) fn of(values: &Values) -> Supervisor {
+    pub(crate) fn of(values: &Values, now: Duration) -> Supervisor {
         let has_socket = std::env::var_os("NOTIFY_SOCKET").is_some();
         let is_systemd = match values.get("supervised") {
             b"systemd" => {
@@ -53,8 +52,7 @@ impl Supervisor {
         let supervisor = Supervisor {
             is_systemd,
             watchdog: sd_notify::watchdog_enabled().filter(|_| is_systemd),
-            started: Instant::now(),
-            last_round_ms: AtomicU64::new(0),
+            last_round_ms: AtomicU64::new(now.as_millis() as u64),
             last_report: Mutex::new(None),
         };
         supervisor.status("Opening the store");
@@ -90,35 +88,34 @@ impl Supervisor {
     }
 
     /// Reports how far loading is, once a second.
-    pub(crate) fn loading(&self, done: u64, total: u64) {
-        if self.is_due(PROGRESS_EVERY) {
+    pub(crate) fn loading(&self, done: u64, total: u64, now: Duration) {
+        if self.is_due(PROGRESS_EVERY, now) {
             let share = done as f64 * 100.0 / total.max(1) as f64;
             self.status(&format!("Loading data: {share:.1} %"));
         }
     }
 
     /// Records a round of housekeeping, and gives the watchdog its sign.
-    pub(crate) fn record_round(&self) {
-        self.last_round_ms.store(self.started.elapsed().as_millis() as u64, Relaxed);
+    pub(crate) fn record_round(&self, now: Duration) {
+        self.last_round_ms.store(now.as_millis() as u64, Relaxed);
         // Twice as often as it has to be, as systemd advises.
         if let Some(watchdog) = self.watchdog
-            && self.is_due(watchdog / 2)
+            && self.is_due(watchdog / 2, now)
         {
             self.notify(&[NotifyState::Watchdog]);
         }
     }
 
     /// Returns how long ago the last round of housekeeping was.
-    pub(crate) fn since_last_round(&self) -> Duration {
-        let last = Duration::from_millis(self.last_round_ms.load(Relaxed));
-        self.started.elapsed().saturating_sub(last)
+    pub(crate) fn since_last_round(&self, now: Duration) -> Duration {
+        now.saturating_sub(Duration::from_millis(self.last_round_ms.load(Relaxed)))
     }
 
-    fn is_due(&self, period: Duration) -> bool {
+    fn is_due(&self, period: Duration, now: Duration) -> bool {
         let mut last = self.last_report.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = last.is_none_or(|last| last.elapsed() >= period);
+        let is_due = last.is_none_or(|last| now.saturating_sub(last) >= period);
         if is_due {
-            *last = Some(Instant::now());
+            *last = Some(now);
         }
         is_due
     }

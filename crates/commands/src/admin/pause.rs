@@ -16,7 +16,7 @@ impl Engine {
         if until == 0 {
             return false;
         }
-        if self.clock().unix_ms() >= until {
+        if self.clock().unix_ms() > until {
             state.unpause();
             return false;
         }

@@ -134,7 +134,7 @@ const NETWORK: Group = &[
     ),
     (
         "client-output-buffer-limit",
-        "Bytes that may wait to be sent, by class (`normal`, `replica`, `pubsub`): at the hard limit, or beyond the soft one for that number of seconds, the client is disconnected; 0 for no limit.",
+        "Bytes that may wait to be sent, by class (`normal`, `replica`, `pubsub`): at the hard limit, or at the soft one for more than that number of seconds, the client is disconnected; 0 for no limit.",
     ),
 ];
 

@@ -245,10 +245,6 @@ fn changeable(
                 continue;
             }
         };
-        // An unknown name further on is the graver mistake, and the one that Redis reports.
-        if let Some((bad, _)) = pairs.iter().find(|(n, _)| table::find(n).is_none()) {
-            return Err(Refusal::Unknown(named(bad)));
-        }
         return Err(Refusal::Value { name: named(name), why: why.into() });
     }
     Ok(rows)
@@ -343,6 +339,11 @@ mod tests {
             check(&[(old, value)], old, beyond);
         }
         assert_eq!(set(&config, &[("no", "1")]), Err(Refusal::Unknown("no".into())));
+        // The first mistake is the one that is reported.
+        check(&[("databases", "3"), ("no", "1")], "databases", "can't set immutable config");
+        check(&[("hz", "1"), ("hz", "2"), ("no", "1")], "hz", "duplicate parameter");
+        let unknown = set(&config, &[("no", "1"), ("databases", "3")]);
+        assert_eq!(unknown, Err(Refusal::Unknown("no".into())));
     }
 
     #[test]

@@ -9,8 +9,8 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// Returns why the process is to be started again, if it is: nothing here is cured by that while
 /// data is being loaded, or after a write has failed.
-pub(super) fn is_healthy(shared: &Shared) -> Result<(), String> {
-    let silent = shared.supervisor.since_last_round();
+pub(crate) fn is_healthy(shared: &Shared) -> Result<(), String> {
+    let silent = shared.supervisor.since_last_round(shared.engine.clock().monotonic());
     let works = shared.engine.config().loading() || shared.shutdown.is_asked();
     match silent > SILENCE && !works {
         true => Err(format!("no housekeeping for {} seconds", silent.as_secs())),

@@ -25,7 +25,7 @@ const LINGERS: Duration = Duration::from_secs(1);
 const REST: usize = 64 << 10;
 
 /// What is sent back.
-pub(super) struct Answer {
+pub(crate) struct Answer {
     status: u16,
     kind: &'static str,
     body: String,
@@ -118,7 +118,7 @@ async fn receive(stream: &mut TcpStream) -> Option<Request> {
 
 /// Serves one request; `answer` returns what is at a path. `yields` is completed where another
 /// client is to have the place of this one: it is closed, unless an answer is being made or sent.
-pub(super) async fn serve<F>(
+pub(crate) async fn serve<F>(
     mut stream: TcpStream,
     mut yields: oneshot::Receiver<()>,
     answer: impl FnOnce(String) -> F,

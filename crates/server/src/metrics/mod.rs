@@ -12,8 +12,8 @@
 //! probes are not to fail for that. There is no password: `metrics-bind` is the loopback address
 //! unless it is changed, and no data can be read here.
 
-mod health;
-mod http;
+pub(crate) mod health;
+pub(crate) mod http;
 
 use std::collections::VecDeque;
 use std::io;

@@ -18,8 +18,8 @@ mod generate;
 mod medium;
 mod outputs;
 mod requests;
-mod stage;
-mod wire;
+pub(crate) mod stage;
+pub(crate) mod wire;
 
 use std::collections::BTreeSet;
 

@@ -26,7 +26,7 @@ use crate::connection::Connection;
 use crate::host::Server;
 use crate::save::Saver;
 use crate::serve::build_shared_state;
-use crate::shared::Shared;
+use crate::shared::{Parts, Shared};
 use crate::stream::Stream;
 use crate::supervisor::Supervisor;
 use crate::worker::{Worker, flush};
@@ -42,9 +42,11 @@ const LOG: &str = "appendonly.aof.1.incr.aof";
 
 /// Where the data is, and what replies wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Backend {
+pub(crate) enum Backend {
     Log,
     Journal,
+    /// Nowhere: replies wait for nothing.
+    Memory,
 }
 
 /// When the barriers of the workers are served.
@@ -101,29 +103,33 @@ impl Calls for Watched {
 }
 
 /// A server whose log or journal the test holds back.
-pub(super) struct Stage {
+pub(crate) struct Stage {
     pub(super) backend: Backend,
     pub(super) policy: &'static str,
-    pub(super) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// The files of the log.
     pub(super) medium: Medium,
     pub(super) calls: Arc<Watched>,
-    workers: [Arc<Worker>; 2],
+    pub(crate) workers: [Arc<Worker>; 2],
     gate: Arc<Gate>,
     /// Bytes that had been written to the journal when the gate was shut.
     at_shut: AtomicU64,
-    runtime: Runtime,
-    _server: Arc<Server>,
+    pub(crate) runtime: Runtime,
+    pub(crate) server: Arc<Server>,
     _folder: tempfile::TempDir,
 }
 
 fn values(folder: &str, backend: Backend, policy: &str) -> Values {
     let mut values = Values::default();
     let pool = format!("{folder}/pool");
-    let backend = if backend == Backend::Log { "aof" } else { "journal" };
+    let (backend, pool) = match backend {
+        Backend::Log => ("aof", pool.as_str()),
+        Backend::Journal => ("journal", pool.as_str()),
+        Backend::Memory => ("aof", ""),
+    };
     for (name, value) in [
         ("dir", folder),
-        ("pool", &pool),
+        ("pool", pool),
         ("backend", backend),
         ("appendfsync", policy),
         ("pool-size", "64mb"),
@@ -131,6 +137,7 @@ fn values(folder: &str, backend: Backend, policy: &str) -> Values {
         ("threads", "2"),
         ("save", ""),
         ("enable-debug-command", "yes"),
+        ("enable-protected-configs", "yes"),
         ("slowlog-log-slower-than", "-1"),
     ] {
         values.set(name.as_bytes(), &[value.as_bytes()]).expect("a directive");
@@ -141,14 +148,27 @@ fn values(folder: &str, backend: Backend, policy: &str) -> Values {
 impl Stage {
     /// Starts one; its gate is open.
     pub(super) fn new(backend: Backend, policy: &'static str) -> Stage {
+        let mut runtime = Builder::new_current_thread();
+        Stage::by(backend, policy, Arc::new(SystemClock), runtime.enable_io().enable_time())
+    }
+
+    /// Starts one with a clock and a runtime.
+    pub(crate) fn by(
+        backend: Backend,
+        policy: &'static str,
+        clock: Arc<dyn Clock>,
+        runtime: &mut Builder,
+    ) -> Stage {
         let folder = testkit::Medium::Disk.scratch();
         let calls = Arc::new(Watched::default());
         pmem::watch_calls(Some(Arc::clone(&calls) as Arc<dyn Calls>));
         let values = values(&folder.path().display().to_string(), backend, policy);
-        let store = store::open(&values, SystemClock.unix_ms()).expect("a new store");
-        let (config, supervisor) = (Config::new(values.clone(), None), Supervisor::of(&values));
+        let store = store::open(&values, clock.unix_ms()).expect("a new store");
+        let config = Config::new(values.clone(), None);
+        let supervisor = Supervisor::of(&values, clock.monotonic());
         let table = Table::renamed(&[]).unwrap_or_else(|_| unreachable!("nothing is renamed"));
-        let shared = build_shared_state(store, table, config, Default::default(), supervisor);
+        let tls = Default::default();
+        let shared = build_shared_state(Parts { store, table, config, tls, supervisor, clock });
         let shared = shared.expect("a server");
         if let Some(journal) = &shared.journal {
             shared.engine.set_log(Arc::clone(journal) as Arc<dyn CommandLog>);
@@ -161,7 +181,6 @@ impl Stage {
         if backend == Backend::Log {
             attach_log(&shared, &server, medium.options(append_only::fsync(&values)));
         }
-        let runtime = Builder::new_current_thread().enable_io().enable_time().build();
         let stage = Stage {
             backend,
             policy,
@@ -171,8 +190,8 @@ impl Stage {
             shared,
             gate: Arc::default(),
             at_shut: AtomicU64::new(0),
-            runtime: runtime.expect("a runtime"),
-            _server: server,
+            runtime: runtime.build().expect("a runtime"),
+            server,
             _folder: folder,
         };
         for worker in &stage.workers {
@@ -184,8 +203,16 @@ impl Stage {
     }
 
     /// Connects a client, which one of the workers serves.
-    pub(super) fn visit(&self, worker: usize) -> Visitor {
-        let (socket, served) = UnixStream::pair().expect("two sockets");
+    pub(crate) fn visit(&self, worker: usize) -> Visitor {
+        self.visit_by(UnixStream::pair().expect("two sockets"), worker)
+    }
+
+    /// Connects a client by a pair of sockets, the second of which is the server's.
+    pub(crate) fn visit_by(
+        &self,
+        (socket, served): (UnixStream, UnixStream),
+        worker: usize,
+    ) -> Visitor {
         [&socket, &served].iter().for_each(|socket| socket.set_nonblocking(true).expect("a flag"));
         let worker = Arc::clone(&self.workers[worker]);
         let _inside = self.runtime.enter();
@@ -204,7 +231,7 @@ impl Stage {
     }
 
     /// Lets happen whatever can happen without the log.
-    pub(super) fn run_idle(&self) {
+    pub(crate) fn run_idle(&self) {
         self.turn(TURNS);
     }
 
@@ -231,14 +258,25 @@ impl Stage {
     }
 
     /// Sends requests, with the gate as it is.
-    pub(super) fn send(&self, visitor: &mut Visitor, bytes: &[u8]) {
-        visitor.socket.write_all(bytes).expect("a request is short");
-        self.run_idle();
+    pub(crate) fn send(&self, visitor: &mut Visitor, bytes: &[u8]) {
+        let mut rest = bytes;
+        for _ in 0..MOST_TURNS {
+            match visitor.socket.write(rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => self.turn(1),
+                // The server has closed it.
+                Err(_) => return,
+            }
+            if rest.is_empty() {
+                return self.run_idle();
+            }
+        }
+        panic!("a request is not read");
     }
 
     /// Returns all that a client has received since it connected, when it has `count` replies that
     /// are not pushes, or was told that the connection ends.
-    pub(super) fn replies(&self, visitor: &mut Visitor, count: usize) -> Vec<u8> {
+    pub(crate) fn replies(&self, visitor: &mut Visitor, count: usize) -> Vec<u8> {
         for turn in 0..MOST_TURNS {
             visitor.receive();
             if visitor.has_ended || super::wire::count(&visitor.received) >= count {
@@ -313,10 +351,10 @@ fn attach_log(shared: &Arc<Shared>, server: &Server, options: aof::Options) {
 }
 
 /// A client, as it sees itself.
-pub(super) struct Visitor {
+pub(crate) struct Visitor {
     socket: UnixStream,
     received: Vec<u8>,
-    pub(super) has_ended: bool,
+    pub(crate) has_ended: bool,
 }
 
 impl Visitor {
@@ -333,12 +371,18 @@ impl Visitor {
     }
 
     /// Returns what it has received since it connected, or since that was forgotten.
-    pub(super) fn received(&mut self) -> &[u8] {
+    pub(crate) fn received(&mut self) -> &[u8] {
         self.receive();
         &self.received
     }
 
-    pub(super) fn forget(&mut self) {
+    /// Receives this many bytes of what was sent.
+    pub(crate) fn receive_some(&mut self, bytes: usize) {
+        let mut buffer = vec![0; bytes];
+        let _ = self.socket.read(&mut buffer);
+    }
+
+    pub(crate) fn forget(&mut self) {
         self.receive();
         self.received.clear();
     }

@@ -1,7 +1,7 @@
 //! As much of the protocol as tells where a reply ends.
 
 /// Returns a request on the wire.
-pub(super) fn request<A: AsRef<[u8]>>(words: &[A]) -> Vec<u8> {
+pub(crate) fn request<A: AsRef<[u8]>>(words: &[A]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
         bytes.extend_from_slice(format!("${}\r\n", word.as_ref().len()).as_bytes());
@@ -12,12 +12,12 @@ pub(super) fn request<A: AsRef<[u8]>>(words: &[A]) -> Vec<u8> {
 }
 
 /// Returns how many whole replies there are, pushes not counted.
-pub(super) fn count(bytes: &[u8]) -> usize {
+pub(crate) fn count(bytes: &[u8]) -> usize {
     split(bytes).iter().filter(|reply| reply[0] != b'>').count()
 }
 
 /// Returns the whole replies and pushes, in order.
-pub(super) fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
+pub(crate) fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut replies = Vec::new();
     while let Some(len) = len(bytes) {
         let (reply, rest) = bytes.split_at(len);
