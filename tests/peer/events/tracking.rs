@@ -1,6 +1,6 @@
-//! Tracking: its options in every combination, and what follows: several clients read the same keys,
-//! by themselves, after CLIENT CACHING, in transactions and scripts; others change or delete these;
-//! and what each server then says of it is asked.
+//! Tracking: its options in every combination, and what follows: several clients read the same
+//! keys, by themselves, after CLIENT CACHING, in transactions and scripts; others change or delete
+//! these; and what each server then says of it is asked.
 
 use super::Story;
 use super::commands::{KEYS, of};
@@ -236,8 +236,8 @@ impl Story<'_> {
         self.line(by, &line);
     }
 
-    /// A key that was read a moment before expires, and the administrator, who tracks nothing, looks
-    /// at it: who tracks keys is told here that a key expired which it read too late.
+    /// A key that was read a moment before expires, and the administrator, who tracks nothing,
+    /// looks at it: who tracks keys is told here that a key expired which it read too late.
     pub(super) fn expire_for_trackers(&mut self, made: Words, look: Words) {
         let (by, key) = (self.tracker(), String::from_utf8_lossy(&made[1]).into_owned());
         self.line(by, "MULTI");
@@ -252,8 +252,8 @@ impl Story<'_> {
     }
 }
 
-/// Leaves those overlaps of prefixes that redis-server 7.0 notices: of others than the first it says
-/// so, and goes on.
+/// Leaves those overlaps of prefixes that redis-server 7.0 notices: of others than the first it
+/// says so, and goes on.
 fn leave_overlaps(options: &mut Vec<String>) {
     let mut later: Vec<String> = Vec::new();
     let mut is_first = true;

@@ -1,8 +1,9 @@
 //! Scripts and functions: Lua programs from a grammar, reply by reply.
 //!
-//! [`edges`] makes many short expressions, [`values`] makes expressions, [`programs`] the statements around them, [`libraries`] libraries
-//! of functions and what is done with those. Each case is a handful of programs over the same data,
-//! which are compared at its end, with the counters of errors.
+//! [`edges`] makes many short expressions, [`values`] makes expressions, [`programs`] the
+//! statements around them, [`libraries`] libraries of functions and what is done with those. Each
+//! case is a handful of programs over the same data, which are compared at its end, with the
+//! counters of errors.
 
 mod edges;
 mod libraries;

@@ -45,7 +45,8 @@ pub(crate) fn send_to_monitors(engine: &Engine, line: &[u8], own: u64) {
     engine.admin().monitors.clients().iter().for_each(|client| client.post(line, after));
 }
 
-/// Shows those who monitor an EXEC that was refused: of all that is refused, Redis shows this alone.
+/// Shows those who monitor an EXEC that was refused: of all that is refused, Redis shows this
+/// alone.
 #[cold]
 pub(crate) fn show_refused_exec(engine: &Engine, session: &Session, args: &[&[u8]]) {
     if engine.monitors() > 0 {
