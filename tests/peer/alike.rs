@@ -24,6 +24,7 @@ pub(crate) fn alike(
         Alike::Served if is_denied => refusal(ours).is_some(),
         Alike::Served => ours == theirs,
         Alike::Conflict => conflict(ours) == conflict(theirs),
+        Alike::Length => ours.text().len() == theirs.text().len(),
         Alike::Log => log(ours) == log(theirs),
         Alike::Rules => rules(peer, ours) == rules(peer, theirs),
         Alike::Known => peer.of_list(ours) == peer.of_list(theirs),

@@ -172,7 +172,7 @@ fn main() -> ExitCode {
     let areas = [
         Area { name: "acl", cases: 700, run: Box::new(run_acl) },
         Area { name: "scripts", cases: 700, run: Box::new(run_scripts) },
-        Area { name: "events", cases: 76, run: Box::new(|seed| events.run(seed)) },
+        Area { name: "events", cases: 130, run: Box::new(|seed| events.run(seed)) },
     ];
     let chosen: Vec<&Area<'_>> =
         areas.iter().filter(|area| is_chosen("peer") || is_chosen(area.name)).collect();

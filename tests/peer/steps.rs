@@ -28,6 +28,8 @@ pub(crate) enum Alike {
     Served,
     /// But for the order of elements, and for which of several names an error names that are taken.
     Conflict,
+    /// Texts of the same length.
+    Length,
     /// Entries of ACL LOG, without times and addresses.
     Log,
     /// The rules of a user.

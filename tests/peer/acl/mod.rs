@@ -1,9 +1,11 @@
 //! ACL: who may do what, by rules, for each command, key, kind of access and channel.
 //!
 //! [`rules`] makes rules, and [`requests`] the commands that they are about, both from the command
-//! table; [`moments`] changes users between what was asked and its effect. A case gives a user
+//! table; [`access`] is about what arguments
+//! decide, and [`moments`] changes users between what was asked and its effect. A case gives a user
 //! rules, reads them back, and compares DRYRUN, the command itself and the log.
 
+mod access;
 mod moments;
 mod requests;
 mod rules;
@@ -38,9 +40,10 @@ impl Generator {
     pub(crate) fn case(&self, seed: u64) -> Case {
         let mut random = Rng::with_seed(seed);
         let mut case = Case::new(if random.bool() { 2 } else { 3 }, SETUP);
-        match random.u8(..16) {
+        match random.u8(..20) {
             0..9 => self.rules(&mut case, &mut random),
             9..15 => moments::add(&mut case, &self.requests, &mut random),
+            15..19 => access::add(&mut case, &mut random),
             _ => categories(&mut case, &mut random),
         }
         case

@@ -14,7 +14,7 @@ pub(super) const KEYS: &[&str] =
 const ELEMENTS: &[&str] = &["a", "b", "c", "1", "2"];
 const INTEGERS: &[&str] = &["0", "1", "-1", "2", "5", "1000"];
 const POSITIONS: &[&str] = &["0", "1", "-1", "-2", "3", "9"];
-const SCORES: &[&str] = &["0", "1", "2", "-1.5", "inf", "3"];
+const SCORES: &[&str] = &["0", "1", "2", "-1.5", "1e17", "3"];
 const VALUES: &[&str] = &["", "1", "10", "hello", "x y", "\"q\\", "\r\n\t\x07\x01", "-5"];
 
 /// What there is before the steps.
@@ -337,6 +337,10 @@ pub(super) const LOOKS: &[&str] = &[
 pub(super) const FAILING: &[&str] =
     &["XINFO", "XPENDING", "XCLAIM", "XAUTOCLAIM", "XREADGROUP", "PFCOUNT", "PFMERGE"];
 
+/// Commands that change one key and make another: that a key is new is told before all else that
+/// they do, as compatibility.md says.
+pub(super) const OF_SEVERAL: &[&str] = &["MSET", "MSETNX", "SMOVE"];
+
 pub(super) const MISTAKES: &[&str] = &[
     "GET",
     "SET a",
@@ -425,6 +429,10 @@ pub(super) fn typed(templates: &[&str], dump: &[u8], mixes_types: bool, random: 
             b'n' => of(INTEGERS, random).into(),
             b'i' => of(POSITIONS, random).into(),
             b'f' => of(SCORES, random).into(),
+            b'v' if random.u8(..4) == 0 => {
+                let most = [14, 128, 255][random.usize(..3)];
+                (0..random.usize(..5)).map(|_| random.u8(..=most)).collect()
+            }
             b'v' => of(VALUES, random).into(),
             b'd' => dump.to_vec(),
             letter => key(&char::from(letter).to_string(), random).into_bytes(),

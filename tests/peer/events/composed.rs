@@ -137,6 +137,10 @@ impl Story<'_> {
         let by = self.anyone();
         let words = filled(BLOCKING, &[], &mut self.random);
         self.history.steps.push(Step { connection: by, act: Act::MayBlock(words) });
+        if self.is_slow {
+            // How often it was asked whether it waits is nobody's.
+            self.history.admin("SLOWLOG RESET");
+        }
         for _ in 0..self.random.usize(1..4) {
             let serving = filled(SERVING, &[], &mut self.random);
             self.add(3 - by, serving);

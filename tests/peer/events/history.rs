@@ -6,7 +6,7 @@ use std::fmt;
 /// The connection that configures and asks; the others are numbered from 1.
 pub(super) const ADMIN: usize = 0;
 /// All connections of a history.
-pub(super) const CONNECTIONS: usize = 5;
+pub(super) const CONNECTIONS: usize = 7;
 
 /// What a step is.
 #[derive(Clone)]

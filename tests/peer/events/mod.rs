@@ -2,7 +2,8 @@
 //! the slow log, messages of channels, counters of INFO.
 //!
 //! A case is a random history of a few connections ([`history`]) over a few keys of each type
-//! ([`commands`]), with whatever listens switched on and off in its course ([`watching`]). After
+//! ([`commands`]), with whatever listens switched on and off in its course ([`watching`],
+//! [`tracking`]). After
 //! each step all that each connection received is compared ([`talk`], [`same`]), with the counters
 //! every few steps. Left out are random replies, and what docs/compatibility.md says differs.
 
@@ -11,13 +12,15 @@ mod composed;
 mod history;
 mod same;
 mod talk;
+mod tracking;
 mod watching;
 
 use crate::both::Both;
 use crate::shrink;
 use crate::steps::{Words, with, words};
 use commands::{
-    DATA, DATABASES, EXPIRING, FAILING, LOOKS, MISTAKES, READS, WRITES, filled, of, typed,
+    DATA, DATABASES, EXPIRING, FAILING, LOOKS, MISTAKES, OF_SEVERAL, READS, WRITES, filled, of,
+    typed,
 };
 use fastrand::Rng;
 use history::{Act, CONNECTIONS, History, Step};
@@ -66,6 +69,10 @@ struct Story<'g> {
     expires: bool,
     /// A key that is not found is told of.
     has_misses: bool,
+    /// A key that is new is told of.
+    has_new: bool,
+    /// Some connection is told of events.
+    has_events: bool,
     /// Some connection is told of no changes of its own: in Redis it is told of those of its
     /// scripts.
     has_no_loop: bool,
@@ -132,18 +139,19 @@ impl<'b> Generator<'b> {
             dump: &self.dump,
             // Of a key that expired and is read, Redis tells first that it expired, then that it
             // is missing; Perdura the other way round.
-            // And who tracks keys is told here that a key expired which it read too late.
-            expires: !flags.contains('m') && tracking == 0 && random.u8(..3) == 0,
+            expires: !flags.contains('m') && random.u8(..3) == 0,
             has_misses: flags.contains('m'),
+            has_new: flags.contains('n'),
+            has_events: !flags.is_empty(),
             has_no_loop: false,
-            blocks: !is_slow && random.u8(..5) == 0,
+            blocks: random.u8(..5) == 0,
             is_slow,
             tracking,
             monitoring: weight(&mut random),
             channels: weight(&mut random),
             random,
         };
-        story.begin(!flags.is_empty());
+        story.begin();
         for _ in 0..story.random.usize(10..40) {
             story.step();
         }
@@ -185,23 +193,33 @@ impl Story<'_> {
     }
 
     /// What the connections are before the first step.
-    fn begin(&mut self, has_events: bool) {
+    fn begin(&mut self) {
         for connection in 1..CONNECTIONS {
-            if self.random.bool() {
+            // Who tracks keys is told by itself in RESP3 only.
+            let is_new = self.random.u8(..4) < if self.tracking > 0 { 3 } else { 2 };
+            if is_new {
                 self.line(connection, "HELLO 3");
             }
         }
-        if has_events {
+        if self.has_events {
             self.line_of(3, watching::LISTENING);
         }
         if self.tracking > 0 {
-            self.tracking();
+            // While anybody tracks, nothing is forgotten of those who have ended it.
+            self.line(CONNECTIONS - 1, "CLIENT TRACKING on BCAST PREFIX nothing:");
+        }
+        for by in [1, 2, 5] {
+            if self.tracking > 0 && self.random.u8(..3) > 0 {
+                self.switch(by);
+            }
         }
         if self.monitoring > 0 {
             self.line(4, "MONITOR");
         }
         if self.is_slow {
-            let length = of(&["128", "128", "3", "1", "0"], &mut self.random);
+            let lengths: &[&str] =
+                if self.blocks { &["128"] } else { &["128", "128", "3", "1", "0", "10", "11"] };
+            let length = of(lengths, &mut self.random);
             self.history.admin(&format!("CONFIG SET slowlog-max-len {length}"));
             self.history.admin("CONFIG SET slowlog-log-slower-than 0");
         }
@@ -210,6 +228,12 @@ impl Story<'_> {
     fn step(&mut self) {
         let by = self.anyone();
         let (tracking, monitoring, channels) = (self.tracking, self.monitoring, self.channels);
+        match self.random.u8(..12) {
+            0..2 if tracking == 4 => return self.tracking(),
+            2..5 if self.is_slow => return self.slow_log(by),
+            5 if channels == 4 => return self.channels(),
+            _ => {}
+        }
         match self.random.u8(..100) {
             0..38 => self.write(by),
             38..50 => self.read(by),
@@ -258,7 +282,9 @@ impl Story<'_> {
 
     fn unless_failing(&mut self, words: Words) -> Words {
         let name = String::from_utf8_lossy(&words[0]).into_owned();
-        match self.has_misses && FAILING.contains(&&*name) {
+        let is_left_out = self.has_misses && FAILING.contains(&&*name)
+            || self.has_new && OF_SEVERAL.contains(&&*name);
+        match is_left_out {
             true => filled(&["GET $s"], &[], &mut self.random),
             false => words,
         }
@@ -270,6 +296,7 @@ impl Story<'_> {
     }
 
     fn read(&mut self, by: usize) {
+        let by = if self.tracking > 0 && self.random.u8(..3) == 0 { 5 } else { by };
         let words = self.any_read();
         self.add(by, words);
     }
@@ -278,9 +305,12 @@ impl Story<'_> {
     fn expire(&mut self, by: usize) {
         let made = filled(EXPIRING, self.dump, &mut self.random);
         let key = made[1].clone();
-        self.history.steps.push(Step { connection: by, act: Act::Expiring(made) });
         let mut look = words(of(LOOKS, &mut self.random));
         look.insert(1, key);
+        if self.tracking > 0 {
+            return self.expire_for_trackers(made, look);
+        }
+        self.history.steps.push(Step { connection: by, act: Act::Expiring(made) });
         let by = self.anyone();
         match self.random.u8(..4) {
             0 => {
@@ -315,6 +345,9 @@ impl Story<'_> {
     fn end(&mut self) {
         if self.is_slow {
             self.history.admin("SLOWLOG LEN");
+            if !self.blocks {
+                self.history.admin("SLOWLOG GET");
+            }
             self.history.admin("SLOWLOG GET -1");
         }
         self.history.admin("CLIENT LIST");

@@ -44,12 +44,16 @@ const CLIENT_FIELDS: &[&str] =
     &["name", "flags", "db", "sub", "psub", "ssub", "multi", "cmd", "user", "resp", "redir"];
 
 /// Who is who at one of the servers.
+#[derive(Default)]
 pub(super) struct Who {
     /// The numbers that the server gave the connections.
     pub(super) ids: Vec<i64>,
     pub(super) ports: Vec<u16>,
     /// How often it was asked whether a client is blocked.
     pub(super) polls: i64,
+    /// Whether a connection may have been blocked: it was then asked for that, a number of times
+    /// that is nobody's, and who served it is logged before it or after it.
+    pub(super) has_polled: bool,
     /// Whether any connection may have stopped tracking.
     pub(super) has_ended_tracking: bool,
     /// What `rdb_changes_since_last_save` was when it was last asked for.
@@ -76,10 +80,8 @@ impl Who {
         if line == "CONFIG RESETSTAT" {
             self.polls = 0;
         }
-        let ends = ["RESET", "QUIT", "CLIENT KILL", "CLIENT TRACKING"];
-        if ends.iter().any(|start| line.starts_with(start)) && !line.ends_with("TRACKING ON") {
-            self.has_ended_tracking = true;
-        }
+        let ends = ["RESET", "QUIT", "CLIENT KILL", "CLIENT TRACKING OFF"];
+        self.has_ended_tracking |= ends.iter().any(|start| line.starts_with(start));
     }
 
     fn named(&self, id: i64) -> String {
@@ -159,8 +161,18 @@ fn texts(asked: Option<&Words>, who: &Who, messages: &[Reply]) -> Vec<String> {
     };
     let (first, second) = (name(0), name(1));
     let one = |message: &Reply| -> Vec<String> {
-        if matches!(message, Reply::Push(_)) || message.is_error() {
-            return vec![message.to_string()];
+        let items = message.items();
+        let kind = items.first().map(Reply::text).unwrap_or_default();
+        match (message, items) {
+            (_, [_, _, count]) if kind == "unsubscribe" && asked.is_some_and(|a| a.len() == 1) => {
+                // In which order all are left is nobody's.
+                return vec![format!("{kind} {count}")];
+            }
+            (Reply::Push(_), [_, Reply::Int(id)]) => {
+                return vec![format!("{kind} {}", who.named(*id))];
+            }
+            (Reply::Push(_) | Reply::Error(_), _) => return vec![message.to_string()],
+            _ => {}
         }
         if let Reply::Simple(text) = message
             && let Some((origin, command)) = who.monitored(text)
@@ -177,7 +189,12 @@ fn texts(asked: Option<&Words>, who: &Who, messages: &[Reply]) -> Vec<String> {
             _ => vec![message.to_string()],
         }
     };
-    messages.iter().flat_map(one).collect()
+    let mut texts: Vec<String> = messages.iter().flat_map(one).collect();
+    // Of several keys that one command changes, which is told first is nobody's.
+    let is_invalidation = |text: &String| text.contains("invalidate\"");
+    let is_run = |one: &String, next: &String| is_invalidation(one) && is_invalidation(next);
+    texts.chunk_by_mut(is_run).for_each(<[String]>::sort);
+    texts
 }
 
 fn with_names(who: &Who, reply: &Reply) -> String {
@@ -234,6 +251,7 @@ fn clients(who: &Who, text: &str) -> Vec<String> {
 
 /// Entries of SLOWLOG GET, without times, and without what was asked between the steps.
 fn slow_log(who: &Who, reply: &Reply) -> Vec<String> {
+    let is_in_order = !who.has_polled;
     let newest = reply.items().first().and_then(|entry| entry.items().first()?.int());
     let is_poll = |entry: &&Reply| {
         let arguments = entry.items().get(3).map(Reply::items).unwrap_or_default();
@@ -243,14 +261,19 @@ fn slow_log(who: &Who, reply: &Reply) -> Vec<String> {
         let [id, at, took, arguments, address, name] = entry.items() else {
             return entry.to_string();
         };
-        let age = newest.zip(id.int()).map(|(newest, id)| newest - id);
+        let age = newest.zip(id.int()).map(|(newest, id)| newest - id).filter(|_| is_in_order);
         let are_times = at.int().is_some_and(|at| at > 1_500_000_000 && at < 5_000_000_000)
             && took.int().is_some_and(|took| (0..10_000_000).contains(&took));
         let arguments = who.without_ids(&arguments.to_string());
         let address = who.at_port(&address.text());
         format!("{age:?} {are_times} {arguments} {address} {name}")
     };
-    reply.items().iter().filter(|entry| !is_poll(entry)).map(entry).collect()
+    let mut lines: Vec<String> =
+        reply.items().iter().filter(|entry| !is_poll(entry)).map(entry).collect();
+    if !is_in_order {
+        lines.sort();
+    }
+    lines
 }
 
 /// Counters of INFO by name, a line each.

@@ -116,7 +116,7 @@ impl Side {
         let info = connections[ADMIN].client.info("persistence");
         let changes = info.get("rdb_changes_since_last_save").and_then(|n| n.parse().ok());
         let changes = Cell::new(changes.unwrap_or_default());
-        Side { connections, who: Who { ids, ports, polls: 0, has_ended_tracking: false, changes } }
+        Side { connections, who: Who { ids, ports, changes, ..Who::default() } }
     }
 
     fn step(
@@ -129,6 +129,7 @@ impl Side {
         let mut received = Received::default();
         let words = self.who.with_ids(words);
         self.who.see(&words);
+        self.who.has_polled |= may_block;
         let is_gone = self.connections[step.connection].client.send(&words).is_err();
         if may_block && !is_gone {
             self.await_reply_or_block(step.connection);

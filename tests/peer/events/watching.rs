@@ -26,6 +26,7 @@ const CHANNELS: &[&str] = &[
     "PSUBSCRIBE n[p]*",
     "SSUBSCRIBE news.a news.b",
     "SSUBSCRIBE other",
+    "SSUBSCRIBE news.b other news.a",
     "UNSUBSCRIBE",
     "UNSUBSCRIBE news.a",
     "UNSUBSCRIBE nothing news.b",
@@ -55,40 +56,6 @@ const MESSAGES: &[&str] = &[
     "PUBSUB SHARDCHANNELS",
     "PUBSUB SHARDCHANNELS o*",
     "PUBSUB SHARDNUMSUB news.a other",
-];
-const TRACKING: &[&str] = &[
-    "CLIENT TRACKING on",
-    "CLIENT TRACKING on",
-    "CLIENT TRACKING on",
-    "CLIENT TRACKING off",
-    "CLIENT TRACKING on NOLOOP",
-    "CLIENT TRACKING on OPTIN",
-    "CLIENT TRACKING on OPTOUT",
-    "CLIENT TRACKING on OPTIN NOLOOP",
-    "CLIENT TRACKING on BCAST",
-    "CLIENT TRACKING on BCAST PREFIX s",
-    "CLIENT TRACKING on BCAST PREFIX l PREFIX h",
-    "CLIENT TRACKING on BCAST PREFIX s PREFIX s1",
-    "CLIENT TRACKING on BCAST NOLOOP",
-    "CLIENT TRACKING on BCAST PREFIX z NOLOOP",
-    "CLIENT TRACKING on REDIRECT <id4>",
-    "CLIENT TRACKING on REDIRECT <id3> BCAST",
-    "CLIENT TRACKING on REDIRECT <id4> NOLOOP",
-    "CLIENT TRACKING on REDIRECT 987654",
-    "CLIENT TRACKING on REDIRECT <id1>",
-    "CLIENT TRACKING on OPTIN OPTOUT",
-    "CLIENT TRACKING on BCAST OPTIN",
-    "CLIENT TRACKING on PREFIX s",
-    "CLIENT TRACKING maybe",
-    "CLIENT CACHING yes",
-    "CLIENT CACHING no",
-    "CLIENT CACHING yes",
-    "CLIENT CACHING maybe",
-    "CLIENT GETREDIR",
-    "CLIENT TRACKINGINFO",
-    "CLIENT TRACKINGINFO",
-    "HELLO 2",
-    "HELLO 3",
 ];
 const CONNECTION: &[&str] = &[
     "CLIENT SETNAME one",
@@ -129,6 +96,35 @@ const CONNECTION: &[&str] = &[
     "MIGRATE localhost 1 none 0 1 AUTH2 me pass KEYS none",
     "LATENCY RESET",
 ];
+/// Commands with words that nobody else may see, at each of the places where they can be.
+const SECRETS: &[&str] = &[
+    "AUTH default x",
+    "AUTH x",
+    "AUTH u secret",
+    "AUTH u wrong",
+    "HELLO 3 AUTH u secret",
+    "HELLO 2 AUTH u wrong SETNAME x",
+    "HELLO 3 SETNAME x AUTH default x",
+    "HELLO 3 SETNAME x",
+    "ACL SETUSER v on >pass ~* +get",
+    "ACL SETUSER v",
+    "ACL GETUSER v",
+    "ACL DELUSER v w",
+    "CONFIG SET masterauth x",
+    "CONFIG SET masterauth x maxmemory 0",
+    "CONFIG SET maxmemory 0 masterauth x",
+    "CONFIG SET MASTERAUTH x maxmemory 0 masteruser y",
+    "CONFIG SET maxmemory 0 timeout 0",
+    "CONFIG SET maxmemory 0 masterauth",
+    "CONFIG GET masterauth",
+    "MIGRATE localhost 1 none 0 1 AUTH pass",
+    "MIGRATE localhost 1 none 0 1 AUTH2 me pass KEYS none",
+    "MIGRATE localhost 1 none 0 1 COPY AUTH2 me pass REPLACE",
+    "MIGRATE localhost 1 none 0 1 REPLACE AUTH pass COPY",
+    "MIGRATE localhost 1 auth 0 1 COPY",
+    "CLIENT SETNAME one",
+    "CLIENT SETNAME two",
+];
 const SLOW: &[&str] = &[
     "SLOWLOG GET",
     "SLOWLOG GET 1",
@@ -151,8 +147,15 @@ const SLOW: &[&str] = &[
 /// A value of `notify-keyspace-events`.
 pub(super) fn event_classes(random: &mut Rng) -> String {
     let whole = ["KEA", "KEA", "EA", "KA", "KEAmn", "KEAn", "", "", "A", "KEm"];
-    if random.bool() {
-        return of(&whole, random).into();
+    match random.u8(..8) {
+        0..4 => return of(&whole, random).into(),
+        4..6 => {
+            // One class alone, or two.
+            let class = |random: &mut Rng| of(&["g", "$", "l", "s", "h", "z", "x", "t"], random);
+            let second = if random.bool() { class(random) } else { "" };
+            return [of(&["KE", "K", "E"], random), class(random), second].concat();
+        }
+        _ => {}
     }
     let letters = "KEg$lshzxetdmnA".chars();
     letters.filter(|letter| random.u8(..3) > u8::from(!"KE".contains(*letter))).collect()
@@ -161,7 +164,9 @@ pub(super) fn event_classes(random: &mut Rng) -> String {
 impl Story<'_> {
     pub(super) fn configure(&mut self) {
         let flags = event_classes(&mut self.random);
-        if flags.contains('m') && !self.has_misses {
+        let has_more =
+            flags.contains('m') && !self.has_misses || flags.contains('n') && !self.has_new;
+        if has_more || !self.has_events && !flags.is_empty() {
             return;
         }
         let set = with("CONFIG SET notify-keyspace-events", &[flags.as_bytes()]);
@@ -169,31 +174,6 @@ impl Story<'_> {
         // After `A`, redis-server 7.0 forgets to say `n`.
         if !(flags.contains('A') && flags.contains('n')) {
             self.history.admin("CONFIG GET notify-keyspace-events");
-        }
-    }
-
-    pub(super) fn tracking(&mut self) {
-        let by = self.anyone();
-        let line = of(TRACKING, &mut self.random);
-        if line.contains("<id4>") && self.monitoring > 0 {
-            // Of a transaction, what monitors see comes before what it invalidated, and in Redis
-            // after.
-            return;
-        }
-        if line.contains("NOLOOP") && self.blocks {
-            // In Redis the one whose write serves another is not told of what was taken.
-            return;
-        }
-        self.has_no_loop |= line.contains("NOLOOP");
-        self.line(by, line);
-        if line.starts_with("CLIENT CACHING") || self.random.bool() {
-            self.read(by);
-        }
-        if line.contains("REDIRECT") && self.random.bool() {
-            self.line(4, "SUBSCRIBE __redis__:invalidate");
-        }
-        if self.random.u8(..4) == 0 {
-            self.write(3 - by);
         }
     }
 
@@ -209,33 +189,73 @@ impl Story<'_> {
             return;
         }
         let by = [ADMIN, by, 1][self.random.usize(..3)];
-        let words = filled(MESSAGES, &[], &mut self.random);
-        self.add(by, words);
+        // The administrator is asked between the steps.
+        let is_queued = by != ADMIN && self.random.u8(..3) == 0;
+        if is_queued {
+            self.line(by, "MULTI");
+        }
+        for _ in 0..self.random.usize(1..4) {
+            let words = filled(MESSAGES, &[], &mut self.random);
+            self.add(by, words);
+        }
+        if is_queued {
+            self.line(by, "EXEC");
+        }
     }
 
     pub(super) fn connection(&mut self, by: usize) {
         let line = of(CONNECTION, &mut self.random);
-        self.line(by, line);
+        let words = with_case(words(line), &mut self.random);
+        self.history.add(by, words);
     }
 
     pub(super) fn slow_log(&mut self, by: usize) {
-        if self.random.bool() {
-            self.line_of(ADMIN, SLOW);
-            return;
+        match self.random.u8(..4) {
+            // Of two that end at the same time, which is entered first is nobody's.
+            0 | 1 if self.blocks => self.line_of(ADMIN, &["SLOWLOG GET -1", "SLOWLOG LEN"]),
+            0 | 1 => self.line_of(ADMIN, SLOW),
+            2 => {
+                let long = long(&mut self.random);
+                self.add(by, long);
+            }
+            _ => {
+                let line = of(SECRETS, &mut self.random);
+                let by =
+                    if line.starts_with(['C', 'c']) || line.contains("SETUSER") { 0 } else { by };
+                let words = with_case(words(line), &mut self.random);
+                self.add(by, words);
+            }
         }
-        let long = long(&mut self.random);
-        self.add(by, long);
     }
 }
 
-/// A command with about as many arguments as the slow log keeps, or with long ones.
+/// A command with about as many arguments as the slow log keeps, or with about as long ones.
 fn long(random: &mut Rng) -> Words {
     if random.bool() {
         let mut all = words(of(&["EXISTS", "DEL", "MGET"], random));
-        all.resize(random.usize(30..36), b"none".to_vec());
+        let many = [2, 31, 32, 33, 32, 33, 34, 65];
+        all.resize(many[random.usize(..many.len())], b"none".to_vec());
         return all;
     }
-    let lengths = [127, 128, 129, 130, 200, 1000];
+    let lengths = [126, 127, 128, 129, 130, 255, 256, 257, 1000];
     let value = vec![b'v'; lengths[random.usize(..lengths.len())]];
-    with(of(&["SET s1", "ECHO", "GET", "HSET h1 f"], random), &[&value])
+    with(of(&["SET s1", "ECHO", "GET", "HSET h1 f", "CLIENT SETNAME"], random), &[&value])
+}
+
+/// The same words, some of them with other letters: what is an option in any case.
+pub(super) fn with_case(words: Words, random: &mut Rng) -> Words {
+    let change = |word: Vec<u8>| match random.u8(..6) {
+        // A name or a password is what it is.
+        _ if word.iter().any(u8::is_ascii_lowercase) || word.starts_with(b"<") => word,
+        0 => word.to_ascii_lowercase(),
+        1 => {
+            let letter = |(at, byte): (usize, &u8)| match at % 2 {
+                0 => *byte,
+                _ => byte.to_ascii_lowercase(),
+            };
+            word.iter().enumerate().map(letter).collect()
+        }
+        _ => word,
+    };
+    words.into_iter().map(change).collect()
 }

@@ -165,7 +165,13 @@ pub(super) fn add(case: &mut Case, random: &mut Rng) {
 fn load(case: &mut Case, random: &mut Rng) {
     let code = if random.u8(..3) == 0 { code(random) } else { sound(random) };
     let line = of(
-        &["FUNCTION LOAD", "FUNCTION LOAD REPLACE", "FUNCTION LOAD", "function load replace"],
+        &[
+            "FUNCTION LOAD",
+            "FUNCTION LOAD REPLACE",
+            "FUNCTION LOAD",
+            "function load replace",
+            "FUNCTION LOAD REPLACE replace",
+        ],
         random,
     );
     case.client(with(line, &[code.as_bytes()]), Alike::Conflict);

@@ -1,9 +1,11 @@
 //! Scripts and functions: Lua programs from a grammar, reply by reply.
 //!
-//! [`values`] makes expressions, [`programs`] the statements around them, [`libraries`] libraries
-//! of functions and what is done with those. Each case is a handful of programs over the same data,
-//! which are compared at its end, with the counters of errors.
+//! [`edges`] makes many short expressions, [`values`] makes expressions, [`programs`] the
+//! statements around them, [`libraries`] libraries of functions and what is done with those. Each
+//! case is a handful of programs over the same data, which are compared at its end, with the
+//! counters of errors.
 
+mod edges;
 mod libraries;
 mod programs;
 mod values;
@@ -120,11 +122,12 @@ impl Generator {
     pub(crate) fn case(&self, seed: u64) -> Case {
         let mut random = Rng::with_seed(seed);
         let mut case = Case::new(if random.bool() { 2 } else { 3 }, SETUP);
-        match random.u8(..42) {
+        match random.u8(..44) {
             0..10 => self.calls(&mut case, &mut random),
             10..26 => self.scripts(&mut case, seed, &mut random),
             26..38 => libraries::add(&mut case, &mut random),
             38..41 => over_limit(&mut case, &mut random),
+            41..43 => edges::add(&mut case, &mut random),
             _ => endless(&mut case, &mut random),
         }
         for key in KEYS {
@@ -210,6 +213,10 @@ fn by_sha(case: &mut Case, program: &str, random: &mut Rng) {
     if random.u8(..6) == 0 {
         let how = of(&["SCRIPT FLUSH", "SCRIPT FLUSH ASYNC", "SCRIPT FLUSH x"], random);
         case.client(words(how), Alike::Same);
+        let mut again = with("EVALSHA", &[sha.as_bytes()]);
+        again.push(b"0".to_vec());
+        case.client(again, Alike::Unordered);
+        case.add(CLIENT, Act::Call(with("SCRIPT EXISTS", &[sha.as_bytes()])), Alike::Same);
     }
 }
 

@@ -26,7 +26,7 @@ mod sync;
 
 pub use clients::describe;
 pub use metrics::metrics;
-pub(crate) use monitor::{end_monitors, send_to_monitors};
+pub(crate) use monitor::{end_monitors, send_to_monitors, show_refused_exec};
 
 pub use crate::admin_state::{Latency, SlowLog, State};
 pub use crate::host::{

@@ -6,25 +6,31 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use keyspace::Db;
+
 use super::redacted;
 use crate::call::{Call, Next, Run};
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::failure::Done;
+use crate::session::Session;
 use crate::spec::*;
 
 /// Returns what those who monitor are shown of an executed command.
 pub(super) fn line(call: &Call<'_>) -> Vec<u8> {
-    let mut line = Vec::with_capacity(128);
-    let micros = call.now_ns / 1000;
-    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
-    let db = call.session.db.number();
     let addr = match call.is_from_script() {
         true => "lua",
         false => &call.session.client.peer.addr,
     };
+    text(call.now_ns, (call.session.db, addr), &redacted(call))
+}
+
+fn text(now_ns: u64, (db, addr): (Db, &str), words: &[&[u8]]) -> Vec<u8> {
+    let mut line = Vec::with_capacity(128);
+    let (db, micros) = (db.number(), now_ns / 1000);
+    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
     line.extend_from_slice(format!("+{seconds}.{fraction:06} [{db} {addr}]").as_bytes());
-    for word in redacted(call) {
+    for word in words {
         line.push(b' ');
         resp::quoted(&mut line, word);
     }
@@ -37,6 +43,16 @@ pub(super) fn line(call: &Call<'_>) -> Vec<u8> {
 pub(crate) fn send_to_monitors(engine: &Engine, line: &[u8], own: u64) {
     let after = engine.sent_after(own);
     engine.admin().monitors.clients().iter().for_each(|client| client.post(line, after));
+}
+
+/// Shows those who monitor an EXEC that was refused: of all that is refused, Redis shows this
+/// alone.
+#[cold]
+pub(crate) fn show_refused_exec(engine: &Engine, session: &Session, args: &[&[u8]]) {
+    if engine.monitors() > 0 {
+        let by = (session.db, &*session.client.peer.addr);
+        send_to_monitors(engine, &text(engine.clock().unix_ns(), by, args), 0);
+    }
 }
 
 /// Closes all who monitor, after a transaction that had more lines for them than may wait for a

@@ -56,7 +56,6 @@ fn reset(call: &mut Call<'_>) -> Done {
     call.engine.set_monitor(&session.client, false);
     call.engine.end_tracking(session);
     call.engine.hub().leave_all(&session.client, &mut session.subscriptions);
-    session.client.no_evict.store(false, Relaxed);
     session.client.no_touch.store(false, Relaxed);
     session.select(Db::default());
     session.set_protocol(Protocol::Resp2);

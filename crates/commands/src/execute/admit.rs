@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use resp::Writer;
 
+use crate::admin;
 use crate::call::Outcome;
 use crate::engine::Engine;
 use crate::failure::{self, Done, Failure};
@@ -102,7 +103,7 @@ impl Engine {
     pub(crate) fn reject(
         &self,
         session: &mut Session,
-        command: Option<&Command>,
+        (command, args): (Option<&Command>, &[&[u8]]),
         failure: Failure,
         out: &mut Writer,
     ) -> Outcome {
@@ -116,6 +117,7 @@ impl Engine {
             text.extend_from_slice(cause.strip_prefix(b"ERR ").unwrap_or(cause));
             self.stats().error(b"EXECABORT");
             out.error(text);
+            admin::show_refused_exec(self, session, args);
         } else {
             queue::mark_dirty(session);
             session.caching &= session.in_multi();

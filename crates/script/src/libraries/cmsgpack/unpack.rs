@@ -33,7 +33,7 @@ pub(super) fn unpack_one(call: &Arguments<'_>) -> Results {
 pub(super) fn unpack_limit(call: &Arguments<'_>) -> Results {
     let limit = call.integer(2)?;
     let offset = if call.is_absent(3) { 0 } else { call.integer(3)? };
-    unpack_some(call, Some(limit).filter(|limit| *limit != 0), offset)
+    unpack_some(call, Some(limit).filter(|limit| *limit != 0 || offset != 0), offset)
 }
 
 fn unpack_some(call: &Arguments<'_>, limit: Option<i64>, offset: i64) -> Results {

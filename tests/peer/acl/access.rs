@@ -1,0 +1,150 @@
+//! What follows from arguments and from several rules about one key: the kind of access, the key
+//! that is named where two are denied, first arguments in any case, how long the log is.
+
+use super::prefixed;
+use crate::steps::{ADMIN, Act, Alike, Case, words};
+use fastrand::Rng;
+
+/// Commands whose access to a key follows from their arguments, or that have several keys.
+const REQUESTS: &[&str] = &[
+    "SET a 1",
+    "SET a 1 GET",
+    "set a 1 ex 10 get",
+    "SET a 1 NX",
+    "SET get GET",
+    "BITFIELD a GET u8 0",
+    "bitfield a get u8 0 get u4 0",
+    "BITFIELD a SET u8 0 1",
+    "BITFIELD a GET u8 0 INCRBY u8 0 1",
+    "BITFIELD a OVERFLOW SAT GET u8 0",
+    "BITFIELD a",
+    "GETEX a",
+    "GETEX a PERSIST",
+    "GETDEL a",
+    "GET a",
+    "DEL a",
+    "DEL b a",
+    "UNLINK a b",
+    "EXPIRE a 1",
+    "LPUSH a x",
+    "LPOP a",
+    "RENAME a b",
+    "COPY a b",
+    "SMOVE a b x",
+    "LMOVE b a LEFT LEFT",
+    "MSET a 1 b 2",
+    "MGET b a c",
+    "SORT a",
+    "SORT a STORE b",
+    "SORT_RO a",
+    "ZUNIONSTORE a 2 b c",
+    "SINTERSTORE b a c",
+    "PFCOUNT a b",
+    "PFMERGE a b",
+    "GEORADIUS a 1 1 1 km STORE b",
+    "MIGRATE h 1 a 0 1",
+    "MIGRATE h 1  0 1 KEYS a b c",
+    "MIGRATE h 1  0 1 keys b a",
+    "XREAD STREAMS a b 0 0",
+    "EVAL x 2 a b",
+    "OBJECT FREQ a",
+    "PUBLISH a m",
+    "SPUBLISH a m",
+    "SUBSCRIBE a b",
+    "PSUBSCRIBE a*",
+    "SSUBSCRIBE a1 b",
+    "SSUBSCRIBE a*",
+    "SELECT 1",
+    "SELECT 0",
+    "ECHO A",
+    "ECHO aB",
+];
+/// Rules that give one kind of access each, or both.
+const RULES: &[&str] = &[
+    "%R~a",
+    "%W~a",
+    "%RW~a",
+    "%R~*",
+    "%W~*",
+    "%R~b",
+    "%W~b",
+    "~b",
+    "~a",
+    "%r~a",
+    "%WR~b",
+    "~c",
+    "%WW~a",
+    "%RR~b",
+    "(%R~a +@all)",
+    "(%W~a +@all)",
+    "(~b +@all)",
+    "(%R~b %W~a +@all)",
+    "(%R~* +@all &a*)",
+    "&a*",
+    "&a",
+    "&a?",
+    "resetkeys",
+    "resetchannels",
+    "+@all",
+    "-@write",
+    "-@read",
+    "-set",
+    "-bitfield",
+    "-select",
+    "+select|0",
+    "-echo",
+    "+echo|a",
+    "+echo|AB",
+    "+echo|Ab",
+    "+select|1",
+    "-@pubsub",
+];
+/// Rules with a byte that a line of a file could not have in this place.
+const BYTES: &[&[u8]] = &[b"~a\tb", b"~a\x0b", b"&a\nb", b"%R~\rb", b"~\x0c"];
+
+fn of<'a>(all: &[&'a str], random: &mut Rng) -> &'a str {
+    all[random.usize(..all.len())]
+}
+
+/// Adds users with a few rules about the same keys, and what these allow.
+pub(super) fn add(case: &mut Case, random: &mut Rng) {
+    for _ in 0..3 {
+        let mut rules = vec!["ACL SETUSER u reset on nopass +@all"];
+        for _ in 0..random.usize(1..6) {
+            rules.push(of(RULES, random));
+        }
+        case.admin(&rules.join(" "), Alike::Same);
+        case.admin("ACL GETUSER u", Alike::Rules);
+        for _ in 0..12 {
+            let request = words(of(REQUESTS, random));
+            case.add(ADMIN, Act::Call(prefixed("ACL DRYRUN u", &request)), Alike::Same);
+        }
+    }
+    let bytes = BYTES[random.usize(..BYTES.len())].to_vec();
+    case.add(ADMIN, Act::Call(prefixed("ACL SETUSER u", &vec![bytes])), Alike::Same);
+    case.admin(&format!("ACL GENPASS {}", random.usize(1..12)), Alike::Length);
+    log(case, random);
+}
+
+/// About as many different entries as LOG shows, compares and keeps, some of them again.
+fn log(case: &mut Case, random: &mut Rng) {
+    case.admin("ACL LOG RESET", Alike::Same);
+    case.admin("ACL SETUSER u reset on nopass +@all", Alike::Same);
+    case.client(words("AUTH u x"), Alike::Same);
+    let kept = of(&["128", "128", "10", "11", "1", "0"], random);
+    case.admin(&format!("CONFIG SET acllog-max-len {kept}"), Alike::Same);
+    let number = random.usize(8..13);
+    for n in 0..number {
+        case.client(words(&format!("GET k{n}")), Alike::Refusal);
+    }
+    let again = random.usize(..number);
+    for n in [0, again, number - 1] {
+        case.client(words(&format!("GET k{n}")), Alike::Refusal);
+    }
+    case.admin("ACL LOG", Alike::Log);
+    let kept = of(&["128", "9", "10", "11", "2"], random);
+    case.admin(&format!("CONFIG SET acllog-max-len {kept}"), Alike::Same);
+    // Redis cuts it at the next entry.
+    case.client(words("GET last"), Alike::Refusal);
+    case.admin("ACL LOG 100", Alike::Log);
+}
