@@ -1,9 +1,10 @@
 //! Applying batches to the pool's file, so that their space in the ring is free again.
 //!
 //! In this order: batches that are synced are read from the journal and merged; their lines are
-//! written to the pool's file, and how far it has them; that is synced; the superblock gets the new tail, and is synced. So
-//! no byte is in the pool's file that the journal could lose, and no batch leaves the journal
-//! before the pool has it. A crash in between is repaired by storing the same batches once more.
+//! written to the pool's file, and how far it has them; that is synced; the superblock gets the new
+//! tail, and is synced. So no byte is in the pool's file that the journal could lose, and no batch
+//! leaves the journal before the pool has it. A crash in between is repaired by storing the same
+//! batches once more.
 //!
 //! A failure anywhere stops the journal. It keeps everything.
 

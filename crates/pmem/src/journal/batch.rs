@@ -2,8 +2,8 @@
 //!
 //! One header and one checksum serve all fences that came together, so that a fence costs a copy of
 //! its lines and nothing more. The checksum begins with the pool's identifier: bytes that a client
-//! stored in a value, and that look like a batch, are none. Nor is their length believed, however
-//! many there are: a header has a check of its own, over the journal's number, which is random.
+//! stored in a value, and that look like a batch, are none. Nor is anything read because of
+//! them: a header has a check of its own, over the journal's number, which is random.
 //!
 //! ```text
 //! 0   magic "PJBATCH\0"                       8

@@ -165,7 +165,8 @@ impl Superblock {
         if self.limit == 0 { self.last() } else { self.limit.min(self.last()) }
     }
 
-    /// Returns true if the pool's file has a line about this journal: in formats 1 to 3 it has none.
+    /// Returns true if the pool's file says how far this journal came: in formats 1 to 3 it does
+    /// not.
     pub(crate) fn is_said_by_pool(&self) -> bool {
         self.checked_from < MOST_COUNTED
     }
