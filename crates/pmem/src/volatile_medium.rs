@@ -6,7 +6,7 @@
 //! over such. What a container or a virtual machine hides, and a disk that lies about its cache,
 //! cannot be seen: to find nothing promises nothing.
 
-use rustix::fs::{Dev, major, minor, stat, statfs};
+use rustix::fs::{Dev, FileType, major, minor, stat, statfs};
 use std::fs;
 use std::path::Path;
 
@@ -34,12 +34,19 @@ struct Machine<'m> {
 
 impl Machine<'_> {
     fn medium(&self, path: &Path, depth: u32) -> Option<String> {
+        let found = stat(path).ok()?;
+        match FileType::from_raw_mode(found.st_mode) {
+            // The node may be in memory; the persistent memory that it leads to is not.
+            FileType::CharacterDevice => return None,
+            FileType::BlockDevice => return self.device(found.st_rdev, depth),
+            _ => {}
+        }
         // The type of the number differs by processor.
         let kind = statfs(path).ok()?.f_type as u32;
         if let Some((_, name)) = IN_MEMORY.iter().find(|(number, _)| *number == kind) {
             return Some((*name).to_owned());
         }
-        let device = stat(path).ok()?.st_dev;
+        let device = found.st_dev;
         if kind == OVERLAY { self.overlay(device, depth) } else { self.device(device, depth) }
     }
 
@@ -114,6 +121,8 @@ mod tests {
     fn a_file_system_in_memory_is_known() {
         assert_eq!(volatile_medium(Path::new("/dev/shm")).as_deref(), Some("tmpfs"));
         assert_eq!(volatile_medium(Path::new("/no such folder")), None);
+        // The node of a device is in memory, too.
+        assert_eq!(volatile_medium(Path::new("/dev/null")), None);
     }
 
     #[test]

@@ -89,6 +89,7 @@ pub(crate) fn close(shared: &Shared) -> Result<(), String> {
     if rescued.is_some() {
         return Ok(());
     }
+    leave_lost_journal(shared)?;
     if heap.region().journal_is_held() {
         let why = shared.engine.config().writes_refused();
         return Err(format!("{why}. What the journal holds stays there until a start finds both"));
@@ -117,6 +118,25 @@ fn look_at_journal(shared: &Shared, pool_is_there: bool, is_left: &mut bool) -> 
     }
     *is_left = true;
     leave(shared, &path, &what)
+}
+
+/// Applies what the journal holds, whose file is lost, to the pool's file, which is elsewhere: that
+/// has a name, and the journal has none after the server's end.
+fn leave_lost_journal(shared: &Shared) -> Result<(), String> {
+    let heap = shared.engine.keyspace().heap();
+    let region = heap.region();
+    let Some(journal) = region.journal_file().filter(|_| region.journal_is_held()) else {
+        return Ok(());
+    };
+    let is_lost = journal.place == FilePlace::Removed || journal.cut_short.is_some();
+    let is_moved = |path: &Path| region.file_place(path) == FilePlace::Moved;
+    if !is_lost || !shared.store.pool.as_deref().is_some_and(is_moved) {
+        return Ok(());
+    }
+    region.hold_journal(false);
+    heap.leave_journal().map_err(|error| {
+        format!("what the pool's lost journal held cannot be applied to the pool: {error}")
+    })
 }
 
 /// Applies what the journal holds to the pool's file, and returns what was wrong and what to do.

@@ -25,8 +25,10 @@ pub(crate) enum JournalPlace {
 }
 
 impl JournalPlace {
-    /// Returns the place of a file, which is to count as persistent memory if `emulate` says so.
+    /// Returns the place of a file, which is to count as persistent memory if `emulate` says so. It
+    /// stays where it is if the process goes to another directory.
     pub(crate) fn file(path: PathBuf, emulate: bool) -> JournalPlace {
+        let path = std::path::absolute(&path).unwrap_or(path);
         JournalPlace::File { path, emulate, opened: OpenedFile::default() }
     }
 

@@ -320,6 +320,21 @@ fn what_a_removed_journal_held_is_in_the_pool_when_that_is_said() {
     }
 }
 
+#[test]
+fn what_a_removed_journal_held_goes_to_the_pool_wherever_that_was_moved() {
+    let (mut server, mut client) = with_a_journal("always");
+    let elsewhere = pool(&server).with_extension("moved");
+    server.pause();
+    fs::rename(pool(&server), &elsewhere).expect("moved");
+    fs::remove_file(journal(&server)).expect("removed");
+    server.resume();
+    refused_since(&mut client, "perdura.pool.journal was removed");
+    server.terminate();
+    fs::rename(&elsewhere, pool(&server)).expect("moved back");
+    server.start_again();
+    check_all_keys(&mut server.client());
+}
+
 fn cut(server: &Server, len: u64) {
     let file = fs::OpenOptions::new().write(true).open(journal(server)).expect("the journal");
     file.set_len(len).expect("a shorter file");
