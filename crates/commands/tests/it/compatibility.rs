@@ -78,7 +78,8 @@ Known differences:
   clients cannot parse.
 - PUBLISH is an error in a script or transaction that has published 64 MiB to subscribers.
 - Keyspace notifications: a command that fails sends no keymiss, and one that finds an expired key
-  sends expired after it; a script or transaction sends up to 64 MiB of events, and the log says
+  sends expired after it; new comes before all other events of its command (MSET, SMOVE); a
+  script or transaction sends up to 64 MiB of events, and the log says
   that others were dropped; when the last field of a hash expires, the event is the key's,
   expired, where Redis 7.4 sends hexpired and del. CONFIG GET tells the class n also after A,
   where Redis 7.0 forgets it. A client in RESP3 gets the events of its own commands after their
@@ -90,15 +91,17 @@ Known differences:
   stream-node-max-bytes.
 - INFO counts the commands and errors of a script or an EXEC twice that was moved to another thread
   after it had begun, and executed again there, and those of a script that was run again since it
-  needed a key which it had not declared. CLIENT UNBLOCK makes no failed call, a client that XADD
-  serves counts as one that read, and an EXEC that is refused by NOPERM is not shown by MONITOR.
+  needed a key which it had not declared. CLIENT UNBLOCK makes no failed call, and a client that XADD
+  serves counts as one that read.
   CLIENT LIST has no flag d, and after a watched key has changed it goes on to count what is
   queued. struct.size refuses a letter that is no format. A pattern `*` of ACL that is limited to
   reading or writing fits the empty key, which it does not in Redis.
 - ACL LOG keeps 1024 bytes of a key, channel or name. INFO has acl_access_denied_*, as in Redis 7.2.
   Rules may name commands of Redis 7.0 that are missing here (FAILOVER, PSYNC): what is said of
   them is kept. A first argument that has spaces, and a pattern of a selector that ends with a
-  closing parenthesis, are refused, since a file could not say them. CONFIG REWRITE writes no line
+  closing parenthesis, are refused, since a file could not say them. Words of a selector are
+  separated by spaces; Redis takes quotes there, too, and a selector whose quotes are not closed has
+  no rules there. CONFIG REWRITE writes no line
   for the default user where requirepass says all of it. Listeners of the default user, too, are
   closed by an ACL LOAD that takes their channels. An error in an ACL file always names the word.
   A blocked client is checked again when it is served, as in Redis 7.2, and a client that monitors
@@ -138,7 +141,7 @@ Known differences:
 - CLIENT TRACKING: changes of one transaction, or of one pipelined run, are broadcast in one
   message, where Redis sends one for all changes of a turn of its event loop. A client is
   notified of changes that it made itself in a run after the run's last reply, and of those of a
-  transaction after all lines of MONITOR about it. With NOLOOP it is not notified of what its
+  transaction after all lines of MONITOR about it, and those of one command in another order. With NOLOOP it is not notified of what its
   scripts change, nor of what it is served after it was blocked. A client whose own read finds
   that a key has expired is notified of that. What was read by clients that track no more is
   forgotten, and not counted by tracking_total_keys, when nobody tracks.

@@ -66,8 +66,8 @@ impl PoolProgress {
         said: Option<PoolProgress>,
         superblock: &Superblock,
     ) -> Result<(), JournalError> {
-        let Superblock { id, tail_sequence: tail, .. } = *superblock;
-        match said.filter(|said| said.number == id.journal) {
+        let tail = superblock.tail_sequence;
+        match PoolProgress::of_journal(said, superblock) {
             Some(said) if said.applied < tail => {
                 Err(JournalError::OldPool { applied: said.applied, tail })
             }
@@ -75,20 +75,27 @@ impl PoolProgress {
         }
     }
 
+    /// Returns what a pool says of this journal. What it says of one in a format before counts for
+    /// nothing: it may be from an opening that was interrupted, and older programs leave it as it
+    /// is.
+    fn of_journal(said: Option<PoolProgress>, superblock: &Superblock) -> Option<PoolProgress> {
+        said.filter(|said| superblock.is_said_by_pool() && said.number == superblock.id.journal)
+    }
+
     /// Refuses a journal that ends before what the pool knows to have been synced. A pool that says
-    /// nothing has not come further than the beginning of the journal: that holds nothing.
+    /// nothing has not come further than the beginning of the journal: that never held anything.
     pub(super) fn refuse_old_journal(
         said: Option<PoolProgress>,
         superblock: &Superblock,
         end: &ScanEnd,
     ) -> Result<(), JournalError> {
-        let Superblock { id, tail_sequence, .. } = *superblock;
-        let said = said.filter(|said| said.number == id.journal);
-        match said {
+        let Superblock { tail, tail_sequence, .. } = *superblock;
+        let has_held = tail != 0 || end.sequence > tail_sequence;
+        match PoolProgress::of_journal(said, superblock) {
             Some(said) if end.sequence < said.synced => {
                 Err(JournalError::OldJournal { end: end.sequence, synced: said.synced })
             }
-            None if end.sequence > tail_sequence && superblock.is_said_by_pool() => {
+            None if has_held && superblock.is_said_by_pool() => {
                 Err(JournalError::OldPool { applied: 0, tail: tail_sequence })
             }
             _ => Ok(()),
@@ -134,20 +141,30 @@ mod tests {
 
     #[test]
     fn a_pool_or_a_journal_that_is_too_old_is_refused() {
-        let superblock = sample();
-        assert_eq!((superblock.id.journal, superblock.tail_sequence), (3, 9));
-        let check = |said, sequence| {
+        let used = sample();
+        assert_eq!((used.id.journal, used.tail_sequence), (3, 9));
+        let is_accepted = |superblock: &Superblock, said, sequence| {
             let end = ScanEnd { position: 0, sequence, incarnation: 1, synced: 9 };
-            let pool = PoolProgress::refuse_old_pool(said, &superblock).is_ok();
-            pool && PoolProgress::refuse_old_journal(said, &superblock, &end).is_ok()
+            let pool = PoolProgress::refuse_old_pool(said, superblock).is_ok();
+            pool && PoolProgress::refuse_old_journal(said, superblock, &end).is_ok()
         };
+        let check = |said, sequence| is_accepted(&used, said, sequence);
         let applied = |applied| Some(PoolProgress { applied, ..SAID });
         let synced = |synced| Some(PoolProgress { synced, ..SAID });
         assert_eq!([8, 9, 10].map(|n| check(applied(n), 12)), [false, true, true]);
         assert_eq!([11, 12, 13].map(|n| check(synced(n), 12)), [true, true, false]);
         // Of a journal that was just begun, the pool may not say anything yet.
+        let begun = Superblock { tail: 0, ..used };
         let other = Some(PoolProgress { number: 2, ..SAID });
-        let found = [None, other].map(|said| (check(said, 9), check(said, 10)));
-        assert_eq!(found, [(true, false); 2]);
+        for said in [None, other] {
+            assert_eq!([9, 10].map(|end| is_accepted(&begun, said, end)), [true, false]);
+            assert_eq!([9, 10].map(|end| is_accepted(&used, said, end)), [false, false]);
+        }
+        // Nothing is said of an older format, or it is not up to date.
+        let older = Superblock { checked_from: u64::MAX / 2, ..used };
+        assert!(
+            [None, other, applied(8), synced(13)].map(|said| is_accepted(&older, said, 12))
+                == [true; 4]
+        );
     }
 }

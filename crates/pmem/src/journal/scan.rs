@@ -171,9 +171,12 @@ impl<'f> Scan<'f> {
             for at in (0..len).step_by(LINE as usize) {
                 let raw = chunk[at..].first_chunk::<HEADER>();
                 let header = raw.and_then(|raw| BatchHeader::parse(raw, &rules));
-                let Some(header) = header.filter(|header| header.synced > missing) else {
-                    continue;
+                // A batch speaks of batches before it. So, once none of an older format is left,
+                // whatever counts here has a check.
+                let speaks = |header: &BatchHeader| {
+                    header.synced > missing && header.synced <= header.sequence
                 };
+                let Some(header) = header.filter(speaks) else { continue };
                 let pool = &self.superblock.id.pool;
                 let at = position + at as u64;
                 if self.ring.read_batch(pool, &rules, at, &mut bytes)?.is_some() {
@@ -430,22 +433,31 @@ mod tests {
     /// be: were it taken for one, the batch would be read.
     #[test]
     fn headers_that_a_client_made_up_are_read_once() {
-        let read_with = |id: JournalId| {
-            let made_up = with_id(&id, header(1, 99, 98), &[(5, 126, 0)]);
-            let lines = made_up[..HEADER].repeat((LEAST_CAPACITY / LINE) as usize);
+        let line_of = |id: JournalId| {
+            let batch = with_id(&id, header(1, 99, 98), &[(5, 126, 0)]);
+            *batch.first_chunk::<HEADER>().unwrap()
+        };
+        let read_with = |line: [u8; HEADER]| {
+            let lines = line.repeat((LEAST_CAPACITY / LINE) as usize);
             let file = Memory::new((RING_AT + LEAST_CAPACITY) as usize);
             file.write_at(&lines, RING_AT).unwrap();
             let file = Counted { file, read: AtomicU64::new(0) };
-            let superblock = superblock();
+            let superblock = Superblock { checked_from: 5, ..superblock() };
             let mut scan = Scan::new(Ring { file: &file, capacity: LEAST_CAPACITY }, &superblock);
             assert!(scan.next().unwrap().is_none());
             scan.refuse_damage().unwrap();
             file.read.load(Relaxed)
         };
         let rings = |read: u64| read / LEAST_CAPACITY;
-        assert_eq!(rings(read_with(JournalId { journal: ID.journal + 1, ..ID })), 2);
+        assert_eq!(rings(read_with(line_of(JournalId { journal: ID.journal + 1, ..ID }))), 2);
+        // As if of an older format, which has no check: sequence number, synced, check.
+        let mut older = line_of(ID);
+        older[24..32].fill(0);
+        older[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
+        older[40..48].fill(0);
+        assert_eq!(rings(read_with(older)), 2);
         // Whoever knew the number would have batches read.
-        assert!(rings(read_with(ID)) > 100);
+        assert!(rings(read_with(line_of(ID))) > 100);
     }
 
     #[test]

@@ -52,6 +52,13 @@ impl Files {
         Ok(region)
     }
 
+    /// Returns true if nothing was applied to the pool's file.
+    fn is_unchanged(&self) -> bool {
+        let mut file = fs::read(&self.pool).unwrap();
+        file[PROGRESS_AT as usize..][..64].fill(0);
+        file.iter().all(|byte| *byte == 0)
+    }
+
     /// Changes bytes of the journal's file.
     fn damage(&self, change: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = fs::read(&self.journal).unwrap();
@@ -109,9 +116,7 @@ fn what_was_written_to_the_journal_comes_back_and_what_was_not_flushed_does_not(
     region.acknowledge(end, SyncPolicy::No).unwrap();
     put(&region, 128, 5);
     drop(region);
-    let mut file = fs::read(&files.pool).unwrap();
-    file[PROGRESS_AT as usize..][..64].fill(0);
-    assert!(file.iter().all(|byte| *byte == 0), "nothing is applied");
+    assert!(files.is_unchanged());
 
     let region = files.recovered().unwrap();
     let found = [64, 4096, LEN - 8, 128].map(|off| region.load(off));
@@ -435,7 +440,7 @@ fn a_journal_that_is_held_keeps_what_it_has() {
         assert!(matches!(refused, Err(JournalError::Held)), "{refused:?}");
     }
     assert_eq!(region.journal_counts().unwrap().used, used);
-    assert!(fs::read(&files.pool).unwrap().iter().all(|byte| *byte == 0), "nothing is applied");
+    assert!(files.is_unchanged());
     drop(region);
     let region = files.recovered().unwrap();
     assert_eq!([64, 128].map(|off| region.load(off)), [1, 2]);
