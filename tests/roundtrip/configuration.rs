@@ -144,15 +144,17 @@ impl WithFile {
         port: u16,
         password: &[u8],
     ) -> Result<WithFile, String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", program.display());
+        let said_to = file.with_extension("said");
+        let said = fs::File::create(&said_to).map_err(failed)?;
         let mut command = Command::new(program);
-        command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child =
-            command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
+        command.arg(file).stdin(Stdio::null());
+        command.stdout(said.try_clone().map_err(failed)?).stderr(said);
+        let mut child = command.spawn().map_err(failed)?;
         let (began, address) = (Instant::now(), ([127, 0, 0, 1], port).into());
         while began.elapsed() < Duration::from_secs(60) {
             if let Ok(Some(status)) = child.try_wait() {
-                let said = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
-                let said = said.map(|said| [said.stdout, said.stderr].concat()).unwrap_or_default();
+                let said = fs::read(&said_to).unwrap_or_default();
                 let last: Vec<&[u8]> =
                     said.trim_ascii().rsplit(|byte| *byte == b'\n').take(4).collect();
                 return Err(format!(
