@@ -308,6 +308,11 @@ impl Engine {
         self.running_scripts.kill_all();
     }
 
+    /// Ends the scripts that run long now, and undoes what they wrote.
+    pub fn end_running_scripts(&self) {
+        self.running_scripts.kill_running();
+    }
+
     /// Keys whose blocked clients could not be served.
     pub(crate) fn deferred(&self) -> &Deferred {
         &self.deferred

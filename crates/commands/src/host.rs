@@ -217,7 +217,7 @@ pub struct Persistence {
     pub emulated: bool,
     /// The slower medium that is emulated; `no` for none.
     pub media: String,
-    /// What the files are on, if that loses its content with power; empty otherwise.
+    /// Medium of the files, if it loses its content with power; empty otherwise.
     pub volatile_medium: String,
     /// What is survived and what not, in one sentence.
     pub durability: String,

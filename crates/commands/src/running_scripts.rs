@@ -181,6 +181,11 @@ impl RunningScripts {
         self.is_ending.load(Relaxed)
     }
 
+    /// Ends all scripts that are listed, and what they wrote is undone.
+    pub(crate) fn kill_running(&self) {
+        lock(&self.list).iter().for_each(|script| script.is_killed.store(true, Relaxed));
+    }
+
     /// Ends all scripts, those too that begin later, and what they wrote is undone.
     pub(crate) fn kill_all(&self) {
         let list = lock(&self.list);

@@ -173,9 +173,9 @@ impl Region {
     ) -> Result<JournalRecovery, JournalError> {
         let mut recovery = JournalRecovery::default();
         self.with_the_journal(|journal| {
-            let line = (progress_at, self.progress_line(progress_at));
+            let said = self.progress_line(progress_at);
             let store = |range: LineRange, bytes: &[u8]| self.store_lines(range, bytes);
-            recovery = journal.recover(id, line, &store)?;
+            recovery = journal.recover(id, progress_at, &said, &store)?;
             Ok(())
         })?;
         Ok(recovery)

@@ -56,8 +56,12 @@ pub(crate) fn look_at(shared: &Shared) {
 
 /// Writes the data of a pool whose file was removed to a new one, once. No write is taken any more.
 pub(crate) fn rescue(shared: &Shared) -> Result<(), String> {
-    look_at(shared);
     let Some(path) = &shared.store.pool else { return Ok(()) };
+    if are_misplaced(path, shared.engine.keyspace().heap().region()) {
+        // A look waits for all shards, one that has begun too, and a script may have some for good.
+        shared.engine.end_running_scripts();
+    }
+    look_at(shared);
     let (files, heap) = (&shared.pool_files, shared.engine.keyspace().heap());
     let mut rescued = files.rescued.lock().unwrap_or_else(PoisonError::into_inner);
     let region = heap.region();
@@ -78,6 +82,13 @@ pub(crate) fn rescue(shared: &Shared) -> Result<(), String> {
     tracing::warn!("The pool's data is in {written}: to serve it, start it {start}");
     *rescued = Some(rescue);
     Ok(())
+}
+
+/// Returns true if a file of the pool is not in its place.
+fn are_misplaced(path: &Path, region: &Region) -> bool {
+    let journal = region.journal_file();
+    region.file_place(path) != FilePlace::There
+        || journal.is_some_and(|file| file.place != FilePlace::There || file.cut_short.is_some())
 }
 
 /// Closes the pool at the server's end. While a file is not in its place, the journal keeps what it

@@ -96,7 +96,7 @@ pub(crate) struct Report {
     pub(crate) pool: Option<PathBuf>,
     pub(crate) recovery: Recovery,
     pub(crate) recovery_us: u64,
-    /// What the files are on, if that loses its content with power.
+    /// Medium of the files, if it loses its content with power.
     pub(crate) volatile: Option<String>,
     /// The medium that is emulated, as `emulate-media` names it.
     pub(crate) media: Option<EmulatedMedia>,

@@ -27,7 +27,7 @@ const GROUP: u64 = 32 << 20;
 pub(super) struct Applier {
     pub(super) file: Arc<dyn Storage>,
     pub(super) superblock: Superblock,
-    /// Where the pool's file says how far the journal came.
+    /// Offset of the line in which the pool's file says how far the journal came.
     pub(super) progress_at: u64,
 }
 

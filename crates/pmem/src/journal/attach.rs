@@ -124,15 +124,16 @@ impl Journal {
     }
 
     /// Reads the journal that a pool names: `store` stores its lines, in order. Fences go to the
-    /// journal from here on. `line` is that of the pool's file at `progress_at`.
+    /// journal from here on. `said` is the line of the pool's file at `progress_at`.
     pub(crate) fn recover(
         &self,
         id: JournalId,
-        (progress_at, line): (u64, [u8; PROGRESS_BYTES]),
+        progress_at: u64,
+        said: &[u8; PROGRESS_BYTES],
         store: StoreLines<'_>,
     ) -> Result<JournalRecovery, JournalError> {
         self.check()?;
-        let said = PoolProgress::decode(&line)?;
+        let said = PoolProgress::decode(said)?;
         let missing = || JournalError::Missing { path: self.place.path() };
         let file = self.place.open()?.ok_or_else(missing)?;
         let mut superblock = found(&*file)?.ok_or(JournalError::Superblock)?;

@@ -49,7 +49,7 @@ pub(crate) struct BatchHeader {
     pub(crate) len: usize,
 }
 
-/// What the headers of a journal's batches have.
+/// How the headers of a journal's batches are told from other bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeaderRules {
     /// The journal's number, with which the check of a header begins.

@@ -129,7 +129,7 @@ pub enum JournalError {
         /// The batch.
         sequence: u64,
     },
-    /// What the journal has stays in it for now.
+    /// The journal keeps its batches for now.
     #[error("a file of the store is not in its place, and nothing is applied to the pool")]
     Held,
     /// The journal has failed: nothing is accepted before the pool is opened again.

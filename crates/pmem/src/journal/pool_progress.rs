@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering::Acquire;
 pub(crate) const BYTES: usize = LINE as usize;
 const END: usize = 32;
 
-/// What the line says.
+/// The content of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolProgress {
     /// The number of the journal that it speaks of.

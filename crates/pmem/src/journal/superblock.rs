@@ -171,7 +171,7 @@ impl Superblock {
         self.checked_from < MOST_COUNTED
     }
 
-    /// Returns what the headers of its batches have.
+    /// Returns how the headers of its batches are told from other bytes.
     pub(crate) fn header_rules(&self) -> HeaderRules {
         let Superblock { id, checked_from, capacity, .. } = *self;
         HeaderRules { number: id.journal, checked_from, longest: longest_batch(capacity) }

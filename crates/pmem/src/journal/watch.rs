@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::{Acquire, SeqCst};
 pub struct JournalFile {
     /// The path under which it was opened.
     pub path: PathBuf,
-    /// Where it is.
+    /// Whether it is still there.
     pub place: FilePlace,
     /// Its lengths, if it was cut short.
     pub cut_short: Option<CutShort>,

@@ -193,6 +193,25 @@ fn a_pool_that_was_removed_a_moment_before_the_end_is_written_again() {
     check_all_keys(&mut server.client());
 }
 
+/// Whoever looks at the files waits for the shards that the script has.
+#[test]
+fn a_script_without_end_does_not_keep_a_removed_pool_from_being_written_again() {
+    let (mut server, mut client) = with_a_journal("always");
+    client.check("CONFIG SET busy-reply-threshold 1", "OK");
+    let script = "redis.call('get', KEYS[1]) while true do end";
+    let mut endless = server.client();
+    endless.send(&["EVAL", script, "1", "key:1"]).expect("sent");
+    wait_until("the script runs long", || client.run("GET key:1").text().starts_with("BUSY"));
+    remove(pool(&server));
+    // Keys of other shards than the script's are served.
+    let mut set = |n| client.run(&format!("SET other:{n} v")).text();
+    let is_refused = |reply: String| reply.contains("a file of the pool is not in its place");
+    wait_until("writes are refused", || (0..20).any(|n| is_refused(set(n))));
+    assert!(server.terminate().success(), "{}", server.log());
+    server.start_again();
+    check_all_keys(&mut server.client());
+}
+
 #[test]
 fn while_a_pool_is_elsewhere_nothing_leaves_its_journal() {
     let (mut server, mut client) = with_a_journal("always");
