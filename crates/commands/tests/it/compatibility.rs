@@ -91,9 +91,8 @@ Known differences:
   stream-node-max-bytes.
 - INFO counts the commands and errors of a script or an EXEC twice that was moved to another thread
   after it had begun, and executed again there, and those of a script that was run again since it
-  needed a key which it had not declared. CLIENT UNBLOCK makes no failed call, and a client that XADD
-  serves counts as one that read.
-  CLIENT LIST has no flag d, and after a watched key has changed it goes on to count what is
+  needed a key which it had not declared. CLIENT UNBLOCK makes no failed call, and a
+  client that XADD serves counts as one that read. CLIENT LIST has no flag d, and after a watched key has changed it goes on to count what is
   queued. struct.size refuses a letter that is no format. A pattern `*` of ACL that is limited to
   reading or writing fits the empty key, which it does not in Redis.
 - ACL LOG keeps 1024 bytes of a key, channel or name. INFO has acl_access_denied_*, as in Redis 7.2.
@@ -141,8 +140,8 @@ Known differences:
 - CLIENT TRACKING: changes of one transaction, or of one pipelined run, are broadcast in one
   message, where Redis sends one for all changes of a turn of its event loop. A client is
   notified of changes that it made itself in a run after the run's last reply, and of those of a
-  transaction after all lines of MONITOR about it, and those of one command in another order. With NOLOOP it is not notified of what its
-  scripts change, nor of what it is served after it was blocked. A client whose own read finds
+  transaction after all lines of MONITOR about it, and those of one command in another order. With
+  NOLOOP it is not notified of what its scripts change, nor of what it is served after it was blocked. A client whose own read finds
   that a key has expired is notified of that. What was read by clients that track no more is
   forgotten, and not counted by tracking_total_keys, when nobody tracks.
 - maxmemory is compared with the memory that the heap uses. Where the data is in memory (append-only
