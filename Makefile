@@ -20,9 +20,10 @@ run: build
 build:
 	@cargo build --release --package perdura-server --package perdura-cli
 
-# Every test of every crate, with the documentation's examples.
+# Every test of every crate, with the documentation's examples. More of them run at a time than there are cores, since those that
+# start servers mostly wait.
 test: packages
-	cargo test --workspace
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))} cargo test --workspace
 
 # The peer that replies are compared with, from Debian. As root it is installed, without starting its service.
 packages:
@@ -48,7 +49,7 @@ dax:
 	@RUSTFLAGS="-C target-feature=+crt-static -C strip=debuginfo" \
 		cargo build --quiet --package perdura-server --package perdura-cli --package perdura-bench --target $(GUEST)
 	@PERDURA_SERVER=$(abspath $(TARGET))/$(GUEST)/debug/perdura-server DAX_CUTS=$(CUTS) DAX_ONLY=$(ONLY) \
-		$(if $(LOG),DAX_LOG=$(abspath $(LOG))) cargo test --quiet --package perdura-tests --test dax
+		$(if $(LOG),DAX_LOG=$(abspath $(LOG))) cargo test --quiet --workspace --test dax
 
 # Random commands to Perdura, killed and started again meanwhile, and to redis-server: make differential MINUTES=10
 differential: packages
@@ -86,7 +87,7 @@ CLIENTS := $(abspath $(TARGET))/clients
 clients:
 	@tests/clients/install $(CLIENTS)
 	@tests/clients/build $(CLIENTS) $(TARGET)
-	@$(if $(PERDURA_SERVER),,cargo build --quiet --package perdura-server)
+	@$(if $(PERDURA_SERVER),,cargo build --quiet --bin perdura-server)
 	@PERDURA_SERVER=$(abspath $(or $(PERDURA_SERVER),$(TARGET)/debug/perdura-server)) JOBS=$(JOBS) KILLS=$(KILLS) \
 		CLIENTS_BUILT=$(CLIENTS) NODE_PATH=$(CLIENTS)/node_modules PYTHONDONTWRITEBYTECODE=1 $(CLIENTS)/venv/bin/pytest tests/clients $(ARGS)
 
@@ -95,13 +96,14 @@ clients:
 compat: packages
 	@for program in tclsh dpkg-source openssl; do command -v $$program >/dev/null || exec .ci/packages tcl dpkg-dev openssl; done
 	@echo 'exit [catch {package require tls}]' | tclsh || .ci/packages tcl-tls
-	@$(if $(RENEW),COMPAT_RENEW=1) cargo test --quiet --package perdura-tests --test compat -- $(UNITS)
+	@$(if $(RENEW),COMPAT_RENEW=1) cargo test --quiet --workspace --test compat -- $(UNITS)
 
 # Simulated power losses at every fence and between, for MINUTES minutes: make crash MINUTES=10
 # MUTANT=k disables fault point k of the protocol: a violation must be found. LOG=FILE adds the figures to a file. BUILD= builds
 # as for tests: the build is faster, the search slower.
 BUILD ?= --release
-CRASH := cargo run $(BUILD) --quiet --package perdura-sim --example crash --
+# The workspace is named, so that what its tests were compiled with serves here too.
+CRASH := cargo build $(BUILD) --quiet --workspace --example crash && $(TARGET)/$(if $(BUILD),release,debug)/examples/crash
 crash:
 	@$(CRASH) --minutes $(MINUTES) $(if $(LOG),--log $(LOG))
 

@@ -21,8 +21,9 @@ mod shrink;
 use compare::{Difference, Pair};
 use generate::{Generator, Op, Sequence};
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use testkit::Launch;
+use testkit::{Launch, two_at_a_time};
 
 /// Sequences without a limit of time.
 const SEQUENCES: u64 = 240;
@@ -35,6 +36,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// How many sequences, and from which seed on.
 struct Limits {
+    began: Instant,
     time: Option<Duration>,
     sequences: u64,
     first: u64,
@@ -42,19 +44,26 @@ struct Limits {
 
 impl Limits {
     fn from_environment() -> Limits {
+        let began = Instant::now();
         let time = number("DIFFERENTIAL_MINUTES").map(|minutes| Duration::from_secs(minutes * 60));
         match (number("DIFFERENTIAL_SEED"), time) {
             // Once over a pool, once over a log.
-            (Some(first), _) => Limits { time: None, sequences: 2, first },
+            (Some(first), _) => Limits { began, time: None, sequences: 2, first },
             (None, Some(_)) => {
-                Limits { time, sequences: u64::MAX, first: fastrand::u64(..1 << 40) }
+                Limits { began, time, sequences: u64::MAX, first: fastrand::u64(..1 << 40) }
             }
-            (None, None) => Limits { time, sequences: SEQUENCES, first: 0 },
+            (None, None) => Limits { began, time, sequences: SEQUENCES, first: 0 },
         }
     }
 
-    fn allow(&self, sequences: u64, began: Instant) -> bool {
-        sequences < self.sequences && self.time.is_none_or(|time| began.elapsed() < time)
+    /// Whether a sequence, counted from 0, is run.
+    fn allow(&self, number: u64) -> bool {
+        number < self.sequences && self.time.is_none_or(|time| self.began.elapsed() < time)
+    }
+
+    /// How many sequences the same servers are used for.
+    fn servers_live(&self) -> u64 {
+        if self.is_single() { 1 } else { SERVERS_LIVE }
     }
 
     /// One sequence is repeated.
@@ -63,28 +72,30 @@ impl Limits {
     }
 }
 
-/// Runs sequences over new servers for a while; whether one of them differed.
-fn servers(generator: &Generator, limits: &Limits, began: Instant, figures: &mut Figures) -> bool {
-    let live = if limits.is_single() { 1 } else { SERVERS_LIVE };
-    let from_log = figures.sequences / live % 2 == 1;
+/// Runs the sequences of a batch over new servers; fails when one of them differed.
+fn servers(
+    generator: &Generator,
+    limits: &Limits,
+    batch: u64,
+    figures: &Mutex<Figures>,
+) -> Result<(), ()> {
+    let live = limits.servers_live();
+    let from_log = batch % 2 == 1;
     let (what, launch) = match from_log {
         false => ("over a pool", Launch::perdura_pmem()),
         true => ("over a log", Launch::perdura_aof("always")),
     };
     let mut pair = Pair::start(launch, from_log);
-    for _ in 0..live {
-        if !limits.allow(figures.sequences, began) {
-            break;
-        }
-        let seed = limits.first + if limits.is_single() { 0 } else { figures.sequences };
+    for number in (batch * live..(batch + 1) * live).take_while(|number| limits.allow(*number)) {
+        let seed = limits.first + if limits.is_single() { 0 } else { number };
         let sequence = generator.sequence(seed);
-        figures.add(&sequence.ops);
+        figures.lock().expect("no panic while figures are added").add(&sequence.ops);
         if pair.run(&sequence).is_some() {
             show(&mut pair, what, seed, sequence);
-            return true;
+            return Err(());
         }
     }
-    false
+    Ok(())
 }
 
 #[derive(Default)]
@@ -159,14 +170,13 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let limits = Limits::from_environment();
-    let began = Instant::now();
-    let mut figures = Figures::default();
-    let mut differs = false;
-    while !differs && limits.allow(figures.sequences, began) {
-        differs = servers(&generator, &limits, began, &mut figures);
-    }
-    let Figures { sequences, commands, restarts } = figures;
-    let seconds = began.elapsed().as_secs();
+    let figures = Mutex::new(Figures::default());
+    let batches = (0..).take_while(|batch| limits.allow(batch * limits.servers_live()));
+    let differs =
+        two_at_a_time(batches, |batch| servers(&generator, &limits, batch, &figures)).is_err();
+    let Figures { sequences, commands, restarts } =
+        figures.into_inner().expect("the threads have ended");
+    let seconds = limits.began.elapsed().as_secs();
     testkit::evidence::add(
         "DIFFERENTIAL_LOG",
         "sequences\tcommands\trestarts\tdifferences\tseed\tseconds",

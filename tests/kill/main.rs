@@ -22,10 +22,11 @@ use report::Figures;
 use scenario::{SCENARIOS, Scenario, Short, SmallDisk};
 use std::panic::catch_unwind;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use testkit::load::{Crew, Violation};
-use testkit::{Client, Server};
+use testkit::{Client, Server, two_at_a_time};
 
 const CLIENTS: usize = 5;
 /// A round of SIGTERM follows this many kills.
@@ -161,22 +162,22 @@ fn main() -> ExitCode {
     let rounds = number("KILL_ROUNDS").unwrap_or(12);
     let seed = number("KILL_SEED").unwrap_or_else(|| fastrand::u64(..1_000_000));
     let chosen = |scenario: &&Scenario| words.iter().all(|word| scenario.name.contains(*word));
-    let mut kills = 0;
-    for scenario in SCENARIOS.iter().filter(chosen) {
+    let kills = AtomicU64::new(0);
+    let result = two_at_a_time(SCENARIOS.iter().filter(chosen), |scenario| {
         match run_to_end(scenario, rounds, seed) {
             Ok(Some(figures)) => {
                 println!("{}: {figures} seed={seed}", scenario.name);
                 report::add(scenario.name, &figures, seed);
-                kills += figures.kills;
+                kills.fetch_add(figures.kills, Ordering::Relaxed);
             }
             Ok(None) => println!("{}: skipped, since mounting needs root", scenario.name),
             Err(Violation(what)) => {
                 println!("{}: KILL_SEED={seed}: {what}", scenario.name);
-                println!("kills={kills} lost=1");
-                return ExitCode::FAILURE;
+                return Err(());
             }
         }
-    }
-    println!("kills={kills} lost=0");
-    ExitCode::SUCCESS
+        Ok(())
+    });
+    println!("kills={} lost={}", kills.into_inner(), u8::from(result.is_err()));
+    if result.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

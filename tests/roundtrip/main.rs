@@ -22,27 +22,36 @@ mod users;
 mod values;
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use testkit::two_at_a_time;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs an area with one seed after the other.
-fn area(name: &str, rounds: u64, run: impl Fn(u64) -> Result<(), String>) -> Result<(), String> {
+/// Runs an area with one seed after the other, two at a time.
+fn area(
+    name: &str,
+    rounds: u64,
+    run: impl Fn(u64) -> Result<(), String> + Sync,
+) -> Result<(), String> {
     let time = number("ROUNDTRIP_MINUTES").map(|minutes| Duration::from_secs(minutes * 60) / 2);
     let one = number("ROUNDTRIP_SEED");
     let first = one.unwrap_or_else(|| time.map_or(0, |_| fastrand::u64(..1 << 40)));
-    let (began, mut done) = (Instant::now(), 0);
-    while match (one, time) {
-        (Some(_), _) => done < 1,
-        (None, Some(time)) => done < rounds || began.elapsed() < time,
-        (None, None) => done < rounds,
-    } {
-        let seed = first + done;
+    let (began, done) = (Instant::now(), AtomicU64::new(0));
+    let goes_on = |round: &u64| match (one, time) {
+        (Some(_), _) => *round < 1,
+        (None, Some(time)) => *round < rounds || began.elapsed() < time,
+        (None, None) => *round < rounds,
+    };
+    two_at_a_time((0..).take_while(goes_on), |round| -> Result<(), String> {
+        let seed = first + round;
         run(seed).map_err(|what| format!("{name}: {what} (ROUNDTRIP_SEED={seed})"))?;
-        done += 1;
-    }
+        done.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    })?;
+    let done = done.into_inner();
     println!("{name}: rounds={done} first_seed={first} seconds={}", began.elapsed().as_secs());
     Ok(())
 }

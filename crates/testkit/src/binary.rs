@@ -2,9 +2,12 @@
 //!
 //! Cargo offers a package's executables only to the tests of that same package, and those that it
 //! builds for `cargo test --workspace` carry the features that tests switch on. So the first test
-//! of a process that wants a server asks Cargo for a plain build into the target directory and
+//! of a process that wants a program asks Cargo for a plain build into the target directory and
 //! profile that the test itself came from; when nothing has changed that takes a fraction of a
 //! second. `PERDURA_SERVER` names another executable to test instead.
+//!
+//! No package is named: Cargo then takes the features that all default members want together, and
+//! the programs share what is compiled. With `--package` each would have its own.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -16,7 +19,7 @@ pub fn perdura_server() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("PERDURA_SERVER") {
         Some(path) => PathBuf::from(path),
-        None => build(&["--package", "perdura-server"]).join("perdura-server"),
+        None => build(&["--bin", "perdura-server"]).join("perdura-server"),
     })
 }
 
@@ -25,13 +28,13 @@ pub fn perdura() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("PERDURA_PROGRAM") {
         Some(path) => PathBuf::from(path),
-        None => build(&["--package", "perdura-cli"]).join("perdura"),
+        None => build(&["--bin", "perdura"]).join("perdura"),
     })
 }
 
-/// Returns the path of an up-to-date example.
+/// Returns the path of an up-to-date example, built as `cargo test --workspace` builds it.
 pub fn example(name: &str) -> PathBuf {
-    build(&["--package", "perdura-examples", "--example", name]).join("examples").join(name)
+    build(&["--workspace", "--example", name]).join("examples").join(name)
 }
 
 /// Builds, and returns the folder of the profile that this test belongs to.

@@ -18,6 +18,7 @@ mod launch;
 pub mod load;
 mod reply;
 mod server;
+mod two;
 
 pub use binary::{example, perdura, perdura_server};
 pub use client::Client;
@@ -25,3 +26,4 @@ pub use data::EACH_TYPE;
 pub use launch::{Launch, Medium, free_port};
 pub use reply::Reply;
 pub use server::{Ended, Server};
+pub use two::two_at_a_time;

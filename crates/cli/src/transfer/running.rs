@@ -1,4 +1,7 @@
-//! A running server as a source: SCAN, then PTTL and DUMP of each key, in a transaction.
+//! A running server as a source: SCAN, then PEXPIRETIME and DUMP of each key, in a transaction.
+//!
+//! A server before Redis 7 knows no PEXPIRETIME. There it is TIME and PTTL of the same transaction:
+//! the server's own clock, since a reply may have been on its way for long, and ours may differ.
 //!
 //! The server goes on meanwhile. As SCAN guarantees, a key that is there from the beginning to the
 //! end is returned; one that is written meanwhile has some value of that time with the time to live
@@ -13,7 +16,7 @@ use std::collections::VecDeque;
 use redis::Value;
 
 use super::connection::{Connection, error_of};
-use super::{Key, Progress, Record, Source, TransferError, shown, unix_ms};
+use super::{Key, Progress, Record, Source, TransferError, shown};
 
 /// Keys that are asked for at once.
 const BATCH: &str = "256";
@@ -22,12 +25,12 @@ const BATCH: &str = "256";
 const BATCH_BYTES: u64 = 8 << 20;
 /// What a value counts whose size the server does not say.
 const UNKNOWN_BYTES: u64 = BATCH_BYTES / 16;
-/// Requests for one key: MULTI, PTTL, DUMP, EXEC.
-const BEFORE_EXEC: usize = 3;
 
 /// A server whose keys are read.
 pub(super) struct RunningServer {
     connection: Connection,
+    /// The server knows PEXPIRETIME.
+    has_expiry_times: bool,
     /// Databases that are left; the last one is next.
     databases: Vec<u64>,
     database: u64,
@@ -51,8 +54,10 @@ impl RunningServer {
         }
         databases.reverse();
         let ready = libraries(&mut connection)?;
+        let has_expiry_times = matches!(connection.call(&[b"PEXPIRETIME", b""])?, Value::Int(_));
         Ok(RunningServer {
             connection,
+            has_expiry_times,
             databases,
             database: 0,
             cursor: None,
@@ -110,29 +115,34 @@ impl RunningServer {
     fn dump(&mut self, keys: Vec<Vec<u8>>) -> Result<(), TransferError> {
         for key in &keys {
             self.connection.add(&[b"MULTI"]);
-            self.connection.add(&[b"PTTL", key]);
+            if self.has_expiry_times {
+                self.connection.add(&[b"PEXPIRETIME", key]);
+            } else {
+                self.connection.add(&[b"TIME"]);
+                self.connection.add(&[b"PTTL", key]);
+            }
             self.connection.add(&[b"DUMP", key]);
             self.connection.add(&[b"EXEC"]);
         }
-        let now = unix_ms();
+        let before_exec = if self.has_expiry_times { 3 } else { 4 };
         let mut replies = self.connection.send()?.into_iter();
         self.progress.done += keys.len() as u64;
         let database = self.database;
         for name in keys {
-            let queued: Vec<Value> = replies.by_ref().take(BEFORE_EXEC).collect();
-            let values = match replies.next() {
-                Some(Value::Array(values)) => <[Value; 2]>::try_from(values).ok(),
-                _ => None,
+            let queued: Vec<Value> = replies.by_ref().take(before_exec).collect();
+            let mut values = match replies.next() {
+                Some(Value::Array(values)) => values,
+                Some(other) => vec![other],
+                None => Vec::new(),
             };
-            match values {
-                Some([Value::Int(ttl), Value::BulkString(payload)]) => {
-                    let expires = u64::try_from(ttl).ok().map(|ttl| now.saturating_add(ttl));
+            match (values.pop(), expiry(&values)) {
+                (Some(Value::BulkString(payload)), Some(expires)) => {
                     self.ready.push(Record::Key(Key { database, name, expires, payload }));
                 }
                 // Deleted meanwhile, or expired.
-                Some([_, Value::Nil]) => {}
-                values => {
-                    let replies = queued.iter().chain(values.iter().flatten());
+                (Some(Value::Nil), Some(_)) => {}
+                (last, _) => {
+                    let replies = queued.iter().chain(&values).chain(&last);
                     let reply = replies.filter_map(error_of).next();
                     let reply = reply.unwrap_or_else(|| "unexpected reply".to_owned());
                     return Err(TransferError::Refused { database, key: shown(&name), reply });
@@ -140,6 +150,26 @@ impl RunningServer {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns when a key expires, in ms since 1970, from the replies of PEXPIRETIME, or of TIME and
+/// PTTL: `Some(None)` for a key without an expiry, and for one that is not there; `None` where the
+/// replies are others.
+fn expiry(replies: &[Value]) -> Option<Option<u64>> {
+    let number = |value: &Value| match value {
+        Value::BulkString(digits) => std::str::from_utf8(digits).ok()?.parse().ok(),
+        _ => None,
+    };
+    match replies {
+        [Value::Int(at)] => Some(u64::try_from(*at).ok()),
+        [Value::Array(time), Value::Int(ttl)] => {
+            let [seconds, micros] = time.as_slice() else { return None };
+            let (seconds, micros): (u64, u64) = (number(seconds)?, number(micros)?);
+            let now = seconds.saturating_mul(1000).saturating_add(micros / 1000);
+            Some(u64::try_from(*ttl).ok().map(|ttl| now.saturating_add(ttl)))
+        }
+        _ => None,
     }
 }
 
@@ -228,7 +258,21 @@ fn scanned(reply: &Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BATCH_BYTES, batches};
+    use super::{BATCH_BYTES, batches, expiry};
+    use redis::Value;
+
+    #[test]
+    fn an_expiry_is_that_of_the_server() {
+        let bulk = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let time = || Value::Array(vec![bulk("1700000000"), bulk("123999")]);
+        assert_eq!(expiry(&[Value::Int(1_700_000_000_456)]), Some(Some(1_700_000_000_456)));
+        assert_eq!(expiry(&[Value::Int(-1)]), Some(None));
+        assert_eq!(expiry(&[time(), Value::Int(77)]), Some(Some(1_700_000_000_200)));
+        assert_eq!(expiry(&[time(), Value::Int(-2)]), Some(None));
+        assert_eq!(expiry(&[Value::Int(1), Value::Int(77)]), None);
+        assert_eq!(expiry(&[bulk("1")]), None);
+        assert_eq!(expiry(&[]), None);
+    }
 
     #[test]
     fn a_large_value_is_asked_for_alone() {

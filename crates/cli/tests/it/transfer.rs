@@ -284,6 +284,23 @@ fn a_dump_for_valkey_has_the_times_of_fields() {
     there.check("XLEN x", "(integer) 1");
 }
 
+/// A server before Redis 7 knows no PEXPIRETIME: its clock and PTTL are asked.
+#[test]
+fn an_older_server_s_times_to_live_arrive() {
+    let old = Launch::redis().args(["--rename-command", "PEXPIRETIME", ""]).start();
+    let mut client = old.client();
+    client.check("SET s v PXAT 4000000000456", "OK");
+    client.check("SET forever v", "OK");
+    assert!(client.run("PEXPIRETIME s").is_error());
+    let target = Launch::perdura_volatile().start();
+    check(&perdura(&["import", &address(&old), "--to", &address(&target)]), 0, &["keys=2"]);
+    let mut there = target.client();
+    there.check("PEXPIRETIME forever", "(integer) -1");
+    let at = there.run("PEXPIRETIME s").to_string();
+    let at: i64 = at.trim_start_matches("(integer) ").parse().expect("a time");
+    assert!((at - 4_000_000_000_456).abs() < 60_000, "{at}");
+}
+
 #[test]
 fn what_cannot_be_done_is_said() {
     let none = "redis://:secret@127.0.0.1:1";
