@@ -16,7 +16,7 @@ use super::apply::Applier;
 use super::batch::{BatchBuffer, BatchHeader, LineRange, ranges};
 use super::core::{Count, Journal, locked};
 use super::error::JournalError;
-use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, capacity_for, longest_batch};
+use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, at_once, capacity_for, longest_batch};
 use super::limit::limit_after;
 use super::mapped::MappedStorage;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
 /// Bytes that are looked at at once.
-const CHUNK: u64 = 1 << 20;
+const CHUNK: u64 = at_once(1 << 20, 4 * BLOCK);
 
 /// Bytes that the kernel is asked to read at once: a ring of the usual length.
 const READ_AHEAD: u64 = DEFAULT_CAPACITY;
@@ -372,5 +372,38 @@ fn rewrite(
     match scan.end() == end {
         true => Ok(()),
         false => Err(io::Error::other("it reads otherwise than a moment ago").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batch::tests::ID;
+    use super::super::layout::LEAST_CAPACITY;
+    use super::super::storage::tests::Memory;
+    use super::super::superblock::tests::sample;
+    use super::*;
+
+    #[test]
+    fn a_file_of_zeros_is_new_and_one_with_another_byte_anywhere_is_not() {
+        for size in [RING_AT, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 1] {
+            let is_new = |byte: Option<u64>| {
+                let mut bytes = vec![0; size as usize];
+                byte.into_iter().for_each(|at| bytes[at as usize] = 1);
+                blank(&Memory::from(bytes), ID, LEAST_CAPACITY).is_ok()
+            };
+            assert!(is_new(None), "{size}");
+            let at = [0, RING_AT, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK - 1, size - 1];
+            for at in at.into_iter().filter(|at| *at < size) {
+                assert!(!is_new(Some(at)), "byte {at} of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_journal_is_cut_short_by_a_byte_and_may_be_longer() {
+        let superblock = Superblock { capacity: LEAST_CAPACITY, ..sample() };
+        let is_whole = |len: u64| check_length(&Memory::new(len as usize), &superblock).is_ok();
+        let whole = RING_AT + LEAST_CAPACITY;
+        assert_eq!([whole - 1, whole, whole + 1].map(is_whole), [false, true, true]);
     }
 }
