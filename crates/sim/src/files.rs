@@ -496,7 +496,8 @@ impl Storage for SimulatedFile {
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         self.call(FileCall::Write, bytes.len(), |recorded| {
             let failure = recorded.failures.of(FileCall::Write);
-            let written = if failure.is_some() { &bytes[..bytes.len() / 2] } else { bytes };
+            let half = if bytes.len() > SECTOR { bytes.len() / 2 } else { 0 };
+            let written = if failure.is_some() { &bytes[..half] } else { bytes };
             recorded.record(FileEvent::Write(self.name, at, written.to_vec()));
             failure.map_or(Ok(()), Err)
         })

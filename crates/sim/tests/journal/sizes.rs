@@ -39,7 +39,7 @@ fn write_around(way: Way) -> Result<usize, String> {
     let (files, clock) = (SimulatedFiles::default(), SimulatedClock::default());
     let region = pool::map(&files, way.ring, &clock);
     pool::open(&region)?;
-    let mut user = User::new(&region, &files, &clock, Contents::empty());
+    let mut user = User::new(&region, &clock, Contents::empty());
     for n in 0..way.shift {
         user.fence(0, n as usize, 1);
         user.acknowledge(SyncPolicy::Always);
@@ -112,7 +112,7 @@ fn a_sync_is_late_when_the_oldest_write_is_two_seconds_old_and_not_before() {
     let (files, clock) = (SimulatedFiles::default(), SimulatedClock::default());
     let region = pool::map(&files, RINGS[0], &clock);
     pool::open(&region).expect("a pool");
-    let mut user = User::new(&region, &files, &clock, Contents::empty());
+    let mut user = User::new(&region, &clock, Contents::empty());
     let mut is_synced_after = |time| {
         clock.pass(time);
         user.fence(0, 0, 1);

@@ -1,16 +1,23 @@
-//! One thread that uses a pool, and remembers what was promised to it.
+//! One thread that uses a pool in a fixed way: every kind of call, with a ring that is full several
+//! times. It goes on after a call has failed, as somebody might who does not look.
 
 use crate::overlap::model::{Contents, Counts, WRITERS, own_lines, store_and_flush};
 use crate::overlap::pool;
 use crate::overlap::threads::{Ack, Done, Required};
 use pmem::{Clock, Region, SyncPolicy};
-use sim::{SimulatedClock, SimulatedFiles};
+use sim::SimulatedClock;
 use std::fmt::Display;
+use std::time::Duration;
+
+pub(crate) const RING: u64 = 64 << 10;
+
+/// Lines of each fence: at and next to what a batch has space for.
+const LENS: [usize; 14] = [1, 126, 125, 127, 62, 124, 200, 1, 126, 61, 3, 126, 63, 125];
+const POLICIES: [SyncPolicy; 3] = [SyncPolicy::Always, SyncPolicy::EverySecond, SyncPolicy::No];
 
 /// Somebody who uses a pool, and what was done and promised.
 pub(crate) struct User<'r> {
     pub(crate) region: &'r Region,
-    pub(crate) files: &'r SimulatedFiles,
     pub(crate) clock: &'r SimulatedClock,
     pub(crate) done: Done,
     pub(crate) required: Required,
@@ -20,14 +27,9 @@ pub(crate) struct User<'r> {
 
 impl<'r> User<'r> {
     /// Begins with a pool that holds something.
-    pub(crate) fn new(
-        region: &'r Region,
-        files: &'r SimulatedFiles,
-        clock: &'r SimulatedClock,
-        base: Contents,
-    ) -> User<'r> {
+    pub(crate) fn new(region: &'r Region, clock: &'r SimulatedClock, base: Contents) -> User<'r> {
         let done = Done::nothing(base);
-        User { region, files, clock, done, required: Required::default(), told: Vec::new() }
+        User { region, clock, done, required: Required::default(), told: Vec::new() }
     }
 
     fn note<E: Display>(&mut self, done: Result<(), E>) -> bool {
@@ -65,6 +67,37 @@ impl<'r> User<'r> {
             let (count, _) = self.done.history.ended(writer);
             let ack = Ack { writer, count, is_durable, at: self.clock.now() };
             self.required.add(&ack);
+        }
+    }
+
+    /// Uses the pool, beginning with one of the policies.
+    pub(crate) fn go(&mut self, first: usize, fences: usize) {
+        let (mut syncs, mut applies) = self.region.background_steps().expect("a journal");
+        for (n, len) in LENS.iter().cycle().take(fences).enumerate() {
+            if self.fence(n % WRITERS, n * 37, *len) {
+                self.acknowledge(POLICIES[(first + n) % POLICIES.len()]);
+            }
+            self.clock.pass(Duration::from_millis(400));
+            let done = match n {
+                4 => {
+                    let grown = self.region.grow(pool::GROWN);
+                    self.note(grown);
+                    Ok(())
+                }
+                5 => self.region.sync_in_background(),
+                7 => self.region.apply_step().map(drop),
+                2 | 8 => syncs.look(self.region, Some(Duration::from_secs(1))),
+                9 => {
+                    self.clock.pass(Duration::from_secs(1));
+                    applies.look(self.region).and_then(|()| {
+                        self.clock.pass(Duration::from_secs(1));
+                        applies.look(self.region)
+                    })
+                }
+                11 => self.region.checkpoint(),
+                _ => Ok(()),
+            };
+            self.note(done);
         }
     }
 
