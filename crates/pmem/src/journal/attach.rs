@@ -155,16 +155,14 @@ impl Journal {
         }
         self.sync_file(&*file)?;
         superblock.incarnation += 1;
-        let is_said = superblock.is_said_by_pool();
         superblock.opened_at = end.sequence;
         superblock.synced = end.sequence;
         superblock.checked_from = superblock.checked_from.min(end.sequence);
         superblock.limit = limit_after(end.position, superblock.capacity);
         self.write_pool_progress(&superblock, progress_at, superblock.tail_sequence)?;
-        if !is_said {
-            // From the next superblock on it must be there.
-            self.sync_pool()?;
-        }
+        // From the next superblock on it must be there. What an earlier process wrote may be in the
+        // page cache alone: its sync may have failed.
+        self.sync_pool()?;
         superblock.write(&*file, || self.sync_file(&*file))?;
         let head = end.position.next_multiple_of(BLOCK);
         ring.will_overwrite(head, superblock.tail / BLOCK * BLOCK + ring.capacity - head);
