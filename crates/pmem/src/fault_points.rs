@@ -99,6 +99,12 @@ fault_points! { 1:
     FenceMapped,
     /// The pool says that it has batches, in the sync after which these may leave the journal.
     SayApplied,
+    /// A sync in the background makes durable what was written when it began, and no more.
+    CountBeforeSync,
+    /// A sync that waited for another one of its file finds that one's failure.
+    FindFailedSync,
+    /// An acknowledgement waits for a sync that is late.
+    WaitForLateSync,
 }
 
 /// Returns true: no fault point can be disabled in this build.

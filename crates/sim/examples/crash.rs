@@ -4,7 +4,7 @@
 //! [--log FILE]`
 //!
 //! Each seed is one exploration: of commands, executed by one or several threads; of the heap
-//! alone; of several threads on the heap; of the heap with a journal. Its number of shards, size,
+//! alone; of several threads on the heap; of the heap with a journal; of a journal that several threads use. Its number of shards, size,
 //! space and crash model follow from the seed too. A violation ends the run, naming the seed and
 //! the smallest history found that shows it. A run without one ends with a line of figures, before
 //! it the commands and fault points that no crash met, if any.
@@ -20,6 +20,8 @@ mod histories;
 mod journaled;
 #[path = "../tests/mutants/mod.rs"]
 mod mutants;
+#[path = "../tests/overlap/mod.rs"]
+mod overlap;
 #[path = "../tests/pool/mod.rs"]
 mod pool;
 #[path = "../tests/scheduled/mod.rs"]

@@ -25,10 +25,11 @@
 //! the scheduler another thread may be chosen at each call, and each may take time.
 
 use crate::clock::SimulatedClock;
+use crate::file_calls::{Counted, Failure, Failures, FileCall};
 use crate::scheduler::{self, At};
 use crate::simulated_lines::SimulatedLines;
 use pmem::{LINE, MappedLines, Storage};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -270,6 +271,16 @@ impl FilesState {
         left
     }
 
+    /// Returns what somebody has who copied one of the files, and the other one at the moment of
+    /// `later`.
+    #[must_use]
+    pub fn copied_with(&self, name: Named, later: &FilesState) -> FilesState {
+        let mut copy = self.clone();
+        copy.files[name as usize] = later.files[name as usize].clone();
+        copy.is_named = copy.is_named && later.is_named;
+        copy.after_process_end()
+    }
+
     /// Returns what a loss of power leaves: `arrives` decides for each part of what is not certain.
     pub fn after_power_loss(&self, mut arrives: impl FnMut() -> bool) -> FilesState {
         let mut files = self.files.each_ref().map(|file| {
@@ -313,43 +324,6 @@ impl FilesState {
     }
 }
 
-/// A call of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileCall {
-    /// Of bytes.
-    Read,
-    /// The question how long the file is.
-    Size,
-    /// Of bytes.
-    Write,
-    /// Of all that was written.
-    Sync,
-    /// Of space.
-    Allocate,
-    /// The file is cut off.
-    Cut,
-    /// A sync of the folder.
-    SyncName,
-}
-
-/// Which calls count until one fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
-    /// Those that change something: all but reads.
-    Changing,
-    /// All of them.
-    All,
-}
-
-/// A call that is to fail.
-#[derive(Clone, Copy)]
-struct Failure {
-    /// Calls that end well before it.
-    calls: u64,
-    counted: Counted,
-    errno: i32,
-}
-
 /// How long a call takes, of which file, with how many bytes.
 type TimeOf = dyn Fn(Named, FileCall, usize) -> Duration + Send + Sync;
 
@@ -357,7 +331,7 @@ type TimeOf = dyn Fn(Named, FileCall, usize) -> Duration + Send + Sync;
 struct Recorded {
     state: FilesState,
     events: Vec<FileEvent>,
-    failures: VecDeque<Failure>,
+    failures: Failures,
     /// Files of which a sync is under way.
     syncing: [bool; 2],
     times: Option<(SimulatedClock, Arc<TimeOf>)>,
@@ -422,12 +396,23 @@ impl SimulatedFiles {
     /// Lets the call after this many fail, with this error of the system. Of a write a part is
     /// written.
     pub fn fail_with(&self, calls: u64, counted: Counted, errno: i32) {
-        self.recorded().failures.push_back(Failure { calls, counted, errno });
+        self.recorded().failures.plan(Failure { calls, counted, errno, for_good: false });
+    }
+
+    /// Lets all calls after this many fail, with this error of the system.
+    pub fn fail_for_good(&self, calls: u64, errno: i32) {
+        let counted = Counted::All;
+        self.recorded().failures.plan(Failure { calls, counted, errno, for_good: true });
+    }
+
+    /// Returns how many calls have failed.
+    pub fn failed(&self) -> usize {
+        self.recorded().failures.failed()
     }
 
     /// Returns how many calls are still to fail.
     pub fn failures_left(&self) -> usize {
-        self.recorded().failures.len()
+        self.recorded().failures.left()
     }
 
     /// Takes what was recorded.
@@ -442,22 +427,6 @@ impl SimulatedFiles {
 }
 
 impl Recorded {
-    /// Returns why a call fails, if it is to.
-    fn failure_of(&mut self, call: FileCall) -> Option<io::Error> {
-        let Failure { calls, counted, errno } = self.failures.front_mut()?;
-        let reads = matches!(call, FileCall::Read | FileCall::Size);
-        if reads && *counted == Counted::Changing {
-            return None;
-        }
-        if *calls > 0 {
-            *calls -= 1;
-            return None;
-        }
-        let error = io::Error::from_raw_os_error(*errno);
-        self.failures.pop_front();
-        Some(error)
-    }
-
     fn record(&mut self, event: FileEvent) {
         self.state.apply(&event);
         self.events.push(event);
@@ -485,7 +454,7 @@ impl SimulatedFile {
     /// Changes the file by an event, unless the call fails.
     fn change(&self, call: FileCall, event: impl FnOnce(&Recorded) -> FileEvent) -> io::Result<()> {
         self.call(call, 0, |recorded| {
-            recorded.failure_of(call).map_or(Ok(()), Err)?;
+            recorded.failures.of(call).map_or(Ok(()), Err)?;
             let event = event(recorded);
             recorded.record(event);
             Ok(())
@@ -503,7 +472,7 @@ impl SimulatedFile {
             if !recorded.syncing[self.name as usize] {
                 recorded.syncing[self.name as usize] = true;
                 recorded.record(FileEvent::SyncBegin(self.name));
-                return recorded.failure_of(FileCall::Sync);
+                return recorded.failures.of(FileCall::Sync);
             }
             drop(recorded);
             if !scheduler::wait() {
@@ -516,7 +485,7 @@ impl SimulatedFile {
 impl Storage for SimulatedFile {
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
         self.call(FileCall::Read, bytes.len(), |recorded| {
-            recorded.failure_of(FileCall::Read).map_or(Ok(()), Err)?;
+            recorded.failures.of(FileCall::Read).map_or(Ok(()), Err)?;
             let file = &recorded.state.file(self.name).cached;
             let range = file.get(at as usize..at as usize + bytes.len());
             bytes.copy_from_slice(range.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -526,8 +495,9 @@ impl Storage for SimulatedFile {
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         self.call(FileCall::Write, bytes.len(), |recorded| {
-            let failure = recorded.failure_of(FileCall::Write);
-            let written = if failure.is_some() { &bytes[..bytes.len() / 2] } else { bytes };
+            let failure = recorded.failures.of(FileCall::Write);
+            let half = if bytes.len() > SECTOR { bytes.len() / 2 } else { 0 };
+            let written = if failure.is_some() { &bytes[..half] } else { bytes };
             recorded.record(FileEvent::Write(self.name, at, written.to_vec()));
             failure.map_or(Ok(()), Err)
         })
@@ -545,7 +515,7 @@ impl Storage for SimulatedFile {
 
     fn size(&self) -> io::Result<u64> {
         self.call(FileCall::Size, 0, |recorded| {
-            recorded.failure_of(FileCall::Size).map_or(Ok(()), Err)?;
+            recorded.failures.of(FileCall::Size).map_or(Ok(()), Err)?;
             Ok(self.len(recorded))
         })
     }

@@ -11,6 +11,7 @@
 use super::batch::ranges;
 use super::core::{Count, Journal, locked};
 use super::error::JournalError;
+use super::layout::at_once;
 use super::merge::MergedLines;
 use super::ring::Ring;
 use super::scan::{Scan, ScanEnd};
@@ -22,6 +23,11 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Bytes of batches that are merged at once: the more, the fewer writes.
 const GROUP: u64 = 32 << 20;
+
+/// Returns the same for a ring of this length: of a simulated one, which is small, a quarter.
+fn group(capacity: u64) -> u64 {
+    GROUP.min(at_once(GROUP, capacity / 4))
+}
 
 /// What it takes to apply the next batches.
 pub(super) struct Applier {
@@ -96,7 +102,7 @@ fn gather(applier: &Applier, until: u64) -> Result<(MergedLines, ScanEnd), Journ
     let ring = Ring { file: &*applier.file, capacity: superblock.capacity };
     let mut scan = Scan::new(ring, superblock);
     let mut lines = MergedLines::default();
-    while scan.end().position < until.min(superblock.tail + GROUP) {
+    while scan.end().position < until.min(superblock.tail + group(superblock.capacity)) {
         let ScanEnd { sequence, .. } = scan.end();
         let Some((_, bytes)) = scan.next()? else {
             return Err(JournalError::Damaged { expected: sequence, found: sequence + 1 });

@@ -16,7 +16,7 @@ use super::apply::Applier;
 use super::batch::{BatchBuffer, BatchHeader, LineRange, ranges};
 use super::core::{Count, Journal, locked};
 use super::error::JournalError;
-use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, capacity_for, longest_batch};
+use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, at_once, capacity_for, longest_batch};
 use super::limit::limit_after;
 use super::mapped::MappedStorage;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
 /// Bytes that are looked at at once.
-const CHUNK: u64 = 1 << 20;
+const CHUNK: u64 = at_once(1 << 20, 4 * BLOCK);
 
 /// Bytes that the kernel is asked to read at once: a ring of the usual length.
 const READ_AHEAD: u64 = DEFAULT_CAPACITY;
@@ -155,16 +155,14 @@ impl Journal {
         }
         self.sync_file(&*file)?;
         superblock.incarnation += 1;
-        let is_said = superblock.is_said_by_pool();
         superblock.opened_at = end.sequence;
         superblock.synced = end.sequence;
         superblock.checked_from = superblock.checked_from.min(end.sequence);
         superblock.limit = limit_after(end.position, superblock.capacity);
         self.write_pool_progress(&superblock, progress_at, superblock.tail_sequence)?;
-        if !is_said {
-            // From the next superblock on it must be there.
-            self.sync_pool()?;
-        }
+        // From the next superblock on it must be there. What an earlier process wrote may be in the
+        // page cache alone: its sync may have failed.
+        self.sync_pool()?;
         superblock.write(&*file, || self.sync_file(&*file))?;
         let head = end.position.next_multiple_of(BLOCK);
         ring.will_overwrite(head, superblock.tail / BLOCK * BLOCK + ring.capacity - head);
@@ -372,5 +370,38 @@ fn rewrite(
     match scan.end() == end {
         true => Ok(()),
         false => Err(io::Error::other("it reads otherwise than a moment ago").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batch::tests::ID;
+    use super::super::layout::LEAST_CAPACITY;
+    use super::super::storage::tests::Memory;
+    use super::super::superblock::tests::sample;
+    use super::*;
+
+    #[test]
+    fn a_file_of_zeros_is_new_and_one_with_another_byte_anywhere_is_not() {
+        for size in [RING_AT, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 1] {
+            let is_new = |byte: Option<u64>| {
+                let mut bytes = vec![0; size as usize];
+                byte.into_iter().for_each(|at| bytes[at as usize] = 1);
+                blank(&Memory::from(bytes), ID, LEAST_CAPACITY).is_ok()
+            };
+            assert!(is_new(None), "{size}");
+            let at = [0, RING_AT, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK - 1, size - 1];
+            for at in at.into_iter().filter(|at| *at < size) {
+                assert!(!is_new(Some(at)), "byte {at} of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_journal_is_cut_short_by_a_byte_and_may_be_longer() {
+        let superblock = Superblock { capacity: LEAST_CAPACITY, ..sample() };
+        let is_whole = |len: u64| check_length(&Memory::new(len as usize), &superblock).is_ok();
+        let whole = RING_AT + LEAST_CAPACITY;
+        assert_eq!([whole - 1, whole, whole + 1].map(is_whole), [false, true, true]);
     }
 }

@@ -15,6 +15,8 @@
 
 use super::core::{Journal, JournalCounts, locked};
 use super::error::JournalError;
+use super::writer::Writer;
+use crate::fault_points::FaultPoint;
 use crate::region::Region;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -277,13 +279,17 @@ impl Journal {
         let Some(open) = &mut *writer else { return self.check() };
         self.write(open)?;
         let (file, incarnation) = (Arc::clone(&open.file), open.incarnation);
-        let (head, sequence, written) = (open.head, open.sequence, self.written());
+        let written_so_far = |open: &Writer| (open.head, open.sequence, self.written());
+        let (mut head, mut sequence, mut written) = written_so_far(open);
         open.begin_sync(written);
         drop(writer);
         self.sync_batches(&*file)?;
         let mut writer = locked(&self.writer);
         // The journal may have ended meanwhile.
         if let Some(open) = writer.as_mut().filter(|open| open.incarnation == incarnation) {
+            if !FaultPoint::CountBeforeSync.is_enabled() {
+                (head, sequence, written) = written_so_far(open);
+            }
             open.synced_sequence = open.synced_sequence.max(sequence);
             self.progress.synced_sequence.fetch_max(sequence, Release);
             self.progress.synced_head.fetch_max(head, Release);

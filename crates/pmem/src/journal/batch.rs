@@ -351,4 +351,26 @@ pub(crate) mod tests {
             prop_assert!(parse(&bytes).is_none());
         }
     }
+
+    #[test]
+    fn as_many_lines_are_cut_off_as_there_is_space_for() {
+        const LINES: u64 = 65536;
+        for (lines, space, cut) in [
+            (1, 71, 0),
+            (1, 72, 1),
+            (2, 72, 1),
+            (2, 135, 1),
+            (2, 136, 2),
+            (9, 0, 0),
+            (LINES - 2, usize::MAX, LINES - 2),
+            (LINES - 1, usize::MAX, LINES - 1),
+            (LINES, usize::MAX, LINES - 1),
+            (LINES + 1, usize::MAX, LINES - 1),
+        ] {
+            let mut rest = LineRange { first: 7, lines };
+            let found = rest.cut(space);
+            assert_eq!(found, (cut > 0).then_some(LineRange { first: 7, lines: cut }), "{lines}");
+            assert_eq!(rest, LineRange { first: 7 + cut, lines: lines - cut }, "{lines}");
+        }
+    }
 }

@@ -26,6 +26,12 @@ pub const DEFAULT_CAPACITY: u64 = 256 << 20;
 /// Bytes of the longest batch, header and padding included, in any ring.
 const LONGEST_BATCH: u64 = 1 << 20;
 
+/// Returns how many bytes are handled at once. Simulated rings are small, and are to meet the ends of
+/// such parts all the same.
+pub(crate) const fn at_once(bytes: u64, simulated: u64) -> u64 {
+    if cfg!(any(test, feature = "sim")) { simulated } else { bytes }
+}
+
 /// Returns the length of the longest batch in a ring: several find space in it.
 pub(crate) const fn longest_batch(capacity: u64) -> u64 {
     let share = capacity / 8 / BLOCK * BLOCK;
@@ -56,3 +62,33 @@ const _: () = {
     assert!(longest_batch(LEAST_CAPACITY) == 2 * BLOCK);
     assert!(longest_batch(DEFAULT_CAPACITY) == LONGEST_BATCH);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_has_whole_blocks_and_its_batches_an_eighth_of_it_or_a_mebibyte() {
+        for (wanted, expect) in [
+            (0, LEAST_CAPACITY),
+            (LEAST_CAPACITY - 1, LEAST_CAPACITY),
+            (LEAST_CAPACITY + 1, LEAST_CAPACITY),
+            (LEAST_CAPACITY + BLOCK - 1, LEAST_CAPACITY),
+            (LEAST_CAPACITY + BLOCK, LEAST_CAPACITY + BLOCK),
+            (MOST_CAPACITY - 1, MOST_CAPACITY - BLOCK),
+            (MOST_CAPACITY, MOST_CAPACITY),
+            (u64::MAX, MOST_CAPACITY),
+        ] {
+            assert_eq!(capacity_for(wanted), expect, "{wanted}");
+            assert!(is_capacity(expect), "{wanted}");
+        }
+        for wrong in [LEAST_CAPACITY - BLOCK, LEAST_CAPACITY + 1, MOST_CAPACITY + BLOCK] {
+            assert!(!is_capacity(wrong), "{wrong}");
+        }
+        let eighths = [0, BLOCK, 8 * BLOCK - 1, 8 * BLOCK].map(|more| LEAST_CAPACITY + more);
+        assert_eq!(eighths.map(longest_batch), [2 * BLOCK, 2 * BLOCK, 2 * BLOCK, 3 * BLOCK]);
+        let most = [8 * LONGEST_BATCH - BLOCK, 8 * LONGEST_BATCH, 8 * LONGEST_BATCH + BLOCK];
+        let expect = [LONGEST_BATCH - BLOCK, LONGEST_BATCH, LONGEST_BATCH];
+        assert_eq!(most.map(longest_batch), expect);
+    }
+}

@@ -17,7 +17,7 @@
 
 use super::batch::{BatchHeader, HEADER, has_checksum};
 use super::error::JournalError;
-use super::layout::BLOCK;
+use super::layout::{BLOCK, at_once};
 use super::ring::Ring;
 use super::superblock::Superblock;
 use crate::fault_points::FaultPoint;
@@ -25,7 +25,7 @@ use crate::lines::LINE;
 use std::io;
 
 /// Bytes that are read at once: many batches, and few enough for a processor's own cache.
-const WINDOW: u64 = 256 << 10;
+const WINDOW: u64 = at_once(256 << 10, 5 * BLOCK);
 
 /// How far a journal was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -449,13 +449,13 @@ mod tests {
             file.read.load(Relaxed)
         };
         let rings = |read: u64| read / LEAST_CAPACITY;
-        assert_eq!(rings(read_with(line_of(JournalId { journal: ID.journal + 1, ..ID }))), 2);
+        assert!(rings(read_with(line_of(JournalId { journal: ID.journal + 1, ..ID }))) <= 2);
         // As if of an older format, which has no check: sequence number, synced, check.
         let mut older = line_of(ID);
         older[24..32].fill(0);
         older[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
         older[40..48].fill(0);
-        assert_eq!(rings(read_with(older)), 2);
+        assert!(rings(read_with(older)) <= 2);
         // Whoever knew the number would have batches read.
         assert!(rings(read_with(line_of(ID))) > 100);
     }

@@ -3,8 +3,11 @@
 
 use crate::alone;
 use crate::journaled::{self, Medium, histories};
-use pmem::FaultPoint;
+use crate::overlap::crashes::explore;
+use crate::overlap::late_syncs::{Background, SYNCS_SLOWLY, lose};
+use pmem::{FaultPoint, SyncPolicy};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Disables a fault point while `work` runs.
 fn without<R>(point: FaultPoint, work: impl FnOnce() -> R) -> R {
@@ -37,6 +40,15 @@ fn check_lines(point: FaultPoint, streams: bool) {
     let explore = |seed| journaled::explore(Medium::Lines { streams }, seed, 40);
     assert!((0..3).all(|seed| explore(seed).is_ok()), "a violation with all rules");
     let found = (0..200).find_map(|seed| without(point, || explore(seed)).err());
+    println!("{point:?}: {}", found.as_deref().unwrap_or("nothing found"));
+    assert!(found.is_some(), "nothing depends on {point:?}");
+}
+
+/// Explorations of several threads find a violation without this rule.
+fn check_overlap(point: FaultPoint) {
+    let _alone = alone();
+    assert_eq!(explore(0, 14).err(), None, "a violation with all rules");
+    let found = (0..200).find_map(|seed| without(point, || explore(seed, 14)).err());
     println!("{point:?}: {}", found.as_deref().unwrap_or("nothing found"));
     assert!(found.is_some(), "nothing depends on {point:?}");
 }
@@ -134,6 +146,20 @@ fn a_write_to_lines_is_durable_whichever_thread_syncs() {
     let history = histories::what_is_written_to_lines_is_durable;
     check_history(FaultPoint::FenceMapped, history);
     check_history(FaultPoint::WriteBackMapped, history);
+}
+
+#[test]
+fn a_sync_beside_others_counts_what_was_written_before_it_and_finds_their_failures() {
+    check_overlap(FaultPoint::CountBeforeSync);
+    check_overlap(FaultPoint::FindFailedSync);
+}
+
+#[test]
+fn acknowledgements_wait_for_a_sync_that_is_late() {
+    check_history(FaultPoint::WaitForLateSync, || {
+        let lost = lose(SYNCS_SLOWLY, SyncPolicy::EverySecond, Background::Two, 0);
+        lost.most <= Duration::from_secs(2)
+    });
 }
 
 /// None of the histories is without a fault point, and none of the rules without a history.

@@ -16,6 +16,8 @@ mod locks;
 #[path = "../log/mod.rs"]
 mod log;
 mod losses;
+#[path = "../overlap/mod.rs"]
+mod overlap;
 mod pipelines;
 #[path = "../pool/mod.rs"]
 mod pool;

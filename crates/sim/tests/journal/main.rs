@@ -1,21 +1,18 @@
-//! The journal of a pool with several threads at once: writers, the two that sync and apply in the
-//! background, and a reader that asks what is durable.
-//!
-//! They run under the deterministic scheduler, which may choose another thread at each lock and
-//! each call of the two simulated files. The calls take simulated time, and one of them may fail.
-//! What a loss of power or the end of the process leaves at each moment is opened, and compared
-//! with a model that is in memory and knows nothing of rings, batches and blocks: so it outlives
-//! their form.
+//! The journal of a pool, by a model in memory: with several threads at once, with each failing call
+//! by its number, with sizes at each constant, and with starts that are interrupted.
 //!
 //! A program of its own: it needs no crate but `pmem`, and is linked in a moment.
 
 #![allow(unsafe_code, reason = "stores into a region are unsafe")]
 
 mod crashes;
+mod failing;
 mod late_syncs;
-mod model;
-mod pool;
-mod threads;
+#[path = "../overlap/mod.rs"]
+mod overlap;
+mod sizes;
+mod starts;
+mod uses;
 
 /// Returns the seeds that the environment asks for: `SIM_SEEDS=100..200`.
 fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {

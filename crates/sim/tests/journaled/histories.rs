@@ -138,7 +138,7 @@ pub(crate) fn a_damaged_batch_is_found_however_far_the_ring_was_written_to() -> 
         put(&region, n, 1);
         region.sync_up_to(region.appended()).expect("a sync");
         if n == 11 {
-            region.apply_step().expect("applied");
+            region.checkpoint().expect("applied");
         }
     }
     drop(region);

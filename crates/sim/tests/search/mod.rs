@@ -3,6 +3,7 @@
 use crate::engine::{Commands, generate};
 use crate::histories;
 use crate::journaled::{self, Medium};
+use crate::overlap::crashes;
 use crate::pool::Pool;
 use crate::scheduled::Threads;
 use commands::{Engine, EngineOptions};
@@ -76,12 +77,16 @@ enum Kind {
     Threads,
     Commands,
     Journal,
+    /// The journal alone, with several threads.
+    Overlap,
 }
 
 /// In which order. What is quick comes first where time is short.
-const KINDS: [Kind; 5] = [Kind::Commands, Kind::Heap, Kind::Commands, Kind::Threads, Kind::Journal];
-const HASTY: [Kind; 9] = [
+const KINDS: [Kind; 6] =
+    [Kind::Commands, Kind::Heap, Kind::Commands, Kind::Threads, Kind::Journal, Kind::Overlap];
+const HASTY: [Kind; 10] = [
     Kind::Journal,
+    Kind::Overlap,
     Kind::Threads,
     Kind::Heap,
     Kind::Heap,
@@ -94,6 +99,8 @@ const HASTY: [Kind; 9] = [
 
 /// Transactions of an exploration with a journal.
 const JOURNALED: usize = 40;
+/// Fences of each thread of one.
+const OVERLAPPED: usize = 14;
 
 /// Under which crash models, in turn.
 const MODELS: [Crash; 8] = [
@@ -143,6 +150,7 @@ fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (Strin
             explore(&threads, effort).map_err(|failure| (format!("threads of {pool:?}"), failure))
         }
         Kind::Journal => journal(seed),
+        Kind::Overlap => overlap(seed),
         Kind::Commands => {
             let effort = Effort { go_on_one_in: effort.go_on_one_in * 2, ..effort };
             let commands = Commands::of(seed);
@@ -163,12 +171,25 @@ fn journal(seed: u64) -> Result<Counts, (String, Failure)> {
             let journaled::Looked { images, incarnations, .. } = looked;
             Ok(Counts { images, opened: images, incarnations, ..Counts::default() })
         }
-        Err(what) => {
-            let (path, history) = (Vec::new(), Vec::new());
-            let failure = Failure { seed, crash: Crash::Strict, path, history, what };
-            Err(("a heap with a journal".to_owned(), failure))
-        }
+        Err(what) => Err(("a heap with a journal".to_owned(), failure(seed, what))),
     }
+}
+
+/// One exploration of a journal that several threads use.
+fn overlap(seed: u64) -> Result<Counts, (String, Failure)> {
+    match crashes::explore(seed, OVERLAPPED) {
+        Ok(looked) => {
+            let crashes::Looked { images, incarnations, .. } = looked;
+            Ok(Counts { images, opened: images, incarnations, ..Counts::default() })
+        }
+        Err(what) => Err(("threads of a journal".to_owned(), failure(seed, what))),
+    }
+}
+
+/// A violation whose history does not get shorter than its seed.
+fn failure(seed: u64, what: String) -> Failure {
+    let (path, history) = (Vec::new(), Vec::new());
+    Failure { seed, crash: Crash::Strict, path, history, what }
 }
 
 /// The names of all commands that write.

@@ -1,9 +1,9 @@
 //! Threads that use one pool: writers, the two of the background, and a reader.
 
-use crate::model::{Contents, Counts, History, WRITERS, own_lines, store_and_flush};
-use crate::pool::{GROWN, close};
-use pmem::{Clock, Region, SyncPolicy};
-use sim::{SimulatedClock, SimulatedFiles, run_scheduled};
+use super::model::{Contents, Counts, History, WRITERS, own_lines, store_and_flush};
+use super::pool::{GROWN, close};
+use pmem::{Clock, JournalCounts, Region, SyncPolicy};
+use sim::{FilesState, Named, SimulatedClock, SimulatedFiles, run_scheduled};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,6 +25,8 @@ pub(crate) struct Plan {
     pub(crate) grows: bool,
     /// The journal's use ends.
     pub(crate) closes: bool,
+    /// Somebody copies the files now and then.
+    pub(crate) copies: bool,
 }
 
 /// An acknowledgement: that this many fences of a writer are there.
@@ -42,11 +44,13 @@ pub(crate) struct Ack {
 pub(crate) struct Done {
     pub(crate) history: History,
     pub(crate) acks: Vec<Ack>,
+    /// Copies of the files, and what was acknowledged when they were begun.
+    pub(crate) copies: Vec<(FilesState, Counts)>,
 }
 
 impl Done {
     pub(crate) fn nothing(base: Contents) -> Done {
-        Done { history: History::after(base), acks: Vec::new() }
+        Done { history: History::after(base), acks: Vec::new(), copies: Vec::new() }
     }
 }
 
@@ -97,10 +101,13 @@ pub(crate) fn run(
             on.writing.fetch_sub(1, Relaxed);
         }));
     }
-    let [mut a, mut b, mut c] = [rng.fork(), rng.fork(), rng.fork()];
+    let [mut a, mut b, mut c, mut d] = [rng.fork(), rng.fork(), rng.fork(), rng.fork()];
     bodies.push(Box::new(move || on.sync(&mut a)));
     bodies.push(Box::new(move || on.apply(&mut b)));
     bodies.push(Box::new(move || on.read(&mut c)));
+    if plan.copies {
+        bodies.push(Box::new(move || on.copy(&mut d)));
+    }
     run_scheduled(plan.seed, bodies);
     if plan.closes && region.journal_failure().is_none() && close(region).is_ok() {
         let counts = std::array::from_fn(|writer| on.done().history.ended(writer).0);
@@ -184,7 +191,9 @@ impl Threads<'_> {
 
     /// Waits until it is time to look again; false if there is nothing to do any more.
     fn goes_on(&self, rng: &mut fastrand::Rng) -> bool {
-        self.clock.pass(LOOK / rng.u32(1..20));
+        // Seldom at once: each look that finds nothing to do is a change of threads.
+        let part = if rng.usize(..4) == 0 { rng.u32(1..20) } else { 1 };
+        self.clock.pass(LOOK / part);
         assert!(self.clock.now() < HANGS, "a hang: the writers do not end");
         self.writing.load(Relaxed) > 0
     }
@@ -235,6 +244,30 @@ impl Threads<'_> {
                 if position <= synced {
                     self.acknowledge(writer, count, true);
                 }
+            }
+        }
+    }
+
+    /// Copies the pool's file and then the journal's, as somebody does who moves both: the journal
+    /// keeps what it has meanwhile.
+    fn copy(&self, rng: &mut fastrand::Rng) {
+        while self.goes_on(rng) {
+            let is_nearly_empty = |counts: &JournalCounts| counts.used < counts.capacity / 4;
+            if !self.region.journal_counts().as_ref().is_some_and(is_nearly_empty) {
+                continue;
+            }
+            self.region.hold_journal(true);
+            let len = self.region.len();
+            let mut acknowledged = Required::default();
+            self.done().acks.iter().for_each(|ack| acknowledged.add(ack));
+            let pool = self.files.state();
+            (0..rng.usize(..4)).for_each(|_| sim::yield_now());
+            let copy = pool.copied_with(Named::Journal, &self.files.state());
+            // What came with a growth has no place in the copy.
+            let is_whole = len == self.region.len() && self.region.journal_failure().is_none();
+            self.region.hold_journal(false);
+            if is_whole {
+                self.done().copies.push((copy, acknowledged.after_process_end));
             }
         }
     }

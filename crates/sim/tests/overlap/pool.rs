@@ -13,7 +13,7 @@ pub(crate) const GROWN: u64 = 96 << 10;
 const NAME: u64 = 0;
 const LAST: u64 = 8;
 /// A line that no writer owns: there the pool says how far its journal came.
-const PROGRESS_AT: u64 = LEN - 64;
+pub(crate) const PROGRESS_AT: u64 = LEN - 64;
 
 fn id(journal: u64) -> JournalId {
     JournalId { pool: [7; 16], journal }

@@ -8,7 +8,7 @@
 //! it began. The word in the shared line may be newer: a store that was not flushed may arrive with
 //! the line.
 
-use crate::pool::{GROWN, LEN, store};
+use super::pool::{GROWN, LEN, store};
 use pmem::Region;
 
 pub(crate) const WRITERS: usize = 3;
