@@ -197,12 +197,12 @@ impl Story<'_> {
             }
             // Others listen to the same, by its name or by a pattern.
             let by = self.random.usize(3..5);
-            self.line_of(by, &["PSUBSCRIBE news.*", "PSUBSCRIBE n*", "SUBSCRIBE news.a other"]);
+            self.line_of(by, &["PSUBSCRIBE news.*", "SUBSCRIBE news.a other"]);
             self.listens[by] = true;
         }
         let by = [ADMIN, by, 1][self.random.usize(..3)];
-        // The administrator is asked between the steps. Who listens to what it publishes itself in a
-        // transaction has the message after the reply here, and before it in Redis.
+        // The administrator is asked between the steps. Who listens to what it publishes itself in
+        // a transaction has the message after the reply here, and before it in Redis.
         let is_queued = by != ADMIN && !self.listens[by] && self.random.u8(..3) == 0;
         if is_queued {
             self.line(by, "MULTI");

@@ -70,7 +70,7 @@ pub(super) struct History {
     steps: u64,
     logged: u64,
     kinds: BTreeMap<&'static str, u64>,
-    /// Whether the log misses a step now and then.
+    /// Whether the log misses a step sometimes.
     pub(super) forgets: bool,
 }
 

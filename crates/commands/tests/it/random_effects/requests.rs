@@ -2,7 +2,7 @@
 //! rows of `writes`, about whatever keys there are.
 //!
 //! The grammar knows every option and no purpose; the rows have a purpose and few options. Words of
-//! both are then spoilt alike: a time that is near, a count that is negative, a key that is the
+//! both are then changed alike: a time that is near, a count that is negative, a key that is the
 //! target too.
 
 use crate::generate;
@@ -104,7 +104,7 @@ impl Requests {
             if is_rare && random.u8(..) > 24 {
                 continue;
             }
-            spoil(&mut words, random);
+            distort(&mut words, random);
             return words;
         }
     }
@@ -261,7 +261,7 @@ fn spelled(line: &str, names: &Names) -> Words {
 }
 
 /// Changes what makes a request meet a branch.
-fn spoil(words: &mut Words, random: &mut Rng) {
+fn distort(words: &mut Words, random: &mut Rng) {
     for word in words.iter_mut().skip(1) {
         let is = |texts: &[&str]| texts.iter().any(|text| text.as_bytes() == &word[..]);
         if is(TIMES) && random.bool() {
