@@ -197,7 +197,7 @@ impl Story<'_> {
             }
             // Others listen to the same, by its name or by a pattern.
             let by = self.random.usize(3..5);
-            self.line_of(by, &["PSUBSCRIBE news.*", "SUBSCRIBE news.a other"]);
+            self.line_of(by, &["PSUBSCRIBE news.*", "PSUBSCRIBE news.*", "SUBSCRIBE news.a other"]);
             self.listens[by] = true;
         }
         let by = [ADMIN, by, 1][self.random.usize(..3)];
