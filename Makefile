@@ -7,7 +7,7 @@ MINUTES ?= 1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEER := redis-server redis-cli redis-benchmark
 
-.PHONY: run build test packages kill differential peer roundtrip model waits thresholds clients compat dax crash mutate nightly miri tsan aarch64 release image check-package crates semver python deny bench lint doc ci
+.PHONY: run build test packages kill differential peer roundtrip model waits effects thresholds clients compat dax crash mutate nightly miri tsan aarch64 release image check-package crates semver python deny bench lint doc ci
 
 # Serves 127.0.0.1:$(PORT) over ./data: a pool, with a journal unless ./data is mounted with DAX. ARGS takes further
 # options of perdura-server.
@@ -73,6 +73,10 @@ model:
 # persist and policy: make waits CASES=5000 SEED=7
 waits:
 	@WAITS_CASES=$(or $(CASES),3000) WAITS_SEED=$(or $(SEED),1) cargo test --quiet --release --package perdura-server --lib -- waits::
+
+# Random histories of all commands that write, each step replayed from what was logged of it, CASES of them: make effects CASES=1000 SEED=7
+effects:
+	@RANDOM_EFFECTS_CASES=$(or $(CASES),1000) RANDOM_EFFECTS_SEED=$(or $(SEED),1) cargo test --quiet --release --package perdura-commands --test it -- random_effects::
 
 # Every limit in seconds, bytes and counts below, at and above it, by a clock that the test moves, with CASES values of each limit:
 # make thresholds CASES=50 SEED=7

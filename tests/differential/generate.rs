@@ -52,10 +52,6 @@ const DATA: &[&str] = &["flushall", "flushdb", "swapdb"];
 /// Commands that would leave little after, were they as frequent as the others.
 const RARE: &[&str] = &["flushall", "flushdb", "swapdb", "reset", "select", "discard"];
 
-/// Lengths of values around which something changes inside.
-const LENGTHS: &[usize] =
-    &[63, 64, 65, 511, 512, 513, 4088, 4096, 4104, 16_383, 16_385, 65_537, 300_000];
-
 /// What is sent to both servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
@@ -157,7 +153,7 @@ impl Generator {
                 Some(container) => request::sub_request(container, spec, &mut random),
                 None => request::request(spec, &mut random),
             };
-            words.iter_mut().for_each(|word| lengthen(word, &mut random));
+            words.iter_mut().for_each(|word| request::lengthen(word, &mut random));
             if spec.name.starts_with("sort") {
                 // There a SORT takes the error that an earlier number out of range left  for
                 // its own.
@@ -167,13 +163,5 @@ impl Generator {
             ops.push(Op::Call(words));
         }
         Sequence { protocol, burst, ops }
-    }
-}
-
-/// Makes some texts long.
-fn lengthen(word: &mut Vec<u8>, random: &mut Rng) {
-    if word.starts_with(b"hello") && random.u8(..3) == 0 {
-        let length = LENGTHS[random.usize(..LENGTHS.len())];
-        *word = word.iter().copied().cycle().take(length).collect();
     }
 }

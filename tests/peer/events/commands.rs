@@ -214,6 +214,27 @@ pub(super) const WRITES: &[&str] = &[
     "RESTORE $k 1 $d REPLACE ABSTTL",
 ];
 
+/// What stores nothing, and so deletes what its target held.
+pub(super) const OF_NOTHING: &[&str] = &[
+    "SORT none STORE $l",
+    "SORT none STORE $k",
+    "SORT $l ALPHA LIMIT 9 1 STORE $k",
+    "BITOP OR $s none none",
+    "BITOP AND $k none",
+    "SINTERSTORE $k $t none",
+    "SUNIONSTORE $k none",
+    "SDIFFSTORE $k none $t",
+    "SDIFFSTORE $t $t $t",
+    "ZINTERSTORE $k 2 $z none",
+    "ZUNIONSTORE $k 1 none",
+    "ZDIFFSTORE $k 2 none $z",
+    "ZRANGESTORE $k $z 5 9",
+    "ZRANGESTORE $k none 0 -1",
+    "GEOSEARCHSTORE $k none FROMLONLAT 13 38 BYRADIUS 200 km",
+    "GEORADIUS $z 13 38 1 km STORE $k",
+    "GEORADIUS none 13 38 1 km STORE $k",
+];
+
 pub(super) const DATABASES: &[&str] =
     &["SWAPDB 0 1", "FLUSHDB", "FLUSHALL", "SELECT 1", "SELECT 0", "SELECT 0"];
 

@@ -77,7 +77,11 @@ impl Story<'_> {
             }
         }
         self.line(by, "MULTI");
-        for _ in 0..self.random.usize(1..6) {
+        if self.random.u8(..6) == 0 {
+            self.history.admin("CLIENT LIST");
+        }
+        // Nothing at all, sometimes.
+        for _ in 0..self.random.usize(..6) {
             let queued = match self.random.u8(..12) {
                 0 => self.any_script(),
                 1 => filled(&["PUBLISH news.a m", "SPUBLISH news.a m"], &[], &mut self.random),

@@ -19,8 +19,8 @@ use crate::both::Both;
 use crate::shrink;
 use crate::steps::{Words, with, words};
 use commands::{
-    DATA, DATABASES, EXPIRING, FAILING, LOOKS, MISTAKES, OF_SEVERAL, READS, WRITES, filled, of,
-    typed,
+    DATA, DATABASES, EXPIRING, FAILING, LOOKS, MISTAKES, OF_NOTHING, OF_SEVERAL, READS, WRITES,
+    filled, of, typed,
 };
 use fastrand::Rng;
 use history::{Act, CONNECTIONS, History, Step};
@@ -76,6 +76,8 @@ struct Story<'g> {
     /// Some connection is told of no changes of its own: in Redis it is told of those of its
     /// scripts.
     has_no_loop: bool,
+    /// Which connections have subscribed to channels.
+    listens: [bool; CONNECTIONS],
     /// Connections wait for elements.
     blocks: bool,
     /// The slow log is read.
@@ -129,9 +131,11 @@ impl<'b> Generator<'b> {
         if random.u8(..8) > 0 {
             setup.extend(DATA.iter().map(|line| words(line)));
         }
-        let flags = watching::event_classes(&mut random);
+        let may_expire = random.u8(..3) == 0;
+        let flags = watching::event_classes(may_expire, &mut random);
         setup.push(with("CONFIG SET notify-keyspace-events", &[flags.as_bytes()]));
-        let is_slow = random.u8(..5) == 0;
+        let blocks = random.u8(..5) == 0;
+        let is_slow = random.u8(..if blocks { 2 } else { 5 }) == 0;
         let weight = |random: &mut Rng| [0, 0, 1, 4][random.usize(..4)];
         let tracking = weight(&mut random);
         let mut story = Story {
@@ -139,12 +143,13 @@ impl<'b> Generator<'b> {
             dump: &self.dump,
             // Of a key that expired and is read, Redis tells first that it expired, then that it
             // is missing; Perdura the other way round.
-            expires: !flags.contains('m') && random.u8(..3) == 0,
+            expires: !flags.contains('m') && may_expire,
             has_misses: flags.contains('m'),
             has_new: flags.contains('n'),
             has_events: !flags.is_empty(),
             has_no_loop: false,
-            blocks: random.u8(..5) == 0,
+            listens: [false; CONNECTIONS],
+            blocks,
             is_slow,
             tracking,
             monitoring: weight(&mut random),
@@ -260,9 +265,10 @@ impl Story<'_> {
         }
     }
 
-    /// A command that writes.
+    /// A command that writes; sometimes one whose result is nothing.
     fn any_write(&mut self) -> Words {
-        self.any_of(WRITES)
+        let of_nothing = self.random.u8(..12) == 0;
+        self.any_of(if of_nothing { OF_NOTHING } else { WRITES })
     }
 
     fn any_read(&mut self) -> Words {

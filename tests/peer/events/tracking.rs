@@ -88,6 +88,15 @@ impl Story<'_> {
         if self.random.u8(..6) == 0 {
             return self.line(by, "CLIENT TRACKING off");
         }
+        self.switch_on(by);
+        if self.random.u8(..4) == 0 {
+            // From some options to others.
+            self.switch_on(by);
+            self.line_of(by, &["CLIENT TRACKINGINFO", "CLIENT CACHING yes", "CLIENT CACHING no"]);
+        }
+    }
+
+    fn switch_on(&mut self, by: usize) {
         let mut options: Vec<String> = Vec::new();
         let is_sound = self.random.u8(..4) > 0;
         // What a write and who it serves change is two messages here, and in Redis one.
@@ -104,12 +113,12 @@ impl Story<'_> {
             options.extend(match self.random.u8(..4) {
                 0 => vec!["OPTIN".into()],
                 1 => vec!["OPTOUT".into()],
-                2 if !is_sound => vec!["OPTOUT".into(), "OPTIN".into()],
+                2 | 3 if !is_sound => vec!["OPTOUT".into(), "OPTIN".into()],
                 _ => vec![],
             });
         }
         // In Redis the one whose write serves another is not told of what was taken.
-        if !self.blocks && self.random.u8(..5) == 0 {
+        if !self.blocks && self.random.u8(..if is_broadcast { 3 } else { 5 }) == 0 {
             self.has_no_loop = true;
             options.push("NOLOOP".into());
         }
@@ -145,9 +154,10 @@ impl Story<'_> {
             let by = self.tracker();
             self.cached(by, &keys);
         }
-        if self.random.u8(..8) == 0 {
+        if self.random.u8(..4) == 0 {
             // Who is not told by itself does not listen for it by chance either.
             let by = self.tracker();
+            self.cached(by, &keys);
             self.line_of(by, &["SUBSCRIBE news.a", "SUBSCRIBE __redis__:invalidate"]);
             self.change(&keys);
             self.line(by, "UNSUBSCRIBE");
@@ -187,6 +197,11 @@ impl Story<'_> {
                 self.switch(by);
             }
         }
+        if !is_queued && self.random.u8(..8) == 0 {
+            // What was said before does not count after.
+            self.line(by, "CLIENT TRACKING off");
+            self.line_of(by, &["CLIENT TRACKING on OPTIN", "CLIENT TRACKING on OPTOUT"]);
+        }
         if !is_queued && self.random.u8(..4) == 0 {
             self.line(by, "MULTI");
             is_queued = true;
@@ -215,7 +230,8 @@ impl Story<'_> {
     }
 
     fn change(&mut self, keys: &[&str]) {
-        let by = self.anyone();
+        // Often one of those who may have said that they know of their own changes.
+        let by = if self.random.bool() { self.tracker() } else { self.anyone() };
         if self.random.u8(..12) == 0 {
             return self.line_of(by, &["FLUSHDB", "FLUSHALL", "SWAPDB 0 1"]);
         }

@@ -144,8 +144,13 @@ const SLOW: &[&str] = &[
     "CONFIG SET slowlog-log-slower-than 0",
 ];
 
-/// A value of `notify-keyspace-events`.
-pub(super) fn event_classes(random: &mut Rng) -> String {
+/// A value of `notify-keyspace-events`; where keys expire mostly one with that class, and without
+/// that of what deletes a key, or the other way round.
+pub(super) fn event_classes(expires: bool, random: &mut Rng) -> String {
+    if expires && random.u8(..3) > 0 {
+        return of(&["KEx", "Ex", "Kx$", "KEg", "Eg$", "KEgx", "Kg$lshzt", "Ex$lshzt"], random)
+            .into();
+    }
     let whole = ["KEA", "KEA", "EA", "KA", "KEAmn", "KEAn", "", "", "A", "KEm"];
     match random.u8(..8) {
         0..4 => return of(&whole, random).into(),
@@ -163,7 +168,7 @@ pub(super) fn event_classes(random: &mut Rng) -> String {
 
 impl Story<'_> {
     pub(super) fn configure(&mut self) {
-        let flags = event_classes(&mut self.random);
+        let flags = event_classes(self.expires, &mut self.random);
         let has_more =
             flags.contains('m') && !self.has_misses || flags.contains('n') && !self.has_new;
         if has_more || !self.has_events && !flags.is_empty() {
@@ -186,11 +191,19 @@ impl Story<'_> {
         let by = self.random.usize(1..5);
         if self.random.bool() {
             self.line_of(by, CHANNELS);
-            return;
+            self.listens[by] = true;
+            if self.random.bool() {
+                return;
+            }
+            // Others listen to the same, by its name or by a pattern.
+            let by = self.random.usize(3..5);
+            self.line_of(by, &["PSUBSCRIBE news.*", "PSUBSCRIBE news.*", "SUBSCRIBE news.a other"]);
+            self.listens[by] = true;
         }
         let by = [ADMIN, by, 1][self.random.usize(..3)];
-        // The administrator is asked between the steps.
-        let is_queued = by != ADMIN && self.random.u8(..3) == 0;
+        // The administrator is asked between the steps. Who listens to what it publishes itself in
+        // a transaction has the message after the reply here, and before it in Redis.
+        let is_queued = by != ADMIN && !self.listens[by] && self.random.u8(..3) == 0;
         if is_queued {
             self.line(by, "MULTI");
         }

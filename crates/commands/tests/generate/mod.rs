@@ -153,21 +153,18 @@ const DATABASES: &[&str] = &["0", "1", "2", "0", "1", "15", "16", "-1", "x", "30
 const JUNK: &[&str] =
     &["junk", "", "NX", "XX", "GET", "EX", "KEEPTTL", "DB", "REPLACE", "LIMIT", "*"];
 
+/// Lengths of values around which something changes inside.
+const TEXT_LENGTHS: &[usize] =
+    &[63, 64, 65, 511, 512, 513, 4088, 4096, 4104, 16_383, 16_385, 65_537, 300_000];
+
 /// All keys that requests may name.
 pub fn keys_of_requests() -> impl Iterator<Item = &'static str> {
     [KEYS, HASHES, SETS, LISTS, SORTED_SETS, PLACES, STREAMS].into_iter().flatten().copied()
 }
 
-/// A request for the command.
+/// A request for the command, as Redis 7.0 would take it.
 pub fn request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
-    let mut words = vec![spelled(spec.name, random)];
-    for arg in spec.args {
-        add(&mut words, spec.group, arg, random);
-    }
-    count_fields(spec, &mut words);
-    if random.u8(..) < 26 {
-        mutate(&mut words, random);
-    }
+    let mut words = grammatical(spec, false, random);
     if spec.name == COUNTED {
         // More or less of that is there.
         words.retain(|word| word.len() < 9 || word.iter().any(|byte| !byte.is_ascii_digit()));
@@ -179,6 +176,34 @@ pub fn request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
         sort_unordered(&mut words);
     }
     words
+}
+
+/// A request for the command with what later versions know too, and in no form that another server
+/// would have to take.
+pub fn latest_request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
+    grammatical(spec, true, random)
+}
+
+/// What the documented arguments say, or nearly.
+fn grammatical(spec: &CommandSpec, later: bool, random: &mut Rng) -> Vec<Vec<u8>> {
+    let mut words = vec![spelled(spec.name, random)];
+    let mut grammar = Grammar { group: spec.group, later, random };
+    for arg in spec.args {
+        grammar.add(&mut words, arg);
+    }
+    count_fields(spec, &mut words);
+    if random.u8(..) < 26 {
+        mutate(&mut words, random);
+    }
+    words
+}
+
+/// Makes some texts long.
+pub fn lengthen(word: &mut Vec<u8>, random: &mut Rng) {
+    if word.starts_with(b"hello") && random.u8(..3) == 0 {
+        let length = TEXT_LENGTHS[random.usize(..TEXT_LENGTHS.len())];
+        *word = word.iter().copied().cycle().take(length).collect();
+    }
 }
 
 /// Leaves no order of a SORT to chance: that of a set that is not sorted, and that of equal texts
@@ -220,33 +245,49 @@ fn spelled(name: &str, random: &mut Rng) -> Vec<u8> {
     if random.bool() { name.to_uppercase().into_bytes() } else { name.as_bytes().to_vec() }
 }
 
-fn add(words: &mut Vec<Vec<u8>>, group: Group, arg: &Arg, random: &mut Rng) {
-    if is_later(arg) {
-        return;
+/// Adds arguments to requests.
+struct Grammar<'a> {
+    group: Group,
+    /// Whether what later versions know is added too.
+    later: bool,
+    random: &'a mut Rng,
+}
+
+impl Grammar<'_> {
+    fn knows(&self, arg: &Arg) -> bool {
+        self.later || !is_later(arg)
     }
-    if arg.is_optional && (random.u8(..3) > 0 || arg.token == "BLOCK") {
-        // Who waits for one connection keeps the other one waiting.
-        return;
+
+    fn add(&mut self, words: &mut Vec<Vec<u8>>, arg: &Arg) {
+        if !self.knows(arg) {
+            return;
+        }
+        if arg.is_optional && (self.random.u8(..3) > 0 || arg.token == "BLOCK") {
+            // Who waits for one connection keeps the other one waiting.
+            return;
+        }
+        let times = if arg.is_multiple { self.random.usize(1..4) } else { 1 };
+        for n in 0..times {
+            if !arg.token.is_empty() && (n == 0 || arg.is_multiple_token) {
+                words.push(spelled(arg.token, self.random));
+            }
+            match arg.kind {
+                ArgKind::PureToken => {}
+                ArgKind::OneOf(_) if arg.name == "id_or_auto" => words.push(self.value(arg)),
+                ArgKind::OneOf(of) => {
+                    let known: Vec<&Arg> = of.iter().filter(|arg| self.knows(arg)).collect();
+                    let mut chosen = *known[self.random.usize(..known.len())];
+                    chosen.is_optional = false;
+                    self.add(words, &chosen);
+                }
+                ArgKind::Block(of) => of.iter().for_each(|inner| self.add(words, inner)),
+                _ => words.push(self.value(arg)),
+            }
+        }
     }
-    let times = if arg.is_multiple { random.usize(1..4) } else { 1 };
-    for n in 0..times {
-        if !arg.token.is_empty() && (n == 0 || arg.is_multiple_token) {
-            words.push(spelled(arg.token, random));
-        }
-        match arg.kind {
-            ArgKind::PureToken => {}
-            ArgKind::OneOf(_) if arg.name == "id_or_auto" => {
-                words.push(value(group, arg, random).as_bytes().to_vec());
-            }
-            ArgKind::OneOf(of) => {
-                let known: Vec<&Arg> = of.iter().filter(|arg| !is_later(arg)).collect();
-                let mut chosen = *known[random.usize(..known.len())];
-                chosen.is_optional = false;
-                add(words, group, &chosen, random);
-            }
-            ArgKind::Block(of) => of.iter().for_each(|inner| add(words, group, inner, random)),
-            _ => words.push(value(group, arg, random).as_bytes().to_vec()),
-        }
+
+    fn value(&mut self, arg: &Arg) -> Vec<u8> {
+        value(self.group, arg, self.random).as_bytes().to_vec()
     }
 }
 
@@ -256,7 +297,7 @@ fn is_later(arg: &Arg) -> bool {
 }
 
 /// Keys on which a group's commands find their own type, more often than not.
-fn keys(group: Group, random: &mut Rng) -> &'static [&'static str] {
+pub fn keys(group: Group, random: &mut Rng) -> &'static [&'static str] {
     match (group, random.u8(..12)) {
         (Group::Hash, 1..) | (Group::Generic, 0..3) => HASHES,
         (Group::Set, 1..) | (Group::Generic, 3..6) => SETS,

@@ -34,6 +34,7 @@ mod medium;
 mod memory;
 mod obligations;
 mod pipeline;
+mod random_effects;
 mod read_cache;
 mod redis_7_2;
 mod redis_8;

@@ -103,6 +103,9 @@ fn hash_set<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> 
         let want = db.hash_mut(key);
         let want = want.map(|hash| hash.insert(field.clone(), (value.clone(), None)).is_none());
         same(&text, on.hash_set(key, &field, &value), want)?;
+        if draw.one_in(3) {
+            compare_time(on, db, draw, key, &field)?;
+        }
     }
     Ok(())
 }
@@ -152,6 +155,9 @@ fn a_field(db: &Db, draw: &mut Draw, key: &[u8]) -> Bytes {
 
 fn hash_increment<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
     let field = if draw.rng.bool() { COUNTER.to_vec() } else { a_field(db, draw, key) };
+    if draw.rng.bool() {
+        live_for_a_while(on, db, draw, key, &field)?;
+    }
     let by = draw.of(&[0, 1, -5, 1000, i64::MAX, i64::MIN + 1]);
     let text = call(draw, "hash_increment", key, &format!("{field:?}, {by}"));
     let held = db.hash(key).map(|hash| hash.and_then(|hash| hash.get(&field).cloned()));
@@ -166,7 +172,44 @@ fn hash_increment<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8
         db.hash_mut(key)?.insert(field.clone(), value);
         Ok(new)
     });
-    same(&text, on.hash_increment(key, &field, by), want)
+    same(&text, on.hash_increment(key, &field, by), want)?;
+    compare_time(on, db, draw, key, &field)
+}
+
+/// Gives a field a time that does not pass at once, if it is there.
+fn live_for_a_while<S: Operations>(
+    on: &S,
+    db: &mut Db,
+    draw: &mut Draw,
+    key: &[u8],
+    field: &[u8],
+) -> Checked {
+    let ttl = Duration::from_millis(draw.of(&[1, 2, 5, 1000, 60_000]));
+    let text = call(draw, "hash_expire", key, &format!("{field:?}, {ttl:?}"));
+    let until = db.now + ttl.as_millis() as u64;
+    let want = match db.hash(key) {
+        Err(error) => Err(error),
+        Ok(None) => Ok(false),
+        Ok(Some(_)) => {
+            let held = db.hash_mut(key).expect("a hash").get_mut(field);
+            Ok(held.map(|held| held.1 = Some(until)).is_some())
+        }
+    };
+    same(&text, on.hash_expire(key, field, ttl), want)
+}
+
+/// Compares what a write left of a field's time.
+fn compare_time<S: Operations>(
+    on: &S,
+    db: &Db,
+    draw: &mut Draw,
+    key: &[u8],
+    field: &[u8],
+) -> Checked {
+    let text = call(draw, "hash_ttl", key, &format!("{field:?}"));
+    let until = db.hash(key).map(|hash| hash.and_then(|hash| hash.get(field)?.1));
+    let left = until.map(|until| until.map(|until| Duration::from_millis(until - db.now)));
+    same(&text, on.hash_ttl(key, field), left)
 }
 
 /// One of the operations on hashes.
@@ -301,19 +344,28 @@ fn sorted(mut all: Vec<Bytes>, order: Order) -> Result<Vec<Bytes>, Error> {
     Ok(all)
 }
 
+/// Pushes numbers, of which some are equal and are spelled otherwise, to a list; mostly few.
+fn push_numbers<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
+    const NUMBERS: [&str; 13] =
+        ["0", "-0", "+0", "0.0", "10", "1e1", "10.0", "9", "9.0", "-1.5", "-1.50", "1e3", "inf"];
+    for _ in 0..many(draw).max(draw.below(6)) {
+        let number = draw.of(&NUMBERS);
+        let want = db.list_mut(key).map(|list| {
+            list.push_back(number.into());
+            list.len() as u64
+        });
+        let text = call(draw, "push_back", key, number);
+        same(&text, on.push_back(key, number), want)?;
+    }
+    Ok(())
+}
+
 /// One of the operations that sort.
 pub(crate) fn sorting<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let kind = draw.of(b"lcz");
     if draw.one_in(5) {
         // Only numbers, and the two zeros with them.
-        let key = vec![kind, b'9'];
-        let number = draw.of(&["0", "-0", "+0", "10", "9", "-1.5", "1e3", "inf", "10.0"]);
-        let want = db.list_mut(&key).map(|list| {
-            list.push_back(number.into());
-            list.len() as u64
-        });
-        let text = call(draw, "push_back", &key, number);
-        return same(&text, on.push_back(&key, number), want);
+        return push_numbers(on, db, draw, &[kind, b'9']);
     }
     let key = if draw.one_in(3) { vec![kind, b'9'] } else { draw.key(kind) };
     let orders = [Order::Numbers, Order::NumbersDescending, Order::Bytes, Order::BytesDescending];

@@ -176,12 +176,12 @@ fn batch(session: &mut Session) -> Checked {
     let n = session.draw.below(DATABASES.len());
     let (db, draw) = (&mut session.dbs[n], &mut session.draw);
     let mut batch = WriteBatch::new();
-    let count = draw.of(&[0, 1, 2, 5, 8, 9, 70]);
+    let count = draw.of(&[0, 1, 2, 5, 8, 9, 59, 61, 63, 64, 65, 129, 300]);
     for _ in 0..count {
         // More keys than a batch of a listing has, sometimes.
         let key = match count {
-            70 => format!("k{}", draw.below(300)).into_bytes(),
-            _ => draw.key(b's'),
+            0..10 => draw.key(b's'),
+            _ => format!("k{}", draw.below(1000)).into_bytes(),
         };
         match draw.below(3) {
             0 => {

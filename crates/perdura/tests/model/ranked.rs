@@ -160,7 +160,13 @@ fn read<S: Operations>(on: &S, db: &Db, draw: &mut Draw, key: &[u8]) -> Checked 
             same(&text, on.sorted_set_len(key), Ok(len as u64).and_then(|len| held.map(|_| len)))
         }
         3 => {
-            let (min, max) = (draw.score(), draw.score());
+            let (mut min, mut max) = (draw.score(), draw.score());
+            let scores: Vec<f64> = all.iter().flatten().map(|(_, score)| *score).take(4).collect();
+            if !scores.is_empty() && draw.rng.bool() {
+                // Those of members, often the same twice.
+                min = draw.of(&scores);
+                max = if draw.rng.bool() { min } else { draw.of(&scores) };
+            }
             let text = call(draw, "sorted_set_ranks", key, &format!("{min}, {max}"));
             let below = |all: &[(Bytes, f64)], than: f64| {
                 all.iter().filter(|(_, score)| *score < than).count() as u64

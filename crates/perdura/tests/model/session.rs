@@ -69,6 +69,9 @@ impl Medium {
     }
 }
 
+/// Commits of an opening, at most.
+const OPENING_COMMITS: u64 = 32;
+
 pub(crate) type Dbs = Vec<Db>;
 
 pub(crate) struct Session {
@@ -129,7 +132,7 @@ impl Session {
 
     /// Lets time pass, for the model too.
     pub(crate) fn tick(&mut self) {
-        let by = self.draw.of(&[0, 1, 1, 2, 4, 5, 999, 1000, 3_600_000]);
+        let by = self.draw.of(&[0, 1, 1, 1, 1, 2, 4, 5, 999, 1000, 3_600_000]);
         let now = CLOCK.fetch_add(by, Relaxed) + by;
         self.dbs.iter_mut().for_each(|db| db.at(now));
     }
@@ -218,8 +221,11 @@ impl Session {
         }
         let options = self.medium.options(at(self.files));
         let store = Perdura::open(options).map_err(|error| format!("opening again: {error}"))?;
-        if self.medium == Medium::Process {
-            same("the commits of a store that was just opened", store.statistics().commits, 0)?;
+        // What an opening commits itself is little.
+        let (commits, most) = (store.statistics().commits, OPENING_COMMITS);
+        let most = if self.medium == Medium::Process { 0 } else { most };
+        if commits > most {
+            return Err(format!("{commits} commits of a store that was just opened"));
         }
         self.store = Arc::new(store);
         self.check(if is_closed { "after a close" } else { "after a kill" })
@@ -265,5 +271,6 @@ pub(crate) fn round(seed: u64) -> Checked {
         })?;
     }
     session.snapshots.clear();
-    session.check("at the end")
+    session.check("at the end")?;
+    session.reopen()
 }

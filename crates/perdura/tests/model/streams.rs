@@ -26,7 +26,13 @@ fn an_id(draw: &mut Draw, held: &Stream) -> StreamId {
     if n == 0 || draw.one_in(6) {
         return draw.of(&[StreamId::MIN, StreamId::MAX, held.last]);
     }
-    let id = *held.entries.keys().nth(draw.below(n)).expect("an entry");
+    // Often the first one of a millisecond, or the last one of all.
+    let firsts: Vec<StreamId> = held.entries.keys().copied().filter(|id| id.seq == 0).collect();
+    let id = match draw.below(6) {
+        0 | 1 if !firsts.is_empty() => draw.of(&firsts),
+        2 => *held.entries.keys().next_back().expect("an entry"),
+        _ => *held.entries.keys().nth(draw.below(n)).expect("an entry"),
+    };
     match draw.below(8) {
         6 => StreamId { ms: id.ms + 1, seq: 0 },
         7 => StreamId { ms: id.ms, seq: u64::MAX },
@@ -39,7 +45,8 @@ fn an_id(draw: &mut Draw, held: &Stream) -> StreamId {
 
 fn append<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
     let now = db.now;
-    for _ in 0..many(draw) {
+    // Mostly several in a millisecond.
+    for _ in 0..many(draw).max(draw.below(4)) {
         let count = draw.of(&[0, 1, 1, 1, 2, 2, 7]);
         let fields: Vec<(Bytes, Bytes)> =
             (0..count).map(|_| (draw.element(), draw.bytes())).collect();
@@ -97,6 +104,10 @@ fn iterate<S: Operations>(on: &S, db: &Db, draw: &mut Draw, key: &[u8]) -> Check
 }
 
 fn remove<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
+    if draw.rng.bool() {
+        // What goes came in this millisecond.
+        append(on, db, draw, key)?;
+    }
     let held = held(db, key);
     if draw.below(3) > 0 {
         let id = an_id(draw, &held.clone().unwrap_or_default());
@@ -105,7 +116,9 @@ fn remove<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Ch
         if want == Ok(true) {
             db.stream_mut(key).expect("a stream").entries.remove(&id);
         }
-        return same(&text, on.delete_entry(key, id), want);
+        same(&text, on.delete_entry(key, id), want)?;
+        // No ID is given twice, though it be that of the last entry.
+        return if draw.rng.bool() { append(on, db, draw, key) } else { Ok(()) };
     }
     let len = held.as_ref().map_or(0, |of| of.entries.len()) as u64;
     let most = draw.of(&[0, 1, len.saturating_sub(1), len, len + 1, len / 2]);
@@ -128,7 +141,7 @@ pub(crate) fn step<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Check
             let text = call(draw, "stream_len", &key, "");
             same(&text, on.stream_len(&key), held(db, &key).map(|of| of.entries.len() as u64))
         }
-        6..9 => iterate(on, db, draw, &key),
+        6..9 => (0..4).try_for_each(|_| iterate(on, db, draw, &key)),
         _ => remove(on, db, draw, &key),
     }
 }
@@ -267,6 +280,21 @@ fn claim<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Che
     same(&text, claimed, want)
 }
 
+/// Deletes an entry that is pending.
+fn delete_pending<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
+    let held = held(db, key).unwrap_or_default();
+    let pending = held.groups.values().flat_map(|group| group.pending.keys());
+    let there: Vec<StreamId> =
+        pending.copied().filter(|id| held.entries.contains_key(id)).collect();
+    if there.is_empty() {
+        return Ok(());
+    }
+    let id = draw.of(&there);
+    let text = call(draw, "delete_entry", key, &format!("{id:?}, pending"));
+    db.stream_mut(key).expect("a stream").entries.remove(&id);
+    same(&text, on.delete_entry(key, id), Ok(true))
+}
+
 /// One of the operations on consumer groups.
 pub(crate) fn groups<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let mut key = draw.key(b'x');
@@ -277,7 +305,8 @@ pub(crate) fn groups<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Che
     if !with_groups.is_empty() && draw.below(4) > 0 {
         key = with_groups[draw.below(with_groups.len())].clone();
     }
-    match draw.below(10) {
+    match draw.below(12) {
+        10 | 11 => delete_pending(on, db, draw, &key).and_then(|()| claim(on, db, draw, &key)),
         0 | 1 => create_or_destroy(on, db, draw, &key),
         2 => append(on, db, draw, &key).and_then(|()| read_group(on, db, draw, &key)),
         3 | 4 => read_group(on, db, draw, &key),

@@ -1,0 +1,398 @@
+//! A history: steps of one client, of clients that wait, of the clock and of the background.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use commands::Engine;
+use commands::spec::Group;
+use fastrand::Rng;
+use keyspace::{Content, Eviction, Policy};
+
+use super::requests::{Requests, Wait, Words};
+use super::world::{World, shown};
+use crate::generate;
+use crate::support::Client;
+use crate::support::data::Data;
+use crate::support::wire::{Reply, describe, parse};
+
+/// Steps of a history, at most.
+const STEPS: usize = 120;
+/// Clients that may be waiting.
+const WAITING: usize = 3;
+/// The body of a script: its arguments are requests, each after its number of words. The last is
+/// called so that its error ends the script if that is said first.
+pub(super) const CALLS: &str = "local raises, at = ARGV[1] == '1', 2
+while ARGV[at] do
+    local count = tonumber(ARGV[at])
+    local from, to = at + 1, at + count
+    at = to + 1
+    if raises and not ARGV[at] then
+        redis.call(unpack(ARGV, from, to))
+    else
+        redis.pcall(unpack(ARGV, from, to))
+    end
+end";
+
+/// What a history may be about.
+const GROUPS: &[Group] = &[
+    Group::String,
+    Group::Bitmap,
+    Group::Hyperloglog,
+    Group::Hash,
+    Group::Hash,
+    Group::Set,
+    Group::List,
+    Group::SortedSet,
+    Group::Geo,
+    Group::Stream,
+    Group::Stream,
+    Group::Stream,
+    Group::Generic,
+];
+
+/// A client that waits, or that may.
+struct Waiting {
+    client: Client,
+    is_blocked: bool,
+    /// What lets it go.
+    fill: Words,
+}
+
+impl Waiting {
+    fn new(engine: &Arc<Engine>) -> Waiting {
+        Waiting { client: Client::patient(engine), is_blocked: false, fill: Vec::new() }
+    }
+}
+
+pub(super) struct History {
+    world: World,
+    requests: Requests,
+    steps: u64,
+    logged: u64,
+    kinds: BTreeMap<&'static str, u64>,
+    /// Whether the log misses a step sometimes.
+    pub(super) forgets: bool,
+}
+
+/// What one history needs.
+struct Run<'a> {
+    history: &'a mut History,
+    random: Rng,
+    /// What most requests are about.
+    focus: Group,
+    client: Client,
+    waiting: Vec<Waiting>,
+    /// What FUNCTION DUMP gave.
+    dump: Vec<u8>,
+}
+
+impl History {
+    pub(super) fn new() -> History {
+        let world = World::new();
+        let requests = Requests::new(&world.engine);
+        let kinds = BTreeMap::new();
+        History { world, requests, steps: 0, logged: 0, kinds, forgets: false }
+    }
+
+    pub(super) fn figures(&self) -> String {
+        let History { steps, logged, kinds, .. } = self;
+        format!("{steps} steps, {logged} commands in the log, {kinds:?}")
+    }
+
+    /// Runs the history of a seed, and says what is wrong first.
+    pub(super) fn run(&mut self, seed: u64) -> Result<(), String> {
+        self.world.clear();
+        let engine = Arc::clone(&self.world.engine);
+        let client = || Client::new(&engine);
+        let mut random = Rng::with_seed(seed);
+        let focus = GROUPS[random.usize(..GROUPS.len())];
+        let mut run = Run {
+            history: self,
+            random,
+            focus,
+            client: client(),
+            waiting: (0..WAITING).map(|_| Waiting::new(&engine)).collect(),
+            dump: Vec::new(),
+        };
+        for _ in 0..4 {
+            let made = run.history.requests.made(focus, &mut run.random);
+            made.iter().for_each(|words| drop(run.client.raw(words)));
+        }
+        let mut before = run.history.world.data();
+        let mut done = Vec::new();
+        let result = (0..STEPS).try_for_each(|n| {
+            let (kind, what, mut wrong, after) = run.step(&before);
+            before = after;
+            if n + 1 == STEPS {
+                wrong.extend(run.history.world.differences());
+            }
+            *run.history.kinds.entry(kind).or_default() += 1;
+            done.push(what);
+            let last = done.len().saturating_sub(4);
+            match wrong.first() {
+                None => Ok(()),
+                Some(first) => Err(format!(
+                    "{first}\n    by {kind}: {}\n    ({} violations)",
+                    done[last..].join("\n    then "),
+                    wrong.len()
+                )),
+            }
+        });
+        let Run { mut client, waiting, .. } = run;
+        engine.disconnect(&mut client.session);
+        waiting.into_iter().for_each(|mut one| engine.disconnect(&mut one.client.session));
+        result
+    }
+}
+
+/// A step: its kind, what was done and logged, what is wrong, and the data after it.
+type Step = (&'static str, String, Vec<String>, Data);
+
+impl Run<'_> {
+    /// Takes a step and checks what it left.
+    fn step(&mut self, before: &Data) -> Step {
+        let watched = self.watch(before);
+        let (kind, mut what) = self.act();
+        self.serve(&mut what);
+        let world = &mut self.history.world;
+        let logged = world.logged();
+        let forgotten = self.history.forgets && self.random.u8(..5) == 0;
+        world.replay(if forgotten { &[] } else { &logged });
+        let after = world.data();
+        let is_silent = logged.is_empty();
+        // Where nothing was logged and nothing is new, both are as they were compared before.
+        let is_idle = is_silent && before == &after && kind != "libraries";
+        let mut wrong = if is_idle { Vec::new() } else { world.differences() };
+        // How PFDEBUG spells a HyperLogLog is told to no watch, in Redis neither.
+        let is_respelled = logged.iter().any(|words| words[0].eq_ignore_ascii_case(b"PFDEBUG"));
+        if kind != "time" && !is_respelled {
+            wrong.extend(
+                watched.into_iter().filter_map(|watched| watched.violation(before, &after)),
+            );
+        }
+        if is_silent && before != &after && kind != "time" {
+            wrong.push("keys changed, and nothing was logged".to_owned());
+        }
+        self.history.steps += 1;
+        self.history.logged += logged.len() as u64;
+        let lines: Vec<String> = logged.iter().take(12).map(|words| shown(words)).collect();
+        (kind, format!("{what}\n        logs {}", lines.join("; ")), wrong, after)
+    }
+
+    /// Watches some keys, of which one exists.
+    fn watch(&mut self, before: &Data) -> Vec<Watched> {
+        let there = before.keys().nth(self.random.usize(..before.len().max(1)));
+        let names: Vec<&str> = generate::keys_of_requests().collect();
+        let name = names[self.random.usize(..names.len())];
+        let any = (self.random.usize(..2), name.as_bytes().to_vec());
+        there.into_iter().chain([&any]).map(|place| self.watched(place)).collect()
+    }
+
+    fn watched(&self, place: &(usize, Vec<u8>)) -> Watched {
+        let mut client = Client::new(&self.history.world.engine);
+        client.run(&format!("SELECT {}", place.0));
+        client.raw(&[b"WATCH", &place.1[..]]);
+        Watched { place: place.clone(), client }
+    }
+
+    fn act(&mut self) -> (&'static str, String) {
+        match self.random.u8(..40) {
+            0..=17 => {
+                let words = self.request();
+                let reply = self.call(&words);
+                ("one request", format!("{} -> {reply:.80}", shown(&words)))
+            }
+            18..=21 => self.transaction(),
+            22..=25 => self.pipeline(),
+            26..=29 => self.script(),
+            30..=32 => self.wait(),
+            33 => self.libraries(),
+            34..=36 => {
+                let ms = [1, 50, 1000, 20_000, 110_000][self.random.usize(..5)];
+                self.history.world.clock.advance_ms(ms);
+                ("time", format!("{ms} ms"))
+            }
+            37 => self.give_up(),
+            38 => {
+                let engine = Arc::clone(&self.history.world.engine);
+                let shard = self.random.usize(..4);
+                engine.expire_step(shard, 1000);
+                ("expiry", format!("of shard {shard}"))
+            }
+            _ => self.evict(),
+        }
+    }
+
+    fn request(&mut self) -> Words {
+        if self.random.u8(..6) == 0
+            && let Some(one) = self.waiting.iter().find(|one| one.is_blocked)
+        {
+            return one.fill.clone();
+        }
+        let words = self.history.requests.any(self.focus, &mut self.random);
+        // `^key` is what DUMP answers for the key.
+        words.into_iter().map(|word| self.dumped(word)).collect()
+    }
+
+    fn dumped(&mut self, word: Vec<u8>) -> Vec<u8> {
+        let Some(key) = word.strip_prefix(b"^") else { return word };
+        match parse(&self.client.raw(&[b"DUMP", key])) {
+            Reply::Bulk(_, Some(payload)) => payload,
+            _ => b"nothing".to_vec(),
+        }
+    }
+
+    fn call(&mut self, words: &Words) -> String {
+        describe(&parse(&self.client.raw(words)))
+    }
+
+    fn several(&mut self) -> Vec<Words> {
+        if self.random.u8(..4) == 0 {
+            return self.history.requests.made(self.focus, &mut self.random);
+        }
+        (0..self.random.usize(1..5)).map(|_| self.request()).collect()
+    }
+
+    fn transaction(&mut self) -> (&'static str, String) {
+        let requests = self.several();
+        self.client.run("MULTI");
+        requests.iter().for_each(|words| drop(self.client.raw(words)));
+        let reply = self.client.run("EXEC");
+        ("a transaction", format!("{} -> {reply:.200}", all(&requests)))
+    }
+
+    fn pipeline(&mut self) -> (&'static str, String) {
+        let requests = match self.random.u8(..16) {
+            0 => Requests::long_stream(&mut self.random),
+            _ => self.several(),
+        };
+        if self.client.pipeline(&requests).is_none() {
+            requests.iter().for_each(|words| drop(self.client.raw(words)));
+        }
+        ("a run", all(&requests))
+    }
+
+    /// A script or a function, that names its keys or does not.
+    fn script(&mut self) -> (&'static str, String) {
+        let requests = self.several();
+        let text = |text: &str| text.as_bytes().to_vec();
+        let mut words = match self.random.bool() {
+            true => vec![text("EVAL"), text(CALLS)],
+            false => vec![text("FCALL"), text(["one", "two"][self.random.usize(..2)])],
+        };
+        let keys: Vec<&str> = match self.random.bool() {
+            true => generate::keys_of_requests().collect(),
+            false => Vec::new(),
+        };
+        words.push(keys.len().to_string().into_bytes());
+        words.extend(keys.iter().map(|key| text(key)));
+        words.push(self.random.u8(..2).to_string().into_bytes());
+        for request in &requests {
+            words.push(request.len().to_string().into_bytes());
+            words.extend(request.iter().cloned());
+        }
+        if self.random.u8(..4) == 0 {
+            self.client.run("MULTI");
+            self.client.raw(&words);
+            let reply = self.client.run("EXEC");
+            return ("a script in a transaction", format!("{} -> {reply:.80}", all(&requests)));
+        }
+        let reply = self.call(&words);
+        ("a script", format!("{} -> {reply:.80}", all(&requests)))
+    }
+
+    /// Lets a client wait for a key that another will fill.
+    fn wait(&mut self) -> (&'static str, String) {
+        let Wait { before, request: words, fill } = self.history.requests.waiting(&mut self.random);
+        let Some(one) = self.waiting.iter_mut().find(|one| !one.is_blocked) else {
+            return ("nothing", String::new());
+        };
+        one.client.run(&format!("SELECT {}", self.random.u8(..2)));
+        before.iter().for_each(|words| drop(one.client.raw(words)));
+        one.client.raw(&words);
+        one.is_blocked = one.client.outcome.next == commands::Next::Block;
+        one.fill = fill;
+        ("a client that may wait", format!("{} waits: {}", shown(&words), one.is_blocked))
+    }
+
+    /// Takes the replies of clients that were served.
+    fn serve(&mut self, what: &mut String) {
+        for one in self.waiting.iter_mut().filter(|one| one.is_blocked) {
+            if let Some(reply) = one.client.unblocked() {
+                one.is_blocked = false;
+                what.push_str(&format!(", which serves one that waited: {reply:.80}"));
+                *self.history.kinds.entry("(served)").or_default() += 1;
+            }
+        }
+    }
+
+    /// Ends the connection of a client that waits.
+    fn give_up(&mut self) -> (&'static str, String) {
+        let engine = Arc::clone(&self.history.world.engine);
+        if let Some(one) = self.waiting.iter_mut().find(|one| one.is_blocked) {
+            engine.disconnect(&mut one.client.session);
+            *one = Waiting::new(&engine);
+        }
+        ("a connection ends", String::new())
+    }
+
+    fn libraries(&mut self) -> (&'static str, String) {
+        let words = self.history.requests.of_libraries(&self.dump, &mut self.random);
+        let reply = self.call(&words);
+        if self.random.bool()
+            && let Reply::Bulk(_, Some(dump)) = parse(&self.client.raw(&["FUNCTION", "DUMP"]))
+        {
+            self.dump = dump;
+        }
+        ("libraries", format!("{} -> {reply:.80}", shown(&words)))
+    }
+
+    fn evict(&mut self) -> (&'static str, String) {
+        if self.random.u8(..3) > 0 {
+            return ("nothing", String::new());
+        }
+        let world = &self.history.world;
+        let before = world.engine.keyspace().eviction();
+        let policies = [Policy::AllkeysRandom, Policy::VolatileTtl, Policy::AllkeysLru];
+        let policy = policies[self.random.usize(..policies.len())];
+        let tight = Eviction { maxmemory: 1, policy, ..before };
+        world.engine.keyspace().set_eviction(tight, world.now());
+        world.engine.evict_some();
+        world.engine.keyspace().set_eviction(before, world.now());
+        ("eviction", String::new())
+    }
+}
+
+fn all(requests: &[Words]) -> String {
+    requests.iter().take(8).map(|words| shown(words)).collect::<Vec<_>>().join(" | ")
+}
+
+/// A key that a client of its own watches.
+struct Watched {
+    place: (usize, Vec<u8>),
+    client: Client,
+}
+
+impl Watched {
+    /// What the watch says that is not so.
+    fn violation(mut self, before: &Data, after: &Data) -> Option<String> {
+        self.client.run("MULTI");
+        let is_broken = self.client.run("EXEC") == "(nil)";
+        let engine = Arc::clone(&self.client.engine);
+        engine.disconnect(&mut self.client.session);
+        let [old, new] = [before, after].map(|data| data.get(&self.place));
+        // Of groups and consumers a watch is told nothing, in Redis neither.
+        let is_stream = |value: &Option<&(Content, Option<u64>)>| {
+            matches!(value, Some((Content::Stream(_), _)))
+        };
+        let is_untold = is_stream(&old) && is_stream(&new);
+        let key = self.place.1.escape_ascii();
+        if old != new && !is_broken && !is_untold {
+            return Some(format!(
+                "{key} in database {} changed, and its watch holds",
+                self.place.0
+            ));
+        }
+        None
+    }
+}
