@@ -1,5 +1,6 @@
 //! When two replies are the same.
 
+use crate::both::USERS;
 use crate::rules_text::Peer;
 use crate::steps::Alike;
 use testkit::Reply;
@@ -28,6 +29,7 @@ pub(crate) fn alike(
         Alike::Log => log(ours) == log(theirs),
         Alike::Rules => rules(peer, ours) == rules(peer, theirs),
         Alike::Known => peer.of_list(ours) == peer.of_list(theirs),
+        Alike::InFile => in_file(ours) == in_file(theirs),
         Alike::Counters => counters(ours) == counters(theirs),
     }
 }
@@ -120,6 +122,13 @@ fn rules(peer: &Peer, reply: &Reply) -> String {
         Reply::Bulk(text) => peer.meaning(&String::from_utf8_lossy(text)),
         other => unordered(other),
     }
+}
+
+/// The words of a reply without the folder of the ACL file.
+fn in_file(reply: &Reply) -> Vec<String> {
+    let text = reply.to_string();
+    let word = |word: &str| word.find(USERS).map_or(word, |at| &word[at..]).to_owned();
+    text.split(' ').map(word).collect()
 }
 
 /// The lines of INFO, without times.

@@ -16,8 +16,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const BURST: usize = 64;
 /// What a connection that was closed replies.
 const CLOSED: &str = "the connection has ended";
+/// Counters of what was denied, and the reasons in ACL LOG that they count.
+const DENIED: [(&str, &str); 4] = [
+    ("acl_access_denied_auth", "auth"),
+    ("acl_access_denied_cmd", "command"),
+    ("acl_access_denied_key", "key"),
+    ("acl_access_denied_channel", "channel"),
+];
+/// Makes the default user what it is after a start.
+const OPEN: &str = "ACL SETUSER default reset on nopass ~* &* +@all";
 /// The name of the file of users, in each server's directory.
-const USERS: &str = "users.acl";
+pub(crate) const USERS: &str = "users.acl";
 
 /// Where two servers differ.
 pub(crate) struct Difference {
@@ -52,8 +61,14 @@ impl Both {
 
     /// Runs a case; what differs first.
     pub(crate) fn run(&self, case: &Case) -> Option<Difference> {
-        let mut talk =
-            Talk { both: self, case, clients: [const { None }; CLIENTS], is_denied: false };
+        let mut talk = Talk {
+            both: self,
+            case,
+            clients: [const { None }; CLIENTS],
+            kept: None,
+            is_denied: false,
+            counts_denied: false,
+        };
         for client in talk.clients(ADMIN) {
             client.pipeline(&case.setup).expect("both servers are there");
         }
@@ -92,7 +107,26 @@ struct Talk<'b> {
     both: &'b Both,
     case: &'b Case,
     clients: [Option<[Client; 2]>; CLIENTS],
+    /// The replies that were asked for, to be given to the other server later.
+    kept: Option<[Reply; 2]>,
     is_denied: bool,
+    /// Both have forgotten what was denied before.
+    counts_denied: bool,
+}
+
+/// The next case finds a default user that lets it in, however this one ended.
+impl Drop for Talk<'_> {
+    fn drop(&mut self) {
+        let is_of_users = |step: &Step| match &step.act {
+            Act::Call(words) => words.iter().any(|word| word == b"default"),
+            act => matches!(act, Act::WriteFiles(_)),
+        };
+        if self.case.steps.iter().any(is_of_users) {
+            for client in self.clients[ADMIN].iter_mut().flatten() {
+                let _ = client.try_call(&crate::steps::words(OPEN));
+            }
+        }
+    }
 }
 
 fn received(client: &mut Client) -> Reply {
@@ -201,6 +235,31 @@ impl Talk<'_> {
                     _ => Reply::Nil,
                 })
             }
+            Act::WriteFiles(text) => {
+                for server in &self.both.servers {
+                    fs::write(server.folder().join(USERS), text).expect("a file of users");
+                }
+                both_ok()
+            }
+            Act::Keep(words) => {
+                self.kept = Some(self.call(client, words));
+                both_ok()
+            }
+            Act::Give(make) => {
+                let [ours, theirs] = self.kept.clone().unwrap_or([Reply::Nil, Reply::Nil]);
+                let mut requests = [make(&theirs), make(&ours)].into_iter().flatten();
+                self.clients(client).each_mut().map(|client| match requests.next() {
+                    Some(words) => called(client, &words),
+                    None => Reply::Nil,
+                })
+            }
+            Act::ForgetDenied => {
+                self.counts_denied = true;
+                self.call(ADMIN, &crate::steps::words("CONFIG RESETSTAT"));
+                self.call(ADMIN, &crate::steps::words("ACL LOG RESET"))
+            }
+            Act::CountDenied if self.counts_denied => self.denied(),
+            Act::CountDenied => both_ok(),
             Act::SwapFiles => {
                 let paths = self.both.servers.each_ref().map(|server| server.folder().join(USERS));
                 let [ours, theirs] =
@@ -214,6 +273,28 @@ impl Talk<'_> {
                 both_ok()
             }
         }
+    }
+
+    /// Returns how often something was denied since the log and the counters were reset, by reason.
+    fn denied(&mut self) -> [Reply; 2] {
+        let [ours, theirs] = self.clients(ADMIN);
+        let info = ours.run("INFO stats").text();
+        let log = theirs.run("ACL LOG 1000");
+        let count = |entry: &Reply, reason: &str| {
+            let Reply::Map(fields) = entry else { return 0 };
+            let field = |name: &str| fields.iter().find(|(field, _)| field.text() == name);
+            let is_it = field("reason").is_some_and(|(_, value)| value.text() == reason);
+            match field("count") {
+                Some((_, Reply::Int(times))) if is_it => *times,
+                _ => 0,
+            }
+        };
+        let lines = DENIED.map(|(field, reason)| {
+            let line = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+            let times: i64 = log.items().iter().map(|entry| count(entry, reason)).sum();
+            [line.unwrap_or("none").trim().to_owned(), times.to_string()]
+        });
+        [0, 1].map(|at| Reply::Simple(lines.each_ref().map(|line| line[at].as_str()).join(" ")))
     }
 
     /// Asks the administrator's connections until both answer so.

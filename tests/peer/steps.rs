@@ -36,6 +36,8 @@ pub(crate) enum Alike {
     Rules,
     /// A list of commands, but for those that redis-server does not have.
     Known,
+    /// But for the folder of the ACL file.
+    InFile,
     /// Counters of INFO, a line each.
     Counters,
     /// Nothing is compared.
@@ -61,6 +63,16 @@ pub(crate) enum Act {
     Exchange(Words, fn(&Reply) -> Option<Words>),
     /// Gives each server the other's ACL file.
     SwapFiles,
+    /// Gives both servers an ACL file of this text.
+    WriteFiles(String),
+    /// Asks each server for what [`Act::Give`] sends to the other.
+    Keep(Words),
+    /// Sends to each server what was made of the other's reply to [`Act::Keep`].
+    Give(fn(&Reply) -> Option<Words>),
+    /// Forgets what was denied.
+    ForgetDenied,
+    /// How often something was denied since then: by Perdura's counters, and by redis-server's ACL LOG.
+    CountDenied,
 }
 
 /// A step of a case.
@@ -131,6 +143,11 @@ impl fmt::Display for Step {
                 write!(f, "{name}: to each server what the other replied to {}", shown(words))
             }
             Act::SwapFiles => f.write_str("each server has the other's ACL file"),
+            Act::WriteFiles(text) => write!(f, "both have the ACL file {text:?}"),
+            Act::Keep(words) => write!(f, "{name}: {}, which is kept", shown(words)),
+            Act::Give(_) => write!(f, "{name}: to each server what the other said then"),
+            Act::ForgetDenied => f.write_str("what was denied is forgotten"),
+            Act::CountDenied => f.write_str("how often something was denied"),
         }
     }
 }

@@ -163,12 +163,14 @@ impl RunningScripts {
     pub(crate) fn kill(&self, kind: ScriptKind, rolls_back: bool) -> Result<(), Failure> {
         let list = lock(&self.list);
         let Some(first) = list.first() else { return Err(NOTHING_RUNS.into()) };
+        let may_end = |script: &Arc<RunningScript>| rolls_back || !script.has_written.load(Relaxed);
         if list.iter().all(|script| script.since.kind != kind) {
-            return Err(first.busy());
+            // That nobody may end it is said before which command would.
+            return Err(if may_end(first) { first.busy() } else { UNKILLABLE.into() });
         }
         let mut has_killed = false;
         for script in list.iter().filter(|script| script.since.kind == kind) {
-            if rolls_back || !script.has_written.load(Relaxed) {
+            if may_end(script) {
                 script.is_killed.store(true, Relaxed);
                 has_killed = true;
             }

@@ -170,14 +170,24 @@ pub(crate) fn native(
 }
 
 /// Returns the position of the script that called the function of Rust that runs, as Lua puts it
-/// before the text of an error.
+/// before the text of an error. A function of the sandbox that stands between is passed over.
 fn caller(lua: &Lua) -> String {
-    let position = lua.inspect_stack(1, |debug| {
-        let line = debug.current_line()?;
-        let source = debug.source().short_src?.into_owned();
-        Some(format!("{source}:{line}: "))
-    });
-    position.flatten().unwrap_or_default()
+    for level in 1..4 {
+        let position = lua.inspect_stack(level, |debug| {
+            let source = debug.source();
+            if source.what == "Lua" && source.source.as_deref() == Some("=[C]") {
+                return None;
+            }
+            let place = debug.current_line().zip(source.short_src);
+            Some(place.map(|(line, source)| format!("{source}:{line}: ")).unwrap_or_default())
+        });
+        match position {
+            Some(Some(position)) => return position,
+            Some(None) => {}
+            None => break,
+        }
+    }
+    String::new()
 }
 
 /// Makes the table that represents an error in Redis's scripts.

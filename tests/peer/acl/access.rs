@@ -99,6 +99,43 @@ const RULES: &[&str] = &[
     "+select|1",
     "-@pubsub",
 ];
+/// Sorts that look up keys which they do not name, or not.
+const SORTS: &[&str] = &[
+    "SORT l BY w_*",
+    "SORT l GET x_*",
+    "SORT l BY nosort GET #",
+    "SORT l GET # GET x_*",
+    "SORT l BY w_* GET x_* STORE s",
+    "SORT l BY nosort",
+    "SORT_RO l BY w_*->f",
+    "SORT_RO l GET #",
+    "SORT_RO l by w_* get x_*",
+];
+/// Rules by which all keys may be read, or nearly, by the command itself or by another.
+const SORTING: &[&str] = &[
+    "~*",
+    "%R~*",
+    "%W~*",
+    "%RW~*",
+    "~l",
+    "~s",
+    "~**",
+    "%R~*l",
+    "%R~*?",
+    "%R~l %W~*",
+    "+@all",
+    "+sort",
+    "-sort",
+    "-sort_ro",
+    "(%R~* +@all)",
+    "(%R~* +get)",
+    "(~* +sort)",
+    "(~* +sort_ro)",
+    "(%W~* +@all)",
+    "(%R~*l %W~* +@all)",
+    "(~l ~s +@all)",
+    "(allkeys -@all +@read)",
+];
 /// Rules with a byte that a line of a file could not have in this place.
 const BYTES: &[&[u8]] = &[b"~a\tb", b"~a\x0b", b"&a\nb", b"%R~\rb", b"~\x0c"];
 
@@ -120,10 +157,24 @@ pub(super) fn add(case: &mut Case, random: &mut Rng) {
             case.add(ADMIN, Act::Call(prefixed("ACL DRYRUN u", &request)), Alike::Same);
         }
     }
+    sorted(case, random);
     let bytes = BYTES[random.usize(..BYTES.len())].to_vec();
     case.add(ADMIN, Act::Call(prefixed("ACL SETUSER u", &vec![bytes])), Alike::Same);
     case.admin(&format!("ACL GENPASS {}", random.usize(1..12)), Alike::Length);
     log(case, random);
+}
+
+/// What SORT may look up.
+fn sorted(case: &mut Case, random: &mut Rng) {
+    case.client(words("AUTH u x"), Alike::Refusal);
+    for _ in 0..4 {
+        let mut rules = vec!["ACL SETUSER u reset on nopass +@all -debug"];
+        rules.extend((0..random.usize(1..5)).map(|_| of(SORTING, random)));
+        case.admin(&rules.join(" "), Alike::Same);
+        for _ in 0..3 {
+            case.client(words(of(SORTS, random)), Alike::Refusal);
+        }
+    }
 }
 
 /// About as many different entries as LOG shows, compares and keeps, some of them again.

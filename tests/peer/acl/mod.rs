@@ -2,10 +2,12 @@
 //!
 //! [`rules`] makes rules, and [`requests`] the commands that they are about, both from the command
 //! table; [`access`] is about what arguments
-//! decide, and [`moments`] changes users between what was asked and its effect. A case gives a user
-//! rules, reads them back, and compares DRYRUN, the command itself and the log.
+//! decide, [`history`] about what follows from several words or denials, and [`moments`] changes
+//! users between what was asked and its effect. A case gives a user rules, reads them back, and
+//! compares DRYRUN, the command itself and the log.
 
 mod access;
+mod history;
 mod moments;
 mod requests;
 mod rules;
@@ -40,10 +42,11 @@ impl Generator {
     pub(crate) fn case(&self, seed: u64) -> Case {
         let mut random = Rng::with_seed(seed);
         let mut case = Case::new(if random.bool() { 2 } else { 3 }, SETUP);
-        match random.u8(..20) {
+        match random.u8(..24) {
             0..9 => self.rules(&mut case, &mut random),
             9..15 => moments::add(&mut case, &self.requests, &mut random),
-            15..19 => access::add(&mut case, &mut random),
+            15..18 => access::add(&mut case, &mut random),
+            18..23 => history::add(&mut case, &mut random),
             _ => categories(&mut case, &mut random),
         }
         case

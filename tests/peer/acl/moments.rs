@@ -149,20 +149,41 @@ fn blocked(case: &mut Case, random: &mut Rng) {
 /// Rules change while a client listens.
 fn listening(case: &mut Case, random: &mut Rng) {
     case.client(words("AUTH u x"), Alike::Same);
+    let mut names = Vec::new();
     for _ in 0..random.usize(1..4) {
         let how = of(&["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"], random);
-        case.client(words(&format!("{how} {}", of(LISTENED, random))), Alike::Same);
+        names.push(of(LISTENED, random));
+        case.client(words(&format!("{how} {}", names[names.len() - 1])), Alike::Same);
     }
     if random.bool() {
         let how = of(&["UNSUBSCRIBE", "PUNSUBSCRIBE"], random);
         case.client(words(&format!("{how} {}", of(LISTENED, random))), Alike::Same);
     }
     for _ in 0..random.usize(1..3) {
-        case.admin(&format!("ACL SETUSER u {}", of(SILENCED, random)), Alike::Same);
+        let rules = match random.bool() {
+            true => of(SILENCED, random).to_owned(),
+            false => left(&names, random),
+        };
+        case.admin(&format!("ACL SETUSER u {rules}"), Alike::Same);
         case.add(CLIENT, Act::IsOpen, Alike::Refusal);
     }
     let how = of(&["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"], random);
     case.client(words(&format!("{how} {}", of(LISTENED, random))), Alike::Same);
+}
+
+/// Rules that leave all of the names that are listened to, or all but one, each by the root or by
+/// a selector.
+fn left(names: &[&str], random: &mut Rng) -> String {
+    let mut rules = "clearselectors resetchannels".to_owned();
+    let taken = random.usize(..names.len() * 3);
+    for (_, name) in names.iter().enumerate().filter(|(at, _)| *at != taken) {
+        rules += &match random.u8(..3) {
+            0 => format!(" &{name}"),
+            1 => format!(" (&{name})"),
+            _ => format!(" (~a &{name} +@all)"),
+        };
+    }
+    rules
 }
 
 /// A script calls commands that its user may not execute.

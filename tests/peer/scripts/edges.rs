@@ -6,7 +6,7 @@ use crate::steps::{Act, Alike, CLIENT, Case, with};
 use fastrand::Rng;
 
 /// Shows results: a long string by its beginning and its digest.
-const SHOW: &str = "local function d(v, n)
+pub(super) const SHOW: &str = "local function d(v, n)
   if type(v) == 'string' then return #v > 60 and string.sub(v, 1, 8) .. #v .. redis.sha1hex(v) or v end
   if type(v) == 'number' then return string.format('%.17g', v) end
   if type(v) ~= 'table' or n > 20 then return type(v) .. (type(v) == 'boolean' and tostring(v) or '') end

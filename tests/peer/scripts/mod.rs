@@ -1,6 +1,7 @@
 //! Scripts and functions: Lua programs from a grammar, reply by reply.
 //!
-//! [`edges`] makes many short expressions, [`values`] makes expressions, [`programs`] the
+//! [`edges`] makes many short expressions, [`sweeps`] goes through small worlds as a whole,
+//! [`values`] makes expressions, [`programs`] the
 //! statements around them, [`libraries`] libraries of functions and what is done with those. Each
 //! case is a handful of programs over the same data, which are compared at its end, with the
 //! counters of errors.
@@ -8,6 +9,7 @@
 mod edges;
 mod libraries;
 mod programs;
+mod sweeps;
 mod values;
 
 use crate::request;
@@ -122,13 +124,14 @@ impl Generator {
     pub(crate) fn case(&self, seed: u64) -> Case {
         let mut random = Rng::with_seed(seed);
         let mut case = Case::new(if random.bool() { 2 } else { 3 }, SETUP);
-        match random.u8(..44) {
+        match random.u8(..45) {
             0..10 => self.calls(&mut case, &mut random),
             10..26 => self.scripts(&mut case, seed, &mut random),
             26..38 => libraries::add(&mut case, &mut random),
             38..41 => over_limit(&mut case, &mut random),
             41..43 => edges::add(&mut case, &mut random),
-            _ => endless(&mut case, &mut random),
+            43 => endless(&mut case, &mut random),
+            _ => sweeps::add(&mut case, &mut random),
         }
         for key in KEYS {
             for line in SHOWN {

@@ -1,6 +1,6 @@
 //! Programs: statements, what they return, and what a first line declares.
 
-use super::values::{number, of, value};
+use super::values::{number, of, raised, value};
 use fastrand::Rng;
 
 /// Shows what Lua has: each field of a table, in an order that two servers share. `s` shows several
@@ -180,6 +180,9 @@ pub(super) fn body(tag: &str, random: &mut Rng) -> String {
         );
         let more = of(&["", ", 'second'", ", 5, 'third'", ", 'x', nil, 'y'"], random);
         text.push_str(&format!("redis.log({level}, 'said by {tag}'{more})\n"));
+    }
+    if random.u8(..8) == 0 {
+        text.push_str(&format!("do {} end\n", raised(random)));
     }
     let value = value(0, random);
     match random.u8(..8) {

@@ -297,6 +297,21 @@ pub(super) fn value(depth: usize, random: &mut Rng) -> String {
     }
 }
 
+/// A statement that ends a program by an error of any text.
+pub(super) fn raised(random: &mut Rng) -> String {
+    let text = if random.bool() { of(REPLIES, random).to_owned() } else { string(random) };
+    // INFO has no control characters in the names of errors here.
+    let text = text.replace("\\127\\1", "x");
+    match random.u8(..6) {
+        0 => format!("error({text})"),
+        1 => format!("error({text}, {})", of(&["0", "1", "2"], random)),
+        2 => format!("assert(false, {text})"),
+        3 => format!("error({{err = {text}}})"),
+        4 => format!("error(redis.error_reply({text}))"),
+        _ => format!("redis.call({text})"),
+    }
+}
+
 fn key(random: &mut Rng) -> String {
     match random.u8(..3) {
         0 => of(&["1", "2", "1.5", "-1", "2^53"], random).into(),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
 use super::check::check_rules;
-use super::parse::{Parser, digest, joined};
+use super::parse::{Parser, RuleError, digest, joined};
 use super::print;
 use crate::client::Client;
 use crate::engine::Engine;
@@ -30,15 +30,14 @@ impl UserSet {
         for (at, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let words: Vec<&[u8]> =
                 line.trim_ascii().split(|byte| *byte == b' ').filter(|w| !w.is_empty()).collect();
-            let place = format!("{name}:{}", at + 1);
             match words.as_slice() {
                 [] => {}
-                [b"user", user, rules @ ..] => match add(&parser, &mut users, user, rules) {
-                    Ok(()) => {}
-                    Err(Wrong { why, .. }) => wrong += &format!("{place}: {why}. "),
-                },
+                [b"user", user, rules @ ..] => {
+                    let problems = add(&parser, &mut users, user, rules);
+                    wrong += &in_line(&problems, (name, at + 1), user);
+                }
                 _ => {
-                    wrong += &place;
+                    wrong += &format!("{name}:{}", at + 1);
                     wrong += " should start with user keyword followed by the username. ";
                 }
             }
@@ -67,51 +66,101 @@ impl UserSet {
             let [user, rules @ ..] = line.as_slice() else {
                 return Err((at, "wrong number of arguments".to_owned()));
             };
-            let added = add(&parser, &mut users, user, rules);
-            added.map_err(|Wrong { word, why }| {
-                let word = String::from_utf8_lossy(&word).into_owned();
-                (at, format!("Error in user declaration '{word}': {why}"))
-            })?;
+            if let Some(wrong) = add(&parser, &mut users, user, rules).first() {
+                let (word, why) = wrong.in_declaration(user);
+                return Err((at, format!("Error in user declaration '{word}': {why}")));
+            }
         }
         Ok(UserSet(users))
     }
 }
 
 /// What is wrong with a user.
-struct Wrong {
-    word: Vec<u8>,
-    why: String,
+enum Wrong {
+    Name,
+    Duplicate,
+    /// The word with which a selector begins that does not end.
+    Selector(Vec<u8>),
+    Rule(Vec<u8>, RuleError),
 }
 
+impl Wrong {
+    /// Returns the word that is wrong in a line of the configuration, and what is wrong with it.
+    fn in_declaration(&self, user: &[u8]) -> (String, String) {
+        let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+        let name = text(user);
+        match self {
+            Wrong::Name => (name.clone(), format!("username '{name}' contains invalid characters")),
+            Wrong::Duplicate => {
+                let why = "found. A user can only be defined once";
+                (name.clone(), format!("Duplicate user '{name}' {why}"))
+            }
+            Wrong::Selector(word) => {
+                let (word, why) = (text(word), "Unmatched parenthesis in acl selector starting at");
+                (word.clone(), format!("{why} '{word}'"))
+            }
+            Wrong::Rule(word, error) => {
+                let word = text(word);
+                (word.clone(), format!("Error in applying operation '{word}': {error}"))
+            }
+        }
+    }
+}
+
+/// Returns what is wrong in a line of a file, as Redis says it: each command or category that is
+/// not known, and of other rules the first, without its word, which may be a password.
+fn in_line(problems: &[Wrong], (file, line): (&str, usize), user: &[u8]) -> String {
+    let (mut text, mut is_first) = (String::new(), true);
+    let name = String::from_utf8_lossy(user);
+    for problem in problems {
+        text += &match problem {
+            Wrong::Name => {
+                format!("'{file}:{line}: username '{name}' contains invalid characters. ")
+            }
+            Wrong::Duplicate => format!("WARNING: Duplicate user '{name}' found on line {line}. "),
+            Wrong::Selector(_) => {
+                format!("{file}:{line}: Unmatched parenthesis in selector definition.")
+            }
+            Wrong::Rule(word, error @ RuleError::Unknown) => {
+                let word = String::from_utf8_lossy(word);
+                format!("{file}:{line}: Error in applying operation '{word}': {error}. ")
+            }
+            Wrong::Rule(_, error) if std::mem::take(&mut is_first) => {
+                format!("{file}:{line}: {error}. ")
+            }
+            Wrong::Rule(..) => String::new(),
+        };
+    }
+    text
+}
+
+/// Adds a user, and returns what is wrong with it.
 fn add(
     parser: &Parser<'_>,
     users: &mut Vec<(Vec<u8>, Rules)>,
     name: &[u8],
     rules: &[&[u8]],
-) -> Result<(), Wrong> {
-    let wrong = |word: &[u8], why: String| Wrong { word: word.to_vec(), why };
-    let shown = String::from_utf8_lossy(name);
+) -> Vec<Wrong> {
     if !is_name(name) {
-        let why = format!("username '{shown}' contains invalid characters");
-        return Err(wrong(name, why));
+        return vec![Wrong::Name];
     }
     if users.iter().any(|(known, _)| known == name) {
-        let why = format!("Duplicate user '{shown}' found. A user can only be defined once");
-        return Err(wrong(name, why));
+        return vec![Wrong::Duplicate];
     }
-    let words = joined(rules).map_err(|word| {
-        let shown = String::from_utf8_lossy(word);
-        wrong(word, format!("Unmatched parenthesis in acl selector starting at '{shown}'"))
-    })?;
     let mut new = parser.new_user();
-    for word in &words {
-        parser.apply(&mut new, word).map_err(|error| {
-            let shown = String::from_utf8_lossy(word);
-            wrong(word, format!("Error in applying operation '{shown}': {error}"))
-        })?;
+    let mut wrong = Vec::new();
+    match joined(rules) {
+        Err(word) => wrong.push(Wrong::Selector(word.to_vec())),
+        Ok(words) => {
+            for word in &words {
+                if let Err(error) = parser.apply(&mut new, word) {
+                    wrong.push(Wrong::Rule(word.to_vec(), error));
+                }
+            }
+        }
     }
     users.push((name.to_vec(), new));
-    Ok(())
+    wrong
 }
 
 /// Returns true if a user can have this name.
