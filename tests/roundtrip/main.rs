@@ -12,9 +12,12 @@
 
 #![forbid(unsafe_code)]
 
+mod chunks;
 mod configuration;
 mod dumps;
+mod engine;
 mod files;
+mod inside;
 mod shapes;
 mod state;
 mod streams;
@@ -30,7 +33,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// Runs an area with one seed after the other.
 fn area(name: &str, rounds: u64, run: impl Fn(u64) -> Result<(), String>) -> Result<(), String> {
-    let time = number("ROUNDTRIP_MINUTES").map(|minutes| Duration::from_secs(minutes * 60) / 2);
+    let time = number("ROUNDTRIP_MINUTES").map(|minutes| Duration::from_secs(minutes * 60) / 3);
     let one = number("ROUNDTRIP_SEED");
     let first = one.unwrap_or_else(|| time.map_or(0, |_| fastrand::u64(..1 << 40)));
     let (began, mut done) = (Instant::now(), 0);
@@ -57,6 +60,9 @@ fn main() -> ExitCode {
     let mut failures = Vec::new();
     if chosen.is_empty() || chosen == "dumps" {
         failures.extend(area("dumps", dumps::ROUNDS, dumps::round).err());
+    }
+    if chosen == "inside" {
+        failures.extend(area("inside", inside::ROUNDS, inside::round).err());
     }
     if chosen.is_empty() || chosen == "configuration" {
         failures.extend(area("configuration", 1, configuration::round).err());
