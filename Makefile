@@ -60,8 +60,8 @@ differential: packages
 peer: packages
 	@PEER_MINUTES=$(MINUTES) PEER_CASES=$(CASES) $(if $(LOG),PEER_LOG=$(abspath $(LOG))) cargo test --quiet --release --package perdura-tests --test peer -- $(ONLY)$(AREA)
 
-# Generated data and settings through every way out and in, field by field: make roundtrip MINUTES=10, or a part of it: AREA=dumps or
-# AREA=configuration. PERDURA_REDIS8 and PERDURA_VALKEY9 name executables of Redis 8 and Valkey 9 that take part.
+# Generated data and settings through every way out and in, field by field: make roundtrip MINUTES=10, or a part of it:
+# AREA=dumps, AREA=inside (without servers) or AREA=configuration. PERDURA_REDIS8 and PERDURA_VALKEY9 name executables of Redis 8 and Valkey 9 that take part.
 roundtrip: packages
 	@ROUNDTRIP_MINUTES=$(MINUTES) ROUNDTRIP_AREA=$(AREA) cargo test --quiet --release --package perdura-tests --test roundtrip
 

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 use testkit::{Client, Launch, Medium, Reply, Server};
 
+use crate::engine::Smallness;
 use crate::files;
 use crate::shapes;
 use crate::state::{self, Asked, Rules, State};
@@ -18,8 +19,8 @@ use crate::values::{Data, Maker, Request, Usage, words};
 
 /// Rounds without a limit of time: one with redis-server and one with what it does not know.
 pub(crate) const ROUNDS: u64 = 2;
-/// Sets of data that all shapes are dealt to.
-const SETS: u64 = 8;
+/// Rounds that the shapes that cost little are dealt to.
+const SETS: usize = 32;
 
 /// A server with the data, and what it was asked.
 struct Source {
@@ -32,17 +33,17 @@ struct Round {
     data: Data,
     asked: Asked,
     /// How each server is started, besides.
-    options: [String; 6],
+    options: Vec<String>,
+    smallness: Smallness,
     has_peer: bool,
 }
 
-type Done = Result<(), String>;
+pub(crate) type Done = Result<(), String>;
 
 /// Takes one of the sets of data through all ways.
 pub(crate) fn round(seed: u64) -> Done {
-    let set = (seed % SETS) as usize;
     let is_lfu = seed % 4 == 1 || seed % 4 == 2;
-    let mut shapes = shapes::dealt(seed / SETS, set, SETS as usize);
+    let mut shapes = shapes::dealt(seed, SETS);
     // Redis 7.0 takes no part in every second round.
     let has_peer = seed.is_multiple_of(2);
     if has_peer {
@@ -51,30 +52,35 @@ pub(crate) fn round(seed: u64) -> Done {
             .filter(|one| one.what == shapes::What::Timed)
             .for_each(|one| one.what = shapes::What::Hash);
     }
-    let now =
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let data = Maker::new(seed, now, is_lfu).make(&shapes);
+    let data = Maker::new(seed, now(), is_lfu).make(&shapes);
     let policy = if is_lfu { "allkeys-lfu" } else { "allkeys-lru" };
+    let smallness = [Smallness::Usual, Smallness::Least, Smallness::Most][seed as usize / 2 % 3];
     let options =
         ["--maxmemory-policy", policy, "--lfu-decay-time", "5", "--lfu-log-factor", "1000000"];
     let round = Round {
         asked: Asked { field_times: true, is_lfu },
-        options: options.map(String::from),
+        options: options.map(String::from).into_iter().chain(smallness.directives()).collect(),
+        smallness,
         has_peer: has_peer && !data.is_newer,
         data,
     };
     round.run()
 }
 
+/// Returns the time of day, in unix ms.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
 /// Fails if a state is not what it ought to be.
-fn check(way: &str, expected: &State, found: &State, rules: Rules) -> Done {
+pub(crate) fn check(way: &str, expected: &State, found: &State, rules: Rules) -> Done {
     match expected.difference(found, rules) {
         Some(what) => Err(format!("{way}: {what}")),
         None => Ok(()),
     }
 }
 
-fn send(client: &mut Client, requests: &[Request], tolerated: bool) -> Done {
+pub(crate) fn send(client: &mut Client, requests: &[Request], tolerated: bool) -> Done {
     let mut selected = None;
     for part in requests.chunk_by(|one, other| one.0 == other.0) {
         let db = part[0].0;
@@ -195,12 +201,12 @@ impl Round {
     /// DUMP of each key, and RESTORE in another server.
     fn payloads(&self, from: &Source, peer: Option<&Source>) -> Done {
         let server = self.start(Launch::perdura_volatile());
-        self.restore(&mut from.server.client(), &mut server.client(), &from.expected)?;
+        self.restored(&mut from.server.client(), &mut server.client(), &from.expected)?;
         let rules = Rules { near_expiry: true, ..Rules::DUMP };
         check("DUMP and RESTORE", &from.expected, &self.read(&server), rules)?;
         for (name, launch) in files::later_peers() {
             let other = self.start(launch);
-            self.restore(&mut from.server.client(), &mut other.client(), &from.expected)?;
+            self.restored(&mut from.server.client(), &mut other.client(), &from.expected)?;
             let rules = Rules { encodings: false, ..rules };
             check(
                 &format!("DUMP and RESTORE in {name}"),
@@ -211,7 +217,7 @@ impl Round {
         }
         let Some(peer) = peer else { return Ok(()) };
         let there = self.start(Launch::redis());
-        self.restore(&mut from.server.client(), &mut there.client(), &from.expected)?;
+        self.restored(&mut from.server.client(), &mut there.client(), &from.expected)?;
         check(
             "DUMP here, RESTORE in redis-server",
             &from.expected,
@@ -219,51 +225,18 @@ impl Round {
             rules,
         )?;
         let here = self.start(Launch::perdura_volatile());
-        self.restore(&mut peer.server.client(), &mut here.client(), &peer.expected)?;
+        self.restored(&mut peer.server.client(), &mut here.client(), &peer.expected)?;
         check("DUMP in redis-server, RESTORE here", &peer.expected, &self.read(&here), rules)?;
         same_payloads(&from.server, &peer.server, &from.expected)
     }
 
-    /// Takes each key by DUMP and RESTORE: with its time as it is or as what is left of it, with
-    /// its use where that was set, over a key that is there or not.
-    fn restore(&self, from: &mut Client, to: &mut Client, expected: &State) -> Done {
-        for (at, ((db, key), fields)) in expected.keys.iter().enumerate() {
-            for client in [&mut *from, &mut *to] {
-                client.check(&format!("SELECT {db}"), "OK");
-            }
-            let left = from.call(&words([b"PTTL", key])).int().unwrap_or(0).max(0);
-            let expires = fields["expires"].int().unwrap_or(0).max(0);
-            let payload = from.call(&words([b"DUMP", key]));
-            let payload = payload.bytes().ok_or("DUMP found no key")?;
-            let ttl = if at % 2 == 0 { expires } else { left }.to_string();
-            let mut request = words([b"RESTORE", key, ttl.as_bytes(), payload]);
-            if at % 2 == 0 {
-                request.push(b"ABSTTL".into());
-            }
-            if at % 3 == 0 {
-                to.call(&words([b"SADD", key, b"before"]));
-                request.push(b"REPLACE".into());
-            }
-            let usage = self.data.usage.iter().find(|(d, name, _)| (d, name) == (db, key));
-            match usage {
-                Some((_, _, Usage::Idle(_))) => {
-                    let idle = state::idle(&fields["use"]).to_string();
-                    request.extend(words([b"IDLETIME", idle.as_bytes()]));
-                }
-                Some((_, _, Usage::Frequency(n))) => {
-                    request.extend(words([b"FREQ", n.to_string().as_bytes()]))
-                }
-                None => {}
-            }
-            let reply = to.call(&request);
-            if !reply.is_ok() {
-                return Err(format!("RESTORE of {}: {reply}", key.escape_ascii()));
-            }
-        }
-        let libraries = from.run("FUNCTION DUMP");
-        let libraries = libraries.bytes().ok_or("FUNCTION DUMP answers no payload")?;
-        let reply = to.call(&words([b"FUNCTION", b"RESTORE", libraries]));
-        if reply.is_ok() { Ok(()) } else { Err(format!("FUNCTION RESTORE: {reply}")) }
+    fn restored(&self, from: &mut Client, to: &mut Client, expected: &State) -> Done {
+        restore(from, to, expected, &self.data.usage)
+    }
+
+    /// What a pool keeps that a program makes, which knows no limits but the usual ones.
+    fn of_program(&self) -> Rules {
+        Rules { encodings: self.smallness == Smallness::Usual, ..Rules::POOL }
     }
 
     fn load_from_peer(&self, peer: &Source) -> Done {
@@ -279,7 +252,7 @@ impl Round {
             "a dump of redis-server, by perdura import",
             &peer.expected,
             &self.read(&here),
-            Rules::POOL,
+            self.of_program(),
         )?;
         drop(here);
         client.check("CONFIG SET appendonly yes", "OK");
@@ -318,7 +291,7 @@ impl Round {
 
         files::perdura(&["backup", "--quiet", "--from", &address, "--to", &backup])?;
         let there = self.pool(&["restore", "--quiet", &backup, "--to"])?;
-        check("perdura backup and restore", expected, &self.read(&there), Rules::POOL)?;
+        check("perdura backup and restore", expected, &self.read(&there), self.of_program())?;
         drop(there);
 
         let exported = files::perdura(&["export", "--quiet", &address, "--format", "resp"])?;
@@ -347,7 +320,12 @@ impl Round {
         server.kill();
         let pool = files::text(&server.folder().join("perdura.pool"));
         let there = self.pool(&["backup", "--quiet", "--from", &pool, "--as", "pool", "--to"])?;
-        check("perdura backup of a pool as a pool", expected, &self.read(&there), Rules::POOL)?;
+        check(
+            "perdura backup of a pool as a pool",
+            expected,
+            &self.read(&there),
+            self.of_program(),
+        )?;
         drop(there);
         server.start_again();
         check("kill -9 over a pool", expected, &self.read(server), rules)
@@ -359,7 +337,7 @@ impl Round {
         check("SAVE and a start", expected, &self.read(&there), Rules::DUMP)?;
         drop(there);
         let there = self.pool(&["import", "--quiet", &files::text(dump), "--to"])?;
-        check("SAVE and perdura import", expected, &self.read(&there), Rules::POOL)?;
+        check("SAVE and perdura import", expected, &self.read(&there), self.of_program())?;
         drop(there);
         let peers = self.has_peer.then(|| ("redis-server", Launch::redis()));
         for (name, launch) in peers.into_iter().chain(files::later_peers()) {
@@ -456,9 +434,56 @@ impl Round {
             &format!("a log rewritten {how}, by perdura import"),
             expected,
             &self.read(&there),
-            Rules { usage: false, ..rules },
+            Rules { encodings: self.of_program().encodings, usage: false, ..rules },
         )
     }
+}
+
+/// Takes each key by DUMP and RESTORE: with its time as it is or as what is left of it, with
+/// its use where that was set, over a key that is there or not.
+pub(crate) fn restore(
+    from: &mut Client,
+    to: &mut Client,
+    expected: &State,
+    usage: &[(usize, Vec<u8>, Usage)],
+) -> Done {
+    for (at, ((db, key), fields)) in expected.keys.iter().enumerate() {
+        for client in [&mut *from, &mut *to] {
+            client.check(&format!("SELECT {db}"), "OK");
+        }
+        let left = from.call(&words([b"PTTL", key])).int().unwrap_or(0).max(0);
+        let expires = fields["expires"].int().unwrap_or(0).max(0);
+        let payload = from.call(&words([b"DUMP", key]));
+        let payload = payload.bytes().ok_or("DUMP found no key")?;
+        let ttl = if at % 2 == 0 { expires } else { left }.to_string();
+        let mut request = words([b"RESTORE", key, ttl.as_bytes(), payload]);
+        if at % 2 == 0 {
+            request.push(b"ABSTTL".into());
+        }
+        if at % 3 == 0 {
+            to.call(&words([b"SADD", key, b"before"]));
+            request.push(b"REPLACE".into());
+        }
+        let usage = usage.iter().find(|(d, name, _)| (d, name) == (db, key));
+        match usage {
+            Some((_, _, Usage::Idle(_))) => {
+                let idle = state::idle(&fields["use"]).to_string();
+                request.extend(words([b"IDLETIME", idle.as_bytes()]));
+            }
+            Some((_, _, Usage::Frequency(n))) => {
+                request.extend(words([b"FREQ", n.to_string().as_bytes()]))
+            }
+            None => {}
+        }
+        let reply = to.call(&request);
+        if !reply.is_ok() {
+            return Err(format!("RESTORE of {}: {reply}", key.escape_ascii()));
+        }
+    }
+    let libraries = from.run("FUNCTION DUMP");
+    let libraries = libraries.bytes().ok_or("FUNCTION DUMP answers no payload")?;
+    let reply = to.call(&words([b"FUNCTION", b"RESTORE", libraries]));
+    if reply.is_ok() { Ok(()) } else { Err(format!("FUNCTION RESTORE: {reply}")) }
 }
 
 /// Fails if DUMP answers something else than redis-server where the order of what it writes is not

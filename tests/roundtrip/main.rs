@@ -1,20 +1,24 @@
 //! Generated data and settings, taken through each way out and in, and compared field by field.
 //!
 //! Two areas. *dumps*: values of every type around every constant of the code that stores and
-//! writes them ([`shapes`]), with redis-server and, where they are named, Redis 8 and Valkey 9 as
-//! peers ([`dumps`]). *configuration*: every directive with odd values, and users
+//! writes them ([`chunks`], [`shapes`]), with redis-server and, where they are named, Redis 8 and
+//! Valkey 9 as peers ([`dumps`]). *configuration*: every directive with odd values, and users
 //! ([`configuration`]).
 //!
 //! `make roundtrip MINUTES=10` goes on with other seeds for as long; `AREA=dumps` or
-//! `AREA=configuration` takes one of the areas. `ROUNDTRIP_SEED` repeats one round.
+//! `AREA=configuration` takes one of the areas. `AREA=inside`, by name only, takes such values
+//! through the ways that need no server ([`inside`]). `ROUNDTRIP_SEED` repeats one round.
 //! `PERDURA_REDIS8` and `PERDURA_VALKEY9` name the executables of those peers. The first line of a
 //! failure says what was lost, and the seed.
 
 #![forbid(unsafe_code)]
 
+mod chunks;
 mod configuration;
 mod dumps;
+mod engine;
 mod files;
+mod inside;
 mod shapes;
 mod state;
 mod streams;
@@ -66,6 +70,9 @@ fn main() -> ExitCode {
     let mut failures = Vec::new();
     if chosen.is_empty() || chosen == "dumps" {
         failures.extend(area("dumps", dumps::ROUNDS, dumps::round).err());
+    }
+    if chosen == "inside" {
+        failures.extend(area("inside", inside::ROUNDS, inside::round).err());
     }
     if chosen.is_empty() || chosen == "configuration" {
         failures.extend(area("configuration", 1, configuration::round).err());

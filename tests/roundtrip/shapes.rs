@@ -1,10 +1,12 @@
 //! Which values there are: one for each type, dimension and size, where the sizes lie at and across
-//! every constant of the code that stores, dumps, loads and logs.
+//! every constant of the code that stores, dumps, loads and logs ([`crate::chunks`]).
 //!
-//! The constants come from the crates themselves, so that a number that is changed there moves the
-//! values here. All shapes are dealt to a few sets of data by a seed: each is in one of them.
+//! All shapes are dealt to rounds by a seed. Those that cost much are dealt to more rounds than the
+//! others, so that a round takes about as long whatever constants there are.
 
 use fastrand::Rng;
+
+use crate::chunks::{self, Of};
 
 /// What a value is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,10 @@ pub(crate) enum What {
     Timed,
     SortedSet,
     Stream,
+    /// A string that counts what was added to it.
+    Sketch,
+    /// A library of functions.
+    Library,
 }
 
 /// What of a value has the size.
@@ -39,6 +45,8 @@ pub(crate) enum Dimension {
     Groups,
     /// Fields of one entry.
     Fields,
+    /// Keys of one database.
+    Keys,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,22 +65,29 @@ const LIMITS: &[(What, usize)] = &[
     (What::SortedSet, 128),
     (What::Stream, 100),
 ];
-/// Lengths that Redis's formats write in another way from there on.
-const LENGTHS: &[usize] = &[12, 20, 32, 44, 64, 4096, 1 << 14];
 /// More of these is nothing that the code counts by.
 const MOST_GROUPS: usize = 200;
 const MOST_FIELDS: usize = 3100;
+const MOST_LIBRARIES: usize = 100;
+/// Longer names are those of values that are longer still.
+const LONGEST_NAME: usize = 70_000;
 
-fn around(constant: usize) -> [usize; 5] {
-    [constant - 1, constant, constant + 1, 2 * constant, 3 * constant + 1]
-}
-
-fn sizes<'c>(constants: impl IntoIterator<Item = &'c usize>) -> Vec<usize> {
-    let mut all: Vec<usize> = constants.into_iter().flat_map(|c| around(*c)).collect();
-    all.push(1);
-    all.sort_unstable();
-    all.dedup();
-    all
+impl Shape {
+    /// Returns about how many bytes it costs to have the value.
+    fn cost(self) -> usize {
+        match self.dimension {
+            Dimension::Length | Dimension::Value | Dimension::Total | Dimension::Name => self.size,
+            Dimension::Pending => self.size * 200,
+            Dimension::Consumers | Dimension::Keys => self.size * 100,
+            Dimension::Groups => self.size * 200,
+            Dimension::Fields => self.size * 60,
+            Dimension::Count => match self.what {
+                What::Stream | What::Timed => self.size * 100,
+                What::Library => self.size * 2000,
+                _ => self.size * 30,
+            },
+        }
+    }
 }
 
 /// Returns all shapes.
@@ -82,48 +97,52 @@ pub(crate) fn all() -> Vec<Shape> {
     let mut add = |what, dimension, sizes: &[usize]| {
         shapes.extend(sizes.iter().map(|&size| Shape { what, dimension, size }));
     };
-    let counts = sizes(keyspace::chunks::COUNTS.iter().chain(commands::chunks::COUNTS));
-    let lengths = sizes(keyspace::chunks::BYTES.iter().chain(LENGTHS));
-    let totals = sizes(commands::chunks::BYTES);
-    let strings =
-        sizes(keyspace::chunks::BYTES.iter().chain(LENGTHS).chain(commands::chunks::BYTES));
-    add(What::String, Length, &[0]);
-    add(What::String, Length, &strings);
+    let upto = |sizes: &[usize], most| -> Vec<usize> {
+        sizes.iter().copied().filter(|n| *n <= most).collect()
+    };
+    let (counts, lengths) = (chunks::around(Of::Elements), chunks::around(Of::Bytes));
+    let totals = chunks::around(Of::ValueBytes);
     for &(what, limit) in LIMITS {
-        add(what, Count, &around(limit)[..3]);
+        add(what, Count, &[limit - 1, limit, limit + 1]);
     }
-    let collections = [
-        What::List,
-        What::Ints,
-        What::Words,
-        What::Hash,
-        What::Timed,
-        What::SortedSet,
-        What::Stream,
-    ];
-    for what in collections {
-        add(what, Count, &counts);
-        if what != What::Ints {
+    use What::*;
+    for what in [List, Ints, Words, Hash, Timed, SortedSet, Stream] {
+        add(what, Count, if what == Stream { &counts } else { &counts[1..] });
+        if what != Ints {
             add(what, Length, &lengths);
-            add(what, Total, &totals);
+            add(what, Total, &totals[1..]);
         }
     }
-    for what in [What::Hash, What::Timed, What::Stream] {
+    for what in [Hash, Timed, Stream] {
         add(what, Value, &lengths);
     }
-    add(What::String, Name, &[0]);
-    add(What::String, Name, &lengths.iter().copied().filter(|n| *n <= 70_000).collect::<Vec<_>>());
-    let few = |most| counts.iter().copied().filter(|n| *n <= most).collect::<Vec<_>>();
-    add(What::Stream, Pending, &counts);
-    add(What::Stream, Consumers, &few(MOST_FIELDS));
-    add(What::Stream, Groups, &few(MOST_GROUPS));
-    add(What::Stream, Fields, &few(MOST_FIELDS));
+    add(String, Length, &lengths);
+    add(String, Total, &totals);
+    add(String, Name, &upto(&lengths, LONGEST_NAME));
+    add(String, Keys, &chunks::around(Of::Keys)[1..]);
+    add(Sketch, Count, &counts);
+    add(Stream, Pending, &counts);
+    add(Stream, Consumers, &upto(&counts, MOST_FIELDS));
+    add(Stream, Groups, &upto(&counts, MOST_GROUPS));
+    add(Stream, Fields, &upto(&counts[1..], MOST_FIELDS));
+    add(Library, Count, &upto(&counts[1..], MOST_LIBRARIES));
+    add(Library, Length, &lengths);
     shapes
 }
 
-/// Returns the shapes of one of `sets` sets of data, dealt by a seed.
-pub(crate) fn dealt(seed: u64, set: usize, sets: usize) -> Vec<Shape> {
-    let mut shapes = all();
-    Rng::with_seed(seed).shuffle(&mut shapes);
-    shapes.into_iter().skip(set).step_by(sets).collect()
+/// Returns the shapes of one round: each that costs little is in one of `sets` rounds, what costs
+/// more in one of more.
+pub(crate) fn dealt(seed: u64, sets: usize) -> Vec<Shape> {
+    const COSTS: [(usize, usize); 5] =
+        [(1 << 14, 1), (1 << 16, 3), (1 << 18, 12), (1 << 22, 60), (usize::MAX, 1000)];
+    let (mut from, mut some) = (0, Vec::new());
+    for (to, factor) in COSTS {
+        let mut shapes = all();
+        shapes.retain(|one| (from..to).contains(&one.cost()));
+        let sets = sets * factor;
+        Rng::with_seed(seed / sets as u64).shuffle(&mut shapes);
+        some.extend(shapes.into_iter().skip(seed as usize % sets).step_by(sets));
+        from = to;
+    }
+    some
 }

@@ -202,7 +202,9 @@ fn value(what: &str) -> &'static [&'static str] {
 }
 
 fn sorted(mut items: Vec<Reply>) -> Reply {
-    items.sort_by_cached_key(Reply::to_string);
+    // By the first of each: a field, or the member itself.
+    let name = |one: &Reply| one.items().first().unwrap_or(one).bytes().map(<[u8]>::to_vec);
+    items.sort_by_cached_key(name);
     Reply::Array(items)
 }
 

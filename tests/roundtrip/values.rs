@@ -42,6 +42,8 @@ pub(crate) struct Maker {
 
 /// Databases that keys are put into.
 const DATABASES: [usize; 5] = [0, 3, 0, 15, 9];
+/// Databases of which only the number of keys matters.
+const FREE: [usize; 12] = [1, 2, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14];
 /// Keys whose use is set.
 const USED: usize = 24;
 /// Milliseconds after which the first key expires.
@@ -64,7 +66,6 @@ impl Maker {
         self.numbers();
         self.small();
         streams::special(&mut self);
-        self.many();
         self.libraries();
         self.data
     }
@@ -130,11 +131,14 @@ impl Maker {
             key = self.bytes(self.counter, size);
         }
         match what {
+            What::String if dimension == Dimension::Keys => return self.keys(size),
             What::String => {
                 let length = if dimension == Dimension::Name { 3 } else { size };
                 let value = self.bytes(self.counter, length);
                 self.add(words([b"SET", &key, &value]));
             }
+            What::Sketch => self.sketch(&key, size),
+            What::Library => return self.library(dimension, size),
             What::Stream => streams::shape(self, &key, dimension, size),
             What::Timed => self.timed(&key, dimension, size),
             what => self.collection(what, &key, dimension, size),
@@ -282,12 +286,46 @@ impl Maker {
         }
     }
 
-    /// As many keys in one database as fill a batch.
-    fn many(&mut self) {
-        self.counter = self.counter.next_multiple_of(DATABASES.len());
-        let most = commands::chunks::KEYS[0] * 3 + 1;
-        for n in 0..most {
-            self.add(words([b"SET", format!("many:{n}").as_bytes(), n.to_string().as_bytes()]));
+    /// A database of as many keys.
+    fn keys(&mut self, size: usize) {
+        let db = FREE[self.counter % FREE.len()];
+        for n in 0..size {
+            let name = format!("many:{}:{n}", self.counter);
+            let request = words([b"SET", name.as_bytes(), n.to_string().as_bytes()]);
+            self.data.requests.push((db, request));
+        }
+    }
+
+    /// Counts as many elements.
+    fn sketch(&mut self, key: &[u8], size: usize) {
+        self.add(words([b"PFADD", key]));
+        let all: Vec<_> = (0..size).map(|n| format!("{}:{n}", self.counter)).collect();
+        for some in all.chunks(500) {
+            let mut request = words([b"PFADD", key]);
+            request.extend(some.iter().map(|one| one.clone().into_bytes()));
+            self.add(request);
+        }
+        if self.counter % 2 == 0 {
+            // What was counted is kept in the value.
+            self.add(words([b"PFCOUNT", key]));
+        }
+    }
+
+    /// As many libraries, or one whose code has as many bytes.
+    fn library(&mut self, dimension: Dimension, size: usize) {
+        let (count, length) = if dimension == Dimension::Count { (size, 0) } else { (1, size) };
+        for n in 0..count {
+            let name = format!("l{}_{n}", self.counter);
+            let mut code = format!(
+                "#!lua name={name}\nredis.register_function('{name}_f', function() return {n} end)"
+            )
+            .into_bytes();
+            if code.len() + 4 <= length {
+                code.extend_from_slice(b" -- ");
+                let rest = length - code.len();
+                code.extend((0..rest).map(|at| b'a' + (at * at % 23) as u8));
+            }
+            self.add(words([b"FUNCTION", b"LOAD", &code]));
         }
     }
 

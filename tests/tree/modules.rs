@@ -88,6 +88,7 @@ const AOF: &[&str] = &[
     "log",
     "parse",
     "load",
+    "chunks",
 ];
 
 /// The circle is the table of commands: the engine has the table, the table has descriptions, a
@@ -214,6 +215,7 @@ const SERVER: &[&str] = &[
     "cli",
     "users",
     "save",
+    "chunks",
     "host",
     "serve",
     "waits",

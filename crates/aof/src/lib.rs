@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod buffer;
+pub mod chunks;
 mod directory;
 mod error;
 mod everysec;

@@ -17,7 +17,8 @@ use crate::manifest::{Kind, Listed, Manifest};
 use crate::options::Options;
 use crate::parse::{Command, Parsed, Parser};
 
-const WINDOW: usize = 1 << 20;
+/// Bytes that are read at once.
+pub const WINDOW: usize = 1 << 20;
 
 /// What a log holds, in order.
 pub enum Entry<'a> {

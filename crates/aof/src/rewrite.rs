@@ -29,7 +29,7 @@ use crate::storage::LogFile;
 use crate::writer::NextFile;
 
 /// Bytes of the base that are written at once.
-const CHUNK: usize = 256 << 10;
+pub const CHUNK: usize = 256 << 10;
 
 /// Bytes of the base after which it is synced, so that the last sync does not stall the disk.
 const SYNC_EVERY: u64 = 4 << 20;

@@ -20,6 +20,7 @@
 
 mod arguments;
 mod check;
+pub mod chunks;
 mod dump;
 mod json;
 mod new_file;

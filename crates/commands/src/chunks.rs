@@ -1,18 +1,16 @@
-//! The sizes at which what is dumped, loaded, stored or logged begins another step, for tests with
-//! values around each of them.
+//! The constants at which what is dumped, loaded or logged begins another step: each is `pub` and says its unit, for
+//! tests that take values with sizes around each of them through every way out and in
+//! (`tests/roundtrip/chunks.rs`, which names all of them).
 
-use crate::keys::dump::store;
-use crate::load::batch;
-use crate::{rewrite, save};
-
-/// Elements of a value.
-pub const COUNTS: &[usize] = &[rewrite::ELEMENTS, store::PARTS_AT_ONCE, save::COLLECTED_ELEMENTS];
-
-/// Bytes of a value.
-pub const BYTES: &[usize] = &[store::BYTES_AT_ONCE, save::COLLECTED_BYTES];
-
-/// Keys.
-pub const KEYS: &[usize] = &[batch::KEYS_AT_ONCE, batch::KEYS];
-
-/// Bytes of several values.
-pub const KEY_BYTES: &[usize] = &[batch::BYTES_AT_ONCE, batch::BYTES];
+pub use crate::collections::gathered::AT_ONCE as GATHERED;
+pub use crate::keys::dump::store::{BYTES_AT_ONCE as STORED_BYTES, PARTS_AT_ONCE as STORED_PARTS};
+pub use crate::keys::migrate::transfer::{
+    BATCH_BYTES as MIGRATED_BYTES, BATCH_KEYS as MIGRATED_KEYS,
+};
+pub use crate::load::batch::{
+    BYTES as BATCH_BYTES, BYTES_AT_ONCE as COMMITTED_BYTES, KEYS as BATCH_KEYS,
+    KEYS_AT_ONCE as COMMITTED_KEYS,
+};
+pub use crate::load::{BYTES_IN_BATCHES, LARGEST_IN_BATCH};
+pub use crate::rewrite::ELEMENTS as REWRITTEN_ELEMENTS;
+pub use crate::save::{COLLECTED_BYTES, COLLECTED_ELEMENTS};

@@ -95,7 +95,7 @@ impl Write for Base<'_> {
 }
 
 /// Elements of one command.
-pub(crate) const ELEMENTS: usize = 64;
+pub const ELEMENTS: usize = 64;
 
 /// Returns the command that adds elements to a value of this type.
 fn adds(what: Type) -> &'static [u8] {

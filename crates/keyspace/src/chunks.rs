@@ -1,12 +1,17 @@
-//! The sizes at which a value begins another block, node or step, for tests with values around each
-//! of them.
+//! The sizes at which a value begins another block, node or step: each is `pub` and says its unit,
+//! for tests with values around each of them (`tests/roundtrip/chunks.rs` names all of them).
 
-use crate::layout::{KEY_INLINE, VALUE_INLINE};
-use crate::snapshot::{BYTES_AT_ONCE, ELEMENTS_AT_ONCE, KEYS_AT_ONCE};
-use crate::streams;
+pub use crate::collection::{
+    FIRST_BYTES, LISTPACK_MAX_BYTES, LISTPACK_MAX_COUNT, MANY_MEMBERS, MANY_SCORED,
+};
+pub use crate::layout::{KEY_INLINE, VALUE_INLINE};
+pub use crate::snapshot::{BYTES_AT_ONCE, ELEMENTS_AT_ONCE, KEYS_AT_ONCE};
+pub use crate::streams::AT_ONCE as PENDING_AT_ONCE;
+pub use crate::strings::BLOCKS_AT_ONCE;
+pub use crate::value::EMBSTR_MAX;
 
 /// Keys, elements, consumers or pending entries.
-pub const COUNTS: &[usize] = &[KEYS_AT_ONCE, ELEMENTS_AT_ONCE, streams::AT_ONCE as usize];
+pub const COUNTS: &[usize] = &[KEYS_AT_ONCE, ELEMENTS_AT_ONCE, PENDING_AT_ONCE as usize];
 
 /// Bytes of one string, element or key.
 pub const BYTES: &[usize] = &[

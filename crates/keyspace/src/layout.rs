@@ -116,10 +116,10 @@ pub(crate) const STREAM_OWNERS: Owners =
 pub(crate) const EXPIRY_AT: u64 = 8;
 pub(crate) const KEY_LEN_AT: u64 = 16;
 pub(crate) const HEADER: usize = 24;
-/// The longest key that is in the entry itself.
-pub(crate) const KEY_INLINE: usize = 32 << 10;
-/// The longest string that is in the entry itself.
-pub(crate) const VALUE_INLINE: usize = 4 << 10;
+/// Bytes of the longest key that is in the entry itself.
+pub const KEY_INLINE: usize = 32 << 10;
+/// Bytes of the longest string that is in the entry itself.
+pub const VALUE_INLINE: usize = 4 << 10;
 const _: () = assert!(HEADER + KEY_INLINE + 2 * VALUE_INLINE + 8 <= heap::MAX_BLOCK);
 // 16 bytes of key and 32 of value: a block of 72 bytes.
 const _: () = assert!(HEADER + 16 + 32 == 72);

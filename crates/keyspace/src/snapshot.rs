@@ -25,11 +25,12 @@ use crate::layout::{FIELDS, Kind, LIBRARIES, MAP_ROOT, int_of, keys_root, map_wo
 use crate::streams::{self, StreamPart};
 use crate::{DATABASES, Db, Entry, Error, Keyspace, TimedField, Txn, Type, collection, entry};
 
-/// Keys, and bytes of values, that are read under one lock.
-pub(crate) const KEYS_AT_ONCE: usize = 64;
-pub(crate) const BYTES_AT_ONCE: u64 = 64 << 10;
+/// Keys that are read under one lock.
+pub const KEYS_AT_ONCE: usize = 64;
+/// Bytes of values that are read under one lock.
+pub const BYTES_AT_ONCE: u64 = 64 << 10;
 /// Elements of a collection in one item.
-pub(crate) const ELEMENTS_AT_ONCE: usize = 64;
+pub const ELEMENTS_AT_ONCE: usize = 64;
 
 /// A key with its value, or with a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use crate::entry;
 use crate::layout::{Kind, int_of};
 use crate::types::Encoding;
 
-/// The longest string that Redis calls "embstr".
-const EMBSTR_MAX: usize = 44;
+/// Bytes of the longest string that Redis calls "embstr".
+pub const EMBSTR_MAX: usize = 44;
 
 /// A string value, read where it is.
 pub struct Str<'t> {

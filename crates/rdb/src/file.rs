@@ -11,7 +11,7 @@ use crate::reader::{AUX, END, EXPIRES_MS, FREQUENCY, IDLE, SELECT, SIZES};
 use crate::{Kind, Writer};
 
 /// Bytes that are handed on at once.
-const CHUNK: usize = 128 << 10;
+pub const CHUNK: usize = 128 << 10;
 
 /// How a key was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod checksum;
+pub mod chunks;
 mod error;
 mod file;
 mod frame;

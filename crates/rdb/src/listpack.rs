@@ -9,7 +9,12 @@ use crate::item::{Item, canonical_int};
 const HEAD: usize = 6;
 const END: u8 = 0xff;
 /// The number of elements of a listpack that has at least this many.
-const UNCOUNTED: u16 = u16::MAX;
+pub const UNCOUNTED: u16 = u16::MAX;
+
+/// Bytes from which on a string has a head of two bytes.
+pub const MIDDLE: usize = 64;
+/// Bytes from which on a string has a head of five bytes.
+pub const LONG: usize = 4096;
 
 /// A listpack that was validated as a whole.
 #[derive(Clone, Copy, Debug)]
@@ -174,8 +179,8 @@ impl Builder {
     fn push_bytes(&mut self, element: &[u8]) {
         let begin = self.bytes.len();
         match element.len() {
-            len @ 0..64 => self.bytes.push(0x80 | len as u8),
-            len @ 64..4096 => self.bytes.extend([0xe0 | (len >> 8) as u8, len as u8]),
+            len @ 0..MIDDLE => self.bytes.push(0x80 | len as u8),
+            len @ MIDDLE..LONG => self.bytes.extend([0xe0 | (len >> 8) as u8, len as u8]),
             len => {
                 self.bytes.push(0xf0);
                 self.bytes.extend((len as u32).to_le_bytes());

@@ -10,12 +10,15 @@
 
 /// Entries of the table of places, as a power of two.
 const TABLE_BITS: u32 = 16;
-const LONGEST_RUN: usize = 32;
-const FARTHEST: usize = 1 << 13;
-const LONGEST_MATCH: usize = 264;
+/// Bytes of the longest run of literals.
+pub const LONGEST_RUN: usize = 32;
+/// Bytes between a reference and what it refers to, at most.
+pub const FARTHEST: usize = 1 << 13;
+/// Bytes that one reference represents, at most.
+pub const LONGEST_MATCH: usize = 264;
 
-/// Strings up to this length are decompressed into memory that is made ready at once.
-const SHORT: usize = 1 << 20;
+/// Strings up to this many bytes are decompressed into memory that is made ready at once.
+pub const SHORT: usize = 1 << 20;
 
 /// Appends the `len` bytes that `packed` represents; nothing of use if it represents others.
 pub(crate) fn decompress(packed: &[u8], len: usize, into: &mut Vec<u8>) -> Option<()> {

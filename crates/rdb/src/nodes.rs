@@ -8,7 +8,7 @@ use crate::ListpackBuilder;
 pub struct ListLimit(i32);
 
 /// Bytes up to which a node that is limited by its elements takes further ones.
-const SAFE: usize = 8192;
+pub const SAFE: usize = 8192;
 /// What an element is taken to need in addition to its bytes.
 const OVERHEAD: usize = 8;
 

@@ -7,9 +7,13 @@ use crate::reader::FUNCTION;
 use crate::{Kind, StreamId, lzf};
 
 /// Integers are looked for in strings of up to this many bytes.
-const LONGEST_INT: usize = 11;
+pub const LONGEST_INT: usize = 11;
 /// Strings of more bytes than this are compressed.
-const SHORTEST_COMPRESSED: usize = 20;
+pub const SHORTEST_COMPRESSED: usize = 20;
+/// Numbers and lengths of strings, in bytes, from which on one has two bytes.
+pub const MIDDLE: u64 = 64;
+/// Those from which on one has five bytes.
+pub const LONG: u64 = 16_384;
 
 /// Writes the pieces that values and files are made of.
 pub struct Writer<W> {
@@ -42,8 +46,8 @@ impl<W: Write> Writer<W> {
     /// Writes a number of elements, or any other number in the form of a length.
     pub fn length(&mut self, length: u64) -> io::Result<()> {
         match length {
-            0..64 => self.raw(&[length as u8]),
-            64..16_384 => self.raw(&[0x40 | (length >> 8) as u8, length as u8]),
+            0..MIDDLE => self.raw(&[length as u8]),
+            MIDDLE..LONG => self.raw(&[0x40 | (length >> 8) as u8, length as u8]),
             _ => match u32::try_from(length) {
                 Ok(short) => {
                     self.raw(&[0x80])?;

@@ -16,16 +16,16 @@ use resp::BIG_BULK;
 /// Space that a connection keeps between commands, and the least that it reads into. An idle one
 /// has none.
 const USUAL: usize = 16 * 1024;
-/// Space of a client that sends more at once than it is given space for.
-const FULL: usize = 64 * 1024;
+/// Bytes of space of a client that sends more at once than it is given space for.
+pub const FULL: usize = 64 * 1024;
 /// Requests without a large argument after which a larger space is given up.
 const SMALL_REQUESTS: u32 = 32;
 /// Space that a large argument gets at once.
 const CLAIM: usize = 64 * 1024;
-/// Space that is touched at once, at most.
-const PIECE: usize = 512 * 1024;
+/// Bytes of space that are touched at once, at most.
+pub const PIECE: usize = 512 * 1024;
 /// Bytes that are read at once, at most.
-const MOST_READ: usize = 256 * 1024;
+pub const MOST_READ: usize = 256 * 1024;
 
 /// The input of a connection.
 #[derive(Default)]

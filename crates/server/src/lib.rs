@@ -12,6 +12,7 @@
 mod append_only;
 mod apply;
 mod batch;
+pub mod chunks;
 pub mod cli;
 mod client_memory;
 mod commit_barrier;

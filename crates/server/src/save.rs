@@ -6,7 +6,7 @@
 //! served meanwhile. A snapshot is also what a rewrite of the append-only file reads, so one of the
 //! two waits.
 
-mod send;
+pub(crate) mod send;
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod blob;
+pub mod chunks;
 mod damaged;
 pub mod dict;
 mod fault_points;

@@ -11,8 +11,9 @@ use super::{Key, WriteError};
 use crate::dump::LONGEST;
 
 /// Elements, and bytes of them, of one command.
-const ELEMENTS: usize = 64;
-const BYTES: usize = 64 << 10;
+pub const ELEMENTS: usize = 64;
+/// Bytes of elements of one command.
+pub const BYTES: usize = 64 << 10;
 
 /// Writes commands; knows which database is selected.
 #[derive(Debug, Default)]

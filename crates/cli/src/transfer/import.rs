@@ -21,9 +21,10 @@ use crate::arguments::Import;
 use crate::output::say;
 use crate::progress::Watched;
 
-/// Bytes, and requests, that are sent before their replies are read.
-const BATCH_BYTES: usize = 1 << 20;
-const BATCH: usize = 512;
+/// Bytes of requests that are sent before their replies are read.
+pub const BATCH_BYTES: usize = 1 << 20;
+/// Requests that are.
+pub const BATCH: usize = 512;
 
 /// What was imported.
 #[derive(Debug, Default)]

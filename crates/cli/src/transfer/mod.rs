@@ -7,16 +7,16 @@
 //! the way, a value of another server by whoever takes it apart.
 
 mod backup;
-mod commands;
+pub(crate) mod commands;
 mod connection;
 mod export;
-mod import;
+pub(crate) mod import;
 mod json_lines;
 mod local;
 mod origin;
 mod rdb_file;
 mod refused;
-mod running;
+pub(crate) mod running;
 mod socket;
 mod sync;
 mod valkey;

@@ -19,10 +19,10 @@ use super::connection::{Connection, error_of};
 use super::{Key, Progress, Record, Source, TransferError, shown};
 
 /// Keys that are asked for at once.
-const BATCH: &str = "256";
+pub const BATCH: usize = 256;
 /// Bytes of values, as the server counts them, that are asked for at once. A larger one comes
 /// alone.
-const BATCH_BYTES: u64 = 8 << 20;
+pub const BATCH_BYTES: u64 = 8 << 20;
 /// What a value counts whose size the server does not say.
 const UNKNOWN_BYTES: u64 = BATCH_BYTES / 16;
 
@@ -85,7 +85,8 @@ impl RunningServer {
                 b"0".to_vec()
             }
         };
-        let reply = self.connection.call(&[b"SCAN", &cursor, b"COUNT", BATCH.as_bytes()])?;
+        let reply =
+            self.connection.call(&[b"SCAN", &cursor, b"COUNT", BATCH.to_string().as_bytes()])?;
         let Some((cursor, keys)) = scanned(&reply) else {
             return Err(self.connection.unexpected("SCAN", &reply).into());
         };

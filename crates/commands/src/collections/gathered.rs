@@ -6,7 +6,7 @@ use keyspace::Members;
 use crate::failure::Failure;
 
 /// Members that are read before something is done with them.
-pub(crate) const AT_ONCE: usize = 1024;
+pub const AT_ONCE: usize = 1024;
 
 /// Members in the order in which they came.
 #[derive(Default)]

@@ -5,7 +5,7 @@ mod delete;
 pub(crate) mod dump;
 mod expire;
 mod list;
-mod migrate;
+pub(crate) mod migrate;
 mod object;
 mod relocate;
 pub(crate) mod scan;

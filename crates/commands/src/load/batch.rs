@@ -15,12 +15,14 @@ use crate::keys::dump::store::Parts;
 
 use super::{About, LoadedDump, Loading, Show};
 
-/// Keys, and bytes, of a batch that is full.
-pub(crate) const KEYS: usize = 4096;
-pub(crate) const BYTES: usize = 1 << 20;
-/// Keys, and bytes of values, that are committed at once.
-pub(crate) const KEYS_AT_ONCE: usize = 128;
-pub(crate) const BYTES_AT_ONCE: usize = 256 << 10;
+/// Keys of a batch that is full.
+pub const KEYS: usize = 4096;
+/// Bytes of keys and values of a batch that is full.
+pub const BYTES: usize = 1 << 20;
+/// Keys that are committed at once.
+pub const KEYS_AT_ONCE: usize = 128;
+/// Bytes of values that are committed at once.
+pub const BYTES_AT_ONCE: usize = 256 << 10;
 /// How many keys before it is stored a key's place in the index is prefetched.
 const AHEAD: usize = 8;
 

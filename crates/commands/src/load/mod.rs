@@ -29,9 +29,9 @@ use crate::keys::dump::store::{Parts, Stopped, Store};
 /// Keys without elements that the log names.
 const LOGGED: u64 = 10;
 /// Bytes of a value that goes into a batch, at most.
-const LARGEST_IN_BATCH: usize = 8 << 20;
+pub const LARGEST_IN_BATCH: usize = 8 << 20;
 /// Bytes of all batches, at most; one may be larger by a value.
-const BYTES_IN_BATCHES: usize = 32 << 20;
+pub const BYTES_IN_BATCHES: usize = 32 << 20;
 
 /// How a dump is loaded.
 pub struct LoadOptions<'o> {

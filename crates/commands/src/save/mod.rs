@@ -25,7 +25,7 @@ use rdb::{Reader, Record, Usage};
 
 use self::file::Dump;
 use self::keys::KeyWriter;
-pub(crate) use self::value::{COLLECTED_BYTES, COLLECTED_ELEMENTS};
+pub use self::value::{COLLECTED_BYTES, COLLECTED_ELEMENTS};
 use crate::engine::Engine;
 use crate::save_options::{SaveError, SaveOptions};
 

@@ -13,9 +13,10 @@ use super::stream::StreamValue;
 use crate::config::Config;
 use crate::save_options::{SaveOptions, Spool};
 
-/// Bytes, and elements, of a value that are collected before it is taken for large.
-pub(crate) const COLLECTED_BYTES: usize = 1 << 20;
-pub(crate) const COLLECTED_ELEMENTS: usize = 4096;
+/// Bytes of a value that are collected before it is taken for large.
+pub const COLLECTED_BYTES: usize = 1 << 20;
+/// Elements of a value that are.
+pub const COLLECTED_ELEMENTS: usize = 4096;
 
 /// A value that is not complete yet.
 pub(super) enum Value {

@@ -12,8 +12,8 @@ use super::edit::{Edit, State};
 use super::field_expiry::FieldTime;
 use crate::{Error, Txn};
 
-/// From this many on it pays to order them.
-const MANY: usize = 1024;
+/// From this many members on it pays to order them.
+pub const MANY: usize = 1024;
 
 /// A table that grows by this factor is made as deep as will be needed. Of another, many of the
 /// members may be there already.

@@ -38,13 +38,14 @@ impl Limits {
     pub const NONE: Limits = Limits { entries: 0, value: 0 };
 }
 
-/// Bytes, and elements, up to which what Redis calls large is packed nevertheless: it costs one
-/// block, where a table costs a segment of an index.
-const LISTPACK_MAX_BYTES: usize = 1024;
-const LISTPACK_MAX_COUNT: u32 = 64;
+/// Bytes of elements up to which what Redis calls large is packed nevertheless: it costs one block,
+/// where a table costs a segment of an index.
+pub const LISTPACK_MAX_BYTES: usize = 1024;
+/// Elements up to which it is.
+pub const LISTPACK_MAX_COUNT: u32 = 64;
 
 /// Bytes that are reserved for packed elements when the first one comes.
-const FIRST_BYTES: usize = 256;
+pub const FIRST_BYTES: usize = 256;
 
 /// Reserves memory where there is no element yet, so that a few more do not have it moved.
 pub(super) fn reserve_first(bytes: &mut Vec<u8>) {

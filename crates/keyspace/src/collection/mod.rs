@@ -25,13 +25,14 @@ mod tables;
 mod text;
 
 pub(crate) use crate::head::{Head, Layout};
+pub use bulk::MANY as MANY_MEMBERS;
 pub(crate) use copy::{Pair, copy};
-pub use edit::{Edit as MembersEdit, Limits};
+pub use edit::{Edit as MembersEdit, FIRST_BYTES, LISTPACK_MAX_BYTES, LISTPACK_MAX_COUNT, Limits};
 pub use field_expiry::{FieldChange, FieldTime, TimedField};
 pub(crate) use field_expiry::{all_fields_expired, can_have_ttls, has_ttls, timed_pieces};
 pub(crate) use lifecycle::{Deep, blocks, check, memory, pieces, release, relocate, relocate_list};
 pub use members::Members;
-pub use sorted_set::{SortedSetEdit, SortedSetRef, sort_scored};
+pub use sorted_set::{MANY as MANY_SCORED, SortedSetEdit, SortedSetRef, sort_scored};
 pub(crate) use tables::{Large, Within};
 pub use text::Text;
 pub(crate) use text::item;

@@ -132,7 +132,7 @@ impl StreamPart {
 }
 
 /// Consumers or pending entries that are told at a time.
-pub(crate) const AT_ONCE: u64 = 64;
+pub const AT_ONCE: u64 = 64;
 
 /// Returns some parts of a stream, from a place on, one node or so; where to go on (0: the end).
 pub(crate) fn parts<V: View>(view: &V, word: u64, place: u64) -> (Vec<StreamPart>, u64) {

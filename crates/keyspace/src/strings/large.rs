@@ -16,7 +16,7 @@ use crate::strings::checked_len;
 use crate::{Entry, Error, Key, Keyspace, Txn};
 
 /// Blocks reserved under one hold of the lock.
-const BLOCKS_AT_ONCE: usize = 64;
+pub const BLOCKS_AT_ONCE: usize = 64;
 
 /// A string that is in the heap and belongs to no key yet. Dropped, it was never there.
 #[derive(Debug)]

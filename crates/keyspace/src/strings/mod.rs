@@ -7,7 +7,7 @@
 mod cached;
 mod large;
 
-pub use large::{Pinned, Prepared};
+pub use large::{BLOCKS_AT_ONCE, Pinned, Prepared};
 
 use heap::Ptr;
 use structures::blob::Blob;

@@ -20,7 +20,7 @@ use crate::{machine, spool};
 /// Dumps that are sent at once, or wait to be.
 const MOST: usize = 4;
 /// Bytes that are passed on at once.
-const PIECE: usize = 64 << 10;
+pub const PIECE: usize = 64 << 10;
 /// How long to wait for a receiver that has enough for the moment.
 const FULL_WAIT: Duration = Duration::from_millis(1);
 

@@ -29,6 +29,7 @@ use heap::{Full, Ptr, View};
 
 pub(crate) use checksum::Checksum;
 pub use reservation::Reservation;
+pub use table::{CHUNK, LEAF_CHUNKS, SMALLEST_LEAF};
 
 use crate::{Damaged, Error, Fill, Store};
 use table::Table;

@@ -21,16 +21,17 @@ use super::{MAX_LEN, block};
 use crate::{Damaged, Error, Fill, Store, self_checksummed};
 
 /// Bytes of the blob that one chunk represents.
-pub(super) const CHUNK: u64 = MAX_BLOCK as u64;
+pub const CHUNK: u64 = MAX_BLOCK as u64;
 /// Chunks of one leaf.
-pub(super) const LEAF_CHUNKS: u64 = 256;
+pub const LEAF_CHUNKS: u64 = 256;
 /// Leaves of one top.
 pub(super) const LEAVES: u64 = 32;
 
 const LEAF_ENTRY: usize = 16;
 /// The length, a word for each leaf.
 const TOP: usize = 8 + 8 * LEAVES as usize;
-const SMALLEST_LEAF: u64 = 4;
+/// Chunks that the smallest leaf has space for.
+pub const SMALLEST_LEAF: u64 = 4;
 
 const _: () = assert!(CHUNK * LEAF_CHUNKS * LEAVES == MAX_LEN);
 const _: () = assert!(LEAF_ENTRY as u64 * LEAF_CHUNKS == 4096 && TOP == 264);

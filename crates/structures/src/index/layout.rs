@@ -20,7 +20,7 @@ pub(super) const HOMES: usize = 64;
 pub(super) const STASH: usize = 3;
 const TAGS_PER_HOME: usize = (1 << 16) / HOMES;
 /// Entries that a segment holds without overflow blocks.
-pub(super) const SEGMENT_SLOTS: usize = (HOMES + STASH) * SLOTS;
+pub const SEGMENT_SLOTS: usize = (HOMES + STASH) * SLOTS;
 
 /// A segment: one line of header, the home buckets, the stash. Fifteen of them fill a span of the
 /// heap.

@@ -36,6 +36,7 @@ mod split;
 use heap::{Full, Ptr, View};
 
 pub use check::Part;
+pub use layout::SEGMENT_SLOTS;
 pub use salvage_walk::{Near, WalkItem};
 
 use crate::{Damaged, Store};

@@ -40,7 +40,7 @@ use walk::Found;
 pub use crate::Error;
 pub use copy::NodeCopy;
 pub use lifecycle::WalkItem;
-pub use node::NODE_CAPACITY;
+pub use node::{MAX_BYTES, MAX_COUNT, NODE_CAPACITY, SMALL};
 
 /// A list, as the one word that the caller keeps: 0 is the empty list.
 ///
@@ -51,7 +51,7 @@ pub use node::NODE_CAPACITY;
 pub struct List(u64);
 
 /// Bytes that are reserved for the elements of a new node, so that a few more do not have it moved.
-const FIRST_BYTES: usize = 256;
+pub const FIRST_BYTES: usize = 256;
 
 /// Set in a word that refers to a header.
 const MANY: u64 = 4;

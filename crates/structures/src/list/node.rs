@@ -23,15 +23,15 @@ use crate::{Damaged, Store, self_checksummed};
 
 pub(super) const HEADER: usize = 16;
 const WINDOW: u64 = 8;
-/// The most bytes of elements: offsets have 16 bits.
-pub(super) const MAX_BYTES: usize = (64 << 10) - LESS;
+/// The most bytes of a node's elements: offsets have 16 bits.
+pub const MAX_BYTES: usize = (64 << 10) - LESS;
 /// A block of 8128 bytes is one of eight of a span, one of 16320 one of four, and so on.
 pub(super) const LESS: usize = 64 + HEADER;
-/// The most elements: their number has 15 bits.
-pub(super) const MAX_COUNT: usize = 0x7fff;
-/// Up to this many bytes a node is copied where it cannot grow in place; what is larger is left,
+/// The most elements of a node: their number has 15 bits.
+pub const MAX_COUNT: usize = 0x7fff;
+/// Up to this many bytes of elements a node is copied where it cannot grow in place; what is larger is left,
 /// and another one is begun.
-pub(super) const SMALL: usize = 512;
+pub const SMALL: usize = 512;
 
 /// Bytes of elements for which a node is made where many will come: one of eight of a span of the
 /// heap.

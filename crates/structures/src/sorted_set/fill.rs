@@ -13,7 +13,7 @@ use crate::index::Index;
 use crate::tree::Item;
 
 /// Members of which the names are read before any is written.
-const AT_ONCE: usize = 32;
+pub const AT_ONCE: usize = 32;
 
 impl SortedSet {
     /// Returns a sorted set of these members, each once, in their order: by score, then by name.

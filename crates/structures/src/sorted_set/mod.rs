@@ -25,6 +25,8 @@ use std::cmp::Ordering;
 
 use heap::{Full, Ptr, View};
 
+pub use fill::AT_ONCE;
+
 use crate::dict::{self, Dict, Member};
 use crate::reclaim::Queue;
 use crate::tree::{Cursor, Item, Kind, Tree};

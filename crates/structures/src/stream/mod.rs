@@ -29,6 +29,7 @@ use heap::{Full, Ptr, View};
 pub use entry::{Entry, Pairs};
 pub use group::{Consumer, Group, Owners, Pending};
 pub use lifecycle::{NodeCopy, WalkItem};
+pub use node::{MAX_BYTES, MAX_COUNT};
 pub use pieces::Piece;
 pub use trim::{Bound, Trim};
 

@@ -28,10 +28,10 @@ const WINDOW: u64 = 8;
 const BASE: usize = 16;
 /// What a node leaves free of a power of two, so that nodes fill spans of the heap.
 pub(super) const LESS: usize = 64 + HEADER;
-/// The most bytes: offsets have 16 bits.
-pub(super) const MAX_BYTES: usize = (64 << 10) - LESS;
-/// The most entries: their number has 15 bits.
-pub(super) const MAX_COUNT: usize = 0x7fff;
+/// The most bytes of a node: offsets have 16 bits.
+pub const MAX_BYTES: usize = (64 << 10) - LESS;
+/// The most entries of a node: their number has 15 bits.
+pub const MAX_COUNT: usize = 0x7fff;
 
 const _: () = assert!(HEADER + MAX_BYTES <= heap::MAX_BLOCK && MAX_BYTES <= u16::MAX as usize);
 

@@ -21,13 +21,15 @@ pub(super) const ORDER_BYTES: usize = ORDER_WORDS * WORD;
 
 /// A leaf: eight lines.
 pub(super) const LEAF: usize = 512;
-pub(super) const LEAF_SLOTS: usize = 29;
+/// Items that a leaf has space for.
+pub const LEAF_SLOTS: usize = 29;
 const LEAF_HEADER: usize = 6;
 const LEAF_FIELDS: usize = 2;
 
 /// An inner node: sixteen lines.
 pub(super) const INNER: usize = 1024;
-pub(super) const INNER_SLOTS: usize = 30;
+/// Nodes that an inner node has space for.
+pub const INNER_SLOTS: usize = 30;
 const INNER_HEADER: usize = 8;
 const INNER_FIELDS: usize = 4;
 

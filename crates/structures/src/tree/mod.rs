@@ -44,6 +44,7 @@ use heap::{Full, Ptr, View};
 
 pub use check::Part;
 pub use cursor::Cursor;
+pub use layout::{INNER_SLOTS, LEAF_SLOTS};
 pub(crate) use layout::{leads_to, root_word};
 pub use salvage_walk::WalkItem;
 

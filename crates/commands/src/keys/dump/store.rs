@@ -16,9 +16,10 @@ use crate::call::Call;
 use crate::config::Config;
 use crate::failure::{Done, Failure};
 
-/// Parts, and bytes of them, that are stored at once.
-pub(crate) const PARTS_AT_ONCE: usize = 1024;
-pub(crate) const BYTES_AT_ONCE: usize = 256 << 10;
+/// Parts of a value that are stored at once.
+pub const PARTS_AT_ONCE: usize = 1024;
+/// Bytes of parts that are stored at once.
+pub const BYTES_AT_ONCE: usize = 256 << 10;
 
 /// Why a value was not stored.
 pub(crate) enum Stopped {

@@ -11,7 +11,7 @@
 //! Memory is bounded by a batch of keys, or the largest value. There is no cache of connections.
 
 mod target;
-mod transfer;
+pub(crate) mod transfer;
 
 use std::collections::HashSet;
 use std::ops::Range;

@@ -17,9 +17,10 @@ use crate::keys::dump;
 const CHANGED: &str =
     "TRYAGAIN a key was changed each time it was sent: it is here, and the target has it too";
 
-/// Keys, and bytes of their values, that are sent before the replies are read.
-const BATCH_KEYS: usize = 256;
-const BATCH_BYTES: usize = 1 << 20;
+/// Keys that are sent before the replies are read.
+pub const BATCH_KEYS: usize = 256;
+/// Bytes of values that are.
+pub const BATCH_BYTES: usize = 1 << 20;
 /// How often a key is sent that is changed meanwhile.
 const TRIES: usize = 16;
 

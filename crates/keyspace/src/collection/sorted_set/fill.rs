@@ -10,7 +10,7 @@ use crate::types::Encoding;
 use crate::{Db, Error, Key, Txn};
 
 /// From this many members on they are written at once, if they are too many to be packed.
-const MANY: usize = 256;
+pub const MANY: usize = 256;
 
 impl Txn<'_> {
     /// Makes a key hold these members, each once, whatever it held; whether anything was written.

@@ -12,7 +12,7 @@ mod read;
 mod shrink;
 
 pub use edit::SortedSetEdit;
-pub use fill::sort_scored;
+pub use fill::{MANY, sort_scored};
 pub use read::SortedSetRef;
 
 /// Returns a score as text that reads back as the same number.

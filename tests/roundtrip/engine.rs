@@ -1,0 +1,191 @@
+//! An engine in this process, and a client that talks to it as to a server.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aof::{Aof, Loader, Options};
+use commands::{CommandLog, Engine, EngineOptions, Peer, Session};
+use heap::{CreateOptions, Heap};
+use keyspace::{Keyspace, Limits};
+use pmem::{DomainRequest, MapOptions, Region};
+use resp::{Parser, Protocol, Writer};
+use testkit::Client;
+
+/// Bytes that the data may have.
+const LIMIT: u64 = 4 << 30;
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+fn options() -> CreateOptions {
+    CreateOptions::fitting(LIMIT).expect("random bytes")
+}
+
+/// Up to which sizes values are small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Smallness {
+    Usual,
+    /// Nearly nothing is.
+    Least,
+    /// Nearly everything is.
+    Most,
+}
+
+impl Smallness {
+    /// Returns the directives that say so.
+    pub(crate) fn directives(self) -> Vec<String> {
+        let [entries, value, list, bytes, stream] = match self {
+            Smallness::Usual => return Vec::new(),
+            Smallness::Least => ["3", "5", "2", "100", "2"],
+            Smallness::Most => ["70000", "100000", "-5", "0", "0"],
+        };
+        let pairs = [
+            ("hash-max-listpack-entries", entries),
+            ("hash-max-listpack-value", value),
+            ("zset-max-listpack-entries", entries),
+            ("zset-max-listpack-value", value),
+            ("set-max-intset-entries", entries),
+            ("list-max-listpack-size", list),
+            ("stream-node-max-bytes", bytes),
+            ("stream-node-max-entries", stream),
+        ];
+        pairs.iter().flat_map(|(name, text)| [format!("--{name}"), (*text).to_owned()]).collect()
+    }
+
+    fn set(self, engine: &Engine) {
+        let (limits, list, stream) = match self {
+            Smallness::Usual => return,
+            Smallness::Least => (Limits { entries: 3, value: 5 }, 2, (100, 2)),
+            Smallness::Most => (Limits { entries: 70_000, value: 100_000 }, -5, (0, 0)),
+        };
+        let config = engine.config();
+        config.set_hash_limits(limits);
+        config.set_sorted_set_limits(limits);
+        config.set_set_limits(limits);
+        config.set_list_node(list);
+        config.set_stream_node(stream.0, stream.1);
+    }
+}
+
+fn engine(
+    heap: Heap,
+    log: Option<Arc<dyn CommandLog>>,
+    threads: usize,
+    smallness: Smallness,
+) -> Arc<Engine> {
+    let keyspace = Arc::new(Keyspace::new(heap, now()));
+    let options = EngineOptions { log, threads, ..EngineOptions::new(keyspace) };
+    let engine = Engine::new(options);
+    smallness.set(&engine);
+    Arc::new(engine)
+}
+
+/// Makes an engine in memory.
+pub(crate) fn in_memory(threads: usize, smallness: Smallness) -> Arc<Engine> {
+    let heap = Heap::volatile(LIMIT, &options()).expect("memory");
+    engine(heap, None, threads, smallness)
+}
+
+/// Makes an engine over a pool, which is made if it is not there, and after a log.
+pub(crate) fn over_pool(
+    pool: &Path,
+    log: Option<Arc<dyn CommandLog>>,
+    smallness: Smallness,
+) -> Arc<Engine> {
+    let map = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(LIMIT) };
+    let region = Region::open(pool, &map).expect("a mapping");
+    let heap = match Heap::is_blank(&region) {
+        true => Heap::create(region, &options()).expect("a pool"),
+        false => Heap::open(region, pmem::boot_id()).expect("the pool").0,
+    };
+    engine(heap, log, 1, smallness)
+}
+
+/// Makes a log in a folder.
+pub(crate) fn log(folder: &Path) -> Arc<Aof> {
+    let mut loader = Loader::open(Options::new(folder)).expect("an empty folder");
+    assert!(loader.next().expect("nothing to read").is_none(), "the log is new");
+    Arc::new(loader.into_log().expect("a new log"))
+}
+
+/// Makes an engine in memory of what the log in a folder has.
+pub(crate) fn replayed(folder: &Path, smallness: Smallness) -> Result<Arc<Engine>, String> {
+    let engine = in_memory(3, smallness);
+    let mut loader = Loader::open(Options::new(folder)).map_err(|error| error.to_string())?;
+    engine.replay(&mut loader, &mut |_| {}).map_err(|error| error.to_string())?;
+    Ok(engine)
+}
+
+/// Connects to an engine.
+pub(crate) fn connect(engine: &Arc<Engine>) -> Client {
+    let session = engine.connect(Peer::default(), 0);
+    Client::through(Connection {
+        engine: Arc::clone(engine),
+        session,
+        parser: Parser::new(),
+        input: Vec::new(),
+        out: Writer::new(Protocol::Resp2),
+        sent: 0,
+    })
+}
+
+struct Connection {
+    engine: Arc<Engine>,
+    session: Session,
+    parser: Parser,
+    input: Vec<u8>,
+    out: Writer,
+    /// Bytes of the output that were read.
+    sent: usize,
+}
+
+impl Write for Connection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.input.extend_from_slice(bytes);
+        let limits = resp::Limits::default();
+        loop {
+            match self.parser.next(&self.input, &limits) {
+                Ok(resp::Next::Command) => {}
+                Ok(resp::Next::Empty) => continue,
+                Ok(resp::Next::Partial { .. }) => break,
+                Err(error) => {
+                    return Err(io::Error::other(error.message().escape_ascii().to_string()));
+                }
+            }
+        }
+        for at in 0..self.parser.complete() {
+            let words: Vec<&[u8]> = self.parser.command(at, &self.input).arguments().collect();
+            let _ = self.engine.execute(&mut self.session, &words, &mut self.out);
+        }
+        let gone = self.parser.release();
+        self.input.drain(..gone);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Connection {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let rest = &self.out.as_bytes()[self.sent..];
+        let len = rest.len().min(into.len());
+        into[..len].copy_from_slice(&rest[..len]);
+        self.sent += len;
+        if self.sent == self.out.len() {
+            self.out.clear();
+            self.sent = 0;
+        }
+        Ok(len)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.engine.disconnect(&mut self.session);
+    }
+}

@@ -1,0 +1,152 @@
+//! The ways that need no server: they cost little, so that many more values go through them.
+//!
+//! The data is made by commands in an engine of this process that has a pool and writes a log, both
+//! in files; engines in this process and the program `perdura` take it on from there.
+
+use std::io::Cursor;
+use std::path::Path;
+use std::sync::Arc;
+
+use commands::{Engine, LoadOptions, SaveOptions};
+use testkit::Medium;
+
+use crate::dumps::{self, Done, check, send};
+use crate::engine::{self, Smallness};
+use crate::files;
+use crate::shapes;
+use crate::state::{self, Asked, Rules, State};
+use crate::values::{Data, Maker};
+
+/// Rounds without a limit of time.
+pub(crate) const ROUNDS: u64 = 2;
+/// Rounds that the shapes that cost little are dealt to.
+const SETS: usize = 8;
+
+const ASKED: Asked = Asked { field_times: true, is_lfu: false };
+
+/// Takes one of the sets of data through all ways.
+pub(crate) fn round(seed: u64) -> Done {
+    let smallness = [Smallness::Most, Smallness::Least, Smallness::Usual][seed as usize % 3];
+    let data = Maker::new(seed, dumps::now(), false).make(&shapes::dealt(seed, SETS));
+    let folder = Medium::Memory.scratch();
+    let log = engine::log(folder.path());
+    let pool = folder.path().join("perdura.pool");
+    let engine = engine::over_pool(&pool, Some(log.clone()), smallness);
+    let expected = fill(&engine, &data)?;
+    let round = Round { smallness, expected, engine };
+    round.payloads()?;
+    round.dump()?;
+    log.sync_all().map_err(|error| error.to_string())?;
+    let near = Rules { near: true, ..Rules::ALL };
+    round.log(folder.path(), "a log", near)?;
+    round.rewritten(&log, folder.path(), true)?;
+    round.rewritten(&log, folder.path(), false)?;
+    drop(log);
+    round.killed(&pool, folder.path())
+}
+
+fn fill(engine: &Arc<Engine>, data: &Data) -> Result<State, String> {
+    let mut client = engine::connect(engine);
+    send(&mut client, &data.requests, false)?;
+    send(&mut client, &data.later, false)?;
+    let mut expected = state::read(&mut client, ASKED);
+    expected.keys.values_mut().for_each(|fields| drop(fields.remove("use")));
+    Ok(expected)
+}
+
+struct Round {
+    smallness: Smallness,
+    expected: State,
+    engine: Arc<Engine>,
+}
+
+impl Round {
+    fn in_memory(&self) -> Arc<Engine> {
+        engine::in_memory(3, self.smallness)
+    }
+
+    fn check(&self, way: &str, found: &Arc<Engine>, rules: Rules) -> Done {
+        let found = state::read(&mut engine::connect(found), ASKED);
+        // How keys are used is compared by servers.
+        let rules = Rules { usage: false, ..rules };
+        check(&format!("{way}, in a process ({:?})", self.smallness), &self.expected, &found, rules)
+    }
+
+    fn payloads(&self) -> Done {
+        let there = self.in_memory();
+        let (mut from, mut to) = (engine::connect(&self.engine), engine::connect(&there));
+        dumps::restore(&mut from, &mut to, &self.expected, &[])?;
+        self.check("DUMP and RESTORE", &there, Rules { near_expiry: true, ..Rules::DUMP })
+    }
+
+    fn dump(&self) -> Done {
+        let saved = self.engine.save(Vec::new(), &save_options(false), || ());
+        let bytes = saved.map_err(|error| format!("saving: {error}"))?;
+        for threads in [1, 3] {
+            let there = engine::in_memory(threads, self.smallness);
+            let report = &mut |_| {};
+            let mut options = LoadOptions { verifies: true, keeps_expired: false, report };
+            let loaded = there.load_dump(&bytes[..], &mut options);
+            loaded.map_err(|error| format!("loading what was saved: {error}"))?;
+            self.check(&format!("saved, loaded by {threads} threads"), &there, Rules::DUMP)?;
+        }
+        Ok(())
+    }
+
+    fn log(&self, folder: &Path, way: &str, rules: Rules) -> Done {
+        let there = engine::replayed(folder, self.smallness);
+        self.check(way, &there.map_err(|error| format!("{way}: {error}"))?, rules)
+    }
+
+    fn rewritten(&self, log: &aof::Aof, folder: &Path, as_dump: bool) -> Done {
+        let options = save_options(true);
+        let dump = as_dump.then_some(&options);
+        let done = self.engine.rewrite_log(log, false, &|| true, dump);
+        done.map_err(|error| format!("rewriting a log: {error}"))?;
+        log.sync_all().map_err(|error| error.to_string())?;
+        match as_dump {
+            true => self.log(folder, "a log rewritten as a dump", Rules::DUMP),
+            false => self.log(folder, "a log rewritten as commands", Rules::COMMANDS),
+        }
+    }
+
+    /// What is in the pool when the process is gone, and where `perdura` takes it.
+    fn killed(mut self, pool: &Path, folder: &Path) -> Done {
+        // Nothing closes it.
+        self.engine = self.in_memory();
+        let name = files::text(pool);
+        let (dump, backup) = (folder.join("b.rdb"), folder.join("backup.pool"));
+        let (dump, backup) = (files::text(&dump), files::text(&backup));
+        let usual = self.smallness == Smallness::Usual;
+        // The program knows no other limits than the usual ones.
+        let kept = Rules { encodings: usual, ..Rules::POOL };
+        files::perdura(&["backup", "--quiet", "--from", &name, "--to", &dump])?;
+        let restored = folder.join("restored.pool");
+        files::perdura(&["restore", "--quiet", &dump, "--to", &files::text(&restored)])?;
+        self.check_pool("perdura backup and restore", &restored, kept)?;
+        files::perdura(&["backup", "--quiet", "--from", &name, "--as", "pool", "--to", &backup])?;
+        self.check_pool("perdura backup as a pool", Path::new(&backup), kept)?;
+        let exported = files::perdura(&["export", "--quiet", &name, "--format", "resp"])?;
+        let there = self.in_memory();
+        files::feed(&mut engine::connect(&there), &exported)?;
+        let commands = Rules { encodings: usual, ..Rules::COMMANDS };
+        self.check("perdura export as commands", &there, commands)?;
+        self.check_pool("the pool opened again", pool, Rules::ALL)
+    }
+
+    fn check_pool(&self, way: &str, pool: &Path, rules: Rules) -> Done {
+        self.check(way, &engine::over_pool(pool, None, self.smallness), rules)
+    }
+}
+
+fn save_options(is_base: bool) -> SaveOptions<'static> {
+    SaveOptions {
+        compresses: true,
+        has_checksum: true,
+        is_base,
+        is_background: false,
+        backend: "test",
+        spool: &|| Ok(Box::new(Cursor::new(Vec::new()))),
+        go_on: &|_| true,
+    }
+}
