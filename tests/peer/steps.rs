@@ -71,7 +71,8 @@ pub(crate) enum Act {
     Give(fn(&Reply) -> Option<Words>),
     /// Forgets what was denied.
     ForgetDenied,
-    /// How often something was denied since then: by Perdura's counters, and by redis-server's ACL LOG.
+    /// How often something was denied since then: by Perdura's counters, and by redis-server's ACL
+    /// LOG.
     CountDenied,
 }
 

@@ -305,7 +305,7 @@ impl Maker {
             request.extend(some.iter().map(|one| one.clone().into_bytes()));
             self.add(request);
         }
-        if self.counter % 2 == 0 {
+        if self.counter.is_multiple_of(2) {
             // What was counted is kept in the value.
             self.add(words([b"PFCOUNT", key]));
         }

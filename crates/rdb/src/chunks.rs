@@ -1,5 +1,5 @@
-//! The constants at which a dump writes a value in another form or in parts: each is `pub` and says its unit, for
-//! tests that take values with sizes around each of them through every way out and in
+//! The constants at which a dump writes a value in another form or in parts: each is `pub` and says
+//! its unit, for tests that take values with sizes around each of them through every way out and in
 //! (`tests/roundtrip/chunks.rs`, which names all of them).
 
 pub use crate::file::CHUNK;

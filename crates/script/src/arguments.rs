@@ -170,7 +170,7 @@ pub(crate) fn native(
 }
 
 /// Returns the position of the script that called the function of Rust that runs, as Lua puts it
-/// before the text of an error. A function of the sandbox that stands between is passed over.
+/// before the text of an error. A function of the sandbox in between is passed over.
 fn caller(lua: &Lua) -> String {
     for level in 1..4 {
         let position = lua.inspect_stack(level, |debug| {

@@ -4,10 +4,11 @@
 //! [--log FILE]`
 //!
 //! Each seed is one exploration: of commands, executed by one or several threads; of the heap
-//! alone; of several threads on the heap; of the heap with a journal; of a journal that several threads use. Its number of shards, size,
-//! space and crash model follow from the seed too. A violation ends the run, naming the seed and
-//! the smallest history found that shows it. A run without one ends with a line of figures, before
-//! it the commands and fault points that no crash met, if any.
+//! alone; of several threads on the heap; of the heap with a journal; of a journal that several
+//! threads use. Its number of shards, size, space and crash model follow from the seed too. A
+//! violation ends the run, naming the seed and the smallest history found that shows it. A run
+//! without one ends with a line of figures, before it the commands and fault points that no crash
+//! met, if any.
 //!
 //! `MUTANT=k` disables fault point number k: then a violation must come. `--mutate` goes through
 //! all of them.

@@ -1,5 +1,5 @@
-//! The constants at which a structure begins another block, node or level: each is `pub` and says its unit, for
-//! tests that take values with sizes around each of them through every way out and in
+//! The constants at which a structure begins another block, node or level: each is `pub` and says
+//! its unit, for tests that take values with sizes around each of them through every way out and in
 //! (`tests/roundtrip/chunks.rs`, which names all of them).
 
 pub use crate::blob::{CHUNK, LEAF_CHUNKS, MAX_BLOCK_LEN, SMALLEST_LEAF};

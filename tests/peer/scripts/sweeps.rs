@@ -3,8 +3,8 @@
 //! decides is which of the worlds a case looks at, and patterns, formats and texts that are made of
 //! pieces.
 //!
-//! Integers of `struct` that are longer than eight bytes are not read: redis-server shifts by more bits
-//! than C defines.
+//! Integers of `struct` that are longer than eight bytes are not read: redis-server shifts by more
+//! bits than C defines.
 
 use super::edges::SHOW;
 use super::values::of;

@@ -26,8 +26,8 @@ pub const DEFAULT_CAPACITY: u64 = 256 << 20;
 /// Bytes of the longest batch, header and padding included, in any ring.
 const LONGEST_BATCH: u64 = 1 << 20;
 
-/// Returns how many bytes are handled at once. Simulated rings are small, and are to meet the ends of
-/// such parts all the same.
+/// Returns how many bytes are handled at once. Simulated rings are small, and are to meet the ends
+/// of such parts all the same.
 pub(crate) const fn at_once(bytes: u64, simulated: u64) -> u64 {
     if cfg!(any(test, feature = "sim")) { simulated } else { bytes }
 }

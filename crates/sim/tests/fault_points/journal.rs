@@ -149,7 +149,7 @@ fn a_write_to_lines_is_durable_whichever_thread_syncs() {
 }
 
 #[test]
-fn a_sync_beside_others_counts_what_was_written_before_it_and_finds_their_failures() {
+fn a_sync_that_overlaps_others_counts_what_was_written_before_it_and_finds_their_failures() {
     check_overlap(FaultPoint::CountBeforeSync);
     check_overlap(FaultPoint::FindFailedSync);
 }

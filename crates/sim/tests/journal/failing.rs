@@ -2,7 +2,7 @@
 //! two files fails, for every n, once and for good. A write of more than a sector that fails has
 //! written a half.
 //!
-//! Somebody is told of the failure. Nothing more is asked of the files after it. What was
+//! The failure is reported. Nothing more is asked of the files after it. What was
 //! acknowledged is there, by what its policy says, when the process ends then, and when the power
 //! is lost. The next start works, and what it holds can be used.
 
@@ -45,7 +45,7 @@ fn fail(start: &Start, fault: Fault, policy: usize) -> Result<Option<Left>, Stri
         false => files.fail_with(calls, Counted::All, errno),
     }
     let opened = guarded(|| pool::open(&region));
-    let (done, required, told) = match opened {
+    let (done, required, said) = match opened {
         Err(what) if what.starts_with("a panic") => return Err(what),
         Err(what) => (start.done.clone(), start.required, vec![what]),
         Ok(()) => {
@@ -57,18 +57,18 @@ fn fail(start: &Start, fault: Fault, policy: usize) -> Result<Option<Left>, Stri
                 user.close();
                 Ok(())
             })?;
-            (user.done, user.required, user.told)
+            (user.done, user.required, user.said)
         }
     };
-    match (files.failed(), told.first()) {
+    match (files.failed(), said.first()) {
         (0, None) => return Ok(None),
-        (0, Some(told)) => return Err(format!("it fails by itself: {told}")),
+        (0, Some(said)) => return Err(format!("it fails by itself: {said}")),
         _ => {}
     }
-    let first = told.first().ok_or("nobody is told of the failure")?;
+    let first = said.first().ok_or("nobody reports the failure")?;
     // A growth that is refused fails alone; a file that gets no space is cut off again.
-    let is_forgiven = |told: &&String| told.contains("cannot grow") || told.contains(NO_SPACE);
-    let forgiven = told.iter().filter(is_forgiven).count();
+    let is_forgiven = |said: &&String| said.contains("cannot grow") || said.contains(NO_SPACE);
+    let forgiven = said.iter().filter(is_forgiven).count();
     if files.failed() > 1 + forgiven {
         return Err(format!("{} more calls after: {first}", files.failed() - 1));
     }
@@ -107,8 +107,8 @@ fn go_on(image: FilesState, policy: usize) -> Result<(), String> {
         user.go(policy, 4);
         Ok(())
     })?;
-    match user.told.first() {
-        Some(told) => Err(format!("it cannot be used: {told}")),
+    match user.said.first() {
+        Some(said) => Err(format!("it cannot be used: {said}")),
         None => {
             let image = files.state().after_power_loss(|| false);
             check_image(image, RING, &user.done, &user.required.after_power_loss).map(drop)
@@ -134,7 +134,7 @@ fn fail_each(start: &Start, seed: u64) -> Result<(u64, usize), String> {
 }
 
 #[test]
-fn whichever_call_fails_it_is_told_and_nothing_is_lost() {
+fn whichever_call_fails_it_is_reported_and_nothing_is_lost() {
     for seed in crate::seeds(0..2) {
         for start in starts::all(seed) {
             let (calls, images) = fail_each(&start, seed).unwrap_or_else(|what| panic!("{what}"));
@@ -150,9 +150,9 @@ fn refused(calls: u64, errno: i32) -> Option<(String, u64)> {
     let files = SimulatedFiles::default();
     let region = pool::map(&files, RING, &SimulatedClock::default());
     files.fail_with(calls, Counted::Changing, errno);
-    let told = guarded(|| pool::open(&region)).err();
+    let said = guarded(|| pool::open(&region)).err();
     let len = files.storage(Named::Journal).size().expect("no call that fails");
-    told.map(|told| (told, len))
+    said.map(|said| (said, len))
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_journal_that_gets_no_space_says_so_and_keeps_none_and_other_failures_say_wh
     let said = |errno| {
         let all: Vec<_> = (0..).map_while(|calls| refused(calls, errno)).collect();
         let no_space: Vec<u64> =
-            all.iter().filter(|(told, _)| told.contains(NO_SPACE)).map(|(_, len)| *len).collect();
+            all.iter().filter(|(said, _)| said.contains(NO_SPACE)).map(|(_, len)| *len).collect();
         (all.len(), no_space)
     };
     let (calls, none) = said(EIO);

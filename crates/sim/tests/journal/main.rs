@@ -1,5 +1,5 @@
-//! The journal of a pool, by a model in memory: with several threads at once, with each failing call
-//! by its number, with sizes at each constant, and with starts that are interrupted.
+//! The journal of a pool, by a model in memory: with several threads at once, with each failing
+//! call by its number, with sizes at each constant, and with starts that are interrupted.
 //!
 //! A program of its own: it needs no crate but `pmem`, and is linked in a moment.
 

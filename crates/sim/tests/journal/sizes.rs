@@ -51,7 +51,7 @@ fn write_around(way: Way) -> Result<usize, String> {
         n += 1;
         let acknowledged = n % way.fences == 0;
         if !user.fence(n % WRITERS, n * 31, way.lines) {
-            return Err(format!("it failed: {:?}", user.told));
+            return Err(format!("it failed: {:?}", user.said));
         }
         if acknowledged {
             user.acknowledge(way.policy);
@@ -71,8 +71,8 @@ fn write_around(way: Way) -> Result<usize, String> {
     user.close();
     let (done, ended) = (&user.done, user.ended());
     let whole = check_image(files.state().after_power_loss(|| false), way.ring, done, &ended)?;
-    match (user.told.first(), whole == ended) {
-        (Some(told), _) => Err(format!("it failed: {told}")),
+    match (user.said.first(), whole == ended) {
+        (Some(said), _) => Err(format!("it failed: {said}")),
         (None, false) => Err(format!("a closed pool holds {whole:?} of {ended:?}")),
         (None, true) => Ok(images),
     }
@@ -125,5 +125,5 @@ fn a_sync_is_late_when_the_oldest_write_is_two_seconds_old_and_not_before() {
         let found = [Duration::ZERO, LATE / 2, LATE / 2 - nanosecond, nanosecond];
         assert_eq!(found.map(&mut is_synced_after), [false, false, false, true]);
     }
-    assert_eq!(user.told, [""; 0]);
+    assert_eq!(user.said, [""; 0]);
 }

@@ -1,5 +1,5 @@
-//! What a start may find: nothing, a closed pool, one that a crash left, and one whose journal is in
-//! an older format. And starts over what crashed starts left, three deep.
+//! What a start may find: nothing, a closed pool, one that a crash left, and one whose journal is
+//! in an older format. And starts over what crashed starts left, three deep.
 
 use crate::overlap::crashes::{check_image, guarded};
 use crate::overlap::model::Contents;
@@ -47,7 +47,7 @@ fn used(name: &'static str, seed: u64, closes: bool) -> Start {
     if closes {
         user.close();
     }
-    assert_eq!(user.told, [""; 0]);
+    assert_eq!(user.said, [""; 0]);
     let User { done, required, .. } = user;
     Start { name, state: files.state().after_process_end(), done, required }
 }

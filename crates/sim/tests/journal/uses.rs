@@ -22,19 +22,19 @@ pub(crate) struct User<'r> {
     pub(crate) done: Done,
     pub(crate) required: Required,
     /// What calls have said of a failure.
-    pub(crate) told: Vec<String>,
+    pub(crate) said: Vec<String>,
 }
 
 impl<'r> User<'r> {
     /// Begins with a pool that holds something.
     pub(crate) fn new(region: &'r Region, clock: &'r SimulatedClock, base: Contents) -> User<'r> {
         let done = Done::nothing(base);
-        User { region, clock, done, required: Required::default(), told: Vec::new() }
+        User { region, clock, done, required: Required::default(), said: Vec::new() }
     }
 
     fn note<E: Display>(&mut self, done: Result<(), E>) -> bool {
         let is_done = done.is_ok();
-        self.told.extend(done.err().map(|error| error.to_string()));
+        self.said.extend(done.err().map(|error| error.to_string()));
         is_done
     }
 
@@ -47,7 +47,7 @@ impl<'r> User<'r> {
         store_and_flush(self.region, writer, lines, value);
         self.region.fence();
         if let Some(failure) = self.region.journal_failure() {
-            self.told.push(failure.to_owned());
+            self.said.push(failure.to_owned());
             return false;
         }
         self.done.history.end(writer, self.region.appended());

@@ -25,7 +25,7 @@ pub(crate) struct Plan {
     pub(crate) grows: bool,
     /// The journal's use ends.
     pub(crate) closes: bool,
-    /// Somebody copies the files now and then.
+    /// Somebody copies the files at some moments.
     pub(crate) copies: bool,
 }
 

@@ -29,8 +29,8 @@ pub const MAX_BYTES: usize = (64 << 10) - LESS;
 pub(super) const LESS: usize = 64 + HEADER;
 /// The most elements of a node: their number has 15 bits.
 pub const MAX_COUNT: usize = 0x7fff;
-/// Up to this many bytes of elements a node is copied where it cannot grow in place; what is larger is left,
-/// and another one is begun.
+/// Up to this many bytes of elements a node is copied where it cannot grow in place; what is larger
+/// is left, and another one is begun.
 pub const SMALL: usize = 512;
 
 /// Bytes of elements for which a node is made where many will come: one of eight of a span of the

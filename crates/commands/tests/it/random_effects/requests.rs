@@ -216,7 +216,8 @@ fn key(group: Group, random: &mut Rng) -> &'static [u8] {
 
 /// What adds as many elements as some constant of the code is, or nearly, or takes as many.
 fn large(random: &mut Rng) -> Words {
-    let counts = commands::chunks::COUNTS;
+    use commands::chunks::{COLLECTED_ELEMENTS, REWRITTEN_ELEMENTS, STORED_PARTS};
+    let counts = [REWRITTEN_ELEMENTS, STORED_PARTS, COLLECTED_ELEMENTS];
     let count = counts[random.usize(..counts.len())];
     let count = [count - 1, count, count + 1, 2 * count + 1][random.usize(..4)];
     let (of, line) = match random.u8(..10) {
