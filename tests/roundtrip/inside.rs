@@ -20,7 +20,7 @@ use crate::values::{Data, Maker};
 /// Rounds without a limit of time.
 pub(crate) const ROUNDS: u64 = 2;
 /// Rounds that the shapes that cost little are dealt to.
-const SETS: usize = 8;
+const SETS: usize = 16;
 
 const ASKED: Asked = Asked { field_times: true, is_lfu: false };
 

@@ -101,8 +101,6 @@ fault_points! { 1:
     SayApplied,
     /// A sync in the background makes durable what was written when it began, and no more.
     CountBeforeSync,
-    /// A sync that waited for another one of its file finds that one's failure.
-    FindFailedSync,
     /// An acknowledgement waits for a sync that is late.
     WaitForLateSync,
 }

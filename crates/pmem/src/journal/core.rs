@@ -18,7 +18,6 @@ use super::storage::Storage;
 use super::unsynced::UnsyncedWrites;
 use super::writer::Writer;
 use crate::clock::{Clock, MachineClock};
-use crate::fault_points::FaultPoint;
 use crate::scheduler::lock;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -283,9 +282,7 @@ impl Journal {
         step: &str,
     ) -> Result<(), JournalError> {
         let _one_at_a_time = locked(one_at_a_time);
-        if FaultPoint::FindFailedSync.is_enabled() {
-            self.check()?;
-        }
+        self.check()?;
         file.sync().map_err(|error| self.fail(step, error))
     }
 
