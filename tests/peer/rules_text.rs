@@ -54,7 +54,7 @@ impl Peer {
     }
 
     /// Returns what rules mean: selector by selector, what is said of keys and channels, first
-    /// arguments that are allowed, and the commands that are.
+    /// arguments that are allowed, and the commands that are, of those that both servers have.
     pub(crate) fn meaning(&self, text: &str) -> String {
         let selector = |text: &str| {
             let words = text.split(' ').map(|word| word.trim_end_matches(')'));
@@ -93,7 +93,7 @@ impl Peer {
                         .is_some_and(|rest| rest.is_empty() || rest.starts_with('|'))
                 })
             };
-            for known in self.commands.iter().map(String::as_str).filter(|known| is_meant(known)) {
+            for known in self.shared.iter().map(String::as_str).filter(|known| is_meant(known)) {
                 if is_added {
                     allowed.insert(known);
                 } else {

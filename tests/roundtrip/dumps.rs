@@ -20,7 +20,7 @@ use crate::values::{Data, Maker, Request, Usage, words};
 /// Rounds without a limit of time: one with redis-server and one with what it does not know.
 pub(crate) const ROUNDS: u64 = 2;
 /// Rounds that the shapes that cost little are dealt to.
-const SETS: usize = 32;
+const SETS: usize = 40;
 
 /// A server with the data, and what it was asked.
 struct Source {
@@ -61,7 +61,8 @@ pub(crate) fn round(seed: u64) -> Done {
         asked: Asked { field_times: true, is_lfu },
         options: options.map(String::from).into_iter().chain(smallness.directives()).collect(),
         smallness,
-        has_peer: has_peer && !data.is_newer,
+        // Redis packs more than a block of a pool can be long.
+        has_peer: has_peer && !data.is_newer && smallness != Smallness::Most,
         data,
     };
     round.run()
@@ -182,8 +183,10 @@ impl Round {
 
     fn run(&self) -> Done {
         let pool = self.fill(Launch::perdura_pmem(), false)?;
-        let log = self.fill(Launch::perdura_aof("no"), false)?;
-        let near = Rules { near: true, ..Rules::ALL };
+        // A rewrite would make a dump of it, which keeps less.
+        let never = ["--auto-aof-rewrite-percentage", "0"];
+        let log = self.fill(Launch::perdura_aof("no").args(never), false)?;
+        let near = Rules { near: true, other_clock: true, ..Rules::ALL };
         check("the same commands over a log", &pool.expected, &log.expected, near)?;
         let peer = match self.has_peer {
             true => Some(self.fill(Launch::redis(), true)?),

@@ -83,10 +83,14 @@ fn engine(
     Arc::new(engine)
 }
 
-/// Makes an engine in memory.
-pub(crate) fn in_memory(threads: usize, smallness: Smallness) -> Arc<Engine> {
+/// Makes an engine in memory, after a log or not.
+pub(crate) fn in_memory(
+    threads: usize,
+    log: Option<Arc<dyn CommandLog>>,
+    smallness: Smallness,
+) -> Arc<Engine> {
     let heap = Heap::volatile(LIMIT, &options()).expect("memory");
-    engine(heap, None, threads, smallness)
+    engine(heap, log, threads, smallness)
 }
 
 /// Makes an engine over a pool, which is made if it is not there, and after a log.
@@ -113,7 +117,7 @@ pub(crate) fn log(folder: &Path) -> Arc<Aof> {
 
 /// Makes an engine in memory of what the log in a folder has.
 pub(crate) fn replayed(folder: &Path, smallness: Smallness) -> Result<Arc<Engine>, String> {
-    let engine = in_memory(3, smallness);
+    let engine = in_memory(3, None, smallness);
     let mut loader = Loader::open(Options::new(folder)).map_err(|error| error.to_string())?;
     engine.replay(&mut loader, &mut |_| {}).map_err(|error| error.to_string())?;
     Ok(engine)

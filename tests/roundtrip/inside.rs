@@ -62,7 +62,7 @@ struct Round {
 
 impl Round {
     fn in_memory(&self) -> Arc<Engine> {
-        engine::in_memory(3, self.smallness)
+        engine::in_memory(3, None, self.smallness)
     }
 
     fn check(&self, way: &str, found: &Arc<Engine>, rules: Rules) -> Done {
@@ -73,17 +73,22 @@ impl Round {
     }
 
     fn payloads(&self) -> Done {
-        let there = self.in_memory();
+        let folder = Medium::Memory.scratch();
+        let log = engine::log(folder.path());
+        let there = engine::in_memory(3, Some(log.clone()), self.smallness);
         let (mut from, mut to) = (engine::connect(&self.engine), engine::connect(&there));
         dumps::restore(&mut from, &mut to, &self.expected, &[])?;
-        self.check("DUMP and RESTORE", &there, Rules { near_expiry: true, ..Rules::DUMP })
+        let rules = Rules { near_expiry: true, ..Rules::DUMP };
+        self.check("DUMP and RESTORE", &there, rules)?;
+        log.sync_all().map_err(|error| error.to_string())?;
+        self.log(folder.path(), "a log of RESTORE", rules)
     }
 
     fn dump(&self) -> Done {
         let saved = self.engine.save(Vec::new(), &save_options(false), || ());
         let bytes = saved.map_err(|error| format!("saving: {error}"))?;
         for threads in [1, 3] {
-            let there = engine::in_memory(threads, self.smallness);
+            let there = engine::in_memory(threads, None, self.smallness);
             let report = &mut |_| {};
             let mut options = LoadOptions { verifies: true, keeps_expired: false, report };
             let loaded = there.load_dump(&bytes[..], &mut options);

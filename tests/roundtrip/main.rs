@@ -15,6 +15,7 @@
 mod chunks;
 mod configuration;
 mod dumps;
+mod edges;
 mod engine;
 mod files;
 mod inside;

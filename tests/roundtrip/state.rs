@@ -17,6 +17,11 @@ const AT_ONCE: usize = 64;
 const IDLE_TOLERANCE: i64 = 300;
 /// Steps by which a frequency may differ: some reads count.
 const FREQUENCY_TOLERANCE: i64 = 2;
+/// How many of the keys that are looked at may have lost their use: where a bucket of the table
+/// (`keyspace/src/eviction/access.rs`) is full, the keys that were used last have its cells.
+const FORGOTTEN: usize = 1;
+/// Up to this many keys the table is not full, however fast they come.
+const FEW_KEYS: usize = 500;
 /// Milliseconds by which two servers may have run the same command, or read a relative time,
 /// at different times.
 const NEAR: i64 = 600_000;
@@ -56,6 +61,8 @@ pub(crate) struct Rules {
     pub(crate) dangling: bool,
     /// Times that the server gave itself are near, not the same.
     pub(crate) near: bool,
+    /// Another server has delivered the entries that are pending, at about the same time.
+    pub(crate) other_clock: bool,
     /// Expiry times of keys are near.
     pub(crate) near_expiry: bool,
 }
@@ -70,6 +77,7 @@ impl Rules {
         active: true,
         dangling: true,
         near: false,
+        other_clock: false,
         near_expiry: false,
     };
     /// What a dump of Redis 7.0 keeps.
@@ -286,6 +294,15 @@ impl State {
         if let Some(key) = found.keys.keys().find(|key| !self.keys.contains_key(*key)) {
             return Some(format!("{} was not there", shown(key)));
         }
+        let mut uses = self.keys.iter().filter_map(|(key, fields)| {
+            let what = use_difference(fields, found.keys.get(key)?)?;
+            Some(format!("{}: {what}", shown(key)))
+        });
+        if let Some(what) =
+            uses.nth(FORGOTTEN).filter(|_| rules.usage && self.keys.len() <= FEW_KEYS)
+        {
+            return Some(what);
+        }
         (self.libraries != found.libraries).then(|| {
             let text = |state: &State| short(&Reply::Array(state.libraries.clone()));
             format!("functions: {} came as {}", text(self), text(found))
@@ -301,7 +318,8 @@ fn field_difference(fields: &Fields, found: &Fields, rules: Rules) -> Option<Str
     for (path, value) in fields {
         let last = path.rsplit(' ').next().unwrap_or(path);
         let (is_kept, expected) = match last {
-            "use" => (rules.usage, value),
+            // By [`use_difference`].
+            "use" => (false, value),
             "encoding" => (rules.encodings && (rules.raw || value.text() != "raw"), value),
             "seen-time" => (rules.seen, value),
             "times" => (found.contains_key(path), value),
@@ -319,10 +337,8 @@ fn field_difference(fields: &Fields, found: &Fields, rules: Rules) -> Option<Str
         }
         let Some(other) = found.get(path) else { return Some(format!("{path} is missing")) };
         let tolerance = match last {
-            // A frequency is a small number, the time of a use a large one.
-            "use" if value.int().is_some_and(|used| used < 256) => FREQUENCY_TOLERANCE,
-            "use" => IDLE_TOLERANCE,
             "seen-time" | "active-time" if rules.near => NEAR,
+            "pel" | "pending" if rules.other_clock => NEAR,
             "expires" if rules.near_expiry => NEAR,
             _ => 0,
         };
@@ -335,6 +351,16 @@ fn field_difference(fields: &Fields, found: &Fields, rules: Rules) -> Option<Str
         !fields.contains_key(*path) && !is_optional
     };
     found.keys().find(is_new).map(|path| format!("{path} is new"))
+}
+
+/// Returns how the use of a key differs.
+fn use_difference(fields: &Fields, found: &Fields) -> Option<String> {
+    let value = fields.get("use")?;
+    let Some(other) = found.get("use") else { return Some("use is missing".into()) };
+    // A frequency is a small number, the time of a use a large one.
+    let is_frequency = value.int().is_some_and(|used| used < 256);
+    let tolerance = if is_frequency { FREQUENCY_TOLERANCE } else { IDLE_TOLERANCE };
+    value_difference(value, other, tolerance).map(|what| format!("use{what}"))
 }
 
 /// Returns true if entries are pending that are gone.

@@ -246,3 +246,40 @@ pub(crate) fn special(maker: &mut Maker) {
     maker.add(words([b"XADD", &key, b"18446744073709551615-18446744073709551615", b"", b""]));
     maker.end(&key);
 }
+
+/// Makes streams whose groups come to what they are by rare ways.
+pub(crate) fn odd(maker: &mut Maker) {
+    let key = maker.key("stream-odd");
+    entries(maker, &key, 30);
+    delete(maker, &key, 30);
+    // How many entries it has read is not known, also after it has read on.
+    maker.add(words([b"XGROUP", b"CREATE", &key, b"g", id(4).as_bytes()]));
+    let read = |maker: &mut Maker, consumer: &[u8], count: &[u8], rest: &[&[u8]]| {
+        let mut request = words([b"XREADGROUP", b"GROUP", b"g", consumer, b"COUNT", count]);
+        request.extend(rest.iter().map(|word| word.to_vec()));
+        request.extend(words([b"STREAMS", &key, b">"]));
+        maker.add(request);
+    };
+    read(maker, b"one", b"9", &[]);
+    read(maker, b"two", b"3", &[b"NOACK"]);
+    read(maker, b"three", b"4", &[]);
+    // What is gone is not pending any more when it is claimed.
+    for n in [6, 7, 20] {
+        maker.add(words([b"XDEL", &key, id(n).as_bytes()]));
+    }
+    let mut claim = words([b"XCLAIM", &key, b"g", b"four", b"0"]);
+    claim.extend((5..9).map(|n| id(n).into_bytes()));
+    maker.add(claim);
+    maker.add(words([b"XAUTOCLAIM", &key, b"g", b"five", b"0", b"0", b"COUNT", b"3"]));
+    maker.end(&key);
+
+    // Everything is read; the consumers that come then get nothing.
+    let key = maker.key("stream-read");
+    entries(maker, &key, 5);
+    maker.add(words([b"XGROUP", b"CREATE", &key, b"g", b"$", b"ENTRIESREAD", b"0"]));
+    for consumer in [b"a".as_slice(), b"b"] {
+        maker.add(words([b"XREADGROUP", b"GROUP", b"g", consumer, b"STREAMS", &key, b">"]));
+    }
+    maker.add(words([b"XAUTOCLAIM", &key, b"g", b"c", b"0", b"0"]));
+    maker.end(&key);
+}

@@ -5,6 +5,7 @@
 
 use fastrand::Rng;
 
+use crate::edges;
 use crate::shapes::{Dimension, Shape, What};
 use crate::streams;
 
@@ -65,7 +66,13 @@ impl Maker {
         shapes.iter().for_each(|shape| self.shape(*shape));
         self.numbers();
         self.small();
+        edges::make(&mut self);
+        edges::namesakes(&mut self);
+        if self.data.is_newer {
+            edges::timed(&mut self);
+        }
         streams::special(&mut self);
+        streams::odd(&mut self);
         self.libraries();
         self.data
     }
@@ -225,29 +232,7 @@ impl Maker {
 
     /// Strings that are numbers, or nearly.
     fn numbers(&mut self) {
-        let edges = [7, 8, 15, 16, 31, 32, 63].map(|bits| (1i128 << bits) - 1);
-        let mut texts: Vec<String> = edges
-            .iter()
-            .flat_map(|edge| [*edge, edge + 1, -edge, -edge - 1, -edge - 2])
-            .filter(|n| i128::from(i64::MIN) <= *n)
-            .map(|n| n.to_string())
-            .collect();
-        texts.extend(
-            [
-                "0",
-                "-0",
-                "007",
-                "+1",
-                " 1",
-                "1.5",
-                "1e3",
-                "-",
-                "99999999999",
-                "-9999999999",
-                "12345678901234567890",
-            ]
-            .map(String::from),
-        );
+        let texts = edges::integers();
         for text in texts {
             let key = self.key("number");
             self.add(words([b"SET", &key, text.as_bytes()]));
