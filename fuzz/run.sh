@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs every fuzz target for some seconds: fuzz/run.sh [SECONDS] [TARGET...]
-# Exit 1 when a target found something; 0 otherwise, also where there is no nightly toolchain that builds the targets,
+# It fails when a target found something; exit 0 otherwise, also where there is no nightly toolchain that builds the targets,
 # and says so. That their bodies compile is shown by the test that runs them over the corpus.
 set -eu
 cd "$(dirname "$0")"

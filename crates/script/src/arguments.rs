@@ -178,6 +178,11 @@ fn caller(lua: &Lua) -> String {
             if source.what == "Lua" && source.source.as_deref() == Some("=[C]") {
                 return None;
             }
+            if source.what == "tail" {
+                // The caller's frame is gone: as from within the sandbox, the place where the
+                // error ends the script is put instead.
+                return Some("[C]:0: ".to_owned());
+            }
             let place = debug.current_line().zip(source.short_src);
             Some(place.map(|(line, source)| format!("{source}:{line}: ")).unwrap_or_default())
         });

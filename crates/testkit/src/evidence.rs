@@ -3,12 +3,15 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::process::Command;
+use std::sync::Mutex;
 
 /// Adds a row to the table that the environment variable names, with date and commit before it;
 /// none, no row. A new table gets the head first. `EVIDENCE_COMMIT` names the commit where the
 /// tests run outside of its repository.
 pub fn add(variable: &str, head: &str, row: &str) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let Ok(path) = std::env::var(variable) else { return };
+    let _one_at_a_time = ONE_AT_A_TIME.lock();
     let commit = std::env::var("EVIDENCE_COMMIT")
         .unwrap_or_else(|_| said("git", &["describe", "--always", "--dirty", "--abbrev=10"]));
     let table = OpenOptions::new().append(true).create(true).open(&path);

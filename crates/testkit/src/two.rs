@@ -4,8 +4,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// Calls `run` for each item, two at a time, in their order. After an error no further item is
-/// begun.
+/// Is set when what holds it panics.
+struct SetByPanic<'a>(&'a AtomicBool);
+
+impl Drop for SetByPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Calls `run` for each item, two at a time, in their order. After an error, or a panic, no further
+/// item is begun.
 ///
 /// # Errors
 ///
@@ -18,6 +29,7 @@ pub fn two_at_a_time<T, E: Send>(
     let errors = Mutex::new(Vec::new());
     let has_failed = AtomicBool::new(false);
     let work = || {
+        let _ends_the_other = SetByPanic(&has_failed);
         while !has_failed.load(Ordering::Relaxed) {
             let next = items.lock().expect("no panic while an item is taken").next();
             let Some((number, item)) = next else { break };

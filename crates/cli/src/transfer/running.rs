@@ -54,7 +54,10 @@ impl RunningServer {
         }
         databases.reverse();
         let ready = libraries(&mut connection)?;
-        let has_expiry_times = matches!(connection.call(&[b"PEXPIRETIME", b""])?, Value::Int(_));
+        // Other errors, as about this key, are those of a server that knows it.
+        let refusal = error_of(&connection.call(&[b"PEXPIRETIME", b""])?);
+        let has_expiry_times =
+            !refusal.is_some_and(|error| error.to_lowercase().contains("unknown command"));
         Ok(RunningServer {
             connection,
             has_expiry_times,

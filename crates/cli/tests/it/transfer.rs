@@ -298,7 +298,8 @@ fn an_older_server_s_times_to_live_arrive() {
     there.check("PEXPIRETIME forever", "(integer) -1");
     let at = there.run("PEXPIRETIME s").to_string();
     let at: i64 = at.trim_start_matches("(integer) ").parse().expect("a time");
-    assert!((at - 4_000_000_000_456).abs() < 60_000, "{at}");
+    // Between TIME and PTTL the server may be interrupted.
+    assert!((at - 4_000_000_000_456).abs() < 1000, "{at}");
 }
 
 #[test]
