@@ -87,7 +87,7 @@ fn a_start_with_wrong_users_is_refused_and_creates_nothing() {
         }
         assert!(!folder.path().join("appendonlydir").exists());
     };
-    ended("user a on\nuser b yes", "aclfile users.acl", &["users.acl:2: ", "'yes'"]);
+    ended("user a on\nuser b yes", "aclfile users.acl", &["users.acl:2: Syntax error. WARNING"]);
     ended("", "aclfile none.acl", &["opening file 'none.acl': No such file"]);
     ended("", "\nuser a +nothing", &["users.conf'", "at line 2", "'+nothing'"]);
     ended("", "user a\nuser a on", &["at line 2", "Duplicate user 'a' found"]);
