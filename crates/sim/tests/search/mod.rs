@@ -4,11 +4,13 @@ use crate::engine::{Commands, generate};
 use crate::histories;
 use crate::journaled::{self, Medium};
 use crate::overlap::crashes;
+use crate::overlap::late_syncs::{Background, SYNCS_SLOWLY, lose};
 use crate::pool::Pool;
 use crate::scheduled::Threads;
 use commands::{Engine, EngineOptions};
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::Keyspace;
+use pmem::SyncPolicy;
 use sim::{Counts, Crash, Effort, Failure, explore};
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -35,10 +37,16 @@ pub(crate) struct Found {
     pub(crate) violation: Option<(u64, String)>,
 }
 
+/// A history of several threads.
+const LATE: &(&str, fn()) = &("acknowledgements_wait_for_a_sync_that_is_late", || {
+    let lost = lose(SYNCS_SLOWLY, SyncPolicy::EverySecond, Background::Two, 0);
+    assert!(lost.most <= Duration::from_secs(2), "{lost:?}");
+});
+
 impl Search {
     /// Goes through the known histories, then explores seeds until time is up or one fails.
     pub(crate) fn run(&self) -> Found {
-        for (name, history) in histories::all() {
+        for (name, history) in histories::all().chain([LATE]) {
             if catch_unwind(history).is_err() {
                 let what = format!("a known history\n{name}");
                 return Found { violation: Some((0, what)), ..Found::default() };
