@@ -94,15 +94,15 @@ const KINDS: [Kind; 6] =
     [Kind::Commands, Kind::Heap, Kind::Commands, Kind::Threads, Kind::Journal, Kind::Overlap];
 const HASTY: [Kind; 10] = [
     Kind::Journal,
+    Kind::Threads,
+    Kind::Heap,
+    Kind::Heap,
+    Kind::Heap,
+    Kind::Heap,
+    Kind::Commands,
+    Kind::Commands,
+    Kind::Threads,
     Kind::Overlap,
-    Kind::Threads,
-    Kind::Heap,
-    Kind::Heap,
-    Kind::Heap,
-    Kind::Heap,
-    Kind::Commands,
-    Kind::Commands,
-    Kind::Threads,
 ];
 
 /// Transactions of an exploration with a journal.
