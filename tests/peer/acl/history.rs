@@ -71,6 +71,7 @@ const FIRST: &[&str] = &[
 const WITH_FIRST: &[&str] =
     &["ECHO a", "ECHO A", "ECHO b", "ECHO B", "ECHO AB", "ECHO c", "SELECT 0", "SELECT 1", "GET a"];
 /// Lines of an ACL file.
+// No parenthesis is left open: redis-server 7.0.15 ends by a signal then.
 const LINES: &[&str] = &[
     "user default on nopass ~* &* +@all",
     "user default on >secret ~* &* +@all",
@@ -85,7 +86,6 @@ const LINES: &[&str] = &[
     "user",
     "users u on",
     "user u +nothing",
-    "user v ~a (+get",
     "user w on ~a ~b +nothing +other",
     "# user u",
     "user v >x #abc",
