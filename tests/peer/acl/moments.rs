@@ -198,6 +198,10 @@ fn called(case: &mut Case, requests: &Requests, random: &mut Rng) {
     case.add(ADMIN, Act::Call(with("FUNCTION LOAD REPLACE", &[wrapper.as_bytes()])), Alike::Same);
     for _ in 0..8 {
         let request = about.request(random);
+        // redis-server reads BITFIELD's key after the last word of the request.
+        if request.len() == 1 && request[0].to_ascii_lowercase().starts_with(b"bitfield") {
+            continue;
+        }
         let script = if random.u8(..3) > 0 && about.is_harmless(&request) { CALLS } else { ASKS };
         let head: Words = match (random.u8(..4), script == CALLS) {
             (0, true) => words("FCALL f 0"),
