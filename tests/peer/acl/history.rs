@@ -100,9 +100,9 @@ fn of<'a>(all: &[&'a str], random: &mut Rng) -> &'a str {
 pub(super) fn add(case: &mut Case, random: &mut Rng) {
     match random.u8(..8) {
         0..3 => denied(case, random),
-        3 => about(case, (SECRETS, &[]), random),
-        4 => about(case, (SELECTORS, &["GET a", "SET b v", "PUBLISH c m", "GET b"]), random),
-        5 => about(case, (FIRST, WITH_FIRST), random),
+        3 => about(case, SECRETS, &[], random),
+        4 => about(case, SELECTORS, &["GET a", "SET b v", "PUBLISH c m", "GET b"], random),
+        5 => about(case, FIRST, WITH_FIRST, random),
         _ => file(case, random),
     }
 }
@@ -139,7 +139,7 @@ fn denied(case: &mut Case, random: &mut Rng) {
 }
 
 /// One word after the other about a user, and what it may do then.
-fn about(case: &mut Case, (rules, requests): (&[&str], &[&str]), random: &mut Rng) {
+fn about(case: &mut Case, rules: &[&str], requests: &[&str], random: &mut Rng) {
     case.admin("ACL SETUSER u reset on nopass", Alike::Same);
     for _ in 0..random.usize(3..12) {
         let few: Vec<&str> = (0..random.usize(1..4)).map(|_| of(rules, random)).collect();

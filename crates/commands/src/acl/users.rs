@@ -34,7 +34,7 @@ impl UserSet {
                 [] => {}
                 [b"user", user, rules @ ..] => {
                     let problems = add(&parser, &mut users, user, rules);
-                    wrong += &in_line(&problems, (name, at + 1), user);
+                    wrong += &in_line(&problems, name, at + 1, user);
                 }
                 _ => {
                     wrong += &format!("{name}:{}", at + 1);
@@ -109,7 +109,7 @@ impl Wrong {
 
 /// Returns what is wrong in a line of a file, as Redis says it: each command or category that is
 /// not known, and of other rules the first, without its word, which may be a password.
-fn in_line(problems: &[Wrong], (file, line): (&str, usize), user: &[u8]) -> String {
+fn in_line(problems: &[Wrong], file: &str, line: usize, user: &[u8]) -> String {
     let (mut text, mut is_first) = (String::new(), true);
     let name = String::from_utf8_lossy(user);
     for problem in problems {

@@ -184,7 +184,7 @@ pub fn latest_request(spec: &CommandSpec, random: &mut Rng) -> Vec<Vec<u8>> {
     grammatical(spec, true, random)
 }
 
-/// What the documented arguments say, or nearly.
+/// Makes words of the documented arguments, or nearly of them.
 fn grammatical(spec: &CommandSpec, later: bool, random: &mut Rng) -> Vec<Vec<u8>> {
     let mut words = vec![spelled(spec.name, random)];
     let mut grammar = Grammar { group: spec.group, later, random };

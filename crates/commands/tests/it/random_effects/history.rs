@@ -33,7 +33,7 @@ while ARGV[at] do
     end
 end";
 
-/// What a history may be about.
+/// The groups of commands that a history may be about.
 const GROUPS: &[Group] = &[
     Group::String,
     Group::Bitmap,
@@ -54,7 +54,7 @@ const GROUPS: &[Group] = &[
 struct Waiting {
     client: Client,
     is_blocked: bool,
-    /// What lets it go.
+    /// The requests that let it go.
     fill: Words,
 }
 
@@ -74,11 +74,11 @@ pub(super) struct History {
     pub(super) forgets: bool,
 }
 
-/// What one history needs.
+/// The state of one history.
 struct Run<'a> {
     history: &'a mut History,
     random: Rng,
-    /// What most requests are about.
+    /// The group of most requests.
     focus: Group,
     client: Client,
     waiting: Vec<Waiting>,
@@ -374,7 +374,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// What the watch says that is not so.
+    /// Returns how the watch is wrong.
     fn violation(mut self, before: &Data, after: &Data) -> Option<String> {
         self.client.run("MULTI");
         let is_broken = self.client.run("EXEC") == "(nil)";
