@@ -16,7 +16,7 @@ fn a_loss_of_power_takes_a_second_however_long_applying_takes() {
     // One thread that does both loses more: this test would notice it.
     let lost = lose(APPLIES_SLOWLY, SyncPolicy::No, Background::One, 0);
     println!("{lost:?}");
-    assert!(lost.most > Duration::from_secs(2), "{lost:?}");
+    assert!(lost.most > Duration::from_secs(4), "{lost:?}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// How long they write.
-const WRITES: Duration = Duration::from_secs(30);
+const WRITES: Duration = Duration::from_secs(60);
 /// How often a thread of the background looks.
 const LOOK: Duration = Duration::from_millis(100);
 const SECOND: Option<Duration> = Some(Duration::from_secs(1));
@@ -34,14 +34,14 @@ pub(crate) struct Disk {
 /// A disk that takes a while to apply a ring, which is half full in a few seconds, and no time to
 /// sync a journal.
 pub(crate) const APPLIES_SLOWLY: Disk = Disk {
-    ring: 3 << 20,
+    ring: 6 << 20,
     write_to_pool: Duration::from_micros(20),
     sync_pool: Duration::from_secs(4),
     sync_journal: Duration::from_millis(5),
 };
 /// A disk on which each sync takes seconds, with a ring that is full in none of these runs.
 pub(crate) const SYNCS_SLOWLY: Disk = Disk {
-    ring: 8 << 20,
+    ring: 32 << 20,
     write_to_pool: Duration::from_micros(20),
     sync_pool: Duration::from_secs(3),
     sync_journal: Duration::from_secs(3),
