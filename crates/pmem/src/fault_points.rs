@@ -77,11 +77,19 @@ fault_points! { 1:
     AlternateSuperblocks,
     /// A recovery writes batches again that are not known to be synced.
     RewriteUnsynced,
-    /// Batches are applied only after they are synced.
-    ApplySynced,
-    /// Of several batches with the same line, the newest one's content is applied.
-    NewestWins,
-    /// What was applied is synced before the tail moves,
+    /// A page whose lines are appended is marked for the next checkpoint,
+    MarkPages,
+    /// ... so is each page of a range that has several,
+    MarkLastPage,
+    /// ... and each into which a recovery stored.
+    MarkRecovered,
+    /// A checkpoint moves the tail to where the ring ended before its pages were copied.
+    CutBeforeCopy,
+    /// The marks of pages are taken before these are copied.
+    TakeBeforeCopy,
+    /// What was appended until pages were copied is synced before they are written.
+    SyncBeforeWrite,
+    /// All pages of a checkpoint are synced before the tail moves,
     SyncApplied,
     /// ... and the tail before the space that it frees is written to.
     SyncTail,

@@ -11,7 +11,7 @@
 use crate::error::GrowError;
 use crate::guess;
 use crate::journal::{
-    self, AllocateError, Journal, JournalCounts, JournalError, JournalFile, JournalId,
+    self, AllocateError, CopyLines, Journal, JournalCounts, JournalError, JournalFile, JournalId,
     JournalReading, JournalRecovery, Kept, LineRange, PROGRESS_BYTES,
 };
 use crate::mapping::PAGE;
@@ -93,19 +93,20 @@ impl Region {
         }
     }
 
-    /// Applies some of the oldest synced batches to the file; true if there may be more.
-    pub fn apply_step(&self) -> Result<bool, JournalError> {
+    /// Goes on with a checkpoint by one group of pages, which are written to the file, or begins
+    /// one; false if the file has everything that was written to the journal.
+    pub fn checkpoint_step(&self) -> Result<bool, JournalError> {
         let mut more = false;
-        self.with_the_journal(|journal| {
-            more = journal.apply_step()?;
+        self.with_journal_and_lines(|journal, copy| {
+            more = journal.checkpoint_step(copy)?;
             Ok(())
         })?;
         Ok(more)
     }
 
-    /// Makes everything that was fenced durable and applies all of it: the file alone has it.
+    /// Brings everything that was fenced into the file: the file alone has it, durably.
     pub fn checkpoint(&self) -> Result<(), JournalError> {
-        self.with_the_journal(Journal::checkpoint)
+        self.with_journal_and_lines(Journal::checkpoint)
     }
 
     /// Returns what the journal did so far; none without one.
@@ -213,9 +214,9 @@ impl Region {
         path.map_or(Ok(()), |path| journal::refuse_unnamed(path, id))
     }
 
-    /// Applies everything and ends the use of the journal: fences go to the file again.
+    /// Brings everything into the file and ends the use of the journal: fences go to the file again.
     pub fn end_journal(&self) -> Result<(), JournalError> {
-        self.with_the_journal(Journal::end)
+        self.with_journal_and_lines(Journal::end)
     }
 
     /// Does something with the journal, if there is one. A failure is that of every fence from here
@@ -232,11 +233,19 @@ impl Region {
         done
     }
 
+    /// Does something with the journal that copies lines of the working memory.
+    pub(crate) fn with_journal_and_lines(
+        &self,
+        work: impl FnOnce(&Journal, CopyLines<'_>) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        let copy = |range: LineRange, out: &mut Vec<u8>| self.copy_lines(range, out);
+        self.with_the_journal(|journal| work(journal, &copy))
+    }
+
     /// The fence: the calling thread's lines are appended.
     pub(crate) fn append_flushed(&self) {
-        let appended = self.with_the_journal(|journal| {
-            let copy = |range: LineRange, out: &mut Vec<u8>| self.copy_lines(range, out);
-            journal::take(self.id, |ranges| journal.append(ranges, &copy))
+        let appended = self.with_journal_and_lines(|journal, copy| {
+            journal::take(self.id, |ranges| journal.append(ranges, copy))
         });
         if appended.is_err() {
             self.fail();

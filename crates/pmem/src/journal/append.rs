@@ -6,12 +6,16 @@
 //!
 //! A fence of more lines than the buffer has space for is spread over several batches. That breaks
 //! no rule: a line may reach the medium before its fence.
+//!
+//! No more is appended than the ring has space for. So what was appended can be written at any
+//! time, and a checkpoint, which makes space, never waits for space.
 
 use super::batch::LineRange;
-use super::core::{Buffer, Journal, locked};
+use super::core::{Buffer, Count, Journal, locked};
 use super::error::JournalError;
+use super::layout::BLOCK;
 use crate::fault_points::FaultPoint;
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Copies the lines of a range to the end of a vector.
 pub(crate) type CopyLines<'m> = &'m dyn Fn(LineRange, &mut Vec<u8>);
@@ -34,8 +38,10 @@ impl Journal {
             if buffer.longest == 0 {
                 return self.write_through(&mut rest.into_iter().chain(ranges), copy);
             }
+            let longest = self.longest_now(&buffer);
             while let Some(range) = &mut rest {
-                let Some(cut) = range.cut(buffer.space()) else { break };
+                let space = longest.saturating_sub(buffer.batch.len());
+                let Some(cut) = range.cut(space) else { break };
                 buffer.push(cut, copy);
                 if range.lines == 0 {
                     rest = ranges.next();
@@ -45,9 +51,34 @@ impl Journal {
             if rest.is_none() {
                 return Ok(());
             }
+            let is_empty = buffer.batch.is_empty();
             drop(buffer);
-            self.write_buffer()?;
+            match is_empty {
+                true => self.free_ring(copy)?,
+                false => self.write_buffer()?,
+            }
         }
+    }
+
+    /// Returns the length that the batch in the buffer may have, so that the ring has space for it
+    /// wherever it begins.
+    fn longest_now(&self, buffer: &Buffer) -> usize {
+        let capacity = self.progress.capacity.load(Acquire);
+        // The tail's block has batches that are not applied.
+        let end = self.progress.tail.load(Acquire) / BLOCK * BLOCK + capacity;
+        // The batch before may have to begin a block later than it was to.
+        let begin = buffer.ring_at.next_multiple_of(BLOCK) + BLOCK;
+        end.saturating_sub(begin).min(buffer.longest) as usize
+    }
+
+    /// Goes on with a checkpoint, so that the ring gets space.
+    #[cold]
+    fn free_ring(&self, copy: CopyLines<'_>) -> Result<(), JournalError> {
+        self.progress.count(Count::FullWaits, 1);
+        if !self.checkpoint_step(copy)? {
+            self.refuse_held().map_err(|held| self.fail("write to the journal", held))?;
+        }
+        Ok(())
     }
 
     /// Appends lines as they were before the buffer was locked: a mistake that a test simulates.
@@ -68,9 +99,13 @@ impl Journal {
                     self.write_through(&mut std::iter::once(cut), &early)?;
                     continue;
                 }
-                while buffer.space() < bytes.len() + 64 {
+                while self.longest_now(&buffer) < buffer.batch.len() + bytes.len() + 64 {
+                    let is_empty = buffer.batch.is_empty();
                     drop(buffer);
-                    self.write_buffer()?;
+                    match is_empty {
+                        true => self.free_ring(copy)?,
+                        false => self.write_buffer()?,
+                    }
                     buffer = locked(&self.buffer);
                 }
                 buffer.push(cut, &early);
@@ -90,20 +125,15 @@ impl Journal {
         for range in ranges {
             bytes.clear();
             copy(range, &mut bytes);
-            let written = self.pool.write_at(&bytes, range.bytes().0);
-            written.map_err(|error| self.fail("write to the pool", error))?;
+            self.write_to_pool(&bytes, range.bytes().0)?;
         }
         self.sync_pool()
     }
 }
 
 impl Buffer {
-    /// Returns the number of bytes that the batch has space for.
-    fn space(&self) -> usize {
-        (self.longest as usize).saturating_sub(self.batch.len())
-    }
-
     fn push(&mut self, range: LineRange, copy: CopyLines<'_>) {
+        self.dirty.mark(range);
         self.batch.push(range, |out| copy(range, out));
         self.end += range.bytes().1 as u64;
     }

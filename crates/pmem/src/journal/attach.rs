@@ -12,12 +12,14 @@
 //! So a journal that is not empty belongs to a pool that names it, and whatever else is found was
 //! put together by somebody: it is refused.
 
-use super::apply::Applier;
+use super::append::CopyLines;
 use super::batch::{BatchBuffer, BatchHeader, LineRange, ranges};
-use super::core::{Count, Journal, locked};
+use super::checkpoint::Checkpointer;
+use super::core::{Buffer, Count, Journal, locked};
+use super::dirty_pages::DirtyPages;
 use super::error::JournalError;
 use super::layout::{BLOCK, DEFAULT_CAPACITY, RING_AT, at_once, capacity_for, longest_batch};
-use super::limit::limit_after;
+use super::limit::{OpenSuperblock, limit_after};
 use super::mapped::MappedStorage;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
 use super::ring::Ring;
@@ -27,6 +29,7 @@ use super::superblock::{JournalId, Superblock, SuperblockError, VERSION};
 use super::unsynced::UnsyncedWrites;
 use super::writer::Writer;
 use crate::fault_points::FaultPoint;
+use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
@@ -89,7 +92,8 @@ impl Journal {
         superblock.synced = superblock.tail_sequence;
         superblock.checked_from = superblock.tail_sequence;
         superblock.write(&*file, || self.sync_file(&*file))?;
-        self.write_pool_progress(&superblock, progress_at, superblock.tail_sequence)?;
+        let said = PoolProgress::at_tail(&superblock);
+        self.say(&said, progress_at)?;
         let end = ScanEnd {
             position: 0,
             sequence: superblock.tail_sequence,
@@ -97,7 +101,7 @@ impl Journal {
             synced: superblock.tail_sequence,
         };
         Ring { file: &*file, capacity }.will_overwrite(0, capacity);
-        self.prepare(file, superblock, end, progress_at)
+        self.prepare(file, superblock, end, (said, progress_at))
     }
 
     /// Makes a file as long as it is to be. It is written once, so that later writes change no
@@ -144,8 +148,15 @@ impl Journal {
         let ring = Ring { file: &*file, capacity: superblock.capacity };
         let may_read = superblock.batches_end().saturating_sub(superblock.tail);
         ring.will_read(superblock.tail, may_read.min(READ_AHEAD));
+        let dirty = RefCell::new(DirtyPages::default());
+        let store = |range: LineRange, bytes: &[u8]| {
+            if FaultPoint::MarkRecovered.is_enabled() {
+                dirty.borrow_mut().mark(range);
+            }
+            store(range, bytes)
+        };
         let Replayed { end, before_unsynced } =
-            replay(&*file, &superblock, said, store, &mut recovery)?;
+            replay(&*file, &superblock, said, &store, &mut recovery)?;
         self.progress.count(Count::RecoveredBatches, recovery.batches);
         self.progress.count(Count::RecoveredBytes, recovery.bytes);
         let took = self.clock.now().saturating_sub(begin);
@@ -159,24 +170,29 @@ impl Journal {
         superblock.synced = end.sequence;
         superblock.checked_from = superblock.checked_from.min(end.sequence);
         superblock.limit = limit_after(end.position, superblock.capacity);
-        self.write_pool_progress(&superblock, progress_at, superblock.tail_sequence)?;
+        let said = PoolProgress::at_tail(&superblock);
+        self.say(&said, progress_at)?;
         // From the next superblock on it must be there. What an earlier process wrote may be in the
         // page cache alone: its sync may have failed.
         self.sync_pool()?;
         superblock.write(&*file, || self.sync_file(&*file))?;
         let head = end.position.next_multiple_of(BLOCK);
         ring.will_overwrite(head, superblock.tail / BLOCK * BLOCK + ring.capacity - head);
-        self.prepare(file, superblock, end, progress_at)?;
+        locked(&self.buffer).dirty = dirty.into_inner();
+        self.prepare(file, superblock, end, (said, progress_at))?;
         self.start();
         Ok(recovery)
     }
 
     /// Ends the use of the journal: everything is applied, and fences go to the pool's file again.
-    pub(crate) fn end(&self) -> Result<(), JournalError> {
-        self.checkpoint()?;
-        locked(&self.buffer).longest = 0;
-        *locked(&self.writer) = None;
-        *locked(&self.applier) = None;
+    pub(crate) fn end(&self, copy: CopyLines<'_>) -> Result<(), JournalError> {
+        self.checkpoint(copy)?;
+        let mut checkpointer = locked(&self.checkpointer);
+        let mut writer = locked(&self.writer);
+        let mut superblock = locked(&self.superblock);
+        let mut buffer = locked(&self.buffer);
+        (*checkpointer, *writer, *superblock) = (None, None, None);
+        *buffer = Buffer { end: buffer.end, ..Buffer::default() };
         Ok(())
     }
 
@@ -185,7 +201,7 @@ impl Journal {
         file: Arc<dyn Storage>,
         superblock: Superblock,
         end: ScanEnd,
-        progress_at: u64,
+        (said, said_at): (PoolProgress, u64),
     ) -> Result<(), JournalError> {
         let (file, is_mapped) = MappedStorage::over(file)?;
         self.progress.is_mapped.store(is_mapped, Release);
@@ -208,7 +224,9 @@ impl Journal {
             spare: BatchBuffer::default(),
             unsynced: UnsyncedWrites::default(),
         });
-        *locked(&self.applier) = Some(Applier { file, superblock, progress_at });
+        *locked(&self.superblock) = Some(OpenSuperblock { file, superblock });
+        *locked(&self.checkpointer) = Some(Checkpointer::new(said, said_at));
+        locked(&self.buffer).ring_at = end.position;
         Ok(())
     }
 }

@@ -1,18 +1,19 @@
-//! The background work of a journal: syncing what nobody waited for, and applying batches.
+//! The background work of a journal: syncing what nobody waited for, and checkpoints.
 //!
-//! Two threads per region do it, so that a sync never waits for what is being applied: how much a
+//! Two threads per region do it, so that a sync never waits for a checkpoint: how much a
 //! power loss may take would follow from how full the ring is. They sleep on a condition variable,
 //! look several times a second, and at once when the ring becomes half full or when they are told
 //! to end. What is due then is worked out from positions and times alone ([`Syncing`],
 //! [`Applying`]), so that it can be tested without waiting.
 //!
-//! Batches are applied late, since lines that change again meanwhile are written once: when the
-//! ring is half full, until it is a quarter full; and when nothing was fenced for a while, until
-//! nothing is left. What is not synced yet is synced first. Neither thread holds the writer's lock
-//! over a sync, so that whoever only writes does not wait for it.
+//! Checkpoints are late, since pages that change again meanwhile are written once: a pass begins
+//! when the ring is half full; and when nothing was fenced for a while, so that nothing is left in
+//! it. Neither thread holds the writer's lock over a sync, so that whoever only writes does not
+//! wait for it.
 //!
 //! A failure is the region's, as any other; the threads end with it.
 
+use super::append::CopyLines;
 use super::core::{Journal, JournalCounts, locked};
 use super::error::JournalError;
 use super::writer::Writer;
@@ -135,7 +136,12 @@ impl Attention {
 /// The work of one of the threads.
 pub(super) trait Duty {
     /// Does what is due; `every` says how often what nobody waited for is synced.
-    fn look(&mut self, journal: &Journal, every: Option<Duration>) -> Result<(), JournalError>;
+    fn look(
+        &mut self,
+        journal: &Journal,
+        every: Option<Duration>,
+        copy: CopyLines<'_>,
+    ) -> Result<(), JournalError>;
 }
 
 /// A thread, until it is told to end or the journal has failed.
@@ -148,7 +154,8 @@ fn work(region: &Region, mut duty: impl Duty) {
             return;
         }
         seen = asked.looks;
-        let step = || region.with_the_journal(|journal| duty.look(journal, asked.sync_every));
+        let every = asked.sync_every;
+        let step = || region.with_journal_and_lines(|journal, copy| duty.look(journal, every, copy));
         match catch_unwind(AssertUnwindSafe(step)) {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return region.fail(),
@@ -194,7 +201,12 @@ impl Syncing {
 }
 
 impl Duty for Syncing {
-    fn look(&mut self, journal: &Journal, every: Option<Duration>) -> Result<(), JournalError> {
+    fn look(
+        &mut self,
+        journal: &Journal,
+        every: Option<Duration>,
+        _: CopyLines<'_>,
+    ) -> Result<(), JournalError> {
         match self.is_due(journal.clock.now(), journal.state(), every) {
             true => journal.sync_in_background(),
             false => Ok(()),
@@ -202,7 +214,7 @@ impl Duty for Syncing {
     }
 }
 
-/// Works out when batches are to be applied.
+/// Works out when a checkpoint is due.
 pub(super) struct Applying {
     /// The position after everything that was appended, as of the last look, and when it was
     /// reached.
@@ -217,7 +229,7 @@ struct Due {
     sync: bool,
     /// The limit is to be raised.
     raise_limit: bool,
-    /// Batches are to be applied until this many bytes of the ring are in use.
+    /// Checkpoints are to be made until this many bytes of the ring are in use.
     apply_to: Option<u64>,
 }
 
@@ -234,7 +246,7 @@ impl Applying {
         let rests = now.saturating_sub(self.since) >= REST;
         let mut due = Due { raise_limit: state.is_near_limit, ..Due::default() };
         if used > capacity / 2 {
-            due.apply_to = Some(capacity / 4);
+            due.apply_to = Some(capacity / 2);
         }
         if rests && (used > 0 || synced < appended) {
             due.apply_to = Some(0);
@@ -245,9 +257,14 @@ impl Applying {
 }
 
 impl Duty for Applying {
-    fn look(&mut self, journal: &Journal, _: Option<Duration>) -> Result<(), JournalError> {
+    fn look(
+        &mut self,
+        journal: &Journal,
+        _: Option<Duration>,
+        copy: CopyLines<'_>,
+    ) -> Result<(), JournalError> {
         let due = self.due(journal.clock.now(), journal.state());
-        journal.tend(due, &|| journal.attention.goes_on())
+        journal.tend(due, copy, &|| journal.attention.goes_on())
     }
 }
 
@@ -261,15 +278,21 @@ impl Journal {
     }
 
     /// Does what is due, as long as it may go on.
-    fn tend(&self, due: Due, goes_on: &dyn Fn() -> bool) -> Result<(), JournalError> {
+    fn tend(
+        &self,
+        due: Due,
+        copy: CopyLines<'_>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), JournalError> {
         if due.raise_limit {
-            self.raise_limit_in_background()?;
+            self.raise_limit()?;
         }
         if due.sync {
             self.sync_in_background()?;
         }
         let Some(left) = due.apply_to else { return Ok(()) };
-        while self.counts().used > left && goes_on() && self.apply_step()? {}
+        let goes_on = || goes_on() && (self.counts().used > left || self.is_checkpointing());
+        while goes_on() && self.checkpoint_step(copy)? {}
         Ok(())
     }
 
@@ -374,7 +397,7 @@ mod tests {
         let (mut syncing, mut applying) = paces();
         let full = state(100, 0, RING);
         assert!(syncing.is_due(at(1000), full, SECOND));
-        let apply = Due { sync: true, apply_to: Some(RING / 4), ..Due::default() };
+        let apply = Due { sync: true, apply_to: Some(RING / 2), ..Due::default() };
         assert_eq!(applying.due(at(1000), full), apply);
         // While one thread applies, the other one syncs again.
         assert!(!syncing.is_due(at(1999), full, SECOND));
@@ -396,10 +419,10 @@ mod tests {
         }
         assert_eq!(writes, 3, "an eighth of the ring has two blocks");
         let syncs = region.journal_counts().unwrap().syncs;
-        journal.tend(raise, &|| true).unwrap();
+        journal.tend(raise, &|_, _| {}, &|| true).unwrap();
         assert!(!journal.state().is_near_limit);
         // Nothing is written twice.
-        journal.tend(raise, &|| true).unwrap();
+        journal.tend(raise, &|_, _| {}, &|| true).unwrap();
         assert_eq!(region.journal_counts().unwrap().syncs, syncs + 2);
     }
 
@@ -411,7 +434,7 @@ mod tests {
             assert!(!syncing.is_due(at(ms), half, None), "{ms} ms");
             assert_eq!(applying.due(at(ms), half), Due::default(), "{ms} ms");
         }
-        let half_full = Due { sync: true, apply_to: Some(RING / 4), ..Due::default() };
+        let half_full = Due { sync: true, apply_to: Some(RING / 2), ..Due::default() };
         assert_eq!(applying.due(at(60_000), state(60_000, 0, RING / 2 + 1)), half_full);
         let at_rest = Due { sync: true, apply_to: Some(0), ..Due::default() };
         assert_eq!(applying.due(at(60_500), state(60_000, 0, RING / 4)), at_rest);
@@ -536,7 +559,6 @@ mod tests {
     #[test]
     fn a_sync_in_the_background_counts_what_was_written_before_it() {
         let region = region(1 << 20, false);
-        let journal = region.journal.as_ref().unwrap();
         put(&region, 64, 1);
         let before = region.appended();
         region.sync_in_background().unwrap();
@@ -545,7 +567,7 @@ mod tests {
         assert_eq!(region.synced(), before);
         region.sync_in_background().unwrap();
         assert_eq!(region.synced(), region.appended());
-        assert!(journal.apply_step().unwrap());
+        assert!(region.checkpoint_step().unwrap());
         assert_eq!(region.journal_counts().unwrap().used, 0);
         region.end_journal().unwrap();
         region.sync_in_background().unwrap();

@@ -1,18 +1,21 @@
-//! What append, writer and applier share: the files, how far each has come, the failure.
+//! What append, writer and checkpoints share: the files, how far each has come, the failure.
 //!
-//! Three locks, taken in this order: the writer's, the applier's, the buffer's. A thread that
-//! appends takes the buffer's alone, for as long as it copies its lines. The writer's is held over
-//! a write and a sync of the journal, so that whoever waits for it finds its own lines written by
-//! the thread before: one writes for all.
+//! Four locks, taken in this order: that of the checkpoint, the writer's, the superblock's, the
+//! buffer's. A thread that appends takes the buffer's alone, for as long as it copies its lines.
+//! The writer's is held over a write and a sync of the journal, so that whoever waits for it finds
+//! its own lines written by the thread before: one writes for all. That of the checkpoint is held
+//! for a group of pages; nobody who writes waits for it, unless the ring is full.
 //!
 //! Two more locks are held over one system call each. The kernel reports a page that it could not
 //! write once, to whoever syncs next: so the syncs of a file follow each other, and each finds the
 //! failure of the one before.
 
-use super::apply::Applier;
 use super::background::Attention;
 use super::batch::BatchBuffer;
+use super::checkpoint::Checkpointer;
+use super::dirty_pages::DirtyPages;
 use super::error::JournalError;
+use super::limit::OpenSuperblock;
 use super::place::JournalPlace;
 use super::storage::Storage;
 use super::unsynced::UnsyncedWrites;
@@ -32,7 +35,8 @@ pub(crate) struct Journal {
     pub(super) pool: Arc<dyn Storage>,
     pub(super) buffer: Mutex<Buffer>,
     pub(super) writer: Mutex<Option<Writer>>,
-    pub(super) applier: Mutex<Option<Applier>>,
+    pub(super) superblock: Mutex<Option<OpenSuperblock>>,
+    pub(super) checkpointer: Mutex<Option<Checkpointer>>,
     pub(super) progress: Progress,
     /// Wakes the threads that do the background work.
     pub(super) attention: Arc<Attention>,
@@ -53,6 +57,10 @@ pub(super) struct Buffer {
     /// Length that the batch may have; 0 while no journal is in use: then a fence writes to the
     /// pool's file.
     pub(super) longest: u64,
+    /// Position in the ring after the batches before: where this one may begin.
+    pub(super) ring_at: u64,
+    /// Pages that the pool's file lacks.
+    pub(super) dirty: DirtyPages,
 }
 
 /// How far each step has come. Positions of lines count the bytes that were appended since the
@@ -141,7 +149,7 @@ pub struct JournalCounts {
     pub batches: u64,
     /// Syncs of the journal's file.
     pub syncs: u64,
-    /// Groups of batches that were applied.
+    /// Passes of checkpoints: how often all pages that had changed were written.
     pub applied: u64,
     /// How often a writer found the ring full, and waited.
     pub full_waits: u64,
@@ -179,7 +187,8 @@ impl Journal {
             pool,
             buffer: Mutex::default(),
             writer: Mutex::new(None),
-            applier: Mutex::new(None),
+            superblock: Mutex::new(None),
+            checkpointer: Mutex::new(None),
             progress: Progress::default(),
             attention: Arc::default(),
             clock: Arc::new(MachineClock::default()),
@@ -268,6 +277,11 @@ impl Journal {
         self.sync_file(file)?;
         self.progress.count_sync(self.clock.now().saturating_sub(begin));
         Ok(())
+    }
+
+    /// Writes to the pool's file, which is yet to be synced.
+    pub(super) fn write_to_pool(&self, bytes: &[u8], at: u64) -> Result<(), JournalError> {
+        self.pool.write_at(bytes, at).map_err(|error| self.fail("write to the pool", error))
     }
 
     /// Syncs the pool's file.

@@ -13,15 +13,23 @@
 //! never has a limit before its end: a sync of a slow disk would often take longer than its
 //! quarter lasts.
 
-use super::apply::Applier;
 use super::core::{Journal, locked};
 use super::error::JournalError;
 use super::layout::BLOCK;
+use super::storage::Storage;
+use super::superblock::Superblock;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// How far the limit is ahead at least. Simulated rings are small, and are to meet it all the same.
 const LEAST_AHEAD: u64 = if cfg!(any(test, feature = "sim")) { BLOCK } else { LEAST };
 const LEAST: u64 = 64 << 20;
+
+/// The superblock of a journal that is in use, and its file.
+pub(super) struct OpenSuperblock {
+    pub(super) file: Arc<dyn Storage>,
+    pub(super) superblock: Superblock,
+}
 
 /// Returns how far the limit is put past the newest batch.
 fn ahead(capacity: u64) -> u64 {
@@ -54,34 +62,28 @@ impl Journal {
 
     /// Raises the limit before the writer writes up to `end`.
     pub(super) fn wait_for_limit(&self, end: u64) -> Result<(), JournalError> {
-        match &mut *locked(&self.applier) {
-            Some(applier) if !self.is_before_limit(end) => self.write_superblock(applier),
+        match &mut *locked(&self.superblock) {
+            Some(open) if !self.is_before_limit(end) => self.write_superblock(open),
             _ => self.check(),
         }
     }
 
-    /// Raises the limit if it is near.
-    pub(super) fn raise_limit(&self, applier: &mut Applier) -> Result<(), JournalError> {
+    /// Raises the limit if it is near, in the background.
+    pub(super) fn raise_limit(&self) -> Result<(), JournalError> {
+        let mut open = locked(&self.superblock);
+        let Some(open) = &mut *open else { return self.check() };
         let head = self.progress.head.load(Acquire);
-        match self.is_near_limit(head, applier.superblock.capacity) {
-            true => self.write_superblock(applier),
+        match self.is_near_limit(head, open.superblock.capacity) {
+            true => self.write_superblock(open),
             false => Ok(()),
         }
     }
 
-    /// Raises the limit if it is near, for the background thread.
-    pub(super) fn raise_limit_in_background(&self) -> Result<(), JournalError> {
-        match &mut *locked(&self.applier) {
-            Some(applier) => self.raise_limit(applier),
-            None => self.check(),
-        }
-    }
-
     /// Writes the superblock, with a limit after what is written by now.
-    pub(super) fn write_superblock(&self, applier: &mut Applier) -> Result<(), JournalError> {
-        // Whoever waited for the applier's lock may have waited for a sync that failed.
+    pub(super) fn write_superblock(&self, open: &mut OpenSuperblock) -> Result<(), JournalError> {
+        // Whoever waited for the lock may have waited for a sync that failed.
         self.check()?;
-        let Applier { file, superblock, .. } = applier;
+        let OpenSuperblock { file, superblock } = open;
         superblock.limit = limit_after(self.progress.head.load(Acquire), superblock.capacity);
         superblock.synced = self.progress.synced_sequence.load(Acquire);
         superblock

@@ -20,17 +20,17 @@
 //! - after a failed write or sync nothing more is written, to either file.
 
 mod append;
-mod apply;
 mod attach;
 mod background;
 mod batch;
+mod checkpoint;
 mod core;
+mod dirty_pages;
 mod error;
 mod flushed;
 mod layout;
 mod limit;
 mod mapped;
-mod merge;
 mod place;
 mod pool_progress;
 mod read;
@@ -44,6 +44,7 @@ mod unsynced;
 mod watch;
 mod writer;
 
+pub(crate) use append::CopyLines;
 pub use attach::JournalRecovery;
 pub use background::JournalThread;
 pub(crate) use batch::LineRange;

@@ -21,7 +21,6 @@ use super::layout::array;
 use super::scan::ScanEnd;
 use super::superblock::{Superblock, crc32c};
 use crate::lines::LINE;
-use std::sync::atomic::Ordering::Acquire;
 
 /// Bytes of the line.
 pub(crate) const BYTES: usize = LINE as usize;
@@ -39,7 +38,13 @@ pub(crate) struct PoolProgress {
 }
 
 impl PoolProgress {
-    fn encode(&self) -> [u8; BYTES] {
+    /// Returns what the pool's file says of a journal that was just opened.
+    pub(super) fn at_tail(superblock: &Superblock) -> PoolProgress {
+        let Superblock { id, tail_sequence, synced, .. } = *superblock;
+        PoolProgress { number: id.journal, applied: tail_sequence, synced }
+    }
+
+    pub(super) fn encode(&self) -> [u8; BYTES] {
         let mut out = [0; BYTES];
         out[8..16].copy_from_slice(&self.number.to_le_bytes());
         out[16..24].copy_from_slice(&self.applied.to_le_bytes());
@@ -104,18 +109,9 @@ impl PoolProgress {
 }
 
 impl Journal {
-    /// Says in the pool's file, which is yet to be synced, that it has all batches before a
-    /// sequence number.
-    pub(super) fn write_pool_progress(
-        &self,
-        superblock: &Superblock,
-        at: u64,
-        applied: u64,
-    ) -> Result<(), JournalError> {
-        let synced = self.progress.synced_sequence.load(Acquire).max(superblock.synced);
-        let progress = PoolProgress { number: superblock.id.journal, applied, synced };
-        let written = self.pool.write_at(&progress.encode(), at);
-        written.map_err(|error| self.fail("write to the pool", error))
+    /// Says in the pool's file, which is yet to be synced, how far the journal came.
+    pub(super) fn say(&self, progress: &PoolProgress, at: u64) -> Result<(), JournalError> {
+        self.write_to_pool(&progress.encode(), at)
     }
 }
 

@@ -23,13 +23,13 @@ impl Region {
 impl SyncSteps {
     /// Looks, as the thread does several times a second.
     pub fn look(&mut self, region: &Region, every: Option<Duration>) -> Result<(), JournalError> {
-        region.with_the_journal(|journal| self.0.look(journal, every))
+        region.with_journal_and_lines(|journal, copy| self.0.look(journal, every, copy))
     }
 }
 
 impl ApplySteps {
     /// Looks, as the thread does several times a second.
     pub fn look(&mut self, region: &Region) -> Result<(), JournalError> {
-        region.with_the_journal(|journal| self.0.look(journal, None))
+        region.with_journal_and_lines(|journal, copy| self.0.look(journal, None, copy))
     }
 }

@@ -6,9 +6,9 @@
 
 use crate::calls::{self, Call};
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync};
-use rustix::io::{Errno, pwritev};
+use rustix::io::Errno;
 use std::fs::File;
-use std::io::{self, IoSlice};
+use std::io;
 use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 
@@ -18,16 +18,6 @@ pub trait Storage: Send + Sync {
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
     /// Writes all of `bytes` at `at`.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
-    /// Writes all of some pieces at `at`, one after the other.
-    fn write_pieces(&self, pieces: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
-        match pieces {
-            [piece] => self.write_at(piece, at),
-            pieces => {
-                let bytes = pieces.iter().map(|piece| &**piece).collect::<Vec<_>>().concat();
-                self.write_at(&bytes, at)
-            }
-        }
-    }
     /// Makes what was written, and the file's length, durable.
     fn sync(&self) -> io::Result<()>;
     /// Returns the file's length.
@@ -82,17 +72,6 @@ impl Storage for File {
         calls::make(Call::Write, || self.write_all_at(bytes, at))
     }
 
-    fn write_pieces(&self, pieces: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
-        write_all(pieces, at, |pieces, at| {
-            let mut written = 0;
-            calls::make(Call::Write, || {
-                written = pwritev(self, pieces, at)?;
-                Ok::<(), Errno>(())
-            })?;
-            Ok(written)
-        })
-    }
-
     fn sync(&self) -> io::Result<()> {
         Ok(calls::sync((0, u64::MAX), || fdatasync(self))?)
     }
@@ -122,23 +101,6 @@ impl Storage for File {
     fn will_overwrite(&self, from: u64, to: u64) {
         let _ = fadvise(self, from, NonZero::new(to.saturating_sub(from)), Advice::DontNeed);
     }
-}
-
-/// Writes all of some pieces, however few bytes a call of `write` takes.
-fn write_all(
-    mut pieces: &mut [IoSlice<'_>],
-    mut at: u64,
-    mut write: impl FnMut(&[IoSlice<'_>], u64) -> io::Result<usize>,
-) -> io::Result<()> {
-    while pieces.iter().any(|piece| !piece.is_empty()) {
-        let written = write(pieces, at)?;
-        if written == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        IoSlice::advance_slices(&mut pieces, written);
-        at += written as u64;
-    }
-    Ok(())
 }
 
 /// Writes zeros to `[from, to)`.
@@ -221,39 +183,9 @@ pub(crate) mod tests {
         let mut bytes = [1; 20];
         file.read_at(&mut bytes, 0).unwrap();
         assert_eq!(bytes, *[[0; 5], [7; 5], [7; 5], [0; 5]].as_flattened());
-        let mut pieces = [IoSlice::new(&[1; 3]), IoSlice::new(&[]), IoSlice::new(&[2; 4])];
-        file.write_pieces(&mut pieces, 12).unwrap();
-        file.read_at(&mut bytes, 0).unwrap();
-        assert_eq!(bytes[10..], [7, 7, 1, 1, 1, 2, 2, 2, 2, 0]);
         write_zeros(file, 6, 8).unwrap();
         file.read_at(&mut bytes, 0).unwrap();
         assert_eq!(bytes[5..9], [7, 0, 0, 7]);
         assert!(file.read_at(&mut bytes, 8990).is_err());
-    }
-
-    #[test]
-    fn short_writes_go_on_where_they_ended_and_one_of_nothing_is_an_error() {
-        let bytes: Vec<u8> = (1..=30).collect();
-        for most in 1..=31 {
-            let parts = [&bytes[..7], &[], &bytes[7..8], &bytes[8..]];
-            let mut pieces = parts.map(IoSlice::new);
-            let mut file = [0; 100];
-            write_all(&mut pieces, 3, |pieces, at| {
-                let given = pieces.iter().flat_map(|piece| piece.iter()).take(most);
-                let at = at as usize;
-                Ok(given.zip(&mut file[at..]).map(|(from, to)| *to = *from).count())
-            })
-            .unwrap();
-            assert_eq!(file[3..33], bytes, "{most} bytes at once");
-            assert!(file[..3].iter().chain(&file[33..]).all(|byte| *byte == 0), "{most}");
-        }
-        let mut calls = 0;
-        let mut pieces = [IoSlice::new(&bytes)];
-        let full = write_all(&mut pieces, 0, |_, _| {
-            calls += 1;
-            Ok(if calls < 3 { 10 } else { 0 })
-        });
-        assert_eq!(full.unwrap_err().kind(), io::ErrorKind::WriteZero);
-        assert_eq!(calls, 3);
     }
 }

@@ -70,8 +70,8 @@ impl Journal {
     /// Keeps what the journal has in it, or no longer. When this returns, nothing is being applied.
     pub(crate) fn hold(&self, yes: bool) {
         self.held.store(yes, SeqCst);
-        // Whoever looked before has the applier.
-        drop(locked(&self.applier));
+        // Whoever looked before has the lock.
+        drop(locked(&self.checkpointer));
     }
 
     /// Returns true while nothing is applied.

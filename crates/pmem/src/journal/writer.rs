@@ -115,8 +115,9 @@ impl Journal {
         }
         mem::swap(&mut buffer.batch, &mut writer.spare);
         let end = buffer.end;
-        drop(buffer);
         let len = writer.spare.len();
+        buffer.ring_at = writer.place(len).end(len);
+        drop(buffer);
         let place = self.wait_for_place(writer, len)?;
         let header = BatchHeader {
             incarnation: writer.incarnation,
@@ -124,6 +125,8 @@ impl Journal {
             synced: writer.synced_sequence,
             len: 0,
         };
+        let tail = self.progress.tail.load(Acquire) / BLOCK * BLOCK;
+        debug_assert!(place.end(len) - tail <= writer.capacity, "the ring is full");
         let ring = Ring { file: &*writer.file, capacity: writer.capacity };
         let bytes = writer.spare.finish(&writer.id, header, place.padding);
         let now = self.clock.now();
@@ -162,42 +165,20 @@ impl Journal {
         self.progress.note_unsynced(&writer.unsynced);
     }
 
-    /// Returns a place for a batch of this length, when there is one: the ring has space, and the
-    /// superblock's limit is after it.
+    /// Returns a place for a batch of this length, when the superblock's limit is after it. The ring
+    /// has space: no more is appended than that.
     fn wait_for_place(&self, writer: &mut Writer, len: usize) -> Result<Place, JournalError> {
-        loop {
-            self.wait_for_space(writer, len)?;
-            let place = writer.place(len);
-            if self.is_before_limit(place.end(len)) || !FaultPoint::KeepLimit.is_enabled() {
-                return Ok(place);
-            }
-            self.progress.count(Count::FullWaits, 1);
-            // Batches may be being applied, and nobody else can sync what was written: the writer's
-            // lock is held meanwhile.
-            self.sync_written(writer)?;
-            // What is synced shares no block with the batch.
-            self.wait_for_limit(writer.place(len).end(len))?;
-        }
-    }
-
-    /// Applies batches until the ring has space for one of this length.
-    fn wait_for_space(&self, writer: &mut Writer, len: usize) -> Result<(), JournalError> {
-        let is_full = |writer: &Writer| {
-            let place = writer.place(len);
-            // The tail's block has batches that are not applied.
-            place.end(len) - self.progress.tail.load(Acquire) / BLOCK * BLOCK > writer.capacity
-        };
-        if !is_full(writer) {
-            return Ok(());
+        let place = writer.place(len);
+        if self.is_before_limit(place.end(len)) || !FaultPoint::KeepLimit.is_enabled() {
+            return Ok(place);
         }
         self.progress.count(Count::FullWaits, 1);
+        // Nobody else can sync what was written: the writer's lock is held meanwhile.
         self.sync_written(writer)?;
-        while is_full(writer) {
-            if !self.apply_step()? {
-                self.refuse_held().map_err(|held| self.fail("write to the journal", held))?;
-            }
-        }
-        Ok(())
+        // What is synced shares no block with the batch.
+        let place = writer.place(len);
+        self.wait_for_limit(place.end(len))?;
+        Ok(place)
     }
 }
 

@@ -163,7 +163,7 @@ fn writes_that_nobody_syncs_share_blocks_and_those_after_a_sync_do_not() {
     for checkpoints in 0..3 {
         let region = files.recovered().unwrap();
         assert!((1..40).all(|n| region.load(64 * n) == n), "{checkpoints}");
-        region.apply_step().unwrap();
+        region.checkpoint_step().unwrap();
         let end = put(&region, 64 * 40, checkpoints);
         region.write_up_to(end).unwrap();
         let end = put(&region, 64 * 41, checkpoints);
@@ -255,7 +255,7 @@ fn incarnations_follow_each_other_in_one_journal() {
         let end = put(&region, 64 * n, n);
         region.sync_up_to(end).unwrap();
         if n % 7 == 0 {
-            region.apply_step().unwrap();
+            region.checkpoint_step().unwrap();
         }
     }
 }
@@ -435,7 +435,7 @@ fn a_journal_that_is_held_keeps_what_it_has() {
     let end = put(&region, 128, 2);
     region.sync_up_to(end).unwrap();
     let used = region.journal_counts().unwrap().used;
-    assert!(!region.apply_step().unwrap());
+    assert!(!region.checkpoint_step().unwrap());
     for refused in [region.checkpoint(), region.end_journal()] {
         assert!(matches!(refused, Err(JournalError::Held)), "{refused:?}");
     }
@@ -446,7 +446,9 @@ fn a_journal_that_is_held_keeps_what_it_has() {
     assert_eq!([64, 128].map(|off| region.load(off)), [1, 2]);
     // What has no space any more fails, and nothing waits.
     region.hold_journal(true);
-    while region.acknowledge(put(&region, 64, 3), SyncPolicy::Always).is_ok() {}
+    while region.journal_failure().is_none() {
+        let _ = region.acknowledge(put(&region, 64, 3), SyncPolicy::Always);
+    }
     assert!(region.journal_failure().is_some_and(|why| why.contains("not in its place")));
     assert_eq!(region.kept_by_journal(), Some(Kept::All));
     drop(region);

@@ -73,9 +73,17 @@ fn no_block_with_synced_bytes_is_written_to_and_readers_look_at_the_next_one() {
 }
 
 #[test]
-fn only_what_is_synced_is_applied_and_the_newest_of_it() {
-    check_explored(FaultPoint::ApplySynced);
-    check_explored(FaultPoint::NewestWins);
+fn a_checkpoint_writes_every_page_that_changed() {
+    check_explored(FaultPoint::MarkPages);
+    check_explored(FaultPoint::MarkLastPage);
+    check_explored(FaultPoint::MarkRecovered);
+    check_overlap(FaultPoint::TakeBeforeCopy);
+}
+
+#[test]
+fn a_checkpoint_writes_what_is_synced_and_ends_where_the_ring_did_when_it_began() {
+    check_explored(FaultPoint::SyncBeforeWrite);
+    check_explored(FaultPoint::CutBeforeCopy);
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl<'r> User<'r> {
                     Ok(())
                 }
                 5 => self.region.sync_in_background(),
-                7 => self.region.apply_step().map(drop),
+                7 => self.region.checkpoint_step().map(drop),
                 2 | 8 => syncs.look(self.region, Some(Duration::from_secs(1))),
                 9 => {
                     self.clock.pass(Duration::from_secs(1));

@@ -178,7 +178,7 @@ impl Explorer {
             if syncs {
                 promises.mark(files, newest + 1, newest + 1);
             }
-            if self.rng.usize(..6) == 0 && region.apply_step().is_err() {
+            if self.rng.usize(..6) == 0 && region.checkpoint_step().is_err() {
                 return Ok(());
             }
         }

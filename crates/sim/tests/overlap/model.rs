@@ -2,11 +2,10 @@
 //! acknowledged.
 //!
 //! Each writer owns lines, and a word of one line that all of them share. A fence stores its number
-//! into all words of some of its lines, and into its word of the shared line. What is found must
-//! be what some prefix of one order of all fences leaves: of each writer the first few, the last of
-//! them in part at most, in the order of its lines; and with a fence all those that had ended when
-//! it began. The word in the shared line may be newer: a store that was not flushed may arrive with
-//! the line.
+//! into its word of the shared line, and into all words of some of its lines. What is found must be
+//! what persistent memory may hold after some prefix of one order of all fences: of each writer the
+//! first few, whole; of the next one any words, since a store may arrive before it is flushed; and
+//! with a word of a fence all those fences that had ended when it began.
 
 use super::pool::{GROWN, LEN, store};
 use pmem::Region;
@@ -35,30 +34,27 @@ pub(crate) fn own_lines(writer: usize, len: u64) -> Vec<u64> {
 /// What a pool holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contents {
-    lines: Vec<u64>,
+    lines: Vec<[u64; 8]>,
     shared: [u64; WRITERS],
 }
 
 impl Contents {
     pub(crate) fn empty() -> Contents {
-        Contents { lines: vec![0; LINES as usize], shared: [0; WRITERS] }
+        Contents { lines: vec![[0; 8]; LINES as usize], shared: [0; WRITERS] }
     }
 
     /// Reads all lines; those that the pool does not have yet are zeros.
-    pub(crate) fn read(region: &Region) -> Result<Contents, String> {
+    pub(crate) fn read(region: &Region) -> Contents {
         let mut contents = Contents::empty();
         let lines = region.len() / 64;
         for line in (0..lines.min(LINES)).filter(|line| owner(*line).is_some()) {
             let words = [0, 8, 16, 24, 32, 40, 48, 56].map(|at| region.load(line * 64 + at));
-            if words.iter().any(|word| *word != words[0]) {
-                return Err(format!("line {line} is torn: {words:x?}"));
-            }
-            contents.lines[line as usize] = words[0];
+            contents.lines[line as usize] = words;
         }
         for writer in 0..WRITERS {
             contents.shared[writer] = region.load(SHARED * 64 + 8 * writer as u64);
         }
-        Ok(contents)
+        contents
     }
 }
 
@@ -168,40 +164,56 @@ impl History {
     /// trace.
     fn check_writer(&self, found: &Contents, writer: usize) -> Result<(usize, usize), String> {
         let fences = &self.fences[writer];
-        let mut counts = vec![0; LINES as usize];
-        for line in own_lines(writer, GROWN) {
-            let (value, before) = (found.lines[line as usize], self.base.lines[line as usize]);
-            let count = self.count(writer, value, before);
-            let is_its = |count: &usize| *count == 0 || fences[*count - 1].lines.contains(&line);
-            counts[line as usize] = count.filter(is_its).ok_or_else(|| {
-                format!("line {line} of writer {writer} holds {value:x}, which it never did")
-            })?;
+        let counts = self.counts(found, writer)?;
+        let in_lines = counts.iter().flatten().copied().max().unwrap_or(0);
+        let (shared, before) = (found.shared[writer], self.base.shared[writer]);
+        let in_shared = self.count(writer, shared, before);
+        let in_shared =
+            in_shared.ok_or_else(|| format!("the shared line has {shared:x} of writer {writer}"))?;
+        let newest = in_lines.max(in_shared);
+        let whole = newest.saturating_sub(1);
+        if in_shared < whole {
+            return Err(format!(
+                "the shared line has {in_shared} of writer {writer}, of which {newest} is there"
+            ));
         }
-        let newest = counts.iter().copied().max().unwrap_or(0);
         let mut expected = vec![0; LINES as usize];
-        for (n, fence) in fences[..newest.saturating_sub(1)].iter().enumerate() {
+        for (n, fence) in fences[..whole].iter().enumerate() {
             fence.lines.iter().for_each(|line| expected[*line as usize] = n + 1);
         }
-        // The newest is there in part at most: its first lines.
+        // Of the newest any words may be there.
         let last = newest.checked_sub(1).map_or(&[][..], |at| &fences[at].lines);
-        let is_there = |line: &&u64| counts[**line as usize] == newest;
-        let there = last.iter().take_while(is_there).count();
-        last[..there].iter().for_each(|line| expected[*line as usize] = newest);
-        if let Some(line) = (0..counts.len()).find(|line| counts[*line] != expected[*line]) {
-            return Err(format!(
-                "{newest} of writer {writer} is there, and line {line} of {} and not of {}",
-                counts[line], expected[line]
-            ));
+        let mut all = in_shared == newest;
+        for (line, found) in counts.iter().enumerate() {
+            let is_last = last.contains(&(line as u64));
+            all &= !is_last || found.iter().all(|count| *count == newest);
+            let may_be = |count: &usize| *count == expected[line] || is_last && *count == newest;
+            if let Some(other) = found.iter().find(|count| !may_be(count)) {
+                return Err(format!(
+                    "{newest} of writer {writer} is there, and line {line} of {other} and not of {}",
+                    expected[line]
+                ));
+            }
         }
-        let shared = found.shared[writer];
-        let seen = self.count(writer, shared, self.base.shared[writer]);
-        if seen.is_none_or(|seen| seen < newest) {
-            return Err(format!(
-                "the shared line has {shared:x} of writer {writer}, of which {newest} is there"
-            ));
+        Ok((if all { newest } else { whole }, newest))
+    }
+
+    /// Returns of which fence each word of a writer's lines is.
+    fn counts(&self, found: &Contents, writer: usize) -> Result<Vec<[usize; 8]>, String> {
+        let mut counts = vec![[0; 8]; LINES as usize];
+        for line in own_lines(writer, GROWN) {
+            let at = line as usize;
+            for (word, value) in found.lines[at].into_iter().enumerate() {
+                let count = self.count(writer, value, self.base.lines[at][word]);
+                let is_its = |count: &usize| {
+                    *count == 0 || self.fences[writer][*count - 1].lines.contains(&line)
+                };
+                counts[at][word] = count.filter(is_its).ok_or_else(|| {
+                    format!("line {line} of writer {writer} holds {value:x}, which it never did")
+                })?;
+            }
         }
-        let whole = if there == last.len() { newest } else { newest - 1 };
-        Ok((whole, newest))
+        Ok(counts)
     }
 }
 

@@ -215,7 +215,7 @@ impl Threads<'_> {
         let Some((_, mut steps)) = self.region.background_steps() else { return };
         while self.goes_on(rng) {
             let applied = match rng.usize(..12) {
-                0..4 => self.region.apply_step().map(drop),
+                0..4 => self.region.checkpoint_step().map(drop),
                 4 => self.region.checkpoint(),
                 _ => steps.look(self.region),
             };

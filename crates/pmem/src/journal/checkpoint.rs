@@ -1,0 +1,263 @@
+//! Checkpoints: pages that changed are written from the working memory to the pool's file, so that
+//! the batches that changed them may leave the ring.
+//!
+//! A pass begins with the *cut*, the end of what is written to the ring. Then it goes through the
+//! pages that were marked ([`DirtyPages`](super::dirty_pages::DirtyPages)), a group at a time:
+//!
+//! 1. the marks of the group's pages are taken, and the pages are copied;
+//! 2. everything that was appended until then is synced in the journal;
+//! 3. the copies are written to the pool's file.
+//!
+//! After the last page the file is synced, and the tail of the ring moves to the cut. All lines of
+//! batches before the cut were marked before it, so that the file has them, or newer ones. A crash
+//! on the way is repaired by storing the batches from the old tail on.
+//!
+//! A copy has what threads have stored and not flushed yet, as persistent memory may when its
+//! power fails: the processor may write back any line at any time. What a thread has stored after
+//! a fence is never in the file without that fence, since step 2 comes between.
+//!
+//! Whoever runs a pass holds its lock for one group: others may go on with it. A failure anywhere
+//! stops the journal. It keeps everything.
+
+use super::append::CopyLines;
+use super::batch::LineRange;
+use super::core::{Count, Journal, locked};
+use super::dirty_pages::PAGE_LINES;
+use super::error::JournalError;
+use super::layout::at_once;
+use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
+use super::scan::ScanEnd;
+use crate::fault_points::FaultPoint;
+use crate::lines::LINE;
+use crate::mapping::PAGE;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{Ordering, fence};
+
+/// Pages that are copied and written at once.
+const GROUP: u64 = at_once(8 << 20, 3 * PAGE) / PAGE;
+
+/// What it takes to write pages to the pool's file.
+pub(super) struct Checkpointer {
+    /// How far the journal came, as the pool's file says it,
+    said: PoolProgress,
+    /// ... and the offset of the line in which it does.
+    said_at: u64,
+    /// The pass that is under way.
+    pass: Option<Pass>,
+    /// Copies of pages, kept so that no group allocates,
+    copies: Vec<u8>,
+    /// ... and which lines they are.
+    runs: Vec<LineRange>,
+}
+
+/// A pass through the pages that were marked.
+struct Pass {
+    /// What the file has after it: all batches before this.
+    cut: ScanEnd,
+    /// The page to go on from.
+    next: u64,
+}
+
+impl Checkpointer {
+    pub(super) fn new(said: PoolProgress, said_at: u64) -> Checkpointer {
+        Checkpointer { said, said_at, pass: None, copies: Vec::new(), runs: Vec::new() }
+    }
+}
+
+impl Journal {
+    /// Goes on with a checkpoint by one group of pages, or begins one; false if everything that was
+    /// written to the ring is in the pool's file.
+    pub(crate) fn checkpoint_step(&self, copy: CopyLines<'_>) -> Result<bool, JournalError> {
+        let mut checkpointer = locked(&self.checkpointer);
+        let Some(checkpointer) = &mut *checkpointer else { return Ok(false) };
+        self.check()?;
+        if self.is_held() {
+            return Ok(false);
+        }
+        // Others go on writing meanwhile.
+        self.raise_limit()?;
+        let mut pass = match checkpointer.pass.take() {
+            Some(pass) => pass,
+            None => match self.begin_pass()? {
+                Some(pass) => pass,
+                None => return Ok(false),
+            },
+        };
+        match self.write_group(checkpointer, pass.next, copy)? {
+            Some(next) => {
+                pass.next = next;
+                checkpointer.pass = Some(pass);
+            }
+            None => self.end_pass(checkpointer, pass)?,
+        }
+        Ok(true)
+    }
+
+    /// Returns true while a pass is under way.
+    pub(super) fn is_checkpointing(&self) -> bool {
+        locked(&self.checkpointer).as_ref().is_some_and(|open| open.pass.is_some())
+    }
+
+    /// Brings everything that was appended into the pool's file.
+    pub(crate) fn checkpoint(&self, copy: CopyLines<'_>) -> Result<(), JournalError> {
+        self.sync_up_to(self.appended())?;
+        let end = self.progress.head.load(Acquire);
+        while self.progress.tail.load(Acquire) < end && self.checkpoint_step(copy)? {}
+        self.refuse_held()?;
+        self.check()
+    }
+
+    /// Begins a pass, unless the ring is empty.
+    fn begin_pass(&self) -> Result<Option<Pass>, JournalError> {
+        let writer = locked(&self.writer);
+        let Some(writer) = &*writer else { return Ok(None) };
+        let (position, sequence) = (writer.head, writer.sequence);
+        let cut =
+            ScanEnd { position, sequence, incarnation: writer.incarnation, synced: sequence };
+        let is_empty = position == self.progress.tail.load(Acquire);
+        Ok((!is_empty).then_some(Pass { cut, next: 0 }))
+    }
+
+    /// Writes up to a group of pages from page `from` on. Returns the page to go on from; none
+    /// after the last one.
+    fn write_group(
+        &self,
+        checkpointer: &mut Checkpointer,
+        from: u64,
+        copy: CopyLines<'_>,
+    ) -> Result<Option<u64>, JournalError> {
+        let Checkpointer { said, said_at, copies, runs, .. } = checkpointer;
+        copies.clear();
+        runs.clear();
+        let next = self.copy_pages(from, copies, runs, copy);
+        if runs.is_empty() {
+            return Ok(next);
+        }
+        // A store that a copy has came after fences whose appends have begun: whoever takes the
+        // lock after this sees them.
+        fence(Ordering::SeqCst);
+        let appended = locked(&self.buffer).end;
+        if FaultPoint::SyncBeforeWrite.is_enabled() && self.synced() < appended {
+            self.sync_in_background()?;
+        }
+        // A journal that lacks what the pages show is too old for them.
+        said.synced = self.progress.synced_sequence.load(Acquire);
+        self.say(said, *said_at)?;
+        put_line(copies, runs, *said_at, &said.encode());
+        let mut rest = &copies[..];
+        for run in runs {
+            let (off, len) = run.bytes();
+            let (bytes, after) = rest.split_at(len);
+            self.write_to_pool(bytes, off)?;
+            rest = after;
+        }
+        self.progress.count(Count::BytesApplied, copies.len() as u64);
+        Ok(next)
+    }
+
+    /// Takes pages and copies them.
+    fn copy_pages(
+        &self,
+        from: u64,
+        copies: &mut Vec<u8>,
+        runs: &mut Vec<LineRange>,
+        copy: CopyLines<'_>,
+    ) -> Option<u64> {
+        let take = |runs: &mut _| locked(&self.buffer).dirty.take(from, GROUP, runs);
+        if !FaultPoint::TakeBeforeCopy.is_enabled() {
+            return self.copy_early(from, copies, runs, copy);
+        }
+        let next = take(runs);
+        runs.iter().for_each(|run| copy(*run, copies));
+        next
+    }
+
+    /// Copies pages, and takes the marks after that: a mistake that a test simulates.
+    #[cold]
+    fn copy_early(
+        &self,
+        from: u64,
+        copies: &mut Vec<u8>,
+        runs: &mut Vec<LineRange>,
+        copy: CopyLines<'_>,
+    ) -> Option<u64> {
+        let mut seen = locked(&self.buffer).dirty.clone();
+        let next = seen.take(from, GROUP, runs);
+        runs.iter().for_each(|run| copy(*run, copies));
+        locked(&self.buffer).dirty.take(from, GROUP, &mut Vec::new());
+        next
+    }
+
+    /// Syncs the file, which has all pages, and moves the tail to the cut.
+    fn end_pass(&self, checkpointer: &mut Checkpointer, pass: Pass) -> Result<(), JournalError> {
+        let cut = match FaultPoint::CutBeforeCopy.is_enabled() {
+            true => pass.cut,
+            false => self.begin_pass()?.map_or(pass.cut, |late| late.cut),
+        };
+        if FaultPoint::SayApplied.is_enabled() {
+            checkpointer.said.applied = cut.sequence;
+            self.say(&checkpointer.said, checkpointer.said_at)?;
+        }
+        if FaultPoint::SyncApplied.is_enabled() {
+            self.sync_pool()?;
+        }
+        self.progress.count(Count::Applied, 1);
+        self.move_tail(cut)
+    }
+
+    /// Moves the tail to a cut: the pool has what is before it.
+    fn move_tail(&self, cut: ScanEnd) -> Result<(), JournalError> {
+        let mut open = locked(&self.superblock);
+        let Some(open) = &mut *open else { return self.check() };
+        open.superblock.tail = cut.position;
+        open.superblock.tail_sequence = cut.sequence;
+        open.superblock.tail_incarnation = cut.incarnation;
+        if FaultPoint::SyncTail.is_enabled() {
+            self.write_superblock(open)?;
+        }
+        self.progress.tail.store(cut.position, Release);
+        Ok(())
+    }
+}
+
+/// Puts a line into the copies, if they have its page: the working memory has another one there.
+fn put_line(copies: &mut [u8], runs: &[LineRange], off: u64, line: &[u8]) {
+    let number = off / LINE;
+    let mut at = 0;
+    for run in runs {
+        if (run.first..run.first + run.lines).contains(&number) {
+            let from = at + ((number - run.first) * LINE) as usize;
+            copies[from..from + line.len()].copy_from_slice(line);
+        }
+        at += run.bytes().1;
+    }
+}
+
+const _: () = {
+    assert!(PAGE_LINES * LINE == PAGE && PROGRESS_BYTES as u64 == LINE);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_put_into_the_copy_of_its_page_and_into_no_other() {
+        let runs = [LineRange { first: 4, lines: 2 }, LineRange { first: 10, lines: 3 }];
+        let check = |line: u64, expected: Option<usize>| {
+            let mut copies = [0; 5 * LINE as usize];
+            put_line(&mut copies, &runs, line * LINE, &[7; LINE as usize]);
+            let lines: Vec<u8> = copies.chunks(LINE as usize).map(|line| line[63]).collect();
+            assert_eq!(lines.iter().position(|byte| *byte == 7), expected, "line {line}");
+            assert_eq!(lines.iter().filter(|byte| **byte == 7).count(), expected.iter().count());
+        };
+        check(3, None);
+        check(4, Some(0));
+        check(5, Some(1));
+        check(6, None);
+        check(9, None);
+        check(10, Some(2));
+        check(12, Some(4));
+        check(13, None);
+    }
+}

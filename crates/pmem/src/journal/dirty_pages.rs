@@ -1,0 +1,152 @@
+//! Pages of the working memory that the pool's file lacks: one bit for each.
+//!
+//! A page is marked when lines of it are appended, in the buffer's lock, and is taken in the same
+//! lock before it is copied for the file. So a line that is appended after its page was taken marks
+//! the page again, and one that was appended before is in the copy.
+
+use super::batch::LineRange;
+use crate::fault_points::FaultPoint;
+use crate::lines::LINE;
+use crate::mapping::PAGE;
+
+/// Lines of a page.
+pub(super) const PAGE_LINES: u64 = PAGE / LINE;
+
+/// Words that are looked at in one lock: those of 1 GiB.
+const LOOKED_AT: usize = 4096;
+
+/// Pages by their numbers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DirtyPages {
+    words: Vec<u64>,
+    /// The line after the last one that was marked: the region may end inside its page.
+    end: u64,
+}
+
+impl DirtyPages {
+    /// Marks the pages of some lines.
+    #[inline]
+    pub(super) fn mark(&mut self, range: LineRange) {
+        if range.lines == 0 || !FaultPoint::MarkPages.is_enabled() {
+            return;
+        }
+        let end = range.first + range.lines;
+        let (first, last) = (range.first / PAGE_LINES, (end - 1) / PAGE_LINES);
+        let last = if FaultPoint::MarkLastPage.is_enabled() { last } else { first };
+        self.end = self.end.max(end);
+        if self.words.len() as u64 <= last / 64 {
+            self.words.resize(last as usize / 64 + 1, 0);
+        }
+        for page in first..=last {
+            self.words[page as usize / 64] |= 1 << (page % 64);
+        }
+    }
+
+    /// Takes up to `most` pages from page `from` on: their lines are added to `runs`, ascending,
+    /// those of adjacent pages as one. Returns the page to go on from; none after the last one.
+    pub(super) fn take(
+        &mut self,
+        from: u64,
+        most: u64,
+        runs: &mut Vec<LineRange>,
+    ) -> Option<u64> {
+        let (mut at, mut left) = (from, most);
+        let stop = from as usize / 64 + LOOKED_AT;
+        while left > 0 && (at as usize / 64) < stop {
+            let word = self.words.get_mut(at as usize / 64)?;
+            let rest = *word >> (at % 64);
+            if rest == 0 {
+                at = (at / 64 + 1) * 64;
+                continue;
+            }
+            at += u64::from(rest.trailing_zeros());
+            *word &= !(1 << (at % 64));
+            push(runs, at, self.end);
+            (at, left) = (at + 1, left - 1);
+        }
+        Some(at)
+    }
+}
+
+/// Adds the lines of a page that are before `end`.
+fn push(runs: &mut Vec<LineRange>, page: u64, end: u64) {
+    let first = page * PAGE_LINES;
+    let lines = PAGE_LINES.min(end - first);
+    match runs.last_mut() {
+        Some(last) if last.first + last.lines == first => last.lines += lines,
+        _ => runs.push(LineRange { first, lines }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn lines(first: u64, lines: u64) -> LineRange {
+        LineRange { first, lines }
+    }
+
+    /// Takes all pages, this many at once.
+    fn take_all(pages: &mut DirtyPages, most: u64) -> Vec<LineRange> {
+        let (mut runs, mut from) = (Vec::new(), 0);
+        while let Some(next) = pages.take(from, most, &mut runs) {
+            from = next;
+        }
+        runs
+    }
+
+    #[test]
+    fn adjacent_pages_are_one_run_and_the_last_one_ends_with_the_last_line() {
+        let mut pages = DirtyPages::default();
+        assert_eq!(take_all(&mut pages, 1), []);
+        for range in [lines(0, 1), lines(63, 2), lines(64 * 63, 64 * 2 + 5), lines(0, 0)] {
+            pages.mark(range);
+        }
+        let expected = [lines(0, 128), lines(64 * 63, 64 * 2 + 5)];
+        assert_eq!(take_all(&mut pages, 1000), expected);
+        assert_eq!(take_all(&mut pages, 1000), []);
+    }
+
+    #[test]
+    fn no_more_are_taken_than_asked_for_and_those_before_stay() {
+        let mut pages = DirtyPages::default();
+        (0..10).for_each(|page| pages.mark(lines(page * 2 * PAGE_LINES, PAGE_LINES)));
+        let mut runs = Vec::new();
+        assert_eq!(pages.take(6, 3, &mut runs), Some(11));
+        assert_eq!(runs, [6, 8, 10].map(|page| lines(page * PAGE_LINES, PAGE_LINES)));
+        assert_eq!(take_all(&mut pages, 2).len(), 7);
+    }
+
+    #[test]
+    fn few_pages_that_are_far_apart_are_found() {
+        let mut pages = DirtyPages::default();
+        let far = 64 * LOOKED_AT as u64;
+        for page in [0, far - 1, far, 3 * far + 5] {
+            pages.mark(lines(page * PAGE_LINES, PAGE_LINES));
+        }
+        let expected = [lines(0, 64), lines((far - 1) * 64, 128), lines((3 * far + 5) * 64, 64)];
+        assert_eq!(take_all(&mut pages, 100), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn the_pages_of_all_lines_that_were_marked_are_taken_once(
+            ranges in prop::collection::vec((0..9000u64, 1..300u64), 0..12),
+            most in 1..20u64,
+        ) {
+            let mut pages = DirtyPages::default();
+            let mut expected = BTreeSet::new();
+            for (first, count) in ranges {
+                pages.mark(lines(first, count));
+                expected.extend((first..first + count).map(|line| line / PAGE_LINES));
+            }
+            let runs = take_all(&mut pages, most);
+            let taken = runs.iter().flat_map(|run| {
+                run.first / PAGE_LINES..(run.first + run.lines).div_ceil(PAGE_LINES)
+            });
+            prop_assert_eq!(taken.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
+        }
+    }
+}
