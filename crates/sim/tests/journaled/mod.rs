@@ -1,11 +1,12 @@
 //! Crashes of a heap with a journal: at any write and sync of either file, with any part of what
 //! was not synced.
 //!
-//! An incarnation runs random transactions, acknowledges them by a policy, applies at random, and
-//! may be closed. Its record is gone through event by event; at some of them the power is lost, in
-//! several ways, or the process dies. What is opened then must hold a state between the last that
-//! was acknowledged as durable and the newest, whole: of several commits a prefix. Some images go
-//! on, and are crashed again, inside their recovery and after it.
+//! An incarnation runs random transactions, acknowledges them by a policy, makes checkpoints at
+//! random, between transactions or in a thread of their own, and may be closed. Its record is gone
+//! through event by event; at some of them the power is lost, in several ways, or the process dies.
+//! What is opened then must hold a state between the last that was acknowledged as durable and the
+//! newest, whole: of several commits a prefix. Some images go on, and are crashed again, inside
+//! their recovery and after it.
 //!
 //! In one of the ways the disk also loses whole blocks of the journal that it was writing to; not
 //! in a recovery, which writes again what may have been synced.
@@ -18,8 +19,10 @@ pub(crate) mod histories;
 
 use crate::pool::{Contents, Open, Pool};
 use pmem::{Region, SyncPolicy};
-use sim::{FileEvent, FilesState, Named, SimulatedFiles, Subject};
+use sim::{FileEvent, FilesState, Named, SimulatedFiles, Subject, run_scheduled, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The smallest ring, so that it is full often.
 const RING: u64 = 64 << 10;
@@ -136,10 +139,40 @@ impl Explorer {
         // What was found is durable, or is in the journal that the recovery synced.
         promises.marks.push((newest + 1, newest + 1));
         files.mark(OPENED);
-        self.transactions(&mut store, &files, &mut promises, transactions)?;
+        match self.rng.usize(..3) {
+            0 => self.with_checkpoints(&mut store, &files, &mut promises, transactions)?,
+            _ => self.transactions(&mut store, &files, &mut promises, transactions)?,
+        }
         let events = files.take_events();
         drop(store);
         self.crash_everywhere(start, &events, &promises, depth)
+    }
+
+    /// Runs transactions while another thread makes checkpoints, at any lock and any call of the
+    /// files.
+    fn with_checkpoints(
+        &mut self,
+        store: &mut Open,
+        files: &SimulatedFiles,
+        promises: &mut Promises,
+        transactions: usize,
+    ) -> Result<(), String> {
+        let (heap, seed) = (Arc::clone(&store.heap), self.rng.u64(..));
+        let (has_ended, mut done) = (AtomicBool::new(false), Ok(()));
+        let run = || {
+            done = self.transactions(store, files, promises, transactions);
+            has_ended.store(true, Relaxed);
+        };
+        let checkpoint = || {
+            for _ in 0..4 * transactions {
+                if has_ended.load(Relaxed) || heap.region().checkpoint_step().is_err() {
+                    return;
+                }
+                yield_now();
+            }
+        };
+        run_scheduled::<Box<dyn FnOnce() + Send>>(seed, vec![Box::new(run), Box::new(checkpoint)]);
+        done
     }
 
     /// Runs transactions, until a call fails.

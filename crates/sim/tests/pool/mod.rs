@@ -256,7 +256,8 @@ impl Subject for Pool {
         if let Some(slot) = plan.pin {
             pin(heap, plan.parts[0].0, slot, pins);
         }
-        let done = if plan.other_thread {
+        // A thread that no scheduler knows would wait in the kernel for one that it lets wait.
+        let done = if plan.other_thread && !pmem::is_scheduled() {
             std::thread::scope(|scope| scope.spawn(|| transact(heap, plan)).join())
                 .map_err(|_| "the other thread panicked".to_owned())??
         } else {
