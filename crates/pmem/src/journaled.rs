@@ -94,7 +94,8 @@ impl Region {
     }
 
     /// Goes on with a checkpoint by one group of pages, which are written to the file, or begins
-    /// one; false if the file has everything that was written to the journal.
+    /// one; false if the file has everything that was written to the journal, or nothing may leave
+    /// that ([`Region::hold_journal`]).
     pub fn checkpoint_step(&self) -> Result<bool, JournalError> {
         let mut more = false;
         self.with_journal_and_lines(|journal, copy| {
@@ -214,7 +215,8 @@ impl Region {
         path.map_or(Ok(()), |path| journal::refuse_unnamed(path, id))
     }
 
-    /// Brings everything into the file and ends the use of the journal: fences go to the file again.
+    /// Brings everything into the file and ends the use of the journal: fences go to the file
+    /// again.
     pub fn end_journal(&self) -> Result<(), JournalError> {
         self.with_journal_and_lines(Journal::end)
     }
@@ -238,7 +240,10 @@ impl Region {
         &self,
         work: impl FnOnce(&Journal, CopyLines<'_>) -> Result<(), JournalError>,
     ) -> Result<(), JournalError> {
-        let copy = |range: LineRange, out: &mut Vec<u8>| self.copy_lines(range, out);
+        let copy = |range: LineRange, out: &mut Vec<u8>| {
+            self.copy_lines(range, out);
+            !self.watch.has_quarantined()
+        };
         self.with_the_journal(|journal| work(journal, &copy))
     }
 
@@ -252,15 +257,16 @@ impl Region {
         }
     }
 
-    /// Copies lines to the end of a vector. Another thread may be storing into them, words or
-    /// bytes that it has not flushed: whole words are copied as of some moment.
+    /// Copies lines to the end of a vector: those that a thread has flushed, or all of a page.
+    /// Another thread may be storing into them, words or bytes that it has not flushed: whole words
+    /// are copied as of some moment.
     fn copy_lines(&self, range: LineRange, out: &mut Vec<u8>) {
         let (off, len) = range.bytes();
         out.reserve(len);
         let to = out.spare_capacity_mut().as_mut_ptr();
         let from = self.mapping.base().wrapping_add(off as usize);
-        // SAFETY: lines of a flushed range, which was inside the region, in a mapping of whole
-        // pages; the vector has space for their bytes, which nobody else has.
+        // SAFETY: lines before the end of some that were flushed, which were inside the region; the
+        // vector has space for their bytes, which nobody else has.
         unsafe { guess::copy_lines(to.cast(), from, range.lines as usize) };
         // SAFETY: these bytes were just written.
         unsafe { out.set_len(out.len() + len) };

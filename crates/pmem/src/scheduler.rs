@@ -54,6 +54,15 @@ pub fn is_scheduled() -> bool {
     false
 }
 
+/// Lets a scheduler choose another thread, where one runs this one.
+#[inline(always)]
+pub(crate) fn pause() {
+    #[cfg(feature = "sim")]
+    if let Some(scheduler) = scheduled::current() {
+        scheduler.pause();
+    }
+}
+
 /// Waits for a mutex that another thread holds, and counts how long.
 #[cold]
 fn wait<T>(mutex: &Mutex<T>) -> LockResult<MutexGuard<'_, T>> {

@@ -56,10 +56,11 @@ impl WaitedFor {
         }
     }
 
-    fn full_waits(&self) -> u64 {
+    /// Returns how long writers waited for space since this was last asked, if any did.
+    fn take_full_wait(&self) -> Option<Duration> {
         match self {
-            WaitedFor::Log(_) => 0,
-            WaitedFor::Journal(journal) => journal.full_waits(),
+            WaitedFor::Log(_) => None,
+            WaitedFor::Journal(journal) => journal.take_full_wait(),
         }
     }
 
@@ -169,10 +170,11 @@ impl CommitBarrier {
                 (waiting.wanted, std::mem::take(&mut waiting.wakers))
             };
             let (begin, event) = (Instant::now(), log.event());
-            let full_waits = log.full_waits();
             let durable = log.sync_up_to(wanted);
-            let event = if log.full_waits() > full_waits { "journal-full" } else { event };
             took(FinishedWait { event, time: begin.elapsed() });
+            if let Some(time) = log.take_full_wait() {
+                took(FinishedWait { event: "journal-full", time });
+            }
             // Where it failed, the log has said why.
             let reached = if durable { &self.durable } else { &self.failed };
             reached.store(wanted, Relaxed);

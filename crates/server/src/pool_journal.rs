@@ -4,13 +4,13 @@
 //! reply waits, and no lock, until they are as safe as `appendfsync` demands: synced (`always`), or
 //! in the kernel (`everysec`, `no`). The engine asks for positions through [`CommandLog`], which a
 //! journal serves without taking any commands. Two threads of the journal's own sync once a second,
-//! and apply.
+//! and make checkpoints.
 //!
 //! Invariant: what was acknowledged under one policy is as safe as under the one that was set
 //! meanwhile.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ pub(crate) struct PoolJournal {
     thread: Mutex<Option<JournalThread>>,
     /// The failure was logged.
     reported: AtomicBool,
+    /// How long writers had waited for space, in nanoseconds, when this was last asked.
+    full_wait_ns: AtomicU64,
 }
 
 fn region_of(keyspace: &Keyspace) -> &Region {
@@ -65,6 +67,7 @@ impl PoolJournal {
             policy: AtomicU8::new(policy as u8),
             thread: Mutex::new(Some(thread)),
             reported: AtomicBool::new(false),
+            full_wait_ns: AtomicU64::new(0),
         })))
     }
 
@@ -150,9 +153,13 @@ impl PoolJournal {
         Duration::from_nanos(self.region().journal_counts().unwrap_or_default().unsynced_ns)
     }
 
-    /// How often a writer had to wait since the journal was full.
-    pub(crate) fn full_waits(&self) -> u64 {
-        self.region().journal_counts().unwrap_or_default().full_waits
+    /// Returns how long writers waited for space in the journal since this was last asked, if any
+    /// did.
+    pub(crate) fn take_full_wait(&self) -> Option<Duration> {
+        let all = self.region().journal_counts().unwrap_or_default().full_wait_ns;
+        let before = self.full_wait_ns.fetch_max(all, Ordering::Relaxed);
+        let since = all.saturating_sub(before);
+        (since > 0).then(|| Duration::from_nanos(since))
     }
 
     /// Ends the background work. The pool's closing applies what is left.

@@ -520,6 +520,11 @@ impl Storage for SimulatedFile {
         })
     }
 
+    /// Nothing is known to have been written.
+    fn written_up_to(&self, from: u64) -> io::Result<u64> {
+        Ok(from)
+    }
+
     fn allocate(&self, _from: u64, to: u64) -> io::Result<()> {
         let grown = |recorded: &Recorded| FileEvent::Grow(self.name, self.len(recorded).max(to));
         self.change(FileCall::Allocate, grown)

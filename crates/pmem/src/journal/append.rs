@@ -15,10 +15,12 @@ use super::core::{Buffer, Count, Journal, locked};
 use super::error::JournalError;
 use super::layout::BLOCK;
 use crate::fault_points::FaultPoint;
+use std::mem;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// Copies the lines of a range to the end of a vector.
-pub(crate) type CopyLines<'m> = &'m dyn Fn(LineRange, &mut Vec<u8>);
+/// Copies the lines of a range to the end of a vector; false if the medium has lost some of the
+/// region, so that there may be zeros instead. What a thread has stored is never lost.
+pub(crate) type CopyLines<'m> = &'m dyn Fn(LineRange, &mut Vec<u8>) -> bool;
 
 impl Journal {
     /// Appends the lines that a thread flushed.
@@ -29,7 +31,7 @@ impl Journal {
     ) -> Result<(), JournalError> {
         let Some(first) = ranges.next() else { return Ok(()) };
         self.check()?;
-        let mut rest = Some(first);
+        let (mut rest, mut has_waited) = (Some(first), false);
         if !FaultPoint::CopyUnderLock.is_enabled() {
             return self.append_early(first, ranges, copy);
         }
@@ -53,10 +55,17 @@ impl Journal {
             }
             let is_empty = buffer.batch.is_empty();
             drop(buffer);
-            match is_empty {
-                true => self.free_ring(copy)?,
-                false => self.write_buffer()?,
+            if !is_empty {
+                self.write_buffer()?;
+                continue;
             }
+            if !mem::replace(&mut has_waited, true) {
+                self.progress.count(Count::FullWaits, 1);
+            }
+            let begin = self.clock.now();
+            self.free_ring(copy)?;
+            let waited = self.clock.now().saturating_sub(begin);
+            self.progress.count(Count::FullWaitNanos, waited.as_nanos() as u64);
         }
     }
 
@@ -74,7 +83,6 @@ impl Journal {
     /// Goes on with a checkpoint, so that the ring gets space.
     #[cold]
     fn free_ring(&self, copy: CopyLines<'_>) -> Result<(), JournalError> {
-        self.progress.count(Count::FullWaits, 1);
         if !self.checkpoint_step(copy)? {
             self.refuse_held().map_err(|held| self.fail("write to the journal", held))?;
         }
@@ -93,7 +101,10 @@ impl Journal {
             while let Some(cut) = range.cut(2048) {
                 let mut bytes = Vec::new();
                 copy(cut, &mut bytes);
-                let early = |_: LineRange, out: &mut Vec<u8>| out.extend_from_slice(&bytes);
+                let early = |_: LineRange, out: &mut Vec<u8>| {
+                    out.extend_from_slice(&bytes);
+                    true
+                };
                 let mut buffer = locked(&self.buffer);
                 if buffer.longest == 0 {
                     self.write_through(&mut std::iter::once(cut), &early)?;
@@ -134,7 +145,9 @@ impl Journal {
 impl Buffer {
     fn push(&mut self, range: LineRange, copy: CopyLines<'_>) {
         self.dirty.mark(range);
-        self.batch.push(range, |out| copy(range, out));
+        self.batch.push(range, |out| {
+            copy(range, out);
+        });
         self.end += range.bytes().1 as u64;
     }
 }

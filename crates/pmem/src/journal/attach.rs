@@ -75,8 +75,9 @@ impl Journal {
             None => blank(&*file, id, capacity)?,
         };
         let (size, needed) = (file.size()?, RING_AT + capacity);
+        let limit = limit_after(0, capacity);
         if size < needed {
-            self.make_space(&*file, size, needed)?;
+            self.make_space(&*file, (size, needed), RING_AT + limit.min(capacity))?;
         }
         if size < needed || is_blank {
             // A process that ended here may have left a file of this size that was never synced. No
@@ -84,7 +85,6 @@ impl Journal {
             self.sync_file(&*file)?;
             self.place.sync_name()?;
         }
-        let limit = limit_after(0, capacity);
         superblock = Superblock { id, capacity, tail: 0, limit, ..superblock };
         superblock.incarnation += 1;
         superblock.tail_incarnation = superblock.incarnation;
@@ -104,10 +104,15 @@ impl Journal {
         self.prepare(file, superblock, end, (said, progress_at))
     }
 
-    /// Makes a file as long as it is to be. It is written once, so that later writes change no
-    /// metadata of the file. A disk that has no space for all of it keeps none of it.
-    fn make_space(&self, file: &dyn Storage, from: u64, to: u64) -> Result<(), JournalError> {
-        let made = file.allocate(from, to).and_then(|()| write_zeros(file, from, to));
+    /// Makes a file as long as it is to be, with space for all of it, and writes zeros up to
+    /// `written`. A disk that has no space for all of it keeps none of it.
+    fn make_space(
+        &self,
+        file: &dyn Storage,
+        (from, to): (u64, u64),
+        written: u64,
+    ) -> Result<(), JournalError> {
+        let made = file.allocate(from, to).and_then(|()| write_zeros(file, from, written));
         made.map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded
@@ -150,10 +155,11 @@ impl Journal {
         ring.will_read(superblock.tail, may_read.min(READ_AHEAD));
         let dirty = RefCell::new(DirtyPages::default());
         let store = |range: LineRange, bytes: &[u8]| {
-            if FaultPoint::MarkRecovered.is_enabled() {
+            let is_stored = store(range, bytes);
+            if is_stored && FaultPoint::MarkRecovered.is_enabled() {
                 dirty.borrow_mut().mark(range);
             }
-            store(range, bytes)
+            is_stored
         };
         let Replayed { end, before_unsynced } =
             replay(&*file, &superblock, said, &store, &mut recovery)?;
@@ -187,6 +193,7 @@ impl Journal {
     /// Ends the use of the journal: everything is applied, and fences go to the pool's file again.
     pub(crate) fn end(&self, copy: CopyLines<'_>) -> Result<(), JournalError> {
         self.checkpoint(copy)?;
+        self.lower_limit()?;
         let mut checkpointer = locked(&self.checkpointer);
         let mut writer = locked(&self.writer);
         let mut superblock = locked(&self.superblock);
@@ -210,7 +217,6 @@ impl Journal {
         self.progress.tail.store(tail, Release);
         self.progress.head.store(end.position, Release);
         self.progress.synced_sequence.store(end.sequence, Release);
-        self.progress.synced_head.store(end.position, Release);
         self.progress.capacity.store(capacity, Release);
         *locked(&self.writer) = Some(Writer {
             file: Arc::clone(&file),
@@ -224,7 +230,7 @@ impl Journal {
             spare: BatchBuffer::default(),
             unsynced: UnsyncedWrites::default(),
         });
-        *locked(&self.superblock) = Some(OpenSuperblock { file, superblock });
+        *locked(&self.superblock) = Some(OpenSuperblock::new(file, superblock)?);
         *locked(&self.checkpointer) = Some(Checkpointer::new(said, said_at));
         locked(&self.buffer).ring_at = end.position;
         Ok(())

@@ -155,7 +155,8 @@ fn work(region: &Region, mut duty: impl Duty) {
         }
         seen = asked.looks;
         let every = asked.sync_every;
-        let step = || region.with_journal_and_lines(|journal, copy| duty.look(journal, every, copy));
+        let step =
+            || region.with_journal_and_lines(|journal, copy| duty.look(journal, every, copy));
         match catch_unwind(AssertUnwindSafe(step)) {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return region.fail(),
@@ -225,7 +226,8 @@ pub(super) struct Applying {
 /// What is to be done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Due {
-    /// Everything that is appended is to be synced first, since only then can it be applied.
+    /// Everything that is appended is to be written and synced first: what is in the buffer stays
+    /// in it otherwise.
     sync: bool,
     /// The limit is to be raised.
     raise_limit: bool,
@@ -291,8 +293,14 @@ impl Journal {
             self.sync_in_background()?;
         }
         let Some(left) = due.apply_to else { return Ok(()) };
-        let goes_on = || goes_on() && (self.counts().used > left || self.is_checkpointing());
-        while goes_on() && self.checkpoint_step(copy)? {}
+        // What is written from here on is left for later, unless the ring is half full of it.
+        let end = self.progress.head.load(Acquire);
+        let is_due = || {
+            let JournalCounts { used, capacity, .. } = self.counts();
+            let is_before_end = self.progress.tail.load(Acquire) < end;
+            self.is_checkpointing() || used > capacity / 2 || used > left && is_before_end
+        };
+        while goes_on() && is_due() && self.checkpoint_step(copy)? {}
         Ok(())
     }
 
@@ -302,8 +310,8 @@ impl Journal {
         let Some(open) = &mut *writer else { return self.check() };
         self.write(open)?;
         let (file, incarnation) = (Arc::clone(&open.file), open.incarnation);
-        let written_so_far = |open: &Writer| (open.head, open.sequence, self.written());
-        let (mut head, mut sequence, mut written) = written_so_far(open);
+        let written_so_far = |open: &Writer| (open.sequence, self.written());
+        let (mut sequence, mut written) = written_so_far(open);
         open.begin_sync(written);
         drop(writer);
         self.sync_batches(&*file)?;
@@ -311,11 +319,10 @@ impl Journal {
         // The journal may have ended meanwhile.
         if let Some(open) = writer.as_mut().filter(|open| open.incarnation == incarnation) {
             if !FaultPoint::CountBeforeSync.is_enabled() {
-                (head, sequence, written) = written_so_far(open);
+                (sequence, written) = written_so_far(open);
             }
             open.synced_sequence = open.synced_sequence.max(sequence);
             self.progress.synced_sequence.fetch_max(sequence, Release);
-            self.progress.synced_head.fetch_max(head, Release);
             self.progress.synced.fetch_max(written, Release);
             self.end_sync(open, written);
         }
@@ -336,6 +343,7 @@ impl Journal {
 
 #[cfg(test)]
 mod tests {
+    use super::super::batch::LineRange;
     use super::super::place::JournalPlace;
     use super::super::storage::Storage;
     use super::super::storage::tests::Memory;
@@ -417,12 +425,12 @@ mod tests {
             region.sync_up_to(region.appended()).unwrap();
             writes += 1;
         }
-        assert_eq!(writes, 3, "an eighth of the ring has two blocks");
+        assert_eq!(writes, 2, "an eighth of the ring has two blocks, and half of it is used");
         let syncs = region.journal_counts().unwrap().syncs;
-        journal.tend(raise, &|_, _| {}, &|| true).unwrap();
+        journal.tend(raise, &|_, _| true, &|| true).unwrap();
         assert!(!journal.state().is_near_limit);
         // Nothing is written twice.
-        journal.tend(raise, &|_, _| {}, &|| true).unwrap();
+        journal.tend(raise, &|_, _| true, &|| true).unwrap();
         assert_eq!(region.journal_counts().unwrap().syncs, syncs + 2);
     }
 
@@ -554,6 +562,45 @@ mod tests {
         let thread = start(&region, SECOND);
         thread.sync_every(None);
         assert!(thread.threads.is_empty());
+    }
+
+    #[test]
+    fn a_checkpoint_at_rest_ends_though_others_go_on_writing() {
+        let region = region(1 << 20, false);
+        put(&region, 64, 1);
+        region.sync_up_to(region.appended()).unwrap();
+        let at_rest = Due { sync: true, apply_to: Some(0), ..Due::default() };
+        let tended = region.with_journal_and_lines(|journal, copy| {
+            // Each page that is copied is changed again.
+            let copy_and_change = |range: LineRange, out: &mut Vec<u8>| {
+                let copied = copy(range, out);
+                put(&region, range.bytes().0 + 64, 2);
+                region.write_up_to(region.appended()).unwrap();
+                copied
+            };
+            journal.tend(at_rest, &copy_and_change, &|| true)
+        });
+        tended.unwrap();
+        let counts = region.journal_counts().unwrap();
+        assert!(counts.applied == 1 && counts.used > 0, "{counts:?}");
+    }
+
+    #[test]
+    fn nothing_is_written_over_what_the_medium_has_lost() {
+        let region = region(1 << 20, false);
+        put(&region, 64, 1);
+        region.sync_up_to(region.appended()).unwrap();
+        let lost = region.with_the_journal(|journal| {
+            journal.checkpoint_step(&|range, out| {
+                out.resize(out.len() + range.bytes().1, 0);
+                false
+            })?;
+            Ok(())
+        });
+        let text = lost.unwrap_err().to_string();
+        assert!(text.contains("the medium has lost a part of it"), "{text}");
+        assert_eq!(region.journal_counts().unwrap().bytes_applied, 0);
+        assert!(region.failed());
     }
 
     #[test]

@@ -16,8 +16,11 @@
 //! power fails: the processor may write back any line at any time. What a thread has stored after
 //! a fence is never in the file without that fence, since step 2 comes between.
 //!
-//! Whoever runs a pass holds its lock for one group: others may go on with it. A failure anywhere
-//! stops the journal. It keeps everything.
+//! The header of a pool names its journal, and is read before that: it is written while no pass is
+//! under way, so that a crash in one never tears both copies of it.
+//!
+//! Whoever runs a pass holds its lock for one group: others may go on with it. A failure anywhere,
+//! a panic too, stops the journal. It keeps everything.
 
 use super::append::CopyLines;
 use super::batch::LineRange;
@@ -25,16 +28,22 @@ use super::core::{Count, Journal, locked};
 use super::dirty_pages::PAGE_LINES;
 use super::error::JournalError;
 use super::layout::at_once;
+use super::limit::limit_after;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
 use super::scan::ScanEnd;
 use crate::fault_points::FaultPoint;
 use crate::lines::LINE;
 use crate::mapping::PAGE;
+use crate::scheduler::pause;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::atomic::{Ordering, fence};
+use std::thread;
 
 /// Pages that are copied and written at once.
 const GROUP: u64 = at_once(8 << 20, 3 * PAGE) / PAGE;
+
+/// Bytes of pages after which they are synced, so that the sync at the end of a pass is short.
+const SYNC_EACH: u64 = at_once(64 << 20, 4 * GROUP * PAGE);
 
 /// What it takes to write pages to the pool's file.
 pub(super) struct Checkpointer {
@@ -56,6 +65,19 @@ struct Pass {
     cut: ScanEnd,
     /// The page to go on from.
     next: u64,
+    /// Bytes that were written since the last sync of the pool's file.
+    unsynced: u64,
+}
+
+/// Fails the journal if it is dropped in a panic: pages were taken, and are not written.
+struct FailInPanic<'j>(&'j Journal);
+
+impl Drop for FailInPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail("write pages", "a panic");
+        }
+    }
 }
 
 impl Checkpointer {
@@ -66,7 +88,7 @@ impl Checkpointer {
 
 impl Journal {
     /// Goes on with a checkpoint by one group of pages, or begins one; false if everything that was
-    /// written to the ring is in the pool's file.
+    /// written to the ring is in the pool's file, or the journal keeps what it has.
     pub(crate) fn checkpoint_step(&self, copy: CopyLines<'_>) -> Result<bool, JournalError> {
         let mut checkpointer = locked(&self.checkpointer);
         let Some(checkpointer) = &mut *checkpointer else { return Ok(false) };
@@ -83,12 +105,10 @@ impl Journal {
                 None => return Ok(false),
             },
         };
-        match self.write_group(checkpointer, pass.next, copy)? {
-            Some(next) => {
-                pass.next = next;
-                checkpointer.pass = Some(pass);
-            }
-            None => self.end_pass(checkpointer, pass)?,
+        let _fail_in_panic = FailInPanic(self);
+        match self.write_group(checkpointer, &mut pass, copy)? {
+            true => checkpointer.pass = Some(pass),
+            false => self.end_pass(checkpointer, pass)?,
         }
         Ok(true)
     }
@@ -112,26 +132,25 @@ impl Journal {
         let writer = locked(&self.writer);
         let Some(writer) = &*writer else { return Ok(None) };
         let (position, sequence) = (writer.head, writer.sequence);
-        let cut =
-            ScanEnd { position, sequence, incarnation: writer.incarnation, synced: sequence };
+        let cut = ScanEnd { position, sequence, incarnation: writer.incarnation, synced: sequence };
         let is_empty = position == self.progress.tail.load(Acquire);
-        Ok((!is_empty).then_some(Pass { cut, next: 0 }))
+        Ok((!is_empty).then_some(Pass { cut, next: 0, unsynced: 0 }))
     }
 
-    /// Writes up to a group of pages from page `from` on. Returns the page to go on from; none
-    /// after the last one.
+    /// Writes the next group of pages; false if the last one is among them.
     fn write_group(
         &self,
         checkpointer: &mut Checkpointer,
-        from: u64,
+        pass: &mut Pass,
         copy: CopyLines<'_>,
-    ) -> Result<Option<u64>, JournalError> {
+    ) -> Result<bool, JournalError> {
         let Checkpointer { said, said_at, copies, runs, .. } = checkpointer;
         copies.clear();
         runs.clear();
-        let next = self.copy_pages(from, copies, runs, copy);
+        let next = self.copy_pages(pass.next, copies, runs, copy)?;
+        pass.next = next.unwrap_or(pass.next);
         if runs.is_empty() {
-            return Ok(next);
+            return Ok(next.is_some());
         }
         // A store that a copy has came after fences whose appends have begun: whoever takes the
         // lock after this sees them.
@@ -151,25 +170,37 @@ impl Journal {
             self.write_to_pool(bytes, off)?;
             rest = after;
         }
-        self.progress.count(Count::BytesApplied, copies.len() as u64);
-        Ok(next)
+        let len = copies.len() as u64;
+        self.progress.count(Count::BytesApplied, len);
+        pass.unsynced += len;
+        if pass.unsynced >= SYNC_EACH {
+            self.sync_pool()?;
+            pass.unsynced = 0;
+        }
+        Ok(next.is_some())
     }
 
-    /// Takes pages and copies them.
+    /// Takes pages and copies them. Returns the page to go on from; none after the last one.
     fn copy_pages(
         &self,
         from: u64,
         copies: &mut Vec<u8>,
         runs: &mut Vec<LineRange>,
         copy: CopyLines<'_>,
-    ) -> Option<u64> {
-        let take = |runs: &mut _| locked(&self.buffer).dirty.take(from, GROUP, runs);
+    ) -> Result<Option<u64>, JournalError> {
         if !FaultPoint::TakeBeforeCopy.is_enabled() {
-            return self.copy_early(from, copies, runs, copy);
+            return Ok(self.copy_early(from, copies, runs, copy));
         }
-        let next = take(runs);
-        runs.iter().for_each(|run| copy(*run, copies));
-        next
+        let next = locked(&self.buffer).dirty.take(from, GROUP, runs);
+        for run in runs {
+            pause();
+            if !copy(*run, copies) {
+                // Once written over, the medium would not report it any more.
+                let cause = "the medium has lost a part of it";
+                return Err(self.fail("read the pool's pages", cause));
+            }
+        }
+        Ok(next)
     }
 
     /// Copies pages, and takes the marks after that: a mistake that a test simulates.
@@ -183,7 +214,9 @@ impl Journal {
     ) -> Option<u64> {
         let mut seen = locked(&self.buffer).dirty.clone();
         let next = seen.take(from, GROUP, runs);
-        runs.iter().for_each(|run| copy(*run, copies));
+        for run in runs {
+            copy(*run, copies);
+        }
         locked(&self.buffer).dirty.take(from, GROUP, &mut Vec::new());
         next
     }
@@ -213,7 +246,8 @@ impl Journal {
         open.superblock.tail_sequence = cut.sequence;
         open.superblock.tail_incarnation = cut.incarnation;
         if FaultPoint::SyncTail.is_enabled() {
-            self.write_superblock(open)?;
+            let limit = limit_after(self.progress.head.load(Acquire), open.superblock.capacity);
+            self.write_superblock(open, limit)?;
         }
         self.progress.tail.store(cut.position, Release);
         Ok(())

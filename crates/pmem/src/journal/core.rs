@@ -75,9 +75,7 @@ pub(super) struct Progress {
     pub(super) synced: AtomicU64,
     /// Position in the ring after what was written,
     pub(super) head: AtomicU64,
-    /// ... after what was synced,
-    pub(super) synced_head: AtomicU64,
-    /// ... and of what is not applied.
+    /// ... and of what is not in the pool's file.
     pub(super) tail: AtomicU64,
     /// All batches before this sequence number are synced.
     pub(super) synced_sequence: AtomicU64,
@@ -119,6 +117,7 @@ pub(super) enum Count {
     Syncs,
     Applied,
     FullWaits,
+    FullWaitNanos,
     BytesWritten,
     BytesApplied,
     BatchSyncs,
@@ -151,8 +150,10 @@ pub struct JournalCounts {
     pub syncs: u64,
     /// Passes of checkpoints: how often all pages that had changed were written.
     pub applied: u64,
-    /// How often a writer found the ring full, and waited.
+    /// How often a writer found the ring full, and waited,
     pub full_waits: u64,
+    /// ... and the nanoseconds that writers waited for space in it.
+    pub full_wait_ns: u64,
     /// Bytes written to the journal, padding included.
     pub bytes_written: u64,
     /// Bytes written to the pool's file.
@@ -221,6 +222,7 @@ impl Journal {
             syncs: counted(Count::Syncs),
             applied: counted(Count::Applied),
             full_waits: counted(Count::FullWaits),
+            full_wait_ns: counted(Count::FullWaitNanos),
             bytes_written: counted(Count::BytesWritten),
             bytes_applied: counted(Count::BytesApplied),
             batch_syncs: counted(Count::BatchSyncs),

@@ -44,12 +44,7 @@ impl DirtyPages {
 
     /// Takes up to `most` pages from page `from` on: their lines are added to `runs`, ascending,
     /// those of adjacent pages as one. Returns the page to go on from; none after the last one.
-    pub(super) fn take(
-        &mut self,
-        from: u64,
-        most: u64,
-        runs: &mut Vec<LineRange>,
-    ) -> Option<u64> {
+    pub(super) fn take(&mut self, from: u64, most: u64, runs: &mut Vec<LineRange>) -> Option<u64> {
         let (mut at, mut left) = (from, most);
         let stop = from as usize / 64 + LOOKED_AT;
         while left > 0 && (at as usize / 64) < stop {

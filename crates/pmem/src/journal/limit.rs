@@ -12,12 +12,17 @@
 //! waits for it only if a sync takes longer than 32 MiB of writes do. A ring of 64 MiB or less
 //! never has a limit before its end: a sync of a slow disk would often take longer than its
 //! quarter lasts.
+//!
+//! In a ring that was never full the limit is as far ahead as was written, at most, and 4 MiB at
+//! least. What is before it is written with zeros first, once, so that batches change no metadata
+//! of the file: a journal that is made, and hardly used, writes little.
 
 use super::core::{Journal, locked};
 use super::error::JournalError;
-use super::layout::BLOCK;
-use super::storage::Storage;
+use super::layout::{BLOCK, RING_AT, at_once};
+use super::storage::{Storage, write_zeros};
 use super::superblock::Superblock;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -25,25 +30,56 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 const LEAST_AHEAD: u64 = if cfg!(any(test, feature = "sim")) { BLOCK } else { LEAST };
 const LEAST: u64 = 64 << 20;
 
+/// How far the limit of an empty ring is ahead that is new: what takes a few milliseconds to write.
+const FIRST: u64 = 4 << 20;
+
+/// Returns the same for a ring of this length: of a simulated one, which is small, an eighth.
+fn first(capacity: u64) -> u64 {
+    FIRST.min(at_once(FIRST, capacity / 8))
+}
+
 /// The superblock of a journal that is in use, and its file.
 pub(super) struct OpenSuperblock {
     pub(super) file: Arc<dyn Storage>,
     pub(super) superblock: Superblock,
+    /// Bytes of the ring, from its beginning on, that were written since the file was made, or may
+    /// be written from now on.
+    written: u64,
 }
 
-/// Returns how far the limit is put past the newest batch.
-fn ahead(capacity: u64) -> u64 {
-    ahead_at_least(LEAST_AHEAD, capacity)
+impl OpenSuperblock {
+    pub(super) fn new(
+        file: Arc<dyn Storage>,
+        superblock: Superblock,
+    ) -> io::Result<OpenSuperblock> {
+        let written = file.written_up_to(RING_AT)?.saturating_sub(RING_AT);
+        let written = written.max(superblock.limit);
+        Ok(OpenSuperblock { file, superblock, written })
+    }
+
+    /// Writes zeros to what was never written of the ring before the limit.
+    fn write_up_to_limit(&mut self) -> io::Result<()> {
+        let end = self.superblock.limit.min(self.superblock.capacity);
+        if self.written < end {
+            write_zeros(&*self.file, RING_AT + self.written, RING_AT + end)?;
+            self.written = end;
+        }
+        Ok(())
+    }
+}
+
+/// Returns how far the limit is put past the newest batch, which ends at `head`.
+fn ahead(head: u64, capacity: u64) -> u64 {
+    ahead_at_least(LEAST_AHEAD, capacity).min(head.max(first(capacity)))
 }
 
 fn ahead_at_least(least: u64, capacity: u64) -> u64 {
     least.max(capacity / 4)
 }
 
-/// Returns the limit for batches that end at `head`. The next batch ends before it, however long it
-/// is.
+/// Returns the limit for batches that end at `head`.
 pub(super) fn limit_after(head: u64, capacity: u64) -> u64 {
-    head + ahead(capacity)
+    head + ahead(head, capacity)
 }
 
 impl Journal {
@@ -52,7 +88,7 @@ impl Journal {
         let limit = self.progress.limit.load(Acquire);
         // The writer stops at the tail anyway.
         let end = self.progress.tail.load(Acquire) / BLOCK * BLOCK + capacity;
-        head + ahead(capacity) / 2 > limit && limit < end
+        head + ahead(head, capacity) / 2 > limit && limit < end
     }
 
     /// Returns true if batches may end there.
@@ -63,7 +99,11 @@ impl Journal {
     /// Raises the limit before the writer writes up to `end`.
     pub(super) fn wait_for_limit(&self, end: u64) -> Result<(), JournalError> {
         match &mut *locked(&self.superblock) {
-            Some(open) if !self.is_before_limit(end) => self.write_superblock(open),
+            Some(open) if !self.is_before_limit(end) => {
+                let head = self.progress.head.load(Acquire);
+                let limit = limit_after(head, open.superblock.capacity);
+                self.write_superblock(open, limit.max(end))
+            }
             _ => self.check(),
         }
     }
@@ -72,25 +112,39 @@ impl Journal {
     pub(super) fn raise_limit(&self) -> Result<(), JournalError> {
         let mut open = locked(&self.superblock);
         let Some(open) = &mut *open else { return self.check() };
-        let head = self.progress.head.load(Acquire);
-        match self.is_near_limit(head, open.superblock.capacity) {
-            true => self.write_superblock(open),
+        let (head, capacity) = (self.progress.head.load(Acquire), open.superblock.capacity);
+        match self.is_near_limit(head, capacity) {
+            true => self.write_superblock(open, limit_after(head, capacity)),
             false => Ok(()),
         }
     }
 
-    /// Writes the superblock, with a limit after what is written by now.
-    pub(super) fn write_superblock(&self, open: &mut OpenSuperblock) -> Result<(), JournalError> {
+    /// Writes the superblock, with this limit, or the one that it has if that is higher.
+    pub(super) fn write_superblock(
+        &self,
+        open: &mut OpenSuperblock,
+        limit: u64,
+    ) -> Result<(), JournalError> {
         // Whoever waited for the lock may have waited for a sync that failed.
         self.check()?;
-        let OpenSuperblock { file, superblock } = open;
-        superblock.limit = limit_after(self.progress.head.load(Acquire), superblock.capacity);
+        open.superblock.limit = open.superblock.limit.max(limit);
+        open.write_up_to_limit().map_err(|error| self.fail("write to the journal", error))?;
+        let OpenSuperblock { file, superblock, .. } = open;
         superblock.synced = self.progress.synced_sequence.load(Acquire);
         superblock
             .write(&**file, || self.sync_file(&**file))
             .map_err(|error| self.fail("write the journal's superblock", error))?;
         self.progress.limit.store(superblock.limit, Release);
         Ok(())
+    }
+
+    /// Says that there is nothing after the tail: the next opening need not look for it.
+    pub(super) fn lower_limit(&self) -> Result<(), JournalError> {
+        let mut open = locked(&self.superblock);
+        let Some(open) = &mut *open else { return self.check() };
+        open.superblock.limit = 0;
+        let end = open.superblock.tail.next_multiple_of(BLOCK).max(BLOCK);
+        self.write_superblock(open, end)
     }
 }
 
@@ -113,7 +167,18 @@ mod tests {
             assert!(capacity > 64 << 20 || found >= capacity, "{capacity}");
         }
         for capacity in [LEAST_CAPACITY, 1 << 20, 64 << 20, 1 << 30] {
-            assert!(ahead(capacity) >= longest_batch(capacity) + 2 * BLOCK, "{capacity}");
+            let found = ahead(capacity, capacity);
+            assert!(found >= longest_batch(capacity) + 2 * BLOCK, "{capacity}");
         }
+    }
+
+    #[test]
+    fn the_limit_of_a_new_ring_is_as_far_ahead_as_was_written() {
+        let capacity = 1 << 20;
+        let (first, most) = (capacity / 8, capacity / 4);
+        let found = [0, 1, first, first + 1, most - 1, most, most + 1, 10 * capacity]
+            .map(|head| ahead(head, capacity));
+        let expected = [first, first, first, first + 1, most - 1, most, most, most];
+        assert_eq!(found, expected);
     }
 }

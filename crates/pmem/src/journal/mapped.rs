@@ -68,6 +68,10 @@ impl Storage for MappedStorage {
         Ok(())
     }
 
+    fn written_up_to(&self, from: u64) -> io::Result<u64> {
+        self.file.written_up_to(from)
+    }
+
     fn size(&self) -> io::Result<u64> {
         self.file.size()
     }

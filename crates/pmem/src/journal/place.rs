@@ -158,6 +158,10 @@ impl Storage for LockedStorage {
         Storage::size(self.file.deref())
     }
 
+    fn written_up_to(&self, from: u64) -> io::Result<u64> {
+        Storage::written_up_to(self.file.deref(), from)
+    }
+
     fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
         Storage::allocate(self.file.deref(), from, to)
     }

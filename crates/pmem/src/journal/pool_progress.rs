@@ -3,9 +3,9 @@
 //! Each of the two files is whole by itself, and may be put back from a copy that is older than the
 //! other one. A pool that lacks what left the journal long ago, or a journal that lacks what had
 //! been synced, would answer with a state that never was. So the pool's file says up to where
-//! batches were applied to it, and up to where the journal was synced then. It is written with the
-//! batches that are applied, before the sync that is made for these: the pool says it no later than
-//! the superblock of the journal moves its tail.
+//! batches were applied to it, and up to where the journal was synced then. It is written with each
+//! group of pages of a checkpoint, and at its end, before the sync of these: the pool says it no
+//! later than the superblock of the journal moves its tail.
 //!
 //! The line is the journal's own: nobody stores there, so that no batch has it.
 //!

@@ -5,7 +5,7 @@
 //! later one does not write it again: so nothing is accepted after one.
 
 use crate::calls::{self, Call};
-use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync};
+use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fdatasync, seek};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -22,6 +22,11 @@ pub trait Storage: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Returns the file's length.
     fn size(&self) -> io::Result<u64>;
+    /// Returns where the bytes end that were written, from `from` on: what follows may have space
+    /// alone, which the first write to it changes in the file system's books.
+    fn written_up_to(&self, _from: u64) -> io::Result<u64> {
+        self.size()
+    }
     /// Gives the file space for `[from, to)`, zeros where it had none.
     fn allocate(&self, from: u64, to: u64) -> io::Result<()>;
     /// Cuts the file off at `len`.
@@ -78,6 +83,11 @@ impl Storage for File {
 
     fn size(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
+    }
+
+    fn written_up_to(&self, from: u64) -> io::Result<u64> {
+        // A file system that knows no holes says that there are none.
+        seek(self, SeekFrom::Hole(from)).or_else(|_| Storage::size(self))
     }
 
     fn allocate(&self, from: u64, to: u64) -> io::Result<()> {

@@ -86,12 +86,32 @@ impl Journal {
 
     /// Returns what the files still have, by the step that failed; none if none did.
     pub(crate) fn kept(&self) -> Option<Kept> {
-        let failure = self.failure()?;
-        let failed = |step: &str| failure.starts_with(step);
-        Some(match () {
-            () if failed("sync the journal") => Kept::Synced,
-            () if failed("write ") || failed("sync the pool") => Kept::All,
-            () => Kept::Unknown,
-        })
+        self.failure().map(kept_after)
+    }
+}
+
+fn kept_after(failure: &str) -> Kept {
+    let failed = |step: &str| failure.starts_with(step);
+    match () {
+        () if failed("sync the journal") => Kept::Synced,
+        () if failed("write ") || failed("sync the pool") => Kept::All,
+        () => Kept::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_keep_what_the_step_that_failed_leaves() {
+        let check = |step: &str, expected| assert_eq!(kept_after(step), expected, "{step}");
+        check("sync the journal: EIO", Kept::Synced);
+        check("sync the pool: EIO", Kept::All);
+        check("write to the pool: ENOSPC", Kept::All);
+        check("write to the journal: ENOSPC", Kept::All);
+        check("write the journal's superblock: EIO", Kept::All);
+        check("read the pool's pages: the medium has lost a part of it", Kept::Unknown);
+        check("background work: a panic", Kept::Unknown);
     }
 }

@@ -126,7 +126,9 @@ impl Journal {
             len: 0,
         };
         let tail = self.progress.tail.load(Acquire) / BLOCK * BLOCK;
-        debug_assert!(place.end(len) - tail <= writer.capacity, "the ring is full");
+        if place.end(len) - tail > writer.capacity {
+            return Err(self.fail("write to the journal", "more was appended than has space"));
+        }
         let ring = Ring { file: &*writer.file, capacity: writer.capacity };
         let bytes = writer.spare.finish(&writer.id, header, place.padding);
         let now = self.clock.now();
@@ -153,7 +155,6 @@ impl Journal {
         self.sync_batches(&*writer.file)?;
         writer.synced_sequence = writer.sequence;
         self.progress.synced_sequence.store(writer.sequence, Release);
-        self.progress.synced_head.store(writer.head, Release);
         self.progress.synced.store(written, Release);
         self.end_sync(writer, written);
         Ok(())
@@ -165,8 +166,8 @@ impl Journal {
         self.progress.note_unsynced(&writer.unsynced);
     }
 
-    /// Returns a place for a batch of this length, when the superblock's limit is after it. The ring
-    /// has space: no more is appended than that.
+    /// Returns a place for a batch of this length, when the superblock's limit is after it. The
+    /// ring has space: no more is appended than that.
     fn wait_for_place(&self, writer: &mut Writer, len: usize) -> Result<Place, JournalError> {
         let place = writer.place(len);
         if self.is_before_limit(place.end(len)) || !FaultPoint::KeepLimit.is_enabled() {

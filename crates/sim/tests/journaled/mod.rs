@@ -240,7 +240,7 @@ impl Explorer {
                 FileEvent::Sync(..) | FileEvent::SyncName | FileEvent::Fence(_) => 2,
                 FileEvent::Mark(_) => 3,
                 FileEvent::Write(..) | FileEvent::Grow(..) | FileEvent::Cut(..) => 8,
-                // Nothing happens between this and the end of the sync: one thread runs.
+                // The crash before the end of the sync has all that was written until then.
                 FileEvent::SyncBegin(_) => {
                     state.apply(event);
                     continue;

@@ -168,8 +168,8 @@ impl History {
         let in_lines = counts.iter().flatten().copied().max().unwrap_or(0);
         let (shared, before) = (found.shared[writer], self.base.shared[writer]);
         let in_shared = self.count(writer, shared, before);
-        let in_shared =
-            in_shared.ok_or_else(|| format!("the shared line has {shared:x} of writer {writer}"))?;
+        let in_shared = in_shared
+            .ok_or_else(|| format!("the shared line has {shared:x} of writer {writer}"))?;
         let newest = in_lines.max(in_shared);
         let whole = newest.saturating_sub(1);
         if in_shared < whole {
@@ -225,7 +225,12 @@ pub(crate) fn store_and_flush(region: &Region, writer: usize, lines: &[u64], val
     };
     put(SHARED * 64 + 8 * writer as u64);
     sim::yield_now();
-    for line in lines {
-        (0..8).for_each(|word| put(line * 64 + 8 * word));
+    for (n, line) in lines.iter().enumerate() {
+        (0..8).for_each(|word| {
+            if n < 2 && word == 3 {
+                sim::yield_now();
+            }
+            put(line * 64 + 8 * word);
+        });
     }
 }
