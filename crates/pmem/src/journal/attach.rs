@@ -242,8 +242,15 @@ pub(super) fn found(file: &dyn Storage) -> Result<Option<Superblock>, JournalErr
     if file.size()? == 0 {
         return Ok(None);
     }
-    if file.size()? < RING_AT {
-        return Err(JournalError::Cut { expected: RING_AT, found: file.size()? });
+    let size = file.size()?;
+    if size < RING_AT {
+        // A power loss may leave the beginning of a file that was being made.
+        let mut found = vec![0; size as usize];
+        file.read_at(&mut found, 0)?;
+        return match found.iter().all(|byte| *byte == 0) {
+            true => Ok(None),
+            false => Err(JournalError::Cut { expected: RING_AT, found: size }),
+        };
     }
     match Superblock::read(file)? {
         Ok(superblock) => Ok(Some(superblock)),

@@ -74,6 +74,8 @@ struct Fence {
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     base: Contents,
+    /// The highest number that each writer had stored before, part of a fence included.
+    numbers: [u64; WRITERS],
     fences: [Vec<Fence>; WRITERS],
     moment: u64,
 }
@@ -87,12 +89,17 @@ fn number(value: u64) -> u64 {
 
 impl History {
     pub(crate) fn after(base: Contents) -> History {
-        History { base, fences: Default::default(), moment: 0 }
+        let numbers = std::array::from_fn(|writer| {
+            let own = own_lines(writer, GROWN).into_iter().map(|line| base.lines[line as usize]);
+            let words = own.flatten().chain([base.shared[writer]]);
+            words.map(number).max().unwrap_or(0)
+        });
+        History { base, numbers, fences: Default::default(), moment: 0 }
     }
 
     /// Returns what a writer's fence of this count stores: another value in each history.
     fn value(&self, writer: usize, count: usize) -> u64 {
-        (writer as u64 + 1) << 32 | (number(self.base.shared[writer]) + count as u64)
+        (writer as u64 + 1) << 32 | (self.numbers[writer] + count as u64)
     }
 
     /// Returns the count of a writer's fence that stored a value; 0 for what there was before.
@@ -100,7 +107,7 @@ impl History {
         if value == before {
             return Some(0);
         }
-        let count = number(value).checked_sub(number(self.base.shared[writer]))? as usize;
+        let count = number(value).checked_sub(self.numbers[writer])? as usize;
         let is_one = (1..=self.fences[writer].len()).contains(&count);
         (is_one && self.value(writer, count) == value).then_some(count)
     }
