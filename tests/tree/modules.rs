@@ -5,9 +5,15 @@
 //! taken out. A module is a file of a crate's `src`, or a folder with all of its files. What it
 //! uses is read from its source: `crate::module::...`, `crate::Name` where the crate's root
 //! re-exports that from a module, and in a folder `super::file::...` for a sibling. Unit tests and
-//! comments do not count, nor do methods that a module adds to a type of another.
+//! comments do not count.
 //!
-//! In `aof` and `heap` there is no circle; in `heap` none between the files of a folder either.
+//! A module also uses those whose methods it calls on a type of a third one: `engine.save()` is a
+//! use of the module with `impl Engine { fn save }`. The types of expressions are not known here,
+//! so a call is taken for that method if no other module of the crate has a function of its name
+//! and types of other crates have none either ([`ELSEWHERE`]). So a method that shares its name is
+//! missed, and no circle is stated that does not exist.
+//!
+//! In `heap` there is no circle by paths between the files of a folder either.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,8 +36,9 @@ const HEAP: &[&str] = &[
     "pool",
 ];
 
-/// The circle is the transaction: the parts of `Txn` for strings, lists, collections and expiry,
-/// what they have in common, and `Keyspace`, which begins transactions and which they refer to.
+/// The circle is the transaction and the keyspace: methods of `Txn` and `Keyspace` are in the
+/// modules of what they are about, and call each other there. `Keyspace` begins transactions, which
+/// refer to it.
 const KEYSPACE: &[&str] = &[
     "error",
     "key",
@@ -46,25 +53,14 @@ const KEYSPACE: &[&str] = &[
     "known_damage",
     "changes",
     "expected_keys",
-    "collection databases entry eviction expiry keyspace lazy_free lists strings txn value \
-     volatile",
-    "bitmap",
+    "background check collection damage databases entry eviction expiry functions keys keyspace \
+     lazy_free lists losses queued restore snapshot streams strings txn value verify volatile",
     "geo",
-    "hyperloglog",
     "missed",
-    "keys",
-    "streams",
-    "losses",
-    "snapshot",
+    "bitmap",
+    "hyperloglog",
     "snapshot_view",
     "chunks",
-    "functions",
-    "restore",
-    "verify",
-    "queued",
-    "background",
-    "check",
-    "damage",
     "salvage",
 ];
 
@@ -93,7 +89,8 @@ const AOF: &[&str] = &[
 
 /// The circle is the table of commands: the engine has the table, the table has descriptions, a
 /// description has the command's function, and the function gets a call, which has the engine and
-/// the description. What sessions share besides comes before it and knows neither engine nor call.
+/// the description; and everything that adds methods to `Engine` and calls others of them. What
+/// sessions share besides comes before it and knows neither engine nor call.
 const COMMANDS: &[&str] = &[
     "fault_points",
     "line_text",
@@ -123,20 +120,11 @@ const COMMANDS: &[&str] = &[
     "tracker",
     "admin_state",
     "moved_call session",
-    "call engine spec table",
-    "cross_protocol",
-    "queue",
-    "request",
+    "acl admin blocking call cross_protocol delivery engine execute help memory_limits queue \
+     request scripting spec table tracking unwritten",
     "save",
     "rewrite",
-    "tracking",
-    "admin",
-    "delivery",
-    "execute",
-    "blocking",
     "bitmaps",
-    "help",
-    "acl",
     "strings",
     "keys",
     "collections",
@@ -148,21 +136,17 @@ const COMMANDS: &[&str] = &[
     "introspection",
     "lists",
     "pubsub",
-    "scripting",
-    "functions",
     "sets",
     "sort",
     "streams",
     "transactions",
-    "scripting",
     "load",
+    "functions",
     "chunks",
     "debug",
     "cluster",
     "create",
     "replay",
-    "memory_limits",
-    "unwritten",
 ];
 
 /// The circle is a thread that serves: it starts connections and periodic work, which have the
@@ -328,12 +312,105 @@ fn reexports(crate_name: &str) -> BTreeMap<String, String> {
 
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
+/// Names of methods that types of other crates have as well.
+const ELSEWHERE: &[&str] = &["for_each", "name", "pop", "replace"];
+
+/// Returns the type that an inherent `impl` block is of, by the block's first line.
+fn subject(line: &str) -> Option<String> {
+    let rest = line.strip_prefix("impl")?;
+    let is_inherent = line.ends_with('{') && !line.contains(" for ");
+    let mut depth = 0;
+    let after_parameters = rest.find(|c: char| {
+        depth += i32::from(c == '<') - i32::from(c == '>');
+        depth == 0 && c == ' '
+    })?;
+    let path = rest[after_parameters..].split(['<', '{']).next().unwrap_or_default();
+    is_inherent.then(|| name(path.rsplit("::").next().unwrap_or_default()))
+}
+
+/// Returns the name of the item of this kind that a line begins, if it does.
+fn item(line: &str, kind: &str) -> Option<String> {
+    let before = line.trim_start().split_once(kind)?;
+    let is_qualifier = |word: &str| {
+        ["pub", "const", "async", "unsafe"].contains(&word) || word.starts_with("pub(")
+    };
+    before.0.split_whitespace().all(is_qualifier).then(|| name(before.1))
+}
+
+/// The inherent methods in a source file, each with its type.
+fn methods(code: &str) -> Vec<(String, String)> {
+    let (mut found, mut of) = (Vec::new(), None);
+    for line in code.lines() {
+        if !line.starts_with(' ') && !line.is_empty() {
+            of = subject(line);
+        } else if let Some(of) = &of
+            && line.len() > 4
+            && !line[4..].starts_with(' ')
+        {
+            found.extend(item(line, "fn ").map(|method| (of.clone(), method)));
+        }
+    }
+    found
+}
+
+/// A method that a module adds to a type of another.
+#[derive(Debug, PartialEq)]
+struct Added {
+    module: String,
+    of: String,
+    method: String,
+}
+
+impl Added {
+    /// Returns true if code calls the method, or names it as a function of its type.
+    fn is_used_in(&self, code: &str) -> bool {
+        code.match_indices(&*self.method).any(|(at, _)| {
+            let (before, after) = (code[..at].trim_end(), &code[at + self.method.len()..]);
+            let is_longer = after.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+            let is_call = before.ends_with('.') && after.starts_with(['(', ':']);
+            let is_path = before.strip_suffix("::").is_some_and(|of| of.ends_with(&self.of));
+            !is_longer && (is_call || is_path)
+        })
+    }
+}
+
+/// The methods that modules add to types of others.
+fn added_methods(files: &[File]) -> Vec<Added> {
+    let (mut types, mut functions) = (Uses::new(), Uses::new());
+    for File { module, code, .. } in files {
+        let kinds = ["struct ", "enum ", "trait ", "type "];
+        for line in code.lines() {
+            for name in kinds.iter().filter_map(|kind| item(line, kind)) {
+                types.entry(name).or_default().insert(module.clone());
+            }
+            if let Some(name) = item(line, "fn ") {
+                functions.entry(name).or_default().insert(module.clone());
+            }
+        }
+    }
+    let mut added = Vec::new();
+    for File { module, code, .. } in files {
+        for (of, method) in methods(code) {
+            let is_of_another = types.get(&of).is_some_and(|places| !places.contains(module));
+            let is_unique = functions[&method].len() == 1 && !ELSEWHERE.contains(&&*method);
+            if is_of_another && is_unique {
+                added.push(Added { module: module.clone(), of, method });
+            }
+        }
+    }
+    added
+}
+
 /// What each module uses.
 fn uses(crate_name: &str) -> Uses {
     let (names, mut all) = (reexports(crate_name), Uses::new());
-    for File { module, code, .. } in files(crate_name) {
+    let files = files(crate_name);
+    let added = added_methods(&files);
+    for File { module, code, .. } in files {
         let used = used(&code, "crate::");
         let used = used.into_iter().map(|name| names.get(&name).cloned().unwrap_or(name));
+        let called = added.iter().filter(|added| added.is_used_in(&code));
+        let used = used.chain(called.map(|added| added.module.clone()));
         all.entry(module.clone()).or_default().extend(used.filter(|other| *other != module));
     }
     let modules: BTreeSet<String> = all.keys().cloned().collect();
@@ -402,6 +479,27 @@ fn a_new_circle_and_one_that_is_gone_are_noticed() {
     let gone = ["heap: [\"checksum\", \"fault_points\"] is no circle any more"];
     assert_eq!(wrong("heap", &joined), gone);
     assert_eq!(wrong("heap", &HEAP[1..])[..1], ["heap: checksum is not in the order"]);
+}
+
+#[test]
+fn methods_that_a_module_adds_to_a_type_of_another_are_found() {
+    let file = |module: &str, code: &str| File {
+        module: module.to_owned(),
+        name: module.to_owned(),
+        code: code.to_owned(),
+    };
+    let engine = "pub struct Engine {\n}\nimpl Engine {\n    fn table(&self) {\n    }\n}\n";
+    let save = "impl<'a> crate::engine::Engine<'a> {\n    pub(crate) const fn save(&self) {\n    }\n    \
+                fn run() {\n    }\n}\nimpl Drop for Engine {\n    fn drop(&mut self) {\n    }\n}\n";
+    let other = "fn run() {\n    engine\n        .save();\n    engine.saved();\n}\n";
+    let files = [file("engine", engine), file("save", save), file("other", other)];
+    let [save] = &added_methods(&files)[..] else { panic!("one method is added") };
+    assert_eq!([&*save.module, &*save.of, &*save.method], ["save", "Engine", "save"]);
+    let check = |code: &str, expect: bool| assert_eq!(save.is_used_in(code), expect, "{code}");
+    check(other, true);
+    check("map(Engine::save)", true);
+    check("map(Store::save)", false);
+    check("engine.saved(); save(); engine.save = true;", false);
 }
 
 #[test]
