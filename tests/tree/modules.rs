@@ -97,7 +97,6 @@ const COMMANDS: &[&str] = &[
     "long_script",
     "outcome",
     "failure",
-    "walk",
     "clock",
     "notifications",
     "kept_words",
@@ -119,9 +118,11 @@ const COMMANDS: &[&str] = &[
     "waiting",
     "tracker",
     "admin_state",
-    "moved_call session",
-    "acl admin blocking call cross_protocol delivery engine execute help memory_limits queue \
-     request scripting spec table tracking unwritten",
+    "blocking call cross_protocol delivery describe engine execute memory_limits moved_call \
+     observe permissions queue request session spec table tracking unwritten walk",
+    "admin",
+    "help",
+    "scripting",
     "save",
     "rewrite",
     "bitmaps",
@@ -145,6 +146,7 @@ const COMMANDS: &[&str] = &[
     "chunks",
     "debug",
     "cluster",
+    "acl",
     "create",
     "replay",
 ];
@@ -235,7 +237,7 @@ fn add_folder(module: &str, folder: &Path, files: &mut Vec<File>) {
     for path in entries(folder) {
         if path.is_dir() {
             add_folder(module, &path, files);
-        } else {
+        } else if stem(&path) != "tests" {
             files.push(read(module, &path));
         }
     }

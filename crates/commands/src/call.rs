@@ -1,15 +1,18 @@
 //! One execution of one command: what its function is given, and what it says in addition to its
 //! reply.
 
+use std::sync::Arc;
+
 use keyspace::{Db, Expire, Key, Losses, Pinned, Txn};
 use resp::Writer;
+use script::Flags;
 
 use crate::engine::Engine;
 use crate::failure::{Done, Failure, SYNTAX};
 use crate::log::Effects;
 use crate::notifications::EventClass;
 pub use crate::outcome::{Next, Outcome};
-use crate::running_scripts::LongSince;
+use crate::running_scripts::{LongSince, ScriptKind};
 use crate::session::Session;
 use crate::spec::{BLOCKING, Group, LONG};
 use crate::table::Command;
@@ -31,8 +34,29 @@ pub enum Run {
     /// In one transaction after the other, each over one shard; the second is for inside of a
     /// transaction over all shards.
     Walk(fn(&mut Call<'_>) -> Done, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
-    /// A script, which locks for itself; the second is for inside of a transaction over all shards.
-    Script(fn(&mut Call<'_>) -> Done, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+    /// A script or a function, which locks for itself.
+    Script(&'static ScriptCommand),
+}
+
+/// Returns the text of the script that the words of a request call.
+pub type FindText = fn(&Engine, &[&[u8]]) -> Option<Arc<[u8]>>;
+
+/// How a command runs scripts or functions, and what can be known of one before it runs.
+pub struct ScriptCommand {
+    /// Which command ends what it runs.
+    pub kind: ScriptKind,
+    /// Runs it in a transaction of its own.
+    pub alone: fn(&mut Call<'_>) -> Done,
+    /// Runs it inside of a transaction over all shards.
+    pub within: fn(&mut Call<'_>, &mut Txn<'_>) -> Done,
+    /// Returns what the script declares that these words call, if it is known and declares
+    /// anything.
+    pub declared: fn(&Engine, &[&[u8]]) -> Option<Flags>,
+    /// Returns the text of the script that these words call, where they name it only: the cache may
+    /// forget it before another thread runs it.
+    pub text: FindText,
+    /// Compiles such a text for this thread, so that it is found whatever becomes of the cache.
+    pub keep: fn(&Engine, &[u8]),
 }
 
 /// One execution of one command.

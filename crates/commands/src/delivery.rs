@@ -6,11 +6,11 @@
 //! delivers when the commit is done and the locks are still held. A command that is no part of a
 //! transaction has nothing to wait for, and delivers at once.
 
-use crate::admin;
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::log::{Delivery, Effects};
 use crate::notifications::{EventClass, KeyEvent};
+use crate::observe::monitors;
 use crate::session::Session;
 
 impl Call<'_> {
@@ -59,7 +59,7 @@ impl Engine {
             self.deliver(session.as_deref_mut(), delivery, own);
         }
         if ends_monitors {
-            admin::end_monitors(self);
+            monitors::end_monitors(self);
         }
     }
 
@@ -74,7 +74,7 @@ impl Engine {
     fn deliver(&self, session: Option<&mut Session>, delivery: Delivery, own: u64) {
         match (delivery, session) {
             (Delivery::KeyEvent(event), _) => self.publish_event(&event, own),
-            (Delivery::Monitored(line), _) => admin::send_to_monitors(self, &line, own),
+            (Delivery::Monitored(line), _) => monitors::send_to_monitors(self, &line, own),
             (Delivery::Libraries(change), _) => change.keep(),
             (Delivery::Message { receivers, text }, Some(session)) => {
                 self.hub().send(&receivers, &text, &session.client, self.sent_after(own));

@@ -12,7 +12,7 @@ use keyspace::{Compaction, Keyspace};
 
 use crate::admin_state::State;
 use crate::client::{Clients, Peer};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::host::Host;
 use crate::hub::Hub;
@@ -29,7 +29,7 @@ use crate::users::{Account, Users};
 use crate::waiting::{Deferred, Waiting};
 
 /// What an engine is made of.
-pub struct EngineOptions {
+pub struct EngineParts {
     /// The data.
     pub keyspace: Arc<Keyspace>,
     /// Where effects are logged, if anywhere.
@@ -40,16 +40,8 @@ pub struct EngineOptions {
     pub threads: usize,
     /// Seeds the random numbers of all sessions.
     pub seed: u64,
-    /// The commands, if some have other names than usual.
-    pub table: Option<Table>,
-}
-
-impl EngineOptions {
-    /// Returns an engine on `keyspace`, without a log, by the machine's clock.
-    pub fn new(keyspace: Arc<Keyspace>) -> EngineOptions {
-        let clock = Arc::new(SystemClock);
-        EngineOptions { keyspace, log: None, clock, threads: 1, seed: 0, table: None }
-    }
+    /// The commands.
+    pub table: Table,
 }
 
 /// Work of the engine for another thread.
@@ -116,27 +108,28 @@ impl Log {
 }
 
 impl Engine {
-    /// Returns an engine of these parts, with these commands.
-    pub(crate) fn of(options: EngineOptions, table: Table) -> Engine {
-        let stats = Stats::new(table.len(), options.threads);
-        let now_ms = options.clock.unix_ms();
-        let admin = State::new(table.len(), options.threads, now_ms, options.seed);
+    /// Returns an engine of these parts.
+    pub fn new(parts: impl Into<EngineParts>) -> Engine {
+        let EngineParts { keyspace, log: given, clock, threads, seed, table } = parts.into();
+        let stats = Stats::new(table.len(), threads);
+        let now_ms = clock.unix_ms();
+        let admin = State::new(table.len(), threads, now_ms, seed);
         let users = Users::new(table.len());
-        let log_ends = (0..options.keyspace.shards()).map(|_| AtomicU64::new(0)).collect();
-        let waiting = Waiting::new(options.keyspace.shards());
-        let tracker = Tracker::new(options.keyspace.shards());
+        let log_ends = (0..keyspace.shards()).map(|_| AtomicU64::new(0)).collect();
+        let waiting = Waiting::new(keyspace.shards());
+        let tracker = Tracker::new(keyspace.shards());
         let log = OnceLock::new();
-        if let Some(given) = options.log {
+        if let Some(given) = given {
             let _ = log.set(Log::of(given));
         }
         Engine {
             id: ENGINES.fetch_add(1, Relaxed),
-            keyspace: options.keyspace,
+            keyspace,
             log,
-            clock: options.clock,
+            clock,
             table,
             config: Config::default(),
-            threads: options.threads,
+            threads,
             stats,
             clients: Clients::default(),
             users,
@@ -155,7 +148,7 @@ impl Engine {
             running_scripts: RunningScripts::default(),
             last_http_warning: AtomicU64::new(0),
             last_bad_payload: AtomicU64::new(0),
-            seed: options.seed,
+            seed,
             log_ends,
         }
     }

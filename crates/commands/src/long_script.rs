@@ -2,7 +2,7 @@
 
 /// What kind of script runs, and so which command ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScriptKind {
+pub enum ScriptKind {
     /// EVAL and its kin.
     Script,
     /// FCALL.

@@ -2,11 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use script::{Flags, Interpreter};
+use script::Flags;
 
 use crate::call::Run;
 use crate::engine::Engine;
-use crate::libraries::Lookup;
 use crate::session::{Queue, Session};
 use crate::spec::{DENYOOM, EXECUTES_QUEUE, IMMEDIATE, MAY_REPLICATE, READONLY, WRITE};
 use crate::table::Command;
@@ -26,7 +25,7 @@ pub(crate) fn push(engine: &Engine, session: &mut Session, command: &Command, ar
 fn flags(engine: &Engine, command: &Command, args: &[&[u8]]) -> u32 {
     const DECLARED: u32 = WRITE | DENYOOM | MAY_REPLICATE;
     let declared = match command.spec.run {
-        Run::Script(..) => declared(engine, command, args),
+        Run::Script(script) => (script.declared)(engine, args),
         _ => None,
     };
     match declared {
@@ -34,23 +33,6 @@ fn flags(engine: &Engine, command: &Command, args: &[&[u8]]) -> u32 {
         Some(flags) if flags.contains(Flags::NO_WRITES) => command.spec.flags & !DECLARED,
         Some(flags) if flags.contains(Flags::ALLOW_OOM) => command.spec.flags & !DECLARED | WRITE,
         Some(_) => command.spec.flags & !DECLARED | WRITE | DENYOOM,
-    }
-}
-
-/// Returns what the script or function declares that is called; `None` also if it is not known
-/// yet.
-fn declared(engine: &Engine, command: &Command, args: &[&[u8]]) -> Option<Flags> {
-    let name = str::from_utf8(args.get(1)?).ok();
-    match command.spec.name {
-        "eval" | "eval_ro" => Interpreter::flags_of(args[1]),
-        "evalsha" | "evalsha_ro" => {
-            let text = engine.scripts().text(&name?.to_ascii_lowercase())?;
-            Interpreter::flags_of(&text)
-        }
-        _ => match engine.libraries().find(name?, true) {
-            Lookup::Found(place) => Some(place.function().flags),
-            _ => None,
-        },
     }
 }
 

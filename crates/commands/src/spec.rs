@@ -98,6 +98,21 @@ pub struct Deprecated {
     pub instead: &'static str,
 }
 
+/// Which arguments of a command are channels. Commands that stop listening need no permission, and
+/// name none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channels {
+    /// The first.
+    First,
+    /// All of them.
+    All,
+    /// All of them, which are patterns of channels.
+    Patterns,
+}
+
+/// What others are shown in the place of a secret.
+pub const REDACTED: &[u8] = b"(redacted)";
+
 /// Everything that is known about one command or subcommand.
 #[derive(Clone, Copy)]
 pub struct CommandSpec {
@@ -141,6 +156,10 @@ pub struct CommandSpec {
     /// Where an argument is that becomes a key's whole value as it is: a large one is written
     /// to the heap before the key's shard is locked.
     pub value: Option<usize>,
+    /// Which of its arguments are channels, as what it sends to or listens to.
+    pub channels: Option<Channels>,
+    /// Replaces the words of a request that must not be shown to others, by [`REDACTED`].
+    pub redact: Option<fn(&mut [&[u8]])>,
     /// How much it does, where that may take long.
     pub(crate) weigh: Option<Weigh>,
     /// How it is executed.
@@ -169,6 +188,8 @@ impl CommandSpec {
         args: &[],
         subs: &[],
         value: None,
+        channels: None,
+        redact: None,
         weigh: None,
         run: Run::Container,
     };

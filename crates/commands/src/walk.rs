@@ -4,8 +4,14 @@
 use keyspace::Db;
 use resp::Writer;
 
-/// A KEYS on its way through the keyspace.
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::session::Session;
+
+/// A command on its way through the keyspace, which lists what it finds.
 pub(crate) struct Walk {
+    /// Takes its next step. Returns true if that was the last one.
+    pub(crate) step: fn(&Engine, &mut Session, &mut Walk) -> Result<bool, Failure>,
     pub(crate) command: usize,
     pub(crate) words: Vec<Box<[u8]>>,
     pub(crate) db: Db,
@@ -15,4 +21,12 @@ pub(crate) struct Walk {
     pub(crate) durable_at: u64,
     /// Time that its steps took.
     pub(crate) nanos: u64,
+}
+
+impl Walk {
+    /// Replies with what was found.
+    pub(crate) fn reply(&self, out: &mut Writer) {
+        out.array(self.found);
+        out.raw(self.elements.as_bytes());
+    }
 }

@@ -75,7 +75,7 @@ impl Host for Server {
         let values = config.values();
         // Users of a file of their own have no lines here.
         let users = match values.get("aclfile") {
-            b"" => self.shared.engine.user_lines_with(values.get("requirepass")),
+            b"" => commands::user_lines_with(&self.shared.engine, values.get("requirepass")),
             _ => Vec::new(),
         };
         match rewrite::rewrite(file, &values, &users, all) {

@@ -157,7 +157,8 @@ fn name_commands(values: &Values) -> Result<Table, ReadError> {
         _ => None,
     });
     let lines: Vec<(&[u8], &[u8])> = lines.collect();
-    Table::renamed(&lines).map_err(|(at, error)| values.renames[at].refused(error.to_string()))
+    commands::renamed_table(&lines)
+        .map_err(|(at, error)| values.renames[at].refused(error.to_string()))
 }
 
 /// Returns the configuration of the command line, and the file's absolute path.
@@ -473,7 +474,7 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
         },
     };
     let file = std::io::BufReader::with_capacity(1 << 20, file);
-    let loaded = shared.engine.load_dump(file, &mut options);
+    let loaded = commands::load_dump(&shared.engine, file, &mut options);
     let loaded = loaded.map_err(|error| {
         tracing::warn!("{error}");
         tracing::warn!("Terminating server after rdb file reading failure.");

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use sha2::{Digest, Sha256};
-
 use super::elsewhere;
 use crate::spec::category;
 use crate::table::{Command, Table};
+use crate::users::password::digest;
 use crate::users::{Access, Patterns, Rules, Sanitize, Selector};
 
 /// Hexadecimal digits of a SHA-256.
@@ -35,11 +34,6 @@ pub(super) enum RuleError {
     Hash,
     #[error("Allowing first-arg of a subcommand is not supported")]
     FirstArgumentOfSubcommand,
-}
-
-/// Returns the SHA-256 of a password, in hexadecimal digits.
-pub(super) fn digest(password: &[u8]) -> String {
-    Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What the words of rules mean.

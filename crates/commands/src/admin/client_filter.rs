@@ -9,9 +9,9 @@ use std::mem::discriminant;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::clients::flags;
 use crate::call::Call;
 use crate::client::Client;
+use crate::describe::flags;
 use crate::engine::Engine;
 use crate::failure::{Failure, SYNTAX};
 use crate::spec::*;

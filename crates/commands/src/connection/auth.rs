@@ -15,6 +15,7 @@ pub(crate) const AUTH: CommandSpec = CommandSpec {
     acl: ACL_CONNECTION,
     history: &[("6.0.0", "Added ACL style (username and password).")],
     args: &[string("username").since("6.0.0").optional(), string("password")],
+    redact: Some(|words| words[1..].fill(REDACTED)),
     run: Run::Session(auth),
     ..CommandSpec::EMPTY
 };

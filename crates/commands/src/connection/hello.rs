@@ -33,6 +33,7 @@ pub(crate) const HELLO: CommandSpec = CommandSpec {
         ],
     )
     .optional()],
+    redact: Some(redact),
     run: Run::Session(hello),
     ..CommandSpec::EMPTY
 };
@@ -42,6 +43,13 @@ struct Options<'a> {
     protocol: Option<Protocol>,
     login: Option<(&'a [u8], &'a [u8])>,
     name: Option<&'a [u8]>,
+}
+
+/// Hides the name and the password after AUTH.
+fn redact(words: &mut [&[u8]]) {
+    if let Some(at) = words.iter().position(|word| word.eq_ignore_ascii_case(b"auth")) {
+        words.iter_mut().skip(at + 1).take(2).for_each(|word| *word = REDACTED);
+    }
 }
 
 fn hello(call: &mut Call<'_>) -> Done {

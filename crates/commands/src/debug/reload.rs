@@ -20,8 +20,9 @@ use crate::engine::Engine;
 use crate::execute::{Failed, Step};
 use crate::failure::{Done, Failure};
 use crate::libraries::{Known, Libraries};
-use crate::load::{LoadDumpError, LoadOptions, Target, refused};
+use crate::load::{LoadDumpError, LoadOptions, Target, load_dump_into, refused};
 use crate::log::{Delivery, Effects};
+use crate::save::save_locked;
 use crate::session::Session;
 use crate::spec::{LOG_FRAME, SELECTS};
 
@@ -51,7 +52,7 @@ fn save(call: &mut Call<'_>, txn: &Txn<'_>) -> Done {
     let engine = call.engine;
     match engine.host() {
         Some(host) => {
-            host.save_locked(&mut |to, options| engine.save_locked(txn, to, options).map(drop))
+            host.save_locked(&mut |to, options| save_locked(engine, txn, to, options).map(drop))
         }
         None => Ok(()),
     }
@@ -131,7 +132,7 @@ fn load(
                 let mut options =
                     LoadOptions { verifies: true, keeps_expired: true, report: &mut |_| {} };
                 let mut target = Locked { call, session, txn, out: &mut out, keys: 0 };
-                let loaded = engine.load_dump_into(dump, &mut options, &mut target);
+                let loaded = load_dump_into(engine, dump, &mut options, &mut target);
                 loaded.map_err(|error| Failure::text(error.to_string()))?;
             }
             Some(Entry::Command(command)) => {
@@ -160,7 +161,7 @@ fn load_dump(
     let mut options = LoadOptions { verifies: true, keeps_expired: false, report: &mut |_| {} };
     let engine = call.engine;
     let mut target = Locked { call, session, txn, out: &mut out, keys: 0 };
-    let loaded = engine.load_dump_into(dump, &mut options, &mut target);
+    let loaded = load_dump_into(engine, dump, &mut options, &mut target);
     loaded.map_err(|error| Failure::text(error.to_string()))?;
     txn.set_now(call.now_ms());
     if call.is_inner() { call.commit_part(txn) } else { call.commit_databases(txn) }

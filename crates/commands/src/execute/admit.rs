@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use resp::Writer;
 
-use crate::admin;
 use crate::call::Outcome;
 use crate::engine::Engine;
 use crate::failure::{self, Done, Failure};
+use crate::observe::monitors;
 use crate::queue;
 use crate::session::Session;
 use crate::spec::*;
@@ -117,7 +117,7 @@ impl Engine {
             text.extend_from_slice(cause.strip_prefix(b"ERR ").unwrap_or(cause));
             self.stats().error(b"EXECABORT");
             out.error(text);
-            admin::show_refused_exec(self, session, args);
+            monitors::show_refused_exec(self, session, args);
         } else {
             queue::mark_dirty(session);
             session.caching &= session.in_multi();

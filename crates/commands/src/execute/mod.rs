@@ -11,6 +11,8 @@
 //!   crate commits one.
 //! - [`moved`]: a command that takes long, on another thread; [`weight`] and [`large`] say which
 //!   do.
+//! - [`pause`]: requests that wait while clients are paused.
+//! - [`walk`]: a command that takes several steps.
 //! - [`damage`]: refusing damaged keys.
 //! - [`background`]: deletions that no client asked for.
 
@@ -21,10 +23,12 @@ mod damage;
 mod large;
 mod locks;
 mod moved;
+mod pause;
 mod run;
 mod single;
 mod step;
 mod unit;
+mod walk;
 mod weight;
 
 pub use background::Evicted;

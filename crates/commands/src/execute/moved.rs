@@ -23,7 +23,7 @@ use std::time::Duration;
 use resp::Writer;
 
 use super::single::end_command;
-use crate::call::{Call, Next, Outcome};
+use crate::call::{Call, Next, Outcome, Run};
 use crate::engine::{Engine, Job, Thread};
 use crate::kept_words::KeptWords;
 use crate::moved_call::{End, MovedCall};
@@ -67,7 +67,7 @@ impl Call<'_> {
             words,
             command: self.command.id,
             now_ns: self.now_ns,
-            script: since.map(|since| (since, engine.script_text(self.args))),
+            script: since.map(|since| (since, script_text(self))),
             session,
             moved,
         })));
@@ -93,6 +93,14 @@ impl Call<'_> {
     }
 }
 
+/// Returns the text of the script that a call names, if it calls one by its name.
+fn script_text(call: &Call<'_>) -> Option<Arc<[u8]>> {
+    match call.command.spec.run {
+        Run::Script(script) => (script.text)(call.engine, call.args),
+        _ => None,
+    }
+}
+
 impl Engine {
     fn run_moved(&self, moving: Moving) {
         let Moving { words, command, now_ns, mut session, script, moved } = moving;
@@ -100,8 +108,11 @@ impl Engine {
         let mut out = Writer::new(session.protocol);
         let args: Vec<&[u8]> = words.slices().collect();
         let running = script.map(|(since, text)| {
-            // Where that fails, the command says so.
-            text.iter().for_each(|text| self.keep_script(text));
+            if let (Run::Script(script), Some(text)) = (self.table().all()[command].spec.run, text)
+            {
+                // Where that fails, the command says so.
+                (script.keep)(self, &text);
+            }
             let running = Arc::new(RunningScript::new(since));
             self.running_scripts().enter(&running);
             // Others may end it from here on: a simulation lets them.

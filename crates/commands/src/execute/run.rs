@@ -20,11 +20,11 @@ use super::batch::Executed;
 use super::step::Step;
 use super::unit::{Role, Shown, Unit};
 use super::weight::weight_of;
-use crate::admin;
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
 use crate::kept_words::LARGE;
 use crate::log::Effects;
+use crate::observe::hooks;
 use crate::request::Batch;
 use crate::session::{ReplyMode, Session};
 use crate::spec::{BLOCKING, DENYOOM, LONG, READONLY, WRITE};
@@ -73,7 +73,7 @@ impl Engine {
         if self.must_authenticate(session)
             || session.reply != ReplyMode::On
             || self.keyspace().has_media_errors()
-            || admin::logs_small(self, MOST_REQUEST, MOST_REPLY)
+            || hooks::logs_small(self, MOST_REQUEST, MOST_REPLY)
             || self.keyspace().excess() > 0 && self.may_evict_for(session)
         {
             return Err(1);
@@ -178,8 +178,8 @@ impl Engine {
         self.unlocked(&mut call).ok()?;
         times.share(&mut call, &steps[..executed]);
         // Only the last reply of a run may be large.
-        if admin::is_large(&call) {
-            admin::observe_sizes(&call);
+        if hooks::is_large(&call) {
+            hooks::observe_sizes(&call);
         }
         call.session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
         call.session.client.last_command.store(steps[executed - 1].command.id, Relaxed);
@@ -236,13 +236,13 @@ impl Times {
         for same in steps.chunk_by(same_command) {
             let (stripe, id, count) = (call.session.stripe, same[0].command.id, same.len() as u64);
             call.engine.stats().called(stripe, id, count, nanos);
-            admin::count(call.engine, stripe, id, count, nanos);
+            hooks::count(call.engine, stripe, id, count, nanos);
         }
-        if admin::is_slow(call.engine, nanos) {
+        if hooks::is_slow(call.engine, nanos) {
             let mut call = call.inner();
             for step in steps {
                 step.enter(&mut call);
-                admin::observe(&call, nanos);
+                hooks::observe(&call, nanos);
             }
         }
         *self = Times { since_ns: ended_ns, from: executed.len() };

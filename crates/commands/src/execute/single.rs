@@ -12,14 +12,14 @@ use super::locks::Scope;
 use super::step::Step;
 use super::unit::{Role, Shown, Unit};
 use super::weight::weight_of;
-use crate::admin;
 use crate::call::{Call, Next, Outcome, Run};
 use crate::cross_protocol::{is_http, is_request_line};
 use crate::engine::Engine;
 use crate::failure::{Done, Failure};
+use crate::observe::hooks;
 use crate::queue;
 use crate::request::{Keys, Request};
-use crate::running_scripts::{LongSince, ScriptKind};
+use crate::running_scripts::LongSince;
 use crate::session::Session;
 use crate::spec::{
     ADMIN, COMPILES, IMMEDIATE, KEEPS_CACHING, LONG, MANY_WORDS, READONLY, SKIP_MONITOR,
@@ -168,19 +168,19 @@ impl Engine {
         if failed {
             self.stats().failed(stripe, id);
         }
-        admin::count(self, stripe, id, 1, nanos);
-        if admin::is_slow(self, nanos) {
+        hooks::count(self, stripe, id, 1, nanos);
+        if hooks::is_slow(self, nanos) {
             if call.next == Next::Block {
-                call.session.slow_block = admin::slow_block(call, nanos);
+                call.session.slow_block = hooks::slow_block(call, nanos);
             } else {
-                admin::observe(call, nanos);
+                hooks::observe(call, nanos);
             }
         }
-        if admin::is_large(call) {
-            admin::observe_sizes(call);
+        if hooks::is_large(call) {
+            hooks::observe_sizes(call);
         }
         if self.monitors() > 0 && !call.command.spec.has(SKIP_MONITOR | ADMIN) {
-            admin::monitor(call);
+            hooks::monitor(call);
         }
     }
 
@@ -256,14 +256,12 @@ impl Engine {
             || spec.is(COMPILES) && has_long_text(call.args)
             || has_large_arguments(call);
         if takes_long && call.may_move() {
-            let is_script = matches!(spec.run, Run::Script(..));
             let started_ns = self.clock.unix_ns();
-            let kind = match spec.name {
-                "fcall" | "fcall_ro" => ScriptKind::Function,
-                _ => ScriptKind::Script,
+            let since = match spec.run {
+                Run::Script(script) => Some(LongSince { kind: script.kind, started_ns }),
+                _ => None,
             };
-            let since = LongSince { kind, started_ns };
-            return Err(Failure::takes_long(is_script.then_some(since)));
+            return Err(Failure::takes_long(since));
         }
         match call.command.spec.run {
             Run::Container => Err(Failure::text(format!(
@@ -271,9 +269,9 @@ impl Engine {
                 call.command.spec.name
             ))),
             Run::Session(run) | Run::Walk(run, _) => run(call),
-            Run::Script(run, _) => {
-                admin::monitor_script(call);
-                run(call)
+            Run::Script(script) => {
+                hooks::monitor_script(call);
+                (script.alone)(call)
             }
             Run::Reach(beyond, run) if beyond(call.args) => {
                 self.transact(call, Scope::All, unless_large(run))

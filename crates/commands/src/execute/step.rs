@@ -3,10 +3,10 @@
 
 use keyspace::{Key, Txn};
 
-use crate::admin;
 use crate::call::{Call, Next, Run};
 use crate::failure::{Failure, SYNTAX};
 use crate::fault_points::FaultPoint;
+use crate::observe::hooks;
 use crate::request::Request;
 use crate::spec::{FAST, READONLY};
 use crate::table::{Command, Lookup};
@@ -72,7 +72,7 @@ impl<'a> Step<'a> {
         let spec = self.command.spec;
         if matches!(spec.run, Run::Script(..)) {
             // A script that cannot be run is shown, too.
-            admin::monitor_script(call);
+            hooks::monitor_script(call);
         }
         let (effects, mark) = (call.effects.mark(), call.out.mark());
         let savepoint = match spec.run {
@@ -87,7 +87,7 @@ impl<'a> Step<'a> {
             Run::Keys(run) | Run::Reach(_, run) | Run::All(run) | Run::Walk(_, run) => {
                 run(call, txn)
             }
-            Run::Script(_, run) => run(call, txn),
+            Run::Script(script) => (script.within)(call, txn),
             Run::Container => Err(Failure::from(SYNTAX)),
         };
         let done = match done {

@@ -1,5 +1,6 @@
 //! PUBLISH and SPUBLISH.
 
+use super::subscribe::take_messages;
 use crate::call::{Call, Run};
 use crate::failure::Done;
 use crate::log::Delivery;
@@ -17,6 +18,7 @@ pub(crate) const PUBLISH: CommandSpec = CommandSpec {
     arity: 3,
     flags: PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE,
     args: &[string("channel"), string("message")],
+    channels: Some(Channels::First),
     run: Run::Session(publish),
     ..CommandSpec::EMPTY
 };
@@ -35,6 +37,7 @@ pub(crate) const SPUBLISH: CommandSpec = CommandSpec {
     flags: PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE,
     keys: &[KeySpec::one(1, KEY_NOT_KEY)],
     args: &[string("shardchannel"), string("message")],
+    channels: Some(Channels::First),
     run: Run::Session(spublish),
     ..CommandSpec::EMPTY
 };
@@ -60,7 +63,7 @@ fn send(call: &mut Call<'_>, kind: Kind) -> Done {
         Kind::Shard => hub.publish_shard(channel, text, call.engine.sent_after(0)),
         Kind::Channel | Kind::Pattern => hub.publish(channel, text, call.engine.sent_after(0)),
     };
-    call.take_messages();
+    take_messages(call);
     call.out.integer(count as i64);
     Ok(())
 }

@@ -100,7 +100,8 @@ mod tests {
     use rdb::{Reader, Record};
 
     use super::*;
-    use crate::engine::{Engine, EngineOptions};
+    use crate::create::EngineOptions;
+    use crate::engine::Engine;
     use crate::save_options::SaveOptions;
 
     fn engine() -> Engine {

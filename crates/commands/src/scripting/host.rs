@@ -16,7 +16,7 @@ use resp::{Protocol, Writer};
 use script::{Continue, LogLevel};
 use smallvec::SmallVec;
 
-use super::run::Rights;
+use super::run::{Rights, log_line};
 use super::times::{self, Times};
 use crate::call::{Call, Run};
 use crate::execute::Step;
@@ -314,7 +314,7 @@ impl script::Host for ScriptHost<'_, '_, '_> {
         self.line_bytes += message.len() + size_of::<(LogLevel, Vec<u8>)>();
         if self.line_bytes > MAX_LINE_BYTES {
             self.line_bytes = 0;
-            self.lines.drain(..).for_each(|(level, line)| self.call.engine.log_line(level, &line));
+            self.lines.drain(..).for_each(|(level, line)| log_line(self.call.engine, level, &line));
         }
     }
 
@@ -348,7 +348,7 @@ impl script::Host for ScriptHost<'_, '_, '_> {
         let now_ns = engine.clock().unix_ns();
         let since = self.since(now_ns);
         let took_ns = now_ns.saturating_sub(since.started_ns);
-        if self.may_move && took_ns > engine.script_moved_after() {
+        if self.may_move && took_ns > super::script_moved_after(engine) {
             self.halt = Some(Halt::TooLong(since));
             return Continue::Kill;
         }

@@ -37,17 +37,15 @@ pub(super) fn with<R>(
     done
 }
 
-impl Engine {
-    /// Frees what this thread's interpreter compiled before a SCRIPT FLUSH, on whichever thread
-    /// that was. Each thread that serves connections calls it periodically; a script that runs
-    /// here does it as well.
-    pub fn free_flushed_scripts(&self) {
-        if let Some(mut idle) = IDLE.take() {
-            if idle.serves.0 == self.id() {
-                idle.forget_flushed(self.scripts().generation());
-            }
-            IDLE.set(Some(idle));
+/// Frees what this thread's interpreter compiled before a SCRIPT FLUSH, on whichever thread that
+/// was. Each thread that serves connections calls it periodically; a script that runs here does it
+/// as well.
+pub fn free_flushed_scripts(engine: &Engine) {
+    if let Some(mut idle) = IDLE.take() {
+        if idle.serves.0 == engine.id() {
+            idle.forget_flushed(engine.scripts().generation());
         }
+        IDLE.set(Some(idle));
     }
 }
 

@@ -123,7 +123,9 @@ pub(crate) fn alone(call: &mut Call<'_>, program: &mut Program<'_>) -> Done {
             }
             _ => {
                 let took_ns = engine.clock().unix_ns().saturating_sub(began_ns);
-                if call.session.running_script.is_some() && took_ns < engine.script_moved_after() {
+                if call.session.running_script.is_some()
+                    && took_ns < super::script_moved_after(engine)
+                {
                     engine.scripts().forget_long(program.name);
                 }
                 return done;
@@ -190,7 +192,7 @@ fn execute(
         return Err((halt, failure_of(halt, &outcome.reply)));
     }
     call.changed_databases |= changed_databases;
-    lines.iter().for_each(|(level, text)| call.engine.log_line(*level, text));
+    lines.iter().for_each(|(level, text)| log_line(call.engine, *level, text));
     if let Reply::Error { message, is_counted } = &outcome.reply {
         let stats = call.engine.stats();
         stats.failed(call.session.stripe, call.command.id);
@@ -228,13 +230,11 @@ fn failure_of(halt: Halt, reply: &Reply) -> Failure {
     }
 }
 
-impl Engine {
-    /// Writes what a script says into the server's log, from the default level on.
-    pub(super) fn log_line(&self, level: LogLevel, text: &[u8]) {
-        if level >= LogLevel::Notice
-            && let Some(host) = self.host()
-        {
-            host.log(&in_line(text));
-        }
+/// Writes what a script says into the server's log, from the default level on.
+pub(super) fn log_line(engine: &Engine, level: LogLevel, text: &[u8]) {
+    if level >= LogLevel::Notice
+        && let Some(host) = engine.host()
+    {
+        host.log(&in_line(text));
     }
 }

@@ -1,7 +1,7 @@
 //! SCRIPT: the cache of scripts.
 
 use super::eval::NO_SCRIPT;
-use super::interpreter;
+use super::interpreter::{self, free_flushed_scripts};
 use crate::call::{Call, Run};
 use crate::failure::{Done, SYNTAX};
 use crate::help::reply_help;
@@ -161,7 +161,7 @@ fn flush(call: &mut Call<'_>) -> Done {
         _ => return Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into()),
     }
     call.engine.scripts().flush();
-    call.engine.free_flushed_scripts();
+    free_flushed_scripts(call.engine);
     call.out.ok();
     Ok(())
 }

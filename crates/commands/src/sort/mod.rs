@@ -24,10 +24,10 @@ mod rows;
 use keyspace::{Entry, Side, Txn, Type};
 use smallvec::SmallVec;
 
-use crate::acl::may_read_all_keys;
 use crate::call::{Call, Run};
 use crate::failure::{Done, Failure, WRONG_TYPE};
 use crate::notifications::EventClass;
+use crate::permissions::may_read_all_keys;
 use crate::spec::*;
 use options::Options;
 use read::Reader;

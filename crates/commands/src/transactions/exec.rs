@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use keyspace::{Db, Key, Losses, Txn};
 use resp::Protocol;
 
-use crate::acl::set_user;
 use crate::call::{Call, Next, Run};
 use crate::engine::Engine;
 use crate::execute::{Role, Shown, Step, Unit, weight_of};
 use crate::failure::{Done, Failure};
 use crate::kept_words::LARGE;
+use crate::permissions::set_user;
 use crate::queue::{put_back, take};
 use crate::session::{Queue, Session};
 use crate::spec::*;

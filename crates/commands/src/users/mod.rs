@@ -7,7 +7,7 @@
 //!
 //! **The way of a command.** A session of a user without limits, as `default` is unless something
 //! else is said, costs one look at a flag of its account. Only where that says that there are
-//! limits the rules are read and the command is checked (`acl::check`).
+//! limits the rules are read and the command is checked (`permissions::check`).
 //!
 //! A user that was deleted leaves an account which may do nothing, and whose sessions count as not
 //! authenticated, whoever closes them and when.
@@ -18,6 +18,7 @@
 mod account;
 mod commands;
 mod log;
+pub(crate) mod password;
 mod patterns;
 mod rules;
 

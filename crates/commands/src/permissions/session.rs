@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
 use super::check;
-use super::parse::digest;
-use crate::admin::describe;
 use crate::call::Call;
 use crate::client::{Client, Waiter};
+use crate::describe::describe;
 use crate::engine::Engine;
 use crate::failure::{self, Done, Failure, WRONG_PASS};
 use crate::session::Session;
 use crate::table::Command;
+use crate::users::password::digest;
 use crate::users::{Account, Context, Denied, Entry, Reason, Rules};
 
 /// Bytes that the log keeps of a key or a name.
@@ -63,7 +63,7 @@ impl Engine {
 
     /// Returns the user of a name whose rules let a session become that user, unless another thread
     /// has deleted it meanwhile.
-    pub(super) fn user_who(
+    pub(crate) fn user_who(
         &self,
         name: &[u8],
         may: impl FnOnce(&Rules) -> bool,

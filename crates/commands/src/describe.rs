@@ -67,7 +67,7 @@ impl Call<'_> {
 }
 
 /// Returns the letters that say what a client does, `N` for none.
-pub(super) fn flags(client: &Client) -> String {
+pub(crate) fn flags(client: &Client) -> String {
     let mut flags = String::new();
     let mut add = |flag, yes| {
         if yes {

@@ -21,7 +21,7 @@ pub(crate) fn check(session: &Session, command: &Command, args: &[&[u8]]) -> Res
 /// Checks a command with its arguments. Where it is denied, the reason is the one that is told: of
 /// all selectors' the one that came farthest.
 #[cold]
-pub(super) fn check_rules(rules: &Rules, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
+pub(crate) fn check_rules(rules: &Rules, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
     let mut worst = Denied { reason: Reason::Command, at: 0 };
     for selector in rules.all_selectors() {
         match check_selector(selector, command, args) {
@@ -46,8 +46,9 @@ fn check_selector(selector: &Selector, command: &Command, args: &[&[u8]]) -> Res
         })?;
     }
     if !selector.channels.all && args.len() > 1 {
+        let is_pattern = command.spec.channels == Some(Channels::Patterns);
         for at in channels(command, args) {
-            if !selector.channels.admits_channel(args[at], command.spec.name == "psubscribe") {
+            if !selector.channels.admits_channel(args[at], is_pattern) {
                 return Err(Denied { reason: Reason::Channel, at });
             }
         }
@@ -83,14 +84,12 @@ fn access(flags: u16) -> Access {
     }
 }
 
-/// Returns where the channels are that a command sends to or listens to. To stop listening needs
-/// no permission.
+/// Returns where the channels are that a command sends to or listens to.
 fn channels(command: &Command, args: &[&[u8]]) -> std::ops::Range<usize> {
-    match command.spec.name {
-        _ if command.parent.is_some() => 0..0,
-        "publish" | "spublish" => 1..2,
-        "subscribe" | "psubscribe" | "ssubscribe" => 1..args.len(),
-        _ => 0..0,
+    match command.spec.channels {
+        None => 0..0,
+        Some(Channels::First) => 1..2,
+        Some(Channels::All | Channels::Patterns) => 1..args.len(),
     }
 }
 

@@ -23,10 +23,6 @@
 //! it read, after the reply. Of a transaction's commands each is taken by itself: what was read
 //! after a change is good.
 
-mod caching;
-mod command;
-mod info;
-
 use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::sync::atomic::Ordering::Relaxed;
@@ -39,10 +35,6 @@ use crate::engine::Engine;
 use crate::session::Session;
 use crate::spec::READONLY;
 use crate::tracker::{Message, News};
-
-pub(crate) use caching::CLIENT_CACHING;
-pub(crate) use command::CLIENT_TRACKING;
-pub(crate) use info::{CLIENT_GETREDIR, CLIENT_TRACKINGINFO};
 
 /// The changes of a transaction, of which clients are notified.
 #[derive(Clone, Copy)]
@@ -91,7 +83,12 @@ impl<F: Iterator<Item = usize>, R: Iterator<Item = (usize, Box<[u8]>)>> Before<F
 impl Engine {
     /// From now on the client is told of changes, also of those prefixes that it gave before. They
     /// are empty unless the options say that it is told by prefix.
-    fn begin_tracking(&self, session: &mut Session, options: TrackingOptions, prefixes: &[&[u8]]) {
+    pub(crate) fn begin_tracking(
+        &self,
+        session: &mut Session,
+        options: TrackingOptions,
+        prefixes: &[&[u8]],
+    ) {
         let client = &session.client;
         if !client.tracking.is_on() {
             (0..self.keyspace().shards()).for_each(|shard| self.keyspace().follow(shard));
