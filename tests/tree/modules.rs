@@ -87,39 +87,57 @@ const AOF: &[&str] = &[
     "chunks",
 ];
 
-/// The circle is the table of commands: the engine has the table, the table has descriptions, a
-/// description has the command's function, and the function gets a call, which has the engine and
-/// the description; and everything that adds methods to `Engine` and calls others of them. What
-/// sessions share besides comes before it and knows neither engine nor call.
-const COMMANDS: &[&str] = &[
+/// The circle is the table of commands and everything that adds methods to `Engine`: the engine has
+/// the table, the table has specs, a spec has the command's function, and the function gets a call,
+/// which has the engine and the spec. What sessions share besides comes before it and knows neither
+/// engine nor call.
+const ENGINE: &[&str] = &[
+    "clock",
+    "execute",
+    "execute/outcome",
     "fault_points",
     "line_text",
-    "long_script",
-    "outcome",
-    "failure",
-    "clock",
-    "notifications",
-    "kept_words",
-    "packed_requests",
-    "config",
-    "stats",
-    "names",
-    "interpreter_memory",
-    "libraries",
-    "running_scripts",
-    "script_cache",
-    "receivers",
-    "users",
-    "save_options",
-    "host",
     "log",
-    "client",
-    "hub",
-    "waiting",
-    "tracker",
-    "admin_state",
-    "blocking call cross_protocol delivery describe engine execute memory_limits moved_call \
-     observe permissions queue request session spec table tracking unwritten walk",
+    "log/command_log",
+    "notify",
+    "notify/events",
+    "notify/receivers",
+    "observe",
+    "observe/stats",
+    "save_options",
+    "scripts",
+    "scripts/interpreter_memory",
+    "scripts/cache",
+    "scripts/libraries",
+    "log/effects",
+    "scripts/long",
+    "failure",
+    "config",
+    "host",
+    "scripts/running",
+    "session/kept_words",
+    "session/packed_requests",
+    "session/users",
+    "session/client",
+    "notify/hub",
+    "notify/tracker",
+    "observe/state",
+    "wait",
+    "wait/waiting",
+    "engine execute/admit execute/background execute/call execute/damage execute/http \
+     execute/large execute/locks execute/moved execute/queue execute/request execute/single \
+     execute/step execute/unit execute/weight log/unwritten memory notify/delivery \
+     notify/tracking observe/hooks observe/monitors session session/describe session/moved_call \
+     session/permissions session/walk table table/spec wait/serve wait/session",
+    "execute/pause",
+    "execute/batch execute/joined",
+    "execute/walk",
+    "wait/operation",
+];
+
+const COMMANDS: &[&str] = &[
+    "names",
+    "blocking",
     "admin",
     "help",
     "scripting",
@@ -212,10 +230,16 @@ fn sources(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates").join(name).join("src")
 }
 
+/// Crates whose modules are the files in their folders: `session/client.rs` and the folder
+/// `session/client` are the module `session/client`, and `session/mod.rs` is `session`.
+const BY_FILES: &[&str] = &["engine"];
+
 /// A source file: its folder or, at the top, its own name; its name in the folder; its code without
 /// tests and comments.
 struct File {
     module: String,
+    /// The folder, where the file is a module of that.
+    folder: Option<String>,
     name: String,
     code: String,
 }
@@ -224,13 +248,29 @@ fn files(name: &str) -> Vec<File> {
     let mut files = Vec::new();
     for path in entries(&sources(name)) {
         let module = stem(&path);
-        if path.is_dir() {
+        if path.is_dir() && BY_FILES.contains(&name) {
+            add_modules(&module, &path, &mut files);
+        } else if path.is_dir() {
             add_folder(&module, &path, &mut files);
         } else if module != "lib" && module != "main" {
             files.push(read(&module, &path));
         }
     }
     files
+}
+
+/// Adds the files of a folder, each of which is a module, and its folders.
+fn add_modules(folder: &str, path: &Path, files: &mut Vec<File>) {
+    for path in entries(path) {
+        let module = format!("{folder}/{}", stem(&path));
+        if path.is_dir() {
+            add_folder(&module, &path, files);
+        } else if stem(&path) == "mod" {
+            files.push(read(folder, &path));
+        } else {
+            files.push(File { folder: Some(folder.to_owned()), ..read(&module, &path) });
+        }
+    }
 }
 
 fn add_folder(module: &str, folder: &Path, files: &mut Vec<File>) {
@@ -256,7 +296,8 @@ fn read(module: &str, path: &Path) -> File {
     let text = fs::read_to_string(path).expect("a source file");
     let body = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
     let lines = body.lines().map(|line| line.split("//").next().unwrap_or_default());
-    File { module: module.to_owned(), name: stem(path), code: lines.collect::<Vec<_>>().join("\n") }
+    let code = lines.collect::<Vec<_>>().join("\n");
+    File { module: module.to_owned(), folder: None, name: stem(path), code }
 }
 
 fn name(text: &str) -> String {
@@ -280,6 +321,31 @@ fn used(code: &str, prefix: &str) -> BTreeSet<String> {
     found
 }
 
+/// The paths after `prefix`, those of groups in braces too, with a slash between their names.
+fn paths(code: &str, prefix: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices(prefix) {
+        let is_longer = code[..at].ends_with(|c: char| c.is_alphanumeric() || "_$:".contains(c));
+        if !is_longer {
+            add_paths("", &code[at + prefix.len()..], &mut found);
+        }
+    }
+    found
+}
+
+fn add_paths(before: &str, tree: &str, found: &mut Vec<String>) {
+    if let Some(group) = tree.trim_start().strip_prefix('{') {
+        parts(group).iter().for_each(|part| add_paths(before, part, found));
+        return;
+    }
+    let first = name(tree);
+    let path = if before.is_empty() { first.clone() } else { format!("{before}/{first}") };
+    match tree.trim_start()[first.len()..].strip_prefix("::") {
+        Some(rest) => add_paths(&path, rest, found),
+        None => found.push(path),
+    }
+}
+
 /// The parts of a group in braces, whose own groups are left whole.
 fn parts(group: &str) -> Vec<String> {
     let (mut parts, mut depth) = (vec![String::new()], 0);
@@ -296,20 +362,47 @@ fn parts(group: &str) -> Vec<String> {
     parts
 }
 
-/// From the names that the root re-exports to their modules.
+/// From the names that the root re-exports, and the folders whose files are modules, to those.
 fn reexports(crate_name: &str) -> BTreeMap<String, String> {
-    let lib = read("lib", &sources(crate_name).join("lib.rs")).code;
     let mut names = BTreeMap::new();
-    for line in lib.split("pub use ").chain(lib.split("pub(crate) use ")).skip(1) {
-        let line = line.split(';').next().unwrap_or_default();
-        let Some((path, last)) = line.rsplit_once("::{").or_else(|| line.rsplit_once("::")) else {
-            continue;
-        };
-        for part in parts(last) {
-            names.insert(name(&part), name(path));
+    let lib = read("lib", &sources(crate_name).join("lib.rs")).code;
+    add_reexports("", &lib, &mut names);
+    for File { module, name, code, .. } in files(crate_name) {
+        if BY_FILES.contains(&crate_name) && name == "mod" && !module.contains('/') {
+            add_reexports(&format!("{module}/"), &code, &mut names);
         }
     }
     names
+}
+
+fn add_reexports(folder: &str, code: &str, names: &mut BTreeMap<String, String>) {
+    for line in code.split("pub use ").skip(1).chain(code.split("pub(crate) use ").skip(1)) {
+        let mut found = Vec::new();
+        add_paths("", line.split(';').next().unwrap_or_default(), &mut found);
+        for path in found.iter().filter(|path| path.contains('/')) {
+            let (from, name) = path.rsplit_once('/').expect("a name in a module");
+            names.insert(format!("{folder}{name}"), format!("{folder}{from}"));
+        }
+    }
+}
+
+/// Returns the module that a path leads to: the longest one that it begins with.
+fn module_of(
+    path: &str,
+    names: &BTreeMap<String, String>,
+    modules: &BTreeSet<String>,
+) -> Option<String> {
+    let mut begin = path;
+    loop {
+        let target = names.get(begin).filter(|target| *target != begin);
+        if let Some(module) = target.and_then(|target| module_of(target, names, modules)) {
+            return Some(module);
+        }
+        if modules.contains(begin) {
+            return Some(begin.to_owned());
+        }
+        begin = begin.rsplit_once('/')?.0;
+    }
 }
 
 type Uses = BTreeMap<String, BTreeSet<String>>;
@@ -407,17 +500,20 @@ fn added_methods(files: &[File]) -> Vec<Added> {
 fn uses(crate_name: &str) -> Uses {
     let (names, mut all) = (reexports(crate_name), Uses::new());
     let files = files(crate_name);
+    let modules: BTreeSet<String> = files.iter().map(|file| file.module.clone()).collect();
     let added = added_methods(&files);
-    for File { module, code, .. } in files {
-        let used = used(&code, "crate::");
-        let used = used.into_iter().map(|name| names.get(&name).cloned().unwrap_or(name));
+    for File { module, folder, code, .. } in files {
+        let mut paths_used = paths(&code, "crate::");
+        if let Some(folder) = folder {
+            let siblings = paths(&code, "super::");
+            paths_used.extend(siblings.iter().map(|path| format!("{folder}/{path}")));
+        }
+        // Macros and types of the root itself are in no module.
+        let used = paths_used.iter().filter_map(|path| module_of(path, &names, &modules));
         let called = added.iter().filter(|added| added.is_used_in(&code));
         let used = used.chain(called.map(|added| added.module.clone()));
         all.entry(module.clone()).or_default().extend(used.filter(|other| *other != module));
     }
-    let modules: BTreeSet<String> = all.keys().cloned().collect();
-    // Macros and types of the root itself are no modules.
-    all.values_mut().for_each(|used| used.retain(|other| modules.contains(other)));
     all
 }
 
@@ -463,6 +559,7 @@ fn a_module_uses_only_those_before_it() {
         ("heap", HEAP),
         ("keyspace", KEYSPACE),
         ("aof", AOF),
+        ("engine", ENGINE),
         ("commands", COMMANDS),
         ("server", SERVER),
     ];
@@ -487,6 +584,7 @@ fn a_new_circle_and_one_that_is_gone_are_noticed() {
 fn methods_that_a_module_adds_to_a_type_of_another_are_found() {
     let file = |module: &str, code: &str| File {
         module: module.to_owned(),
+        folder: None,
         name: module.to_owned(),
         code: code.to_owned(),
     };
@@ -529,7 +627,7 @@ fn the_head_of_a_folder_of_heap_only_names_its_files() {
 #[test]
 fn no_files_of_a_folder_of_heap_use_each_other_in_a_circle() {
     let mut folders = BTreeMap::<String, Uses>::new();
-    for File { module, name, code } in files("heap") {
+    for File { module, name, code, .. } in files("heap") {
         folders.entry(module).or_default().insert(name, used(&code, "super::"));
     }
     for (folder, files) in folders {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use engine::EngineParts;
+use engine::clock::{Clock, SystemClock};
+use engine::log::CommandLog;
+use engine::table::{RenameError, Table};
 use keyspace::Keyspace;
 
 use crate::acl::UserSet;
-use crate::clock::{Clock, SystemClock};
-use crate::engine::EngineParts;
-use crate::log::CommandLog;
-use crate::table::{RenameError, Table};
 use crate::{
     acl, admin, bitmaps, blocking, cluster, connection, debug, functions, geo, hashes, hyperloglog,
     introspection, keys, lists, pubsub, scripting, sets, sort, sorted_sets, streams, strings,

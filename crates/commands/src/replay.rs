@@ -6,12 +6,12 @@
 //! log says.
 
 use aof::{Dump, Entry, LoadError, Loader, Progress};
+use engine::Engine;
+use engine::session::Session;
+use engine::table::Lookup;
 use resp::{Protocol, Writer};
 
-use crate::engine::Engine;
 use crate::load::{LoadDumpError, LoadOptions, load_dump};
-use crate::session::Session;
-use crate::table::Lookup;
 
 /// Commands between two reports of progress.
 const REPORT_EVERY: u64 = 1024;

@@ -8,12 +8,11 @@
 use std::io::{self, Write};
 
 use aof::{Aof, RewriteError, Rewritten};
+use engine::Engine;
+use engine::save_options::{SaveError, SaveOptions};
 use keyspace::{Content, Item, SnapshotLost, StreamId, StreamPart, TimedField, Type};
 
-use crate::engine::Engine;
-use crate::log::CommandLog;
 use crate::save::{may_cut, save_snapshot};
-use crate::save_options::{SaveError, SaveOptions};
 
 /// Why a log was not rewritten; it goes on as it was.
 #[derive(Debug, thiserror::Error)]
@@ -208,42 +207,4 @@ fn write(rewrite: &mut aof::Rewrite, item: &Item) -> Result<(), RewriteError> {
         rewrite.write(db, &[b"PEXPIREAT", &item.key, at.as_bytes()])?;
     }
     Ok(())
-}
-
-impl CommandLog for Aof {
-    fn append(&self, first: keyspace::Db, last: keyspace::Db, bytes: &[u8]) -> u64 {
-        Aof::append(self, first.number() as u32, last.number() as u32, bytes)
-    }
-
-    fn note_skipped(&self) {
-        Aof::note_skipped(self);
-    }
-
-    fn end(&self) -> u64 {
-        Aof::end(self)
-    }
-
-    fn is_synchronous(&self) -> bool {
-        self.fsync() == aof::Fsync::Always
-    }
-
-    fn failure(&self) -> Option<String> {
-        self.status().err().map(|failure| failure.text.clone())
-    }
-
-    fn is_on(&self) -> bool {
-        self.is_whole()
-    }
-
-    fn is_durable(&self, offset: u64) -> bool {
-        self.durable() >= offset
-    }
-
-    fn unwritten(&self) -> Option<Vec<u8>> {
-        Aof::unwritten(self)
-    }
-
-    fn sync_to(&self, offset: u64) -> bool {
-        Aof::sync_to(self, offset).is_ok()
-    }
 }

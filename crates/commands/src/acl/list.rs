@@ -1,13 +1,14 @@
 //! The subcommands that show something: CAT, DRYRUN, GETUSER, LIST, LOG, USERS, WHOAMI.
 
+use engine::call::Call;
+use engine::failure::{Done, Failure};
+use engine::session::permissions::check_rules;
+use engine::session::users::{Reason, Selector};
+use engine::spec::{ACL_NAMES, category};
+use engine::table::Lookup;
+
 use super::print;
 use super::users::{rules_parser, user_lines};
-use crate::call::Call;
-use crate::failure::{Done, Failure};
-use crate::permissions::check_rules;
-use crate::spec::{ACL_NAMES, category};
-use crate::table::Lookup;
-use crate::users::{Reason, Selector};
 
 /// Entries that LOG shows unless it is told.
 const SHOWN: usize = 10;

@@ -1,8 +1,8 @@
 //! ACL: who may do what.
 //!
 //! [`parse`] reads rules and [`print`] writes them, by the command table; [`users`] replaces users
-//! as a whole, and closes clients that lose theirs. Users themselves are in [`crate::users`], and
-//! [`crate::permissions`] checks commands by their rules.
+//! as a whole, and closes clients that lose theirs. Users themselves are in
+//! [`engine::session::users`], and [`engine::session::permissions`] checks commands by their rules.
 //!
 //! Files are the server's: it reads the one of `aclfile` and writes it
 //! ([`crate::admin::Host::read_acl_file`]).
@@ -18,10 +18,10 @@ mod users;
 
 pub use users::{UserSet, set_users, user_lines, user_lines_with};
 
-use crate::call::{Call, Run};
-use crate::failure::Done;
 use crate::help::reply_help;
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[&ACL];

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
+use engine::session::users::password::digest;
+use engine::session::users::{Access, Patterns, Rules, Sanitize, Selector};
+use engine::spec::category;
+use engine::table::{Command, Table};
+
 use super::elsewhere;
-use crate::spec::category;
-use crate::table::{Command, Table};
-use crate::users::password::digest;
-use crate::users::{Access, Patterns, Rules, Sanitize, Selector};
 
 /// Hexadecimal digits of a SHA-256.
 const DIGITS: usize = 64;

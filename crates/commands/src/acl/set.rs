@@ -1,15 +1,16 @@
 //! The subcommands that change users, or what is stored of them: DELUSER, GENPASS, LOAD, SAVE,
 //! SETUSER.
 
+use engine::call::{Call, Next};
+use engine::failure::{Done, Failure};
+use engine::host::Host;
+use engine::session::users::DEFAULT;
+
 use super::list::{with_name, wrong_number};
 use super::parse::joined;
 use super::users::{
     is_name, kill_clients_of, kill_unentitled, read_users, replace_users, rules_parser, user_lines,
 };
-use crate::call::{Call, Next};
-use crate::failure::{Done, Failure};
-use crate::host::Host;
-use crate::users::DEFAULT;
 
 const NO_FILE: &str = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis configuration.";
 const BITS: &str = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096";

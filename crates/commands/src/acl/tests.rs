@@ -3,12 +3,13 @@
 use keyspace::Keyspace;
 use std::sync::Arc;
 
+use engine::Engine;
+use engine::session::users::Rules;
+
 use super::parse::{Parser, RuleError, joined};
 use super::print;
 use super::users::{UserSet, read_users, rules_parser, set_users, user_lines, user_lines_with};
 use crate::create::EngineOptions;
-use crate::engine::Engine;
-use crate::users::Rules;
 
 fn engine() -> Engine {
     let heap = heap::Heap::volatile(16 << 20, &heap::CreateOptions::default()).expect("a heap");
@@ -70,7 +71,7 @@ fn commands_are_printed_as_categories_and_what_differs() {
 
 #[test]
 fn every_category_is_printed_by_its_name() {
-    for (_, name) in crate::spec::ACL_NAMES {
+    for (_, name) in engine::spec::ACL_NAMES {
         check_commands(&format!("+@{name}"), &format!("-@all +@{name}"));
         check_commands(&format!("+@all -@{name}"), &format!("+@all -@{name}"));
     }

@@ -4,15 +4,16 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
+use engine::Engine;
+use engine::notify::receivers::Kind;
+use engine::session::client::Client;
+use engine::session::permissions::check_rules;
+use engine::session::users::password::set_password;
+use engine::session::users::{Account, DEFAULT, Rules};
+use engine::table::{Lookup, Table};
+
 use super::parse::{Parser, RuleError, joined};
 use super::print;
-use crate::client::Client;
-use crate::engine::Engine;
-use crate::permissions::check_rules;
-use crate::receivers::Kind;
-use crate::table::{Lookup, Table};
-use crate::users::password::set_password;
-use crate::users::{Account, DEFAULT, Rules};
 
 /// Users that were read and are in order: all of a file, or all of a configuration.
 pub struct UserSet(Vec<(Vec<u8>, Rules)>);

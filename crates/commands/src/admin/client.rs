@@ -3,16 +3,17 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::session::ReplyMode;
+use engine::session::describe::describe;
+use engine::spec::*;
+
 use super::client_caching::CLIENT_CACHING;
 use super::client_filter::{FILTERS, Filter};
 use super::client_tracking::CLIENT_TRACKING;
 use super::client_tracking_info::{CLIENT_GETREDIR, CLIENT_TRACKINGINFO};
 use super::{client_7_2, client_valkey, help, kill, on_off};
-use crate::call::{Call, Run};
-use crate::describe::describe;
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::session::ReplyMode;
-use crate::spec::*;
 
 pub(crate) const CLIENT: CommandSpec = CommandSpec {
     name: "client",

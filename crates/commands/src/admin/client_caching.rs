@@ -1,8 +1,8 @@
 //! CLIENT CACHING: whether what the next command reads is remembered.
 
-use crate::call::{Call, Run};
-use crate::failure::{Done, SYNTAX};
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::{Done, SYNTAX};
+use engine::spec::*;
 
 pub(crate) const CLIENT_CACHING: CommandSpec = CommandSpec {
     name: "caching",

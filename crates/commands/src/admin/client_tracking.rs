@@ -1,10 +1,10 @@
 //! CLIENT TRACKING.
 
-use crate::call::{Call, Run};
-use crate::client::TrackingOptions;
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::session::Session;
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::session::Session;
+use engine::session::client::TrackingOptions;
+use engine::spec::*;
 
 pub(crate) const CLIENT_TRACKING: CommandSpec = CommandSpec {
     name: "tracking",

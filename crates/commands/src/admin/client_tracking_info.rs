@@ -1,8 +1,8 @@
 //! CLIENT TRACKINGINFO and CLIENT GETREDIR.
 
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 
 pub(crate) const CLIENT_GETREDIR: CommandSpec = CommandSpec {
     name: "getredir",

@@ -1,9 +1,10 @@
 //! CONFIG. The directives themselves are the server's; without a server there are none.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, LOADING_DATA, SYNTAX};
+use engine::spec::*;
+
 use super::help;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, LOADING_DATA, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const CONFIG: CommandSpec = CommandSpec {
     name: "config",

@@ -25,18 +25,18 @@ mod server;
 mod slowlog;
 mod sync;
 
-pub use crate::describe::describe;
+pub use engine::session::describe::describe;
 pub use metrics::metrics;
 
-pub use crate::admin_state::{Latency, SlowLog, State};
-pub use crate::host::{
+pub use engine::host::{
     AofFacts, DiskFacts, Facts, Host, JournalFacts, LoadingFacts, PassDump, Passed, Persistence,
     RdbFacts, SaveLocked, ScrubFacts, SyncTimes, Wire,
 };
+pub use engine::observe::state::{Latency, SlowLog, State};
 
-use crate::call::Call;
-use crate::failure::Done;
-use crate::spec::CommandSpec;
+use engine::call::Call;
+use engine::failure::Done;
+use engine::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[

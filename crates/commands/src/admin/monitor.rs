@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::call::{Call, Next, Run};
-use crate::failure::Done;
-use crate::spec::*;
+use engine::call::{Call, Next, Run};
+use engine::failure::Done;
+use engine::spec::*;
 
 pub(crate) const MONITOR: CommandSpec = CommandSpec {
     name: "monitor",

@@ -1,8 +1,8 @@
 //! AUTH: the name and the password of a user, or the password of the user `default`.
 
-use crate::call::{Call, Run};
-use crate::failure::{Done, SYNTAX};
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::{Done, SYNTAX};
+use engine::spec::*;
 
 pub(crate) const AUTH: CommandSpec = CommandSpec {
     name: "auth",

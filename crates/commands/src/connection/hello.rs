@@ -2,12 +2,11 @@
 
 use std::sync::PoisonError;
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::session::Session;
+use engine::spec::*;
 use resp::Protocol;
-
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::session::Session;
-use crate::spec::*;
 
 pub(crate) const HELLO: CommandSpec = CommandSpec {
     name: "hello",

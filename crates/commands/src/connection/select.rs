@@ -3,14 +3,13 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::call::{Call, Run};
+use engine::execute::queue;
+use engine::failure::{DB_OUT_OF_RANGE, Done, Failure};
+use engine::session::ReplyMode;
+use engine::spec::*;
 use keyspace::Db;
 use resp::Protocol;
-
-use crate::call::{Call, Run};
-use crate::failure::{DB_OUT_OF_RANGE, Done, Failure};
-use crate::queue;
-use crate::session::ReplyMode;
-use crate::spec::*;
 
 pub(crate) const SELECT: CommandSpec = CommandSpec {
     name: "select",

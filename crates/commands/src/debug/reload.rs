@@ -11,20 +11,20 @@
 use std::io::BufRead;
 
 use aof::{Entry, Loader};
+use engine::Engine;
+use engine::call::{Call, Next};
+use engine::execute::{Failed, Step};
+use engine::failure::{Done, Failure};
+use engine::log::{Delivery, Effects};
+use engine::scripts::libraries::{Known, Libraries};
+use engine::session::Session;
+use engine::spec::{LOG_FRAME, SELECTS};
 use keyspace::{Db, Txn};
 use resp::{Protocol, Writer};
 
 use crate::admin::with_host;
-use crate::call::{Call, Next};
-use crate::engine::Engine;
-use crate::execute::{Failed, Step};
-use crate::failure::{Done, Failure};
-use crate::libraries::{Known, Libraries};
 use crate::load::{LoadDumpError, LoadOptions, Target, load_dump_into, refused};
-use crate::log::{Delivery, Effects};
 use crate::save::save_locked;
-use crate::session::Session;
-use crate::spec::{LOG_FRAME, SELECTS};
 
 /// Commands between two commits.
 const COMMIT_EVERY: u64 = 1024;

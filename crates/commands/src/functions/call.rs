@@ -1,16 +1,16 @@
 //! FCALL and FCALL_RO: calling a function.
 
+use engine::Engine;
+use engine::call::{Call, Run, ScriptCommand};
+use engine::failure::{Done, Failure};
+use engine::scripts::libraries::Lookup;
+use engine::scripts::running::ScriptKind;
+use engine::spec::*;
 use keyspace::Txn;
 use script::{Flags, Invocation, Outcome, Reply};
 
 use super::interpreter;
-use crate::call::{Call, Run, ScriptCommand};
-use crate::engine::Engine;
-use crate::failure::{Done, Failure};
-use crate::libraries::Lookup;
-use crate::running_scripts::ScriptKind;
 use crate::scripting::{self, Program};
-use crate::spec::*;
 
 const WRITES: &str =
     "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";

@@ -6,18 +6,17 @@
 //! meanwhile may be. Inside of a transaction, or where nobody can go on with the walk later, all
 //! shards are locked, and what is listed was there at one moment.
 
+use engine::Engine;
+use engine::call::{Call, Next, Run};
+use engine::execute::Scope;
+use engine::failure::{Done, Failure};
+use engine::log::Effects;
+use engine::session::walk::Walk;
+use engine::session::{ReplyMode, Session};
+use engine::spec::*;
 use keyspace::Txn;
 use resp::Writer;
 use resp::glob::Pattern;
-
-use crate::call::{Call, Next, Run};
-use crate::engine::Engine;
-use crate::execute::Scope;
-use crate::failure::{Done, Failure};
-use crate::log::Effects;
-use crate::session::{ReplyMode, Session};
-use crate::spec::*;
-use crate::walk::Walk;
 
 /// Keys that one step visits, about.
 const KEYS_AT_ONCE: usize = 1000;
@@ -81,7 +80,7 @@ fn at_once(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 
 /// Visits some more keys; true if there are no more.
 fn step(engine: &Engine, session: &mut Session, walk: &mut Walk) -> Result<bool, Failure> {
-    let (keyspace, now_ns) = (engine.keyspace(), engine.clock.unix_ns());
+    let (keyspace, now_ns) = (engine.keyspace(), engine.clock().unix_ns());
     let Walk { words, elements, db, .. } = walk;
     let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
     let pattern = Pattern::new(&words[1]);

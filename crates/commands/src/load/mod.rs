@@ -22,9 +22,9 @@ use self::batch::LoadBatch;
 pub use self::error::LoadDumpError;
 pub(crate) use self::error::refused;
 use self::queue::BatchQueue;
-use crate::engine::Engine;
-use crate::failure::Failure;
 use crate::keys::dump::store::{Parts, Stopped, Store};
+use engine::Engine;
+use engine::failure::Failure;
 
 /// Keys without elements that the log names.
 const LOGGED: u64 = 10;

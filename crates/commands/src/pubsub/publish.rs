@@ -1,11 +1,12 @@
 //! PUBLISH and SPUBLISH.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::log::Delivery;
+use engine::notify::receivers::Kind;
+use engine::spec::*;
+
 use super::subscribe::take_messages;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::log::Delivery;
-use crate::receivers::Kind;
-use crate::spec::*;
 
 const TOO_MANY: &str = "ERR too many messages are published in one script or transaction";
 

@@ -3,14 +3,13 @@
 //! Each name is confirmed by a message of its own. They are sent even to a client that wants no
 //! replies.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::log::Delivery;
+use engine::notify::receivers::Kind;
+use engine::session::ReplyMode;
+use engine::spec::*;
 use resp::Writer;
-
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::log::Delivery;
-use crate::receivers::Kind;
-use crate::session::ReplyMode;
-use crate::spec::*;
 
 pub(crate) const SUBSCRIBE: CommandSpec = CommandSpec {
     name: "subscribe",

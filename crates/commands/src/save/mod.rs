@@ -26,8 +26,8 @@ use rdb::{Reader, Record, Usage};
 use self::file::Dump;
 use self::keys::KeyWriter;
 pub use self::value::{COLLECTED_BYTES, COLLECTED_ELEMENTS};
-use crate::engine::Engine;
-use crate::save_options::{SaveError, SaveOptions};
+use engine::Engine;
+use engine::save_options::{SaveError, SaveOptions};
 
 /// Writes all data as a dump to `to`, which is returned; `at_cut` runs while nothing changes.
 pub fn save<W: Write + Send>(

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use engine::Engine;
+use engine::call::{Call, Run, ScriptCommand};
+use engine::failure::{Done, Failure, NOT_INTEGER};
+use engine::scripts::cache::Origin;
+use engine::scripts::running::ScriptKind;
+use engine::spec::*;
 use keyspace::Txn;
 use script::{Interpreter, Invocation, Script};
 
 use super::interpreter::{self, ThreadInterpreter};
 use super::run::{self, Program};
-use crate::call::{Call, Run, ScriptCommand};
-use crate::engine::Engine;
-use crate::failure::{Done, Failure, NOT_INTEGER};
-use crate::running_scripts::ScriptKind;
-use crate::script_cache::Origin;
-use crate::spec::*;
 
 pub(super) const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 

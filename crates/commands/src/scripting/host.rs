@@ -11,6 +11,15 @@
 
 use std::sync::Arc;
 
+use engine::call::{Call, Run};
+use engine::execute::Step;
+use engine::execute::request::{Keys, is_same};
+use engine::failure::{Done, OOM};
+use engine::fault_points::FaultPoint;
+use engine::scripts::running::{LongSince, RunningScript};
+use engine::session::kept_words::LARGE;
+use engine::spec::{CommandSpec, DENYOOM, IMMEDIATE, MAY_REPLICATE, NO_MULTI, NOSCRIPT, WRITE};
+use engine::table::{Command, Lookup};
 use keyspace::{Key, Txn};
 use resp::{Protocol, Writer};
 use script::{Continue, LogLevel};
@@ -18,15 +27,6 @@ use smallvec::SmallVec;
 
 use super::run::{Rights, log_line};
 use super::times::{self, Times};
-use crate::call::{Call, Run};
-use crate::execute::Step;
-use crate::failure::{Done, OOM};
-use crate::fault_points::FaultPoint;
-use crate::kept_words::LARGE;
-use crate::request::{Keys, is_same};
-use crate::running_scripts::{LongSince, RunningScript};
-use crate::spec::{CommandSpec, DENYOOM, IMMEDIATE, MAY_REPLICATE, NO_MULTI, NOSCRIPT, WRITE};
-use crate::table::{Command, Lookup};
 
 const UNKNOWN: &str = "ERR Unknown Redis command called from script";
 const WRONG_ARITY: &str = "ERR Wrong number of args calling Redis command from script";
@@ -261,7 +261,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         let inner = Call::new(engine, call.session, command, out, call.now_ns, call.effects);
         let mut inner = Call { may_pin: false, may_block: false, script_keys, losses, ..inner };
         let failed = step.run(&mut inner, self.txn).err();
-        if !FaultPoint::CommitAtEnd.is_enabled() {
+        if !FaultPoint::CommitAtEnd.holds() {
             let _ = inner.commit_part(self.txn);
         }
         if shares {

@@ -2,12 +2,11 @@
 
 use std::cell::Cell;
 
+use engine::Engine;
+use engine::failure::Failure;
+use engine::scripts::cache::Origin;
+use engine::scripts::interpreter_memory::InterpreterSize;
 use script::{Host, Interpreter, Invocation, Outcome, Script, ScriptError};
-
-use crate::engine::Engine;
-use crate::failure::Failure;
-use crate::interpreter_memory::InterpreterSize;
-use crate::script_cache::Origin;
 
 /// Bytes that the interpreter of a thread may use: a script that needs more ends with an error.
 const MEMORY_LIMIT: usize = 512 << 20;

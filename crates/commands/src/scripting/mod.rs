@@ -5,7 +5,7 @@
 //!   declares, and what the script changes is committed once, at its end.
 //! - [`host`]: what a script calls: commands, in the script's transaction.
 //! - [`interpreter`]: the thread's Lua interpreter. The texts that all threads share are in
-//!   `script_cache.rs`.
+//!   `engine::scripts`.
 //! - [`reply`]: replies of commands as scripts see them, and back.
 //! - [`script`]: SCRIPT, for the cache of scripts.
 //! - [`times`]: how long the commands of a script take.
@@ -21,8 +21,8 @@ mod times;
 pub use interpreter::free_flushed_scripts;
 pub(crate) use run::{Program, alone, within};
 
-use crate::engine::Engine;
-use crate::spec::CommandSpec;
+use engine::Engine;
+use engine::spec::CommandSpec;
 
 /// Its commands.
 pub(crate) const COMMANDS: &[&CommandSpec] =

@@ -8,20 +8,20 @@
 //! locked, at the same time and with the same random numbers; nothing of the first run has been
 //! seen by anybody. That is remembered, so that it happens once to a script.
 
+use engine::Engine;
+use engine::call::Call;
+use engine::execute::Scope;
+use engine::failure::{self, Done, Failure, OOM};
+use engine::fault_points::FaultPoint;
+use engine::line_text::in_line;
+use engine::scripts::running::{LongSince, ScriptKind};
+use engine::spec::READONLY;
 use keyspace::Txn;
 use resp::Mark;
 use script::{Flags, Host, LogLevel, Outcome, Reply};
 
 use super::host::{Halt, ScriptHost};
 use super::reply;
-use crate::call::Call;
-use crate::engine::Engine;
-use crate::execute::Scope;
-use crate::failure::{self, Done, Failure, OOM};
-use crate::fault_points::FaultPoint;
-use crate::line_text::in_line;
-use crate::running_scripts::{LongSince, ScriptKind};
-use crate::spec::READONLY;
 
 const WRITE_FLAG: &str = "ERR Can not execute a script with write flag using *_ro command.";
 const OVER_LIMIT: &str =
@@ -103,7 +103,7 @@ pub(crate) fn alone(call: &mut Call<'_>, program: &mut Program<'_>) -> Done {
         let mut halt = None;
         let done = engine.transact(call, scope, |call, txn| {
             let ended = execute(call, txn, program, rights, may_move);
-            if ended.is_err() && !FaultPoint::DiscardHalted.is_enabled() {
+            if ended.is_err() && !FaultPoint::DiscardHalted.holds() {
                 call.commit_part(txn)?;
             }
             ended.map_err(|(why, failure)| {
@@ -157,16 +157,16 @@ struct Start {
 impl Start {
     fn restore(&self, call: &mut Call<'_>) {
         call.out.truncate(self.mark);
-        if FaultPoint::ForgetEffects.is_enabled() {
+        if FaultPoint::ForgetEffects.holds() {
             call.effects.forget_commands();
         }
-        if FaultPoint::ForgetMessages.is_enabled() {
+        if FaultPoint::ForgetMessages.holds() {
             call.effects.forget_deliveries();
         }
-        if FaultPoint::SameRandom.is_enabled() {
+        if FaultPoint::SameRandom.holds() {
             call.session.random = self.random.clone();
         }
-        if !FaultPoint::SameTime.is_enabled() {
+        if !FaultPoint::SameTime.holds() {
             call.now_ns = call.engine.clock().unix_ns();
         }
     }

@@ -1,13 +1,14 @@
 //! SCRIPT: the cache of scripts.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, SYNTAX};
+use engine::scripts::cache::Origin;
+use engine::scripts::running::ScriptKind;
+use engine::spec::*;
+
 use super::eval::NO_SCRIPT;
 use super::interpreter::{self, free_flushed_scripts};
-use crate::call::{Call, Run};
-use crate::failure::{Done, SYNTAX};
 use crate::help::reply_help;
-use crate::running_scripts::ScriptKind;
-use crate::script_cache::Origin;
-use crate::spec::*;
 
 const NO_DEBUGGER: &str = "ERR the Lua debugger is not supported: run the script in a development instance of Redis with redis-cli --ldb";
 

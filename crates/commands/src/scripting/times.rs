@@ -4,12 +4,12 @@
 //! each other therefore share their time, as those of a pipeline do. All are observed one by one if
 //! somebody wants to see each.
 
-use crate::call::Call;
-use crate::engine::Engine;
-use crate::execute::Step;
-use crate::observe::hooks;
-use crate::session::Session;
-use crate::table::Command;
+use engine::Engine;
+use engine::call::Call;
+use engine::execute::Step;
+use engine::observe::hooks;
+use engine::session::Session;
+use engine::table::Command;
 
 /// Commands that share their time, at most.
 const MOST: u64 = 16;

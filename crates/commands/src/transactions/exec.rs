@@ -3,19 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::Engine;
+use engine::call::{Call, Next, Run};
+use engine::execute::queue::{put_back, take};
+use engine::execute::{Role, Shown, Step, Unit, weight_of};
+use engine::failure::{Done, Failure};
+use engine::session::kept_words::LARGE;
+use engine::session::permissions::set_user;
+use engine::session::users::Account;
+use engine::session::{Queue, Session};
+use engine::spec::*;
 use keyspace::{Db, Key, Losses, Txn};
 use resp::Protocol;
-
-use crate::call::{Call, Next, Run};
-use crate::engine::Engine;
-use crate::execute::{Role, Shown, Step, Unit, weight_of};
-use crate::failure::{Done, Failure};
-use crate::kept_words::LARGE;
-use crate::permissions::set_user;
-use crate::queue::{put_back, take};
-use crate::session::{Queue, Session};
-use crate::spec::*;
-use crate::users::Account;
 
 pub(crate) const EXEC: CommandSpec = CommandSpec {
     name: "exec",

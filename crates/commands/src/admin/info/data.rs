@@ -1,9 +1,9 @@
 //! Sections about the data: memory, persistence, keyspace.
 
+use engine::host::{AofFacts, JournalFacts, LoadingFacts, RdbFacts};
 use keyspace::Db;
 
 use super::{Page, human};
-use crate::host::{AofFacts, JournalFacts, LoadingFacts, RdbFacts};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The interpreters of all threads, and what is known of scripts and functions.

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::Engine;
+use engine::host::{AofFacts, DiskFacts, Facts, JournalFacts, Persistence, RdbFacts, SyncTimes};
 use keyspace::Db;
 
 use super::page::{Kind, Page, seconds};
-use crate::engine::Engine;
-use crate::host::{AofFacts, DiskFacts, Facts, JournalFacts, Persistence, RdbFacts, SyncTimes};
 
 pub(super) fn keyspace(page: &mut Page, engine: &Engine) {
     let keyspace = engine.keyspace();

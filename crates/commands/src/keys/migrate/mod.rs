@@ -17,9 +17,9 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 
 /// Hides the names and passwords after AUTH and AUTH2.
 fn redact(words: &mut [&[u8]]) {
