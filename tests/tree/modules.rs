@@ -87,10 +87,9 @@ const AOF: &[&str] = &[
     "chunks",
 ];
 
-/// The circle is the table of commands and everything that adds methods to `Engine`: the engine has
-/// the table, the table has specs, a spec has the command's function, and the function gets a call,
-/// which has the engine and the spec. What sessions share besides comes before it and knows neither
-/// engine nor call.
+/// The circle is the table of commands: the engine has the table, the table has specs, a spec has
+/// the command's function, and the function gets a call, which has the engine and the spec. What
+/// sessions share comes before it and knows neither engine nor call; what executes comes after it.
 const ENGINE: &[&str] = &[
     "clock",
     "execute",
@@ -124,15 +123,41 @@ const ENGINE: &[&str] = &[
     "observe/state",
     "wait",
     "wait/waiting",
-    "engine execute/admit execute/background execute/call execute/damage execute/http \
-     execute/large execute/locks execute/moved execute/queue execute/request execute/single \
-     execute/step execute/unit execute/weight log/unwritten memory notify/delivery \
-     notify/tracking observe/hooks observe/monitors session session/describe session/moved_call \
-     session/permissions session/walk table table/spec wait/serve wait/session",
+    "session/moved_call",
+    "session/walk",
+    "session",
+    "engine execute/call table table/spec",
+    "execute/http",
+    "execute/large",
+    "execute/queue",
+    "execute/request",
+    "session/describe",
+    "session/permissions",
     "execute/pause",
-    "execute/batch execute/joined",
-    "execute/walk",
     "wait/operation",
+    "wait/begin",
+    "log/durability",
+    "notify/tracking",
+    "observe/monitors",
+    "notify/delivery",
+    "observe/hooks",
+    "execute/step",
+    "execute/damage",
+    "execute/locks",
+    "execute/weight",
+    "execute/commit",
+    "wait/serve",
+    "execute/unit",
+    "execute/background",
+    "memory",
+    "execute/admit",
+    "session/lifecycle",
+    "execute/moved",
+    "execute/single",
+    "execute/joined",
+    "execute/batch",
+    "execute/walk",
+    "wait/end",
 ];
 
 const COMMANDS: &[&str] = &[

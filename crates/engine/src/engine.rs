@@ -23,8 +23,8 @@ use crate::scripts::cache::ScriptCache;
 use crate::scripts::libraries::Libraries;
 use crate::scripts::running::RunningScripts;
 use crate::session::Session;
-use crate::session::client::{Clients, Peer};
-use crate::session::users::{Account, Users};
+use crate::session::client::Clients;
+use crate::session::users::Users;
 use crate::table::Table;
 use crate::wait::waiting::{Deferred, Waiting};
 
@@ -212,6 +212,11 @@ impl Engine {
         &self.stats
     }
 
+    /// Returns what seeds the random numbers of sessions.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Returns all sessions.
     pub fn clients(&self) -> &Clients {
         &self.clients
@@ -335,48 +340,6 @@ impl Engine {
     /// Counts connections that enter (1) or leave (-1) MONITOR mode.
     pub fn add_monitors(&self, by: isize) {
         self.monitors.fetch_add(by as usize, Relaxed);
-    }
-
-    /// Begins a session; `stripe` is the number of the thread that will serve it.
-    pub fn connect(&self, peer: Peer, stripe: usize) -> Session {
-        let client = self.clients.enter(peer, self.clock.unix_ms());
-        let seed = self.seed ^ client.id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let user = Arc::clone(self.users.default_user());
-        let mut session = Session::new(client, user, stripe, seed);
-        self.authenticate_default(&mut session);
-        session
-    }
-
-    /// Returns a session that replays the command log: not registered, not checked, not logged.
-    pub fn connect_replay(&self) -> Session {
-        let mut session = self.connect(Peer::default(), 0);
-        self.clients.leave(session.id());
-        session.replay = true;
-        session.user = Arc::new(Account::internal());
-        session.authenticated = true;
-        session
-    }
-
-    /// Ends a session: nothing is to be executed in it any more.
-    pub fn disconnect(&self, session: &mut Session) {
-        if let Some(moved) = session.moved.take() {
-            // Its call may still run: whoever executes it ends the session that it has.
-            match moved.abandon() {
-                Some(mut taken) => self.disconnect(&mut taken),
-                None => {
-                    self.clients.leave(session.id());
-                    self.forget_memory(&session.client);
-                }
-            }
-            return;
-        }
-        session.end_wait();
-        self.stop_waiting(session);
-        self.end_tracking(session);
-        self.hub.leave_all(&session.client, &mut session.subscriptions);
-        self.unwatch(session);
-        self.clients.leave(session.id());
-        self.forget_memory(&session.client);
     }
 
     /// Drops all watches of the session. None of its shards may be locked by this thread.

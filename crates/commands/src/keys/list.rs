@@ -33,6 +33,7 @@ pub(crate) const KEYS: CommandSpec = CommandSpec {
     tips: &["request_policy:all_shards", "nondeterministic_output_order"],
     args: &[pattern("pattern")],
     run: Run::Walk(start, at_once),
+    step: Some(step),
     ..CommandSpec::EMPTY
 };
 
@@ -42,7 +43,6 @@ fn start(call: &mut Call<'_>) -> Done {
         return engine.transact(call, Scope::All, at_once);
     }
     let mut walk = Walk {
-        step,
         command: call.command.id,
         words: call.args.iter().map(|word| Box::from(*word)).collect(),
         db: call.db(),

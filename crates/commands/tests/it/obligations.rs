@@ -453,5 +453,5 @@ fn transactions_begin_and_end_in_one_place() {
     assert!(outside.is_empty(), "outside of engine/src/execute:\n{}", outside.join("\n"));
     let commits: Vec<_> = inside.iter().filter(|(what, _)| *what == ".commit()").collect();
     assert_eq!(commits.len(), 1, "{commits:?}");
-    assert!(commits[0].1.contains("unit.rs"), "{commits:?}");
+    assert!(commits[0].1.contains("commit.rs"), "{commits:?}");
 }

@@ -67,15 +67,6 @@ impl Engine {
         reports || queue::writes(session, command)
     }
 
-    /// Refuses writes while the command log cannot be written, or the server takes none.
-    pub fn check_writes(&self) -> Done {
-        match self.log_failure() {
-            Some(failure) => Err(failure),
-            None if self.config().refuses_writes() => Err(self.config().why_writes_are_refused()),
-            None => Ok(()),
-        }
-    }
-
     /// Refuses what is not allowed while a script runs too long, where that concerns everybody.
     #[cold]
     fn check_busy(&self) -> Done {
@@ -87,16 +78,6 @@ impl Engine {
             Some(script) => Err(script.busy()),
             None => Ok(()),
         }
-    }
-
-    /// Returns true unless the log has failed: nothing is to be deleted by itself meanwhile, since
-    /// what the deletion's place in the log is waited for could no longer be read.
-    pub fn takes_writes(&self) -> bool {
-        self.log_failure().is_none()
-    }
-
-    fn log_failure(&self) -> Option<Failure> {
-        self.log().and_then(|log| log.failure().map(|why| failure::log_failed(log.name(), &why)))
     }
 
     /// Refuses a command before it was executed: a transaction that is being queued fails.

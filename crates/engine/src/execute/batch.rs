@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use resp::Writer;
 
 use crate::engine::Engine;
-use crate::execute::call::{Next, Outcome};
+use crate::execute::outcome::{Executed, Next, Outcome};
 use crate::execute::request::{Batch, Request};
 use crate::session::{ReplyMode, Session};
 
@@ -21,18 +21,6 @@ const MAX_NS: u64 = 2_000_000;
 const LOOK_EVERY: usize = 16;
 /// From this many requests on it pays to prefetch what the lookups of their keys will need.
 const PREFETCH_FROM: usize = 2;
-
-/// What came of a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use = "the replies may have to wait, or the connection to end"]
-pub struct Executed {
-    /// How many requests were executed, from the front; the others are to be executed later.
-    pub requests: usize,
-    /// What follows the last of them.
-    pub next: Next,
-    /// The replies may leave when the command log is durable up to this offset; 0 for at once.
-    pub durable_at: u64,
-}
 
 impl Engine {
     /// Executes the requests of a batch in order. Their replies go to `out`.

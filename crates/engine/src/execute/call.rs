@@ -14,6 +14,7 @@ use crate::log::Effects;
 use crate::notify::events::EventClass;
 use crate::scripts::running::{LongSince, ScriptKind};
 use crate::session::Session;
+use crate::session::walk::Walk;
 use crate::table::Command;
 use crate::table::spec::{BLOCKING, Group, LONG};
 
@@ -37,6 +38,9 @@ pub enum Run {
     /// A script or a function, which locks for itself.
     Script(&'static ScriptCommand),
 }
+
+/// Takes the next step of a command that takes several. Returns true if that was the last one.
+pub type TakeStep = fn(&Engine, &mut Session, &mut Walk) -> Result<bool, Failure>;
 
 /// Returns the text of the script that the words of a request call.
 pub type FindText = fn(&Engine, &[&[u8]]) -> Option<Arc<[u8]>>;
@@ -186,6 +190,15 @@ impl<'a> Call<'a> {
     pub(crate) fn reply_len(&self) -> usize {
         let pinned = self.pinned.as_ref().map_or(0, |pinned| pinned.len());
         self.out.len().saturating_sub(self.reply_from) + pinned
+    }
+
+    /// Returns the request's words without what must not be shown.
+    pub(crate) fn redacted_args(&self) -> Vec<&'a [u8]> {
+        let mut words = self.args.to_vec();
+        if let Some(redact) = self.command.spec.redact {
+            redact(&mut words);
+        }
+        words
     }
 
     /// Returns the selected database.

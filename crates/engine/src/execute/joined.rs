@@ -16,9 +16,9 @@ use resp::Writer;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::batch::Executed;
+use super::commit::{Role, Shown, Unit};
+use super::outcome::Executed;
 use super::step::Step;
-use super::unit::{Role, Shown, Unit};
 use super::weight::weight_of;
 use crate::engine::Engine;
 use crate::execute::call::{Call, Next, Run};

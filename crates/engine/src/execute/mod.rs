@@ -11,8 +11,8 @@
 //! - `step`: one command of several that share a unit: in a run, or in EXEC
 //!   (`transactions/exec.rs`).
 //! - `locks`: which shards are locked. Nothing else in the crate opens a transaction.
-//! - `unit`: what is owed for a transaction, from its commit to the reply. Nothing else in the
-//!   crate commits one.
+//! - `commit`: the commit of a transaction, the only one in the crate, and what clients are told.
+//! - `unit`: what is owed for a transaction, from its commit to the reply.
 //! - `moved`: a command that takes long, on another thread; `weight` and `large` say which
 //!   do.
 //! - `pause`: requests that wait while clients are paused.
@@ -24,6 +24,7 @@ mod admit;
 mod background;
 mod batch;
 pub mod call;
+pub(crate) mod commit;
 mod damage;
 mod http;
 mod joined;
@@ -41,8 +42,8 @@ mod walk;
 mod weight;
 
 pub use background::Evicted;
-pub use batch::Executed;
+pub use commit::{Role, Shown, Unit};
 pub use locks::Scope;
+pub use outcome::Executed;
 pub use step::{Failed, Step};
-pub use unit::{Role, Shown, Unit};
 pub use weight::weight_of;

@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use resp::Writer;
 
-use super::single::end_command;
 use crate::engine::{Engine, Job, Thread};
 use crate::execute::call::{Call, Next, Outcome, Run};
 use crate::execute::request::{Keys, Request};
@@ -30,27 +29,32 @@ use crate::scripts::running::{LongSince, RunningScript};
 use crate::session::kept_words::KeptWords;
 use crate::session::moved_call::{End, MovedCall};
 use crate::session::{ReplyMode, Session};
-use crate::table::Lookup;
-use crate::table::spec::OWN_THREAD;
+use crate::table::spec::{KEEPS_CACHING, OWN_THREAD};
+use crate::table::{Command, Lookup};
 
 const PANICKED: &[u8] = b"-ERR the command was ended by a fault of the server: see its log\r\n";
+
+/// Executes an admitted command at a time.
+pub(super) type Execute =
+    fn(&Engine, &mut Session, &Command, Request<'_>, &mut Writer, u64) -> Outcome;
 
 /// A call on its way to another thread.
 struct Moving {
     words: KeptWords,
     command: usize,
     now_ns: u64,
+    execute: Execute,
     session: Session,
     /// Of a script: since when it runs, and its text, since the cache may forget it meanwhile.
     script: Option<(LongSince, Option<Arc<[u8]>>)>,
-    moved: Arc<MovedCall>,
+    moved: Arc<MovedCall<Session>>,
 }
 
 impl Call<'_> {
-    /// Executes the call again on another thread, in its session; a script that runs since `since`
-    /// on one of its own. Returns false, and leaves everything as it was, if there is no thread to
-    /// be had.
-    pub(crate) fn move_away(&mut self, since: Option<LongSince>) -> bool {
+    /// Executes the call again on another thread by `execute`, in its session; a script that runs
+    /// since `since` on one of its own. Returns false, and leaves everything as it was, if there is
+    /// no thread to be had.
+    pub(crate) fn move_away(&mut self, since: Option<LongSince>, execute: Execute) -> bool {
         let engine = self.engine;
         let moved = Arc::new(MovedCall::default());
         let has_own = self.command.spec.is(OWN_THREAD);
@@ -67,6 +71,7 @@ impl Call<'_> {
             words,
             command: self.command.id,
             now_ns: self.now_ns,
+            execute,
             script: since.map(|since| (since, script_text(self))),
             session,
             moved,
@@ -103,7 +108,7 @@ fn script_text(call: &Call<'_>) -> Option<Arc<[u8]>> {
 
 impl Engine {
     fn run_moved(&self, moving: Moving) {
-        let Moving { words, command, now_ns, mut session, script, moved } = moving;
+        let Moving { words, command, now_ns, execute, mut session, script, moved } = moving;
         let client = Arc::clone(&session.client);
         let mut out = Writer::new(session.protocol);
         let args: Vec<&[u8]> = words.slices().collect();
@@ -128,7 +133,7 @@ impl Engine {
             let request = Request { args: &args, lookup, keys: &keys };
             // A script is executed as of when it was tried first; what has waited in a queue, now.
             let now_ns = if running.is_some() { now_ns } else { self.clock.unix_ns() };
-            let outcome = self.call(&mut session, command, request, &mut out, now_ns);
+            let outcome = execute(self, &mut session, command, request, &mut out, now_ns);
             end_command(&mut session, command, outcome.next);
             outcome
         }));
@@ -180,5 +185,13 @@ impl Engine {
         let is_ending = self.running_scripts().is_ending();
         let next = if is_ending { Next::Close } else { outcome.next };
         Some(Outcome { next, ..outcome })
+    }
+}
+
+/// Ends what lasts for one command of a session, unless that is to be executed again.
+#[inline]
+pub(super) fn end_command(session: &mut Session, command: &Command, next: Next) {
+    if next != Next::Locked && !session.is_away() {
+        session.end_command(command.parent.is_some_and(|parent| parent.is(KEEPS_CACHING)));
     }
 }

@@ -45,3 +45,15 @@ pub struct Outcome {
     /// The reply may leave when the command log is durable up to this offset; 0 for at once.
     pub durable_at: u64,
 }
+
+/// What came of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "the replies may have to wait, or the connection to end"]
+pub struct Executed {
+    /// How many requests were executed, from the front; the others are to be executed later.
+    pub requests: usize,
+    /// What follows the last of them.
+    pub next: Next,
+    /// The replies may leave when the command log is durable up to this offset; 0 for at once.
+    pub durable_at: u64,
+}

@@ -7,10 +7,11 @@ use keyspace::{Key, Txn};
 use resp::{Mark, Writer};
 
 use super::admit::{unknown_command, unknown_subcommand};
+use super::commit::{Role, Shown, Unit};
 use super::large::{has_large_arguments, unless_large};
 use super::locks::Scope;
+use super::moved::end_command;
 use super::step::Step;
-use super::unit::{Role, Shown, Unit};
 use super::weight::weight_of;
 use crate::engine::Engine;
 use crate::execute::call::{Call, Next, Outcome, Run};
@@ -22,8 +23,7 @@ use crate::observe::hooks;
 use crate::scripts::running::LongSince;
 use crate::session::Session;
 use crate::table::spec::{
-    ADMIN, COMPILES, IMMEDIATE, KEEPS_CACHING, LONG, MANY_WORDS, READONLY, SKIP_MONITOR,
-    TAKES_LONG, WRITE,
+    ADMIN, COMPILES, IMMEDIATE, LONG, MANY_WORDS, READONLY, SKIP_MONITOR, TAKES_LONG, WRITE,
 };
 use crate::table::{Command, Lookup};
 
@@ -199,7 +199,7 @@ impl Engine {
             done = self.attempt_with_memory(call, mark);
         }
         let Some(since) = done.as_ref().err().and_then(Failure::long_since) else { return done };
-        if call.move_away(since) {
+        if call.move_away(since, Engine::call) {
             return done;
         }
         // There is no thread to be had: here, then.
@@ -380,14 +380,6 @@ impl Engine {
             call.durable_at = self.check_read(keys, self.logged_until(keys))?;
         }
         Err(failure)
-    }
-}
-
-/// Ends what lasts for one command of a session, unless that is to be executed again.
-#[inline]
-pub(super) fn end_command(session: &mut Session, command: &Command, next: Next) {
-    if next != Next::Locked && !session.is_away() {
-        session.end_command(command.parent.is_some_and(|parent| parent.is(KEEPS_CACHING)));
     }
 }
 

@@ -13,9 +13,11 @@ impl Engine {
     /// reply is in `out`.
     pub fn go_on(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
         let Some(mut walk) = session.walk.take() else { return Some(Outcome::default()) };
+        let command = &self.table().all()[walk.command];
+        let Some(step) = command.spec.step else { return Some(Outcome::default()) };
         let started_ns = self.clock.unix_ns();
         let mark = out.mark();
-        let done = (walk.step)(self, session, &mut walk);
+        let done = step(self, session, &mut walk);
         let took = self.clock.unix_ns().saturating_sub(started_ns);
         let locked = done.as_ref().err().and_then(Failure::wanted_shards);
         if let Some(shards) = locked {
@@ -38,7 +40,7 @@ impl Engine {
             }
         }
         let words: Vec<&[u8]> = walk.words.iter().map(|word| &**word).collect();
-        let (mut effects, command) = (Effects::default(), &self.table().all()[walk.command]);
+        let mut effects = Effects::default();
         let mut call = Call::new(self, session, command, out, started_ns, &mut effects);
         call.args = &words;
         self.finish(&mut call, started_ns.saturating_sub(walk.nanos), done.is_err());

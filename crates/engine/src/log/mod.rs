@@ -2,11 +2,11 @@
 //!
 //! - `command_log`: the log as the engine sees it.
 //! - `effects`: what a transaction leaves for it.
-//! - `unwritten`: reads while it cannot be written.
+//! - `durability`: how far it must be durable before something may leave.
 
 mod command_log;
 mod effects;
-mod unwritten;
+mod durability;
 
 pub use command_log::CommandLog;
 pub use effects::{Delivery, Effects};

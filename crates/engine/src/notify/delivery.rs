@@ -63,12 +63,12 @@ impl Engine {
         }
     }
 
-    /// Returns how far the log must be settled before what is sent to clients now may leave: it may
-    /// tell of anything that was executed before it. A log that has failed takes no more writes,
-    /// and what is sent meanwhile tells of none but the one whose end is `own`: it may have been
-    /// executed while the log failed.
-    pub fn sent_after(&self, own: u64) -> u64 {
-        self.log().filter(|log| log.failure().is_none()).map_or(own, |log| log.end())
+    /// Says that more happened to keys in a transaction than is published.
+    #[cold]
+    pub(crate) fn report_dropped_events(&self) {
+        if let Some(host) = self.host() {
+            host.log("events of keys were dropped: one transaction had more than 64 MiB of them");
+        }
     }
 
     fn deliver(&self, session: Option<&mut Session>, delivery: Delivery, own: u64) {

@@ -32,7 +32,7 @@ pub fn observe(call: &Call<'_>, nanos: u64) {
     if !spec.has(SKIP_SLOWLOG) && state.slow_log.is_slow(nanos) {
         let client = (!call.is_from_script()).then_some(&*call.session.client);
         let unix_s = call.now_ms() / 1000;
-        state.slow_log.enter(client, &redacted(call), unix_s, nanos / 1000);
+        state.slow_log.enter(client, &call.redacted_args(), unix_s, nanos / 1000);
     }
     if state.latency.is_on() {
         let event = if spec.has(FAST) { "fast-command" } else { "command" };
@@ -44,7 +44,7 @@ pub fn observe(call: &Call<'_>, nanos: u64) {
 #[cold]
 pub(crate) fn slow_block(call: &Call<'_>, nanos: u64) -> Option<Box<SlowBlock>> {
     let is_logged = call.engine.admin().slow_log.is_slow(nanos);
-    is_logged.then(|| Box::new(SlowBlock::new(&redacted(call), nanos)))
+    is_logged.then(|| Box::new(SlowBlock::new(&call.redacted_args(), nanos)))
 }
 
 /// The most bytes that the frame of a request has for each argument, and for all.
@@ -79,7 +79,7 @@ pub(crate) fn observe_sizes(call: &Call<'_>) {
     for (log, bytes) in [(&state.large_requests, request), (&state.large_replies, call.reply_len())]
     {
         if log.is_large(bytes) {
-            log.enter(client, &redacted(call), unix_s, bytes as u64);
+            log.enter(client, &call.redacted_args(), unix_s, bytes as u64);
         }
     }
 }
@@ -110,13 +110,4 @@ pub(crate) fn monitor_script(call: &mut Call<'_>) {
         monitor(call);
         call.session.script_shown |= !call.is_inner();
     }
-}
-
-/// Returns the request's words without what must not be shown.
-pub(super) fn redacted<'a>(call: &Call<'a>) -> Vec<&'a [u8]> {
-    let mut words = call.args.to_vec();
-    if let Some(redact) = call.command.spec.redact {
-        redact(&mut words);
-    }
-    words
 }

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use keyspace::Db;
 
-use super::hooks::redacted;
 use crate::engine::Engine;
 use crate::execute::call::Call;
 use crate::session::Session;
@@ -20,7 +19,7 @@ pub(super) fn line(call: &Call<'_>) -> Vec<u8> {
         true => "lua",
         false => &call.session.client.peer.addr,
     };
-    text(call.now_ns, (call.session.db, addr), &redacted(call))
+    text(call.now_ns, (call.session.db, addr), &call.redacted_args())
 }
 
 fn text(now_ns: u64, (db, addr): (Db, &str), words: &[&[u8]]) -> Vec<u8> {

@@ -7,6 +7,7 @@
 pub mod client;
 pub mod describe;
 pub mod kept_words;
+mod lifecycle;
 pub(crate) mod moved_call;
 pub mod packed_requests;
 pub mod permissions;
@@ -137,7 +138,7 @@ pub struct Session {
     /// How keys begin of which it is told (CLIENT TRACKING).
     pub prefixes: BTreeSet<Box<[u8]>>,
     /// The call that runs on another thread meanwhile, with the session whose place this one keeps.
-    pub(crate) moved: Option<Arc<MovedCall>>,
+    pub(crate) moved: Option<Arc<MovedCall<Session>>>,
     /// Set while a script of it runs on a thread of its own: how others know of it.
     pub running_script: Option<Arc<RunningScript>>,
     /// Its blocked command, where that is to be in the slow log.
@@ -203,7 +204,7 @@ impl Session {
 
     /// Takes the session, whose call goes on on another thread, and leaves in its place one that
     /// waits for it.
-    pub(crate) fn take_for(&mut self, moved: &Arc<MovedCall>) -> Session {
+    pub(crate) fn take_for(&mut self, moved: &Arc<MovedCall<Session>>) -> Session {
         let stand_in = Session {
             moved: Some(Arc::clone(moved)),
             db: self.db,

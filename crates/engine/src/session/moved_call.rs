@@ -3,35 +3,39 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::execute::outcome::Outcome;
-use crate::session::Session;
 
-/// A call on another thread, as its connection knows it.
-#[derive(Default)]
-pub(crate) struct MovedCall(Mutex<State>);
+/// A call on another thread in a session `S`, as its connection knows it.
+pub(crate) struct MovedCall<S>(Mutex<State<S>>);
 
 #[derive(Default)]
-enum State {
+enum State<S> {
     #[default]
     Runs,
-    Ended(Box<End>),
+    Ended(Box<End<S>>),
     /// The connection is gone.
     Abandoned,
 }
 
 /// The end of a moved call, on its way to the connection.
-pub(crate) struct End {
-    pub(crate) session: Session,
+pub(crate) struct End<S> {
+    pub(crate) session: S,
     pub(crate) reply: Vec<u8>,
     pub(crate) outcome: Outcome,
 }
 
-impl MovedCall {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl<S> Default for MovedCall<S> {
+    fn default() -> MovedCall<S> {
+        MovedCall(Mutex::new(State::Runs))
+    }
+}
+
+impl<S> MovedCall<S> {
+    fn state(&self) -> MutexGuard<'_, State<S>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leaves the end for the connection; returns it where that is gone.
-    pub(crate) fn end(&self, end: Box<End>) -> Option<Box<End>> {
+    pub(crate) fn end(&self, end: Box<End<S>>) -> Option<Box<End<S>>> {
         let mut state = self.state();
         if matches!(*state, State::Abandoned) {
             return Some(end);
@@ -40,7 +44,7 @@ impl MovedCall {
         None
     }
 
-    pub(crate) fn take(&self) -> Option<Box<End>> {
+    pub(crate) fn take(&self) -> Option<Box<End<S>>> {
         let mut state = self.state();
         match std::mem::take(&mut *state) {
             State::Ended(end) => Some(end),
@@ -54,7 +58,7 @@ impl MovedCall {
 
     /// Says that the connection is gone. Returns the session if its call has ended; else whoever
     /// executes it ends the session.
-    pub(crate) fn abandon(&self) -> Option<Session> {
+    pub(crate) fn abandon(&self) -> Option<S> {
         match std::mem::replace(&mut *self.state(), State::Abandoned) {
             State::Ended(end) => Some(end.session),
             State::Runs | State::Abandoned => None,

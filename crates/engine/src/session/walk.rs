@@ -4,14 +4,8 @@
 use keyspace::Db;
 use resp::Writer;
 
-use crate::engine::Engine;
-use crate::failure::Failure;
-use crate::session::Session;
-
 /// A command on its way through the keyspace, which lists what it finds.
 pub struct Walk {
-    /// Takes its next step. Returns true if that was the last one.
-    pub step: fn(&Engine, &mut Session, &mut Walk) -> Result<bool, Failure>,
     /// The number of the command.
     pub command: usize,
     /// The words of its request.

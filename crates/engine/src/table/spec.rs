@@ -23,7 +23,7 @@ pub use keys::*;
 pub use traits::*;
 pub use weight::{LONG, MANY_WORDS, Weigh, weights};
 
-use crate::execute::call::Run;
+use crate::execute::call::{Run, TakeStep};
 
 /// The group a command is documented under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +164,8 @@ pub struct CommandSpec {
     pub weigh: Option<Weigh>,
     /// How it is executed.
     pub run: Run,
+    /// How it goes on after it answered that it takes several steps.
+    pub step: Option<TakeStep>,
 }
 
 impl CommandSpec {
@@ -192,6 +194,7 @@ impl CommandSpec {
         redact: None,
         weigh: None,
         run: Run::Container,
+        step: None,
     };
 
     /// Returns true if the command has the given flag.

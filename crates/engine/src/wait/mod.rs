@@ -49,9 +49,10 @@
 //! Locks are taken in the order: shards, claimed waiters, table. Whoever has claimed a waiter waits
 //! for no shard until it has given it back.
 
+mod begin;
+mod end;
 mod operation;
 mod serve;
-mod session;
 pub mod waiting;
 
 pub use operation::serve_or_block;

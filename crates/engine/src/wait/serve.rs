@@ -13,10 +13,10 @@ use resp::Writer;
 use smallvec::SmallVec;
 
 use crate::engine::Engine;
-use crate::execute::{Role, Shown, Unit};
+use crate::execute::commit::{Role, Shown, Unit};
 use crate::failure::Failure;
 use crate::log::Effects;
-use crate::session::client::{Ending, Served, Serving, Waiter};
+use crate::session::client::{Served, Serving, Waiter};
 use crate::wait::waiting::BlockedKey;
 
 /// How many rounds a thread serves on after its own command.
@@ -76,18 +76,6 @@ impl Engine {
             self.waiting().keys().iter().for_each(|(db, key)| round.list(*db, key));
         }
         round.run(txn)
-    }
-
-    /// Gives clients that were served their replies, which may leave when the log is durable up to
-    /// `durable_at`.
-    pub(crate) fn let_go(&self, served: &mut Vec<Served>, durable_at: u64) {
-        let now = self.clock().unix_ms();
-        for Served { waiter, reply, failed } in served.drain(..) {
-            if let Some(code) = &failed {
-                self.stats().error(code);
-            }
-            waiter.end(Ending { reply, durable_at, failed: failed.is_some() }, now);
-        }
     }
 
     /// Tries again to serve those whom nobody could serve. To be called periodically, with no shard
@@ -307,7 +295,7 @@ impl<'e> Round<'e> {
             !keyspace.has_lost_since(self.losses)
         } else {
             let keys: Vec<Key<'_>> = self.shown.iter().map(|(_, key)| keyspace.key(key)).collect();
-            let unit = Unit {
+            let mut unit = Unit {
                 engine: self.engine,
                 session: None,
                 effects: &mut self.effects,
@@ -315,7 +303,7 @@ impl<'e> Round<'e> {
                 role: Role::Serve(&mut self.served),
                 losses: self.losses,
             };
-            unit.commit(txn).is_ok()
+            unit.commit_and_notify(txn).is_ok()
         };
         if !done {
             self.fail();
