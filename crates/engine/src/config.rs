@@ -140,7 +140,8 @@ impl Config {
         self.tracking_table_max_keys.load(Relaxed)
     }
 
-    /// Sets `tracking-table-max-keys`; [`crate::Engine::limit_cached_keys`] makes it hold.
+    /// Sets `tracking-table-max-keys`; [`crate::notify::TrackingClients::limit_cached_keys`] makes
+    /// it hold.
     pub fn set_tracking_table_max_keys(&self, keys: usize) {
         self.tracking_table_max_keys.store(keys, Relaxed);
     }

@@ -14,7 +14,7 @@
 //! - [`table`]: commands by name, and their specs.
 //! - [`session`]: a connection's state, its client as others see it, users and permissions.
 //! - [`execute`]: from a request to its reply.
-//! - `memory`: limits of memory, eviction.
+//! - [`memory`]: limits of memory, eviction.
 //! - [`wait`]: clients that wait for keys.
 //! - [`notify`]: what clients are told of in addition to replies.
 //! - [`log`]: the command log.
@@ -34,7 +34,7 @@ pub mod fault_points;
 pub mod host;
 pub mod line_text;
 pub mod log;
-mod memory;
+pub mod memory;
 pub mod notify;
 pub mod observe;
 pub mod save_options;

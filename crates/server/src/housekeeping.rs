@@ -243,7 +243,7 @@ impl Rounds {
 fn compact(shared: &Shared) {
     let until = Instant::now() + COMPACTION;
     let always = shared.limits.defragment.load(Relaxed);
-    while shared.engine.compact_ahead(always)
+    while shared.engine.memory_limits().compact_ahead(always)
         && Instant::now() < until
         && !shared.shutdown.is_asked()
     {}

@@ -349,7 +349,7 @@ fn serve_until_shutdown(
     let runtime = Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(system("No runtime"))?;
     let workers = Workers::start(shared).map_err(system("No threads"))?;
-    shared.engine.count_startup_memory(heap::allocated());
+    shared.engine.client_memory().count_startup(heap::allocated());
     let started = runtime.block_on(async {
         // Before anybody is served, so that a port in use is found in time.
         let sockets = metrics::open(&values)?;

@@ -90,6 +90,6 @@ pub(crate) fn set(shared: &Shared, users: UserSet) {
             "requirepass has no effect with aclfile: the passwords of all users are those of {file}"
         );
     }
-    shared.engine.set_default_password(password);
+    shared.engine.permissions().set_default_password(password);
     commands::set_users(&shared.engine, users);
 }

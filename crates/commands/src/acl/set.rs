@@ -62,7 +62,7 @@ pub(super) fn del_user(call: &mut Call<'_>) -> Done {
 
 /// Closes the connection that has lost its user, after the reply.
 fn leave(call: &mut Call<'_>) {
-    call.engine.log_out(call.session);
+    call.engine.permissions().log_out(call.session);
     call.next = Next::Close;
 }
 

@@ -128,7 +128,7 @@ fn a_line_says_all_of_a_user() {
     assert_eq!(lines[..2], expected);
     assert_eq!(lines[2], "user default on nopass ~* &* +@all");
     assert_eq!(user_lines_with(&engine, b"").len(), 2);
-    engine.set_default_password(b"x");
+    engine.permissions().set_default_password(b"x");
     assert_eq!(user_lines_with(&engine, b"x").len(), 2);
     assert_eq!(user_lines_with(&engine, b"y").len(), 3);
 }
@@ -163,12 +163,12 @@ fn a_wrong_file_names_each_line_and_word() {
 fn a_user_who_is_deleted_meanwhile_is_nobody() {
     let engine = engine();
     engine.users().set(b"u", rules(&rules_parser(&engine), "on nopass").expect("rules"));
-    assert!(engine.user_who(b"u", |rules| rules.is_enabled).is_some());
-    assert!(engine.user_who(b"u", |_| false).is_none());
+    assert!(engine.permissions().user_who(b"u", |rules| rules.is_enabled).is_some());
+    assert!(engine.permissions().user_who(b"u", |_| false).is_none());
     // As by another thread, just after it was found that the rules permit it.
     let is_deleted_meanwhile = |rules: &Rules| {
         engine.users().remove(b"u");
         rules.is_enabled
     };
-    assert!(engine.user_who(b"u", is_deleted_meanwhile).is_none());
+    assert!(engine.permissions().user_who(b"u", is_deleted_meanwhile).is_none());
 }

@@ -35,10 +35,10 @@ fn client_tracking(call: &mut Call<'_>) -> Done {
         if options.broadcast && prefixes.is_empty() {
             prefixes.push(b"");
         }
-        call.engine.begin_tracking(call.session, options, &prefixes);
-        call.engine.close_if_denied(call);
+        call.engine.tracking_clients().begin(call.session, options, &prefixes);
+        call.engine.permissions().close_if_denied(call);
     } else if call.is(2, "off") {
-        call.engine.end_tracking(call.session);
+        call.engine.tracking_clients().end(call.session);
     } else {
         return Err(SYNTAX.into());
     }

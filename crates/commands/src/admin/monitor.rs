@@ -28,7 +28,7 @@ fn monitor(call: &mut Call<'_>) -> Done {
         return Ok(());
     }
     call.engine.set_monitor(&call.session.client, true);
-    call.engine.close_if_denied(call);
+    call.engine.permissions().close_if_denied(call);
     call.next = Next::Monitor;
     call.out.ok();
     Ok(())

@@ -23,7 +23,7 @@ pub(crate) const AUTH: CommandSpec = CommandSpec {
 fn auth(call: &mut Call<'_>) -> Done {
     let (user, password) = match call.args {
         [_, password] => {
-            if call.engine.needs_no_password() {
+            if call.engine.permissions().needs_no_password() {
                 return Err("ERR AUTH <password> called without any password configured for the \
                             default user. Are you sure your configuration is correct?"
                     .into());
@@ -33,7 +33,7 @@ fn auth(call: &mut Call<'_>) -> Done {
         [_, user, password] => (*user, *password),
         _ => return Err(SYNTAX.into()),
     };
-    call.engine.authenticate(call.session, (user, password), call.args[0])?;
+    call.engine.permissions().authenticate(call.session, (user, password), call.args[0])?;
     call.out.ok();
     Ok(())
 }

@@ -54,9 +54,9 @@ fn redact(words: &mut [&[u8]]) {
 fn hello(call: &mut Call<'_>) -> Done {
     let options = parse(call.args)?;
     if let Some((user, password)) = options.login {
-        call.engine.authenticate(call.session, (user, password), call.args[0])?;
+        call.engine.permissions().authenticate(call.session, (user, password), call.args[0])?;
     }
-    if call.engine.must_authenticate(call.session) {
+    if call.engine.permissions().must_authenticate(call.session) {
         return Err(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise \
                     the HELLO AUTH <user> <pass> option can be used to authenticate the \

@@ -53,14 +53,14 @@ fn reset(call: &mut Call<'_>) -> Done {
     let session = &mut *call.session;
     queue::discard(call.engine, session);
     call.engine.set_monitor(&session.client, false);
-    call.engine.end_tracking(session);
+    call.engine.tracking_clients().end(session);
     call.engine.hub().leave_all(&session.client, &mut session.subscriptions);
     session.client.no_touch.store(false, Relaxed);
     session.select(Db::default());
     session.set_protocol(Protocol::Resp2);
     session.reply = ReplyMode::On;
     session.client.name.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    call.engine.authenticate_default(session);
+    call.engine.permissions().authenticate_default(session);
     call.out.set_protocol(Protocol::Resp2);
     call.out.simple("RESET");
     Ok(())

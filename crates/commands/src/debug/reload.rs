@@ -97,7 +97,7 @@ fn reload_from(call: &mut Call<'_>, txn: &mut Txn<'_>, from: Origin) -> Done {
     txn.flush_libraries()?;
     let flushed = Libraries::change(call.engine.libraries(), Known::clear);
     call.effects.deliver(Delivery::Libraries(flushed));
-    call.engine.notify_trackers_of_flush(call.session, 0);
+    call.engine.tracking_clients().notify_of_flush(call.session, 0);
     let mut session = call.engine.connect_replay();
     let done = match from {
         Origin::Log(mut loader) => load(call, &mut session, &mut loader, txn),

@@ -135,7 +135,7 @@ fn subscribe_to(call: &mut Call<'_>, kind: Kind) -> Done {
         call.engine.hub().enter(&session.client, &mut session.subscriptions, kind, name);
         confirm(call, kind, Some(name));
     }
-    call.engine.close_if_denied(call);
+    call.engine.permissions().close_if_denied(call);
     Ok(())
 }
 

@@ -127,7 +127,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         if spec.has(NOSCRIPT) && !(config.calls_any_from_script() && may_be_allowed(spec)) {
             return Err(NOT_FROM_SCRIPT.into());
         }
-        self.call.engine.check_called(self.call.session, command, args)?;
+        self.call.engine.permissions().check_called(self.call.session, command, args)?;
         let Rights { may_write, .. } = self.rights;
         // What may be propagated counts as a write here, as it does while clients are paused.
         if spec.has(WRITE | MAY_REPLICATE) && !may_write {
@@ -320,7 +320,7 @@ impl script::Host for ScriptHost<'_, '_, '_> {
 
     fn acl_check(&mut self, arguments: &[&[u8]]) -> Option<bool> {
         let Lookup::Found(command) = self.call.engine.table().find(arguments) else { return None };
-        Some(self.call.engine.may_execute(self.call.session, command, arguments))
+        Some(self.call.engine.permissions().may_execute(self.call.session, command, arguments))
     }
 
     fn set_replication(&mut self, flags: u8) {

@@ -60,7 +60,7 @@ impl Rights {
         let reads_only = call.command.spec.has(READONLY);
         let is_over_limit = match is_inner {
             true => engine.keyspace().exceeds_maxmemory(),
-            false => !engine.evict_until_under_limit(call.session)?,
+            false => !engine.memory_limits().evict_until_under_limit(call.session)?,
         };
         let Some(flags) = flags else {
             return Ok(Rights { kind, may_write: !reads_only, checks_each: true, is_over_limit });

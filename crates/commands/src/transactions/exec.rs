@@ -123,7 +123,7 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
             done
         });
         match done {
-            Ok(false) => may_give_up = engine.free_memory_for(queue.bytes, tries),
+            Ok(false) => may_give_up = engine.memory_limits().free_for(queue.bytes, tries),
             Ok(true) => break,
             // The queue is gone: nobody is to run this again.
             Err(failure) => {
@@ -167,7 +167,7 @@ fn refuse_damaged(call: &Call<'_>, steps: &[Step<'_>]) -> Done {
 
 /// Returns true if the user may still execute a step; its reply is an error otherwise.
 fn is_permitted(call: &mut Call<'_>, step: &Step<'_>) -> bool {
-    let checked = call.engine.check_queued(call.session, step.command, step.args);
+    let checked = call.engine.permissions().check_queued(call.session, step.command, step.args);
     if let Err(failure) = &checked {
         call.out.error(failure.as_bytes());
         call.engine.stats().error(failure.code());
@@ -236,7 +236,7 @@ fn attempt(
             if may_give_up {
                 return Ok(false);
             }
-            inner.engine.record_out_of_memory();
+            inner.engine.full_store().record_refused();
         }
         next = if inner.next == Next::Reply { next } else { inner.next };
     }

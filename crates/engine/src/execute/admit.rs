@@ -25,14 +25,14 @@ impl Engine {
         if session.replay {
             return Ok(());
         }
-        if !command.spec.has(NO_AUTH) && self.must_authenticate(session) {
+        if !command.spec.has(NO_AUTH) && self.permissions().must_authenticate(session) {
             return Err(failure::NO_AUTH.into());
         }
         if session.in_multi() && command.spec.has(NO_MULTI) {
             return Err("ERR Command not allowed inside a transaction".into());
         }
-        self.check_permission(session, command, args)?;
-        self.check_memory(session, command)?;
+        self.permissions().check(session, command, args)?;
+        self.memory_limits().check(session, command)?;
         if let Some(failure) = self.log_failure()
             && (queue::writes(session, command) || command.spec.is(REPORTS_LOG_FAILURE))
         {

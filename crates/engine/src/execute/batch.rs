@@ -86,7 +86,7 @@ impl Engine {
         let before = session.reply;
         let mut durable_at = 0;
         // Whatever the command: what it evicts is said before its reply.
-        self.evict_excess(session);
+        self.memory_limits().evict_excess(session);
         if session.client.has_pushes.load(Relaxed) {
             // What was pushed before the command comes before its reply.
             durable_at = session.client.take_pushes(out.buffer());

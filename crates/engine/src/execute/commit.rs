@@ -123,7 +123,7 @@ impl Unit<'_> {
             let_go(engine, served, durable_at);
         }
         let changes = Changes { changed, flushes: &flushes, after: durable_at };
-        engine.notify_trackers(txn, changes, self.session.as_deref_mut());
+        engine.tracking_clients().notify(txn, changes, self.session.as_deref_mut());
         Ok(Committed { durable_at, changed })
     }
 

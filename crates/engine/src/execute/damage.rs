@@ -30,7 +30,7 @@ impl Engine {
                 Some(KeyDamage::Stopped(why)) => return Err(stopped(&why)),
                 Some(KeyDamage::Unidentified(_)) if replaces(command, args) => {
                     keyspace.remove_unidentified(db, key)?;
-                    self.notify_trackers_of_lost(key);
+                    self.tracking_clients().notify_of_lost(key);
                 }
                 Some(KeyDamage::Unidentified(at)) => return Err(Failure::damaged(at)),
             }

@@ -70,11 +70,11 @@ impl Engine {
             return Err(1);
         }
         let losses = self.keyspace().losses();
-        if self.must_authenticate(session)
+        if self.permissions().must_authenticate(session)
             || session.reply != ReplyMode::On
             || self.keyspace().has_media_errors()
             || hooks::logs_small(self, MOST_REQUEST, MOST_REPLY)
-            || self.keyspace().excess() > 0 && self.may_evict_for(session)
+            || self.keyspace().excess() > 0 && self.memory_limits().may_evict_for(session)
         {
             return Err(1);
         }
@@ -82,13 +82,15 @@ impl Engine {
         if session.is_limited() {
             // What is denied is refused by itself.
             let commands = steps.iter().map(|step| (step.command, step.args));
-            steps.truncate(self.permitted(session, commands));
+            steps.truncate(self.permissions().permitted(session, commands));
         }
         if steps.len() < 2 {
             return Err(1);
         }
         let needs_memory = steps.iter().any(|step| step.command.spec.has(DENYOOM));
-        if needs_memory && !matches!(self.evict_until_under_limit(session), Ok(true)) {
+        if needs_memory
+            && !matches!(self.memory_limits().evict_until_under_limit(session), Ok(true))
+        {
             return Err(steps.len());
         }
         let mark = out.mark();

@@ -63,7 +63,7 @@ impl Engine {
     pub(super) fn lock<'k>(&'k self, call: &Call<'_>, scope: Scope) -> Result<Txn<'k>, Failure> {
         let txn = self.lock_scope(call, scope)?;
         if call.session.has_other_rules() {
-            self.check_permission(call.session, call.command, call.args)?;
+            self.permissions().check(call.session, call.command, call.args)?;
         }
         Ok(txn)
     }

@@ -136,9 +136,9 @@ impl Engine {
     #[cold]
     fn fail(&self, call: &mut Call<'_>, failure: &Failure) {
         if failure.is_out_of_memory() {
-            self.record_out_of_memory();
+            self.full_store().record_refused();
         }
-        call.out.error(self.refusal(failure));
+        call.out.error(self.full_store().text_of(failure));
         self.stats().error(failure.code());
         // A shutdown may have undone a script: what the client sent after it is not to be executed
         // without it.
@@ -247,7 +247,7 @@ impl Engine {
     #[cold]
     fn may_run_again(&self, call: &Call<'_>, failure: &Failure, tries: usize) -> bool {
         failure.is_out_of_memory()
-            && self.free_memory_for(call.args.iter().map(|arg| arg.len()).sum(), tries)
+            && self.memory_limits().free_for(call.args.iter().map(|arg| arg.len()).sum(), tries)
     }
 
     fn run(&self, call: &mut Call<'_>) -> Done {
@@ -337,7 +337,7 @@ impl Engine {
         txn.set_touches(call.command.touches(&call.session.client));
         call.session.reads_of_changed.clear();
         let done = run(call, txn);
-        self.remember_reads(call, txn);
+        self.tracking_clients().remember_reads(call, txn);
         let spec = call.command.spec;
         // Who holds all shards may have read from any, and a script from those of keys that the
         // command does not name.

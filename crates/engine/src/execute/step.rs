@@ -97,7 +97,7 @@ impl<'a> Step<'a> {
             Ok(()) if call.out.is_over_limit() => Err(Failure::takes_long(None)),
             done => done,
         };
-        call.engine.remember_reads(call, txn);
+        call.engine.tracking_clients().remember_reads(call, txn);
         if done.is_ok()
             && let Some(recorded) = call.effects.recorded()
             && txn.pending_changes() > recorded
@@ -119,7 +119,7 @@ impl<'a> Step<'a> {
             }
             call.effects.truncate(effects);
             call.out.truncate(mark);
-            call.out.error(call.engine.refusal(&failure));
+            call.out.error(call.engine.full_store().text_of(&failure));
             let takes_long = failure.long_since().is_some();
             if !takes_long {
                 call.engine.stats().error(failure.code());

@@ -5,8 +5,8 @@
 //! - `durability`: how far it must be durable before something may leave.
 
 mod command_log;
-mod effects;
 mod durability;
+mod effects;
 
 pub use command_log::CommandLog;
 pub use effects::{Delivery, Effects};

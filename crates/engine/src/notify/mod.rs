@@ -11,3 +11,5 @@ pub mod hub;
 pub mod receivers;
 pub mod tracker;
 pub(crate) mod tracking;
+
+pub use tracking::TrackingClients;

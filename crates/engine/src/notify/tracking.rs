@@ -70,7 +70,7 @@ impl<F: Iterator<Item = usize>, R: Iterator<Item = (usize, Box<[u8]>)>> Before<F
         loop {
             let read = self.reads.peek().map_or(usize::MAX, |(after, _)| *after);
             if self.flushes.next_if(|after| *after <= at && *after <= read).is_some() {
-                engine.notify_trackers_of_flush(session, own);
+                engine.tracking_clients().notify_of_flush(session, own);
             } else if let Some((_, key)) = self.reads.next_if(|(after, _)| *after <= at) {
                 let shard = engine.keyspace().key(&key).shard();
                 engine.tracker().keys.add(shard, &key, session.id());
@@ -81,44 +81,57 @@ impl<F: Iterator<Item = usize>, R: Iterator<Item = (usize, Box<[u8]>)>> Before<F
     }
 }
 
+/// The clients that track keys.
+#[derive(Clone, Copy)]
+pub struct TrackingClients<'e> {
+    pub(super) engine: &'e Engine,
+}
+
 impl Engine {
+    /// Returns its clients that track keys.
+    #[inline]
+    pub fn tracking_clients(&self) -> TrackingClients<'_> {
+        TrackingClients { engine: self }
+    }
+}
+
+impl TrackingClients<'_> {
     /// From now on the client is told of changes, also of those prefixes that it gave before. They
     /// are empty unless the options say that it is told by prefix.
-    pub fn begin_tracking(
-        &self,
-        session: &mut Session,
-        options: TrackingOptions,
-        prefixes: &[&[u8]],
-    ) {
+    pub fn begin(&self, session: &mut Session, options: TrackingOptions, prefixes: &[&[u8]]) {
         let client = &session.client;
         if !client.tracking.is_on() {
-            (0..self.keyspace().shards()).for_each(|shard| self.keyspace().follow(shard));
-            self.tracker().clients.fetch_add(1, Relaxed);
+            (0..self.engine.keyspace().shards())
+                .for_each(|shard| self.engine.keyspace().follow(shard));
+            self.engine.tracker().clients.fetch_add(1, Relaxed);
         }
         client.tracking.begin(options);
         for prefix in prefixes {
-            self.tracker().prefixes.add(client, prefix);
+            self.engine.tracker().prefixes.add(client, prefix);
             session.prefixes.insert((*prefix).into());
         }
         client.prefixes.store(session.prefixes.len(), Relaxed);
     }
 
     /// Notifies the client of nothing more. The keys that it has are forgotten when they change.
-    pub fn end_tracking(&self, session: &mut Session) {
+    pub fn end(&self, session: &mut Session) {
         session.caching = false;
         if !session.client.tracking.is_on() {
             return;
         }
         for prefix in std::mem::take(&mut session.prefixes) {
-            self.tracker().prefixes.remove(&session.client, &prefix);
+            self.engine.tracker().prefixes.remove(&session.client, &prefix);
         }
         session.client.prefixes.store(0, Relaxed);
         session.client.tracking.end();
-        (0..self.keyspace().shards()).for_each(|shard| self.keyspace().unfollow(shard));
-        if self.tracker().clients.fetch_sub(1, Relaxed) == 1 {
+        (0..self.engine.keyspace().shards())
+            .for_each(|shard| self.engine.keyspace().unfollow(shard));
+        if self.engine.tracker().clients.fetch_sub(1, Relaxed) == 1 {
             // From now on changes take no key out.
-            let has = |id| self.clients().get(id).is_some_and(|client| client.tracking.is_by_key());
-            self.tracker().keys.retain(has);
+            let has = |id| {
+                self.engine.clients().get(id).is_some_and(|client| client.tracking.is_by_key())
+            };
+            self.engine.tracker().keys.retain(has);
         }
     }
 
@@ -148,7 +161,7 @@ impl Engine {
             return session.reads_of_changed.extend(keys.iter().map(read));
         }
         for key in keys {
-            self.tracker().keys.add(key.shard(), key.bytes(), session.id());
+            self.engine.tracker().keys.add(key.shard(), key.bytes(), session.id());
         }
         self.forget_some_keys(keys.len());
     }
@@ -160,29 +173,29 @@ impl Engine {
 
     /// Forgets at most `count` keys.
     fn forget_some_keys(&self, count: usize) {
-        let most = self.config().tracking_table_max_keys();
+        let most = self.engine.config().tracking_table_max_keys();
         if most == 0 {
             return;
         }
         for _ in 0..count {
-            if self.tracker().keys.len() <= most {
+            if self.engine.tracker().keys.len() <= most {
                 return;
             }
-            let Some((key, ids)) = self.tracker().keys.take_any() else { return };
-            self.notify_trackers_of_key(&key, &ids, 0, 0);
+            let Some((key, ids)) = self.engine.tracker().keys.take_any() else { return };
+            self.notify_of_key(&key, &ids, 0, 0);
         }
     }
 
     /// Notifies clients of what a transaction changed, which was committed and holds its locks;
     /// `session` is whose it was.
     #[inline]
-    pub(crate) fn notify_trackers(
+    pub(crate) fn notify(
         &self,
         txn: &Txn<'_>,
         changes: Changes<'_>,
         session: Option<&mut Session>,
     ) {
-        if self.tracker().clients() > 0 {
+        if self.engine.tracker().clients() > 0 {
             self.notify_of_changes(txn, changes, session);
         }
     }
@@ -203,58 +216,70 @@ impl Engine {
         let mut keys = BTreeSet::new();
         let changes = txn.changes().take(if changed { usize::MAX } else { 0 });
         for (at, change) in changes.enumerate() {
-            before.catch_up(self, at, own, session.as_deref_mut());
+            before.catch_up(self.engine, at, own, session.as_deref_mut());
             if matches!(change.event, Event::Flushed | Event::MetadataOnly | Event::Missed) {
                 continue;
             }
-            if self.tracker().prefixes() > 0 {
+            if self.engine.tracker().prefixes() > 0 {
                 keys.insert(change.key);
             }
-            let shard = self.keyspace().key(change.key).shard();
-            if let Some(ids) = self.tracker().keys.take(shard, change.key) {
-                self.notify_trackers_of_key(change.key, &ids, by, own);
+            let shard = self.engine.keyspace().key(change.key).shard();
+            if let Some(ids) = self.engine.tracker().keys.take(shard, change.key) {
+                self.notify_of_key(change.key, &ids, by, own);
             }
         }
-        before.catch_up(self, usize::MAX, own, session);
+        before.catch_up(self.engine, usize::MAX, own, session);
         if !keys.is_empty() {
-            self.tracker().prefixes.notify(self.clients(), &keys, by, self.sent_after(own));
+            self.engine.tracker().prefixes.notify(
+                self.engine.clients(),
+                &keys,
+                by,
+                self.engine.sent_after(own),
+            );
         }
     }
 
     /// Tells the clients that have a key, which `by` changed by what ends in the log at `own`.
-    fn notify_trackers_of_key(&self, key: &[u8], ids: &[u64], by: u64, own: u64) {
+    fn notify_of_key(&self, key: &[u8], ids: &[u64], by: u64, own: u64) {
         let keys = [key];
-        let mut message = Message::new(News::Keys(&keys), self.sent_after(own));
-        for client in ids.iter().filter_map(|id| self.clients().get(*id)) {
+        let mut message = Message::new(News::Keys(&keys), self.engine.sent_after(own));
+        for client in ids.iter().filter_map(|id| self.engine.clients().get(*id)) {
             let is_own = client.id == by && client.tracking.options().no_loop;
             if client.tracking.is_by_key() && !is_own {
-                message.send(self.clients(), &client);
+                message.send(self.engine.clients(), &client);
             }
         }
     }
 
     /// Tells of a key that was cut out, which no transaction lists.
-    pub(crate) fn notify_trackers_of_lost(&self, key: &Key<'_>) {
-        if self.tracker().clients() > 0 {
-            if let Some(ids) = self.tracker().keys.take(key.shard(), key.bytes()) {
-                self.notify_trackers_of_key(key.bytes(), &ids, 0, 0);
+    pub(crate) fn notify_of_lost(&self, key: &Key<'_>) {
+        if self.engine.tracker().clients() > 0 {
+            if let Some(ids) = self.engine.tracker().keys.take(key.shard(), key.bytes()) {
+                self.notify_of_key(key.bytes(), &ids, 0, 0);
             }
             let keys = BTreeSet::from([key.bytes()]);
-            self.tracker().prefixes.notify(self.clients(), &keys, 0, self.sent_after(0));
+            self.engine.tracker().prefixes.notify(
+                self.engine.clients(),
+                &keys,
+                0,
+                self.engine.sent_after(0),
+            );
         }
     }
 
     /// Tells every client that a database was emptied: as in Redis, that nothing which it has is
     /// good.
-    pub fn notify_trackers_of_flush(&self, session: &mut Session, own: u64) {
-        if self.tracker().keys.len() > 0 {
+    pub fn notify_of_flush(&self, session: &mut Session, own: u64) {
+        if self.engine.tracker().keys.len() > 0 {
             // Dropped when the command has given up its locks.
-            session.forgotten.extend(self.tracker().keys.clear());
+            session.forgotten.extend(self.engine.tracker().keys.clear());
         }
-        if self.tracker().clients() > 0 {
-            let mut message = Message::new(News::Everything, self.sent_after(own));
-            for client in self.clients().list().iter().filter(|client| client.tracking.is_on()) {
-                message.send(self.clients(), client);
+        if self.engine.tracker().clients() > 0 {
+            let mut message = Message::new(News::Everything, self.engine.sent_after(own));
+            for client in
+                self.engine.clients().list().iter().filter(|client| client.tracking.is_on())
+            {
+                message.send(self.engine.clients(), client);
             }
         }
     }

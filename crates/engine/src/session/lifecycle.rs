@@ -14,7 +14,7 @@ impl Engine {
         let seed = self.seed() ^ client.id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let user = Arc::clone(self.users().default_user());
         let mut session = Session::new(client, user, stripe, seed);
-        self.authenticate_default(&mut session);
+        self.permissions().authenticate_default(&mut session);
         session
     }
 
@@ -36,17 +36,17 @@ impl Engine {
                 Some(mut taken) => self.disconnect(&mut taken),
                 None => {
                     self.clients().leave(session.id());
-                    self.forget_memory(&session.client);
+                    self.client_memory().forget(&session.client);
                 }
             }
             return;
         }
         session.end_wait();
         self.stop_waiting(session);
-        self.end_tracking(session);
+        self.tracking_clients().end(session);
         self.hub().leave_all(&session.client, &mut session.subscriptions);
         self.unwatch(session);
         self.clients().leave(session.id());
-        self.forget_memory(&session.client);
+        self.client_memory().forget(&session.client);
     }
 }

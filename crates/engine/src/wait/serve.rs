@@ -208,7 +208,7 @@ impl<'e> Round<'e> {
         db: Db,
         key: &Key<'_>,
     ) -> Attempt {
-        if let Err(failure) = self.engine.check_blocked(waiter) {
+        if let Err(failure) = self.engine.permissions().check_blocked(waiter) {
             self.refuse(waiter, db, key, &failure);
             return Attempt::Served;
         }
@@ -281,7 +281,7 @@ impl<'e> Round<'e> {
             after = Some(waiter.ticket);
             let Some(failure) = waiter.operation.lost() else { continue };
             if waiter.claim() {
-                let denied = self.engine.check_blocked(&waiter).err();
+                let denied = self.engine.permissions().check_blocked(&waiter).err();
                 self.refuse(&waiter, db, key, &denied.unwrap_or(failure));
             }
         }

@@ -18,8 +18,8 @@ const LARGE: usize = 128 << 10;
 const STEP: usize = 16 << 10;
 
 impl Client {
-    /// Returns true if [`crate::Engine::count_memory`] may have something to do: it has large
-    /// buffers, or had them.
+    /// Returns true if [`crate::memory::ClientMemory::count`] may have something to do: it has
+    /// large buffers, or had them.
     #[inline]
     pub fn has_large_buffers(&self) -> bool {
         self.counted.load(Relaxed) > 0

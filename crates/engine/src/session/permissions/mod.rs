@@ -7,4 +7,4 @@ mod session;
 mod settings;
 
 pub use check::{check_rules, may_read_all_keys};
-pub use session::set_user;
+pub use session::{Permissions, set_user};

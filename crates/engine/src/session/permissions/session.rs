@@ -17,11 +17,25 @@ use crate::table::Command;
 /// Bytes that the log keeps of a key or a name.
 const MAX_SHOWN: usize = 1024;
 
+/// What the users of sessions may do, and who they are.
+#[derive(Clone, Copy)]
+pub struct Permissions<'e> {
+    pub(super) engine: &'e Engine,
+}
+
 impl Engine {
+    /// Returns what the users of its sessions may do.
+    #[inline]
+    pub fn permissions(&self) -> Permissions<'_> {
+        Permissions { engine: self }
+    }
+}
+
+impl Permissions<'_> {
     /// Makes the session what a new one is: of the default user, not asked for a password where
     /// none is set.
     pub fn authenticate_default(&self, session: &mut Session) {
-        let user = self.users().default_user();
+        let user = self.engine.users().default_user();
         let is_open = user.rules().is_open();
         set_user(session, Arc::clone(user), is_open);
     }
@@ -64,28 +78,23 @@ impl Engine {
     /// Returns the user of a name whose rules let a session become that user, unless another thread
     /// has deleted it meanwhile.
     pub fn user_who(&self, name: &[u8], may: impl FnOnce(&Rules) -> bool) -> Option<Arc<Account>> {
-        self.users().get(name).filter(|user| may(&user.rules()) && !user.is_deleted())
+        self.engine.users().get(name).filter(|user| may(&user.rules()) && !user.is_deleted())
     }
 
     /// Returns true if the session has to authenticate before it may execute anything.
     #[inline]
     pub fn must_authenticate(&self, session: &Session) -> bool {
-        !session.authenticated && !self.users().default_user().rules().is_open()
+        !session.authenticated && !self.engine.users().default_user().rules().is_open()
     }
 
     /// Takes from the session what it was.
     pub fn log_out(&self, session: &mut Session) {
-        set_user(session, Arc::clone(self.users().default_user()), false);
+        set_user(session, Arc::clone(self.engine.users().default_user()), false);
     }
 
     /// Refuses a command that the session's user may not execute.
     #[inline]
-    pub(crate) fn check_permission(
-        &self,
-        session: &Session,
-        command: &Command,
-        args: &[&[u8]],
-    ) -> Done {
+    pub(crate) fn check(&self, session: &Session, command: &Command, args: &[&[u8]]) -> Done {
         session.checked.set(session.user.changes());
         if session.user.is_unlimited() { Ok(()) } else { self.check_limits(session, command, args) }
     }
@@ -105,7 +114,7 @@ impl Engine {
     pub(crate) fn check_blocked(&self, waiter: &Waiter) -> Done {
         let user = waiter.client.user.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(user) = user.filter(|user| !user.is_unlimited()) else { return Ok(()) };
-        let command = &self.table().all()[waiter.command.id];
+        let command = &self.engine.table().all()[waiter.command.id];
         let args: Vec<&[u8]> = waiter.command.args.iter().map(|arg| &**arg).collect();
         check::check_rules(&user.rules(), command, &args).map_err(|denied| {
             let object = object(command, &args, denied);
@@ -209,17 +218,17 @@ impl Engine {
         context: Context,
         object: &[u8],
     ) {
-        let at_ms = self.clock.unix_ms();
+        let at_ms = self.engine.clock().unix_ms();
         let cut = |text: &[u8]| text[..text.len().min(MAX_SHOWN)].to_vec();
-        self.users().count_denied(reason);
-        self.users().log.enter(Entry {
+        self.engine.users().count_denied(reason);
+        self.engine.users().log.enter(Entry {
             count: 1,
             reason,
             context,
             object: cut(object),
             username: cut(username),
             at_ms,
-            client: describe(self, client, at_ms),
+            client: describe(self.engine, client, at_ms),
         });
     }
 }
