@@ -91,13 +91,16 @@ fn save(engine: &Engine) -> Vec<u8> {
         spool: &|| Ok(Box::new(Cursor::new(Vec::new()))),
         go_on: &|_| true,
     };
-    engine.save(io::Cursor::new(Vec::new()), &options, || {}).expect("a dump").into_inner()
+    commands::save(engine, io::Cursor::new(Vec::new()), &options, || {})
+        .expect("a dump")
+        .into_inner()
 }
 
 fn load(dump: &[u8]) {
     let mut report = |_| {};
     let mut options = LoadOptions { verifies: true, keeps_expired: false, report: &mut report };
-    let loaded = engine().load_dump(dump, &mut options).expect("a dump that can be loaded");
+    let loaded =
+        commands::load_dump(&engine(), dump, &mut options).expect("a dump that can be loaded");
     assert_eq!(loaded.keys, KEYS);
 }
 

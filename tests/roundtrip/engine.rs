@@ -119,7 +119,7 @@ pub(crate) fn log(folder: &Path) -> Arc<Aof> {
 pub(crate) fn replayed(folder: &Path, smallness: Smallness) -> Result<Arc<Engine>, String> {
     let engine = in_memory(3, None, smallness);
     let mut loader = Loader::open(Options::new(folder)).map_err(|error| error.to_string())?;
-    engine.replay(&mut loader, &mut |_| {}).map_err(|error| error.to_string())?;
+    commands::replay(&engine, &mut loader, &mut |_| {}).map_err(|error| error.to_string())?;
     Ok(engine)
 }
 

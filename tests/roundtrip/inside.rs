@@ -85,13 +85,13 @@ impl Round {
     }
 
     fn dump(&self) -> Done {
-        let saved = self.engine.save(Vec::new(), &save_options(false), || ());
+        let saved = commands::save(&self.engine, Vec::new(), &save_options(false), || ());
         let bytes = saved.map_err(|error| format!("saving: {error}"))?;
         for threads in [1, 3] {
             let there = engine::in_memory(threads, None, self.smallness);
             let report = &mut |_| {};
             let mut options = LoadOptions { verifies: true, keeps_expired: false, report };
-            let loaded = there.load_dump(&bytes[..], &mut options);
+            let loaded = commands::load_dump(&there, &bytes[..], &mut options);
             loaded.map_err(|error| format!("loading what was saved: {error}"))?;
             self.check(&format!("saved, loaded by {threads} threads"), &there, Rules::DUMP)?;
         }
@@ -106,7 +106,7 @@ impl Round {
     fn rewritten(&self, log: &aof::Aof, folder: &Path, as_dump: bool) -> Done {
         let options = save_options(true);
         let dump = as_dump.then_some(&options);
-        let done = self.engine.rewrite_log(log, false, &|| true, dump);
+        let done = commands::rewrite_log(&self.engine, log, false, &|| true, dump);
         done.map_err(|error| format!("rewriting a log: {error}"))?;
         log.sync_all().map_err(|error| error.to_string())?;
         match as_dump {

@@ -20,8 +20,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perdura-rdb", &["perdura-resp"]),
     ("perdura-script", &["perdura-resp"]),
     (
+        "perdura-engine",
+        &["perdura-heap", "perdura-keyspace", "perdura-aof", "perdura-resp", "perdura-script"],
+    ),
+    (
         "perdura-commands",
         &[
+            "perdura-engine",
             "perdura-heap",
             "perdura-keyspace",
             "perdura-aof",

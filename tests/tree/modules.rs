@@ -5,9 +5,15 @@
 //! taken out. A module is a file of a crate's `src`, or a folder with all of its files. What it
 //! uses is read from its source: `crate::module::...`, `crate::Name` where the crate's root
 //! re-exports that from a module, and in a folder `super::file::...` for a sibling. Unit tests and
-//! comments do not count, nor do methods that a module adds to a type of another.
+//! comments do not count.
 //!
-//! In `aof` and `heap` there is no circle; in `heap` none between the files of a folder either.
+//! A module also uses those whose methods it calls on a type of a third one: `engine.save()` is a
+//! use of the module with `impl Engine { fn save }`. The types of expressions are not known here,
+//! so a call is taken for that method if no other module of the crate has a function of its name
+//! and types of other crates have none either ([`ELSEWHERE`]). So a method that shares its name is
+//! missed, and no circle is stated that does not exist.
+//!
+//! In `heap` there is no circle by paths between the files of a folder either.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,8 +36,9 @@ const HEAP: &[&str] = &[
     "pool",
 ];
 
-/// The circle is the transaction: the parts of `Txn` for strings, lists, collections and expiry,
-/// what they have in common, and `Keyspace`, which begins transactions and which they refer to.
+/// The circle is the transaction and the keyspace: methods of `Txn` and `Keyspace` are in the
+/// modules of what they are about, and call each other there. `Keyspace` begins transactions, which
+/// refer to it.
 const KEYSPACE: &[&str] = &[
     "error",
     "key",
@@ -46,25 +53,14 @@ const KEYSPACE: &[&str] = &[
     "known_damage",
     "changes",
     "expected_keys",
-    "collection databases entry eviction expiry keyspace lazy_free lists strings txn value \
-     volatile",
-    "bitmap",
+    "background check collection damage databases entry eviction expiry functions keys keyspace \
+     lazy_free lists losses queued restore snapshot streams strings txn value verify volatile",
     "geo",
-    "hyperloglog",
     "missed",
-    "keys",
-    "streams",
-    "losses",
-    "snapshot",
+    "bitmap",
+    "hyperloglog",
     "snapshot_view",
     "chunks",
-    "functions",
-    "restore",
-    "verify",
-    "queued",
-    "background",
-    "check",
-    "damage",
     "salvage",
 ];
 
@@ -91,52 +87,91 @@ const AOF: &[&str] = &[
     "chunks",
 ];
 
-/// The circle is the table of commands: the engine has the table, the table has descriptions, a
-/// description has the command's function, and the function gets a call, which has the engine and
-/// the description. What sessions share besides comes before it and knows neither engine nor call.
-const COMMANDS: &[&str] = &[
+/// The circle is the table of commands: the engine has the table, the table has specs, a spec has
+/// the command's function, and the function gets a call, which has the engine and the spec. What
+/// sessions share comes before it and knows neither engine nor call; what executes comes after it.
+const ENGINE: &[&str] = &[
+    "clock",
+    "execute",
+    "execute/outcome",
     "fault_points",
     "line_text",
-    "long_script",
-    "outcome",
-    "failure",
-    "walk",
-    "clock",
-    "notifications",
-    "kept_words",
-    "packed_requests",
-    "config",
-    "stats",
-    "names",
-    "interpreter_memory",
-    "libraries",
-    "running_scripts",
-    "script_cache",
-    "receivers",
-    "users",
-    "save_options",
-    "host",
     "log",
-    "client",
-    "hub",
-    "waiting",
-    "tracker",
-    "admin_state",
-    "moved_call session",
-    "call engine spec table",
-    "cross_protocol",
-    "queue",
-    "request",
+    "log/command_log",
+    "notify",
+    "notify/events",
+    "notify/receivers",
+    "observe",
+    "observe/stats",
+    "save_options",
+    "scripts",
+    "scripts/interpreter_memory",
+    "scripts/cache",
+    "scripts/libraries",
+    "log/effects",
+    "scripts/long",
+    "failure",
+    "config",
+    "host",
+    "scripts/running",
+    "session/kept_words",
+    "session/packed_requests",
+    "session/users",
+    "session/client",
+    "notify/hub",
+    "notify/tracker",
+    "observe/state",
+    "wait",
+    "wait/waiting",
+    "session/moved_call",
+    "session/walk",
+    "session",
+    "engine execute/call table table/spec",
+    "execute/http",
+    "execute/large",
+    "execute/queue",
+    "execute/request",
+    "session/describe",
+    "session/permissions",
+    "execute/pause",
+    "wait/operation",
+    "wait/begin",
+    "log/durability",
+    "notify/tracking",
+    "observe/monitors",
+    "notify/delivery",
+    "observe/hooks",
+    "execute/commit",
+    "memory",
+    "memory/clients",
+    "session/lifecycle",
+    "execute/moved",
+    "wait/end",
+    "memory/full_store",
+    "execute/step",
+    "execute/damage",
+    "execute/locks",
+    "execute/weight",
+    "wait/serve",
+    "execute/unit",
+    "execute/background",
+    "memory/limits",
+    "execute/admit",
+    "execute/single",
+    "execute/joined",
+    "execute/batch",
+    "execute/walk",
+];
+
+const COMMANDS: &[&str] = &[
+    "names",
+    "blocking",
+    "admin",
+    "help",
+    "scripting",
     "save",
     "rewrite",
-    "tracking",
-    "admin",
-    "delivery",
-    "execute",
-    "blocking",
     "bitmaps",
-    "help",
-    "acl",
     "strings",
     "keys",
     "collections",
@@ -148,21 +183,18 @@ const COMMANDS: &[&str] = &[
     "introspection",
     "lists",
     "pubsub",
-    "scripting",
-    "functions",
     "sets",
     "sort",
     "streams",
     "transactions",
-    "scripting",
     "load",
+    "functions",
     "chunks",
     "debug",
     "cluster",
+    "acl",
     "create",
     "replay",
-    "memory_limits",
-    "unwritten",
 ];
 
 /// The circle is a thread that serves: it starts connections and periodic work, which have the
@@ -226,10 +258,16 @@ fn sources(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates").join(name).join("src")
 }
 
+/// Crates whose modules are the files in their folders: `session/client.rs` and the folder
+/// `session/client` are the module `session/client`, and `session/mod.rs` is `session`.
+const BY_FILES: &[&str] = &["engine"];
+
 /// A source file: its folder or, at the top, its own name; its name in the folder; its code without
 /// tests and comments.
 struct File {
     module: String,
+    /// The folder, where the file is a module of that.
+    folder: Option<String>,
     name: String,
     code: String,
 }
@@ -238,7 +276,9 @@ fn files(name: &str) -> Vec<File> {
     let mut files = Vec::new();
     for path in entries(&sources(name)) {
         let module = stem(&path);
-        if path.is_dir() {
+        if path.is_dir() && BY_FILES.contains(&name) {
+            add_modules(&module, &path, &mut files);
+        } else if path.is_dir() {
             add_folder(&module, &path, &mut files);
         } else if module != "lib" && module != "main" {
             files.push(read(&module, &path));
@@ -247,11 +287,25 @@ fn files(name: &str) -> Vec<File> {
     files
 }
 
+/// Adds the files of a folder, each of which is a module, and its folders.
+fn add_modules(folder: &str, path: &Path, files: &mut Vec<File>) {
+    for path in entries(path) {
+        let module = format!("{folder}/{}", stem(&path));
+        if path.is_dir() {
+            add_folder(&module, &path, files);
+        } else if stem(&path) == "mod" {
+            files.push(read(folder, &path));
+        } else {
+            files.push(File { folder: Some(folder.to_owned()), ..read(&module, &path) });
+        }
+    }
+}
+
 fn add_folder(module: &str, folder: &Path, files: &mut Vec<File>) {
     for path in entries(folder) {
         if path.is_dir() {
             add_folder(module, &path, files);
-        } else {
+        } else if stem(&path) != "tests" {
             files.push(read(module, &path));
         }
     }
@@ -270,7 +324,8 @@ fn read(module: &str, path: &Path) -> File {
     let text = fs::read_to_string(path).expect("a source file");
     let body = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
     let lines = body.lines().map(|line| line.split("//").next().unwrap_or_default());
-    File { module: module.to_owned(), name: stem(path), code: lines.collect::<Vec<_>>().join("\n") }
+    let code = lines.collect::<Vec<_>>().join("\n");
+    File { module: module.to_owned(), folder: None, name: stem(path), code }
 }
 
 fn name(text: &str) -> String {
@@ -294,6 +349,31 @@ fn used(code: &str, prefix: &str) -> BTreeSet<String> {
     found
 }
 
+/// The paths after `prefix`, those of groups in braces too, with a slash between their names.
+fn paths(code: &str, prefix: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices(prefix) {
+        let is_longer = code[..at].ends_with(|c: char| c.is_alphanumeric() || "_$:".contains(c));
+        if !is_longer {
+            add_paths("", &code[at + prefix.len()..], &mut found);
+        }
+    }
+    found
+}
+
+fn add_paths(before: &str, tree: &str, found: &mut Vec<String>) {
+    if let Some(group) = tree.trim_start().strip_prefix('{') {
+        parts(group).iter().for_each(|part| add_paths(before, part, found));
+        return;
+    }
+    let first = name(tree);
+    let path = if before.is_empty() { first.clone() } else { format!("{before}/{first}") };
+    match tree.trim_start()[first.len()..].strip_prefix("::") {
+        Some(rest) => add_paths(&path, rest, found),
+        None => found.push(path),
+    }
+}
+
 /// The parts of a group in braces, whose own groups are left whole.
 fn parts(group: &str) -> Vec<String> {
     let (mut parts, mut depth) = (vec![String::new()], 0);
@@ -310,35 +390,158 @@ fn parts(group: &str) -> Vec<String> {
     parts
 }
 
-/// From the names that the root re-exports to their modules.
+/// From the names that the root re-exports, and the folders whose files are modules, to those.
 fn reexports(crate_name: &str) -> BTreeMap<String, String> {
-    let lib = read("lib", &sources(crate_name).join("lib.rs")).code;
     let mut names = BTreeMap::new();
-    for line in lib.split("pub use ").chain(lib.split("pub(crate) use ")).skip(1) {
-        let line = line.split(';').next().unwrap_or_default();
-        let Some((path, last)) = line.rsplit_once("::{").or_else(|| line.rsplit_once("::")) else {
-            continue;
-        };
-        for part in parts(last) {
-            names.insert(name(&part), name(path));
+    let lib = read("lib", &sources(crate_name).join("lib.rs")).code;
+    add_reexports("", &lib, &mut names);
+    for File { module, name, code, .. } in files(crate_name) {
+        if BY_FILES.contains(&crate_name) && name == "mod" && !module.contains('/') {
+            add_reexports(&format!("{module}/"), &code, &mut names);
         }
     }
     names
 }
 
+fn add_reexports(folder: &str, code: &str, names: &mut BTreeMap<String, String>) {
+    for line in code.split("pub use ").skip(1).chain(code.split("pub(crate) use ").skip(1)) {
+        let mut found = Vec::new();
+        add_paths("", line.split(';').next().unwrap_or_default(), &mut found);
+        for path in found.iter().filter(|path| path.contains('/')) {
+            let (from, name) = path.rsplit_once('/').expect("a name in a module");
+            names.insert(format!("{folder}{name}"), format!("{folder}{from}"));
+        }
+    }
+}
+
+/// Returns the module that a path leads to: the longest one that it begins with.
+fn module_of(
+    path: &str,
+    names: &BTreeMap<String, String>,
+    modules: &BTreeSet<String>,
+) -> Option<String> {
+    let mut begin = path;
+    loop {
+        let target = names.get(begin).filter(|target| *target != begin);
+        if let Some(module) = target.and_then(|target| module_of(target, names, modules)) {
+            return Some(module);
+        }
+        if modules.contains(begin) {
+            return Some(begin.to_owned());
+        }
+        begin = begin.rsplit_once('/')?.0;
+    }
+}
+
 type Uses = BTreeMap<String, BTreeSet<String>>;
+
+/// Names of methods that types of other crates have as well.
+const ELSEWHERE: &[&str] = &["for_each", "name", "pop", "replace"];
+
+/// Returns the type that an inherent `impl` block is of, by the block's first line.
+fn subject(line: &str) -> Option<String> {
+    let rest = line.strip_prefix("impl")?;
+    let is_inherent = line.ends_with('{') && !line.contains(" for ");
+    let mut depth = 0;
+    let after_parameters = rest.find(|c: char| {
+        depth += i32::from(c == '<') - i32::from(c == '>');
+        depth == 0 && c == ' '
+    })?;
+    let path = rest[after_parameters..].split(['<', '{']).next().unwrap_or_default();
+    is_inherent.then(|| name(path.rsplit("::").next().unwrap_or_default()))
+}
+
+/// Returns the name of the item of this kind that a line begins, if it does.
+fn item(line: &str, kind: &str) -> Option<String> {
+    let before = line.trim_start().split_once(kind)?;
+    let is_qualifier = |word: &str| {
+        ["pub", "const", "async", "unsafe"].contains(&word) || word.starts_with("pub(")
+    };
+    before.0.split_whitespace().all(is_qualifier).then(|| name(before.1))
+}
+
+/// The inherent methods in a source file, each with its type.
+fn methods(code: &str) -> Vec<(String, String)> {
+    let (mut found, mut of) = (Vec::new(), None);
+    for line in code.lines() {
+        if !line.starts_with(' ') && !line.is_empty() {
+            of = subject(line);
+        } else if let Some(of) = &of
+            && line.len() > 4
+            && !line[4..].starts_with(' ')
+        {
+            found.extend(item(line, "fn ").map(|method| (of.clone(), method)));
+        }
+    }
+    found
+}
+
+/// A method that a module adds to a type of another.
+#[derive(Debug, PartialEq)]
+struct Added {
+    module: String,
+    of: String,
+    method: String,
+}
+
+impl Added {
+    /// Returns true if code calls the method, or names it as a function of its type.
+    fn is_used_in(&self, code: &str) -> bool {
+        code.match_indices(&*self.method).any(|(at, _)| {
+            let (before, after) = (code[..at].trim_end(), &code[at + self.method.len()..]);
+            let is_longer = after.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+            let is_call = before.ends_with('.') && after.starts_with(['(', ':']);
+            let is_path = before.strip_suffix("::").is_some_and(|of| of.ends_with(&self.of));
+            !is_longer && (is_call || is_path)
+        })
+    }
+}
+
+/// The methods that modules add to types of others.
+fn added_methods(files: &[File]) -> Vec<Added> {
+    let (mut types, mut functions) = (Uses::new(), Uses::new());
+    for File { module, code, .. } in files {
+        let kinds = ["struct ", "enum ", "trait ", "type "];
+        for line in code.lines() {
+            for name in kinds.iter().filter_map(|kind| item(line, kind)) {
+                types.entry(name).or_default().insert(module.clone());
+            }
+            if let Some(name) = item(line, "fn ") {
+                functions.entry(name).or_default().insert(module.clone());
+            }
+        }
+    }
+    let mut added = Vec::new();
+    for File { module, code, .. } in files {
+        for (of, method) in methods(code) {
+            let is_of_another = types.get(&of).is_some_and(|places| !places.contains(module));
+            let is_unique = functions[&method].len() == 1 && !ELSEWHERE.contains(&&*method);
+            if is_of_another && is_unique {
+                added.push(Added { module: module.clone(), of, method });
+            }
+        }
+    }
+    added
+}
 
 /// What each module uses.
 fn uses(crate_name: &str) -> Uses {
     let (names, mut all) = (reexports(crate_name), Uses::new());
-    for File { module, code, .. } in files(crate_name) {
-        let used = used(&code, "crate::");
-        let used = used.into_iter().map(|name| names.get(&name).cloned().unwrap_or(name));
+    let files = files(crate_name);
+    let modules: BTreeSet<String> = files.iter().map(|file| file.module.clone()).collect();
+    let added = added_methods(&files);
+    for File { module, folder, code, .. } in files {
+        let mut paths_used = paths(&code, "crate::");
+        if let Some(folder) = folder {
+            let siblings = paths(&code, "super::");
+            paths_used.extend(siblings.iter().map(|path| format!("{folder}/{path}")));
+        }
+        // Macros and types of the root itself are in no module.
+        let used = paths_used.iter().filter_map(|path| module_of(path, &names, &modules));
+        let called = added.iter().filter(|added| added.is_used_in(&code));
+        let used = used.chain(called.map(|added| added.module.clone()));
         all.entry(module.clone()).or_default().extend(used.filter(|other| *other != module));
     }
-    let modules: BTreeSet<String> = all.keys().cloned().collect();
-    // Macros and types of the root itself are no modules.
-    all.values_mut().for_each(|used| used.retain(|other| modules.contains(other)));
     all
 }
 
@@ -384,6 +587,7 @@ fn a_module_uses_only_those_before_it() {
         ("heap", HEAP),
         ("keyspace", KEYSPACE),
         ("aof", AOF),
+        ("engine", ENGINE),
         ("commands", COMMANDS),
         ("server", SERVER),
     ];
@@ -402,6 +606,28 @@ fn a_new_circle_and_one_that_is_gone_are_noticed() {
     let gone = ["heap: [\"checksum\", \"fault_points\"] is no circle any more"];
     assert_eq!(wrong("heap", &joined), gone);
     assert_eq!(wrong("heap", &HEAP[1..])[..1], ["heap: checksum is not in the order"]);
+}
+
+#[test]
+fn methods_that_a_module_adds_to_a_type_of_another_are_found() {
+    let file = |module: &str, code: &str| File {
+        module: module.to_owned(),
+        folder: None,
+        name: module.to_owned(),
+        code: code.to_owned(),
+    };
+    let engine = "pub struct Engine {\n}\nimpl Engine {\n    fn table(&self) {\n    }\n}\n";
+    let save = "impl<'a> crate::engine::Engine<'a> {\n    pub(crate) const fn save(&self) {\n    }\n    \
+                fn run() {\n    }\n}\nimpl Drop for Engine {\n    fn drop(&mut self) {\n    }\n}\n";
+    let other = "fn run() {\n    engine\n        .save();\n    engine.saved();\n}\n";
+    let files = [file("engine", engine), file("save", save), file("other", other)];
+    let [save] = &added_methods(&files)[..] else { panic!("one method is added") };
+    assert_eq!([&*save.module, &*save.of, &*save.method], ["save", "Engine", "save"]);
+    let check = |code: &str, expect: bool| assert_eq!(save.is_used_in(code), expect, "{code}");
+    check(other, true);
+    check("map(Engine::save)", true);
+    check("map(Store::save)", false);
+    check("engine.saved(); save(); engine.save = true;", false);
 }
 
 #[test]
@@ -429,7 +655,7 @@ fn the_head_of_a_folder_of_heap_only_names_its_files() {
 #[test]
 fn no_files_of_a_folder_of_heap_use_each_other_in_a_circle() {
     let mut folders = BTreeMap::<String, Uses>::new();
-    for File { module, name, code } in files("heap") {
+    for File { module, name, code, .. } in files("heap") {
         folders.entry(module).or_default().insert(name, used(&code, "super::"));
     }
     for (folder, files) in folders {

@@ -1,8 +1,14 @@
 //! A new engine, with the commands of all groups. Nothing but this names all groups.
 
+use std::sync::Arc;
+
+use engine::EngineParts;
+use engine::clock::{Clock, SystemClock};
+use engine::log::CommandLog;
+use engine::table::{RenameError, Table};
+use keyspace::Keyspace;
+
 use crate::acl::UserSet;
-use crate::engine::{Engine, EngineOptions};
-use crate::table::{RenameError, Table};
 use crate::{
     acl, admin, bitmaps, blocking, cluster, connection, debug, functions, geo, hashes, hyperloglog,
     introspection, keys, lists, pubsub, scripting, sets, sort, sorted_sets, streams, strings,
@@ -37,39 +43,59 @@ fn table() -> Table {
     ])
 }
 
-impl Engine {
-    /// Returns an engine of these parts.
-    pub fn new(mut options: EngineOptions) -> Engine {
-        let table = options.table.take().unwrap_or_else(table);
-        Engine::of(options, table)
+/// What an engine with all commands is made of.
+pub struct EngineOptions {
+    /// The data.
+    pub keyspace: Arc<Keyspace>,
+    /// Where effects are logged, if anywhere.
+    pub log: Option<Arc<dyn CommandLog>>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Threads that will execute commands, and load a dump together.
+    pub threads: usize,
+    /// Seeds the random numbers of all sessions.
+    pub seed: u64,
+    /// The commands, if some have other names than usual.
+    pub table: Option<Table>,
+}
+
+impl EngineOptions {
+    /// Returns an engine on `keyspace`, without a log, by the machine's clock.
+    pub fn new(keyspace: Arc<Keyspace>) -> EngineOptions {
+        let clock = Arc::new(SystemClock);
+        EngineOptions { keyspace, log: None, clock, threads: 1, seed: 0, table: None }
     }
 }
 
-impl Table {
-    /// Returns all commands with the names that `rename-command` lines give them, each the old name
-    /// and the new one. Where one is wrong, its number and what is wrong with it.
-    pub fn renamed(lines: &[(&[u8], &[u8])]) -> Result<Table, (usize, RenameError)> {
-        let mut table = table();
-        for (at, (from, to)) in lines.iter().enumerate() {
-            table.rename(from, to).map_err(|error| (at, error))?;
-        }
-        Ok(table)
+impl From<EngineOptions> for EngineParts {
+    fn from(options: EngineOptions) -> EngineParts {
+        let EngineOptions { keyspace, log, clock, threads, seed, table: renamed } = options;
+        let table = renamed.unwrap_or_else(table);
+        EngineParts { keyspace, log, clock, threads, seed, table }
     }
 }
 
-impl UserSet {
-    /// Reads the ACL file of this name, which has this text. `all_channels` says that new users may
-    /// use all channels (`acl-pubsub-default`). All that is wrong is named, with its line.
-    pub fn read_file(name: &str, text: &[u8], all_channels: bool) -> Result<UserSet, String> {
-        UserSet::of_file(&table(), all_channels, (name, text))
+/// Returns all commands with the names that `rename-command` lines give them, each the old name and
+/// the new one. Where one is wrong, its number and what is wrong with it.
+pub fn renamed_table(lines: &[(&[u8], &[u8])]) -> Result<Table, (usize, RenameError)> {
+    let mut table = table();
+    for (at, (from, to)) in lines.iter().enumerate() {
+        table.rename(from, to).map_err(|error| (at, error))?;
     }
+    Ok(table)
+}
 
-    /// Reads the `user` lines of a configuration, each a name and rules. Where one is wrong, its
-    /// number and what is wrong with it.
-    pub fn read_lines(
-        lines: &[Vec<&[u8]>],
-        all_channels: bool,
-    ) -> Result<UserSet, (usize, String)> {
-        UserSet::of_lines(&table(), all_channels, lines)
-    }
+/// Reads the ACL file of this name, which has this text. `all_channels` says that new users may use
+/// all channels (`acl-pubsub-default`). All that is wrong is named, with its line.
+pub fn read_users_file(name: &str, text: &[u8], all_channels: bool) -> Result<UserSet, String> {
+    UserSet::of_file(&table(), all_channels, (name, text))
+}
+
+/// Reads the `user` lines of a configuration, each a name and rules. Where one is wrong, its number
+/// and what is wrong with it.
+pub fn read_user_lines(
+    lines: &[Vec<&[u8]>],
+    all_channels: bool,
+) -> Result<UserSet, (usize, String)> {
+    UserSet::of_lines(&table(), all_channels, lines)
 }

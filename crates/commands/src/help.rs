@@ -1,6 +1,6 @@
 //! The HELP subcommand of containers.
 
-use crate::call::Call;
+use engine::call::Call;
 
 /// Replies with a container's help: a head line, the given lines, and a line about HELP itself.
 pub(crate) fn reply_help(call: &mut Call<'_>, lines: &[&str]) {

@@ -6,12 +6,12 @@
 //! log says.
 
 use aof::{Dump, Entry, LoadError, Loader, Progress};
+use engine::Engine;
+use engine::session::Session;
+use engine::table::Lookup;
 use resp::{Protocol, Writer};
 
-use crate::engine::Engine;
-use crate::load::{LoadDumpError, LoadOptions};
-use crate::session::Session;
-use crate::table::Lookup;
+use crate::load::{LoadDumpError, LoadOptions, load_dump};
 
 /// Commands between two reports of progress.
 const REPORT_EVERY: u64 = 1024;
@@ -49,92 +49,95 @@ pub enum ReplayError {
     },
 }
 
-impl Engine {
-    /// Executes every command of a log. `report` is called periodically, and once at the end.
-    pub fn replay(
-        &self,
-        loader: &mut Loader,
-        report: &mut dyn FnMut(Progress),
-    ) -> Result<(), ReplayError> {
-        let mut session = self.connect_replay();
-        let mut out = Writer::new(Protocol::Resp2);
-        let mut file = String::new();
-        let mut words: Vec<&[u8]> = Vec::new();
-        loop {
-            if loader.loaded().commands.is_multiple_of(REPORT_EVERY) {
-                report(loader.progress());
+/// Executes every command of a log. `report` is called periodically, and once at the end.
+pub fn replay(
+    engine: &Engine,
+    loader: &mut Loader,
+    report: &mut dyn FnMut(Progress),
+) -> Result<(), ReplayError> {
+    let mut session = engine.connect_replay();
+    let mut out = Writer::new(Protocol::Resp2);
+    let mut file = String::new();
+    let mut words: Vec<&[u8]> = Vec::new();
+    loop {
+        if loader.loaded().commands.is_multiple_of(REPORT_EVERY) {
+            report(loader.progress());
+        }
+        match loader.next()? {
+            None => break,
+            Some(Entry::File(name)) => {
+                name.clone_into(&mut file);
+                engine.disconnect(&mut session);
+                session = engine.connect_replay();
             }
-            match loader.next()? {
-                None => break,
-                Some(Entry::File(name)) => {
-                    name.clone_into(&mut file);
-                    self.disconnect(&mut session);
-                    session = self.connect_replay();
-                }
-                Some(Entry::Dump(dump)) => {
-                    self.replay_dump(dump, report)
-                        .map_err(|error| ReplayError::Dump { file: file.clone(), error })?;
-                }
-                Some(Entry::Command(command)) => {
-                    let mut buffer = reuse(words);
-                    buffer.extend(command.words());
-                    self.replay_one(&mut session, &buffer, &mut out, &file)?;
-                    words = reuse(buffer);
-                }
+            Some(Entry::Dump(dump)) => {
+                replay_dump(engine, dump, report)
+                    .map_err(|error| ReplayError::Dump { file: file.clone(), error })?;
+            }
+            Some(Entry::Command(command)) => {
+                let mut buffer = reuse(words);
+                buffer.extend(command.words());
+                replay_one(engine, &mut session, &buffer, &mut out, &file)?;
+                words = reuse(buffer);
             }
         }
-        self.disconnect(&mut session);
-        report(loader.progress());
-        Ok(())
     }
+    engine.disconnect(&mut session);
+    report(loader.progress());
+    Ok(())
+}
 
-    fn replay_dump(
-        &self,
-        dump: Dump<'_>,
-        report: &mut dyn FnMut(Progress),
-    ) -> Result<(), LoadDumpError> {
-        let Progress { done, total } = dump.progress();
-        let mut options = LoadOptions {
-            verifies: true,
-            keeps_expired: true,
-            report: &mut |loaded| report(Progress { done: done + loaded.bytes, total }),
-        };
-        self.load_dump(dump, &mut options).map(drop)
-    }
+fn replay_dump(
+    engine: &Engine,
+    dump: Dump<'_>,
+    report: &mut dyn FnMut(Progress),
+) -> Result<(), LoadDumpError> {
+    let Progress { done, total } = dump.progress();
+    let mut options = LoadOptions {
+        verifies: true,
+        keeps_expired: true,
+        report: &mut |loaded| report(Progress { done: done + loaded.bytes, total }),
+    };
+    load_dump(engine, dump, &mut options).map(drop)
+}
 
-    fn replay_one(
-        &self,
-        session: &mut Session,
-        words: &[&[u8]],
-        out: &mut Writer,
-        file: &str,
-    ) -> Result<(), ReplayError> {
-        if !matches!(self.table().find_original(words), Lookup::Found(_)) {
-            let command = String::from_utf8_lossy(words[0]).into_owned();
-            return Err(ReplayError::UnknownCommand { command, file: file.to_owned() });
-        }
-        out.clear();
-        let _ = self.execute(session, words, out);
-        match out.as_bytes().strip_prefix(b"-") {
-            Some(text) => self.replay_failed(words, text, file),
-            None => Ok(()),
-        }
+fn replay_one(
+    engine: &Engine,
+    session: &mut Session,
+    words: &[&[u8]],
+    out: &mut Writer,
+    file: &str,
+) -> Result<(), ReplayError> {
+    if !matches!(engine.table().find_original(words), Lookup::Found(_)) {
+        let command = String::from_utf8_lossy(words[0]).into_owned();
+        return Err(ReplayError::UnknownCommand { command, file: file.to_owned() });
     }
+    out.clear();
+    let _ = engine.execute(session, words, out);
+    match out.as_bytes().strip_prefix(b"-") {
+        Some(text) => replay_failed(engine, words, text, file),
+        None => Ok(()),
+    }
+}
 
-    fn replay_failed(&self, words: &[&[u8]], text: &[u8], file: &str) -> Result<(), ReplayError> {
-        let text = String::from_utf8_lossy(text).trim_end().to_owned();
-        if text.starts_with("OOM") || text.starts_with("MISCONF") {
-            return Err(ReplayError::Full { file: file.to_owned(), text });
-        }
-        if let Some(host) = self.host() {
-            let command = String::from_utf8_lossy(words[0]);
-            host.log(&format!(
-                "== CRITICAL == This AOF-loading-client is sending an error to the server: '{text}' \
-                 after processing the command '{command}'"
-            ));
-        }
-        Ok(())
+fn replay_failed(
+    engine: &Engine,
+    words: &[&[u8]],
+    text: &[u8],
+    file: &str,
+) -> Result<(), ReplayError> {
+    let text = String::from_utf8_lossy(text).trim_end().to_owned();
+    if text.starts_with("OOM") || text.starts_with("MISCONF") {
+        return Err(ReplayError::Full { file: file.to_owned(), text });
     }
+    if let Some(host) = engine.host() {
+        let command = String::from_utf8_lossy(words[0]);
+        host.log(&format!(
+            "== CRITICAL == This AOF-loading-client is sending an error to the server: '{text}' \
+             after processing the command '{command}'"
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the space of a list of borrowed words, for words that are borrowed elsewhere.

@@ -8,11 +8,11 @@
 use std::io::{self, Write};
 
 use aof::{Aof, RewriteError, Rewritten};
+use engine::Engine;
+use engine::save_options::{SaveError, SaveOptions};
 use keyspace::{Content, Item, SnapshotLost, StreamId, StreamPart, TimedField, Type};
 
-use crate::engine::Engine;
-use crate::log::CommandLog;
-use crate::save_options::{SaveError, SaveOptions};
+use crate::save::{may_cut, save_snapshot};
 
 /// Why a log was not rewritten; it goes on as it was.
 #[derive(Debug, thiserror::Error)]
@@ -32,45 +32,43 @@ pub enum RewriteLogError {
     GivenUp(#[from] SnapshotLost),
 }
 
-impl Engine {
-    /// Rewrites the log; with `revives`, one that was switched off is switched on by it. `go_on` is
-    /// asked periodically whether to. With `dump` its base is a dump.
-    pub fn rewrite_log(
-        &self,
-        log: &Aof,
-        revives: bool,
-        go_on: &dyn Fn() -> bool,
-        dump: Option<&SaveOptions<'_>>,
-    ) -> Result<Option<Rewritten>, RewriteLogError> {
-        if !self.may_cut() {
-            return Err(RewriteLogError::Busy);
-        }
-        let mut rewrite = if revives { log.begin_again()? } else { log.begin_rewrite()? };
-        let (snapshot, _) =
-            self.keyspace().snapshot(|| rewrite.cut()).map_err(|_| RewriteLogError::Busy)?;
-        if let Some(options) = dump {
-            let mut base = Base { rewrite: &mut rewrite, failed: None };
-            return match self.save_snapshot(snapshot, &mut base, options) {
-                Ok(_) => Ok(Some(rewrite.finish()?)),
-                Err(SaveError::GivenUp) => Ok(None),
-                Err(error) => Err(base.failed.map_or(error.into(), RewriteLogError::Log)),
-            };
-        }
-        snapshot.for_each_library(|code| {
-            Ok::<_, RewriteLogError>(rewrite.write(0, &[b"FUNCTION", b"LOAD", code])?)
-        })?;
-        let (mut walk, mut items) = (snapshot.walk(), Vec::new());
-        while walk.next(&mut items)? {
-            if !go_on() {
-                return Ok(None);
-            }
-            for item in &items {
-                write(&mut rewrite, item)?;
-            }
-        }
-        drop(walk);
-        Ok(Some(rewrite.finish()?))
+/// Rewrites the log; with `revives`, one that was switched off is switched on by it. `go_on` is
+/// asked periodically whether to. With `dump` its base is a dump.
+pub fn rewrite_log(
+    engine: &Engine,
+    log: &Aof,
+    revives: bool,
+    go_on: &dyn Fn() -> bool,
+    dump: Option<&SaveOptions<'_>>,
+) -> Result<Option<Rewritten>, RewriteLogError> {
+    if !may_cut(engine) {
+        return Err(RewriteLogError::Busy);
     }
+    let mut rewrite = if revives { log.begin_again()? } else { log.begin_rewrite()? };
+    let (snapshot, _) =
+        engine.keyspace().snapshot(|| rewrite.cut()).map_err(|_| RewriteLogError::Busy)?;
+    if let Some(options) = dump {
+        let mut base = Base { rewrite: &mut rewrite, failed: None };
+        return match save_snapshot(engine, snapshot, &mut base, options) {
+            Ok(_) => Ok(Some(rewrite.finish()?)),
+            Err(SaveError::GivenUp) => Ok(None),
+            Err(error) => Err(base.failed.map_or(error.into(), RewriteLogError::Log)),
+        };
+    }
+    snapshot.for_each_library(|code| {
+        Ok::<_, RewriteLogError>(rewrite.write(0, &[b"FUNCTION", b"LOAD", code])?)
+    })?;
+    let (mut walk, mut items) = (snapshot.walk(), Vec::new());
+    while walk.next(&mut items)? {
+        if !go_on() {
+            return Ok(None);
+        }
+        for item in &items {
+            write(&mut rewrite, item)?;
+        }
+    }
+    drop(walk);
+    Ok(Some(rewrite.finish()?))
 }
 
 /// The base of a log, as a file.
@@ -209,42 +207,4 @@ fn write(rewrite: &mut aof::Rewrite, item: &Item) -> Result<(), RewriteError> {
         rewrite.write(db, &[b"PEXPIREAT", &item.key, at.as_bytes()])?;
     }
     Ok(())
-}
-
-impl CommandLog for Aof {
-    fn append(&self, first: keyspace::Db, last: keyspace::Db, bytes: &[u8]) -> u64 {
-        Aof::append(self, first.number() as u32, last.number() as u32, bytes)
-    }
-
-    fn note_skipped(&self) {
-        Aof::note_skipped(self);
-    }
-
-    fn end(&self) -> u64 {
-        Aof::end(self)
-    }
-
-    fn is_synchronous(&self) -> bool {
-        self.fsync() == aof::Fsync::Always
-    }
-
-    fn failure(&self) -> Option<String> {
-        self.status().err().map(|failure| failure.text.clone())
-    }
-
-    fn is_on(&self) -> bool {
-        self.is_whole()
-    }
-
-    fn is_durable(&self, offset: u64) -> bool {
-        self.durable() >= offset
-    }
-
-    fn unwritten(&self) -> Option<Vec<u8>> {
-        Aof::unwritten(self)
-    }
-
-    fn sync_to(&self, offset: u64) -> bool {
-        Aof::sync_to(self, offset).is_ok()
-    }
 }

@@ -77,7 +77,7 @@ pub(crate) fn load(
     let is_new = loader.is_new();
     let started = Instant::now();
     let mut last = started;
-    engine.replay(&mut loader, &mut |progress| {
+    commands::replay(engine, &mut loader, &mut |progress| {
         show(progress);
         if last.elapsed() >= REPORT_EVERY {
             last = Instant::now();
@@ -343,7 +343,7 @@ impl AppendOnly {
         };
         let dump = is_dump.then_some(&dump);
         loop {
-            match self.engine.rewrite_log(&self.log, revives, &go_on, dump) {
+            match commands::rewrite_log(&self.engine, &self.log, revives, &go_on, dump) {
                 Err(RewriteLogError::Busy) if go_on() => std::thread::sleep(BUSY_WAIT),
                 done => return done,
             }

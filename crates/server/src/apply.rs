@@ -63,8 +63,10 @@ pub(crate) fn all(shared: &Shared, values: &Values) {
 }
 
 fn engine(engine: &Engine, values: &Values) {
-    engine.set_new_users_use_all_channels(values.get("acl-pubsub-default") == b"allchannels");
-    engine.set_acl_log_max_len(values.size("acllog-max-len") as usize);
+    engine
+        .permissions()
+        .set_new_users_use_all_channels(values.get("acl-pubsub-default") == b"allchannels");
+    engine.permissions().set_acl_log_max_len(values.size("acllog-max-len") as usize);
     engine.config().set_proto_max_bulk_len(values.size("proto-max-bulk-len"));
     let number = |name| values.size(name) as usize;
     engine.config().set_hash_limits(Limits {
@@ -92,7 +94,7 @@ fn engine(engine: &Engine, values: &Values) {
     engine.config().set_script_kill_rollback(values.yes("script-kill-rollback"));
     engine.set_events(EventClasses::parse(values.get("notify-keyspace-events")));
     engine.config().set_tracking_table_max_keys(number("tracking-table-max-keys"));
-    engine.limit_cached_keys();
+    engine.tracking_clients().limit_cached_keys();
     engine.keyspace().set_eviction(eviction(values), engine.clock().unix_ms());
     engine.keyspace().heap().set_snapshot_limit(snapshot_limit(engine, values));
     let admin = engine.admin();

@@ -88,7 +88,7 @@ fn give_back(connection: &mut Connection) {
 /// Parses up to a batch of commands. Says how many are complete, with an error too.
 fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
     let Connection { parser, input, session, worker, missing, .. } = connection;
-    let authenticated = !worker.shared.engine.must_authenticate(session);
+    let authenticated = !worker.shared.engine.permissions().must_authenticate(session);
     let max_bulk = worker.shared.limits.max_bulk.load(Relaxed);
     let max_bulk = usize::try_from(max_bulk).unwrap_or(usize::MAX);
     let limits = Limits { max_bulk, authenticated, ..Limits::default() };
@@ -135,7 +135,7 @@ pub(crate) fn is_within_limit(connection: &Connection) -> bool {
     let engine = &connection.worker.shared.engine;
     let mut limit = connection.worker.shared.limits.query_buffer.load(Relaxed);
     if connection.input.len() as u64 > UNAUTHENTICATED_INPUT
-        && engine.must_authenticate(&connection.session)
+        && engine.permissions().must_authenticate(&connection.session)
     {
         limit = limit.min(UNAUTHENTICATED_INPUT);
     }

@@ -14,14 +14,14 @@ use crate::shared::Shared;
 /// Counts what a client takes, and evicts where all take too much.
 pub(crate) fn count(shared: &Shared, client: &Client) {
     let limit = shared.limits.client_memory.load(Relaxed);
-    log(shared, &shared.engine.count_memory(client, limit));
+    log(shared, &shared.engine.client_memory().count(client, limit));
 }
 
 /// Looks at all clients, and evicts where they take too much.
 pub(crate) fn evict(shared: &Shared) {
     let limit = shared.limits.client_memory.load(Relaxed);
     if limit > 0 {
-        log(shared, &shared.engine.evict_clients(limit));
+        log(shared, &shared.engine.client_memory().evict_largest(limit));
     }
 }
 

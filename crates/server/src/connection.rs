@@ -110,7 +110,11 @@ impl Connection {
 
     /// Makes the client the user that its verified certificate names, if there is such a user.
     pub(crate) fn authenticate_by_certificate(&mut self, name: &[u8]) {
-        self.worker.shared.engine.authenticate_by_certificate(&mut self.session, name);
+        self.worker
+            .shared
+            .engine
+            .permissions()
+            .authenticate_by_certificate(&mut self.session, name);
     }
 
     /// Serves the client until either side ends it.
@@ -331,7 +335,7 @@ impl Connection {
             return false;
         }
         let engine = &self.worker.shared.engine;
-        if waiting > UNAUTHENTICATED && engine.must_authenticate(&self.session) {
+        if waiting > UNAUTHENTICATED && engine.permissions().must_authenticate(&self.session) {
             return false;
         }
         let limit = self.worker.shared.limits.output(self.client.is_subscribed());

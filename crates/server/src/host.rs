@@ -58,7 +58,7 @@ impl Host for Server {
             apply::change(&self.shared, before, after, names)?;
             self.switch_log(after, names)?;
             if names.contains(&PASSWORD) {
-                self.shared.engine.set_default_password(after.get(PASSWORD));
+                self.shared.engine.permissions().set_default_password(after.get(PASSWORD));
             }
             Ok(())
         };
@@ -75,7 +75,7 @@ impl Host for Server {
         let values = config.values();
         // Users of a file of their own have no lines here.
         let users = match values.get("aclfile") {
-            b"" => self.shared.engine.user_lines_with(values.get("requirepass")),
+            b"" => commands::user_lines_with(&self.shared.engine, values.get("requirepass")),
             _ => Vec::new(),
         };
         match rewrite::rewrite(file, &values, &users, all) {
@@ -144,7 +144,7 @@ impl Host for Server {
             cpu_sys_us: sys.as_micros() as u64,
             cpu_user_us: user.as_micros() as u64,
             peak_memory: shared.peak.load(Relaxed),
-            defragmented: totals.moved + shared.engine.compacted(),
+            defragmented: totals.moved + shared.engine.memory_limits().compacted(),
             defragmenting: shared.limits.defragment.load(Relaxed),
             max_memory: values.size("maxmemory"),
             policy: values.text("maxmemory-policy"),

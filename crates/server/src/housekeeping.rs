@@ -74,7 +74,7 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
             continue;
         }
         contained("blocked clients", || worker.shared.engine.retry_deferred(worker.number));
-        contained("flushed scripts", || worker.shared.engine.free_flushed_scripts());
+        contained("flushed scripts", || commands::free_flushed_scripts(&worker.shared.engine));
         let until = Instant::now() + period * SHARE / 100;
         evict(&worker, until).await;
         let (step, shards) = (worker.shared.meters.len(), worker.shared.engine.keyspace().shards());
@@ -243,7 +243,7 @@ impl Rounds {
 fn compact(shared: &Shared) {
     let until = Instant::now() + COMPACTION;
     let always = shared.limits.defragment.load(Relaxed);
-    while shared.engine.compact_ahead(always)
+    while shared.engine.memory_limits().compact_ahead(always)
         && Instant::now() < until
         && !shared.shutdown.is_asked()
     {}

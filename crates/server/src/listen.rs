@@ -318,8 +318,9 @@ pub(crate) fn admit(
         shared.rejected.fetch_add(1, Relaxed);
         return refuse(raw, TOO_MANY);
     }
-    let open =
-        shared.limits.protected.load(Relaxed) && !peer.local && shared.engine.needs_no_password();
+    let open = shared.limits.protected.load(Relaxed)
+        && !peer.local
+        && shared.engine.permissions().needs_no_password();
     if open {
         shared.rejected.fetch_add(1, Relaxed);
         return refuse(raw, PROTECTED);

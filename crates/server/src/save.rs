@@ -254,7 +254,7 @@ impl Saver {
                     self.state().is_fixed = true;
                     self.fixed.notify_all();
                 };
-                match engine.save(&mut *file, options, at_cut) {
+                match commands::save(engine, &mut *file, options, at_cut) {
                     // A rewrite of the log was quicker: the snapshot is taken after it.
                     Err(SaveError::Busy) if (options.go_on)(0) => std::thread::sleep(BUSY_WAIT),
                     done => return done.map(drop),

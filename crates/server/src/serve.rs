@@ -157,7 +157,8 @@ fn name_commands(values: &Values) -> Result<Table, ReadError> {
         _ => None,
     });
     let lines: Vec<(&[u8], &[u8])> = lines.collect();
-    Table::renamed(&lines).map_err(|(at, error)| values.renames[at].refused(error.to_string()))
+    commands::renamed_table(&lines)
+        .map_err(|(at, error)| values.renames[at].refused(error.to_string()))
 }
 
 /// Returns the configuration of the command line, and the file's absolute path.
@@ -348,7 +349,7 @@ fn serve_until_shutdown(
     let runtime = Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(system("No runtime"))?;
     let workers = Workers::start(shared).map_err(system("No threads"))?;
-    shared.engine.count_startup_memory(heap::allocated());
+    shared.engine.client_memory().count_startup(heap::allocated());
     let started = runtime.block_on(async {
         // Before anybody is served, so that a port in use is found in time.
         let sockets = metrics::open(&values)?;
@@ -473,7 +474,7 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
         },
     };
     let file = std::io::BufReader::with_capacity(1 << 20, file);
-    let loaded = shared.engine.load_dump(file, &mut options);
+    let loaded = commands::load_dump(&shared.engine, file, &mut options);
     let loaded = loaded.map_err(|error| {
         tracing::warn!("{error}");
         tracing::warn!("Terminating server after rdb file reading failure.");

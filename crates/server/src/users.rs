@@ -63,7 +63,7 @@ pub(crate) fn read(values: &Values) -> Result<UserSet, UsersError> {
         let why = crate::text::os_error(&error);
         UsersError::File(format!("Error loading ACLs, opening file '{name}': {why}"))
     })?;
-    UserSet::read_file(&name, &text, all_channels).map_err(UsersError::File)
+    commands::read_users_file(&name, &text, all_channels).map_err(UsersError::File)
 }
 
 fn read_lines(values: &Values, all_channels: bool) -> Result<UserSet, UsersError> {
@@ -77,7 +77,7 @@ fn read_lines(values: &Values, all_channels: bool) -> Result<UserSet, UsersError
     let lines: Vec<Vec<Vec<u8>>> = values.users.iter().map(|user| words(&user.words)).collect();
     let lines: Vec<Vec<&[u8]>> =
         lines.iter().map(|line| line.iter().map(Vec::as_slice).collect()).collect();
-    UserSet::read_lines(&lines, all_channels)
+    commands::read_user_lines(&lines, all_channels)
         .map_err(|(at, reason)| UsersError::Line(values.users[at].refused(reason)))
 }
 
@@ -90,6 +90,6 @@ pub(crate) fn set(shared: &Shared, users: UserSet) {
             "requirepass has no effect with aclfile: the passwords of all users are those of {file}"
         );
     }
-    shared.engine.set_default_password(password);
-    shared.engine.set_users(users);
+    shared.engine.permissions().set_default_password(password);
+    commands::set_users(&shared.engine, users);
 }

@@ -87,7 +87,7 @@ impl Local {
             spool: &spool,
             go_on: &|_| true,
         };
-        let saved = self.engine.save(to, &options, || {});
+        let saved = commands::save(&self.engine, to, &options, || {});
         saved.map(drop).map_err(|error| self.failed(&error.to_string()))
     }
 
@@ -98,7 +98,7 @@ impl Local {
         report: &mut dyn FnMut(LoadedDump),
     ) -> Result<LoadedDump, commands::LoadDumpError> {
         let mut options = LoadOptions { verifies: true, keeps_expired: false, report };
-        self.engine.load_dump(from, &mut options)
+        commands::load_dump(&self.engine, from, &mut options)
     }
 
     /// Executes the commands of a log; the data is empty. Returns how many bytes at its end were
@@ -108,7 +108,8 @@ impl Local {
         mut log: Log,
         report: &mut dyn FnMut(u64),
     ) -> Result<u64, TransferError> {
-        let done = self.engine.replay(&mut log.loader, &mut |progress| report(progress.done));
+        let done =
+            commands::replay(&self.engine, &mut log.loader, &mut |progress| report(progress.done));
         done.map_err(|error| TransferError::Unsound {
             path: log.path.clone(),
             text: error.to_string(),

@@ -1,11 +1,14 @@
 //! The subcommands that show something: CAT, DRYRUN, GETUSER, LIST, LOG, USERS, WHOAMI.
 
-use super::{check, print};
-use crate::call::Call;
-use crate::failure::{Done, Failure};
-use crate::spec::{ACL_NAMES, category};
-use crate::table::Lookup;
-use crate::users::{Reason, Selector};
+use engine::call::Call;
+use engine::failure::{Done, Failure};
+use engine::session::permissions::check_rules;
+use engine::session::users::{Reason, Selector};
+use engine::spec::{ACL_NAMES, category};
+use engine::table::Lookup;
+
+use super::print;
+use super::users::{rules_parser, user_lines};
 
 /// Entries that LOG shows unless it is told.
 const SHOWN: usize = 10;
@@ -54,7 +57,7 @@ pub(super) fn dry_run(call: &mut Call<'_>) -> Done {
         let text = format!("ERR wrong number of arguments for '{name}' command");
         return Err(Failure::text(text));
     }
-    let Err(denied) = check::check_rules(&user.rules(), command, args) else {
+    let Err(denied) = check_rules(&user.rules(), command, args) else {
         call.out.ok();
         return Ok(());
     };
@@ -99,7 +102,7 @@ pub(super) fn get_user(call: &mut Call<'_>) -> Done {
 }
 
 fn show_selector(call: &mut Call<'_>, selector: &Selector) {
-    let commands = print::commands(&call.engine.rules_parser(), selector);
+    let commands = print::commands(&rules_parser(call.engine), selector);
     call.out.bulk("commands");
     call.out.bulk(commands);
     call.out.bulk("keys");
@@ -109,7 +112,7 @@ fn show_selector(call: &mut Call<'_>, selector: &Selector) {
 }
 
 pub(super) fn list(call: &mut Call<'_>) -> Done {
-    let lines = call.engine.user_lines();
+    let lines = user_lines(call.engine);
     call.out.array(lines.len());
     lines.iter().for_each(|line| call.out.bulk(line));
     Ok(())

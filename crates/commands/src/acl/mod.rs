@@ -1,32 +1,27 @@
 //! ACL: who may do what.
 //!
-//! [`parse`] reads rules and [`print`] writes them, by the command table; [`check`] says whether
-//! they allow a command; [`session`] asks that for sessions, authenticates them, and keeps what was
-//! denied; [`users`] replaces users as a whole, and closes clients that lose theirs. Users
-//! themselves are in [`crate::users`].
+//! [`parse`] reads rules and [`print`] writes them, by the command table; [`users`] replaces users
+//! as a whole, and closes clients that lose theirs. Users themselves are in
+//! [`engine::session::users`], and [`engine::session::permissions`] checks commands by their rules.
 //!
 //! Files are the server's: it reads the one of `aclfile` and writes it
 //! ([`crate::admin::Host::read_acl_file`]).
 
-mod check;
 mod elsewhere;
 mod list;
 mod parse;
 mod print;
-mod session;
 mod set;
 #[cfg(test)]
 mod tests;
 mod users;
 
-pub(crate) use check::may_read_all_keys;
-pub(crate) use session::set_user;
-pub use users::UserSet;
+pub use users::{UserSet, set_users, user_lines, user_lines_with};
 
-use crate::call::{Call, Run};
-use crate::failure::Done;
 use crate::help::reply_help;
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[&ACL];
@@ -182,6 +177,7 @@ const ACL_SETUSER: CommandSpec = CommandSpec {
         ("7.0.0", "Added selectors and key based permissions."),
     ],
     args: &[string("username"), string("rule").optional().multiple()],
+    redact: Some(|words| words[2..].fill(REDACTED)),
     run: Run::Session(set::set_user),
     ..OF_ADMIN
 };

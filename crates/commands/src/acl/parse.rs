@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use sha2::{Digest, Sha256};
+use engine::session::users::password::digest;
+use engine::session::users::{Access, Patterns, Rules, Sanitize, Selector};
+use engine::spec::category;
+use engine::table::{Command, Table};
 
 use super::elsewhere;
-use crate::spec::category;
-use crate::table::{Command, Table};
-use crate::users::{Access, Patterns, Rules, Sanitize, Selector};
 
 /// Hexadecimal digits of a SHA-256.
 const DIGITS: usize = 64;
@@ -35,11 +35,6 @@ pub(super) enum RuleError {
     Hash,
     #[error("Allowing first-arg of a subcommand is not supported")]
     FirstArgumentOfSubcommand,
-}
-
-/// Returns the SHA-256 of a password, in hexadecimal digits.
-pub(super) fn digest(password: &[u8]) -> String {
-    Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What the words of rules mean.

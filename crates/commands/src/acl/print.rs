@@ -3,10 +3,11 @@
 //! Which commands a user may execute is known as a set. It is told by as few categories as come
 //! close to it, then by the commands in which these differ from it, as Redis 7.0 does.
 
+use engine::session::users::{Account, KeyPattern, Patterns, Rules, Sanitize, Selector};
+use engine::spec::ACL_NAMES;
+use engine::table::Command;
+
 use super::parse::Parser;
-use crate::spec::ACL_NAMES;
-use crate::table::Command;
-use crate::users::{Account, KeyPattern, Patterns, Rules, Sanitize, Selector};
 
 /// Returns the line of a user, as LIST shows it and a file has it.
 pub(super) fn line(parser: &Parser<'_>, user: &Account) -> Vec<u8> {

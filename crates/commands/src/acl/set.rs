@@ -1,13 +1,16 @@
 //! The subcommands that change users, or what is stored of them: DELUSER, GENPASS, LOAD, SAVE,
 //! SETUSER.
 
+use engine::call::{Call, Next};
+use engine::failure::{Done, Failure};
+use engine::host::Host;
+use engine::session::users::DEFAULT;
+
 use super::list::{with_name, wrong_number};
 use super::parse::joined;
-use super::users::is_name;
-use crate::call::{Call, Next};
-use crate::failure::{Done, Failure};
-use crate::host::Host;
-use crate::users::DEFAULT;
+use super::users::{
+    is_name, kill_clients_of, kill_unentitled, read_users, replace_users, rules_parser, user_lines,
+};
 
 const NO_FILE: &str = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis configuration.";
 const BITS: &str = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096";
@@ -23,7 +26,7 @@ pub(super) fn set_user(call: &mut Call<'_>) -> Done {
     })?;
     let users = engine.users();
     let _one_at_a_time = users.change();
-    let parser = engine.rules_parser();
+    let parser = rules_parser(engine);
     let known = users.get(name);
     let mut rules = known.as_ref().map_or(parser.new_user(), |user| (*user.rules()).clone());
     for word in &words {
@@ -33,7 +36,7 @@ pub(super) fn set_user(call: &mut Call<'_>) -> Done {
     }
     users.set(name, rules);
     if let Some(user) = known
-        && engine.kill_unentitled(&user, Some(call.session.id()))
+        && kill_unentitled(engine, &user, Some(call.session.id()))
     {
         call.next = Next::Close;
     }
@@ -50,7 +53,7 @@ pub(super) fn del_user(call: &mut Call<'_>) -> Done {
     let one_at_a_time = users.change();
     let gone: Vec<_> = names.iter().filter_map(|name| users.remove(name)).collect();
     drop(one_at_a_time);
-    if call.engine.kill_clients_of(&gone, Some(call.session.id())) {
+    if kill_clients_of(call.engine, &gone, Some(call.session.id())) {
         leave(call);
     }
     call.out.integer(gone.len() as i64);
@@ -59,7 +62,7 @@ pub(super) fn del_user(call: &mut Call<'_>) -> Done {
 
 /// Closes the connection that has lost its user, after the reply.
 fn leave(call: &mut Call<'_>) {
-    call.engine.log_out(call.session);
+    call.engine.permissions().log_out(call.session);
     call.next = Next::Close;
 }
 
@@ -97,9 +100,9 @@ pub(super) fn load(call: &mut Call<'_>) -> Done {
         let text = format!("ERR Error loading ACLs, opening file '{name}': {why}");
         Failure::text(text)
     })?;
-    let users = engine.read_users(&name, &text);
+    let users = read_users(engine, &name, &text);
     let users = users.map_err(|wrong| Failure::text(format!("ERR {wrong}")))?;
-    let is_own_gone = engine.replace_users(users, Some(call.session.id()));
+    let is_own_gone = replace_users(engine, users, Some(call.session.id()));
     drop(one_at_a_time);
     if is_own_gone {
         leave(call);
@@ -112,7 +115,7 @@ pub(super) fn save(call: &mut Call<'_>) -> Done {
     let host = host(call)?;
     let _one_at_a_time = call.engine.users().change();
     let mut text = Vec::new();
-    for line in call.engine.user_lines() {
+    for line in user_lines(call.engine) {
         text.extend_from_slice(&line);
         text.push(b'\n');
     }

@@ -3,10 +3,13 @@
 use keyspace::Keyspace;
 use std::sync::Arc;
 
+use engine::Engine;
+use engine::session::users::Rules;
+
 use super::parse::{Parser, RuleError, joined};
-use super::{print, users::UserSet};
-use crate::engine::{Engine, EngineOptions};
-use crate::users::Rules;
+use super::print;
+use super::users::{UserSet, read_users, rules_parser, set_users, user_lines, user_lines_with};
+use crate::create::EngineOptions;
 
 fn engine() -> Engine {
     let heap = heap::Heap::volatile(16 << 20, &heap::CreateOptions::default()).expect("a heap");
@@ -28,7 +31,7 @@ fn rules(parser: &Parser<'_>, line: &str) -> Result<Rules, RuleError> {
 
 fn check_commands(line: &str, expected: &str) {
     let engine = engine();
-    let parser = engine.rules_parser();
+    let parser = rules_parser(&engine);
     let rules = rules(&parser, line).expect(line);
     let printed = print::commands(&parser, &rules.root);
     assert_eq!(String::from_utf8_lossy(&printed), expected, "{line}");
@@ -43,7 +46,7 @@ fn check_commands(line: &str, expected: &str) {
 #[test]
 fn a_pattern_after_all_of_them_is_refused_before_it_is_read() {
     let engine = engine();
-    let parser = engine.rules_parser();
+    let parser = rules_parser(&engine);
     assert_eq!(rules(&parser, "~* %X~a"), Err(RuleError::KeyAfterAll));
     assert_eq!(rules(&parser, "&* &a\tb"), Err(RuleError::ChannelAfterAll));
     assert_eq!(rules(&parser, "%X~a"), Err(RuleError::Syntax));
@@ -68,7 +71,7 @@ fn commands_are_printed_as_categories_and_what_differs() {
 
 #[test]
 fn every_category_is_printed_by_its_name() {
-    for (_, name) in crate::spec::ACL_NAMES {
+    for (_, name) in engine::spec::ACL_NAMES {
         check_commands(&format!("+@{name}"), &format!("-@all +@{name}"));
         check_commands(&format!("+@all -@{name}"), &format!("+@all -@{name}"));
     }
@@ -77,7 +80,7 @@ fn every_category_is_printed_by_its_name() {
 #[test]
 fn what_is_no_rule_is_refused_with_its_reason() {
     let engine = engine();
-    let parser = engine.rules_parser();
+    let parser = rules_parser(&engine);
     for (line, expected) in [
         ("+nothing", RuleError::Unknown),
         ("+@nothing", RuleError::Unknown),
@@ -118,23 +121,23 @@ fn a_line_says_all_of_a_user() {
                 (~x resetchannels -@all +set)\n\
                 user b off #9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 \
                 ~* &* +@all";
-    engine.set_users(engine.read_users("users.acl", text.as_bytes()).expect("users"));
+    set_users(&engine, read_users(&engine, "users.acl", text.as_bytes()).expect("users"));
     let lines: Vec<String> =
-        engine.user_lines().iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
+        user_lines(&engine).iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
     let expected: Vec<&str> = text.lines().collect();
     assert_eq!(lines[..2], expected);
     assert_eq!(lines[2], "user default on nopass ~* &* +@all");
-    assert_eq!(engine.user_lines_with(b"").len(), 2);
-    engine.set_default_password(b"x");
-    assert_eq!(engine.user_lines_with(b"x").len(), 2);
-    assert_eq!(engine.user_lines_with(b"y").len(), 3);
+    assert_eq!(user_lines_with(&engine, b"").len(), 2);
+    engine.permissions().set_default_password(b"x");
+    assert_eq!(user_lines_with(&engine, b"x").len(), 2);
+    assert_eq!(user_lines_with(&engine, b"y").len(), 3);
 }
 
 #[test]
 fn a_wrong_file_names_each_line_and_word() {
     let engine = engine();
     let read = |text: &str| {
-        let set: Result<UserSet, String> = engine.read_users("users.acl", text.as_bytes());
+        let set: Result<UserSet, String> = read_users(&engine, "users.acl", text.as_bytes());
         set.map(|_| ()).expect_err(text)
     };
     let end = "WARNING: ACL errors detected, no change to the previously active ACL rules was \
@@ -153,19 +156,19 @@ fn a_wrong_file_names_each_line_and_word() {
     ] {
         assert_eq!(read(text), format!("{expected}{end}"), "{text}");
     }
-    assert_eq!(engine.user_lines().len(), 1);
+    assert_eq!(user_lines(&engine).len(), 1);
 }
 
 #[test]
 fn a_user_who_is_deleted_meanwhile_is_nobody() {
     let engine = engine();
-    engine.users().set(b"u", rules(&engine.rules_parser(), "on nopass").expect("rules"));
-    assert!(engine.user_who(b"u", |rules| rules.is_enabled).is_some());
-    assert!(engine.user_who(b"u", |_| false).is_none());
+    engine.users().set(b"u", rules(&rules_parser(&engine), "on nopass").expect("rules"));
+    assert!(engine.permissions().user_who(b"u", |rules| rules.is_enabled).is_some());
+    assert!(engine.permissions().user_who(b"u", |_| false).is_none());
     // As by another thread, just after it was found that the rules permit it.
     let is_deleted_meanwhile = |rules: &Rules| {
         engine.users().remove(b"u");
         rules.is_enabled
     };
-    assert!(engine.user_who(b"u", is_deleted_meanwhile).is_none());
+    assert!(engine.permissions().user_who(b"u", is_deleted_meanwhile).is_none());
 }

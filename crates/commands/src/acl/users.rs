@@ -4,14 +4,16 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
-use super::check::check_rules;
-use super::parse::{Parser, RuleError, digest, joined};
+use engine::Engine;
+use engine::notify::receivers::Kind;
+use engine::session::client::Client;
+use engine::session::permissions::check_rules;
+use engine::session::users::password::set_password;
+use engine::session::users::{Account, DEFAULT, Rules};
+use engine::table::{Lookup, Table};
+
+use super::parse::{Parser, RuleError, joined};
 use super::print;
-use crate::client::Client;
-use crate::engine::Engine;
-use crate::receivers::Kind;
-use crate::table::{Lookup, Table};
-use crate::users::{Account, DEFAULT, Rules};
 
 /// Users that were read and are in order: all of a file, or all of a configuration.
 pub struct UserSet(Vec<(Vec<u8>, Rules)>);
@@ -168,127 +170,95 @@ pub(super) fn is_name(name: &[u8]) -> bool {
     !name.iter().any(|byte| *byte == 0 || byte.is_ascii_whitespace() || *byte == 0x0b)
 }
 
-impl Engine {
-    /// Returns what reads and writes rules.
-    pub(super) fn rules_parser(&self) -> Parser<'_> {
-        Parser { table: self.table(), all_channels: self.users().all_channels() }
-    }
-
-    /// Reads an ACL file of this name.
-    pub(super) fn read_users(&self, name: &str, text: &[u8]) -> Result<UserSet, String> {
-        UserSet::of_file(self.table(), self.users().all_channels(), (name, text))
-    }
-
-    /// Replaces all users. Clients of those that were there are closed, but for those of the
-    /// default user. Returns true if the client of this number is one of them.
-    pub(super) fn replace_users(&self, users: UserSet, own: Option<u64>) -> bool {
-        let gone = self.users().replace(users.0);
-        let is_own_gone = self.kill_clients_of(&gone, own);
-        is_own_gone | self.kill_unentitled(self.users().default_user(), own)
-    }
-
-    /// Makes these the users, at the start.
-    pub fn set_users(&self, users: UserSet) {
-        let _one_at_a_time = self.users().change();
-        self.replace_users(users, None);
-    }
-
-    /// Returns a line for each user, as an ACL file or a configuration has it.
-    pub fn user_lines(&self) -> Vec<Vec<u8>> {
-        let parser = self.rules_parser();
-        self.users().list().iter().map(|user| print::line(&parser, user)).collect()
-    }
-
-    /// Returns the `user` lines of a configuration; none for the default user if it is what it
-    /// would be without one, by the password of `requirepass`.
-    pub fn user_lines_with(&self, requirepass: &[u8]) -> Vec<Vec<u8>> {
-        let mut usual = Rules::unlimited(self.table().len());
-        set_password(&mut usual, requirepass);
-        let parser = self.rules_parser();
-        let users = self.users().list();
-        let is_usual = |user: &Account| user.name() == DEFAULT && *user.rules() == usual;
-        let needed = users.iter().filter(|user| !is_usual(user));
-        needed.map(|user| print::line(&parser, user)).collect()
-    }
-
-    /// Makes this the password of the default user (`requirepass`); with an empty one it needs
-    /// none.
-    pub fn set_default_password(&self, password: &[u8]) {
-        let users = self.users();
-        let _one_at_a_time = users.change();
-        let mut rules = (*users.default_user().rules()).clone();
-        set_password(&mut rules, password);
-        users.set(DEFAULT, rules);
-    }
-
-    /// Returns true if connections need no password (of the default user), were it enabled.
-    pub fn needs_no_password(&self) -> bool {
-        self.users().default_user().rules().no_password
-    }
-
-    /// Sets `acl-pubsub-default`: new users may use all channels.
-    pub fn set_new_users_use_all_channels(&self, yes: bool) {
-        self.users().set_all_channels(yes);
-    }
-
-    /// Sets `acllog-max-len`.
-    pub fn set_acl_log_max_len(&self, entries: usize) {
-        self.users().log.set_max_len(entries);
-    }
-
-    /// Closes the clients of users that are gone. Returns true if the client of the number `own`
-    /// is one of them, which is left to its own session.
-    pub(super) fn kill_clients_of(&self, gone: &[Arc<Account>], own: Option<u64>) -> bool {
-        let is_gone = |client: &Client| {
-            let user = client.user.lock().unwrap_or_else(PoisonError::into_inner);
-            user.as_ref().is_some_and(|user| gone.iter().any(|gone| Arc::ptr_eq(user, gone)))
-        };
-        let clients = if gone.is_empty() { Vec::new() } else { self.clients().list() };
-        kill(clients.into_iter().filter(|client| is_gone(client)), own)
-    }
-
-    /// Closes the clients of a user that are in the middle of what it may do no more: they listen
-    /// to a channel, monitor, or track keys. Returns the same as [`Engine::kill_clients_of`].
-    pub(super) fn kill_unentitled(&self, user: &Arc<Account>, own: Option<u64>) -> bool {
-        if user.is_unlimited() {
-            return false;
-        }
-        let rules = user.rules();
-        let may = |args: &[&[u8]]| match self.table().find_original(args) {
-            Lookup::Found(command) => check_rules(&rules, command, args).is_ok(),
-            Lookup::Container(_) | Lookup::Unknown => false,
-        };
-        let may_monitor = may(&[b"monitor"]);
-        let may_track = may(&[b"client", b"tracking", b"on"]);
-        let of_mode = |client: &Arc<Client>| {
-            !may_monitor && client.monitor.load(Relaxed) || !may_track && client.tracking.is_on()
-        };
-        let mut clients = if may_monitor && may_track { Vec::new() } else { self.clients().list() };
-        clients.retain(of_mode);
-        clients.extend(self.unentitled_listeners(&rules));
-        let is_of_user = |client: &Arc<Client>| {
-            let of = client.user.lock().unwrap_or_else(PoisonError::into_inner);
-            of.as_ref().is_some_and(|of| Arc::ptr_eq(of, user))
-        };
-        kill(clients.into_iter().filter(is_of_user), own)
-    }
-
-    /// Returns the clients that listen to what these rules do not allow.
-    fn unentitled_listeners(&self, rules: &Rules) -> Vec<Arc<Client>> {
-        if rules.all_selectors().any(|selector| selector.channels.all) {
-            return Vec::new();
-        }
-        let may_listen = |kind: Kind, name: &[u8]| {
-            let is_pattern = kind == Kind::Pattern;
-            rules.all_selectors().any(|selector| selector.channels.admits_channel(name, is_pattern))
-        };
-        self.hub().listeners_of_any(|kind, name| !may_listen(kind, name))
-    }
+/// Returns what reads and writes the rules of an engine's users.
+pub(super) fn rules_parser(engine: &Engine) -> Parser<'_> {
+    Parser { table: engine.table(), all_channels: engine.users().all_channels() }
 }
 
-fn set_password(rules: &mut Rules, password: &[u8]) {
-    rules.no_password = password.is_empty();
-    rules.passwords = Vec::from_iter((!password.is_empty()).then(|| digest(password)));
+/// Reads an ACL file of this name.
+pub(super) fn read_users(engine: &Engine, name: &str, text: &[u8]) -> Result<UserSet, String> {
+    UserSet::of_file(engine.table(), engine.users().all_channels(), (name, text))
+}
+
+/// Replaces all users. Clients of those that were there are closed, but for those of the default
+/// user. Returns true if the client of this number is one of them.
+pub(super) fn replace_users(engine: &Engine, users: UserSet, own: Option<u64>) -> bool {
+    let gone = engine.users().replace(users.0);
+    let is_own_gone = kill_clients_of(engine, &gone, own);
+    is_own_gone | kill_unentitled(engine, engine.users().default_user(), own)
+}
+
+/// Makes these the users, at the start.
+pub fn set_users(engine: &Engine, users: UserSet) {
+    let _one_at_a_time = engine.users().change();
+    replace_users(engine, users, None);
+}
+
+/// Returns a line for each user, as an ACL file or a configuration has it.
+pub fn user_lines(engine: &Engine) -> Vec<Vec<u8>> {
+    let parser = rules_parser(engine);
+    engine.users().list().iter().map(|user| print::line(&parser, user)).collect()
+}
+
+/// Returns the `user` lines of a configuration; none for the default user if it is what it would be
+/// without one, by the password of `requirepass`.
+pub fn user_lines_with(engine: &Engine, requirepass: &[u8]) -> Vec<Vec<u8>> {
+    let mut usual = Rules::unlimited(engine.table().len());
+    set_password(&mut usual, requirepass);
+    let parser = rules_parser(engine);
+    let users = engine.users().list();
+    let is_usual = |user: &Account| user.name() == DEFAULT && *user.rules() == usual;
+    let needed = users.iter().filter(|user| !is_usual(user));
+    needed.map(|user| print::line(&parser, user)).collect()
+}
+
+/// Closes the clients of users that are gone. Returns true if the client of the number `own` is one
+/// of them, which is left to its own session.
+pub(super) fn kill_clients_of(engine: &Engine, gone: &[Arc<Account>], own: Option<u64>) -> bool {
+    let is_gone = |client: &Client| {
+        let user = client.user.lock().unwrap_or_else(PoisonError::into_inner);
+        user.as_ref().is_some_and(|user| gone.iter().any(|gone| Arc::ptr_eq(user, gone)))
+    };
+    let clients = if gone.is_empty() { Vec::new() } else { engine.clients().list() };
+    kill(clients.into_iter().filter(|client| is_gone(client)), own)
+}
+
+/// Closes the clients of a user that are in the middle of what it may do no more: they listen to a
+/// channel, monitor, or track keys. Returns the same as [`kill_clients_of`].
+pub(super) fn kill_unentitled(engine: &Engine, user: &Arc<Account>, own: Option<u64>) -> bool {
+    if user.is_unlimited() {
+        return false;
+    }
+    let rules = user.rules();
+    let may = |args: &[&[u8]]| match engine.table().find_original(args) {
+        Lookup::Found(command) => check_rules(&rules, command, args).is_ok(),
+        Lookup::Container(_) | Lookup::Unknown => false,
+    };
+    let may_monitor = may(&[b"monitor"]);
+    let may_track = may(&[b"client", b"tracking", b"on"]);
+    let of_mode = |client: &Arc<Client>| {
+        !may_monitor && client.monitor.load(Relaxed) || !may_track && client.tracking.is_on()
+    };
+    let mut clients = if may_monitor && may_track { Vec::new() } else { engine.clients().list() };
+    clients.retain(of_mode);
+    clients.extend(unentitled_listeners(engine, &rules));
+    let is_of_user = |client: &Arc<Client>| {
+        let of = client.user.lock().unwrap_or_else(PoisonError::into_inner);
+        of.as_ref().is_some_and(|of| Arc::ptr_eq(of, user))
+    };
+    kill(clients.into_iter().filter(is_of_user), own)
+}
+
+/// Returns the clients that listen to what these rules do not allow.
+fn unentitled_listeners(engine: &Engine, rules: &Rules) -> Vec<Arc<Client>> {
+    if rules.all_selectors().any(|selector| selector.channels.all) {
+        return Vec::new();
+    }
+    let may_listen = |kind: Kind, name: &[u8]| {
+        let is_pattern = kind == Kind::Pattern;
+        rules.all_selectors().any(|selector| selector.channels.admits_channel(name, is_pattern))
+    };
+    engine.hub().listeners_of_any(|kind, name| !may_listen(kind, name))
 }
 
 fn kill(clients: impl Iterator<Item = Arc<Client>>, own: Option<u64>) -> bool {

@@ -3,14 +3,17 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::session::ReplyMode;
+use engine::session::describe::describe;
+use engine::spec::*;
+
+use super::client_caching::CLIENT_CACHING;
 use super::client_filter::{FILTERS, Filter};
-use super::clients::describe;
+use super::client_tracking::CLIENT_TRACKING;
+use super::client_tracking_info::{CLIENT_GETREDIR, CLIENT_TRACKINGINFO};
 use super::{client_7_2, client_valkey, help, kill, on_off};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::session::ReplyMode;
-use crate::spec::*;
-use crate::tracking;
 
 pub(crate) const CLIENT: CommandSpec = CommandSpec {
     name: "client",
@@ -21,10 +24,10 @@ pub(crate) const CLIENT: CommandSpec = CommandSpec {
     arity: -2,
     traits: KEEPS_CACHING,
     subs: &[
-        &tracking::CLIENT_CACHING,
+        &CLIENT_CACHING,
         &client_valkey::CLIENT_CAPA,
         &CLIENT_GETNAME,
-        &tracking::CLIENT_GETREDIR,
+        &CLIENT_GETREDIR,
         &CLIENT_HELP,
         &CLIENT_ID,
         &client_valkey::CLIENT_IMPORT_SOURCE,
@@ -37,8 +40,8 @@ pub(crate) const CLIENT: CommandSpec = CommandSpec {
         &CLIENT_REPLY,
         &client_7_2::CLIENT_SETINFO,
         &CLIENT_SETNAME,
-        &tracking::CLIENT_TRACKING,
-        &tracking::CLIENT_TRACKINGINFO,
+        &CLIENT_TRACKING,
+        &CLIENT_TRACKINGINFO,
         &CLIENT_UNBLOCK,
         &CLIENT_UNPAUSE,
     ],

@@ -3,10 +3,11 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
+
 use super::on_off;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
 
 pub(super) const CLIENT_NO_TOUCH: CommandSpec = CommandSpec {
     name: "no-touch",

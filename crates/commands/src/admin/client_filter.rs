@@ -9,12 +9,12 @@ use std::mem::discriminant;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::clients::flags;
-use crate::call::Call;
-use crate::client::Client;
-use crate::engine::Engine;
-use crate::failure::{Failure, SYNTAX};
-use crate::spec::*;
+use engine::Engine;
+use engine::call::Call;
+use engine::failure::{Failure, SYNTAX};
+use engine::session::client::Client;
+use engine::session::describe::flags;
+use engine::spec::*;
 
 /// The filters, for the documentation.
 pub(super) const FILTERS: &[Arg] = &[

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
+
 use super::on_off;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
 
 pub(super) const CLIENT_CAPA: CommandSpec = CommandSpec {
     name: "capa",

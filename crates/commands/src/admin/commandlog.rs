@@ -1,12 +1,13 @@
 //! COMMANDLOG of Valkey 8.1: the slow log, and with it the commands whose requests or replies were
 //! large.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::observe::state::SlowLog;
+use engine::spec::*;
+
 use super::help;
 use super::slowlog::reply_entries;
-use crate::admin_state::SlowLog;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::spec::*;
 
 pub(crate) const COMMANDLOG: CommandSpec = CommandSpec {
     name: "commandlog",

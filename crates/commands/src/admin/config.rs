@@ -1,9 +1,10 @@
 //! CONFIG. The directives themselves are the server's; without a server there are none.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, LOADING_DATA, SYNTAX};
+use engine::spec::*;
+
 use super::help;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, LOADING_DATA, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const CONFIG: CommandSpec = CommandSpec {
     name: "config",
@@ -78,9 +79,23 @@ const CONFIG_SET: CommandSpec = CommandSpec {
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     history: &[("7.0.0", "Added the ability to set multiple parameters in one call.")],
     args: &[block("parameter_value", &[string("parameter"), string("value")]).multiple()],
+    redact: Some(redact),
     run: Run::Session(config_set),
     ..CommandSpec::EMPTY
 };
+
+/// Directives whose values are not shown, neither here nor to those who monitor.
+const SECRET_DIRECTIVES: [&str; 5] =
+    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
+
+/// Hides the values of secret directives.
+fn redact(words: &mut [&[u8]]) {
+    for pair in words[2..].chunks_exact_mut(2) {
+        if SECRET_DIRECTIVES.iter().any(|name| pair[0].eq_ignore_ascii_case(name.as_bytes())) {
+            pair[1] = REDACTED;
+        }
+    }
+}
 
 fn config_get(call: &mut Call<'_>) -> Done {
     let found = call.engine.host().map(|host| host.config_matching(&call.args[2..]));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::admin_state::Series;
+use engine::observe::state::Series;
 
 const COLUMNS: usize = 80;
 const ROWS: usize = 4;
@@ -128,7 +128,7 @@ fn advice(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin_state::Sample;
+    use engine::observe::state::Sample;
 
     #[test]
     fn a_graph_has_a_column_per_sample() {

@@ -7,13 +7,13 @@
 mod data;
 mod server;
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::line_text::in_line;
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::Facts;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::line_text::in_line;
-use crate::spec::*;
 
 pub(crate) const INFO: CommandSpec = CommandSpec {
     name: "info",

@@ -1,9 +1,10 @@
 //! CLIENT KILL: the end of those clients that a filter finds.
 
+use engine::call::{Call, Next, Run};
+use engine::failure::Done;
+use engine::spec::*;
+
 use super::client_filter::{FILTERS, Filter};
-use crate::call::{Call, Next, Run};
-use crate::failure::Done;
-use crate::spec::*;
 
 pub(super) const CLIENT_KILL: CommandSpec = CommandSpec {
     name: "kill",

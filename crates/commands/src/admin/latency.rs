@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::observe::state::Sample;
+use engine::spec::*;
+
 use super::graph;
 use super::help;
-use crate::admin_state::Sample;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::spec::*;
 
 pub(crate) const LATENCY: CommandSpec = CommandSpec {
     name: "latency",

@@ -3,12 +3,12 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, SYNTAX};
+use engine::spec::*;
 use keyspace::{Db, Txn};
 
 use super::help;
-use crate::call::{Call, Run};
-use crate::failure::{Done, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const MEMORY: CommandSpec = CommandSpec {
     name: "memory",

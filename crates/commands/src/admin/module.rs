@@ -1,10 +1,11 @@
 //! MODULE: visual clients ask for the list before they offer what a module brings. No modules can
 //! be loaded, so there is no LOAD, LOADEX or UNLOAD.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
+
 use super::help;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
 
 pub(crate) const MODULE: CommandSpec = CommandSpec {
     name: "module",

@@ -1,88 +1,10 @@
 //! MONITOR: every command, as it is executed, to whoever asked for it.
-//!
-//! A line is made once and put into the inbox of each monitoring client, whose connection sends it.
-//! Lines of different threads stand in the order in which they were put there.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use keyspace::Db;
-
-use super::redacted;
-use crate::call::{Call, Next, Run};
-use crate::client::Client;
-use crate::engine::Engine;
-use crate::failure::Done;
-use crate::session::Session;
-use crate::spec::*;
-
-/// Returns what those who monitor are shown of an executed command.
-pub(super) fn line(call: &Call<'_>) -> Vec<u8> {
-    let addr = match call.is_from_script() {
-        true => "lua",
-        false => &call.session.client.peer.addr,
-    };
-    text(call.now_ns, (call.session.db, addr), &redacted(call))
-}
-
-fn text(now_ns: u64, (db, addr): (Db, &str), words: &[&[u8]]) -> Vec<u8> {
-    let mut line = Vec::with_capacity(128);
-    let (db, micros) = (db.number(), now_ns / 1000);
-    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
-    line.extend_from_slice(format!("+{seconds}.{fraction:06} [{db} {addr}]").as_bytes());
-    for word in words {
-        line.push(b' ');
-        resp::quoted(&mut line, word);
-    }
-    line.extend_from_slice(b"\r\n");
-    line
-}
-
-/// Posts a line to all who monitor, of a command that showed or changed what ends in the log at
-/// `own`.
-pub(crate) fn send_to_monitors(engine: &Engine, line: &[u8], own: u64) {
-    let after = engine.sent_after(own);
-    engine.admin().monitors.clients().iter().for_each(|client| client.post(line, after));
-}
-
-/// Shows those who monitor an EXEC that was refused: of all that is refused, Redis shows this
-/// alone.
-#[cold]
-pub(crate) fn show_refused_exec(engine: &Engine, session: &Session, args: &[&[u8]]) {
-    if engine.monitors() > 0 {
-        let by = (session.db, &*session.client.peer.addr);
-        send_to_monitors(engine, &text(engine.clock().unix_ns(), by, args), 0);
-    }
-}
-
-/// Closes all who monitor, after a transaction that had more lines for them than may wait for a
-/// client: what they were shown would have a hole.
-#[cold]
-pub(crate) fn end_monitors(engine: &Engine) {
-    let clients = engine.admin().monitors.clients().clone();
-    if let Some(host) = engine.host() {
-        let count = clients.len();
-        host.log(&format!("{count} clients in MONITOR closed: one transaction had too many lines"));
-    }
-    clients.iter().for_each(|client| client.kill());
-}
-
-impl Engine {
-    /// Puts the client on the list of those who are fed, or takes it off.
-    pub fn set_monitor(&self, client: &Arc<Client>, yes: bool) {
-        let mut clients = self.admin().monitors.clients();
-        if client.monitor.swap(yes, Relaxed) == yes {
-            return;
-        }
-        if yes {
-            clients.push(Arc::clone(client));
-            self.add_monitors(1);
-        } else {
-            clients.retain(|c| c.id != client.id);
-            self.add_monitors(-1);
-        }
-    }
-}
+use engine::call::{Call, Next, Run};
+use engine::failure::Done;
+use engine::spec::*;
 
 pub(crate) const MONITOR: CommandSpec = CommandSpec {
     name: "monitor",
@@ -106,7 +28,7 @@ fn monitor(call: &mut Call<'_>) -> Done {
         return Ok(());
     }
     call.engine.set_monitor(&call.session.client, true);
-    call.engine.close_if_denied(call);
+    call.engine.permissions().close_if_denied(call);
     call.next = Next::Monitor;
     call.out.ok();
     Ok(())

@@ -1,8 +1,8 @@
 //! REPLICAOF and SLAVEOF: there is no replication, so that NO ONE is true already.
 
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 
 const ARGS: &[Arg] = &[oneof(
     "args",

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::call::{Call, Next, Run};
-use crate::failure::{Done, SYNTAX};
-use crate::spec::*;
+use engine::call::{Call, Next, Run};
+use engine::failure::{Done, SYNTAX};
+use engine::spec::*;
 
 pub(crate) const SHUTDOWN: CommandSpec = CommandSpec {
     name: "shutdown",

@@ -1,10 +1,11 @@
 //! SLOWLOG.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::observe::state::SlowLog;
+use engine::spec::*;
+
 use super::help;
-use crate::admin_state::SlowLog;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::spec::*;
 
 pub(crate) const SLOWLOG: CommandSpec = CommandSpec {
     name: "slowlog",

@@ -6,10 +6,10 @@
 //! replica would wait for a stream that never comes. The dump's length is not known when it begins,
 //! so it ends with a mark (`$EOF:`), which the client says it knows (`REPLCONF capa eof`).
 
-use crate::call::{Call, Next, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::session::DumpRequest;
-use crate::spec::*;
+use engine::call::{Call, Next, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::session::DumpRequest;
+use engine::spec::*;
 
 pub(crate) const SYNC: CommandSpec = CommandSpec {
     name: "sync",

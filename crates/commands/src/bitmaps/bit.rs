@@ -1,12 +1,12 @@
 //! GETBIT and SETBIT: one bit.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::bit_offset;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const GETBIT: CommandSpec = CommandSpec {
     name: "getbit",

@@ -1,11 +1,11 @@
 //! BITCOUNT: how many bits are set.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, SYNTAX};
+use engine::spec::*;
 use keyspace::{Bits, Txn};
 
 use super::in_bits;
-use crate::call::{Call, Run};
-use crate::failure::{Done, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const BITCOUNT: CommandSpec = CommandSpec {
     name: "bitcount",

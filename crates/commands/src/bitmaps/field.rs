@@ -1,12 +1,12 @@
 //! BITFIELD: integers of any width inside a string, read, set and counted.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{BitChange, BitField, BitInteger, BitOverflow, Txn};
 
 use super::bit_offset;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const BITFIELD: CommandSpec = CommandSpec {
     name: "bitfield",

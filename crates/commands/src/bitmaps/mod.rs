@@ -7,9 +7,9 @@ mod field;
 mod operate;
 mod position;
 
-use crate::call::Call;
-use crate::failure::{Failure, SYNTAX};
-use crate::spec::CommandSpec;
+use engine::call::Call;
+use engine::failure::{Failure, SYNTAX};
+use engine::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[

@@ -1,11 +1,10 @@
 //! BITOP: strings combined bit by bit. The shorter ones are continued with zeros.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{BitOperation, Txn};
-
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const BITOP: CommandSpec = CommandSpec {
     name: "bitop",

@@ -1,11 +1,11 @@
 //! BITPOS: where the first set or clear bit is.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, SYNTAX};
+use engine::spec::*;
 use keyspace::{Bits, Txn};
 
 use super::in_bits;
-use crate::call::{Call, Run};
-use crate::failure::{Done, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const BITPOS: CommandSpec = CommandSpec {
     name: "bitpos",

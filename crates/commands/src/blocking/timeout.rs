@@ -3,8 +3,8 @@
 //! The words are Redis's: 0 is forever; what does not fit 63 bits of milliseconds wraps there to a
 //! negative time, and is refused as one.
 
-use crate::call::Call;
-use crate::failure::Failure;
+use engine::call::Call;
+use engine::failure::Failure;
 use resp::number::{LongDouble, parse_i64};
 
 const NEGATIVE: &str = "ERR timeout is negative";

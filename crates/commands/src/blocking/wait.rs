@@ -1,13 +1,13 @@
 //! WAIT: how many replicas have what this client wrote. There are none, so whoever wants one waits
 //! until the time is over.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::spec::*;
 use keyspace::{Key, Txn, Type};
 use resp::Writer;
 
 use super::{BlockedOperation, Serving, milliseconds};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::spec::*;
 
 pub(crate) const WAIT: CommandSpec = CommandSpec {
     name: "wait",

@@ -5,13 +5,13 @@
 //! With a pool that has no journal there is nothing to do: no reply leaves before its write is
 //! durable. There are no replicas, so whoever wants one waits until the time is over.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::spec::*;
 use keyspace::{Key, Txn, Type};
 use resp::Writer;
 
 use super::{BlockedOperation, Serving, milliseconds};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::spec::*;
 
 pub(crate) const WAITAOF: CommandSpec = CommandSpec {
     name: "waitaof",

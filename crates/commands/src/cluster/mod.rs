@@ -4,9 +4,9 @@
 
 mod subcommands;
 
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[&CLUSTER, &ASKING_ONCE, &READ_ONLY, &READ_WRITE];

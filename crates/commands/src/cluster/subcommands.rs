@@ -1,8 +1,9 @@
 //! The subcommands of CLUSTER, as `COMMAND DOCS` of Redis 7.0 describes them.
 
+use engine::call::Run;
+use engine::spec::*;
+
 use super::refuse;
-use crate::call::Run;
-use crate::spec::*;
 
 /// What shows something of a cluster.
 const SHOWS: CommandSpec = CommandSpec {

@@ -1,9 +1,8 @@
 //! Members that a command has read and will show or store: one after the other in one piece of
 //! memory, since a command may gather millions.
 
+use engine::failure::Failure;
 use keyspace::Members;
-
-use crate::failure::Failure;
 
 /// Members that are read before something is done with them.
 pub const AT_ONCE: usize = 1024;

@@ -6,11 +6,10 @@
 
 use std::collections::HashMap;
 
+use engine::call::Call;
+use engine::failure::Failure;
 use fastrand::Rng;
 use keyspace::Members;
-
-use crate::call::Call;
-use crate::failure::Failure;
 
 /// Members with their values.
 pub(crate) type Picked = Vec<(Vec<u8>, Vec<u8>)>;

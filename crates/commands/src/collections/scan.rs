@@ -3,10 +3,10 @@
 //! What is packed comes as a whole, whatever count is asked for; a table by the cursor of its
 //! index.
 
+use engine::call::Call;
+use engine::failure::{Done, Failure};
 use keyspace::{Members, Txn};
 
-use crate::call::Call;
-use crate::failure::{Done, Failure};
 use crate::keys::scan::{cursor, parse};
 
 /// How a command finds what it scans.

@@ -1,8 +1,8 @@
 //! AUTH: the name and the password of a user, or the password of the user `default`.
 
-use crate::call::{Call, Run};
-use crate::failure::{Done, SYNTAX};
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::{Done, SYNTAX};
+use engine::spec::*;
 
 pub(crate) const AUTH: CommandSpec = CommandSpec {
     name: "auth",
@@ -15,6 +15,7 @@ pub(crate) const AUTH: CommandSpec = CommandSpec {
     acl: ACL_CONNECTION,
     history: &[("6.0.0", "Added ACL style (username and password).")],
     args: &[string("username").since("6.0.0").optional(), string("password")],
+    redact: Some(|words| words[1..].fill(REDACTED)),
     run: Run::Session(auth),
     ..CommandSpec::EMPTY
 };
@@ -22,7 +23,7 @@ pub(crate) const AUTH: CommandSpec = CommandSpec {
 fn auth(call: &mut Call<'_>) -> Done {
     let (user, password) = match call.args {
         [_, password] => {
-            if call.engine.needs_no_password() {
+            if call.engine.permissions().needs_no_password() {
                 return Err("ERR AUTH <password> called without any password configured for the \
                             default user. Are you sure your configuration is correct?"
                     .into());
@@ -32,7 +33,7 @@ fn auth(call: &mut Call<'_>) -> Done {
         [_, user, password] => (*user, *password),
         _ => return Err(SYNTAX.into()),
     };
-    call.engine.authenticate(call.session, (user, password), call.args[0])?;
+    call.engine.permissions().authenticate(call.session, (user, password), call.args[0])?;
     call.out.ok();
     Ok(())
 }

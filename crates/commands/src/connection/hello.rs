@@ -2,12 +2,11 @@
 
 use std::sync::PoisonError;
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::session::Session;
+use engine::spec::*;
 use resp::Protocol;
-
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::session::Session;
-use crate::spec::*;
 
 pub(crate) const HELLO: CommandSpec = CommandSpec {
     name: "hello",
@@ -33,6 +32,7 @@ pub(crate) const HELLO: CommandSpec = CommandSpec {
         ],
     )
     .optional()],
+    redact: Some(redact),
     run: Run::Session(hello),
     ..CommandSpec::EMPTY
 };
@@ -44,12 +44,19 @@ struct Options<'a> {
     name: Option<&'a [u8]>,
 }
 
+/// Hides the name and the password after AUTH.
+fn redact(words: &mut [&[u8]]) {
+    if let Some(at) = words.iter().position(|word| word.eq_ignore_ascii_case(b"auth")) {
+        words.iter_mut().skip(at + 1).take(2).for_each(|word| *word = REDACTED);
+    }
+}
+
 fn hello(call: &mut Call<'_>) -> Done {
     let options = parse(call.args)?;
     if let Some((user, password)) = options.login {
-        call.engine.authenticate(call.session, (user, password), call.args[0])?;
+        call.engine.permissions().authenticate(call.session, (user, password), call.args[0])?;
     }
-    if call.engine.must_authenticate(call.session) {
+    if call.engine.permissions().must_authenticate(call.session) {
         return Err(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise \
                     the HELLO AUTH <user> <pass> option can be used to authenticate the \

@@ -5,7 +5,7 @@ mod hello;
 mod ping;
 mod select;
 
-use crate::spec::CommandSpec;
+use engine::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[

@@ -1,8 +1,8 @@
 //! PING, ECHO, QUIT.
 
-use crate::call::{Call, Next, Run};
-use crate::failure::{Done, Failure};
-use crate::spec::*;
+use engine::call::{Call, Next, Run};
+use engine::failure::{Done, Failure};
+use engine::spec::*;
 
 pub(crate) const PING: CommandSpec = CommandSpec {
     name: "ping",

@@ -3,14 +3,13 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::call::{Call, Run};
+use engine::execute::queue;
+use engine::failure::{DB_OUT_OF_RANGE, Done, Failure};
+use engine::session::ReplyMode;
+use engine::spec::*;
 use keyspace::Db;
 use resp::Protocol;
-
-use crate::call::{Call, Run};
-use crate::failure::{DB_OUT_OF_RANGE, Done, Failure};
-use crate::queue;
-use crate::session::ReplyMode;
-use crate::spec::*;
 
 pub(crate) const SELECT: CommandSpec = CommandSpec {
     name: "select",
@@ -54,14 +53,14 @@ fn reset(call: &mut Call<'_>) -> Done {
     let session = &mut *call.session;
     queue::discard(call.engine, session);
     call.engine.set_monitor(&session.client, false);
-    call.engine.end_tracking(session);
+    call.engine.tracking_clients().end(session);
     call.engine.hub().leave_all(&session.client, &mut session.subscriptions);
     session.client.no_touch.store(false, Relaxed);
     session.select(Db::default());
     session.set_protocol(Protocol::Resp2);
     session.reply = ReplyMode::On;
     session.client.name.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    call.engine.authenticate_default(session);
+    call.engine.permissions().authenticate_default(session);
     call.out.set_protocol(Protocol::Resp2);
     call.out.simple("RESET");
     Ok(())

@@ -10,13 +10,13 @@ mod reload;
 
 use std::time::Duration;
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, NO_SUCH_KEY, SYNTAX};
+use engine::spec::*;
 use keyspace::{Db, Encoding, Txn, Type};
 
 use crate::admin::{Host, help, with_host};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, NO_SUCH_KEY, SYNTAX};
 use crate::names::encoding_name;
-use crate::spec::*;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[&DEBUG];

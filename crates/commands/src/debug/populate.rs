@@ -1,9 +1,8 @@
 //! DEBUG POPULATE: fills a database.
 
+use engine::call::Call;
+use engine::failure::{Done, Failure};
 use keyspace::{Expire, Txn};
-
-use crate::call::Call;
-use crate::failure::{Done, Failure};
 
 /// This many keys are one transaction.
 const KEYS_AT_ONCE: i64 = 100;

@@ -11,19 +11,20 @@
 use std::io::BufRead;
 
 use aof::{Entry, Loader};
+use engine::Engine;
+use engine::call::{Call, Next};
+use engine::execute::{Failed, Step};
+use engine::failure::{Done, Failure};
+use engine::log::{Delivery, Effects};
+use engine::scripts::libraries::{Known, Libraries};
+use engine::session::Session;
+use engine::spec::{LOG_FRAME, SELECTS};
 use keyspace::{Db, Txn};
 use resp::{Protocol, Writer};
 
 use crate::admin::with_host;
-use crate::call::{Call, Next};
-use crate::engine::Engine;
-use crate::execute::{Failed, Step};
-use crate::failure::{Done, Failure};
-use crate::libraries::{Known, Libraries};
-use crate::load::{LoadDumpError, LoadOptions, Target, refused};
-use crate::log::{Delivery, Effects};
-use crate::session::Session;
-use crate::spec::{LOG_FRAME, SELECTS};
+use crate::load::{LoadDumpError, LoadOptions, Target, load_dump_into, refused};
+use crate::save::save_locked;
 
 /// Commands between two commits.
 const COMMIT_EVERY: u64 = 1024;
@@ -51,7 +52,7 @@ fn save(call: &mut Call<'_>, txn: &Txn<'_>) -> Done {
     let engine = call.engine;
     match engine.host() {
         Some(host) => {
-            host.save_locked(&mut |to, options| engine.save_locked(txn, to, options).map(drop))
+            host.save_locked(&mut |to, options| save_locked(engine, txn, to, options).map(drop))
         }
         None => Ok(()),
     }
@@ -96,7 +97,7 @@ fn reload_from(call: &mut Call<'_>, txn: &mut Txn<'_>, from: Origin) -> Done {
     txn.flush_libraries()?;
     let flushed = Libraries::change(call.engine.libraries(), Known::clear);
     call.effects.deliver(Delivery::Libraries(flushed));
-    call.engine.notify_trackers_of_flush(call.session, 0);
+    call.engine.tracking_clients().notify_of_flush(call.session, 0);
     let mut session = call.engine.connect_replay();
     let done = match from {
         Origin::Log(mut loader) => load(call, &mut session, &mut loader, txn),
@@ -131,7 +132,7 @@ fn load(
                 let mut options =
                     LoadOptions { verifies: true, keeps_expired: true, report: &mut |_| {} };
                 let mut target = Locked { call, session, txn, out: &mut out, keys: 0 };
-                let loaded = engine.load_dump_into(dump, &mut options, &mut target);
+                let loaded = load_dump_into(engine, dump, &mut options, &mut target);
                 loaded.map_err(|error| Failure::text(error.to_string()))?;
             }
             Some(Entry::Command(command)) => {
@@ -160,7 +161,7 @@ fn load_dump(
     let mut options = LoadOptions { verifies: true, keeps_expired: false, report: &mut |_| {} };
     let engine = call.engine;
     let mut target = Locked { call, session, txn, out: &mut out, keys: 0 };
-    let loaded = engine.load_dump_into(dump, &mut options, &mut target);
+    let loaded = load_dump_into(engine, dump, &mut options, &mut target);
     loaded.map_err(|error| Failure::text(error.to_string()))?;
     txn.set_now(call.now_ms());
     if call.is_inner() { call.commit_part(txn) } else { call.commit_databases(txn) }

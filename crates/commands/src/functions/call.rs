@@ -1,14 +1,16 @@
 //! FCALL and FCALL_RO: calling a function.
 
+use engine::Engine;
+use engine::call::{Call, Run, ScriptCommand};
+use engine::failure::{Done, Failure};
+use engine::scripts::libraries::Lookup;
+use engine::scripts::running::ScriptKind;
+use engine::spec::*;
 use keyspace::Txn;
-use script::{Invocation, Outcome, Reply};
+use script::{Flags, Invocation, Outcome, Reply};
 
 use super::interpreter;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::running_scripts::ScriptKind;
 use crate::scripting::{self, Program};
-use crate::spec::*;
 
 const WRITES: &str =
     "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
@@ -38,7 +40,7 @@ pub(super) const FCALL: CommandSpec = CommandSpec {
         key("key", 0).optional().multiple(),
         string("arg").optional().multiple(),
     ],
-    run: Run::Script(alone, |call, txn| execute(call, Some(txn))),
+    run: Run::Script(&FUNCTION),
     ..CommandSpec::EMPTY
 };
 
@@ -49,6 +51,24 @@ pub(super) const FCALL_RO: CommandSpec = CommandSpec {
     keys: &[keys(KEY_RO | KEY_ACCESS).notes(READS)],
     ..FCALL
 };
+
+static FUNCTION: ScriptCommand = ScriptCommand {
+    kind: ScriptKind::Function,
+    alone,
+    within: |call, txn| execute(call, Some(txn)),
+    declared,
+    text: |_, _| None,
+    keep: |_, _| {},
+};
+
+/// Returns what the function declares that is called; `None` also if it is not known yet.
+fn declared(engine: &Engine, args: &[&[u8]]) -> Option<Flags> {
+    let name = str::from_utf8(args.get(1)?).ok()?;
+    match engine.libraries().find(name, true) {
+        Lookup::Found(place) => Some(place.function().flags),
+        _ => None,
+    }
+}
 
 fn alone(call: &mut Call<'_>) -> Done {
     let done = execute(call, None);

@@ -1,14 +1,14 @@
 //! FUNCTION DELETE and FUNCTION FLUSH.
 
+use engine::call::{Call, Run};
+use engine::execute::Scope;
+use engine::failure::Done;
+use engine::scripts::libraries::Known;
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::load::changed;
 use super::wrong_arguments;
-use crate::call::{Call, Run};
-use crate::execute::Scope;
-use crate::failure::Done;
-use crate::libraries::Known;
-use crate::spec::*;
 
 pub(super) const DELETE: CommandSpec = CommandSpec {
     name: "delete",

@@ -5,6 +5,11 @@
 
 use std::collections::HashSet;
 
+use engine::call::{Call, Run};
+use engine::execute::Scope;
+use engine::failure::{Done, Failure};
+use engine::scripts::libraries::{Known, LibraryInfo};
+use engine::spec::*;
 use keyspace::{Keyspace, Txn};
 use rdb::{Error, Writer, payload};
 use script::Interpreter;
@@ -12,11 +17,6 @@ use script::Interpreter;
 use super::interpreter::{self, Loaded, ThreadLibraries};
 use super::load::changed;
 use super::wrong_arguments;
-use crate::call::{Call, Run};
-use crate::execute::Scope;
-use crate::failure::{Done, Failure};
-use crate::libraries::{Known, LibraryInfo};
-use crate::spec::*;
 
 pub(super) const DUMP: CommandSpec = CommandSpec {
     name: "dump",

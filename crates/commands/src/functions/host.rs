@@ -1,8 +1,7 @@
 //! What a library may do while it is loaded: write log lines, for half a second.
 
+use engine::Engine;
 use script::{Continue, LogLevel, Reply};
-
-use crate::engine::Engine;
 
 /// How long a library may take to load, in nanoseconds; Redis's time.
 const LOAD_TIMEOUT_NS: u64 = 500_000_000;

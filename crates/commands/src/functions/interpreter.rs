@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use engine::Engine;
+use engine::failure::Failure;
+use engine::scripts::interpreter_memory::InterpreterSize;
+use engine::scripts::libraries::{FunctionPlace, Known, LibraryInfo, Lookup};
 use keyspace::Txn;
 use script::{Host, Interpreter, Invocation, Library, Outcome};
 
 use super::host::LoadHost;
-use crate::engine::Engine;
-use crate::failure::Failure;
-use crate::interpreter_memory::InterpreterSize;
-use crate::libraries::{FunctionPlace, Known, LibraryInfo, Lookup};
 
 /// Bytes that the interpreter of a thread may use.
 const MEMORY_LIMIT: usize = 512 << 20;

@@ -1,16 +1,16 @@
 //! FUNCTION LIST and FUNCTION STATS.
 
+use engine::call::{Call, Run};
+use engine::execute::Scope;
+use engine::failure::{Done, Failure};
+use engine::scripts::libraries::LibraryInfo;
+use engine::scripts::running::{Program, RunningScript, ScriptKind};
+use engine::spec::*;
 use keyspace::Txn;
 use resp::{Writer, glob};
 use script::Function;
 
 use super::interpreter;
-use crate::call::{Call, Run};
-use crate::execute::Scope;
-use crate::failure::{Done, Failure};
-use crate::libraries::LibraryInfo;
-use crate::running_scripts::{Program, RunningScript, ScriptKind};
-use crate::spec::*;
 
 pub(super) const LIST: CommandSpec = CommandSpec {
     name: "list",

@@ -3,16 +3,16 @@
 //! The library is compiled before anything is locked: its code may run for half a second. Within
 //! EXEC there is no such moment.
 
+use engine::call::{Call, Run};
+use engine::execute::Scope;
+use engine::failure::{Done, Failure};
+use engine::log::Delivery;
+use engine::scripts::libraries::{Known, Libraries};
+use engine::spec::*;
 use keyspace::Txn;
 use script::Interpreter;
 
 use super::interpreter::{self, Loaded, ThreadLibraries};
-use crate::call::{Call, Run};
-use crate::execute::Scope;
-use crate::failure::{Done, Failure};
-use crate::libraries::{Known, Libraries};
-use crate::log::Delivery;
-use crate::spec::*;
 
 pub(super) const LOAD: CommandSpec = CommandSpec {
     name: "load",

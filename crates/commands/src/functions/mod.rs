@@ -7,7 +7,7 @@
 //! - [`host`]: what a library may do while it is loaded.
 //!
 //! The code of libraries is in the heap, each change of it is a transaction over all shards. What
-//! follows from the code, the names of the functions above all, is in `libraries.rs`.
+//! follows from the code, the names of the functions above all, is in `engine::scripts::libraries`.
 
 mod call;
 mod delete;
@@ -17,11 +17,12 @@ mod interpreter;
 mod list;
 mod load;
 
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::scripts::running::ScriptKind;
+use engine::spec::*;
+
 use crate::help::reply_help;
-use crate::running_scripts::ScriptKind;
-use crate::spec::*;
 
 /// Its commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[&FUNCTION, &call::FCALL, &call::FCALL_RO];

@@ -1,13 +1,13 @@
 //! GEOADD.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 use keyspace::Txn;
 use keyspace::geo::score_of;
 
 use super::point::point;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
 use crate::sorted_sets::add::{Options, add};
-use crate::spec::*;
 
 pub(crate) const GEOADD: CommandSpec = CommandSpec {
     name: "geoadd",

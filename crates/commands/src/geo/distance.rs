@@ -1,13 +1,13 @@
 //! GEODIST.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, SYNTAX};
+use engine::spec::*;
 use keyspace::Txn;
 use keyspace::geo::point_of;
 
 use super::point::unit;
-use crate::call::{Call, Run};
-use crate::failure::{Done, SYNTAX};
 use crate::sorted_sets::sorted_set;
-use crate::spec::*;
 
 pub(crate) const GEODIST: CommandSpec = CommandSpec {
     name: "geodist",

@@ -9,7 +9,7 @@ mod radius;
 mod search;
 mod select;
 
-use crate::spec::CommandSpec;
+use engine::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[

@@ -1,9 +1,8 @@
 //! Arguments that name points and units.
 
+use engine::call::Call;
+use engine::failure::{Failure, NOT_FLOAT};
 use keyspace::geo::Point;
-
-use crate::call::Call;
-use crate::failure::{Failure, NOT_FLOAT};
 
 /// Returns the point that two arguments name.
 pub(super) fn point(call: &Call<'_>, at: usize) -> Result<Point, Failure> {

@@ -1,12 +1,12 @@
 //! GEOPOS, GEOHASH.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::spec::*;
 use keyspace::Txn;
 use keyspace::geo::{Point, geohash as geohash_of, point_of};
 
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
 use crate::sorted_sets::sorted_set;
-use crate::spec::*;
 
 pub(crate) const GEOHASH: CommandSpec = CommandSpec {
     name: "geohash",

@@ -1,14 +1,14 @@
 //! GEORADIUS, GEORADIUSBYMEMBER, and their read-only forms: GEOSEARCH as it was before Redis 6.2.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 use keyspace::geo::{Area, Point, Shape, point_of};
 use keyspace::{Entry, Txn};
 use resp::number::parse_f64;
 
 use super::point::{point, unit};
 use super::select::{Options, Where, answer};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const GEORADIUS: CommandSpec = CommandSpec {
     name: "georadius",

@@ -1,14 +1,14 @@
 //! GEOSEARCH, GEOSEARCHSTORE.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 use keyspace::geo::{Area, Point, Polygon, Shape};
 use keyspace::{Entry, Txn};
 
 use super::point::{point, unit};
 use super::radius::{circle, length, point_of_member};
 use super::select::{Options, Where, answer};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
 
 const POLYGON: Arg = block(
     "polygon",

@@ -1,5 +1,8 @@
 //! What GEOSEARCH and GEORADIUS have in common: finding, ordering, showing and storing.
 
+use engine::call::Call;
+use engine::failure::{Done, Failure};
+use engine::spec::LONG;
 use keyspace::geo::{
     Area, FoundItem, Polygon, Wanted, count_candidates, point_of, search, search_polygon,
 };
@@ -7,11 +10,8 @@ use keyspace::{Entry, SortedSetRef, Txn};
 
 use super::distance::reply_distance;
 use super::position::reply_point;
-use crate::call::Call;
-use crate::failure::{Done, Failure};
 use crate::sorted_sets::Scored;
 use crate::sorted_sets::store::store;
-use crate::spec::LONG;
 
 /// The units of work ([`LONG`]) that one candidate costs.
 const CANDIDATE: u64 = 4;

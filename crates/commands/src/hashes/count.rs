@@ -3,13 +3,12 @@
 //! A field keeps its time. HINCRBYFLOAT is logged as the HSET of its result, since another machine
 //! might round otherwise, and as the HSETEX of it where the field has a time.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, NOT_FLOAT};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{FieldTime, Txn, Type};
 use resp::number::{LongDouble, parse_i64};
-
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, NOT_FLOAT};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const HINCRBY: CommandSpec = CommandSpec {
     name: "hincrby",

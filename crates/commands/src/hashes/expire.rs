@@ -3,13 +3,13 @@
 //! A time that has passed deletes a field. What is logged is an HPEXPIREAT or an HDEL of the fields
 //! that changed.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{FieldChange, Txn, Type};
 
 use super::fields::{FIELDS, fields, log, log_deletion, time};
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::notifications::EventClass;
-use crate::spec::*;
 use crate::strings::Unit;
 
 /// What the four share.

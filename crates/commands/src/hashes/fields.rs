@@ -2,9 +2,10 @@
 //!
 //! The texts are those of Redis 7.4 and 8.0.
 
-use crate::call::Call;
-use crate::failure::{Failure, NOT_INTEGER};
-use crate::spec::*;
+use engine::call::Call;
+use engine::failure::{Failure, NOT_INTEGER};
+use engine::spec::*;
+
 use crate::strings::Unit;
 
 /// `FIELDS numfields field ...`, for the documentation.

@@ -5,13 +5,13 @@
 
 use std::collections::HashSet;
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{FieldChange, Text, Txn, Type};
 
 use super::fields::{FIELDS, POSITIVE, fields, log, log_deletion, time, wrong_number};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::notifications::EventClass;
-use crate::spec::*;
 use crate::strings::Unit;
 
 pub(crate) const HGETEX: CommandSpec = CommandSpec {

@@ -11,11 +11,10 @@ mod setex;
 mod ttl;
 mod write;
 
+use engine::call::Call;
+use engine::failure::Failure;
+use engine::spec::CommandSpec;
 use keyspace::{Members, Txn, Type};
-
-use crate::call::Call;
-use crate::failure::Failure;
-use crate::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[

@@ -1,12 +1,12 @@
 //! HRANDFIELD.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 use keyspace::{Text, Txn};
 
 use super::hash;
-use crate::call::{Call, Run};
 use crate::collections::random::{Picks, count, pick};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const HRANDFIELD: CommandSpec = CommandSpec {
     name: "hrandfield",

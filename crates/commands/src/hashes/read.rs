@@ -1,11 +1,11 @@
 //! HGET and all that tells what a hash holds.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 use keyspace::{Text, Txn};
 
 use super::hash;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
 
 pub(crate) const HGET: CommandSpec = CommandSpec {
     name: "hget",

@@ -1,12 +1,12 @@
 //! HSCAN.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::hash;
-use crate::call::{Call, Run};
 use crate::collections::scan::scan;
-use crate::failure::Done;
-use crate::spec::*;
 
 pub(crate) const HSCAN: CommandSpec = CommandSpec {
     name: "hscan",

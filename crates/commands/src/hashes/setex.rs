@@ -3,13 +3,13 @@
 //! It is logged without its condition, and with a time as clients would see it; as an HDEL where
 //! the time has passed.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{FieldChange, FieldTime, Txn, Type};
 
 use super::fields::{count, log_deletion, time, wrong_number};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::notifications::EventClass;
-use crate::spec::*;
 use crate::strings::Unit;
 
 pub(crate) const HSETEX: CommandSpec = CommandSpec {

@@ -1,13 +1,13 @@
 //! HTTL, HPTTL, HEXPIRETIME, HPEXPIRETIME, HPERSIST: the field expiration of a hash.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{FieldChange, Txn, Type};
 
 use super::fields::{FIELDS, POSITIVE, fields, log};
 use super::hash;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 /// What the four that read share.
 const READS: CommandSpec = CommandSpec {

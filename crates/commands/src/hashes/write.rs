@@ -1,11 +1,10 @@
 //! HSET, HMSET, HSETNX, HDEL.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Txn, Type};
-
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const HSET: CommandSpec = CommandSpec {
     name: "hset",

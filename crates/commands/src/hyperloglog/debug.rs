@@ -1,11 +1,10 @@
 //! PFDEBUG and PFSELFTEST, which Redis's own tests use.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::spec::*;
 use keyspace::Txn;
 use keyspace::hyperloglog::{COUNT, HyperLogLog, Registers, estimate, place};
-
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::spec::*;
 
 pub(crate) const PFDEBUG: CommandSpec = CommandSpec {
     name: "pfdebug",

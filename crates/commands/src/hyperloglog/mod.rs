@@ -3,12 +3,11 @@
 
 mod debug;
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::Txn;
-
-use crate::call::{Call, Run};
-use crate::failure::{Done, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] =

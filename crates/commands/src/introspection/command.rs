@@ -1,14 +1,15 @@
 //! COMMAND and the descriptions of its subcommands; what they do is in the other files of this
 //! folder.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
+
 use super::docs::command_docs;
 use super::getkeys::{command_getkeys, command_getkeysandflags};
 use super::info::{command, command_info};
 use super::list::{command_count, command_list};
-use crate::call::{Call, Run};
-use crate::failure::Done;
 use crate::help::reply_help;
-use crate::spec::*;
 
 pub(crate) const COMMAND: CommandSpec = CommandSpec {
     name: "command",

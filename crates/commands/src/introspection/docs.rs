@@ -1,9 +1,9 @@
 //! COMMAND DOCS: the documentation of the table, which redis-cli reads for its hints.
 
-use crate::call::Call;
-use crate::failure::Done;
-use crate::spec::*;
-use crate::table::Command;
+use engine::call::Call;
+use engine::failure::Done;
+use engine::spec::*;
+use engine::table::Command;
 
 pub(super) fn command_docs(call: &mut Call<'_>) -> Done {
     let table = call.engine.table();

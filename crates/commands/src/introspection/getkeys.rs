@@ -1,10 +1,10 @@
 //! COMMAND GETKEYS and GETKEYSANDFLAGS: which words of a request are keys, and what becomes of
 //! them.
 
-use crate::call::Call;
-use crate::failure::Done;
-use crate::spec::{KEY_FLAG_NAMES, KEY_NOT_KEY, NO_MANDATORY_KEYS};
-use crate::table::{Command, Lookup};
+use engine::call::Call;
+use engine::failure::Done;
+use engine::spec::{KEY_FLAG_NAMES, KEY_NOT_KEY, NO_MANDATORY_KEYS};
+use engine::table::{Command, Lookup};
 
 pub(super) fn command_getkeys(call: &mut Call<'_>) -> Done {
     let keys = parse(call)?;
@@ -34,7 +34,7 @@ pub(super) fn reply_key_flags(call: &mut Call<'_>, flags: u16) {
 
 type Keys<'a> = Vec<(&'a [u8], u16)>;
 
-fn parse<'a>(call: &Call<'a>) -> Result<Keys<'a>, crate::failure::Failure> {
+fn parse<'a>(call: &Call<'a>) -> Result<Keys<'a>, engine::failure::Failure> {
     let args = &call.args[2..];
     let Lookup::Found(command) = call.engine.table().find(args) else {
         return Err("ERR Invalid command specified".into());

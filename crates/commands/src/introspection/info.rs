@@ -1,10 +1,11 @@
 //! COMMAND and COMMAND INFO: the facts of the table in Redis's form.
 
+use engine::call::Call;
+use engine::failure::Done;
+use engine::spec::*;
+use engine::table::Command;
+
 use super::getkeys::reply_key_flags;
-use crate::call::Call;
-use crate::failure::Done;
-use crate::spec::*;
-use crate::table::Command;
 
 pub(super) fn command(call: &mut Call<'_>) -> Done {
     let table = call.engine.table();

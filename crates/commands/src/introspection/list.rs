@@ -1,11 +1,10 @@
 //! COMMAND COUNT and COMMAND LIST.
 
+use engine::call::Call;
+use engine::failure::{Done, SYNTAX};
+use engine::spec::category;
+use engine::table::Command;
 use resp::glob;
-
-use crate::call::Call;
-use crate::failure::{Done, SYNTAX};
-use crate::spec::category;
-use crate::table::Command;
 
 pub(super) fn command_count(call: &mut Call<'_>) -> Done {
     let table = call.engine.table();

@@ -7,7 +7,7 @@ mod info;
 mod list;
 mod time;
 
-use crate::spec::CommandSpec;
+use engine::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[&command::COMMAND, &time::TIME];

@@ -1,8 +1,8 @@
 //! TIME.
 
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 
 pub(crate) const TIME: CommandSpec = CommandSpec {
     name: "time",

@@ -3,12 +3,11 @@
 //! They see all shards at one moment. What a flush deletes is freed in the background, whether SYNC
 //! or ASYNC is asked for; the reply means that the keys are gone for good.
 
+use engine::call::{Call, Run};
+use engine::failure::{DB_OUT_OF_RANGE, Done, Failure, SYNTAX};
+use engine::log::Delivery;
+use engine::spec::*;
 use keyspace::{Db, Txn};
-
-use crate::call::{Call, Run};
-use crate::failure::{DB_OUT_OF_RANGE, Done, Failure, SYNTAX};
-use crate::log::Delivery;
-use crate::spec::*;
 
 pub(crate) const DBSIZE: CommandSpec = CommandSpec {
     name: "dbsize",

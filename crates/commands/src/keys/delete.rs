@@ -1,11 +1,10 @@
 //! DEL, UNLINK, EXISTS, TOUCH. Values are always freed in the background, so that DEL is UNLINK.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::Txn;
-
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const DEL: CommandSpec = CommandSpec {
     name: "del",

@@ -2,12 +2,12 @@
 //!
 //! A time that has passed deletes the key. What is logged is a PEXPIREAT or a DEL.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, NOT_INTEGER};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::Txn;
 
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, NOT_INTEGER};
-use crate::notifications::EventClass;
-use crate::spec::*;
 use crate::strings::Unit;
 
 pub(crate) const EXPIRE: CommandSpec = CommandSpec {

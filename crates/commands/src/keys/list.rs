@@ -6,18 +6,17 @@
 //! meanwhile may be. Inside of a transaction, or where nobody can go on with the walk later, all
 //! shards are locked, and what is listed was there at one moment.
 
+use engine::Engine;
+use engine::call::{Call, Next, Run};
+use engine::execute::Scope;
+use engine::failure::{Done, Failure};
+use engine::log::Effects;
+use engine::session::walk::Walk;
+use engine::session::{ReplyMode, Session};
+use engine::spec::*;
 use keyspace::Txn;
 use resp::Writer;
 use resp::glob::Pattern;
-
-use crate::call::{Call, Next, Outcome, Run};
-use crate::engine::Engine;
-use crate::execute::Scope;
-use crate::failure::{Done, Failure};
-use crate::log::Effects;
-use crate::session::{ReplyMode, Session};
-use crate::spec::*;
-use crate::walk::Walk;
 
 /// Keys that one step visits, about.
 const KEYS_AT_ONCE: usize = 1000;
@@ -34,6 +33,7 @@ pub(crate) const KEYS: CommandSpec = CommandSpec {
     tips: &["request_policy:all_shards", "nondeterministic_output_order"],
     args: &[pattern("pattern")],
     run: Run::Walk(start, at_once),
+    step: Some(step),
     ..CommandSpec::EMPTY
 };
 
@@ -52,8 +52,8 @@ fn start(call: &mut Call<'_>) -> Done {
         durable_at: 0,
         nanos: 0,
     };
-    if engine.step(call.session, &mut walk)? {
-        reply(&walk, call.out);
+    if step(engine, call.session, &mut walk)? {
+        walk.reply(call.out);
         call.durable_at = walk.durable_at;
         return Ok(());
     }
@@ -78,89 +78,46 @@ fn at_once(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
     Ok(())
 }
 
-fn reply(walk: &Walk, out: &mut Writer) {
-    out.array(walk.found);
-    out.raw(walk.elements.as_bytes());
-}
-
-impl Engine {
-    /// Takes the next step of a command that answered [`Next::Walk`]; what came of it once the
-    /// reply is in `out`.
-    pub fn go_on(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
-        let Some(mut walk) = session.walk.take() else { return Some(Outcome::default()) };
-        let started_ns = self.clock.unix_ns();
-        let mark = out.mark();
-        let done = self.step(session, &mut walk);
-        let took = self.clock.unix_ns().saturating_sub(started_ns);
-        let locked = done.as_ref().err().and_then(Failure::wanted_shards);
-        if let Some(shards) = locked {
-            let _ = self.wait_for_shards(session, shards);
-        } else {
-            session.shard_wait = None;
-        }
-        if locked.is_some() || matches!(done, Ok(false)) {
-            walk.nanos += took;
-            session.walk = Some(walk);
-            return None;
-        }
-        match &done {
-            Ok(_) => reply(&walk, out),
-            Err(failure) => {
-                walk.durable_at = 0;
-                out.truncate(mark);
-                out.error(failure.as_bytes());
-                self.stats().error(failure.code());
-            }
-        }
-        let words: Vec<&[u8]> = walk.words.iter().map(|word| &**word).collect();
-        let (mut effects, command) = (Effects::default(), &self.table().all()[walk.command]);
-        let mut call = Call::new(self, session, command, out, started_ns, &mut effects);
-        call.args = &words;
-        self.finish(&mut call, started_ns.saturating_sub(walk.nanos), done.is_err());
-        Some(Outcome { next: Next::Reply, durable_at: walk.durable_at })
-    }
-
-    /// Visits some more keys; true if there are no more.
-    fn step(&self, session: &mut Session, walk: &mut Walk) -> Result<bool, Failure> {
-        let (keyspace, now_ns) = (self.keyspace(), self.clock.unix_ns());
-        let Walk { words, elements, db, .. } = walk;
-        let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
-        let pattern = Pattern::new(&words[1]);
-        let command = &self.table().all()[walk.command];
-        let mut effects = Effects::default();
-        let mut call = Call::new(self, session, command, elements, now_ns, &mut effects);
-        call.args = &args;
-        let mut left = KEYS_AT_ONCE;
-        while left > 0 {
-            let (mark, mut next, mut visited, mut found) = (call.out.mark(), 0, 0, 0);
-            let done = keyspace.retry_losses(Failure::has_unresolved_losses, |losses| {
-                call.out.truncate(mark);
-                call.losses = losses;
-                (visited, found) = (0, 0);
-                let held = keyspace.time_lock_hold();
-                let shard = keyspace.scan_shard(walk.cursor);
-                let done = self.transact_once(&mut call, Scope::Shard(shard), |call, txn| {
-                    next = txn.scan(*db, walk.cursor, left, &mut |key, _| {
-                        visited += 1;
-                        if pattern.matches(key) {
-                            call.out.bulk(key);
-                            found += 1;
-                        }
-                    });
-                    Ok(())
+/// Visits some more keys; true if there are no more.
+fn step(engine: &Engine, session: &mut Session, walk: &mut Walk) -> Result<bool, Failure> {
+    let (keyspace, now_ns) = (engine.keyspace(), engine.clock().unix_ns());
+    let Walk { words, elements, db, .. } = walk;
+    let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
+    let pattern = Pattern::new(&words[1]);
+    let command = &engine.table().all()[walk.command];
+    let mut effects = Effects::default();
+    let mut call = Call::new(engine, session, command, elements, now_ns, &mut effects);
+    call.args = &args;
+    let mut left = KEYS_AT_ONCE;
+    while left > 0 {
+        let (mark, mut next, mut visited, mut found) = (call.out.mark(), 0, 0, 0);
+        let done = keyspace.retry_losses(Failure::has_unresolved_losses, |losses| {
+            call.out.truncate(mark);
+            call.losses = losses;
+            (visited, found) = (0, 0);
+            let held = keyspace.time_lock_hold();
+            let shard = keyspace.scan_shard(walk.cursor);
+            let done = engine.transact_once(&mut call, Scope::Shard(shard), |call, txn| {
+                next = txn.scan(*db, walk.cursor, left, &mut |key, _| {
+                    visited += 1;
+                    if pattern.matches(key) {
+                        call.out.bulk(key);
+                        found += 1;
+                    }
                 });
-                held.done();
-                done.and(self.unlocked(&mut call))
+                Ok(())
             });
-            done.map_err(Failure::at_last)?;
-            walk.durable_at = walk.durable_at.max(call.durable_at);
-            walk.found += found;
-            walk.cursor = next;
-            if next == 0 {
-                return Ok(true);
-            }
-            left = left.saturating_sub(visited);
+            held.done();
+            done.and(engine.unlocked(&mut call))
+        });
+        done.map_err(Failure::at_last)?;
+        walk.durable_at = walk.durable_at.max(call.durable_at);
+        walk.found += found;
+        walk.cursor = next;
+        if next == 0 {
+            return Ok(true);
         }
-        Ok(false)
+        left = left.saturating_sub(visited);
     }
+    Ok(false)
 }

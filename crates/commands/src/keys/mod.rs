@@ -11,7 +11,7 @@ mod relocate;
 pub(crate) mod scan;
 mod ttl;
 
-use crate::spec::CommandSpec;
+use engine::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[

@@ -1,12 +1,12 @@
 //! TYPE and OBJECT: what a key holds, and how.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 use keyspace::{Entry, Txn};
 
-use crate::call::{Call, Run};
-use crate::failure::Done;
 use crate::help::reply_help;
 use crate::names::{encoding_name, type_name};
-use crate::spec::*;
 
 pub(crate) const TYPE: CommandSpec = CommandSpec {
     name: "type",

@@ -1,11 +1,10 @@
 //! RENAME, RENAMENX, MOVE, COPY: a value to another name or database.
 
+use engine::call::{Call, Run};
+use engine::failure::{DB_OUT_OF_RANGE, Done, Failure, NO_SUCH_KEY, SAME_OBJECT, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Db, Key, Txn};
-
-use crate::call::{Call, Run};
-use crate::failure::{DB_OUT_OF_RANGE, Done, Failure, NO_SUCH_KEY, SAME_OBJECT, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const RENAME: CommandSpec = CommandSpec {
     name: "rename",

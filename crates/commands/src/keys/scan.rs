@@ -3,15 +3,15 @@
 //! A SCAN locks one shard after the other, until it has met as many keys as asked for; the cursor
 //! says in which it goes on. RANDOMKEY sees all shards at one moment.
 
+use engine::call::{Call, Run};
+use engine::execute::Scope;
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 use keyspace::{Db, Entry, Keyspace, Txn, Type};
 use resp::Writer;
 use resp::glob::Pattern;
 
-use crate::call::{Call, Run};
-use crate::execute::Scope;
-use crate::failure::{Done, Failure, SYNTAX};
 use crate::names::type_name;
-use crate::spec::*;
 
 pub(crate) const SCAN: CommandSpec = CommandSpec {
     name: "scan",

@@ -1,11 +1,10 @@
 //! TTL, PTTL, EXPIRETIME, PEXPIRETIME, PERSIST: when a key goes, and that it stays.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::Txn;
-
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const TTL: CommandSpec = CommandSpec {
     name: "ttl",

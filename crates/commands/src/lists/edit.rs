@@ -1,12 +1,12 @@
 //! LSET, LINSERT, LREM, LTRIM.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, NO_SUCH_KEY, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Side, Txn};
 
 use super::span;
-use crate::call::{Call, Run};
-use crate::failure::{Done, NO_SUCH_KEY, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const LSET: CommandSpec = CommandSpec {
     name: "lset",

@@ -9,11 +9,10 @@ mod relay;
 
 use std::ops::Range;
 
+use engine::call::Call;
+use engine::failure::{Failure, SYNTAX};
+use engine::spec::CommandSpec;
 use keyspace::{Elements, Side, Txn};
-
-use crate::call::Call;
-use crate::failure::{Failure, SYNTAX};
-use crate::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[

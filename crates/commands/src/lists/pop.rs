@@ -2,15 +2,15 @@
 //!
 //! All are logged as the LPOP or RPOP that they came to.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Key, Side, Txn, Type};
 use resp::number::parse_i64;
 
 use super::side;
 use crate::blocking::{BlockedOperation, Serving, seconds, serve_or_block};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const LPOP: CommandSpec = CommandSpec {
     name: "lpop",

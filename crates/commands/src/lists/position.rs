@@ -1,12 +1,12 @@
 //! LPOS.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 use keyspace::{Elements, Side, Txn};
 use resp::number::parse_i64;
 
 use super::list;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const LPOS: CommandSpec = CommandSpec {
     name: "lpos",

@@ -1,11 +1,10 @@
 //! LPUSH, RPUSH, LPUSHX, RPUSHX.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Side, Txn};
-
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const LPUSH: CommandSpec = CommandSpec {
     name: "lpush",

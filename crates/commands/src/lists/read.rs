@@ -1,11 +1,11 @@
 //! LLEN, LINDEX, LRANGE.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 use keyspace::{Side, Txn};
 
 use super::{list, span};
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
 
 pub(crate) const LLEN: CommandSpec = CommandSpec {
     name: "llen",

@@ -1,15 +1,15 @@
 //! LMOVE, RPOPLPUSH: from one list to another, or round one; and the forms that wait for the
 //! source, BLMOVE and BRPOPLPUSH, which are logged as these.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Key, Side, Txn, Type};
 use resp::Writer;
 
 use super::side;
 use crate::blocking::{BlockedOperation, Serving, seconds, serve_or_block};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const LMOVE: CommandSpec = CommandSpec {
     name: "lmove",

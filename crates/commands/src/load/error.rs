@@ -1,6 +1,6 @@
 //! Why a dump is not loaded, in the words that a start or DEBUG RELOAD logs.
 
-use crate::failure::Failure;
+use engine::failure::Failure;
 
 /// Why a dump is not loaded. The texts are Redis's where it has one.
 #[derive(Debug, thiserror::Error)]

@@ -22,9 +22,9 @@ use self::batch::LoadBatch;
 pub use self::error::LoadDumpError;
 pub(crate) use self::error::refused;
 use self::queue::BatchQueue;
-use crate::engine::Engine;
-use crate::failure::Failure;
 use crate::keys::dump::store::{Parts, Stopped, Store};
+use engine::Engine;
+use engine::failure::Failure;
 
 /// Keys without elements that the log names.
 const LOGGED: u64 = 10;
@@ -68,80 +68,78 @@ pub(crate) trait Target {
     fn function(&mut self, code: &[u8]) -> Result<(), LoadDumpError>;
 }
 
-impl Engine {
-    /// Loads a dump into databases without keys.
-    pub fn load_dump<R: BufRead>(
-        &self,
-        from: R,
-        options: &mut LoadOptions<'_>,
-    ) -> Result<LoadedDump, LoadDumpError> {
-        let load = Loading::new(self, options);
-        let mut reader = self.dump_reader(from, options)?;
-        let _expected = Expected(self.keyspace());
-        let loaded = match self.threads() {
-            ..2 => load.batches(&mut reader, options, &mut |batch| {
-                batch.store(&load)?;
-                Ok(Some(batch))
-            }),
-            threads => load.by_threads(threads, &mut reader, options),
-        }?;
-        (options.report)(loaded);
-        Ok(loaded)
-    }
+/// Loads a dump into databases without keys.
+pub fn load_dump<R: BufRead>(
+    engine: &Engine,
+    from: R,
+    options: &mut LoadOptions<'_>,
+) -> Result<LoadedDump, LoadDumpError> {
+    let load = Loading::new(engine, options);
+    let mut reader = dump_reader(engine, from, options)?;
+    let _expected = Expected(engine.keyspace());
+    let loaded = match engine.threads() {
+        ..2 => load.batches(&mut reader, options, &mut |batch| {
+            batch.store(&load)?;
+            Ok(Some(batch))
+        }),
+        threads => load.by_threads(threads, &mut reader, options),
+    }?;
+    (options.report)(loaded);
+    Ok(loaded)
+}
 
-    /// Loads a dump into a target, key by key.
-    pub(crate) fn load_dump_into<R: BufRead, T: Target>(
-        &self,
-        from: R,
-        options: &mut LoadOptions<'_>,
-        target: &mut T,
-    ) -> Result<LoadedDump, LoadDumpError> {
-        let load = Loading::new(self, options);
-        let mut reader = self.dump_reader(from, options)?;
-        let (mut db, mut loaded) = (Db::default(), LoadedDump::default());
-        let mut parts = Parts::default();
-        loop {
-            match reader.next()? {
-                Record::End => {
-                    loaded.bytes = reader.at();
-                    return Ok(loaded);
-                }
-                Record::Database(number) => db = load.database(number)?,
-                Record::Function(code) => target.function(&code)?,
-                Record::Key { key, expires, idle, frequency, .. } => {
-                    let about = About { expires, idle, frequency };
-                    let hashed = self.keyspace().key(&key);
-                    target.with(&mut |txn| {
-                        let read = |show: Show<'_>| reader.value(show);
-                        let (key, commits) = ((db, hashed, &about), false);
-                        loaded.count(load.key(txn, &mut parts, key, commits, read)?);
-                        Ok(())
-                    })?;
-                }
-                _ => {}
+/// Loads a dump into a target, key by key.
+pub(crate) fn load_dump_into<R: BufRead, T: Target>(
+    engine: &Engine,
+    from: R,
+    options: &mut LoadOptions<'_>,
+    target: &mut T,
+) -> Result<LoadedDump, LoadDumpError> {
+    let load = Loading::new(engine, options);
+    let mut reader = dump_reader(engine, from, options)?;
+    let (mut db, mut loaded) = (Db::default(), LoadedDump::default());
+    let mut parts = Parts::default();
+    loop {
+        match reader.next()? {
+            Record::End => {
+                loaded.bytes = reader.at();
+                return Ok(loaded);
             }
+            Record::Database(number) => db = load.database(number)?,
+            Record::Function(code) => target.function(&code)?,
+            Record::Key { key, expires, idle, frequency, .. } => {
+                let about = About { expires, idle, frequency };
+                let hashed = engine.keyspace().key(&key);
+                target.with(&mut |txn| {
+                    let read = |show: Show<'_>| reader.value(show);
+                    let (key, commits) = ((db, hashed, &about), false);
+                    loaded.count(load.key(txn, &mut parts, key, commits, read)?);
+                    Ok(())
+                })?;
+            }
+            _ => {}
         }
     }
+}
 
-    fn dump_reader<R: BufRead>(
-        &self,
-        from: R,
-        options: &LoadOptions<'_>,
-    ) -> Result<Reader<R>, LoadDumpError> {
-        let reader = Reader::new(from, Keyspace::MAX_STRING as u64)?;
-        let verifies = options.verifies && !self.config().skips_checksums();
-        Ok(if verifies { reader } else { reader.without_checksum() })
-    }
+fn dump_reader<R: BufRead>(
+    engine: &Engine,
+    from: R,
+    options: &LoadOptions<'_>,
+) -> Result<Reader<R>, LoadDumpError> {
+    let reader = Reader::new(from, Keyspace::MAX_STRING as u64)?;
+    let verifies = options.verifies && !engine.config().skips_checksums();
+    Ok(if verifies { reader } else { reader.without_checksum() })
+}
 
-    fn load_library(&self, code: &[u8]) -> Result<(), LoadDumpError> {
-        let mut session = self.connect_replay();
-        let mut out = Writer::new(Protocol::Resp2);
-        let _ = self.execute(&mut session, &[b"FUNCTION", b"LOAD", code], &mut out);
-        self.disconnect(&mut session);
-        match out.as_bytes().strip_prefix(b"-") {
-            Some(text) => Err(refused(b"a library", &Failure::text(text.trim_ascii_end()))),
-            None => Ok(()),
-        }
+fn load_library(engine: &Engine, code: &[u8]) -> Result<(), LoadDumpError> {
+    let mut session = engine.connect_replay();
+    let mut out = Writer::new(Protocol::Resp2);
+    let _ = engine.execute(&mut session, &[b"FUNCTION", b"LOAD", code], &mut out);
+    engine.disconnect(&mut session);
+    match out.as_bytes().strip_prefix(b"-") {
+        Some(text) => Err(refused(b"a library", &Failure::text(text.trim_ascii_end()))),
+        None => Ok(()),
     }
 }
 
@@ -239,7 +237,7 @@ impl<'e> Loading<'e> {
                 Record::End => break,
                 Record::Database(number) => db = self.database(number)?,
                 Record::Sizes(keys, _) => self.engine.keyspace().expect_keys(db, keys),
-                Record::Function(code) => self.engine.load_library(&code)?,
+                Record::Function(code) => load_library(self.engine, &code)?,
                 Record::Key { key, expires, idle, frequency, .. } => {
                     let about = About { expires, idle, frequency };
                     match reader.frame(batch.bytes(), LARGEST_IN_BATCH)? {

@@ -1,10 +1,11 @@
 //! PUBSUB: who listens to what.
 
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::notify::receivers::Kind;
+use engine::spec::*;
+
 use crate::help::reply_help;
-use crate::receivers::Kind;
-use crate::spec::*;
 
 pub(crate) const CONTAINER: CommandSpec = CommandSpec {
     name: "pubsub",

@@ -3,10 +3,10 @@
 //!
 //! Nothing of it is data: it is not durable, not logged, not part of any database.
 //!
-//! **Who owns what.** The engine owns the registry ([`crate::hub::Hub`]): from channels and
-//! patterns to clients. A session owns the list of its own subscriptions
-//! ([`crate::hub::Subscriptions`]), with which it leaves the registry when it ends. Shard channels
-//! are a second kind of channels, with names of their own and without patterns.
+//! **Who owns what.** The engine owns the registry ([`engine::notify::hub::Hub`]): from channels
+//! and patterns to clients. A session owns the list of its own subscriptions
+//! ([`engine::notify::hub::Subscriptions`]), with which it leaves the registry when it ends. Shard
+//! channels are a second kind of channels, with names of their own and without patterns.
 //!
 //! **The way of a message.** The publishing thread puts it, encoded, into the inbox of each
 //! subscriber and wakes the task of its connection, on whatever thread that runs; the task puts the
@@ -14,7 +14,7 @@
 //! after the other, so they arrive in their order. A client that does not read is closed by its
 //! connection when it exceeds its limit; the publisher never waits for anybody. A message that a
 //! transaction publishes goes to those who listened at that command, after the commit
-//! ([`crate::delivery`]).
+//! ([`engine::notify`]).
 //!
 //! **Order within a connection.** A subscription is in the registry before its confirmation is
 //! written, and messages are put after replies, so no message comes before the confirmation. To
@@ -26,7 +26,7 @@ mod inspect;
 mod publish;
 mod subscribe;
 
-use crate::spec::CommandSpec;
+use engine::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[

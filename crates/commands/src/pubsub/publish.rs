@@ -1,10 +1,12 @@
 //! PUBLISH and SPUBLISH.
 
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::log::Delivery;
-use crate::receivers::Kind;
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::log::Delivery;
+use engine::notify::receivers::Kind;
+use engine::spec::*;
+
+use super::subscribe::take_messages;
 
 const TOO_MANY: &str = "ERR too many messages are published in one script or transaction";
 
@@ -17,6 +19,7 @@ pub(crate) const PUBLISH: CommandSpec = CommandSpec {
     arity: 3,
     flags: PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE,
     args: &[string("channel"), string("message")],
+    channels: Some(Channels::First),
     run: Run::Session(publish),
     ..CommandSpec::EMPTY
 };
@@ -35,6 +38,7 @@ pub(crate) const SPUBLISH: CommandSpec = CommandSpec {
     flags: PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE,
     keys: &[KeySpec::one(1, KEY_NOT_KEY)],
     args: &[string("shardchannel"), string("message")],
+    channels: Some(Channels::First),
     run: Run::Session(spublish),
     ..CommandSpec::EMPTY
 };
@@ -60,7 +64,7 @@ fn send(call: &mut Call<'_>, kind: Kind) -> Done {
         Kind::Shard => hub.publish_shard(channel, text, call.engine.sent_after(0)),
         Kind::Channel | Kind::Pattern => hub.publish(channel, text, call.engine.sent_after(0)),
     };
-    call.take_messages();
+    take_messages(call);
     call.out.integer(count as i64);
     Ok(())
 }

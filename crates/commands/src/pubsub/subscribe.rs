@@ -3,14 +3,13 @@
 //! Each name is confirmed by a message of its own. They are sent even to a client that wants no
 //! replies.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::log::Delivery;
+use engine::notify::receivers::Kind;
+use engine::session::ReplyMode;
+use engine::spec::*;
 use resp::Writer;
-
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::log::Delivery;
-use crate::receivers::Kind;
-use crate::session::ReplyMode;
-use crate::spec::*;
 
 pub(crate) const SUBSCRIBE: CommandSpec = CommandSpec {
     name: "subscribe",
@@ -22,6 +21,7 @@ pub(crate) const SUBSCRIBE: CommandSpec = CommandSpec {
     flags: PUBSUB | NOSCRIPT | LOADING | STALE,
     traits: FOR_LISTENERS,
     args: &[string("channel").multiple()],
+    channels: Some(Channels::All),
     run: Run::Session(subscribe),
     ..CommandSpec::EMPTY
 };
@@ -58,6 +58,7 @@ pub(crate) const PSUBSCRIBE: CommandSpec = CommandSpec {
     flags: PUBSUB | NOSCRIPT | LOADING | STALE,
     traits: FOR_LISTENERS,
     args: &[block("pattern", &[pattern("pattern")]).multiple()],
+    channels: Some(Channels::Patterns),
     run: Run::Session(psubscribe),
     ..CommandSpec::EMPTY
 };
@@ -95,6 +96,7 @@ pub(crate) const SSUBSCRIBE: CommandSpec = CommandSpec {
     traits: FOR_LISTENERS,
     keys: &[KeySpec::rest(1, 1, KEY_NOT_KEY)],
     args: &[string("shardchannel").multiple()],
+    channels: Some(Channels::All),
     run: Run::Session(ssubscribe),
     ..CommandSpec::EMPTY
 };
@@ -133,7 +135,7 @@ fn subscribe_to(call: &mut Call<'_>, kind: Kind) -> Done {
         call.engine.hub().enter(&session.client, &mut session.subscriptions, kind, name);
         confirm(call, kind, Some(name));
     }
-    call.engine.close_if_denied(call);
+    call.engine.permissions().close_if_denied(call);
     Ok(())
 }
 
@@ -148,7 +150,7 @@ fn unsubscribe_to(call: &mut Call<'_>, kind: Kind) -> Done {
     for name in &names {
         let session = &mut *call.session;
         call.engine.hub().leave(&session.client, &mut session.subscriptions, kind, name);
-        call.take_messages();
+        take_messages(call);
         confirm(call, kind, Some(name));
     }
     if names.is_empty() {
@@ -180,13 +182,11 @@ fn confirm(call: &mut Call<'_>, kind: Kind, name: Option<&[u8]>) {
     call.deliver(Delivery::Own(message.take()));
 }
 
-impl Call<'_> {
-    /// Puts the messages that have arrived before what is written next; inside EXEC they wait until
-    /// its reply is whole.
-    pub(super) fn take_messages(&mut self) {
-        if self.may_block && self.session.reply == ReplyMode::On {
-            let after = self.session.client.take_pushes(self.out.buffer());
-            self.durable_at = self.durable_at.max(after);
-        }
+/// Puts the messages that have arrived before what is written next; inside EXEC they wait until its
+/// reply is whole.
+pub(super) fn take_messages(call: &mut Call<'_>) {
+    if call.may_block && call.session.reply == ReplyMode::On {
+        let after = call.session.client.take_pushes(call.out.buffer());
+        call.durable_at = call.durable_at.max(after);
     }
 }

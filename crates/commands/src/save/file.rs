@@ -7,12 +7,11 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use engine::Engine;
+use engine::config::REDIS_VERSION;
+use engine::save_options::{SaveError, SaveOptions};
 use keyspace::{DATABASES, Db, Policy};
 use rdb::FileWriter;
-
-use crate::config::REDIS_VERSION;
-use crate::engine::Engine;
-use crate::save_options::{SaveError, SaveOptions};
 
 /// The name under which a dump says where its data was served from.
 pub(super) const DUMP_BACKEND: &[u8] = b"perdura-backend";

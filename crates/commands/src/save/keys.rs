@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
+use engine::save_options::SaveError;
 use keyspace::{Db, Item, Policy};
 use rdb::{FileWriter, Usage};
 
 use super::file::{Dump, Pieces};
 use super::value::{Encoder, Value};
-use crate::save_options::SaveError;
 
 /// A key whose value is not complete yet.
 struct Open {
@@ -100,8 +100,9 @@ mod tests {
     use rdb::{Reader, Record};
 
     use super::*;
-    use crate::engine::{Engine, EngineOptions};
-    use crate::save_options::SaveOptions;
+    use crate::create::EngineOptions;
+    use engine::Engine;
+    use engine::save_options::SaveOptions;
 
     fn engine() -> Engine {
         let geometry = Geometry { shards: 1, ..Geometry::default() };

@@ -26,135 +26,133 @@ use rdb::{Reader, Record, Usage};
 use self::file::Dump;
 use self::keys::KeyWriter;
 pub use self::value::{COLLECTED_BYTES, COLLECTED_ELEMENTS};
-use crate::engine::Engine;
-use crate::save_options::{SaveError, SaveOptions};
+use engine::Engine;
+use engine::save_options::{SaveError, SaveOptions};
 
-impl Engine {
-    /// Writes all data as a dump to `to`, which is returned; `at_cut` runs while nothing changes.
-    pub fn save<W: Write + Send>(
-        &self,
-        to: W,
-        options: &SaveOptions<'_>,
-        at_cut: impl FnOnce(),
-    ) -> Result<W, SaveError> {
-        if !self.may_cut() {
-            return Err(SaveError::Busy);
-        }
-        let log = self.log().filter(|log| log.is_synchronous());
-        let cut = || {
-            at_cut();
-            log.map_or(0, |log| log.end())
+/// Writes all data as a dump to `to`, which is returned; `at_cut` runs while nothing changes.
+pub fn save<W: Write + Send>(
+    engine: &Engine,
+    to: W,
+    options: &SaveOptions<'_>,
+    at_cut: impl FnOnce(),
+) -> Result<W, SaveError> {
+    if !may_cut(engine) {
+        return Err(SaveError::Busy);
+    }
+    let log = engine.log().filter(|log| log.is_synchronous());
+    let cut = || {
+        at_cut();
+        log.map_or(0, |log| log.end())
+    };
+    let (snapshot, end) = engine.keyspace().snapshot(cut).map_err(|_| SaveError::Busy)?;
+    // Nobody is to have what a power loss takes here.
+    if let Some(log) = log.filter(|log| !log.is_durable(end))
+        && !log.sync_to(end)
+    {
+        let why = log.failure().unwrap_or_default();
+        return Err(io::Error::other(format!("the {} failed: {why}", log.name())).into());
+    }
+    save_snapshot(engine, snapshot, to, options)
+}
+
+/// Returns false while a script runs long, which may keep a shard locked: the cut would have
+/// locked others, and whoever needs those would wait, also the threads that serve SCRIPT KILL.
+pub(crate) fn may_cut(engine: &Engine) -> bool {
+    engine.running_scripts().is_empty()
+}
+
+/// Writes a snapshot as a dump.
+pub(crate) fn save_snapshot<W: Write + Send>(
+    engine: &Engine,
+    snapshot: Snapshot,
+    to: W,
+    options: &SaveOptions<'_>,
+) -> Result<W, SaveError> {
+    let dump = Dump::begin(engine, to, options)?;
+    snapshot.for_each_library(|code| Ok::<_, SaveError>(dump.function(code)?))?;
+    let threads = if options.is_background { engine.threads() / 4 } else { engine.threads() };
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let done = save_shards(engine, &snapshot, &dump, &next);
+        done.inspect_err(|_| dump.give_up())
+    };
+    thread::scope(|scope| {
+        let spawn = |n| {
+            let thread = thread::Builder::new().name(format!("save-{n}"));
+            thread.spawn_scoped(scope, work).ok()
         };
-        let (snapshot, end) = self.keyspace().snapshot(cut).map_err(|_| SaveError::Busy)?;
-        // Nobody is to have what a power loss takes here.
-        if let Some(log) = log.filter(|log| !log.is_durable(end))
-            && !log.sync_to(end)
-        {
-            let why = log.failure().unwrap_or_default();
-            return Err(io::Error::other(format!("the {} failed: {why}", log.name())).into());
+        let others: Vec<_> = (1..threads).filter_map(spawn).collect();
+        let mut done = work();
+        for other in others {
+            let also = other.join().unwrap_or_else(|panic| resume_unwind(panic));
+            // Those that were given up on the way say less.
+            if matches!(done, Ok(()) | Err(SaveError::GivenUp)) && also.is_err() {
+                done = also;
+            }
         }
-        self.save_snapshot(snapshot, to, options)
-    }
+        done
+    })?;
+    drop(snapshot);
+    dump.end()
+}
 
-    /// Returns false while a script runs long, which may keep a shard locked: the cut would have
-    /// locked others, and whoever needs those would wait, also the threads that serve SCRIPT KILL.
-    pub(crate) fn may_cut(&self) -> bool {
-        self.running_scripts().is_empty()
-    }
-
-    /// Writes a snapshot as a dump.
-    pub(crate) fn save_snapshot<W: Write + Send>(
-        &self,
-        snapshot: Snapshot,
-        to: W,
-        options: &SaveOptions<'_>,
-    ) -> Result<W, SaveError> {
-        let dump = Dump::begin(self, to, options)?;
-        snapshot.for_each_library(|code| Ok::<_, SaveError>(dump.function(code)?))?;
-        let threads = if options.is_background { self.threads() / 4 } else { self.threads() };
-        let next = AtomicUsize::new(0);
-        let work = || {
-            let done = self.save_shards(&snapshot, &dump, &next);
-            done.inspect_err(|_| dump.give_up())
-        };
-        thread::scope(|scope| {
-            let spawn = |n| {
-                let thread = thread::Builder::new().name(format!("save-{n}"));
-                thread.spawn_scoped(scope, work).ok()
-            };
-            let others: Vec<_> = (1..threads).filter_map(spawn).collect();
-            let mut done = work();
-            for other in others {
-                let also = other.join().unwrap_or_else(|panic| resume_unwind(panic));
-                // Those that were given up on the way say less.
-                if matches!(done, Ok(()) | Err(SaveError::GivenUp)) && also.is_err() {
-                    done = also;
-                }
-            }
-            done
-        })?;
-        drop(snapshot);
-        dump.end()
-    }
-
-    /// Writes the keys of shards that no other thread has taken.
-    fn save_shards<W: Write>(
-        &self,
-        snapshot: &Snapshot,
-        dump: &Dump<'_, W>,
-        next: &AtomicUsize,
-    ) -> Result<(), SaveError> {
-        let (mut keys, mut items) = (KeyWriter::new(dump), Vec::new());
-        loop {
-            let shard = next.fetch_add(1, Ordering::Relaxed);
-            if shard >= snapshot.shards() {
-                return keys.end();
-            }
-            let mut walk = snapshot.walk_shard(shard);
-            while walk.next(&mut items)? {
-                for item in items.drain(..) {
-                    keys.add(item, |db, key| self.usage(db, key))?;
-                }
+/// Writes the keys of shards that no other thread has taken.
+fn save_shards<W: Write>(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    dump: &Dump<'_, W>,
+    next: &AtomicUsize,
+) -> Result<(), SaveError> {
+    let (mut keys, mut items) = (KeyWriter::new(dump), Vec::new());
+    loop {
+        let shard = next.fetch_add(1, Ordering::Relaxed);
+        if shard >= snapshot.shards() {
+            return keys.end();
+        }
+        let mut walk = snapshot.walk_shard(shard);
+        while walk.next(&mut items)? {
+            for item in items.drain(..) {
+                keys.add(item, |db, key| usage(engine, db, key))?;
             }
         }
     }
+}
 
-    /// Writes what a transaction over all shards sees as a dump. Each value is in memory as a
-    /// whole.
-    pub(crate) fn save_locked<W: Write>(
-        &self,
-        txn: &Txn<'_>,
-        to: W,
-        options: &SaveOptions<'_>,
-    ) -> Result<W, SaveError> {
-        let dump = Dump::begin(self, to, options)?;
-        let mut done = Ok(());
-        txn.for_each_library(|_, code| {
-            if let (Ok(()), Ok(code)) = (&done, code) {
-                done = dump.function(&code);
+/// Writes what a transaction over all shards sees as a dump. Each value is in memory as a
+/// whole.
+pub(crate) fn save_locked<W: Write>(
+    engine: &Engine,
+    txn: &Txn<'_>,
+    to: W,
+    options: &SaveOptions<'_>,
+) -> Result<W, SaveError> {
+    let dump = Dump::begin(engine, to, options)?;
+    let mut done = Ok(());
+    txn.for_each_library(|_, code| {
+        if let (Ok(()), Ok(code)) = (&done, code) {
+            done = dump.function(&code);
+        }
+    });
+    done?;
+    let (mut keys, mut done) = (KeyWriter::new(&dump), Ok(()));
+    for db in Db::all() {
+        txn.for_each(db, &mut |key, entry| {
+            if done.is_ok() {
+                done = add_entry(&mut keys, txn, db, key, entry);
             }
         });
-        done?;
-        let (mut keys, mut done) = (KeyWriter::new(&dump), Ok(()));
-        for db in Db::all() {
-            txn.for_each(db, &mut |key, entry| {
-                if done.is_ok() {
-                    done = add_entry(&mut keys, txn, db, key, entry);
-                }
-            });
-        }
-        done?;
-        keys.end()?;
-        dump.end()
     }
+    done?;
+    keys.end()?;
+    dump.end()
+}
 
-    /// Returns how a key was used, where the policy of eviction asks for it.
-    fn usage(&self, db: Db, key: &[u8]) -> Option<Usage> {
-        let policy = self.keyspace().eviction().policy;
-        let key = self.keyspace().key(key);
-        let txn = self.keyspace().begin_one(key.shard(), self.clock().unix_ms());
-        txn.peek(db, &key).map(|entry| usage_of(policy, &txn, &entry))
-    }
+/// Returns how a key was used, where the policy of eviction asks for it.
+fn usage(engine: &Engine, db: Db, key: &[u8]) -> Option<Usage> {
+    let policy = engine.keyspace().eviction().policy;
+    let key = engine.keyspace().key(key);
+    let txn = engine.keyspace().begin_one(key.shard(), engine.clock().unix_ms());
+    txn.peek(db, &key).map(|entry| usage_of(policy, &txn, &entry))
 }
 
 fn usage_of(policy: Policy, txn: &Txn<'_>, entry: &keyspace::Entry) -> Usage {

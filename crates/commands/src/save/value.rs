@@ -6,12 +6,12 @@
 use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::Mutex;
 
+use engine::config::Config;
+use engine::save_options::{SaveOptions, Spool};
 use keyspace::{Content, Limits, TimedField, Type};
 use rdb::{FileWriter, Kind, ListLimit, ListNodes, ListpackBuilder, Writer};
 
 use super::stream::StreamValue;
-use crate::config::Config;
-use crate::save_options::{SaveOptions, Spool};
 
 /// Bytes of a value that are collected before it is taken for large.
 pub const COLLECTED_BYTES: usize = 1 << 20;

@@ -1,15 +1,18 @@
 //! EVAL, EVALSHA, and those that only read.
 
+use std::sync::Arc;
+
+use engine::Engine;
+use engine::call::{Call, Run, ScriptCommand};
+use engine::failure::{Done, Failure, NOT_INTEGER};
+use engine::scripts::cache::Origin;
+use engine::scripts::running::ScriptKind;
+use engine::spec::*;
 use keyspace::Txn;
-use script::{Invocation, Script};
+use script::{Interpreter, Invocation, Script};
 
 use super::interpreter::{self, ThreadInterpreter};
 use super::run::{self, Program};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, NOT_INTEGER};
-use crate::running_scripts::ScriptKind;
-use crate::script_cache::Origin;
-use crate::spec::*;
 
 pub(super) const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 
@@ -49,7 +52,7 @@ pub(super) const EVAL: CommandSpec = CommandSpec {
     acl: ACL_SCRIPTING,
     keys: &[keys(KEY_RW | KEY_ACCESS | KEY_UPDATE).notes(WRITES)],
     args: BY_TEXT,
-    run: Run::Script(eval, eval_within),
+    run: Run::Script(&SCRIPT_BY_TEXT),
     ..CommandSpec::EMPTY
 };
 
@@ -66,7 +69,7 @@ pub(super) const EVALSHA: CommandSpec = CommandSpec {
     name: "evalsha",
     keys: &[keys(KEY_RW | KEY_ACCESS | KEY_UPDATE)],
     args: BY_SHA,
-    run: Run::Script(evalsha, evalsha_within),
+    run: Run::Script(&SCRIPT_BY_SHA),
     ..EVAL
 };
 
@@ -74,9 +77,39 @@ pub(super) const EVALSHA_RO: CommandSpec = CommandSpec {
     name: "evalsha_ro",
     keys: &[keys(KEY_RO | KEY_ACCESS)],
     args: BY_SHA,
-    run: Run::Script(evalsha, evalsha_within),
+    run: Run::Script(&SCRIPT_BY_SHA),
     ..EVAL_RO
 };
+
+static SCRIPT_BY_TEXT: ScriptCommand = ScriptCommand {
+    kind: ScriptKind::Script,
+    alone: eval,
+    within: eval_within,
+    declared: |_, args| Interpreter::flags_of(args.get(1)?),
+    text: |_, _| None,
+    keep: keep_script,
+};
+
+static SCRIPT_BY_SHA: ScriptCommand = ScriptCommand {
+    kind: ScriptKind::Script,
+    alone: evalsha,
+    within: evalsha_within,
+    declared: |engine, args| Interpreter::flags_of(&script_text(engine, args)?),
+    text: script_text,
+    keep: keep_script,
+};
+
+/// Returns the text of the script that a call names by its SHA-1.
+fn script_text(engine: &Engine, args: &[&[u8]]) -> Option<Arc<[u8]>> {
+    let sha = str::from_utf8(args.get(1)?).ok()?;
+    engine.scripts().text(&sha.to_ascii_lowercase())
+}
+
+/// Compiles a script for this thread, so that it is found whatever becomes of the cache.
+fn keep_script(engine: &Engine, text: &[u8]) {
+    // Where that fails, the command that runs it says so.
+    let _ = interpreter::with(engine, |interpreter| interpreter.keep(text));
+}
 
 /// How the script of a command is found.
 type FindScript = fn(&mut ThreadInterpreter, &Call<'_>) -> Result<Script, Failure>;

@@ -11,22 +11,22 @@
 
 use std::sync::Arc;
 
+use engine::call::{Call, Run};
+use engine::execute::Step;
+use engine::execute::request::{Keys, is_same};
+use engine::failure::{Done, OOM};
+use engine::fault_points::FaultPoint;
+use engine::scripts::running::{LongSince, RunningScript};
+use engine::session::kept_words::LARGE;
+use engine::spec::{CommandSpec, DENYOOM, IMMEDIATE, MAY_REPLICATE, NO_MULTI, NOSCRIPT, WRITE};
+use engine::table::{Command, Lookup};
 use keyspace::{Key, Txn};
 use resp::{Protocol, Writer};
 use script::{Continue, LogLevel};
 use smallvec::SmallVec;
 
-use super::run::Rights;
+use super::run::{Rights, log_line};
 use super::times::{self, Times};
-use crate::call::{Call, Run};
-use crate::execute::Step;
-use crate::failure::{Done, OOM};
-use crate::fault_points::FaultPoint;
-use crate::kept_words::LARGE;
-use crate::request::{Keys, is_same};
-use crate::running_scripts::{LongSince, RunningScript};
-use crate::spec::{CommandSpec, DENYOOM, IMMEDIATE, MAY_REPLICATE, NO_MULTI, NOSCRIPT, WRITE};
-use crate::table::{Command, Lookup};
 
 const UNKNOWN: &str = "ERR Unknown Redis command called from script";
 const WRONG_ARITY: &str = "ERR Wrong number of args calling Redis command from script";
@@ -127,7 +127,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         if spec.has(NOSCRIPT) && !(config.calls_any_from_script() && may_be_allowed(spec)) {
             return Err(NOT_FROM_SCRIPT.into());
         }
-        self.call.engine.check_called(self.call.session, command, args)?;
+        self.call.engine.permissions().check_called(self.call.session, command, args)?;
         let Rights { may_write, .. } = self.rights;
         // What may be propagated counts as a write here, as it does while clients are paused.
         if spec.has(WRITE | MAY_REPLICATE) && !may_write {
@@ -261,7 +261,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
         let inner = Call::new(engine, call.session, command, out, call.now_ns, call.effects);
         let mut inner = Call { may_pin: false, may_block: false, script_keys, losses, ..inner };
         let failed = step.run(&mut inner, self.txn).err();
-        if !FaultPoint::CommitAtEnd.is_enabled() {
+        if !FaultPoint::CommitAtEnd.holds() {
             let _ = inner.commit_part(self.txn);
         }
         if shares {
@@ -314,13 +314,13 @@ impl script::Host for ScriptHost<'_, '_, '_> {
         self.line_bytes += message.len() + size_of::<(LogLevel, Vec<u8>)>();
         if self.line_bytes > MAX_LINE_BYTES {
             self.line_bytes = 0;
-            self.lines.drain(..).for_each(|(level, line)| self.call.engine.log_line(level, &line));
+            self.lines.drain(..).for_each(|(level, line)| log_line(self.call.engine, level, &line));
         }
     }
 
     fn acl_check(&mut self, arguments: &[&[u8]]) -> Option<bool> {
         let Lookup::Found(command) = self.call.engine.table().find(arguments) else { return None };
-        Some(self.call.engine.may_execute(self.call.session, command, arguments))
+        Some(self.call.engine.permissions().may_execute(self.call.session, command, arguments))
     }
 
     fn set_replication(&mut self, flags: u8) {
@@ -348,7 +348,7 @@ impl script::Host for ScriptHost<'_, '_, '_> {
         let now_ns = engine.clock().unix_ns();
         let since = self.since(now_ns);
         let took_ns = now_ns.saturating_sub(since.started_ns);
-        if self.may_move && took_ns > engine.script_moved_after() {
+        if self.may_move && took_ns > super::script_moved_after(engine) {
             self.halt = Some(Halt::TooLong(since));
             return Continue::Kill;
         }

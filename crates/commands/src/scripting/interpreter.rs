@@ -2,12 +2,11 @@
 
 use std::cell::Cell;
 
+use engine::Engine;
+use engine::failure::Failure;
+use engine::scripts::cache::Origin;
+use engine::scripts::interpreter_memory::InterpreterSize;
 use script::{Host, Interpreter, Invocation, Outcome, Script, ScriptError};
-
-use crate::engine::Engine;
-use crate::failure::Failure;
-use crate::interpreter_memory::InterpreterSize;
-use crate::script_cache::Origin;
 
 /// Bytes that the interpreter of a thread may use: a script that needs more ends with an error.
 const MEMORY_LIMIT: usize = 512 << 20;
@@ -37,17 +36,15 @@ pub(super) fn with<R>(
     done
 }
 
-impl Engine {
-    /// Frees what this thread's interpreter compiled before a SCRIPT FLUSH, on whichever thread
-    /// that was. Each thread that serves connections calls it periodically; a script that runs
-    /// here does it as well.
-    pub fn free_flushed_scripts(&self) {
-        if let Some(mut idle) = IDLE.take() {
-            if idle.serves.0 == self.id() {
-                idle.forget_flushed(self.scripts().generation());
-            }
-            IDLE.set(Some(idle));
+/// Frees what this thread's interpreter compiled before a SCRIPT FLUSH, on whichever thread that
+/// was. Each thread that serves connections calls it periodically; a script that runs here does it
+/// as well.
+pub fn free_flushed_scripts(engine: &Engine) {
+    if let Some(mut idle) = IDLE.take() {
+        if idle.serves.0 == engine.id() {
+            idle.forget_flushed(engine.scripts().generation());
         }
+        IDLE.set(Some(idle));
     }
 }
 

@@ -8,20 +8,20 @@
 //! locked, at the same time and with the same random numbers; nothing of the first run has been
 //! seen by anybody. That is remembered, so that it happens once to a script.
 
+use engine::Engine;
+use engine::call::Call;
+use engine::execute::Scope;
+use engine::failure::{self, Done, Failure, OOM};
+use engine::fault_points::FaultPoint;
+use engine::line_text::in_line;
+use engine::scripts::running::{LongSince, ScriptKind};
+use engine::spec::READONLY;
 use keyspace::Txn;
 use resp::Mark;
 use script::{Flags, Host, LogLevel, Outcome, Reply};
 
 use super::host::{Halt, ScriptHost};
 use super::reply;
-use crate::call::Call;
-use crate::engine::Engine;
-use crate::execute::Scope;
-use crate::failure::{self, Done, Failure, OOM};
-use crate::fault_points::FaultPoint;
-use crate::line_text::in_line;
-use crate::running_scripts::{LongSince, ScriptKind};
-use crate::spec::READONLY;
 
 const WRITE_FLAG: &str = "ERR Can not execute a script with write flag using *_ro command.";
 const OVER_LIMIT: &str =
@@ -60,7 +60,7 @@ impl Rights {
         let reads_only = call.command.spec.has(READONLY);
         let is_over_limit = match is_inner {
             true => engine.keyspace().exceeds_maxmemory(),
-            false => !engine.evict_until_under_limit(call.session)?,
+            false => !engine.memory_limits().evict_until_under_limit(call.session)?,
         };
         let Some(flags) = flags else {
             return Ok(Rights { kind, may_write: !reads_only, checks_each: true, is_over_limit });
@@ -103,7 +103,7 @@ pub(crate) fn alone(call: &mut Call<'_>, program: &mut Program<'_>) -> Done {
         let mut halt = None;
         let done = engine.transact(call, scope, |call, txn| {
             let ended = execute(call, txn, program, rights, may_move);
-            if ended.is_err() && !FaultPoint::DiscardHalted.is_enabled() {
+            if ended.is_err() && !FaultPoint::DiscardHalted.holds() {
                 call.commit_part(txn)?;
             }
             ended.map_err(|(why, failure)| {
@@ -123,7 +123,9 @@ pub(crate) fn alone(call: &mut Call<'_>, program: &mut Program<'_>) -> Done {
             }
             _ => {
                 let took_ns = engine.clock().unix_ns().saturating_sub(began_ns);
-                if call.session.running_script.is_some() && took_ns < engine.script_moved_after() {
+                if call.session.running_script.is_some()
+                    && took_ns < super::script_moved_after(engine)
+                {
                     engine.scripts().forget_long(program.name);
                 }
                 return done;
@@ -155,16 +157,16 @@ struct Start {
 impl Start {
     fn restore(&self, call: &mut Call<'_>) {
         call.out.truncate(self.mark);
-        if FaultPoint::ForgetEffects.is_enabled() {
+        if FaultPoint::ForgetEffects.holds() {
             call.effects.forget_commands();
         }
-        if FaultPoint::ForgetMessages.is_enabled() {
+        if FaultPoint::ForgetMessages.holds() {
             call.effects.forget_deliveries();
         }
-        if FaultPoint::SameRandom.is_enabled() {
+        if FaultPoint::SameRandom.holds() {
             call.session.random = self.random.clone();
         }
-        if !FaultPoint::SameTime.is_enabled() {
+        if !FaultPoint::SameTime.holds() {
             call.now_ns = call.engine.clock().unix_ns();
         }
     }
@@ -190,7 +192,7 @@ fn execute(
         return Err((halt, failure_of(halt, &outcome.reply)));
     }
     call.changed_databases |= changed_databases;
-    lines.iter().for_each(|(level, text)| call.engine.log_line(*level, text));
+    lines.iter().for_each(|(level, text)| log_line(call.engine, *level, text));
     if let Reply::Error { message, is_counted } = &outcome.reply {
         let stats = call.engine.stats();
         stats.failed(call.session.stripe, call.command.id);
@@ -228,13 +230,11 @@ fn failure_of(halt: Halt, reply: &Reply) -> Failure {
     }
 }
 
-impl Engine {
-    /// Writes what a script says into the server's log, from the default level on.
-    pub(super) fn log_line(&self, level: LogLevel, text: &[u8]) {
-        if level >= LogLevel::Notice
-            && let Some(host) = self.host()
-        {
-            host.log(&in_line(text));
-        }
+/// Writes what a script says into the server's log, from the default level on.
+pub(super) fn log_line(engine: &Engine, level: LogLevel, text: &[u8]) {
+    if level >= LogLevel::Notice
+        && let Some(host) = engine.host()
+    {
+        host.log(&in_line(text));
     }
 }

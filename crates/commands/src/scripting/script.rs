@@ -1,13 +1,14 @@
 //! SCRIPT: the cache of scripts.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, SYNTAX};
+use engine::scripts::cache::Origin;
+use engine::scripts::running::ScriptKind;
+use engine::spec::*;
+
 use super::eval::NO_SCRIPT;
-use super::interpreter;
-use crate::call::{Call, Run};
-use crate::failure::{Done, SYNTAX};
+use super::interpreter::{self, free_flushed_scripts};
 use crate::help::reply_help;
-use crate::running_scripts::ScriptKind;
-use crate::script_cache::Origin;
-use crate::spec::*;
 
 const NO_DEBUGGER: &str = "ERR the Lua debugger is not supported: run the script in a development instance of Redis with redis-cli --ldb";
 
@@ -161,7 +162,7 @@ fn flush(call: &mut Call<'_>) -> Done {
         _ => return Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into()),
     }
     call.engine.scripts().flush();
-    call.engine.free_flushed_scripts();
+    free_flushed_scripts(call.engine);
     call.out.ok();
     Ok(())
 }

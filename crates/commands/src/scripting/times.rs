@@ -4,12 +4,12 @@
 //! each other therefore share their time, as those of a pipeline do. All are observed one by one if
 //! somebody wants to see each.
 
-use crate::admin;
-use crate::call::Call;
-use crate::engine::Engine;
-use crate::execute::Step;
-use crate::session::Session;
-use crate::table::Command;
+use engine::Engine;
+use engine::call::Call;
+use engine::execute::Step;
+use engine::observe::hooks;
+use engine::session::Session;
+use engine::table::Command;
 
 /// Commands that share their time, at most.
 const MOST: u64 = 16;
@@ -31,7 +31,7 @@ pub(super) struct Times {
 #[inline]
 pub(super) fn may_share(engine: &Engine, session: &Session, step: &Step<'_>) -> bool {
     let is_short = step.args.iter().map(|word| word.len()).sum::<usize>() <= MOST_BYTES;
-    let is_observed = session.replay || engine.monitors() > 0 || admin::is_slow(engine, 0);
+    let is_observed = session.replay || engine.monitors() > 0 || hooks::is_slow(engine, 0);
     step.is_quick() && is_short && !is_observed
 }
 
@@ -56,9 +56,9 @@ impl Times {
         }
         if self.calls == MOST
             && let Some(nanos) = self.count(engine, call.session)
-            && admin::is_slow(engine, nanos)
+            && hooks::is_slow(engine, nanos)
         {
-            admin::observe(call, nanos);
+            hooks::observe(call, nanos);
         }
     }
 
@@ -75,7 +75,7 @@ impl Times {
             session.ended_ns = Some(ended_ns);
         }
         engine.stats().called(session.stripe, self.id, calls, nanos);
-        admin::count(engine, session.stripe, self.id, calls, nanos);
+        hooks::count(engine, session.stripe, self.id, calls, nanos);
         Some(nanos)
     }
 }

@@ -9,14 +9,14 @@
 
 use std::collections::HashSet;
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Key, Members, Txn, Type};
 
 use super::add;
-use crate::call::{Call, Run};
 use crate::collections::gathered::{Gathered, in_pieces};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const SINTER: CommandSpec = CommandSpec {
     name: "sinter",

@@ -8,11 +8,10 @@ mod read;
 mod scan;
 mod write;
 
+use engine::call::Call;
+use engine::failure::Failure;
+use engine::spec::CommandSpec;
 use keyspace::{Key, Members, Txn, Type};
-
-use crate::call::Call;
-use crate::failure::Failure;
-use crate::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[

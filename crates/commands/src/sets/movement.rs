@@ -1,12 +1,12 @@
 //! SMOVE.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, WRONG_TYPE};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Txn, Type};
 
 use super::add;
-use crate::call::{Call, Run};
-use crate::failure::{Done, WRONG_TYPE};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const SMOVE: CommandSpec = CommandSpec {
     name: "smove",

@@ -3,13 +3,13 @@
 //! What was picked is logged as the SREM of it, or the DEL of the key, since another time other
 //! members would be.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Members, Text, Txn, Type};
 
-use crate::call::{Call, Run};
 use crate::collections::random::{Picked, pick_different};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 /// Members of one logged SREM.
 const AT_ONCE: usize = 1024;

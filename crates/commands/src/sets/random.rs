@@ -1,12 +1,12 @@
 //! SRANDMEMBER.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, SYNTAX};
+use engine::spec::*;
 use keyspace::{Text, Txn};
 
 use super::set;
-use crate::call::{Call, Run};
 use crate::collections::random::{Picks, count, pick};
-use crate::failure::{Done, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const SRANDMEMBER: CommandSpec = CommandSpec {
     name: "srandmember",

@@ -1,11 +1,11 @@
 //! SMEMBERS and all that tells what a set holds.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::set;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
 
 pub(crate) const SMEMBERS: CommandSpec = CommandSpec {
     name: "smembers",

@@ -1,12 +1,12 @@
 //! SSCAN.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::set;
-use crate::call::{Call, Run};
 use crate::collections::scan::scan;
-use crate::failure::Done;
-use crate::spec::*;
 
 pub(crate) const SSCAN: CommandSpec = CommandSpec {
     name: "sscan",

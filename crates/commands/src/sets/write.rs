@@ -1,12 +1,12 @@
 //! SADD, SREM.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Txn, Type};
 
 use super::add;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const SADD: CommandSpec = CommandSpec {
     name: "sadd",

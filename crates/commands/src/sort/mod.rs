@@ -24,11 +24,11 @@ mod rows;
 use keyspace::{Entry, Side, Txn, Type};
 use smallvec::SmallVec;
 
-use crate::acl::may_read_all_keys;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, WRONG_TYPE};
-use crate::notifications::EventClass;
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, WRONG_TYPE};
+use engine::notify::events::EventClass;
+use engine::session::permissions::may_read_all_keys;
+use engine::spec::*;
 use options::Options;
 use read::Reader;
 

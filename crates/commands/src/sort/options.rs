@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
+use engine::failure::{Failure, NOT_INTEGER, SYNTAX};
 use keyspace::Type;
 use smallvec::SmallVec;
 
 use super::pattern::Pattern;
-use crate::failure::{Failure, NOT_INTEGER, SYNTAX};
 
 const NO_BY: &str = "ERR BY option of SORT denied due to insufficient ACL permissions.";
 const NO_GET: &str = "ERR GET option of SORT denied due to insufficient ACL permissions.";

@@ -1,13 +1,13 @@
 //! Reading what is sorted, and what other keys say of it.
 
+use engine::call::Call;
+use engine::failure::Failure;
 use keyspace::{Db, Entry, Key, Text, Txn, Type};
 
 use super::Bytes;
 use super::options::Options;
 use super::pattern::Pattern;
 use super::rows::{Row, Rows, Weight};
-use crate::call::Call;
-use crate::failure::Failure;
 
 /// Elements that are read at once: keys are looked up between.
 const PIECE: usize = 1024;

@@ -1,11 +1,10 @@
 //! ZADD, ZINCRBY.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, NOT_FLOAT, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::Txn;
-
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, NOT_FLOAT, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const ZADD: CommandSpec = CommandSpec {
     name: "zadd",

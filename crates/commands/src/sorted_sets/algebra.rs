@@ -4,15 +4,15 @@
 //! the weight of their key, then summed up, or the least or greatest of them is taken. All keys are
 //! locked at once, so that the answer is that of one moment.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::combine::{Aggregate, Input, intersect, subtract, unite};
 use super::gathered::GatheredScores;
 use super::store::store;
 use super::{reply_header, reply_member};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const ZUNION: CommandSpec = CommandSpec {
     name: "zunion",

@@ -2,14 +2,14 @@
 //!
 //! All are logged as the ZPOPMIN or ZPOPMAX that they came to.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Key, Txn, Type};
 
 use super::pop::{End, parse_many, reply_from, take};
 use crate::blocking::{BlockedOperation, Serving, seconds, serve_or_block};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const BZPOPMIN: CommandSpec = CommandSpec {
     name: "bzpopmin",

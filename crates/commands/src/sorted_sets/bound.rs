@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
+use engine::failure::Failure;
 use keyspace::{Error, SortedSetRef};
 use resp::number::parse_f64;
-
-use crate::failure::Failure;
 
 /// Scores from one to another, each included or not.
 pub(super) struct ScoreRange {

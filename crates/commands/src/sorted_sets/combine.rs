@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use engine::failure::Failure;
 use keyspace::{Entry, Members, SortedSetRef, Txn, Type};
 
 use super::gathered::GatheredScores;
 use crate::collections::gathered::{AT_ONCE, Gathered};
-use crate::failure::Failure;
 
 /// What is made of the scores of a member that several keys have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

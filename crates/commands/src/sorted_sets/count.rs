@@ -1,12 +1,12 @@
 //! ZCARD, ZCOUNT, ZLEXCOUNT.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::bound::{LexRange, ScoreRange};
 use super::sorted_set;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
 
 pub(crate) const ZCARD: CommandSpec = CommandSpec {
     name: "zcard",

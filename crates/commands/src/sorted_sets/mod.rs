@@ -17,11 +17,10 @@ mod score;
 mod select;
 pub(crate) mod store;
 
+use engine::call::Call;
+use engine::failure::Failure;
+use engine::spec::CommandSpec;
 use keyspace::{Key, SortedSetRef, Txn};
-
-use crate::call::Call;
-use crate::failure::Failure;
-use crate::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[

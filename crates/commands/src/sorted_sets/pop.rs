@@ -2,15 +2,15 @@
 //!
 //! ZMPOP is logged as the ZPOPMIN or ZPOPMAX that it came to.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Db, Key, Limits, Txn};
 use resp::number::parse_i64;
 use resp::{Protocol, Writer};
 
 use super::Scored;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 /// Which end of a sorted set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,14 +3,14 @@
 
 use std::collections::HashSet;
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 use fastrand::Rng;
 use keyspace::{SortedSetRef, Txn};
 
 use super::{Scored, reply_header, reply_member, sorted_set};
-use crate::call::{Call, Run};
 use crate::collections::random::{MOST_PICKS, SHARE, count};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const ZRANDMEMBER: CommandSpec = CommandSpec {
     name: "zrandmember",

@@ -1,12 +1,12 @@
 //! ZRANGE, and the older names of what it does.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::select::{By, Form, Selection};
 use super::{reply_header, reply_member, sorted_set};
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
 
 const FORM: Form = Form { key: 1, by: None, backwards: None, stores: false };
 

@@ -1,11 +1,11 @@
 //! ZRANK, ZREVRANK.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::sorted_set;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const ZRANK: CommandSpec = CommandSpec {
     name: "zrank",

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Error, Limits, SortedSetRef, Txn};
 
 use super::bound::{LexRange, ScoreRange};
 use super::select::span;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const ZREM: CommandSpec = CommandSpec {
     name: "zrem",

@@ -3,12 +3,12 @@
 //! Scores are written as Redis has them in memory: a small sorted set (listpack) keeps whole
 //! numbers as integers, which have no power of ten.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 use keyspace::{Encoding, Txn};
 
-use crate::call::{Call, Run};
-use crate::failure::Done;
 use crate::keys::scan::{cursor, parse};
-use crate::spec::*;
 
 pub(crate) const ZSCAN: CommandSpec = CommandSpec {
     name: "zscan",

@@ -1,11 +1,11 @@
 //! ZSCORE, ZMSCORE.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::sorted_set;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::spec::*;
 
 pub(crate) const ZSCORE: CommandSpec = CommandSpec {
     name: "zscore",

@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 
+use engine::call::Call;
+use engine::failure::{Failure, SYNTAX};
 use keyspace::{Error, SortedSetRef};
 
 use super::bound::{LexRange, ScoreRange};
-use crate::call::Call;
-use crate::failure::{Failure, SYNTAX};
 
 /// How places are named.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! ZRANGESTORE, and how a result becomes the value of a key.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Key, Txn};
 
 use super::gathered::GatheredScores;
 use super::select::{Form, Selection};
 use super::sorted_set_at;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const ZRANGESTORE: CommandSpec = CommandSpec {
     name: "zrangestore",

@@ -1,15 +1,15 @@
 //! XADD.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{StreamHead, StreamId, Txn};
 
 use super::id::Wanted;
 use super::references::{STRATEGY, Trimmed};
 use super::trim::{Options, exact};
 use super::{reply, stream_mut};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 /// Bytes of fields and values that Redis takes in one entry.
 const LARGEST: usize = 1 << 30;

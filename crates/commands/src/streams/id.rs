@@ -1,8 +1,7 @@
 //! IDs of entries as clients write them.
 
+use engine::failure::Failure;
 use keyspace::StreamId;
-
-use crate::failure::Failure;
 
 const INVALID: &str = "ERR Invalid stream ID specified as stream command argument";
 /// Redis reads no more of an ID.

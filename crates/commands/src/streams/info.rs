@@ -1,13 +1,13 @@
 //! XINFO.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, NO_SUCH_KEY};
+use engine::spec::*;
 use keyspace::{StreamId, StreamRef, Txn};
 
 use super::groups::{XINFO_CONSUMERS, XINFO_GROUPS, full};
 use super::{reply, stream, unknown};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, NO_SUCH_KEY};
 use crate::help::reply_help;
-use crate::spec::*;
 
 pub(crate) const XINFO: CommandSpec = CommandSpec {
     name: "xinfo",

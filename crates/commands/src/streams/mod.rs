@@ -11,11 +11,10 @@ mod reply;
 mod set_id;
 mod trim;
 
+use engine::call::Call;
+use engine::failure::Failure;
+use engine::spec::CommandSpec;
 use keyspace::{StreamRef, Txn};
-
-use crate::call::Call;
-use crate::failure::Failure;
-use crate::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[

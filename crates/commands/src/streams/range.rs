@@ -1,11 +1,11 @@
 //! XLEN, XRANGE, XREVRANGE.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, SYNTAX};
+use engine::spec::*;
 use keyspace::{StreamId, Txn};
 
 use super::{id, reply, stream};
-use crate::call::{Call, Run};
-use crate::failure::{Done, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const XLEN: CommandSpec = CommandSpec {
     name: "xlen",
@@ -84,7 +84,7 @@ fn xrevrange(call: &mut Call<'_>, txn: &mut Txn<'_>) -> Done {
 pub(super) fn interval(
     start: &[u8],
     end: &[u8],
-) -> Result<(StreamId, StreamId), crate::failure::Failure> {
+) -> Result<(StreamId, StreamId), engine::failure::Failure> {
     let (mut first, left_out) = id::bound(start, 0)?;
     if left_out {
         first = first.next().ok_or("ERR invalid start ID for the interval")?;

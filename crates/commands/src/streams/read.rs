@@ -1,13 +1,13 @@
 //! XREAD.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 use keyspace::{Key, StreamId, StreamRef, Txn, Type};
 use resp::{Protocol, Writer};
 
 use super::{id, reply, stream};
 use crate::blocking::{BlockedOperation, Serving, milliseconds};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const XREAD: CommandSpec = CommandSpec {
     name: "xread",

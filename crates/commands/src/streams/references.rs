@@ -4,14 +4,14 @@
 //! What is logged is what came of it: an XDEL of the entries that went, and for each group an XACK
 //! of what it no longer has pending.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::StreamBound;
 use keyspace::{StreamEdit, StreamGroup, StreamId, StreamTrim, Txn};
 
 use super::{id, reply, stream_mut};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 /// What becomes of the references to entries that are taken out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! Entries and IDs in replies.
 
+use engine::failure::Failure;
 use keyspace::{StreamEntry, StreamId, StreamRef};
 use resp::Writer;
-
-use crate::failure::Failure;
 
 /// Entries that take about as long to show as others can wait for.
 const MANY: u64 = 3000;

@@ -1,12 +1,12 @@
 //! XSETID.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, NO_SUCH_KEY, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{StreamId, Txn};
 
 use super::{id, stream_mut};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, NO_SUCH_KEY, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const XSETID: CommandSpec = CommandSpec {
     name: "xsetid",

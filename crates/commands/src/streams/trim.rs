@@ -1,14 +1,14 @@
 //! XTRIM, XDEL, and the options that say how far a stream is trimmed.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{StreamBound, StreamId, StreamRef, StreamTrim, Txn};
 
 use super::id::{self, Wanted};
 use super::references::{References, STRATEGY, Trimmed};
 use super::{reply, stream_mut};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const XTRIM: CommandSpec = CommandSpec {
     name: "xtrim",

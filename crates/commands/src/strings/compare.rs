@@ -1,13 +1,13 @@
 //! DIGEST and DELEX of Redis 8.4, DELIFEQ of Valkey 9: what is done with a string depends on what
 //! it is. A key that is deleted is logged as a DEL.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::condition::{Comparison, digest};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const DIGEST: CommandSpec = CommandSpec {
     name: "digest",

@@ -1,10 +1,9 @@
 //! Conditions on the string that a key holds: equal or not equal to a value, or its digest to a
 //! digest. SET and DELEX of Redis 8.4 take them; Valkey has the first, in SET and as DELIFEQ.
 
+use engine::failure::Failure;
 use keyspace::Str;
 use xxhash_rust::xxh3::Xxh3;
-
-use crate::failure::Failure;
 
 /// How a string is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,12 @@
 //! INCRBYFLOAT counts in 80-bit numbers as Redis does, and is logged as the SET of its result,
 //! since another machine might round otherwise.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, NOT_FLOAT, NOT_INTEGER};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Expire, Key, Str, Txn};
 use resp::number::{LongDouble, parse_i64};
-
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, NOT_FLOAT, NOT_INTEGER};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const INCR: CommandSpec = CommandSpec {
     name: "incr",

@@ -1,12 +1,12 @@
 //! APPEND and SETRANGE: changes inside a string.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Expire, Txn};
 
 use super::check_len;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const APPEND: CommandSpec = CommandSpec {
     name: "append",

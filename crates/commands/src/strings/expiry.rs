@@ -1,7 +1,7 @@
 //! Expiry options: `EX seconds`, `PX ms`, `EXAT seconds`, `PXAT ms`, and what makes them invalid.
 
-use crate::call::Call;
-use crate::failure::{Failure, NOT_INTEGER};
+use engine::call::Call;
+use engine::failure::{Failure, NOT_INTEGER};
 
 /// How an expiry time is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

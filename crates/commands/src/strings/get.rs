@@ -1,12 +1,12 @@
 //! GET, GETDEL, GETSET, STRLEN.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Expire, Txn};
 
 use super::reply_string;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const GET: CommandSpec = CommandSpec {
     name: "get",

@@ -1,13 +1,13 @@
 //! GETEX: read, and change the expiry time.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::expiry::{Unit, expire_at};
 use super::reply_string;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const GETEX: CommandSpec = CommandSpec {
     name: "getex",

@@ -5,12 +5,11 @@
 //! is cut into ranges (a match that does not continue the current range ends it and is not part of
 //! the next).
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 use keyspace::{Entry, Error, Txn};
 use resp::Writer;
-
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
 
 pub(crate) const LCS: CommandSpec = CommandSpec {
     name: "lcs",

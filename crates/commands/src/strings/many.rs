@@ -1,12 +1,12 @@
 //! MGET, MSET, MSETNX: several keys at once, in one transaction over all their shards.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Error, Expire, Txn};
 
 use super::reply_part;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const MGET: CommandSpec = CommandSpec {
     name: "mget",

@@ -21,9 +21,9 @@ pub(crate) use expiry::Unit;
 use keyspace::{Key, Keyspace, Str, Txn};
 use resp::Writer;
 
-use crate::call::Call;
-use crate::failure::{Done, Failure, TOO_LONG};
-use crate::spec::{CommandSpec, WRITE};
+use engine::call::Call;
+use engine::failure::{Done, Failure, TOO_LONG};
+use engine::spec::{CommandSpec, WRITE};
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] = &[

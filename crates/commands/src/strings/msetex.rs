@@ -2,13 +2,13 @@
 //!
 //! It is logged as an MSET, or as a SET for each key, which older servers know too.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Expire, Txn};
 
 use super::expiry::{Unit, expire_at};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const MSETEX: CommandSpec = CommandSpec {
     name: "msetex",

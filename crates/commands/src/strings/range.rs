@@ -1,11 +1,11 @@
 //! GETRANGE and its old name SUBSTR.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 use keyspace::Txn;
 
 use super::reply_part;
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
 
 pub(crate) const GETRANGE: CommandSpec = CommandSpec {
     name: "getrange",

@@ -3,15 +3,15 @@
 //! Whatever the options, what is logged is a plain SET: the conditions were met, and an expiry time
 //! is written as the point in time that it came to.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{Expire, Txn};
 
 use super::condition::Comparison;
 use super::expiry::{Unit, expire_at};
 use super::reply_string;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::notifications::EventClass;
-use crate::spec::*;
 
 pub(crate) const SET: CommandSpec = CommandSpec {
     name: "set",

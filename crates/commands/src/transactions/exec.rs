@@ -3,19 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::Engine;
+use engine::call::{Call, Next, Run};
+use engine::execute::queue::{put_back, take};
+use engine::execute::{Role, Shown, Step, Unit, weight_of};
+use engine::failure::{Done, Failure};
+use engine::session::kept_words::LARGE;
+use engine::session::permissions::set_user;
+use engine::session::users::Account;
+use engine::session::{Queue, Session};
+use engine::spec::*;
 use keyspace::{Db, Key, Losses, Txn};
 use resp::Protocol;
-
-use crate::acl::set_user;
-use crate::call::{Call, Next, Run};
-use crate::engine::Engine;
-use crate::execute::{Role, Shown, Step, Unit, weight_of};
-use crate::failure::{Done, Failure};
-use crate::kept_words::LARGE;
-use crate::queue::{put_back, take};
-use crate::session::{Queue, Session};
-use crate::spec::*;
-use crate::users::Account;
 
 pub(crate) const EXEC: CommandSpec = CommandSpec {
     name: "exec",
@@ -124,7 +123,7 @@ fn execute(call: &mut Call<'_>, queue: &Queue) -> Done {
             done
         });
         match done {
-            Ok(false) => may_give_up = engine.free_memory_for(queue.bytes, tries),
+            Ok(false) => may_give_up = engine.memory_limits().free_for(queue.bytes, tries),
             Ok(true) => break,
             // The queue is gone: nobody is to run this again.
             Err(failure) => {
@@ -168,7 +167,7 @@ fn refuse_damaged(call: &Call<'_>, steps: &[Step<'_>]) -> Done {
 
 /// Returns true if the user may still execute a step; its reply is an error otherwise.
 fn is_permitted(call: &mut Call<'_>, step: &Step<'_>) -> bool {
-    let checked = call.engine.check_queued(call.session, step.command, step.args);
+    let checked = call.engine.permissions().check_queued(call.session, step.command, step.args);
     if let Err(failure) = &checked {
         call.out.error(failure.as_bytes());
         call.engine.stats().error(failure.code());
@@ -237,7 +236,7 @@ fn attempt(
             if may_give_up {
                 return Ok(false);
             }
-            inner.engine.record_out_of_memory();
+            inner.engine.full_store().record_refused();
         }
         next = if inner.next == Next::Reply { next } else { inner.next };
     }

@@ -9,7 +9,7 @@ mod exec;
 mod multi;
 mod watch;
 
-use crate::spec::CommandSpec;
+use engine::spec::CommandSpec;
 
 /// The group's commands.
 pub(crate) const COMMANDS: &[&CommandSpec] =

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::queue::discard as forget;
-use crate::session::Queue;
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::execute::queue::discard as forget;
+use engine::failure::Done;
+use engine::session::Queue;
+use engine::spec::*;
 
 pub(crate) const MULTI: CommandSpec = CommandSpec {
     name: "multi",

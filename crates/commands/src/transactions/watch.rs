@@ -5,11 +5,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 use keyspace::Txn;
-
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
 
 pub(crate) const WATCH: CommandSpec = CommandSpec {
     name: "watch",

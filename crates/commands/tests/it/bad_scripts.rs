@@ -83,7 +83,7 @@ fn a_flush_frees_what_other_threads_have_compiled() {
         scope.spawn(|| Client::new(&engine).check("SCRIPT FLUSH", "OK"));
     });
     assert!(memory(&mut client, "used_memory_vm_eval") > 8 << 20);
-    engine.free_flushed_scripts();
+    commands::free_flushed_scripts(&engine);
     let left = memory(&mut client, "used_memory_vm_eval");
     assert!(left < 1 << 20, "{left} bytes are left of the compiled script");
     assert_eq!(eval(&mut client, &text, "0", &[]), "(integer) 8388608");

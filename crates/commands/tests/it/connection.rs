@@ -25,7 +25,7 @@ fn hello_switches_the_protocol() {
 #[test]
 fn a_password_is_asked_for_before_anything_else() {
     let engine = engine();
-    engine.set_default_password(b"secret");
+    engine.permissions().set_default_password(b"secret");
     let mut client = Client::new(&engine);
     for (line, expected) in [
         ("GET k", "(error) NOAUTH Authentication required."),

@@ -429,7 +429,7 @@ fn a_rewritten_log_holds_the_libraries_and_loads_them_before_the_keys() {
     }
     let long = format!("{}--{}", library("long", &["l"]), "x".repeat(3 << 20));
     client.raw(&[b"FUNCTION".to_vec(), b"LOAD".to_vec(), long.into_bytes()]);
-    engine.rewrite_log(&log, false, &|| true, None).expect("a rewrite");
+    commands::rewrite_log(&engine, &log, false, &|| true, None).expect("a rewrite");
     check(&mut client, "FUNCTION LOAD @after:a", "\"after\"");
     let expected = run(&mut client, "FUNCTION LIST WITHCODE");
     drop((client, engine));
@@ -437,7 +437,7 @@ fn a_rewritten_log_holds_the_libraries_and_loads_them_before_the_keys() {
     drop(log);
     let again = Arc::new(Engine::new(EngineOptions::new(volatile(2, 64 << 20))));
     let mut loader = Loader::open(options).expect("the log");
-    again.replay(&mut loader, &mut |_| {}).expect("a whole log");
+    commands::replay(&again, &mut loader, &mut |_| {}).expect("a whole log");
     let mut client = Client::new(&again);
     assert_eq!(run(&mut client, "FUNCTION LIST WITHCODE"), expected);
     check(&mut client, "GET k", "\"v\"");

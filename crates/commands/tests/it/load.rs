@@ -14,7 +14,7 @@ fn save(client: &Client) -> Vec<u8> {
         spool: &|| Err(std::io::Error::other("nothing is large")),
         go_on: &|_| true,
     };
-    client.engine.save(Vec::new(), &options, || ()).expect("memory takes everything")
+    commands::save(&client.engine, Vec::new(), &options, || ()).expect("memory takes everything")
 }
 
 /// Loads into an empty keyspace; whether that went well.
@@ -22,7 +22,7 @@ fn load(client: &mut Client, bytes: &[u8], verifies: bool) -> Option<LoadedDump>
     client.check("FLUSHALL", "OK");
     client.check("FUNCTION FLUSH", "OK");
     let mut options = LoadOptions { verifies, keeps_expired: true, report: &mut |_| {} };
-    client.engine.load_dump(bytes, &mut options).ok()
+    commands::load_dump(&client.engine, bytes, &mut options).ok()
 }
 
 fn sample() -> (Client, Vec<u8>) {

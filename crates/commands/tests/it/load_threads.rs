@@ -36,7 +36,7 @@ fn load(engine: &Engine, bytes: &[u8]) -> Result<LoadedDump, LoadDumpError> {
         last = loaded;
     };
     let mut options = LoadOptions { verifies: true, keeps_expired: false, report };
-    let loaded = engine.load_dump(bytes, &mut options)?;
+    let loaded = commands::load_dump(engine, bytes, &mut options)?;
     assert_eq!(last, loaded, "the last report");
     Ok(loaded)
 }
@@ -52,7 +52,7 @@ fn save(engine: &Engine, keys: u64) -> Result<Vec<u8>, SaveError> {
         spool: &|| Ok(Box::new(Cursor::new(Vec::new()))),
         go_on: &|saved| saved < keys,
     };
-    engine.save(Vec::new(), &options, || ())
+    commands::save(engine, Vec::new(), &options, || ())
 }
 
 fn key(file: &mut File, name: &str, expires: Option<u64>) -> std::io::Result<()> {

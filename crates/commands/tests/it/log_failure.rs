@@ -74,7 +74,7 @@ fn run_writers(engine: &Arc<Engine>, log: &Arc<Aof>, syncs: bool) -> Vec<Counts>
     thread::scope(|scope| {
         let start = |name| scope.spawn(move || session(engine, log, name, syncs));
         let sessions: Vec<_> = (0..SESSIONS).map(start).collect();
-        let _ = engine.rewrite_log(log, false, &|| true, None);
+        let _ = commands::rewrite_log(engine, log, false, &|| true, None);
         sessions.into_iter().map(|session| session.join().expect("no panic")).collect()
     })
 }
@@ -97,7 +97,7 @@ fn count(client: &mut Client, name: usize) -> Result<u64, String> {
 fn check_image(image: &Medium, policy: Fsync, counts: &[Counts]) -> Result<(), String> {
     let engine = empty(None);
     let mut loader = Loader::open(image.options(policy)).map_err(|error| error.to_string())?;
-    engine.replay(&mut loader, &mut |_| {}).map_err(|error| error.to_string())?;
+    commands::replay(&engine, &mut loader, &mut |_| {}).map_err(|error| error.to_string())?;
     let mut client = Client::new(&engine);
     for (name, (acknowledged, sent)) in counts.iter().enumerate() {
         let found = count(&mut client, name)?;
@@ -224,7 +224,8 @@ fn run_full_incarnation(policy: Fsync, seed: u64) -> Result<Counts, String> {
         let (engine, log) = (&engine, &log);
         let start = |name| scope.spawn(move || stubborn_session(engine, log, name));
         let sessions: Vec<_> = (0..SESSIONS).map(start).collect();
-        let rewrite = scope.spawn(|| engine.rewrite_log(log, false, &|| true, None).is_ok());
+        let rewrite =
+            scope.spawn(|| commands::rewrite_log(engine, log, false, &|| true, None).is_ok());
         while sessions.iter().any(|session| !session.is_finished()) {
             medium.limit_space(Some(random.usize(..3000)));
             thread::yield_now();

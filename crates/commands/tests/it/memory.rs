@@ -75,9 +75,9 @@ fn reads_evict_too() {
     client.check("SET k v", "(error) LOADING Redis is loading the dataset in memory");
     client.run("PING");
     engine.config().set_loading(false);
-    engine.set_default_password(b"secret");
+    engine.permissions().set_default_password(b"secret");
     Client::new(&engine).check("GET nothing", "(error) NOAUTH Authentication required.");
-    engine.set_default_password(b"");
+    engine.permissions().set_default_password(b"");
     assert_eq!(log.lines(), Vec::<String>::new());
     client.run("GET nothing");
     assert!(engine.keyspace().heap().used() <= maxmemory);

@@ -205,7 +205,7 @@ fn loaded(world: &World) -> Arc<Engine> {
     world.log.sync_all().expect("files");
     let engine = engine(3, None);
     let mut loader = Loader::open(world.options.clone()).expect("a log");
-    engine.replay(&mut loader, &mut |_| {}).expect("commands");
+    commands::replay(&engine, &mut loader, &mut |_| {}).expect("commands");
     engine
 }
 
@@ -248,7 +248,8 @@ fn round_trip(seed: u64) {
             (0..3).for_each(|_| filler.borrow_mut().disturb());
             *steps.borrow() < last
         };
-        let done = world.engine.rewrite_log(&world.log, false, &go_on, None).expect("files");
+        let done =
+            commands::rewrite_log(&world.engine, &world.log, false, &go_on, None).expect("files");
         assert_eq!(done.is_some(), last == usize::MAX);
         compare(&world, if last == 5 { "after half a rewrite" } else { "after a rewrite" });
     }
@@ -275,7 +276,8 @@ fn every_count_of_elements_is_rewritten() {
         filler.collection(count, 20);
         filler.stream(count, 20);
     }
-    let done = world.engine.rewrite_log(&world.log, false, &|| true, None).expect("files");
+    let done =
+        commands::rewrite_log(&world.engine, &world.log, false, &|| true, None).expect("files");
     assert!(done.is_some());
     compare(&world, "after a rewrite");
 }

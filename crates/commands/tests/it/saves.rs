@@ -84,7 +84,7 @@ fn save(engine: &Engine, log: &Arc<SlowLog>) -> Result<(), SaveError> {
         spool: &|| Err(std::io::Error::other("nothing is large")),
         go_on: &|_| true,
     };
-    engine.save(Recorded(Arc::clone(log)), &options, || log.note("cut".into())).map(drop)
+    commands::save(engine, Recorded(Arc::clone(log)), &options, || log.note("cut".into())).map(drop)
 }
 
 #[test]

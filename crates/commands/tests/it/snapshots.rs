@@ -96,7 +96,7 @@ fn a_rewrite_that_holds_too_much_is_given_up_and_the_log_stays() {
         true
     };
     engine.keyspace().heap().set_snapshot_limit(100_000);
-    let done = engine.rewrite_log(&log, false, &go_on, None);
+    let done = commands::rewrite_log(&engine, &log, false, &go_on, None);
     let lost = done.expect_err("it holds more than its limit");
     assert!(matches!(lost, RewriteLogError::GivenUp(SnapshotLost::OverLimit)), "{lost}");
     assert!(lost.to_string().contains("given up"), "{lost}");
@@ -104,13 +104,13 @@ fn a_rewrite_that_holds_too_much_is_given_up_and_the_log_stays() {
         log.sync_all().expect("files");
         let again = self::engine(64 << 20, None);
         let mut loader = Loader::open(options.clone()).expect("a log");
-        again.replay(&mut loader, &mut |_| {}).expect("commands");
+        commands::replay(&again, &mut loader, &mut |_| {}).expect("commands");
         assert!(data(again.keyspace(), 0) == data(engine.keyspace(), 0), "{what}");
     };
     assert_eq!((log.figures().rewrites, log.figures().last_rewrite_ok), (0, false));
     loaded("after a rewrite that was given up");
     engine.keyspace().heap().set_snapshot_limit(u64::MAX);
-    assert!(engine.rewrite_log(&log, false, &go_on, None).expect("files").is_some());
+    assert!(commands::rewrite_log(&engine, &log, false, &go_on, None).expect("files").is_some());
     assert!(log.figures().last_rewrite_ok);
     loaded("after a rewrite");
 }

@@ -32,7 +32,7 @@ impl Connection {
         if engine.clients().mark_evicted(&self.client) {
             let line = commands::admin::describe(engine, &self.client, self.now_ms());
             tracing::warn!("Evicting client: {line}");
-            engine.forget_memory(&self.client);
+            engine.client_memory().forget(&self.client);
         }
         true
     }

@@ -78,7 +78,7 @@ impl Saver {
         let mut receiver = Receiver { saver: self, pass };
         write!(receiver, "$EOF:{mark}\r\n")?;
         loop {
-            match self.shared.engine.save(&mut receiver, &options, || {}) {
+            match commands::save(&self.shared.engine, &mut receiver, &options, || {}) {
                 Err(SaveError::Busy) => {
                     self.may_go_on()?;
                     std::thread::sleep(BUSY_WAIT);

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Poll, Waker};
 
-use commands::{Clock, CommandLog, Peer, SystemClock, Table};
+use commands::{Clock, CommandLog, Peer, SystemClock};
 use pmem::{Call, Calls};
 use rustix::io::Errno;
 use tokio::runtime::{Builder, Runtime};
@@ -166,7 +166,8 @@ impl Stage {
         let store = store::open(&values, clock.unix_ms()).expect("a new store");
         let config = Config::new(values.clone(), None);
         let supervisor = Supervisor::of(&values, clock.monotonic());
-        let table = Table::renamed(&[]).unwrap_or_else(|_| unreachable!("nothing is renamed"));
+        let table =
+            commands::renamed_table(&[]).unwrap_or_else(|_| unreachable!("nothing is renamed"));
         let tls = Default::default();
         let shared = build_shared_state(Parts { store, table, config, tls, supervisor, clock });
         let shared = shared.expect("a server");

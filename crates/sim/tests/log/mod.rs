@@ -201,7 +201,7 @@ impl Rewriting {
         let engine = engine(1, None)?;
         let files = Files::of(image);
         let mut loader = Loader::open(self.options(&files)).map_err(|error| error.to_string())?;
-        engine.replay(&mut loader, &mut |_| {}).map_err(|error| error.to_string())?;
+        commands::replay(&engine, &mut loader, &mut |_| {}).map_err(|error| error.to_string())?;
         let mut lists: Vec<Vec<String>> = vec![Vec::new(); WRITERS + 1];
         let mut counts = vec![String::from("0"); WRITERS];
         let txn = engine.keyspace().begin_all(0);
@@ -298,7 +298,7 @@ impl Incarnation<'_> {
             let left = AtomicUsize::new(steps);
             let go_on = || left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
             self.rewriting.store(true, Relaxed);
-            let done = self.engine.rewrite_log(self.log, false, &go_on, None);
+            let done = commands::rewrite_log(self.engine, self.log, false, &go_on, None);
             self.rewriting.store(false, Relaxed);
             match done {
                 Ok(Some(_)) => self.rewritten.fetch_add(1, Relaxed),

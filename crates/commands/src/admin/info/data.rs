@@ -1,9 +1,9 @@
 //! Sections about the data: memory, persistence, keyspace.
 
+use engine::host::{AofFacts, JournalFacts, LoadingFacts, RdbFacts};
 use keyspace::Db;
 
 use super::{Page, human};
-use crate::host::{AofFacts, JournalFacts, LoadingFacts, RdbFacts};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The interpreters of all threads, and what is known of scripts and functions.
@@ -121,7 +121,7 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     let ago = full.last_refused_s(engine.clock().unix_ms());
     page.line("full_refused_commands", full.refused());
     page.line("full_last_refused_sec", ago.map_or(-1, |seconds| seconds as i64));
-    page.line("writes_refused", engine.why_no_writes().unwrap_or_default());
+    page.line("writes_refused", engine.full_store().why_no_writes().unwrap_or_default());
     page.line("pool", &facts.pool);
     page.line("pool_size", facts.pool_size);
     page.line("pool_space", facts.pool_space);

@@ -1,9 +1,10 @@
 //! Sections about the process: server, clients, stats, replication, CPU, commands, errors, latency.
 
+use engine::line_text::in_field;
+use engine::notify::receivers::Kind;
+use engine::session::users::Reason;
+
 use super::Page;
-use crate::line_text::in_field;
-use crate::receivers::Kind;
-use crate::users::Reason;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) fn server(page: &mut Page<'_, '_>) {
@@ -42,7 +43,7 @@ pub(super) fn server(page: &mut Page<'_, '_>) {
 
 pub(super) fn clients(page: &mut Page<'_, '_>) {
     let clients = page.call.engine.clients().list();
-    let most = |pick: fn(&crate::client::Client) -> usize| {
+    let most = |pick: fn(&engine::session::client::Client) -> usize| {
         clients.iter().map(|client| pick(client)).max().unwrap_or(0)
     };
     page.line("connected_clients", clients.len());

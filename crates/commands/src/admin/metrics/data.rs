@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::Engine;
+use engine::host::{AofFacts, DiskFacts, Facts, JournalFacts, Persistence, RdbFacts, SyncTimes};
 use keyspace::Db;
 
 use super::page::{Kind, Page, seconds};
-use crate::engine::Engine;
-use crate::host::{AofFacts, DiskFacts, Facts, JournalFacts, Persistence, RdbFacts, SyncTimes};
 
 pub(super) fn keyspace(page: &mut Page, engine: &Engine) {
     let keyspace = engine.keyspace();
@@ -98,7 +98,7 @@ pub(super) fn persistence(page: &mut Page, engine: &Engine, facts: &Persistence)
     page.sample(name, &labels, 1);
     let stopped = engine.keyspace().heap().is_poisoned() || !engine.takes_writes();
     page.flag("perdura_writes_stopped", "1 after a failed durable step: no more writes.", stopped);
-    let refused = engine.why_no_writes().is_some();
+    let refused = engine.full_store().why_no_writes().is_some();
     page.flag("perdura_writes_refused", "1 while writes are refused for another reason.", refused);
     let help = "Commands refused since the store was full.";
     page.counter("perdura_full_refused_commands_total", help, engine.full().refused());

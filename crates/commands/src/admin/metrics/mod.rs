@@ -11,7 +11,7 @@ mod data;
 mod page;
 mod process;
 
-use crate::engine::Engine;
+use engine::Engine;
 use page::Page;
 
 /// Returns all metrics in Prometheus's text format.

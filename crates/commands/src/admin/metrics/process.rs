@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::Engine;
+use engine::host::Facts;
+use engine::notify::receivers;
+use engine::observe::stats::CommandStats;
+use engine::session::users::Reason;
+
 use super::page::{Kind, Page, seconds};
-use crate::engine::Engine;
-use crate::host::Facts;
-use crate::receivers;
-use crate::stats::CommandStats;
-use crate::users::Reason;
 
 /// Upper bounds of the latencies' buckets, in nanoseconds, and as Prometheus writes them.
 const BOUNDS: [(u64, &str); 22] = [

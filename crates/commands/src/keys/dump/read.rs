@@ -5,11 +5,10 @@
 
 use std::io;
 
+use engine::config::Config;
+use engine::failure::Failure;
 use keyspace::{Encoding, Entry, Side, StreamEntry, StreamGroup, StreamId, StreamRef, Txn, Type};
 use rdb::{Kind, ListLimit, ListNodes, ListpackBuilder, StreamLimit, StreamNodes, payload};
-
-use crate::config::Config;
-use crate::failure::Failure;
 
 type Writer = rdb::Writer<Vec<u8>>;
 

@@ -5,6 +5,9 @@
 //! one change of the key. What comes twice within a value is found out by the collection: it is not
 //! new.
 
+use engine::call::Call;
+use engine::config::Config;
+use engine::failure::{Done, Failure};
 use keyspace::{
     AbsentKey, Db, FieldTime, Key, MembersEdit, Side, SortedSetEdit, StreamConsumer, StreamEdit,
     StreamGroup, StreamId, Txn, Type,
@@ -12,9 +15,6 @@ use keyspace::{
 use rdb::{Kind, Part, Source};
 
 use super::BAD_DATA;
-use crate::call::Call;
-use crate::config::Config;
-use crate::failure::{Done, Failure};
 
 /// Parts of a value that are stored at once.
 pub const PARTS_AT_ONCE: usize = 1024;

@@ -17,9 +17,21 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
+
+/// Hides the names and passwords after AUTH and AUTH2.
+fn redact(words: &mut [&[u8]]) {
+    let is = |word: &[u8], text: &str| word.eq_ignore_ascii_case(text.as_bytes());
+    // A key may have any name: what follows KEYS is no option.
+    let end = words.iter().position(|word| is(word, "keys")).unwrap_or(words.len());
+    for (word, count) in [("auth", 1), ("auth2", 2)] {
+        if let Some(at) = words[..end].iter().skip(6).position(|option| is(option, word)) {
+            words.iter_mut().skip(at + 7).take(count).for_each(|word| *word = REDACTED);
+        }
+    }
+}
 
 /// Returns which words are keys: the one in its place or, where that is empty, those that follow
 /// KEYS, which is the first of these that is no password and no user's name. None where both are
@@ -62,6 +74,7 @@ pub(crate) const MIGRATE: CommandSpec = CommandSpec {
         ),
     ],
     own_keys: Some(keys),
+    redact: Some(redact),
     history: &[
         ("3.0.0", "Added the `COPY` and `REPLACE` options."),
         ("3.0.6", "Added the `KEYS` option."),

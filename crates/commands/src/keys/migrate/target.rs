@@ -6,12 +6,12 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::time::Duration;
 
+use engine::Engine;
+use engine::failure::Failure;
+use engine::host::Wire;
 use resp::Writer;
 
 use super::Migration;
-use crate::engine::Engine;
-use crate::failure::Failure;
-use crate::host::Wire;
 
 const NOT_CONNECTED: &str = "IOERR error or timeout connecting to the client";
 const NOT_WRITTEN: &str = "IOERR error or timeout writing to target instance";

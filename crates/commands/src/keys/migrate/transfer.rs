@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use engine::Engine;
+use engine::call::Call;
+use engine::execute::Scope;
+use engine::failure::{Done, Failure, log_failed};
 use keyspace::{Key, Txn, Watch};
 
 use super::Migration;
 use super::target::Target;
-use crate::call::Call;
-use crate::engine::Engine;
-use crate::execute::Scope;
-use crate::failure::{Done, Failure, log_failed};
 use crate::keys::dump;
 
 /// A key is changed faster than it is sent.

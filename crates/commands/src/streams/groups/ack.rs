@@ -1,10 +1,10 @@
 //! XACK.
 
+use engine::call::{Call, Run};
+use engine::failure::Done;
+use engine::spec::*;
 use keyspace::{StreamId, Txn};
 
-use crate::call::{Call, Run};
-use crate::failure::Done;
-use crate::spec::*;
 use crate::streams::{id, stream_to_read};
 
 pub(crate) const XACK: CommandSpec = CommandSpec {

@@ -1,13 +1,13 @@
 //! XAUTOCLAIM.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 use keyspace::{StreamEdit, StreamGroup, StreamId, StreamPending, StreamRef, Txn};
 use resp::Writer;
 
 use super::log::Place;
 use super::{group_mut, is_idle, min_idle};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
 use crate::streams::{id, reply};
 
 pub(crate) const XAUTOCLAIM: CommandSpec = CommandSpec {

@@ -1,13 +1,13 @@
 //! XCLAIM.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::spec::*;
 use keyspace::{StreamEdit, StreamGroup, StreamId, Txn};
 use resp::Writer;
 
 use super::log::Place;
 use super::{group_mut, is_idle, min_idle};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::spec::*;
 use crate::streams::{id, reply};
 
 pub(crate) const XCLAIM: CommandSpec = CommandSpec {

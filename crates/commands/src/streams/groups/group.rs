@@ -1,13 +1,13 @@
 //! XGROUP.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::notify::events::EventClass;
+use engine::spec::*;
 use keyspace::{StreamGroup, StreamHead, Txn};
 
 use super::no_group_of;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
 use crate::help::reply_help;
-use crate::notifications::EventClass;
-use crate::spec::*;
 use crate::streams::{id, stream_mut, unknown};
 
 pub(crate) const XGROUP: CommandSpec = CommandSpec {

@@ -1,14 +1,14 @@
 //! XINFO GROUPS and CONSUMERS, and what XINFO STREAM FULL says of groups.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, NO_SUCH_KEY};
+use engine::spec::*;
 use keyspace::{
     StreamConsumer, StreamGroup, StreamId, StreamPending, StreamProgress, StreamRef, Txn,
 };
 use resp::Writer;
 
 use super::no_group_of;
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, NO_SUCH_KEY};
-use crate::spec::*;
 use crate::streams::{reply, stream};
 
 /// In the place of a time: it was never active.

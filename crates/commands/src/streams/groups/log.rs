@@ -1,9 +1,9 @@
 //! What a change of a group leaves in the command log.
 
+use engine::notify::events::EventClass;
 use keyspace::{StreamGroup, StreamId};
 
 use crate::blocking::Serving;
-use crate::notifications::EventClass;
 use crate::streams::reply::text;
 
 /// A group and where it is.

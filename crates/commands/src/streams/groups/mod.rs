@@ -26,8 +26,8 @@ pub(super) use pending::XPENDING;
 pub(super) use read::XREADGROUP;
 
 use super::{stream, stream_to_read};
-use crate::call::Call;
-use crate::failure::Failure;
+use engine::call::Call;
+use engine::failure::Failure;
 
 /// Returns a word as C prints it.
 fn printed(word: &[u8]) -> &[u8] {

@@ -1,11 +1,11 @@
 //! XPENDING.
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure, SYNTAX};
+use engine::spec::*;
 use keyspace::{StreamGroup, StreamId, StreamPending, StreamRef, Txn};
 
 use super::{group, is_idle};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure, SYNTAX};
-use crate::spec::*;
 use crate::streams::{id, reply};
 
 pub(crate) const XPENDING: CommandSpec = CommandSpec {

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use engine::call::{Call, Run};
+use engine::failure::{Done, Failure};
+use engine::spec::*;
 use keyspace::{Db, Key, StreamEdit, StreamGroup, StreamId, StreamPending, StreamRef, Txn, Type};
 use resp::{Protocol, Writer};
 
 use super::log::Place;
 use super::{is_idle, no_group};
 use crate::blocking::{BlockedOperation, Serving};
-use crate::call::{Call, Run};
-use crate::failure::{Done, Failure};
-use crate::spec::*;
 use crate::streams::read::{BLOCKED, Options};
 use crate::streams::{id, reply};
 

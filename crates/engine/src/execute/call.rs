@@ -1,0 +1,307 @@
+//! One execution of one command: what its function is given, and what it says in addition to its
+//! reply.
+
+use std::sync::Arc;
+
+use keyspace::{Db, Expire, Key, Losses, Pinned, Txn};
+use resp::Writer;
+use script::Flags;
+
+use crate::engine::Engine;
+pub use crate::execute::outcome::{Next, Outcome};
+use crate::failure::{Done, Failure, SYNTAX};
+use crate::log::Effects;
+use crate::notify::events::EventClass;
+use crate::scripts::running::{LongSince, ScriptKind};
+use crate::session::Session;
+use crate::session::walk::Walk;
+use crate::table::Command;
+use crate::table::spec::{BLOCKING, Group, LONG};
+
+/// How a command is executed: its function, and which shards are locked for it.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// It is only a name for its subcommands.
+    Container,
+    /// It touches no data, or locks for itself.
+    Session(fn(&mut Call<'_>) -> Done),
+    /// In a transaction over the shards of its keys.
+    Keys(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+    /// In a transaction over the shards of its keys; over all shards where its words say that it
+    /// goes to keys which they do not name.
+    Reach(fn(&[&[u8]]) -> bool, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+    /// In a transaction over all shards.
+    All(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+    /// In one transaction after the other, each over one shard; the second is for inside of a
+    /// transaction over all shards.
+    Walk(fn(&mut Call<'_>) -> Done, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
+    /// A script or a function, which locks for itself.
+    Script(&'static ScriptCommand),
+}
+
+/// Takes the next step of a command that takes several. Returns true if that was the last one.
+pub type TakeStep = fn(&Engine, &mut Session, &mut Walk) -> Result<bool, Failure>;
+
+/// Returns the text of the script that the words of a request call.
+pub type FindText = fn(&Engine, &[&[u8]]) -> Option<Arc<[u8]>>;
+
+/// How a command runs scripts or functions, and what can be known of one before it runs.
+pub struct ScriptCommand {
+    /// Which command ends what it runs.
+    pub kind: ScriptKind,
+    /// Runs it in a transaction of its own.
+    pub alone: fn(&mut Call<'_>) -> Done,
+    /// Runs it inside of a transaction over all shards.
+    pub within: fn(&mut Call<'_>, &mut Txn<'_>) -> Done,
+    /// Returns what the script declares that these words call, if it is known and declares
+    /// anything.
+    pub declared: fn(&Engine, &[&[u8]]) -> Option<Flags>,
+    /// Returns the text of the script that these words call, where they name it only: the cache may
+    /// forget it before another thread runs it.
+    pub text: FindText,
+    /// Compiles such a text for this thread, so that it is found whatever becomes of the cache.
+    pub keep: fn(&Engine, &[u8]),
+}
+
+/// One execution of one command.
+pub struct Call<'a> {
+    /// The engine.
+    pub engine: &'a Engine,
+    /// The connection.
+    pub session: &'a mut Session,
+    /// The command, from the table.
+    pub command: &'a Command,
+    /// All words of the request; a subcommand's name is the second.
+    pub args: &'a [&'a [u8]],
+    /// Its keys, hashed, in the order of its key specs.
+    pub keys: &'a [Key<'a>],
+    /// Where the reply goes.
+    pub out: &'a mut Writer,
+    /// Where its reply begins there.
+    pub reply_from: usize,
+    /// The time at which it happens, unix nanoseconds.
+    pub now_ns: u64,
+    /// What goes into the command log.
+    pub effects: &'a mut Effects,
+    /// What follows the reply.
+    pub next: Next,
+    /// See [`Outcome::durable_at`].
+    pub durable_at: u64,
+    /// Whether the reply may end with a pinned string: not when others follow it in the same
+    /// transaction.
+    pub may_pin: bool,
+    /// Whether the client may be blocked: not by a command inside of another.
+    pub may_block: bool,
+    /// The keys that a script declares which calls this.
+    pub script_keys: Option<&'a [Key<'a>]>,
+    /// A script inside of it takes long: all of it is to be run again on a thread of its own.
+    pub long_script: Option<LongSince>,
+    /// A command that a script called has changed whole databases.
+    pub changed_databases: bool,
+    /// It shows data, though its command has not the flag of a read: libraries of functions, what
+    /// DEBUG tells of keys.
+    pub shows_data: bool,
+    /// A large string that is the rest of the reply; it is copied after the locks were released.
+    pub pinned: Option<Pinned>,
+    /// How long this thread had waited for locks before this began.
+    pub waited_ns: u64,
+    /// What the medium had lost before this began: what it reads counts only if that is still all.
+    pub losses: Losses,
+}
+
+impl<'a> Call<'a> {
+    /// Returns a call of a command that is given its words by `crate::execute::Step::enter`.
+    pub fn new(
+        engine: &'a Engine,
+        session: &'a mut Session,
+        command: &'a Command,
+        out: &'a mut Writer,
+        now_ns: u64,
+        effects: &'a mut Effects,
+    ) -> Call<'a> {
+        Call {
+            engine,
+            session,
+            command,
+            args: &[],
+            keys: &[],
+            reply_from: out.len(),
+            out,
+            now_ns,
+            effects,
+            next: Next::Reply,
+            durable_at: 0,
+            may_pin: true,
+            may_block: true,
+            script_keys: None,
+            long_script: None,
+            changed_databases: false,
+            shows_data: false,
+            pinned: None,
+            waited_ns: heap::waited_ns(),
+            losses: engine.keyspace().losses(),
+        }
+    }
+
+    /// Returns a call inside of this one, in the same transaction: its reply is a part of this
+    /// one's.
+    pub fn inner(&mut self) -> Call<'_> {
+        let Call { engine, session, command, out, now_ns, effects, .. } = self;
+        Call {
+            may_pin: false,
+            may_block: false,
+            ..Call::new(engine, session, command, out, *now_ns, effects)
+        }
+    }
+
+    /// Returns true if it is a part of another call's transaction.
+    pub fn is_inner(&self) -> bool {
+        !self.may_block
+    }
+
+    /// Returns true if it can be executed again by another thread: by itself, for a connection that
+    /// can wait for it.
+    pub fn may_move(&self) -> bool {
+        self.session.can_wait() && !self.is_inner() && !self.blocks()
+    }
+
+    /// Returns true if it may wait for data: its time, and what becomes of it when its client goes,
+    /// are its connection's business from the first moment on.
+    fn blocks(&self) -> bool {
+        let spec = self.command.spec;
+        // Commands on streams wait only where they are asked to.
+        let asks = |arg: &&[u8]| arg.eq_ignore_ascii_case(b"block");
+        spec.has(BLOCKING) && (spec.group != Group::Stream || self.args.iter().any(asks))
+    }
+
+    /// Ends the command, to be executed by another thread, if it is about to do as much as this
+    /// ([`crate::table::spec::LONG`] in units) and can be.
+    pub fn check_work(&self, units: u64) -> Done {
+        if units > LONG && self.may_move() { Err(Failure::takes_long(None)) } else { Ok(()) }
+    }
+
+    /// Returns true if a script calls this.
+    pub fn is_from_script(&self) -> bool {
+        self.script_keys.is_some()
+    }
+
+    /// Returns the bytes of its reply so far.
+    #[inline]
+    pub(crate) fn reply_len(&self) -> usize {
+        let pinned = self.pinned.as_ref().map_or(0, |pinned| pinned.len());
+        self.out.len().saturating_sub(self.reply_from) + pinned
+    }
+
+    /// Returns the request's words without what must not be shown.
+    pub(crate) fn redacted_args(&self) -> Vec<&'a [u8]> {
+        let mut words = self.args.to_vec();
+        if let Some(redact) = self.command.spec.redact {
+            redact(&mut words);
+        }
+        words
+    }
+
+    /// Returns the selected database.
+    pub fn db(&self) -> Db {
+        self.session.db
+    }
+
+    /// Returns the time at which it happens, unix milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ns / 1_000_000
+    }
+
+    /// Returns key number `n`, in the order of the key specs.
+    pub fn key(&self, n: usize) -> Key<'a> {
+        self.keys[n]
+    }
+
+    /// Sets its first key to the argument at `at`, which its specification names as a value: a
+    /// large one is attached.
+    #[inline]
+    pub fn set_value(&self, txn: &mut Txn<'_>, at: usize, expire: Expire) -> Done {
+        match txn.take_attached() {
+            Some(prepared) => txn.set_prepared(self.db(), &self.key(0), *prepared, expire)?,
+            None => txn.set(self.db(), &self.key(0), self.args[at], expire)?,
+        }
+        Ok(())
+    }
+
+    /// Says that data changed, so that the command goes into the log as it was given.
+    pub fn wrote(&mut self) {
+        self.wrote_as(self.args);
+    }
+
+    /// Says that data changed, and which command would have the same effect at any time.
+    pub fn wrote_as(&mut self, args: &[&[u8]]) {
+        self.engine.stats().changed(self.session.stripe);
+        if self.engine.table().is_renamed() && std::ptr::eq(args[0], self.args[0]) {
+            return self.push_original(args);
+        }
+        self.effects.push(self.session.db, args);
+    }
+
+    /// Adds a command to the log by its original name, which `rename-command` does not change.
+    #[cold]
+    fn push_original(&mut self, args: &[&[u8]]) {
+        let mut args = args.to_vec();
+        args[0] = self.command.first_word().as_bytes();
+        self.effects.push(self.session.db, &args);
+    }
+
+    /// Says that something happened to a key of the selected database.
+    #[inline]
+    pub fn notify(&mut self, class: EventClass, name: &'static str, key: &Key<'_>) {
+        self.effects.notify(class, self.session.db, name, key.bytes());
+    }
+
+    /// Says that something was taken from a key, and that the key is gone if that was all.
+    #[inline]
+    pub fn notify_taken(
+        &mut self,
+        class: EventClass,
+        txn: &Txn<'_>,
+        name: &'static str,
+        key: &Key<'_>,
+    ) {
+        self.effects.notify_taken(class, txn, self.session.db, name, key);
+    }
+
+    /// Says that a key holds what a command has found, or is gone because that was nothing.
+    pub fn notify_stored(
+        &mut self,
+        class: EventClass,
+        name: &'static str,
+        key: &Key<'_>,
+        is_empty: bool,
+    ) {
+        if is_empty {
+            self.notify(EventClass::Generic, "del", key);
+        } else {
+            self.notify(class, name, key);
+        }
+    }
+
+    /// Returns an argument as a 64-bit integer.
+    pub fn int(&self, at: usize) -> Result<i64, Failure> {
+        resp::number::parse_i64(self.arg(at)?).ok_or_else(|| crate::failure::NOT_INTEGER.into())
+    }
+
+    /// Returns an argument as a 32-bit integer.
+    pub fn int32(&self, at: usize) -> Result<i32, Failure> {
+        i32::try_from(self.int(at)?).map_err(|_| {
+            let (min, max) = (i32::MIN, i32::MAX);
+            Failure::text(format!("ERR value is out of range, value must between {min} and {max}"))
+        })
+    }
+
+    /// Returns an argument that a syntax error must answer for when it is missing.
+    pub fn arg(&self, at: usize) -> Result<&'a [u8], Failure> {
+        self.args.get(at).copied().ok_or_else(|| SYNTAX.into())
+    }
+
+    /// Returns true if an argument is this word, in any case.
+    pub fn is(&self, at: usize, word: &str) -> bool {
+        self.args.get(at).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+    }
+}

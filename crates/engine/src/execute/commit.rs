@@ -1,0 +1,173 @@
+//! The commit of a transaction, and what of its consequences goes to the log and to clients: the
+//! first steps of [a unit of work](super::unit).
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use keyspace::{Key, Losses, Txn};
+use smallvec::SmallVec;
+
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::log::Effects;
+use crate::notify::tracking::Changes;
+use crate::session::Session;
+use crate::session::client::{Ending, Served};
+
+type Shards = SmallVec<[usize; 8]>;
+
+/// One unit of work: for whom a transaction is committed, and what follows from it.
+pub struct Unit<'u> {
+    /// The engine.
+    pub engine: &'u Engine,
+    /// The session that ran it; none for what the store does by itself.
+    pub session: Option<&'u mut Session>,
+    /// What goes into the command log, and what is sent to clients.
+    pub effects: &'u mut Effects,
+    /// What its replies show.
+    pub shown: Shown<'u>,
+    /// Who made the transaction.
+    pub role: Role<'u>,
+    /// What the medium had lost before the unit began.
+    pub losses: Losses,
+}
+
+/// What the reply shows of the data: it may not leave before that is durable.
+#[derive(Clone, Copy)]
+pub enum Shown<'u> {
+    /// Its replies show no data.
+    Nothing,
+    /// Something of these keys; where there are none, of any.
+    Keys(&'u [Key<'u>]),
+}
+
+/// What a transaction is for.
+pub enum Role<'u> {
+    /// A command, a run, an EXEC, a deletion.
+    Whole {
+        /// It may have changed whole databases.
+        databases: bool,
+    },
+    /// A part of a command that goes on: it serves nobody who waits for a key.
+    Part,
+    /// Serving blocked clients: each of these gets its reply. They are left here if nothing was
+    /// committed.
+    Serve(&'u mut Vec<Served>),
+}
+
+/// What a commit has done.
+pub(crate) struct Committed {
+    /// Up to where the log must be durable before the reply may leave.
+    pub(crate) durable_at: u64,
+    /// Whether the changes that the transaction lists are this unit's.
+    pub(crate) changed: bool,
+}
+
+impl Unit<'_> {
+    /// Commits the transaction, logs its effects, and sends what clients are told of it. After an
+    /// error nothing was committed, unless it is the log's.
+    #[inline]
+    pub(crate) fn commit_and_notify(&mut self, txn: &mut Txn<'_>) -> Result<Committed, Failure> {
+        self.engine.keyspace().check_losses(self.losses)?;
+        let lists = txn.pending_changes() > 0;
+        if lists {
+            self.effects.notify_of(txn.changes());
+            if txn.has_dropped_missed() {
+                self.engine.report_dropped_events();
+            }
+        }
+        let changed = lists && !txn.has_only_missed();
+        let mut committed = None;
+        if changed || txn.is_dirty() {
+            self.effects.put_before(txn.changes());
+            let shards = self.changed_shards(txn);
+            txn.commit()?;
+            committed = Some(shards);
+        }
+        self.notify(txn, changed, committed)
+    }
+
+    /// Does the same for a transaction that the keyspace has committed by itself, and that is still
+    /// locked.
+    pub(super) fn adopt_and_notify(&mut self, txn: &mut Txn<'_>) -> Result<Committed, Failure> {
+        self.effects.put_before(txn.changes());
+        self.effects.notify_of(txn.changes());
+        let shards: Shards = txn.locked().collect();
+        self.notify(txn, true, Some(shards))
+    }
+
+    /// Returns the shards of which readers may see something that this changes: where databases are
+    /// swapped, that is more than what is to be committed there. A part may log an earlier swap.
+    #[inline]
+    fn changed_shards(&self, txn: &Txn<'_>) -> Shards {
+        match self.role {
+            _ if self.engine.log().is_none() => Shards::new(),
+            Role::Part | Role::Whole { databases: true } => txn.locked().collect(),
+            _ => txn.dirty().collect(),
+        }
+    }
+
+    /// `changed` says that the changes which the transaction lists are this unit's; where something
+    /// was committed, `committed` are the shards that it changed.
+    #[inline]
+    fn notify(
+        &mut self,
+        txn: &mut Txn<'_>,
+        changed: bool,
+        committed: Option<Shards>,
+    ) -> Result<Committed, Failure> {
+        let durable_at = self.append(committed)?;
+        let engine = self.engine;
+        let flushes = self.effects.flushes();
+        engine.deliver_all(self.session.as_deref_mut(), self.effects, durable_at);
+        if let Role::Serve(served) = &mut self.role {
+            let_go(engine, served, durable_at);
+        }
+        let changes = Changes { changed, flushes: &flushes, after: durable_at };
+        engine.tracking_clients().notify(txn, changes, self.session.as_deref_mut());
+        Ok(Committed { durable_at, changed })
+    }
+
+    /// Appends the effects to the log, and finds out what the reply must wait for. A journal has
+    /// what was committed.
+    #[inline]
+    fn append(&mut self, committed: Option<Shards>) -> Result<u64, Failure> {
+        let Some(log) = self.engine.log() else { return Ok(0) };
+        let end = match self.engine.logs_commands() {
+            true => {
+                let replays = || self.session.as_ref().is_some_and(|session| session.replay);
+                if committed.is_some() && !self.effects.enabled() && !replays() {
+                    log.note_skipped();
+                }
+                self.effects.append_to(log)
+            }
+            false => committed.is_some().then(|| log.end()),
+        };
+        if let Some(end) = end {
+            let shards = committed.into_iter().flatten();
+            shards.for_each(|shard| self.engine.log_ends[shard].store(end, Relaxed));
+            return Ok(end);
+        }
+        let Shown::Keys(keys) = self.shown else { return Ok(0) };
+        let seen = self.engine.logged_until(keys);
+        if seen == 0 {
+            return Ok(0);
+        }
+        match self.engine.check_read(keys, seen) {
+            // Whoever was blocked waits for the log as it waited for the key.
+            Err(_) if matches!(self.role, Role::Serve(_)) => Ok(seen),
+            checked => checked,
+        }
+    }
+}
+
+/// Gives clients that were served their replies, which may leave when the log is durable up to
+/// `durable_at`.
+fn let_go(engine: &Engine, served: &mut Vec<Served>, durable_at: u64) {
+    let now = engine.clock().unix_ms();
+    for Served { waiter, reply, failed } in served.drain(..) {
+        if let Some(code) = &failed {
+            engine.stats().error(code);
+        }
+        waiter.end(Ending { reply, durable_at, failed: failed.is_some() }, now);
+    }
+}

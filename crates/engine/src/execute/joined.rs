@@ -1,0 +1,253 @@
+//! A run of pipelined commands as one transaction: one look at the clock, one lock per shard, one
+//! commit, one fence.
+//!
+//! A client that sends commands without waiting for their replies learns of none before it learns
+//! of all, so they may happen together and become durable together. They keep their order, each
+//! fails for itself, and a crash leaves all or none: a prefix of what the client sent either way.
+//! The shards of the run are locked at once; where another thread has one of them, the commands are
+//! executed one by one instead, so that a run never makes anybody wait for long.
+//!
+//! In the command log each command of a run is as if it had been executed by itself, without
+//! MULTI and EXEC around the run; all are appended at once, and all replies wait for the end of
+//! what was appended. A crash may leave the first of them.
+
+use keyspace::{Key, Losses};
+use resp::Writer;
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::commit::{Role, Shown, Unit};
+use super::outcome::Executed;
+use super::step::Step;
+use super::weight::weight_of;
+use crate::engine::Engine;
+use crate::execute::call::{Call, Next, Run};
+use crate::execute::request::Batch;
+use crate::log::Effects;
+use crate::observe::hooks;
+use crate::session::kept_words::LARGE;
+use crate::session::{ReplyMode, Session};
+use crate::table::spec::{BLOCKING, DENYOOM, LONG, READONLY, WRITE};
+
+/// Commands of a run: its locks are held while they are executed.
+const LONGEST: usize = 16;
+/// Keys of one command, its words, and their bytes: longer ones have a transaction of their own.
+const MOST_KEYS: usize = 8;
+const MOST_WORDS: usize = 512;
+const MOST_BYTES: usize = 8 * 1024;
+/// The most bytes that the frame of such a request has for each word, and for their number.
+const FRAME: usize = 9;
+/// The most bytes of such a request.
+const MOST_REQUEST: usize = MOST_BYTES + (MOST_WORDS + 1) * FRAME;
+/// Bytes of replies after which a run ends.
+const MOST_REPLY: usize = 64 * 1024;
+
+type Steps<'a> = SmallVec<[Step<'a>; LONGEST]>;
+
+impl Engine {
+    /// Returns true if commands may be joined at all.
+    pub fn joins_commands(&self) -> bool {
+        self.takes_writes()
+            && self.monitors() == 0
+            && self.admin().paused_until_ms() == 0
+            && !self.config().loading()
+            && !self.config().refuses_writes()
+    }
+
+    /// Executes requests `from` and following as one transaction. Where that cannot be, an error
+    /// says how many are to be executed one by one before another run is tried.
+    pub fn execute_run(
+        &self,
+        session: &mut Session,
+        batch: &Batch<'_>,
+        from: usize,
+        out: &mut Writer,
+    ) -> Result<Executed, usize> {
+        if batch.len() - from < 2 || session.in_multi() || session.replay {
+            return Err(1);
+        }
+        if session.only_listens() || session.caching {
+            return Err(1);
+        }
+        let losses = self.keyspace().losses();
+        if self.permissions().must_authenticate(session)
+            || session.reply != ReplyMode::On
+            || self.keyspace().has_media_errors()
+            || hooks::logs_small(self, MOST_REQUEST, MOST_REPLY)
+            || self.keyspace().excess() > 0 && self.memory_limits().may_evict_for(session)
+        {
+            return Err(1);
+        }
+        let mut steps = run_of(batch, from);
+        if session.is_limited() {
+            // What is denied is refused by itself.
+            let commands = steps.iter().map(|step| (step.command, step.args));
+            steps.truncate(self.permissions().permitted(session, commands));
+        }
+        if steps.len() < 2 {
+            return Err(1);
+        }
+        let needs_memory = steps.iter().any(|step| step.command.spec.has(DENYOOM));
+        if needs_memory
+            && !matches!(self.memory_limits().evict_until_under_limit(session), Ok(true))
+        {
+            return Err(steps.len());
+        }
+        let mark = out.mark();
+        let buffer = std::mem::take(&mut session.effects);
+        let mut effects = self.new_effects(buffer, self.logs_commands());
+        if session.can_wait() {
+            out.begin_limit(LARGE);
+        }
+        let executed = self.execute_steps((session, losses), &steps, out, &mut effects);
+        out.end_limit();
+        session.effects = effects.into_buffer();
+        match executed {
+            Some(done) => {
+                session.written_to = session.written_to.max(done.durable_at);
+                Ok(done)
+            }
+            None => {
+                out.truncate(mark);
+                Err(steps.len())
+            }
+        }
+    }
+
+    /// Executes steps from the front in one transaction. None, and no data changed, where one of
+    /// their shards is locked, there is no free memory, a reply is large, the medium lost bytes, or
+    /// the log has failed.
+    fn execute_steps(
+        &self,
+        (session, losses): (&mut Session, Losses),
+        steps: &[Step<'_>],
+        out: &mut Writer,
+        effects: &mut Effects,
+    ) -> Option<Executed> {
+        let now_ns = self.begin_ns(session);
+        let mut txn = self.try_lock_steps(session, steps, now_ns / 1_000_000)?;
+        session.shard_wait = None;
+        session.reads_of_changed.clear();
+        let mut call = Call::new(self, session, steps[0].command, out, now_ns, effects);
+        call.losses = losses;
+        let mut times = Times { since_ns: now_ns, from: 0 };
+        let begin = call.out.len();
+        let mut executed = 0;
+        for step in steps {
+            // What takes long is executed by itself.
+            if step.command.spec.weigh.is_some() && weight_of(step, &txn, call.db()) > LONG {
+                if executed == 0 {
+                    return None;
+                }
+                break;
+            }
+            let is_quick = step.is_quick();
+            if !is_quick {
+                times.share(&mut call, &steps[..executed]);
+            }
+            // A string that is copied when the locks are released must be committed, and its reply
+            // be the last.
+            call.may_pin = !txn.is_dirty();
+            call.reply_from = call.out.len();
+            if let Err(failed) = step.run(&mut call, &mut txn) {
+                if failed.out_of_memory || failed.takes_long {
+                    return None;
+                }
+                self.stats().failed(call.session.stripe, step.command.id);
+            }
+            call.effects.end_group();
+            executed += 1;
+            if !is_quick {
+                times.share(&mut call, &steps[..executed]);
+            }
+            if call.pinned.is_some() || call.out.len() - begin > MOST_REPLY {
+                break;
+            }
+        }
+        let shown = self.shown_by(&steps[..executed]);
+        let unit = Unit {
+            engine: self,
+            session: Some(&mut *call.session),
+            effects: &mut *call.effects,
+            shown: Shown::Keys(&shown),
+            role: Role::Whole { databases: false },
+            losses: call.losses,
+        };
+        let committed = unit.commit(&mut txn);
+        drop(txn);
+        // A command by itself frees memory and tries again, or is told what became of its own keys.
+        call.durable_at = committed.ok()?;
+        self.unlocked(&mut call).ok()?;
+        times.share(&mut call, &steps[..executed]);
+        // Only the last reply of a run may be large.
+        if hooks::is_large(&call) {
+            hooks::observe_sizes(&call);
+        }
+        call.session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
+        call.session.client.last_command.store(steps[executed - 1].command.id, Relaxed);
+        Some(Executed { requests: executed, next: Next::Reply, durable_at: call.durable_at })
+    }
+
+    /// Returns the keys that steps show, where replies to reads wait for the log.
+    #[inline]
+    fn shown_by<'a>(&self, steps: &[Step<'a>]) -> SmallVec<[Key<'a>; LONGEST]> {
+        if self.log().is_none() {
+            return SmallVec::new();
+        }
+        steps.iter().flat_map(|step| step.keys).copied().collect()
+    }
+}
+
+/// Returns the longest run of plain commands at the front.
+fn run_of<'a>(batch: &'a Batch<'_>, from: usize) -> Steps<'a> {
+    let plain = |request| Step::of(request).filter(is_plain);
+    batch.from(from).take(LONGEST).map_while(plain).collect()
+}
+
+/// Returns true if a command may be one of a run. One that reads for long would do so under the
+/// locks of all.
+#[inline]
+fn is_plain(step: &Step<'_>) -> bool {
+    let spec = step.command.spec;
+    matches!(spec.run, Run::Keys(_))
+        && !spec.has(BLOCKING)
+        && (spec.has(WRITE) || spec.has(READONLY) && step.is_quick())
+        && (1..=MOST_KEYS).contains(&step.keys.len())
+        && step.args.len() <= MOST_WORDS
+        && step.args.iter().map(|arg| arg.len()).sum::<usize>() <= MOST_BYTES
+}
+
+/// Shares the time of a run among its commands: to look at the clock takes as long as a quick
+/// command.
+struct Times {
+    since_ns: u64,
+    /// The first step that was not counted.
+    from: usize,
+}
+
+impl Times {
+    /// Counts the steps up to here; each took as long as the others.
+    fn share(&mut self, call: &mut Call<'_>, executed: &[Step<'_>]) {
+        let steps = &executed[self.from..];
+        if steps.is_empty() {
+            return;
+        }
+        let ended_ns = call.engine.clock.unix_ns();
+        let nanos = ended_ns.saturating_sub(self.since_ns) / steps.len() as u64;
+        let same_command = |a: &Step<'_>, b: &Step<'_>| a.command.id == b.command.id;
+        for same in steps.chunk_by(same_command) {
+            let (stripe, id, count) = (call.session.stripe, same[0].command.id, same.len() as u64);
+            call.engine.stats().called(stripe, id, count, nanos);
+            hooks::count(call.engine, stripe, id, count, nanos);
+        }
+        if hooks::is_slow(call.engine, nanos) {
+            let mut call = call.inner();
+            for step in steps {
+                step.enter(&mut call);
+                hooks::observe(&call, nanos);
+            }
+        }
+        *self = Times { since_ns: ended_ns, from: executed.len() };
+        call.session.ended_ns = Some(ended_ns).filter(|_| call.session.in_batch);
+    }
+}

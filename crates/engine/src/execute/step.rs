@@ -1,0 +1,130 @@
+//! One of several commands that share a transaction of the keyspace: in EXEC, or in a pipelined
+//! run.
+
+use keyspace::{Key, Txn};
+
+use crate::execute::call::{Call, Next, Run};
+use crate::execute::request::Request;
+use crate::failure::{Failure, SYNTAX};
+use crate::fault_points::FaultPoint;
+use crate::observe::hooks;
+use crate::table::spec::{FAST, READONLY};
+use crate::table::{Command, Lookup};
+
+/// A command with its words and keys.
+#[derive(Clone, Copy)]
+pub struct Step<'a> {
+    /// The command, from the table.
+    pub command: &'a Command,
+    /// All words of its request.
+    pub args: &'a [&'a [u8]],
+    /// Its keys, in the order of its key specs.
+    pub keys: &'a [Key<'a>],
+}
+
+/// How a step that failed ended: its error is in the place of its reply.
+#[derive(Clone, Copy)]
+pub struct Failed {
+    /// The heap was full.
+    pub out_of_memory: bool,
+    /// It is to be executed by itself, by another thread.
+    pub takes_long: bool,
+}
+
+impl<'a> Step<'a> {
+    /// Returns the step of a request, if that names a command.
+    #[inline]
+    pub fn of(request: Request<'a>) -> Option<Step<'a>> {
+        let Lookup::Found(command) = request.lookup else { return None };
+        Some(Step { command, args: request.args, keys: request.keys })
+    }
+
+    /// Returns the step that a call executes.
+    pub(crate) fn in_call(call: &Call<'a>) -> Step<'a> {
+        Step { command: call.command, args: call.args, keys: call.keys }
+    }
+
+    /// Returns true if it goes to shards that its keys do not name.
+    pub fn needs_all(&self) -> bool {
+        match self.command.spec.run {
+            Run::All(_) | Run::Walk(..) | Run::Script(..) => true,
+            Run::Reach(beyond, _) => beyond(self.args),
+            Run::Container | Run::Session(_) | Run::Keys(_) => false,
+        }
+    }
+
+    /// Returns true if it takes so little that it shares the time of others. (Redis does not call
+    /// SET fast.)
+    #[inline]
+    pub fn is_quick(&self) -> bool {
+        self.command.spec.has(FAST) || self.command.spec.value.is_some()
+    }
+
+    /// Makes this the command that `call` executes.
+    #[inline]
+    pub(crate) fn enter(&self, call: &mut Call<'a>) {
+        (call.command, call.args, call.keys) = (self.command, self.args, self.keys);
+        call.next = Next::Reply;
+    }
+
+    /// Runs the command in the transaction. Where it fails, its own changes are undone.
+    #[inline]
+    pub fn run(&self, call: &mut Call<'a>, txn: &mut Txn<'_>) -> Result<(), Failed> {
+        self.enter(call);
+        txn.set_touches(self.command.touches(&call.session.client));
+        let spec = self.command.spec;
+        if matches!(spec.run, Run::Script(..)) {
+            // A script that cannot be run is shown, too.
+            hooks::monitor_script(call);
+        }
+        let (effects, mark) = (call.effects.mark(), call.out.mark());
+        let savepoint = match spec.run {
+            // It stages nothing. (PFCOUNT, which is no fast one, is called a read too, and keeps
+            // what it counted.)
+            _ if spec.has(READONLY) && spec.has(FAST) => None,
+            Run::Keys(_) => Some(txn.savepoint_of(self.keys)),
+            _ => Some(txn.savepoint()),
+        };
+        let done = match spec.run {
+            Run::Session(run) => run(call),
+            Run::Keys(run) | Run::Reach(_, run) | Run::All(run) | Run::Walk(_, run) => {
+                run(call, txn)
+            }
+            Run::Script(script) => (script.within)(call, txn),
+            Run::Container => Err(Failure::from(SYNTAX)),
+        };
+        let done = match done {
+            Ok(()) if call.out.is_over_limit() => Err(Failure::takes_long(None)),
+            done => done,
+        };
+        call.engine.tracking_clients().remember_reads(call, txn);
+        if done.is_ok()
+            && let Some(recorded) = call.effects.recorded()
+            && txn.pending_changes() > recorded
+        {
+            let len = txn.pending_changes();
+            call.effects.notify_at(effects, txn.changes_from(recorded), len);
+        }
+        if done.is_ok() && call.effects.enabled() {
+            let (seen, len) = (call.effects.seen(), txn.pending_changes());
+            if len != seen {
+                call.effects.put_at(effects, txn.changes_from(seen), len);
+            }
+        }
+        done.map_err(|failure| {
+            if let Some(savepoint) = savepoint
+                && FaultPoint::RollBackStep.is_enabled()
+            {
+                txn.rollback_to(savepoint);
+            }
+            call.effects.truncate(effects);
+            call.out.truncate(mark);
+            call.out.error(call.engine.full_store().text_of(&failure));
+            let takes_long = failure.long_since().is_some();
+            if !takes_long {
+                call.engine.stats().error(failure.code());
+            }
+            Failed { out_of_memory: failure.is_out_of_memory(), takes_long }
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! The unit of work: what is owed for a transaction of the keyspace, whoever ran it.
+//!
+//! A command, a pipelined run, an EXEC, the operations of blocked clients that are served, and a
+//! deletion in the background (expiry, eviction, a key that a reader found expired) each change
+//! data in a transaction. What follows from that is the same for all of them, and is done here
+//! and in [`super::commit`] alone, in this order, while the shards are still locked:
+//!
+//! 1. If the medium lost bytes meanwhile, nothing is committed: zeros may have been read in their
+//!    place.
+//! 2. The transaction is committed, which tells those who watch a key. What expired or was evicted
+//!    is logged before what the command did.
+//! 3. The effects are appended to the command log, so that its order is the order of the changes,
+//!    and the shards that were changed remember where they end. Where a journal is in the place of
+//!    the log, it has the changes since the commit.
+//! 4. The offset is found up to which the log must be durable before the reply may leave.
+//! 5. Messages, events of keys, lines for those who monitor, and the replies of blocked clients
+//!    that were served are delivered.
+//! 6. Clients that track one of the changed keys are notified.
+//! 7. Clients that wait for one of the changed keys are served, by a unit of work on the same
+//!    locks.
+//! 8. Keys that were found expired are deleted, by a unit of work on the same locks.
+//!
+//! [`Engine::unlocked`] does what is owed once the locks were released: it serves the clients that
+//! need shards which were not locked, and sends the large string that ends the reply.
+//!
+//! A new obligation is added here. That nothing is committed elsewhere is tested in
+//! `tests/it/obligations.rs`.
+
+use keyspace::Txn;
+
+use super::commit::{Committed, Role, Shown, Unit};
+use crate::engine::Engine;
+use crate::execute::call::Call;
+use crate::failure::{Done, Failure};
+use crate::log::Effects;
+
+impl Unit<'_> {
+    /// Commits the transaction and does all that is owed for it. Returns up to where the log must
+    /// be durable before the reply may leave. After an error nothing was committed, unless it is
+    /// the log's.
+    #[inline]
+    pub fn commit(mut self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
+        let committed = self.commit_and_notify(txn)?;
+        Ok(self.serve(txn, committed))
+    }
+
+    /// Does what is owed for a transaction that the keyspace has committed by itself, and that is
+    /// still locked.
+    fn adopt(mut self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
+        let committed = self.adopt_and_notify(txn)?;
+        Ok(self.serve(txn, committed))
+    }
+
+    /// Serves the clients that wait for what was changed, and deletes keys that were found expired.
+    #[inline]
+    fn serve(self, txn: &mut Txn<'_>, committed: Committed) -> u64 {
+        let Committed { durable_at, changed } = committed;
+        if let Role::Whole { databases } = self.role {
+            let stripe = self.session.map_or(0, |session| session.stripe);
+            let served = self.engine.serve_waiting(txn, changed, databases, (stripe, self.losses));
+            if served && txn.has_lazily_expired() {
+                self.engine.delete_lazily_expired(txn);
+            }
+        }
+        durable_at
+    }
+}
+
+impl Engine {
+    /// Does what is owed for a step of the keyspace's own (expiry, eviction), whose transaction
+    /// comes back committed and still locked.
+    pub fn finish_step(&self, txn: &mut Txn<'_>) {
+        // Where the log has failed, what was deleted stays deleted: no reply shows it.
+        let _ = self.own_unit(&mut self.own_effects()).adopt(txn);
+    }
+
+    /// Deletes the expired keys that commands found while they read, after their commit. Where that
+    /// cannot be done, the keys are as good as gone all the same.
+    #[cold]
+    fn delete_lazily_expired(&self, txn: &mut Txn<'_>) {
+        let (mut effects, may_write) = (self.own_effects(), self.may_delete_now());
+        let unit = self.own_unit(&mut effects);
+        if may_write && txn.delete_lazily_expired() {
+            let _ = unit.commit(txn);
+        }
+    }
+
+    /// Returns true if keys may be deleted that nobody asked to delete: not while clients are
+    /// paused, or the log has failed.
+    pub(crate) fn may_delete_now(&self) -> bool {
+        self.admin().paused_until_ms() == 0 && self.takes_writes()
+    }
+
+    /// Effects of work that no client asked for.
+    fn own_effects(&self) -> Effects {
+        self.new_effects(Vec::new(), self.logs_commands())
+    }
+
+    fn own_unit<'u>(&'u self, effects: &'u mut Effects) -> Unit<'u> {
+        Unit {
+            engine: self,
+            session: None,
+            effects,
+            shown: Shown::Nothing,
+            role: Role::Whole { databases: false },
+            losses: self.keyspace().losses(),
+        }
+    }
+
+    /// Does what is owed after the locks were released: serves the clients that need shards which
+    /// were not locked, and ends the reply with its large string. An error if the medium lost bytes
+    /// while that was copied.
+    #[inline]
+    pub fn unlocked(&self, call: &mut Call<'_>) -> Done {
+        if !self.waiting().is_empty() {
+            self.serve_deferred(call.session.stripe);
+        }
+        if call.pinned.is_some() { self.end_with_pinned(call) } else { Ok(()) }
+    }
+
+    #[inline(never)]
+    fn end_with_pinned(&self, call: &mut Call<'_>) -> Done {
+        let Some(value) = call.pinned.take() else { return Ok(()) };
+        call.out.bulk_header(value.len());
+        value.append_to(call.out.buffer());
+        call.out.bulk_end();
+        Ok(self.keyspace().check_losses(call.losses)?)
+    }
+}
+
+impl Call<'_> {
+    /// Commits what the command did so far, and goes on in the same locks: for one that changes
+    /// more than a transaction can hold.
+    pub fn commit_part(&mut self, txn: &mut Txn<'_>) -> Done {
+        self.commit_as(Role::Part, txn)
+    }
+
+    /// Commits what changed whole databases, and goes on in the same locks.
+    pub fn commit_databases(&mut self, txn: &mut Txn<'_>) -> Done {
+        self.commit_as(Role::Whole { databases: true }, txn)
+    }
+
+    fn commit_as(&mut self, role: Role<'_>, txn: &mut Txn<'_>) -> Done {
+        let unit = Unit {
+            engine: self.engine,
+            session: Some(self.session),
+            effects: self.effects,
+            shown: Shown::Nothing,
+            role,
+            losses: self.losses,
+        };
+        unit.commit(txn).map(drop)
+    }
+}

@@ -1,0 +1,220 @@
+//! Redis's error texts, and the error that a command ends with.
+//!
+//! The texts are those of Redis 7.0.15, byte for byte, the code word first and without the leading
+//! `-`. They live here and next to the commands that alone use them; layers below report causes
+//! only.
+
+use std::borrow::Cow;
+
+use crate::scripts::long::LongSince;
+
+/// How a command ends: its reply is in the output, or it failed with this error.
+pub type Done = Result<(), Failure>;
+
+/// Why a command failed: the text of its error reply.
+#[derive(Debug)]
+pub struct Failure {
+    text: Cow<'static, [u8]>,
+    kind: Kind,
+}
+
+/// What may be done about a failure but to report it.
+#[derive(Debug)]
+enum Kind {
+    Final,
+    /// The heap was full.
+    OutOfMemory,
+    /// Zeros may have been read in the place of bytes that the medium lost.
+    Unresolved,
+    /// These shards are wanted, and one of them is locked.
+    Locked(Box<[usize]>),
+    /// It takes too long for a thread that serves others; since when, if a script does.
+    TakesLong(Option<LongSince>),
+}
+
+/// Options that do not fit together or are unknown.
+pub const SYNTAX: &str = "ERR syntax error";
+/// An argument that must be a 64-bit integer.
+pub const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+/// An argument that must be a number.
+pub const NOT_FLOAT: &str = "ERR value is not a valid float";
+/// A value of another type.
+pub const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+/// A string that must be a HyperLogLog.
+const NOT_HYPERLOGLOG: &str = "WRONGTYPE Key is not a valid HyperLogLog string value.";
+/// A string that begins as a HyperLogLog, and goes on as something else.
+const UNSOUND_HYPERLOGLOG: &str = "INVALIDOBJ Corrupted HLL object detected";
+/// A key that must exist.
+pub const NO_SUCH_KEY: &str = "ERR no such key";
+/// Over the memory limit.
+pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+/// The heap has no block to give.
+pub(crate) const FULL: &str = "OOM the store is full: its heap is at its limit or its file cannot grow (INFO persistence: pool_used, pool_size, pool_limit)";
+/// The heap has no block to give, and yet much space.
+pub(crate) const FRAGMENTED: &str = "OOM the store is full of blocks of other sizes: its free space is fragmented, and is being made whole: try again (INFO persistence: pool_used, pool_size, pool_limit)";
+/// A string that would become too long.
+pub const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+/// A key that is too long for the store.
+pub(crate) const KEY_TOO_LONG: &str = "ERR key is longer than the store allows";
+/// Not authenticated.
+pub(crate) const NO_AUTH: &str = "NOAUTH Authentication required.";
+/// A password that does not fit.
+pub(crate) const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+/// A database number beyond the last.
+pub const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
+/// Source and target are the same.
+pub const SAME_OBJECT: &str = "ERR source and destination objects are the same";
+/// The command log, or the journal, of this name could not be written; the operating system's words
+/// are `why`.
+pub fn log_failed(name: &str, why: &str) -> Failure {
+    Failure::text(format!("MISCONF Errors writing to the {name}: {why}"))
+}
+/// The last save failed, and writes are to stop then.
+pub(crate) const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
+/// Fewer replicas than a write has to reach.
+pub(crate) const NO_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+/// The heap could not make a transaction durable.
+pub(crate) const HEAP_FAILED: &str =
+    "MISCONF Errors writing to the persistent heap: it takes no writes until it is reopened";
+/// The heap takes no writes for now.
+const HEAP_PAUSED: &str =
+    "MISCONF no write is taken for now (INFO persistence has the reason: writes_refused)";
+/// The medium loses bytes faster than it can be found out what they were.
+const UNRESOLVED: &str = "MEDIAERR the medium loses bytes: try again";
+/// The command is to be executed later. No client sees this.
+const NOT_NOW: &str = "ERR the server is busy: try again";
+/// Data is being loaded.
+pub const LOADING_DATA: &str = "LOADING Redis is loading the dataset in memory";
+
+impl Failure {
+    /// Returns an error made up at run time.
+    pub fn text(text: impl Into<Vec<u8>>) -> Failure {
+        Failure { text: Cow::Owned(text.into()), kind: Kind::Final }
+    }
+
+    /// Returns the text of the reply, code word first.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Returns true if the heap was full: worth another try once something was freed.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        matches!(self.kind, Kind::OutOfMemory)
+    }
+
+    fn out_of_memory() -> Failure {
+        Failure { kind: Kind::OutOfMemory, ..FULL.into() }
+    }
+
+    /// Returns that a shard of these is locked, so that nothing was done: whoever serves the client
+    /// tries again when it is unlocked.
+    #[cold]
+    pub(crate) fn locked(shards: impl Into<Box<[usize]>>) -> Failure {
+        Failure { kind: Kind::Locked(shards.into()), ..NOT_NOW.into() }
+    }
+
+    /// Returns the shards that are wanted, where one of them is locked.
+    #[inline]
+    pub fn wanted_shards(&self) -> Option<&[usize]> {
+        match &self.kind {
+            Kind::Locked(shards) => Some(shards),
+            _ => None,
+        }
+    }
+
+    /// Returns that a command takes too long for a thread that serves others, so that nothing was
+    /// done; since when it runs, if it is a script that was ended for this.
+    #[cold]
+    pub fn takes_long(since: Option<LongSince>) -> Failure {
+        Failure { kind: Kind::TakesLong(since), ..NOT_NOW.into() }
+    }
+
+    /// Returns what [`Failure::takes_long`] was given, if that is what failed.
+    #[inline]
+    pub(crate) fn long_since(&self) -> Option<Option<LongSince>> {
+        match self.kind {
+            Kind::TakesLong(since) => Some(since),
+            _ => None,
+        }
+    }
+
+    /// Returns true if nothing was done, and the command is to be executed again as a whole.
+    pub fn comes_again(&self) -> bool {
+        matches!(self.kind, Kind::Locked(_) | Kind::TakesLong(_))
+    }
+
+    /// Returns true if zeros may have been read in the place of bytes that the medium lost: to be
+    /// tried again once that is settled.
+    pub fn has_unresolved_losses(&self) -> bool {
+        matches!(self.kind, Kind::Unresolved)
+    }
+
+    /// Returns the same, for who does not try again.
+    pub fn at_last(self) -> Failure {
+        let kind = if self.comes_again() { self.kind } else { Kind::Final };
+        Failure { text: self.text, kind }
+    }
+
+    /// Returns that the medium lost bytes while the command ran.
+    #[cold]
+    fn unresolved() -> Failure {
+        Failure { kind: Kind::Unresolved, ..UNRESOLVED.into() }
+    }
+
+    /// Returns that the command needs a value that is damaged; its entry's place in the pool.
+    #[cold]
+    pub fn damaged(at: u64) -> Failure {
+        Failure::text(format!(
+            "MEDIAERR the value of this key is damaged (pool offset {at:#x}): DEL it, or SET it again"
+        ))
+    }
+
+    /// Returns the code, under which INFO counts errors.
+    pub fn code(&self) -> &[u8] {
+        code(&self.text)
+    }
+}
+
+/// The longest code; a longer first word is none.
+const LONGEST_CODE: usize = 31;
+
+/// Returns the first word of an error's text, which is empty where the text begins with a space, as
+/// in Redis; `ERR` where there is none that could be a code.
+pub fn code(text: &[u8]) -> &[u8] {
+    match text.iter().position(|byte| *byte == b' ') {
+        Some(len @ ..=LONGEST_CODE) => &text[..len],
+        _ => b"ERR",
+    }
+}
+
+impl From<&'static str> for Failure {
+    fn from(text: &'static str) -> Failure {
+        Failure { text: Cow::Borrowed(text.as_bytes()), kind: Kind::Final }
+    }
+}
+
+impl From<keyspace::Error> for Failure {
+    fn from(error: keyspace::Error) -> Failure {
+        match error {
+            keyspace::Error::Full => Failure::out_of_memory(),
+            keyspace::Error::WrongType => WRONG_TYPE.into(),
+            keyspace::Error::NotHyperLogLog => NOT_HYPERLOGLOG.into(),
+            keyspace::Error::UnsoundHyperLogLog => UNSOUND_HYPERLOGLOG.into(),
+            keyspace::Error::TooLong => TOO_LONG.into(),
+            keyspace::Error::KeyTooLong => KEY_TOO_LONG.into(),
+            keyspace::Error::Damaged(at) => Failure::damaged(at),
+            other => Failure::text(format!("ERR {other}")),
+        }
+    }
+}
+
+impl From<keyspace::CommitError> for Failure {
+    fn from(error: keyspace::CommitError) -> Failure {
+        match error {
+            keyspace::CommitError::Full => Failure::out_of_memory(),
+            keyspace::CommitError::UnresolvedLosses => Failure::unresolved(),
+            keyspace::CommitError::Paused => HEAP_PAUSED.into(),
+            _ => HEAP_FAILED.into(),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! How far the command log must be durable before something may leave, and what is refused while
+//! the log cannot be written.
+//!
+//! A reply waits until what it saw is as safe as what was acknowledged. Where a write of the log
+//! has failed, some commands were executed, refused, and wait in the log's buffer to be written
+//! again. Writes are refused meanwhile. With `appendfsync always` a read that saw none of the keys
+//! of those commands saw only what is durable, and is answered; any other is refused, as the
+//! commands were. With the other policies all reads are answered meanwhile. Nothing of this is on
+//! the way of a command while the log can be written: the keys are read from the buffer when they
+//! are needed.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use keyspace::Key;
+use resp::{Limits, Next, Parser};
+
+use crate::engine::Engine;
+use crate::failure::{self, Done, Failure};
+use crate::table::Lookup;
+use crate::table::spec::LOG_FRAME;
+
+impl Engine {
+    /// Returns true unless the log has failed: nothing is to be deleted by itself meanwhile, since
+    /// what the deletion's place in the log is waited for could no longer be read.
+    pub fn takes_writes(&self) -> bool {
+        self.log_failure().is_none()
+    }
+
+    pub(crate) fn log_failure(&self) -> Option<Failure> {
+        self.log().and_then(|log| log.failure().map(|why| failure::log_failed(log.name(), &why)))
+    }
+
+    /// Refuses writes while the command log cannot be written, or the server takes none.
+    pub fn check_writes(&self) -> Done {
+        match self.log_failure() {
+            Some(failure) => Err(failure),
+            None if self.config().refuses_writes() => Err(self.config().why_writes_are_refused()),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns up to where the log must be settled before a reply may leave that shows something of
+    /// these keys as they are, or with no keys, of any. Their shards are locked.
+    pub fn logged_until(&self, keys: &[Key<'_>]) -> u64 {
+        if self.log().is_none() {
+            return 0;
+        }
+        let last = |shard: usize| self.log_ends[shard].load(Relaxed);
+        let newest = match keys {
+            [] => (0..self.log_ends.len()).map(last).max(),
+            keys => keys.iter().map(Key::shard).map(last).max(),
+        };
+        newest.unwrap_or(0)
+    }
+
+    /// Returns how far the log must be settled before what is sent to clients now may leave: it may
+    /// tell of anything that was executed before it. A log that has failed takes no more writes,
+    /// and what is sent meanwhile tells of none but the one whose end is `own`: it may have been
+    /// executed while the log failed.
+    pub fn sent_after(&self, own: u64) -> u64 {
+        self.log().filter(|log| log.failure().is_none()).map_or(own, |log| log.end())
+    }
+
+    /// Returns up to where the log must be settled before a read of `keys` may be answered that saw
+    /// the log up to `seen`; an error if nobody knows when it will be. With no keys it may have
+    /// read anything.
+    pub fn check_read(&self, keys: &[Key<'_>], seen: u64) -> Result<u64, Failure> {
+        let Some(log) = self.log() else { return Ok(0) };
+        if log.is_durable(seen) {
+            return Ok(seen);
+        }
+        let Some(why) = log.failure() else { return Ok(seen) };
+        if !log.is_synchronous() {
+            return Ok(0);
+        }
+        let is_known = |bytes: Vec<u8>| !keys.is_empty() && !self.names_any(&bytes, keys);
+        if log.unwritten().is_some_and(is_known) {
+            return Ok(0);
+        }
+        Err(failure::log_failed(log.name(), &why))
+    }
+
+    /// Returns true if one of these commands names one of the keys, in whatever database, or may
+    /// concern any.
+    fn names_any(&self, commands: &[u8], keys: &[Key<'_>]) -> bool {
+        let (mut parser, limits) = (Parser::new(), Limits::default());
+        while let Ok(Next::Command) = parser.next(commands, &limits) {}
+        parser.commands(commands).any(|command| {
+            let args: Vec<&[u8]> = command.arguments().collect();
+            let lookup = self.table().find_original(&args);
+            if let Lookup::Found(command) = lookup
+                && command.spec.is(LOG_FRAME)
+            {
+                return false;
+            }
+            let (mut named, mut hit) = (false, false);
+            self.keys_of(lookup, &args, |key| {
+                named = true;
+                hit |= keys.iter().any(|read| read.bytes() == key.bytes());
+            });
+            hit || !named
+        })
+    }
+}

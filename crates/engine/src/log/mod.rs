@@ -1,0 +1,12 @@
+//! The command log: what goes into it, and how replies wait for it.
+//!
+//! - `command_log`: the log as the engine sees it.
+//! - `effects`: what a transaction leaves for it.
+//! - `durability`: how far it must be durable before something may leave.
+
+mod command_log;
+mod durability;
+mod effects;
+
+pub use command_log::CommandLog;
+pub use effects::{Delivery, Effects};

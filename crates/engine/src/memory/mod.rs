@@ -1,0 +1,9 @@
+//! Memory: the limits of data and of clients, and what is said where the store is full.
+
+mod clients;
+mod full_store;
+mod limits;
+
+pub use clients::ClientMemory;
+pub use full_store::FullStore;
+pub use limits::MemoryLimits;

@@ -1,0 +1,52 @@
+//! The begin and the end of sessions.
+
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::session::Session;
+use crate::session::client::Peer;
+use crate::session::users::Account;
+
+impl Engine {
+    /// Begins a session; `stripe` is the number of the thread that will serve it.
+    pub fn connect(&self, peer: Peer, stripe: usize) -> Session {
+        let client = self.clients().enter(peer, self.clock().unix_ms());
+        let seed = self.seed() ^ client.id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let user = Arc::clone(self.users().default_user());
+        let mut session = Session::new(client, user, stripe, seed);
+        self.permissions().authenticate_default(&mut session);
+        session
+    }
+
+    /// Returns a session that replays the command log: not registered, not checked, not logged.
+    pub fn connect_replay(&self) -> Session {
+        let mut session = self.connect(Peer::default(), 0);
+        self.clients().leave(session.id());
+        session.replay = true;
+        session.user = Arc::new(Account::internal());
+        session.authenticated = true;
+        session
+    }
+
+    /// Ends a session: nothing is to be executed in it any more.
+    pub fn disconnect(&self, session: &mut Session) {
+        if let Some(moved) = session.moved.take() {
+            // Its call may still run: whoever executes it ends the session that it has.
+            match moved.abandon() {
+                Some(mut taken) => self.disconnect(&mut taken),
+                None => {
+                    self.clients().leave(session.id());
+                    self.client_memory().forget(&session.client);
+                }
+            }
+            return;
+        }
+        session.end_wait();
+        self.stop_waiting(session);
+        self.tracking_clients().end(session);
+        self.hub().leave_all(&session.client, &mut session.subscriptions);
+        self.unwatch(session);
+        self.clients().leave(session.id());
+        self.client_memory().forget(&session.client);
+    }
+}

@@ -1,0 +1,336 @@
+//! A connection's state as commands see it: no socket, only data.
+//!
+//! A session belongs to one thread at a time and is handed to [`crate::Engine::execute`] with every
+//! command; what others may see of it is in its [`Client`]. At its end
+//! [`crate::Engine::disconnect`] drops its watches.
+
+pub mod client;
+pub mod describe;
+pub mod kept_words;
+mod lifecycle;
+pub(crate) mod moved_call;
+pub mod packed_requests;
+pub mod permissions;
+pub mod users;
+pub mod walk;
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use keyspace::{Db, ShardWait, Watch};
+use resp::Protocol;
+
+use crate::notify::hub::Subscriptions;
+use crate::notify::tracker::Readers;
+use crate::observe::state::SlowBlock;
+use crate::scripts::running::{LongSince, RunningScript};
+use crate::session::client::{Client, SESSION_BYTES, Waiter};
+use crate::session::moved_call::MovedCall;
+use crate::session::packed_requests::PackedRequests;
+use crate::session::users::Account;
+use crate::session::walk::Walk;
+
+/// Whether replies are sent: CLIENT REPLY.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplyMode {
+    /// Every reply.
+    #[default]
+    On,
+    /// None.
+    Off,
+    /// All but the one of the command after CLIENT REPLY SKIP: set by that command.
+    SkipNext,
+    /// The current command's reply is to be dropped.
+    Skip,
+}
+
+/// What MULTI collects.
+#[derive(Default)]
+pub struct Queue {
+    /// The requests, in their order.
+    pub requests: PackedRequests,
+    /// A command was refused: EXEC fails.
+    pub is_dirty: bool,
+    /// Flags of all queued commands.
+    pub(crate) flags: u32,
+    /// Bytes of their arguments.
+    pub bytes: usize,
+}
+
+/// What a client has said of the dump that SYNC is to send (REPLCONF).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DumpRequest {
+    /// It wants the dump only.
+    pub is_only: bool,
+    /// It knows the mark at the end.
+    pub knows_mark: bool,
+}
+
+/// One connection.
+pub struct Session {
+    /// What others see of it.
+    pub client: Arc<Client>,
+    /// Selected database.
+    pub db: Db,
+    /// RESP version of its replies.
+    pub protocol: Protocol,
+    /// Whether it gave a password, or needed none when it began.
+    pub authenticated: bool,
+    /// Who it is: what it may do.
+    pub user: Arc<Account>,
+    /// How often the rules of its user had been changed when its last command was checked.
+    pub(crate) checked: Cell<u64>,
+    /// CLIENT REPLY.
+    pub reply: ReplyMode,
+    /// Which stripe of the statistics it counts in: the number of its thread.
+    pub stripe: usize,
+    /// A session that replays the command log: exempt from checks that concern clients, not logged.
+    pub replay: bool,
+    /// Random numbers for RANDOMKEY and its like, seeded by the engine.
+    pub random: fastrand::Rng,
+    /// In a batch, when its last command ended, unix ns: the next begins then, and the clock is
+    /// read once for both.
+    pub ended_ns: Option<u64>,
+    /// Whether it executes a batch.
+    pub in_batch: bool,
+    /// What MULTI collects, while it does.
+    pub multi: Option<Box<Queue>>,
+    /// What it watches.
+    pub watches: Vec<Watch>,
+    /// Set by a transaction that changes a watched key.
+    pub touched: Arc<AtomicBool>,
+    /// Where the last write of it ends in the command log.
+    pub written_to: u64,
+    /// Space for rewritten commands on their way to the command log, reused.
+    pub(crate) effects: Vec<u8>,
+    /// Whether its commands may block.
+    pub can_block: bool,
+    /// Whether a command may take several steps, with [`crate::Engine::go_on`] between other
+    /// clients' commands.
+    pub can_walk: bool,
+    /// Whether whoever serves it has others to serve, so that it must not wait for a shard with its
+    /// thread ([`crate::Next::Locked`]).
+    pub gives_way: bool,
+    /// Its place among those who wait for shards, from the first time that its command found one
+    /// locked until the command is done.
+    pub(crate) shard_wait: Option<ShardWait>,
+    /// The bytes that the words of its requests are in, where they are many: another thread may
+    /// keep them until it has executed the request.
+    pub(crate) lent: Option<Arc<Vec<u8>>>,
+    /// Its command takes long and found a shard locked on another thread, where it is to be tried
+    /// again; since when it runs, if a script does.
+    pub(crate) moves_again: Option<Option<LongSince>>,
+    /// Those who monitor have seen the script that its command is, which may be tried again.
+    pub(crate) script_shown: bool,
+    /// The command that is in the middle of its steps.
+    pub walk: Option<Box<Walk>>,
+    /// What it listens to.
+    pub subscriptions: Subscriptions,
+    /// CLIENT CACHING came before the command that is executed now.
+    pub caching: bool,
+    /// Keys that the transaction read which is executed now, each with the number of changes before
+    /// it.
+    pub reads_of_changed: Vec<(usize, Box<[u8]>)>,
+    /// Who read what was flushed by the command that is executed now.
+    pub(crate) forgotten: Vec<Readers>,
+    /// How keys begin of which it is told (CLIENT TRACKING).
+    pub prefixes: BTreeSet<Box<[u8]>>,
+    /// The call that runs on another thread meanwhile, with the session whose place this one keeps.
+    pub(crate) moved: Option<Arc<MovedCall<Session>>>,
+    /// Set while a script of it runs on a thread of its own: how others know of it.
+    pub running_script: Option<Arc<RunningScript>>,
+    /// Its blocked command, where that is to be in the slow log.
+    pub(crate) slow_block: Option<Box<SlowBlock>>,
+    /// What it waits for, while it is blocked.
+    pub(crate) waiter: Option<Arc<Waiter>>,
+    /// What REPLCONF said of the dump of SYNC.
+    pub dump_request: DumpRequest,
+}
+
+const _: () = assert!(size_of::<Session>().abs_diff(SESSION_BYTES) <= 128);
+
+impl Session {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        user: Arc<Account>,
+        stripe: usize,
+        seed: u64,
+    ) -> Session {
+        Session {
+            checked: Cell::new(user.changes()),
+            user,
+            client,
+            db: Db::default(),
+            protocol: Protocol::Resp2,
+            authenticated: false,
+            reply: ReplyMode::On,
+            stripe,
+            slow_block: None,
+            replay: false,
+            random: fastrand::Rng::with_seed(seed),
+            ended_ns: None,
+            in_batch: false,
+            multi: None,
+            watches: Vec::new(),
+            touched: Arc::default(),
+            written_to: 0,
+            effects: Vec::new(),
+            can_block: false,
+            can_walk: false,
+            gives_way: false,
+            shard_wait: None,
+            lent: None,
+            moves_again: None,
+            script_shown: false,
+            walk: None,
+            subscriptions: Subscriptions::default(),
+            caching: false,
+            reads_of_changed: Vec::new(),
+            forgotten: Vec::new(),
+            prefixes: BTreeSet::new(),
+            moved: None,
+            running_script: None,
+            waiter: None,
+            dump_request: DumpRequest::default(),
+        }
+    }
+
+    /// Returns true if whoever serves it can wait for a reply that another thread makes.
+    pub fn can_wait(&self) -> bool {
+        self.can_walk && self.can_block
+    }
+
+    /// Takes the session, whose call goes on on another thread, and leaves in its place one that
+    /// waits for it.
+    pub(crate) fn take_for(&mut self, moved: &Arc<MovedCall<Session>>) -> Session {
+        let stand_in = Session {
+            moved: Some(Arc::clone(moved)),
+            db: self.db,
+            protocol: self.protocol,
+            authenticated: self.authenticated,
+            gives_way: self.gives_way,
+            ..Session::new(Arc::clone(&self.client), Arc::clone(&self.user), self.stripe, 0)
+        };
+        let mut taken = std::mem::replace(self, stand_in);
+        (taken.can_block, taken.can_walk) = (false, false);
+        // It may be a while until it tries again.
+        taken.shard_wait.iter().for_each(ShardWait::release);
+        taken
+    }
+
+    /// Gives the session back that [`Session::take_for`] took.
+    pub(crate) fn give_back(&mut self, taken: Session) {
+        let gives_way = self.gives_way;
+        *self = taken;
+        // Who serves it is again the one for whom it could be taken.
+        (self.can_block, self.can_walk, self.gives_way) = (true, true, gives_way);
+    }
+
+    /// Returns true if its user may not do everything.
+    #[inline]
+    pub(crate) fn is_limited(&self) -> bool {
+        !self.user.is_unlimited()
+    }
+
+    /// Returns true if the rules of its user were changed since its command was checked.
+    #[inline]
+    pub(crate) fn has_other_rules(&self) -> bool {
+        self.user.changes() != self.checked.get()
+    }
+
+    /// Returns its id.
+    pub fn id(&self) -> u64 {
+        self.client.id
+    }
+
+    /// Begins a batch: commands that are executed one after the other, without waiting for anything
+    /// between them.
+    pub(crate) fn begin_batch(&mut self) {
+        self.in_batch = true;
+        self.ended_ns = None;
+    }
+
+    /// Says that whoever serves it goes on with commands that take several steps
+    /// ([`crate::Next::Walk`]).
+    pub fn set_can_walk(&mut self) {
+        self.can_walk = true;
+    }
+
+    /// Says that whoever serves it has others to serve, and tries commands again whose shards are
+    /// locked ([`crate::Next::Locked`]).
+    pub fn set_gives_way(&mut self) {
+        self.gives_way = true;
+    }
+
+    /// Lends the bytes that the words of the next requests are in, or takes them back: a request
+    /// that is executed by another thread keeps them until [`crate::Engine::unblocked`] gives its
+    /// reply.
+    pub fn lend(&mut self, bytes: Option<Arc<Vec<u8>>>) {
+        self.lent = bytes;
+    }
+
+    /// Returns true if its command waits for shards that others have locked.
+    pub fn waits_for_shards(&self) -> bool {
+        self.shard_wait.is_some()
+    }
+
+    /// Ends what lasts for one command; what CLIENT CACHING said stays in force if `keeps_caching`.
+    #[inline]
+    pub(crate) fn end_command(&mut self, keeps_caching: bool) {
+        self.end_wait();
+        self.script_shown = false;
+        self.caching &= keeps_caching || self.in_multi();
+        self.forgotten.clear();
+    }
+
+    /// Ends the wait for shards of a command that is not to be executed again.
+    #[inline]
+    pub(crate) fn end_wait(&mut self) {
+        if self.shard_wait.is_some() {
+            self.shard_wait = None;
+        }
+        self.moves_again = None;
+    }
+
+    /// Returns true if its call runs on another thread.
+    pub fn is_away(&self) -> bool {
+        self.moved.is_some()
+    }
+
+    /// Releases memory that is kept for the next command.
+    pub fn shrink(&mut self) {
+        self.effects = Vec::new();
+    }
+
+    /// Returns true if commands are being queued.
+    pub fn in_multi(&self) -> bool {
+        self.multi.is_some()
+    }
+
+    /// Returns true if it listens in a protocol that cannot tell messages from replies: then few
+    /// commands are allowed.
+    #[inline]
+    pub fn only_listens(&self) -> bool {
+        self.protocol == Protocol::Resp2 && !self.subscriptions.is_empty()
+    }
+
+    /// Returns true if a watched key changed.
+    pub fn is_touched(&self) -> bool {
+        self.touched.load(Relaxed)
+    }
+
+    /// Selects a database.
+    pub fn select(&mut self, db: Db) {
+        self.db = db;
+        self.client.db.store(db.number() as u32, Relaxed);
+    }
+
+    /// Sets the protocol of its replies.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+        let number = if protocol == Protocol::Resp3 { 3 } else { 2 };
+        self.client.protocol.store(number, Relaxed);
+    }
+}

@@ -1,0 +1,96 @@
+//! Which keys and channels may be named: all of them, or those that fit a pattern.
+
+/// What is done with a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Its value is read.
+    pub reads: bool,
+    /// It is changed.
+    pub writes: bool,
+}
+
+impl Access {
+    /// Reading and writing.
+    pub const BOTH: Access = Access { reads: true, writes: true };
+
+    fn includes(self, other: Access) -> bool {
+        (self.reads || !other.reads) && (self.writes || !other.writes)
+    }
+}
+
+/// Keys that fit a pattern, and what may be done with them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPattern {
+    /// The glob pattern.
+    pub pattern: Box<[u8]>,
+    /// What is allowed with keys that match.
+    pub access: Access,
+}
+
+/// Names that are allowed: all, or those that fit one of these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patterns<P> {
+    /// Everything is allowed.
+    pub all: bool,
+    /// Otherwise these are.
+    pub some: Vec<P>,
+}
+
+impl<P> Default for Patterns<P> {
+    fn default() -> Patterns<P> {
+        Patterns { all: false, some: Vec::new() }
+    }
+}
+
+impl<P> Patterns<P> {
+    /// Returns all names, or none.
+    pub fn every(all: bool) -> Patterns<P> {
+        Patterns { all, some: Vec::new() }
+    }
+}
+
+impl Patterns<KeyPattern> {
+    /// Adds a pattern; of one that is there, what may be done with its keys is widened.
+    pub fn add(&mut self, pattern: &[u8], access: Access) {
+        match self.some.iter_mut().find(|known| *known.pattern == *pattern) {
+            Some(known) => {
+                known.access.reads |= access.reads;
+                known.access.writes |= access.writes;
+            }
+            None => self.some.push(KeyPattern { pattern: pattern.into(), access }),
+        }
+    }
+
+    /// Returns true if this may be done with a key.
+    pub(crate) fn admits(&self, key: &[u8], access: Access) -> bool {
+        let fits = |known: &KeyPattern| {
+            known.access.includes(access) && resp::glob::matches(&known.pattern, key)
+        };
+        self.all || self.some.iter().any(fits)
+    }
+
+    /// Returns true if this may be done with every key.
+    pub(crate) fn admits_every(&self, access: Access) -> bool {
+        let is_every =
+            |known: &KeyPattern| *known.pattern == *b"*" && known.access.includes(access);
+        self.all || self.some.iter().any(is_every)
+    }
+}
+
+impl Patterns<Box<[u8]>> {
+    /// Adds a pattern of channels.
+    pub fn add_channel(&mut self, pattern: &[u8]) {
+        if !self.some.iter().any(|known| **known == *pattern) {
+            self.some.push(pattern.into());
+        }
+    }
+
+    /// Returns true if a channel may be used; a pattern of channels only if it is one of these.
+    pub fn admits_channel(&self, name: &[u8], is_pattern: bool) -> bool {
+        let fits = |known: &[u8]| match is_pattern {
+            true => known == name,
+            false => resp::glob::matches(known, name),
+        };
+        self.all || self.some.iter().any(|known| fits(known))
+    }
+}

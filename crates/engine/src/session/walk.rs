@@ -1,0 +1,33 @@
+//! A command that takes several steps, between which other clients are served, as its session keeps
+//! it.
+
+use keyspace::Db;
+use resp::Writer;
+
+/// A command on its way through the keyspace, which lists what it finds.
+pub struct Walk {
+    /// The number of the command.
+    pub command: usize,
+    /// The words of its request.
+    pub words: Vec<Box<[u8]>>,
+    /// The database.
+    pub db: Db,
+    /// Where the next step begins.
+    pub cursor: u64,
+    /// How many elements were found.
+    pub found: usize,
+    /// The elements, as they are replied.
+    pub elements: Writer,
+    /// How far the log must be durable before the reply is sent.
+    pub durable_at: u64,
+    /// Time that its steps took.
+    pub nanos: u64,
+}
+
+impl Walk {
+    /// Replies with what was found.
+    pub fn reply(&self, out: &mut Writer) {
+        out.array(self.found);
+        out.raw(self.elements.as_bytes());
+    }
+}

@@ -1,0 +1,230 @@
+//! The description of one command: the single source of its name, arity, flags, ACL categories,
+//! key positions and documentation.
+//!
+//! A `CommandSpec` const is next to the function that executes the command. Dispatch, key
+//! locking, COMMAND INFO / DOCS / LIST / GETKEYS and the compatibility page are all derived from
+//! it, so a command is added by writing one const and naming it in its group's list.
+//!
+//! Invariants: names and flags are lower case as Redis prints them; a container (`subs` not empty)
+//! is never executed itself; categories that Redis derives from flags (`@write`, `@fast`, ...) are
+//! derived here too and not repeated in `acl`.
+
+mod acl;
+mod arg;
+mod flags;
+mod keys;
+mod traits;
+mod weight;
+
+pub use acl::*;
+pub use arg::*;
+pub use flags::*;
+pub use keys::*;
+pub use traits::*;
+pub use weight::{LONG, MANY_WORDS, Weigh, weights};
+
+use crate::execute::call::{Run, TakeStep};
+
+/// The group a command is documented under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Commands on keys of any type.
+    Generic,
+    /// Strings.
+    String,
+    /// Lists.
+    List,
+    /// Sets.
+    Set,
+    /// Sorted sets.
+    SortedSet,
+    /// Hashes.
+    Hash,
+    /// Publish and subscribe.
+    Pubsub,
+    /// MULTI, EXEC and their kin.
+    Transactions,
+    /// The connection itself.
+    Connection,
+    /// Administration.
+    Server,
+    /// Scripts and functions.
+    Scripting,
+    /// HyperLogLog.
+    Hyperloglog,
+    /// Cluster.
+    Cluster,
+    /// Sentinel.
+    Sentinel,
+    /// Geographic indexes.
+    Geo,
+    /// Streams.
+    Stream,
+    /// Bitmaps.
+    Bitmap,
+}
+
+impl Group {
+    /// Returns the name COMMAND DOCS prints.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Generic => "generic",
+            Group::String => "string",
+            Group::List => "list",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Hash => "hash",
+            Group::Pubsub => "pubsub",
+            Group::Transactions => "transactions",
+            Group::Connection => "connection",
+            Group::Server => "server",
+            Group::Scripting => "scripting",
+            Group::Hyperloglog => "hyperloglog",
+            Group::Cluster => "cluster",
+            Group::Sentinel => "sentinel",
+            Group::Geo => "geo",
+            Group::Stream => "stream",
+            Group::Bitmap => "bitmap",
+        }
+    }
+}
+
+/// Since when a command is deprecated, and what to use instead.
+#[derive(Clone, Copy, Debug)]
+pub struct Deprecated {
+    /// The version that deprecated it.
+    pub since: &'static str,
+    /// What replaces it, as the documentation words it.
+    pub instead: &'static str,
+}
+
+/// Which arguments of a command are channels. Commands that stop listening need no permission, and
+/// name none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channels {
+    /// The first.
+    First,
+    /// All of them.
+    All,
+    /// All of them, which are patterns of channels.
+    Patterns,
+}
+
+/// What others are shown in the place of a secret.
+pub const REDACTED: &[u8] = b"(redacted)";
+
+/// Everything that is known about one command or subcommand.
+#[derive(Clone, Copy)]
+pub struct CommandSpec {
+    /// Name in lower case; for a subcommand, without its container's.
+    pub name: &'static str,
+    /// One line for COMMAND DOCS.
+    pub summary: &'static str,
+    /// Time complexity, in words; empty when Redis documents none.
+    pub complexity: &'static str,
+    /// The version of Redis that brought it.
+    pub since: &'static str,
+    /// Documentation group.
+    pub group: Group,
+    /// Number of arguments, the name included; negative: at least this many.
+    pub arity: i32,
+    /// Flags of [`crate::table::spec`]: `WRITE | DENYOOM` ...
+    pub flags: u32,
+    /// What else the engine has to know: `IMMEDIATE | FOR_LISTENERS` ...
+    pub traits: u32,
+    /// ACL categories that do not follow from the flags.
+    pub acl: u32,
+    /// Hints for clients and proxies.
+    pub tips: &'static [&'static str],
+    /// Where its keys stand.
+    pub keys: &'static [KeySpec],
+    /// What is done with its keys, where that depends on the arguments (`KEY_VARIABLE`).
+    pub key_flags: Option<KeyFlags>,
+    /// Tells which words of a request are its keys, where `keys` describes them to clients and
+    /// cannot tell them all.
+    pub own_keys: Option<OwnKeys>,
+    /// Set for deprecated commands.
+    pub deprecated: Option<Deprecated>,
+    /// Further flags of the documentation, such as `syscmd`.
+    pub doc_flags: &'static [&'static str],
+    /// Changes over time: version and what it changed.
+    pub history: &'static [(&'static str, &'static str)],
+    /// Arguments, for the documentation.
+    pub args: &'static [Arg],
+    /// Subcommands; not empty for a container.
+    pub subs: &'static [&'static CommandSpec],
+    /// Where an argument is that becomes a key's whole value as it is: a large one is written
+    /// to the heap before the key's shard is locked.
+    pub value: Option<usize>,
+    /// Which of its arguments are channels, as what it sends to or listens to.
+    pub channels: Option<Channels>,
+    /// Replaces the words of a request that must not be shown to others, by [`REDACTED`].
+    pub redact: Option<fn(&mut [&[u8]])>,
+    /// How much it does, where that may take long.
+    pub weigh: Option<Weigh>,
+    /// How it is executed.
+    pub run: Run,
+    /// How it goes on after it answered that it takes several steps.
+    pub step: Option<TakeStep>,
+}
+
+impl CommandSpec {
+    /// What a spec's fields are when it does not name them.
+    pub const EMPTY: CommandSpec = CommandSpec {
+        name: "",
+        summary: "",
+        complexity: "",
+        since: "",
+        group: Group::Generic,
+        arity: -1,
+        flags: 0,
+        traits: 0,
+        acl: 0,
+        tips: &[],
+        keys: &[],
+        key_flags: None,
+        own_keys: None,
+        deprecated: None,
+        doc_flags: &[],
+        history: &[],
+        args: &[],
+        subs: &[],
+        value: None,
+        channels: None,
+        redact: None,
+        weigh: None,
+        run: Run::Container,
+        step: None,
+    };
+
+    /// Returns true if the command has the given flag.
+    pub const fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Returns true if the engine knows this of the command.
+    pub const fn is(&self, what: u32) -> bool {
+        self.traits & what != 0
+    }
+
+    /// Returns true if it is only a name for its subcommands.
+    pub const fn is_container(&self) -> bool {
+        !self.subs.is_empty()
+    }
+
+    /// Returns true if `argc` arguments (the name included) are acceptable.
+    pub const fn accepts(&self, argc: usize) -> bool {
+        if self.arity >= 0 {
+            argc == self.arity as usize
+        } else {
+            argc >= self.arity.unsigned_abs() as usize
+        }
+    }
+
+    /// ACL categories: the stated ones and those that follow from the flags.
+    pub const fn categories(&self) -> u32 {
+        // What runs scripts is never in `@read`.
+        let not_implied = if self.acl & ACL_SCRIPTING != 0 { ACL_READ } else { 0 };
+        acl::implied(self.flags) & !not_implied | self.acl
+    }
+}

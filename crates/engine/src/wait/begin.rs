@@ -1,0 +1,72 @@
+//! The begin of a wait, and its end without a reply.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+use keyspace::{Key, Type};
+
+use crate::engine::Engine;
+use crate::execute::call::{Call, Next};
+use crate::session::Session;
+use crate::session::client::{BlockedCommand, BlockedOperation, Waiter};
+
+impl Call<'_> {
+    /// Blocks the client until one of `keys` holds a value of type `what` that the wish can be
+    /// served from, or until `until` (unix ms); where nobody may block (in EXEC, without a
+    /// connection) it answers at once. The shards of the keys are locked, and serving found
+    /// nothing.
+    pub fn block(
+        &mut self,
+        what: Type,
+        keys: &[Key<'_>],
+        operation: Box<dyn BlockedOperation>,
+        until: Option<u64>,
+    ) {
+        if !self.may_block || !self.session.can_block {
+            operation.refuse(self.out);
+            return;
+        }
+        self.show_arguments();
+        let command = BlockedCommand::new(self.command.id, self.args);
+        let (engine, session) = (self.engine, &mut *self.session);
+        let mut seen = HashSet::with_capacity(keys.len());
+        let first = keys.iter().map(Key::bytes).filter(|name| seen.insert(*name));
+        let names = first.map(Box::from).collect();
+        let waiter = Arc::new(Waiter::new(
+            engine.waiting().ticket(),
+            Arc::clone(&session.client),
+            session.db,
+            what,
+            session.protocol,
+            names,
+            command,
+            operation,
+            until,
+        ));
+        engine.waiting().enter(engine.keyspace(), &waiter);
+        session.client.blocked.store(true, Relaxed);
+        *session.client.waiter.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Arc::clone(&waiter));
+        session.waiter = Some(waiter);
+        self.next = Next::Block;
+    }
+}
+
+impl Engine {
+    /// Ends a wait without a reply: the connection is gone, or the command failed after all.
+    pub(crate) fn stop_waiting(&self, session: &mut Session) {
+        let Some(waiter) = self.forget_waiter(session) else { return };
+        if waiter.cancel() {
+            self.waiting().leave(self.keyspace(), &waiter);
+        }
+    }
+
+    pub(super) fn forget_waiter(&self, session: &mut Session) -> Option<Arc<Waiter>> {
+        let waiter = session.waiter.take()?;
+        *session.client.waiter.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        session.client.blocked.store(false, Relaxed);
+        session.client.argv_mem.store(0, Relaxed);
+        Some(waiter)
+    }
+}

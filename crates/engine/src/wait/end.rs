@@ -1,0 +1,102 @@
+//! The ends of a wait, as the blocked client's own side sees them.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+use keyspace::Key;
+use resp::Writer;
+
+use crate::engine::Engine;
+use crate::execute::call::{Next, Outcome};
+use crate::session::client::{Ending, Waiter};
+use crate::session::{ReplyMode, Session};
+
+impl Session {
+    /// Lets its commands block: whoever sets this waits when told to ([`Next::Block`]), and looks
+    /// after the wait by [`Engine::unblocked`], [`Engine::time_out`] and [`Engine::disconnect`].
+    pub fn set_can_block(&mut self) {
+        self.can_block = true;
+    }
+
+    /// Returns when the wait of a blocked session ends by itself, unix ms; none for never.
+    pub fn blocked_until(&self) -> Option<u64> {
+        self.waiter.as_ref().and_then(|waiter| waiter.until)
+    }
+}
+
+impl Engine {
+    /// Returns whether the wait of a blocked session has ended; its reply is in `out` then. Whoever
+    /// ends it wakes the client.
+    pub fn unblocked(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
+        if session.moved.is_some() {
+            return self.take_moved(session, out);
+        }
+        let ending = session.waiter.as_ref()?.take_ending()?;
+        Some(self.resume(session, ending, out))
+    }
+
+    /// Ends the wait of a session whose time is over; where it was just served, that is its reply.
+    pub fn time_out(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
+        let waiter = Arc::clone(session.waiter.as_ref()?);
+        if !waiter.cancel() {
+            return self.unblocked(session, out);
+        }
+        self.waiting().leave(self.keyspace(), &waiter);
+        let durable_at = self.seen_by(&waiter);
+        let ending = Ending { reply: waiter.time_out(), durable_at, failed: false };
+        Some(self.resume(session, ending, out))
+    }
+
+    fn resume(&self, session: &mut Session, ending: Ending, out: &mut Writer) -> Outcome {
+        self.forget_waiter(session);
+        session.client.seen_ms.store(self.clock().unix_ms(), Relaxed);
+        let command = session.client.last_command.load(Relaxed);
+        if ending.failed && command < self.table().len() {
+            self.stats().failed(session.stripe, command);
+        }
+        if let Some(slow) = session.slow_block.take() {
+            let unix_s = self.clock().unix_ms() / 1000;
+            slow.enter(&self.admin().slow_log, &session.client, unix_s);
+        }
+        match session.reply {
+            ReplyMode::On | ReplyMode::SkipNext => out.append(ending.reply),
+            ReplyMode::Off => {}
+            ReplyMode::Skip => session.reply = ReplyMode::On,
+        }
+        session.written_to = session.written_to.max(ending.durable_at);
+        Outcome { next: Next::Reply, durable_at: ending.durable_at }
+    }
+
+    /// Ends the wait of another client, as if its time were over, or with an error; whether it
+    /// waited (CLIENT UNBLOCK).
+    pub fn unblock(&self, id: u64, with_error: bool) -> bool {
+        let client = self.clients().get(id);
+        let waiter = client.and_then(|client| {
+            client.waiter.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        });
+        let Some(waiter) = waiter.filter(|waiter| waiter.claim_when_unclaimed()) else {
+            return false;
+        };
+        self.waiting().leave(self.keyspace(), &waiter);
+        let reply = if with_error {
+            self.stats().error(b"UNBLOCKED");
+            waiter.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK")
+        } else {
+            waiter.time_out()
+        };
+        let durable_at = self.seen_by(&waiter);
+        waiter.end(Ending { reply, durable_at, failed: with_error }, self.clock().unix_ms());
+        true
+    }
+
+    /// Returns how far the log must be durable before a client may learn that its keys held nothing
+    /// for it.
+    fn seen_by(&self, waiter: &Waiter) -> u64 {
+        let keys: Vec<Key<'_>> = waiter.keys.iter().map(|key| self.keyspace().key(key)).collect();
+        if keys.is_empty() {
+            return 0;
+        }
+        let seen = self.logged_until(&keys);
+        self.check_read(&keys, seen).unwrap_or(seen)
+    }
+}

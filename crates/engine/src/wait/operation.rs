@@ -1,0 +1,40 @@
+//! The way of a command to what its client waits for.
+
+use keyspace::{Key, Txn, Type};
+
+use crate::execute::call::Call;
+use crate::failure::{Done, WRONG_TYPE};
+use crate::session::client::{BlockedOperation, Serving};
+
+impl Call<'_> {
+    /// This call as a place where its client is served.
+    pub fn serving(&mut self) -> Serving<'_> {
+        let (db, stripe) = (self.session.db, self.session.stripe);
+        let (config, stats) = (self.engine.config(), self.engine.stats());
+        Serving { config, stats, db, out: self.out, stripe, effects: self.effects }
+    }
+}
+
+/// Serves the client from the first of `keys` that holds something; where none does it blocks until
+/// one does, or until `until` (unix ms). A key with a value of another type than `what` is an
+/// error.
+pub fn serve_or_block(
+    call: &mut Call<'_>,
+    txn: &mut Txn<'_>,
+    what: Type,
+    keys: &[Key<'_>],
+    operation: impl BlockedOperation + 'static,
+    until: Option<u64>,
+) -> Done {
+    for key in keys {
+        let Some(entry) = txn.find_mut(call.db(), key)? else { continue };
+        if txn.type_of(&entry) != what {
+            return Err(WRONG_TYPE.into());
+        }
+        if operation.serve(&mut call.serving(), txn, key)? {
+            return Ok(());
+        }
+    }
+    call.block(what, keys, Box::new(operation), until);
+    Ok(())
+}

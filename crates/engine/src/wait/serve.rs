@@ -1,0 +1,328 @@
+//! Serving blocked clients from keys that were filled.
+//!
+//! All clients that one command or EXEC lets go are served in one transaction on the locks of that
+//! command: one commit, one fence, one record in the log. Replies leave the waiters only after it.
+//! Where it cannot be committed (the heap is full) nobody was served; the keys are kept, and tried
+//! again periodically.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use keyspace::{Db, Key, Losses, Txn, Type};
+use resp::Writer;
+use smallvec::SmallVec;
+
+use crate::engine::Engine;
+use crate::execute::commit::{Role, Shown, Unit};
+use crate::failure::Failure;
+use crate::log::Effects;
+use crate::session::client::{Served, Serving, Waiter};
+use crate::wait::waiting::BlockedKey;
+
+/// How many rounds a thread serves on after its own command.
+const ROUNDS: usize = 256;
+
+/// What came of an attempt to serve a client.
+#[derive(PartialEq, Eq)]
+enum Attempt {
+    /// It has a reply.
+    Served,
+    /// There is nothing for it in the key.
+    Nothing,
+    /// It cannot be served now, nor can those after it.
+    Stuck,
+    /// Not under these locks.
+    NotLocked,
+}
+
+/// One transaction that serves.
+struct Round<'e> {
+    engine: &'e Engine,
+    stripe: usize,
+    /// Keys to look at, in order; each once.
+    ready: VecDeque<BlockedKey>,
+    listed: HashSet<BlockedKey>,
+    /// Keys that were looked at.
+    visited: Vec<BlockedKey>,
+    served: Vec<Served>,
+    effects: Effects,
+    /// Keys from which and to which something was moved, or of which an error tells.
+    shown: Vec<BlockedKey>,
+    /// What the medium had lost before the locks were taken.
+    losses: Losses,
+}
+
+impl Engine {
+    /// Serves those who wait for what the transaction changed, which was committed and holds its
+    /// locks. `changed` says that it changed what it lists, `databases` that it may have changed
+    /// whole databases, `stripe` is the number of this thread. Returns false if that could not be
+    /// committed: the transaction is good for nothing more then.
+    #[inline]
+    pub(crate) fn serve_waiting(
+        &self,
+        txn: &mut Txn<'_>,
+        changed: bool,
+        databases: bool,
+        (stripe, losses): (usize, Losses),
+    ) -> bool {
+        if self.waiting().is_empty() || !(changed || databases) {
+            return true;
+        }
+        let mut round = Round::new(self, stripe, losses);
+        for change in txn.changes().take(if changed { usize::MAX } else { 0 }) {
+            round.list(change.db, change.key);
+        }
+        if databases {
+            self.waiting().keys().iter().for_each(|(db, key)| round.list(*db, key));
+        }
+        round.run(txn)
+    }
+
+    /// Tries again to serve those whom nobody could serve. To be called periodically, with no shard
+    /// locked. `stripe` is the number of this thread.
+    pub fn retry_deferred(&self, stripe: usize) {
+        let failed = self.deferred().failed.take();
+        if !failed.is_empty() && self.keyspace().has_unresolved_losses() {
+            self.keyspace().resolve_losses();
+        }
+        failed.into_iter().for_each(|place| self.serve_ready_key(stripe, place));
+        self.retry_locked(stripe);
+    }
+
+    /// Returns true if somebody is to be served as soon as others have unlocked a shard.
+    #[inline]
+    pub fn must_retry_locked(&self) -> bool {
+        !self.deferred().locked.is_empty()
+    }
+
+    /// Tries again to serve those whose shards were locked. To be called soon after
+    /// [`Engine::must_retry_locked`] says so, with no shard locked.
+    pub fn retry_locked(&self, stripe: usize) {
+        let locked = self.deferred().locked.take();
+        locked.into_iter().for_each(|place| self.serve_ready_key(stripe, place));
+        self.serve_deferred(stripe);
+    }
+
+    /// Serves on where a round lacked locks, in rounds of their own. To be called when a command
+    /// has released its locks.
+    pub(crate) fn serve_deferred(&self, stripe: usize) {
+        for _ in 0..ROUNDS {
+            let places = self.deferred().not_locked.take();
+            if places.is_empty() {
+                break;
+            }
+            places.into_iter().for_each(|place| self.serve_ready_key(stripe, place));
+        }
+    }
+
+    fn serve_ready_key(&self, stripe: usize, (db, bytes): BlockedKey) {
+        let key = self.keyspace().key(&bytes);
+        let losses = self.keyspace().losses();
+        let Some(mut txn) = self.lock_to_serve(&key) else {
+            self.deferred().locked.add([(db, bytes)]);
+            return;
+        };
+        let mut round = Round::new(self, stripe, losses);
+        round.list(db, &bytes);
+        round.run(&mut txn);
+    }
+}
+
+impl<'e> Round<'e> {
+    fn new(engine: &'e Engine, stripe: usize, losses: Losses) -> Round<'e> {
+        Round {
+            engine,
+            stripe,
+            ready: VecDeque::new(),
+            listed: HashSet::new(),
+            visited: Vec::new(),
+            served: Vec::new(),
+            effects: engine.new_effects(Vec::new(), engine.logs_commands()),
+            shown: Vec::new(),
+            losses,
+        }
+    }
+
+    /// Puts a key after the others, if anybody waits for it.
+    fn list(&mut self, db: Db, bytes: &[u8]) {
+        let key = self.engine.keyspace().key(bytes);
+        if self.engine.waiting().has(&key) && self.listed.insert((db, bytes.into())) {
+            self.ready.push_back((db, bytes.into()));
+        }
+    }
+
+    /// Returns false if it could not be committed.
+    fn run(mut self, txn: &mut Txn<'_>) -> bool {
+        while let Some(place) = self.ready.pop_front() {
+            self.listed.remove(&place);
+            let (db, bytes) = &place;
+            let key = self.engine.keyspace().key(bytes);
+            if !txn.covers(&key) {
+                self.engine.deferred().not_locked.add([place]);
+                continue;
+            }
+            for what in self.engine.waiting().wanted(*db, &key) {
+                if holds(txn, *db, &key, what) {
+                    self.serve_key(txn, *db, &key, what);
+                } else if txn.lost(*db, &key).is_none()
+                    && self.engine.waiting().ends_with(*db, &key, what)
+                {
+                    self.end_lost(*db, &key, what);
+                }
+            }
+            self.visited.push(place);
+        }
+        self.commit(txn)
+    }
+
+    /// Serves those who wait for the key to hold `what`, as long as it does. Who was served has
+    /// left the queue, so that it is not met again where the key is filled once more.
+    fn serve_key(&mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>, what: Type) {
+        let mut after = None;
+        while holds(txn, db, key, what)
+            && let Some(waiter) = self.engine.waiting().next(db, key, what, after)
+        {
+            after = Some(waiter.ticket);
+            if !waiter.claim() {
+                continue;
+            }
+            let attempt = self.serve_one(txn, &waiter, db, key);
+            if attempt != Attempt::Served {
+                waiter.release();
+            }
+            let deferred = self.engine.deferred();
+            let place = || (db, key.bytes().into());
+            match attempt {
+                Attempt::Served | Attempt::Nothing => {}
+                Attempt::Stuck => return deferred.failed.add([place()]),
+                Attempt::NotLocked => return deferred.not_locked.add([place()]),
+            }
+        }
+    }
+
+    /// Serves a claimed client.
+    fn serve_one(
+        &mut self,
+        txn: &mut Txn<'_>,
+        waiter: &Arc<Waiter>,
+        db: Db,
+        key: &Key<'_>,
+    ) -> Attempt {
+        if let Err(failure) = self.engine.permissions().check_blocked(waiter) {
+            self.refuse(waiter, db, key, &failure);
+            return Attempt::Served;
+        }
+        let target = waiter.operation.target().map(|target| self.engine.keyspace().key(target));
+        if target.is_some_and(|target| !txn.covers(&target)) {
+            return Attempt::NotLocked;
+        }
+        let touched: SmallVec<[Key<'_>; 2]> = [*key].into_iter().chain(target).collect();
+        let (savepoint, mark) = (txn.savepoint_of(&touched), self.effects.mark());
+        let mut out = Writer::new(waiter.protocol);
+        let mut serving = Serving {
+            config: self.engine.config(),
+            stats: self.engine.stats(),
+            db,
+            out: &mut out,
+            stripe: self.stripe,
+            effects: &mut self.effects,
+        };
+        let done = match target.and_then(|target| txn.lost(db, &target)) {
+            Some(at) => Err(Failure::damaged(at)),
+            None => waiter.operation.serve(&mut serving, txn, key),
+        };
+        if !matches!(done, Ok(true)) {
+            txn.rollback_to(savepoint);
+            self.effects.truncate(mark);
+        }
+        match done {
+            Ok(true) => {
+                self.show(db, &touched);
+                if let Some(target) = &target {
+                    self.list(db, target.bytes());
+                }
+                self.record_served(Arc::clone(waiter), out.take(), None);
+                Attempt::Served
+            }
+            Ok(false) => Attempt::Nothing,
+            Err(failure) if failure.is_out_of_memory() || failure.has_unresolved_losses() => {
+                Attempt::Stuck
+            }
+            Err(failure) => {
+                self.show(db, &touched);
+                self.refuse(waiter, db, key, &failure);
+                Attempt::Served
+            }
+        }
+    }
+
+    /// Notes a client whose reply is an error, which tells of the key.
+    fn refuse(&mut self, waiter: &Arc<Waiter>, db: Db, key: &Key<'_>, failure: &Failure) {
+        self.show(db, &[*key]);
+        let reply = waiter.error(failure.as_bytes());
+        self.record_served(Arc::clone(waiter), reply, Some(failure.code().to_vec()));
+    }
+
+    /// Notes keys of which a reply tells.
+    fn show(&mut self, db: Db, keys: &[Key<'_>]) {
+        self.shown.extend(keys.iter().map(|key| (db, key.bytes().into())));
+    }
+
+    /// Notes a client that is to be let go, which leaves its queues.
+    fn record_served(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>, failed: Option<Vec<u8>>) {
+        self.engine.waiting().leave(self.engine.keyspace(), &waiter);
+        self.served.push(Served { waiter, reply, failed });
+    }
+
+    /// Ends the wait of those for whom it is the end that the key holds nothing of this type.
+    fn end_lost(&mut self, db: Db, key: &Key<'_>, what: Type) {
+        let mut after = None;
+        while let Some(waiter) = self.engine.waiting().next(db, key, what, after) {
+            after = Some(waiter.ticket);
+            let Some(failure) = waiter.operation.lost() else { continue };
+            if waiter.claim() {
+                let denied = self.engine.permissions().check_blocked(&waiter).err();
+                self.refuse(&waiter, db, key, &denied.unwrap_or(failure));
+            }
+        }
+    }
+
+    /// Commits it, which lets the clients go. Where that fails all wait on, and are tried again
+    /// later at each of their keys: others may have filled one while they were in no queue.
+    fn commit(mut self, txn: &mut Txn<'_>) -> bool {
+        let keyspace = self.engine.keyspace();
+        let done = if self.served.is_empty() {
+            !keyspace.has_lost_since(self.losses)
+        } else {
+            let keys: Vec<Key<'_>> = self.shown.iter().map(|(_, key)| keyspace.key(key)).collect();
+            let mut unit = Unit {
+                engine: self.engine,
+                session: None,
+                effects: &mut self.effects,
+                shown: Shown::Keys(&keys),
+                role: Role::Serve(&mut self.served),
+                losses: self.losses,
+            };
+            unit.commit_and_notify(txn).is_ok()
+        };
+        if !done {
+            self.fail();
+        }
+        done
+    }
+
+    #[cold]
+    fn fail(self) {
+        let failed = &self.engine.deferred().failed;
+        failed.add(self.visited);
+        for Served { waiter, .. } in self.served {
+            self.engine.waiting().enter(self.engine.keyspace(), &waiter);
+            failed.add(waiter.keys.iter().map(|key| (waiter.db, key.clone())));
+            waiter.release();
+        }
+    }
+}
+
+fn holds(txn: &Txn<'_>, db: Db, key: &Key<'_>, what: Type) -> bool {
+    txn.peek(db, key).is_some_and(|entry| txn.type_of(&entry) == what)
+}
