@@ -44,7 +44,7 @@ impl Summary {
 
 /// Returns how many times the second of each pair the first is. Each pair is two neighbouring runs;
 /// `None` where there are none, where one side has more runs, or where a divisor is zero.
-pub fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Summary> {
+pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Summary> {
     if ours.len() != theirs.len() || theirs.contains(&0.0) {
         return None;
     }

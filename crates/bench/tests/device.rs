@@ -70,7 +70,7 @@ fn a_study_is_printed_and_written_and_leaves_nothing() {
     let text = said(&output);
     assert!(output.status.success(), "{text}");
     for expect in
-        ["one fence", "a log append of 64 B", "memcpy + clwb + fence", "composite", "emulated"]
+        ["One fence", "A log append of 64 bytes", "memcpy + clwb + fence", "composite", "emulated"]
     {
         assert!(text.contains(expect), "{expect}: {text}");
     }
@@ -96,8 +96,8 @@ fn what_is_not_possible_is_refused_in_words() {
     check(dir.path(), "--methods magic", 2, "possible values");
     check(dir.path(), "--quick --methods clwb --size 900t", 2, "does not fit");
     check(&dir.path().join("nowhere"), "--quick", 2, "No such file");
-    check(dir.path(), "--quick --size 1k", 2, "--size 1k: nothing can be measured, take 4k");
-    check(dir.path(), "--quick --size 8k --threads 3 --blocks 8k", 2, "take 24k at least");
+    check(dir.path(), "--quick --size 1k", 2, "--size 1 KiB: nothing can be measured, take 4 KiB");
+    check(dir.path(), "--quick --size 8k --threads 3 --blocks 8k", 2, "take 24 KiB at least");
     let json = dir.path().join("deep/device.json").display().to_string();
     check(dir.path(), &format!("--quick --json {json}"), 2, &format!("--json {json}: no file"));
     assert_eq!(files(dir.path()), 0);

@@ -169,12 +169,12 @@ impl Shape {
     }
 
     /// Returns what the results say of it.
-    pub(super) fn plan(&self, driver: &str) -> results::Plan {
+    pub(super) fn plan(&self) -> results::Plan {
         results::Plan {
             size: self.size.into(),
             rounds: self.rounds,
             seconds: self.seconds,
-            driver: driver.into(),
+            driver: "builtin".into(),
             recovery: self.recovery.clone(),
             time_limit: self.time_limit.map(|limit| limit.as_secs_f64()),
         }

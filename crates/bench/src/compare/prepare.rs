@@ -4,15 +4,16 @@
 //! Whatever would end a comparison after minutes is found out in its first seconds: each system is
 //! started once and asked.
 
-use super::options::{Driver, Options};
+use super::options::Options;
 use super::plan::Shape;
-use super::server::{Failure, Launch, Server, remove_orphans};
 use super::session::{AROUND_A_SESSION, load_of, recovery_estimate};
-use super::systems::{Candidate, Catalogue, Ground, on_path};
+use super::space;
+use super::systems::{Candidate, Catalogue, Ground};
 use super::workloads::{self, Cores, Job};
-use super::{client, driver, space};
+use crate::machine;
 use crate::results::{Family, Machine, Skipped};
-use crate::{load, machine};
+use crate::server::{Failure, Launch, Server, remove_orphans};
+use redis::Value;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -75,11 +76,6 @@ impl Ready {
             grounds.iter().map(|ground| machine::place(ground.id, &ground.path)).collect();
         let mut catalogue = Catalogue::new(options, &grounds);
         catalogue.choose(&systems(&shape, &catalogue, options)).map_err(Refusal::Arguments)?;
-        if options.driver == Driver::Memtier && !load::memtier_driver::is_installed() {
-            return Err(Refusal::Arguments(
-                "memtier_benchmark is not on the PATH: install it, or leave --driver out".into(),
-            ));
-        }
         // A wrong name, or too little space, is better told before the servers are tried than
         // after.
         let all_types: Vec<_> = workloads::types().into_iter().map(|(kind, _)| kind).collect();
@@ -93,18 +89,11 @@ impl Ready {
         let types = if asked { workloads::types() } else { Vec::new() };
         let (candidates, types) = probe(candidates, types, &mut skipped, &tool, &cores, cancel)?;
         let troubled = candidates.len() < wanted;
-        let mut jobs = jobs(&shape, &cores, options, &types)?;
-        jobs.retain(|job| match driver::refuses(options.driver, &job.load) {
-            Some(why) => {
-                skipped.push(Skipped { what: job.workload.id.clone(), why });
-                false
-            }
-            None => true,
-        });
+        let jobs = jobs(&shape, &cores, options, &types)?;
         if options.seconds.is_none() {
             fit(&mut shape, &jobs, candidates.len() as u32);
         }
-        machine.versions = versions(&candidates, options.driver);
+        machine.versions = versions(&candidates);
         Ok(Ready {
             shape,
             machine,
@@ -267,21 +256,33 @@ fn ask(
     cancel: &AtomicBool,
 ) -> Result<Vec<(&'static str, String)>, Failure> {
     let server = Server::start(launch, cancel)?;
-    let mut connection = server.connect()?;
     if matches!(candidate.system.family, Family::PerduraPmem | Family::PerduraJournal) {
-        candidate.system.domain = client::info(&mut connection, "persistence")?.remove("domain");
+        candidate.system.domain = server.info("persistence")?.remove("domain");
     }
-    let mut missing = Vec::new();
+    let mut lacking = Vec::new();
     for (kind, commands) in types {
-        let lacks = client::missing(&mut connection, commands)?;
+        let lacks = missing(&server, commands)?;
         if !lacks.is_empty() {
-            missing.push((*kind, format!("{} has no {}", candidate.system.id, lacks.join(", "))));
+            lacking.push((*kind, format!("{} has no {}", candidate.system.id, lacks.join(", "))));
+        }
+    }
+    Ok(lacking)
+}
+
+/// Returns those of the commands that the server does not have.
+fn missing<'a>(server: &Server, commands: &[&'a str]) -> Result<Vec<&'a str>, Failure> {
+    let mut missing = Vec::new();
+    for name in commands {
+        let found: Value = server.ask(&format!("COMMAND INFO {name}"))?;
+        let is_known = |item: &Value| !matches!(item, Value::Nil);
+        if !matches!(&found, Value::Array(items) if items.iter().any(is_known)) {
+            missing.push(*name);
         }
     }
     Ok(missing)
 }
 
-fn versions(candidates: &[Candidate], driver: Driver) -> Vec<crate::results::Version> {
+fn versions(candidates: &[Candidate]) -> Vec<crate::results::Version> {
     let mut programs: Vec<(String, PathBuf)> = Vec::new();
     for candidate in candidates {
         let name = match candidate.system.family {
@@ -291,10 +292,6 @@ fn versions(candidates: &[Candidate], driver: Driver) -> Vec<crate::results::Ver
         if !programs.iter().any(|(known, _)| *known == name) {
             programs.push((name, candidate.program.clone()));
         }
-    }
-    if driver == Driver::Memtier {
-        programs
-            .extend(on_path("memtier_benchmark").map(|path| ("memtier_benchmark".into(), path)));
     }
     programs.iter().map(|(name, program)| machine::version(name, program)).collect()
 }

@@ -7,7 +7,7 @@ use super::session::load_of;
 use super::systems::{Candidate, Ground};
 use super::workloads::{Job, Load, groups};
 use crate::results::Family;
-use crate::results::summary::amount;
+use crate::units::amount;
 use rustix::fs::statvfs;
 use std::path::Path;
 
@@ -134,8 +134,8 @@ pub(super) fn check(
                     "{} has {} free, and {} are needed for {}: choose a smaller --recovery, fewer --seconds, --keys or \
                      --workloads, or another directory",
                     ground.path.display(),
-                    mib(free),
-                    mib(need.bytes),
+                    amount(free),
+                    amount(need.bytes),
                     need.what
                 ));
             }
@@ -143,11 +143,6 @@ pub(super) fn check(
         }
     }
     Ok(())
-}
-
-/// Bytes in words.
-fn mib(bytes: u64) -> String {
-    if bytes >= 10 << 30 { format!("{} GiB", bytes >> 30) } else { format!("{} MiB", bytes >> 20) }
 }
 
 #[cfg(test)]
@@ -201,7 +196,7 @@ mod tests {
         let grounds = [Ground { id: "memory", path: "/dev/shm".into() }];
         let catalogue = super::super::systems::Catalogue::new(&Options::for_tests(), &grounds);
         let error = check(&shape, &[], &catalogue.candidates, &grounds).expect_err("too little");
-        let needed = "are needed for recovery of 32768.0 GiB: twice that, and";
+        let needed = "are needed for recovery of 32 TiB: twice that, and";
         assert!(error.starts_with("/dev/shm has ") && error.contains(needed), "{error}");
     }
 }

@@ -2,19 +2,20 @@
 
 use super::method::Method;
 use super::options::{ACCESSES, Access, Options};
+use crate::units::{parse_bytes, parse_seconds};
 use std::path::PathBuf;
 
 /// Measures what a medium can do: bandwidth, operations and latency by access method, pattern,
 /// block size and threads, and the cost of a fence, a flush and a log append. Files are made in the
 /// given directories, and removed.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// A directory on the medium; may be given several times [default: /dev/shm and the current
     /// directory]
     #[arg(long, value_name = "DIR")]
     dir: Vec<PathBuf>,
     /// Bytes of the file, as 1048576, 64k, 256m or 4g [default: 256m; 64m with --quick]
-    #[arg(long, value_parser = bytes)]
+    #[arg(long, value_parser = parse_bytes)]
     size: Option<u64>,
     /// Access methods, separated by commas [default: all]
     #[arg(long, value_delimiter = ',', value_enum)]
@@ -30,7 +31,7 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Vec<u32>,
     /// Seconds of each cell [default: 0.25; 0.05 with --quick]
-    #[arg(long, value_parser = seconds)]
+    #[arg(long, value_parser = parse_seconds)]
     seconds: Option<f64>,
     /// Write the results to a file that `perdura-bench report` reads
     #[arg(long, value_name = "FILE")]
@@ -71,26 +72,8 @@ impl Arguments {
     }
 }
 
-/// Returns a number of bytes, with `k`, `m`, `g` or `t` for powers of 1024.
-fn bytes(text: &str) -> Result<u64, String> {
-    let lower = text.to_ascii_lowercase();
-    let number = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match &lower[number.len()..] {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        "t" | "tb" | "tib" => 40,
-        _ if number.is_empty() => return Err("expected a number of bytes".into()),
-        unit => return Err(format!("unknown unit {unit:?}: expected k, m, g or t")),
-    };
-    let number: u64 = number.parse().map_err(|_| "expected a number of bytes".to_owned())?;
-    let size = number.checked_mul(1 << shift).ok_or("too large")?;
-    if size == 0 { Err("must be more than 0".into()) } else { Ok(size) }
-}
-
 fn block(text: &str) -> Result<u64, String> {
-    let size = bytes(text)?;
+    let size = parse_bytes(text)?;
     match size.is_multiple_of(512) && size <= 64 << 20 {
         true => Ok(size),
         false => Err("expected a multiple of 512 of at most 64m".into()),
@@ -101,13 +84,6 @@ fn access(text: &str) -> Result<Access, String> {
     let known = ACCESSES.into_iter().find(|access| access.name == text);
     known
         .ok_or_else(|| format!("expected one of {}", ACCESSES.map(|access| access.name).join(", ")))
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("expected seconds, from 0.001 to 3600".into()),
-    }
 }
 
 #[cfg(test)]
@@ -159,16 +135,5 @@ mod tests {
         check("--methods teleport", "fdatasync");
         check("--threads 0", "1..=1024");
         check("--seconds=-1", "from 0.001");
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        let check = |text: &str, expect| assert_eq!(bytes(text).ok(), expect, "{text}");
-        check("4096", Some(4096));
-        check("64k", Some(65536));
-        check("2GiB", Some(2 << 30));
-        check("1q", None);
-        check("k", None);
-        check("", None);
     }
 }

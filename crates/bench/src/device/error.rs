@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Why a study of a medium ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum DeviceError {
+pub(crate) enum DeviceError {
     /// `--dir` names something else.
     #[error("{}: not a directory", path.display())]
     NoDirectory {

@@ -37,7 +37,7 @@ pub(crate) const BLOCKS: [u64; 4] = [512, 4 << 10, 8 << 10, 512 << 10];
 
 /// What to measure on one medium.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// A directory on it.
     pub dir: PathBuf,
     /// Bytes of the file.
@@ -54,7 +54,7 @@ pub struct Options {
 impl Options {
     /// Measures everything, on a file of 256 MiB, with one thread and with as many as there are
     /// cores.
-    pub fn new(dir: PathBuf) -> Options {
+    pub(crate) fn new(dir: PathBuf) -> Options {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let mut threads = vec![1, cores];
         threads.dedup();
@@ -71,7 +71,7 @@ impl Options {
 
     /// Returns a look: one thread, the two ends of the block sizes that stores use, reads and
     /// writes apart.
-    pub fn quick(dir: PathBuf) -> Options {
+    pub(crate) fn quick(dir: PathBuf) -> Options {
         let few = ["randread", "randwrite", "write", "composite"];
         let accesses = ACCESSES.into_iter().filter(|access| few.contains(&access.name));
         Options {
@@ -86,7 +86,7 @@ impl Options {
 
     /// As much as fits into a time: everything, or a look, with cells that are shorter where they
     /// have to be.
-    pub fn within(dir: PathBuf, time: Duration) -> Options {
+    pub(crate) fn within(dir: PathBuf, time: Duration) -> Options {
         let share = |options: &Options| time.as_secs_f64() / options.cells() as f64;
         let all = Options::new(dir.clone());
         let mut options = if share(&all) >= 0.1 { all } else { Options::quick(dir) };
@@ -101,7 +101,7 @@ impl Options {
     }
 
     /// Returns how many there are.
-    pub fn cells(&self) -> usize {
+    pub(crate) fn cells(&self) -> usize {
         self.plan().iter().map(|(_, cells)| cells.len()).sum()
     }
 

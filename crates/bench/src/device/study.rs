@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// # Errors
 /// The directory is none, has no space, or the medium failed. A method that is not possible is not
 /// an error but a row.
-pub fn study(
+pub(crate) fn study(
     options: &Options,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64, u64),
@@ -144,7 +144,8 @@ fn empty(medium: &Medium, method: Method, cell: Cell) -> DeviceRow {
 }
 
 fn row(medium: &Medium, method: Method, cell: Cell, found: &Measured, seconds: f64) -> DeviceRow {
-    let at = |quantile| found.histogram.value_at_quantile(quantile);
+    let nanos = |micros: f64| (micros * 1e3).round() as u64;
+    let at = |percent| nanos(found.histogram.percentile(percent));
     DeviceRow {
         ops: found.operations,
         seconds,
@@ -153,10 +154,10 @@ fn row(medium: &Medium, method: Method, cell: Cell, found: &Measured, seconds: f
         high: found.high,
         iops: found.operations_per_second,
         mean_ns: found.mean,
-        p50_ns: at(0.5),
-        p99_ns: at(0.99),
-        p99_999_ns: at(0.99999),
-        max_ns: found.histogram.max(),
+        p50_ns: at(50.0),
+        p99_ns: at(99.0),
+        p99_999_ns: at(99.999),
+        max_ns: nanos(found.histogram.highest()),
         ..empty(medium, method, cell)
     }
 }

@@ -12,8 +12,6 @@ pub(crate) enum Piece {
     Key { before: Vec<u8>, after: Vec<u8> },
     /// A value.
     Data,
-    /// A number drawn from a range, both ends included.
-    Number(u64, u64),
     /// Several keys, as many as the request is told.
     Keys,
 }
@@ -62,10 +60,9 @@ impl Template {
         Ok(Template { name, words: words.len(), pieces })
     }
 
-    /// Returns the same request with one more piece; one of `Piece::Keys` counts no word.
-    pub(crate) fn with(mut self, piece: Piece) -> Template {
-        self.words += usize::from(piece != Piece::Keys);
-        self.pieces.push(piece);
+    /// Returns the same request with several keys at its end.
+    pub(crate) fn with_keys(mut self) -> Template {
+        self.pieces.push(Piece::Keys);
         self
     }
 

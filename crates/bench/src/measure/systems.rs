@@ -4,14 +4,14 @@
 
 /// Which program a system runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Program {
+pub(crate) enum Program {
     Perdura,
     Redis,
 }
 
 /// A way to run a server.
 #[derive(Debug)]
-pub(super) struct System {
+pub(crate) struct System {
     pub(super) name: &'static str,
     pub(super) program: Program,
     arguments: &'static [&'static [&'static str]],

@@ -3,10 +3,10 @@
 //! A system has the same colour and shape in each: those of its place in the list of systems.
 
 use super::chart::{Chart, Point, Series, Steps};
-use super::scale::Unit;
 use crate::results::summary::Metric;
 use crate::results::{Latency, Results, Workload, WorkloadKind};
 use crate::stats::Summary;
+use crate::units::Unit;
 
 /// Percentiles with their names.
 type Percentile = (&'static str, fn(&Latency) -> f64);

@@ -6,9 +6,11 @@
 //! What was lost comes from the same list as
 //! what was won, and a ratio whose range is on both sides of 1 is neither.
 
+use super::ranges::written;
 use crate::results::summary::Metric;
 use crate::results::{Family, Results, System, WorkloadKind};
 use crate::stats::Summary;
+use crate::units::Unit;
 
 /// How a comparison came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,12 @@ impl Finding {
         } else {
             Verdict::Even
         }
+    }
+
+    /// Returns the ratio with its range, and what it must be read with.
+    pub(crate) fn figure(&self) -> String {
+        let note = if self.saturated { ", generator saturated" } else { "" };
+        format!("{}{note}", written(&self.ratio))
     }
 }
 
@@ -148,10 +156,8 @@ fn recovery(results: &Results, ours: usize, theirs: usize) -> Vec<Finding> {
             highest: slow.highest / fast.lowest,
             count: slow.count.min(fast.count),
         };
-        let what = format!(
-            "restart with {}: time to the first answer",
-            super::scale::Unit::Bytes.show(bytes as f64)
-        );
+        let what =
+            format!("restart with {}: time to the first answer", Unit::Bytes.show(bytes as f64));
         let finite = ratio.median.is_finite() && ratio.median > 0.0;
         finite.then_some(Finding {
             what,

@@ -22,7 +22,7 @@ mod page;
 mod ranges;
 mod scale;
 mod svg;
-mod tables;
+pub(crate) mod tables;
 mod variants;
 
 pub use cli::Arguments;

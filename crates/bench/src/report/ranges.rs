@@ -2,9 +2,10 @@
 //! both sides are equal.
 
 use super::lines::wrap;
-use super::scale::{Axis, Unit};
+use super::scale::Axis;
 use super::svg::{Anchor, Canvas};
 use crate::stats::Summary;
+use crate::units::Unit;
 
 const WIDTH: f64 = 860.0;
 const LEFT: f64 = 285.0;

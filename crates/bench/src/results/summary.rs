@@ -7,6 +7,7 @@
 
 use super::{Results, Run};
 use crate::stats::{Summary, ratio};
+use crate::units::amount;
 
 /// A figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,15 +154,6 @@ impl Results {
     }
 }
 
-/// Bytes in the largest unit of which there is a whole one.
-pub(crate) fn amount(bytes: u64) -> String {
-    match bytes {
-        1_073_741_824.. => format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64),
-        1_048_576.. => format!("{} MiB", bytes >> 20),
-        _ => format!("{} KiB", bytes >> 10),
-    }
-}
-
 /// A ratio of two systems.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyRatio {
@@ -194,12 +186,6 @@ mod tests {
             saturated: false,
             written_bytes: None,
         }
-    }
-
-    #[test]
-    fn amounts_have_the_unit_that_shows_them() {
-        let found = [64 << 10, 1 << 20, 100 << 20, 1 << 30, 3 << 29].map(amount);
-        assert_eq!(found, ["64 KiB", "1 MiB", "100 MiB", "1.0 GiB", "1.5 GiB"]);
     }
 
     #[test]
