@@ -225,6 +225,8 @@ pub enum WorkloadKind {
     Ycsb,
     /// A mix of data types.
     Types,
+    /// Writes alone, of one command, by systems that keep them on a disk.
+    Durable,
 }
 
 /// A load.

@@ -2,7 +2,7 @@
 
 use super::workloads::{Job, Load};
 use crate::load::{self, Ended, Kind, Outcome, Ratio, Size};
-use crate::results::Run;
+use crate::results::{Run, WorkloadKind};
 use crate::server::Failure;
 use crate::server::launch::stay_on;
 use std::sync::atomic::AtomicBool;
@@ -83,6 +83,8 @@ fn options(job: &Job, port: u16, seconds: f64) -> load::Options {
         pipeline: workload.pipeline as usize,
         test_time: Some(seconds),
         distinct_client_seed: true,
+        // What is the same as before might be left out of a log.
+        random_data: workload.kind == WorkloadKind::Durable,
         data_size: Size::fixed(workload.value_bytes),
         key_minimum: 1,
         key_maximum: workload.keys,
@@ -123,7 +125,7 @@ mod tests {
     #[test]
     fn a_generator_at_its_limit_is_named_where_it_has_cores_of_its_own() {
         let cores = super::super::workloads::Cores::divide(&[0, 1]);
-        let jobs = super::super::workloads::all(&cores, Some(10), &["string"]);
+        let jobs = super::super::workloads::all(&cores, Some(10));
         let mut outcome = Outcome { seconds: 1.0, ..Outcome::default() };
         let used = ServerUsed { cpu: Duration::ZERO, written: None };
         for (cpu_seconds, shared, expected) in

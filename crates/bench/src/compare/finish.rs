@@ -12,6 +12,10 @@ pub(super) fn finish(results: &Results, troubled: bool, out: &Path) -> Verdict {
     for line in ratios(results) {
         println!("{line}");
     }
+    let durable = tables::durable(results);
+    if !durable.is_empty() {
+        println!("\n{}", durable.markdown());
+    }
     let mut verdict = if troubled { Verdict::Partly } else { Verdict::Done };
     results.skipped.iter().for_each(|skipped| println!("{}", left_out(skipped)));
     results.warnings.iter().for_each(|warning| println!("warning: {warning}"));

@@ -19,7 +19,8 @@ perdura-volatile, redis-always, redis-everysec, redis-off, and NAME-always, NAME
 @second or @dax is the same on that device. A shorter name means all that begin with it.
 
 Workloads: throughput-N and latency-N with N percent of writes (0, 30, 70, 100), small-N (0, 100),
-ycsb-a to ycsb-f, types. A shorter name means all that begin with it.
+ycsb-a to ycsb-f, types, durable-NAME (set-16, set-1, hset, zadd, xadd, 4k-6, 4k-1; by systems with a log or a
+journal on a disk). A shorter name means all that begin with it.
 
 Exit status: 0 all was measured; 1 something was not, or an acknowledged write was lost: what was measured
 is kept; 2 the arguments ask for something impossible.")]
@@ -62,8 +63,9 @@ pub(crate) struct Options {
     /// A directory on a second device: append-only files are measured there too.
     #[arg(long, value_name = "DIR")]
     pub second: Option<PathBuf>,
-    /// Another server that takes redis-server's arguments. May be given several times.
-    #[arg(long, value_name = "NAME=PATH", value_parser = peer)]
+    /// Other servers that take redis-server's arguments, separated by commas.
+    #[arg(long, value_name = "NAME=PATH", value_delimiter = ',', env = "BENCH_PEERS")]
+    #[arg(value_parser = peer)]
     pub peer: Vec<(String, PathBuf)>,
     /// Also measure pools as if on these media, separated by commas, if the server was built to
     /// emulate them.

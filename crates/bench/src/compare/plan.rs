@@ -108,7 +108,7 @@ impl Shape {
             rounds: 7,
             seconds: 2.0,
             systems: Vec::new(),
-            workloads: ["throughput", "latency"].map(str::to_owned).to_vec(),
+            workloads: ["throughput", "latency", "durable"].map(str::to_owned).to_vec(),
             recovery: vec![100 * MIB, 1024 * MIB],
             recovery_rounds: 3,
             device: Duration::from_secs(150),
@@ -117,7 +117,7 @@ impl Shape {
     }
 
     fn full() -> Shape {
-        let workloads = ["throughput", "latency", "small", "ycsb", "types"];
+        let workloads = ["throughput", "latency", "durable", "small", "ycsb", "types"];
         Shape {
             size: "full",
             rounds: 7,

@@ -10,7 +10,7 @@ use super::prepare::Ready;
 use super::progress::Progress;
 use super::recovery::{self, Task};
 use super::space;
-use super::systems::Ground;
+use super::systems::{Candidate, Ground};
 use super::workloads::{Job, groups};
 use crate::device;
 use crate::results::{Durability, FORMAT, Family, Recovery, Results, Run, Skipped};
@@ -185,7 +185,8 @@ impl<'a> Session<'a> {
         let mut server = None;
         let around = AROUND_A_SESSION / group.len().max(1) as u32;
         let expected = Duration::from_secs_f64(self.ready.shape.seconds) + around;
-        for job in group {
+        let system_of = self.ready.candidates[system].system.clone();
+        for job in group.iter().filter(|job| job.is_for(&system_of)) {
             let what = format!("{} with {}", self.id(system), job.workload.id);
             if self.failures[system] >= PATIENCE {
                 return Ok(());
@@ -392,13 +393,24 @@ pub(super) fn recovery_estimate(target_bytes: u64, load: Duration) -> Duration {
     load * 4 + Duration::from_secs_f64(target_bytes as f64 / RECOVERY_PER_SECOND as f64)
 }
 
+/// Returns how many servers a round starts, and how many runs it has.
+pub(super) fn counts(candidates: &[Candidate], jobs: &[Job]) -> (u32, u32) {
+    let of = |jobs: &[Job]| {
+        let is_due = |candidate: &&Candidate| jobs.iter().any(|job| job.is_for(&candidate.system));
+        candidates.iter().filter(is_due).count() as u32
+    };
+    let sessions = groups(jobs).iter().map(|group| of(group)).sum();
+    (sessions, jobs.iter().map(|job| of(std::slice::from_ref(job))).sum())
+}
+
 /// Returns the time of all of it, as far as it can be told beforehand.
 fn estimate(ready: &Ready) -> Duration {
     let shape = &ready.shape;
     let load = load_of(shape);
     let systems = ready.candidates.len() as u32;
-    let around = AROUND_A_SESSION * (systems * groups(&ready.jobs).len() as u32);
-    let runs = Duration::from_secs_f64(shape.seconds) * (systems * ready.jobs.len() as u32);
+    let (sessions, runs) = counts(&ready.candidates, &ready.jobs);
+    let around = AROUND_A_SESSION * sessions;
+    let runs = Duration::from_secs_f64(shape.seconds) * runs;
     let recoveries: Duration =
         shape.recovery.iter().map(|bytes| recovery_estimate(*bytes, load)).sum();
     let recoveries = recoveries * systems * shape.recovery_rounds;

@@ -104,9 +104,7 @@ fn measure(
             let why = format!("the device refuses blocks of {smallest} bytes: {error}");
             Ok(skipped(medium, method, cell, why))
         }
-        Err(cause) => {
-            Err(DeviceError::Io { dir: medium.dir.clone(), step: "read or write", cause })
-        }
+        Err(cause) => Err(DeviceError::of(&medium.dir, "read or write")(cause)),
     }
 }
 

@@ -63,8 +63,8 @@ pub struct Options {
     /// SETs to GETs
     #[arg(long, value_name = "SET:GET", default_value = "1:10", help_heading = "Requests")]
     pub ratio: Ratio,
-    /// A command to send in place of SET and GET, in turn with each further one: __key__ stands for
-    /// a key, __data__ for a value
+    /// A command to send in place of SET and GET, in turn with each further one. __key__ is
+    /// replaced by a key, __data__ by a value
     #[arg(long = "command", value_name = "TEXT", conflicts_with_all = ["ratio", "key_pattern"])]
     #[arg(help_heading = "Requests")]
     pub commands: Vec<String>,
@@ -91,8 +91,8 @@ pub struct Options {
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000_000, help_heading = "Keys")]
     #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
     pub key_maximum: u64,
-    /// How keys are chosen for SET and GET: R:R at random, P:P in sequence, each connection in a part of
-    /// its own
+    /// How keys are chosen for SET and GET: R:R at random, P:P in sequence, each connection in a
+    /// part of its own
     #[arg(long, value_name = "SET:GET", default_value = "R:R", help_heading = "Keys")]
     pub key_pattern: Pattern,
 

@@ -82,7 +82,7 @@ pub(crate) struct Request {
 /// The order of requests, which are named by their numbers.
 #[derive(Clone, Debug)]
 enum Mix {
-    /// So many of each in a row, and round again, as memtier_benchmark does.
+    /// This many of each in a row, and round again, as memtier_benchmark does.
     Rows { lengths: Vec<u64>, at: usize, done: u64 },
     /// Drawn by weight: each with the sum of the weights up to it.
     Drawn(Vec<u64>),
@@ -363,11 +363,11 @@ mod tests {
 
     #[test]
     fn commands_are_sent_in_turn() {
-        let commands = ["HSET {__key__} field __data__", "HGET {__key__} 'a field'", "HGET o f"];
+        let commands = ["HSET {__key__} field __data__", "HGET {__key__} field", "HGET o f"];
         let commands = commands.map(str::to_owned).to_vec();
         let options = Options { commands, key_minimum: 5, key_maximum: 5, ..parallel() };
         let set = "HSET {memtier-5} field xxx";
-        let expected = [set, "HGET {memtier-5} a field", "HGET o f", set];
+        let expected = [set, "HGET {memtier-5} field", "HGET o f", set];
         assert_eq!(requests(&options, 0, 4), expected);
         let classes = Workload::new(&options).expect("a workload").classes;
         let names: Vec<_> = classes.iter().map(|class| (class.name.as_str(), class.kind)).collect();

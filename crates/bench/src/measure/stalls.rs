@@ -47,8 +47,9 @@ pub(crate) struct Options {
     /// Numbers of threads of Perdura, separated by commas.
     #[arg(long, value_name = "NUMBERS", default_value = "1,2,8", value_parser = numbers)]
     threads: Numbers,
-    /// Another server that takes redis-server's arguments. May be given several times.
-    #[arg(long, value_name = "NAME=PATH", value_parser = peer)]
+    /// Other servers that take redis-server's arguments, separated by commas.
+    #[arg(long, value_name = "NAME=PATH", value_delimiter = ',', env = "BENCH_PEERS")]
+    #[arg(value_parser = peer)]
     peer: Vec<(String, PathBuf)>,
     /// Scenarios, separated by commas [default: all].
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]

@@ -6,6 +6,7 @@
 
 use super::chart::Chart;
 use super::findings::{Finding, Verdict};
+use super::page::DURABLE;
 use super::tables::{self, name};
 use super::{ReportError, device, figures, lines, page, ranges};
 use crate::results::{Family, Results};
@@ -172,6 +173,10 @@ fn section(results: &Results, findings: &[Finding]) -> String {
     text += &tables::key_ratios(results).markdown();
     text.push('\n');
     figures::charts(results).iter().for_each(|chart| text += &picture(chart));
+    let durable = tables::durable(results);
+    if !durable.is_empty() {
+        text += &format!("## {DURABLE}\n\n{}\n", durable.markdown());
+    }
     text += &slower(results, findings);
     text += &all_ratios(results, findings);
     text += &media(results);

@@ -20,6 +20,10 @@ const PAGE_STYLE: &str = include_str!("page.css");
 /// The title of the first picture.
 pub(crate) const KEY_RATIOS: &str = "The ratios that matter most";
 
+/// The title of the table of durable writes.
+pub(crate) const DURABLE: &str =
+    "Writes that a disk keeps, to the end of everything that was deferred";
+
 /// Nothing may be loaded, nothing may run.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
@@ -209,23 +213,25 @@ fn in_short(html: &mut String, results: &Results, findings: &[Finding]) {
 }
 
 fn servers(html: &mut String, results: &Results) {
-    let charts = figures::charts(results);
-    if charts.is_empty() {
-        return;
+    let is_restart = |chart: &Chart| matches!(chart.id.as_str(), "recovery" | "full-rate");
+    let (restarts, loads): (Vec<_>, Vec<_>) =
+        figures::charts(results).into_iter().partition(is_restart);
+    if !loads.is_empty() {
+        html.push_str("<h2>Servers under load</h2>\n");
+        loads.iter().for_each(|chart| figure(html, chart));
     }
-    html.push_str("<h2>Servers under load</h2>\n");
-    for chart in &charts {
-        if chart.id == "recovery" {
-            html.push_str("<h2>Recovery</h2>\n");
-        }
-        figure(html, chart);
-        if chart.id == "recovery" {
-            let _ = writeln!(
-                html,
-                "<details><summary>Every restart, with what came back</summary>{}</details>",
-                tables::recovery(results).html("")
-            );
-        }
+    let durable = tables::durable(results);
+    if !durable.is_empty() {
+        let _ = writeln!(html, "<h2>{DURABLE}</h2>\n{}", durable.html("left"));
+    }
+    if !restarts.is_empty() {
+        html.push_str("<h2>Recovery</h2>\n");
+        restarts.iter().for_each(|chart| figure(html, chart));
+        let _ = writeln!(
+            html,
+            "<details><summary>Every restart, with what came back</summary>{}</details>",
+            tables::recovery(results).html("")
+        );
     }
 }
 

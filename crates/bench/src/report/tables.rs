@@ -4,7 +4,11 @@
 use super::chart::label;
 use super::findings::{Finding, Verdict};
 use super::ranges::{Row, written};
-use crate::results::{DeviceRow, DeviceStudy, Pattern, Recovery, Results, System, Workload};
+use crate::results::summary::Metric;
+use crate::results::{
+    DeviceRow, DeviceStudy, Pattern, Recovery, Results, Run, System, Workload, WorkloadKind,
+};
+use crate::stats::Summary;
 use crate::table::{Table, cells};
 use crate::units::{Unit, digits};
 
@@ -115,6 +119,33 @@ pub(crate) fn workloads(results: &Results) -> Table {
             pipeline,
             rounds
         ]);
+    }
+    table
+}
+
+/// Returns durable writes by system: rate, CPU time and bytes for the disk of an operation, until
+/// everything is done that was deferred.
+pub(crate) fn durable(results: &Results) -> Table {
+    let head = ["load", "system", "a second", "CPU time of an operation", "bytes for the disk"];
+    let mut table = Table::new(head);
+    let is_it = |workload: &&Workload| workload.kind == WorkloadKind::Durable;
+    for workload in results.workloads.iter().filter(is_it) {
+        for (n, system) in results.systems.iter().enumerate() {
+            let of = |metric| results.summary(&workload.id, &system.id, metric);
+            let (Some(rate), Some(cpu)) = (of(Metric::Rate), of(Metric::ServerCpu)) else {
+                continue;
+            };
+            let show = |unit: Unit, found: Summary, factor: f64| {
+                let [middle, low, high] = [found.median, found.lowest, found.highest]
+                    .map(|value| unit.show(value * factor));
+                format!("{middle} ({low} to {high}; {})", found.count)
+            };
+            let written = results.runs_of(&workload.id, &system.id).filter_map(Run::written);
+            let written = Summary::of(&written.collect::<Vec<_>>());
+            let written = written.map_or("–".into(), |found| show(Unit::Bytes, found, 1.0));
+            let (rate, cpu) = (show(Unit::Rate, rate, 1.0), show(Unit::Seconds, cpu, 1e-6));
+            table.add(vec![workload.title.clone(), name(results, n), rate, cpu, written]);
+        }
     }
     table
 }
