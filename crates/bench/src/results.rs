@@ -12,7 +12,7 @@ mod file;
 pub mod summary;
 
 pub use device::{AppendCost, DeviceCosts, DeviceRow, DeviceStudy, Pattern};
-pub use file::{ReadError, WriteError};
+pub use file::FileError;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

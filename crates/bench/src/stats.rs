@@ -33,6 +33,13 @@ impl Summary {
         Some(Summary { median, lowest, highest, count: sorted.len() })
     }
 
+    /// Returns the same of all samples times a factor.
+    pub fn times(&self, factor: f64) -> Summary {
+        let [median, lowest, highest] =
+            [self.median, self.lowest, self.highest].map(|value| value * factor);
+        Summary { median, lowest, highest, count: self.count }
+    }
+
     /// Returns the distance from the lowest to the highest sample, as a part of the median: 0.1 is
     /// a spread of ten percent. Where the median is zero it is zero for equal samples and infinite
     /// for others.

@@ -39,21 +39,11 @@ pub(crate) fn run(arguments: &Arguments) -> Verdict {
         eprintln!("perdura-bench: --json {error}");
         return Verdict::Refused;
     }
-    let all = arguments.options();
-    if let Some(options) = all.iter().find(|options| options.size < options.least_size()) {
-        let [size, least] =
-            [options.size, options.least_size()].map(|b| Unit::Bytes.show(b as f64));
-        let why = "each thread has a part of its own, with room for a block";
-        eprintln!(
-            "perdura-bench: --size {size}: nothing can be measured, take {least} at least: {why}"
-        );
-        return Verdict::Refused;
-    }
     let stop = interrupt::listen();
     let start = Instant::now();
     let mut results = Results { format: FORMAT, machine: machine::here(), ..Results::default() };
     let mut verdict = Verdict::Done;
-    for options in all {
+    for options in arguments.options() {
         if stop.load(Relaxed) {
             break;
         }

@@ -53,9 +53,7 @@ pub(crate) fn open(
 ) -> Result<Vec<Target>, Refusal> {
     let free = free(medium)?;
     if free < size {
-        let why = format!(
-            "the file of {size} bytes does not fit, {free} are free: choose a smaller --size"
-        );
+        let why = format!("the file of {size} bytes does not fit, {free} are free");
         return Err(DeviceError::new(&medium.dir, why).into());
     }
     match method {
@@ -230,7 +228,7 @@ mod tests {
         for method in [Method::Clwb, Method::Fdatasync] {
             match open(&medium, method, 1 << 60, 1) {
                 Err(Refusal::Failed(error)) => {
-                    assert!(error.to_string().contains("smaller --size"), "{error}");
+                    assert!(error.to_string().contains("does not fit"), "{error}");
                 }
                 other => panic!("{:?}", other.err()),
             }

@@ -8,8 +8,8 @@ use super::chart::Chart;
 use super::findings::{Finding, Verdict};
 use super::page::DURABLE;
 use super::tables::{self, name};
-use super::{ReportError, device, figures, lines, page, ranges};
-use crate::results::{Family, Results};
+use super::{device, figures, lines, page, ranges};
+use crate::results::{Family, FileError, Results};
 use crate::table::{Table, escape_markdown as cell};
 use std::path::Path;
 
@@ -50,17 +50,12 @@ fn without_paths(text: &str) -> String {
 }
 
 /// Writes below a folder of documentation, into the folder of the day of the measurement.
-pub(crate) fn write(
-    results: &Results,
-    findings: &[Finding],
-    docs: &Path,
-) -> Result<(), ReportError> {
+pub(crate) fn write(results: &Results, findings: &[Finding], docs: &Path) -> Result<(), FileError> {
     let results = &public(results);
     let folder = docs.join("results").join(date(results));
     let of_pictures = folder.join("pictures");
-    let failed = |path: &Path, cause| ReportError::Io { path: path.to_owned(), cause };
-    std::fs::create_dir_all(&of_pictures).map_err(|cause| failed(&of_pictures, cause))?;
-    remove_pictures(&of_pictures).map_err(|cause| failed(&of_pictures, cause))?;
+    std::fs::create_dir_all(&of_pictures).map_err(FileError::of(&of_pictures))?;
+    remove_pictures(&of_pictures).map_err(FileError::of(&of_pictures))?;
     let text = format!("# Comparison of ways to persist\n\n{}", section(results, findings));
     let mut files = vec![
         (folder.join("comparison.md"), text.trim_end().to_owned() + "\n"),
@@ -69,7 +64,7 @@ pub(crate) fn write(
     let pictures = pictures(results).into_iter();
     files.extend(pictures.map(|(name, svg)| (of_pictures.join(name), svg)));
     for (path, text) in files {
-        std::fs::write(&path, text).map_err(|cause| failed(&path, cause))?;
+        std::fs::write(&path, text).map_err(FileError::of(&path))?;
     }
     Ok(())
 }
@@ -308,8 +303,7 @@ mod tests {
         let results = sample();
         let nowhere = docs.path().join("file");
         std::fs::write(&nowhere, "").expect("written");
-        let refused = write(&results, &findings(&results), &nowhere);
-        assert!(matches!(refused, Err(ReportError::Io { .. })));
+        assert!(write(&results, &findings(&results), &nowhere).is_err());
         let folder = docs.path().join("results").join(&results.machine.began[..10]);
         let pictures = folder.join("pictures");
         std::fs::create_dir_all(&pictures).expect("a folder");

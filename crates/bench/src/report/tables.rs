@@ -3,12 +3,11 @@
 
 use super::chart::label;
 use super::findings::{Finding, Verdict};
-use super::ranges::{Row, written};
+use super::ranges::{Row, with_range, written};
 use crate::results::summary::Metric;
 use crate::results::{
-    DeviceRow, DeviceStudy, Pattern, Recovery, Results, Run, System, Workload, WorkloadKind,
+    DeviceRow, DeviceStudy, Pattern, Recovery, Results, System, Workload, WorkloadKind,
 };
-use crate::stats::Summary;
 use crate::table::{Table, cells};
 use crate::units::{Unit, digits};
 
@@ -135,15 +134,10 @@ pub(crate) fn durable(results: &Results) -> Table {
             let (Some(rate), Some(cpu)) = (of(Metric::Rate), of(Metric::ServerCpu)) else {
                 continue;
             };
-            let show = |unit: Unit, found: Summary, factor: f64| {
-                let [middle, low, high] = [found.median, found.lowest, found.highest]
-                    .map(|value| unit.show(value * factor));
-                format!("{middle} ({low} to {high}; {})", found.count)
-            };
-            let written = results.runs_of(&workload.id, &system.id).filter_map(Run::written);
-            let written = Summary::of(&written.collect::<Vec<_>>());
-            let written = written.map_or("–".into(), |found| show(Unit::Bytes, found, 1.0));
-            let (rate, cpu) = (show(Unit::Rate, rate, 1.0), show(Unit::Seconds, cpu, 1e-6));
+            let written = results.written(&workload.id, &system.id);
+            let written = written.map_or("–".into(), |found| with_range(Unit::Bytes, &found));
+            let rate = with_range(Unit::Rate, &rate);
+            let cpu = with_range(Unit::Seconds, &cpu.times(1e-6));
             table.add(vec![workload.title.clone(), name(results, n), rate, cpu, written]);
         }
     }
