@@ -233,7 +233,7 @@ mutate:
 # Ways to persist, compared with each other and with redis-server: half an hour, and then target/bench/report.html. QUICK=1 takes
 # three minutes, FULL=1 hours; MEDIA=1 takes five minutes, for pools on emulated media only, with and without a read cache, and
 # reports in target/bench-media. Nothing else should run meanwhile. ARGS takes further options of `perdura-bench compare`:
-# make bench ARGS="--dax /mnt/pmem --second /mnt/ssd --peer valkey=/usr/bin/valkey-server"
+# make bench ARGS="--dax /mnt/pmem --second /mnt/ssd --peer redis8=/opt/redis8/redis-server,valkey9=/usr/bin/valkey-server"
 EMULATED := --media-server $(TARGET)/emulate-media/release/perdura-server
 ALL_MEDIA := --full --media optane,nvdimm-n,cxl --read-cache 64mb $(EMULATED)
 MEDIA_ALONE := --systems perdura-pmem --workloads throughput-0,throughput-30,ycsb-b,ycsb-c --recovery none --no-device \

@@ -3,15 +3,12 @@
 //! A subcommand's options stand in the module that runs it. It is named here when it works, not
 //! before.
 
-use std::ffi::OsString;
-
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Error, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::measure::{
     generators, memory, recovery, scripts, settings, snapshots, soak, stalls, throughput, types,
 };
-use crate::{compare, device, load, report};
+use crate::{compare, device, load, report, server};
 
 /// Measures Perdura and its peers.
 #[derive(Debug, Parser)]
@@ -19,12 +16,12 @@ use crate::{compare, device, load, report};
 pub struct Arguments {
     /// What to measure.
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
 }
 
 /// What to measure.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Send requests to a running server, with memtier_benchmark's options
     Load(Box<load::Options>),
     /// What a medium can do: bandwidth and latency by access method; the cost of a fence, a flush,
@@ -58,38 +55,16 @@ pub enum Command {
     Generators(generators::Options),
     /// Become another program: what servers are started with
     #[command(hide = true)]
-    Launch(compare::launch::Options),
-}
-
-impl Arguments {
-    /// Reads the words of a command line.
-    ///
-    /// # Errors
-    /// A sentence for whoever typed it; help and version come this way too.
-    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Error> {
-        Arguments::try_parse_from(words).map_err(|error| {
-            let option = match error.get(ContextKind::InvalidArg) {
-                Some(ContextValue::String(option))
-                    if error.kind() == ErrorKind::UnknownArgument =>
-                {
-                    option
-                }
-                _ => return error,
-            };
-            match load::advice(option) {
-                Some(advice) => Arguments::command().error(ErrorKind::UnknownArgument, advice),
-                None => error,
-            }
-        })
-    }
+    Launch(server::launch::Options),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
-    fn read(line: &str) -> Result<Arguments, Error> {
-        Arguments::read(["perdura-bench"].into_iter().chain(line.split(' ')).map(OsString::from))
+    fn read(line: &str) -> Result<Arguments, clap::Error> {
+        Arguments::try_parse_from(["perdura-bench"].into_iter().chain(line.split(' ')))
     }
 
     #[test]
@@ -98,13 +73,11 @@ mod tests {
     }
 
     #[test]
-    fn options_of_memtier_benchmark_are_taken() {
+    fn the_command_lines_of_the_documents_are_taken() {
         for line in [
-            "load -s 127.0.0.1 -p 6380 -P resp3 -a user:secret -c 10 -t 2 --pipeline 6 --test-time 10",
-            "load --ratio=30:70 -d 4096 -R --key-pattern=Z:Z --key-zipf-exp 1.2 --hide-histogram",
-            "load -S /tmp/socket --data-size-range=32-4096 --data-size-pattern S --rate-limiting 100",
-            "load -n allkeys --key-pattern P:P --ratio 1:0 --key-minimum 1 --key-maximum 100 -x 3",
-            "load --command=PING --command-ratio 2 --command-key-pattern S --print-percentiles 50,99.99",
+            "load -s 127.0.0.1 -p 6380 -a user:secret -c 10 -t 2 --pipeline 6 --test-time 10",
+            "load --ratio=30:70 -d 32-4096 -R --rate-limiting 100 --print-percentiles 50,99.99",
+            "load -n allkeys --key-pattern P:P --ratio 1:0 --key-minimum 1 --key-maximum 100",
             "throughput --pipelines= --scale 0.5 --no-latency --rounds 1",
             "recovery --what zset --keys 1000,2000 --rounds 3",
             "types --tests= --members 10 --pipelines 16",
@@ -119,16 +92,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_refused_by_name() {
+    fn what_does_not_fit_together_is_refused_by_name() {
         for (line, part) in [
-            ("load --tls", "memtier_benchmark's option --tls is not supported"),
-            ("load --cluster-mode", "--cluster-mode is not supported"),
             ("load --no-such-thing", "--no-such-thing"),
+            ("load --threads 0", "--threads"),
+            ("load --test-time 0", "--test-time"),
+            ("load -n allkeys --test-time 2", "cannot be used with"),
+            ("load --data-size 0", "--data-size"),
+            ("load -d 536870913", "512 MiB"),
             ("load --ratio 1-2", "two numbers are wanted, as in 1:10"),
+            ("load --ratio 0:0", "above 0"),
             ("load --key-pattern P:R", "P:P"),
-            ("load -S /tmp/socket -p 1", "cannot be used with"),
             ("load --ycsb a --ratio 1:1", "cannot be used with"),
-            ("load --command-ratio 2", "--command"),
+            ("load --print-percentiles 101", "up to 100"),
         ] {
             let error = read(line).map(drop).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");

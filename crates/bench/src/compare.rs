@@ -3,25 +3,22 @@
 //!
 //! `prepare` finds out what there is, `session` measures and keeps the results on disk after every
 //! run, `finish` makes the report and the last words. `systems` and `workloads` say what is
-//! compared with what, `plan` in which order, and what gives way when time is short. A `server` is
-//! a child that cannot outlive this program, however it ends.
+//! compared with what, `plan` in which order, and what gives way when time is short. A
+//! [`server`](crate::server) is a child that cannot outlive this program, however it ends.
 
-pub(crate) mod client;
 mod driver;
 mod finish;
-pub mod launch;
 pub(crate) mod options;
 mod plan;
 mod prepare;
 mod progress;
 mod recovery;
-pub(crate) mod server;
 mod session;
 mod space;
 pub(crate) mod systems;
 mod workloads;
 
-pub use options::{Driver, Options};
+pub(crate) use options::Options;
 
 use crate::Verdict;
 use prepare::{Ready, Refusal};
@@ -30,7 +27,7 @@ use std::sync::atomic::AtomicBool;
 
 /// Runs a comparison, and makes its report. When `cancel` is set it ends soon, and reports on what
 /// it has.
-pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
+pub(crate) fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
     let ready = match Ready::new(options, cancel) {
         Ok(ready) => ready,
         Err(refusal) => {
@@ -40,6 +37,6 @@ pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
         }
     };
     let path = options.out.join("results.json");
-    let (results, troubled) = Session::new(ready, options.driver, &path, cancel).run();
+    let (results, troubled) = Session::new(ready, &path, cancel).run();
     finish::finish(&results, troubled, &options.out)
 }

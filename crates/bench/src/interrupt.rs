@@ -15,7 +15,7 @@ static CANCELLED: AtomicBool = AtomicBool::new(false);
 
 /// Begins to listen for signals: what the first of them sets. Where the system does not allow it,
 /// signals end the program at once, as they do by default.
-pub fn listen() -> &'static AtomicBool {
+pub(crate) fn listen() -> &'static AtomicBool {
     thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         if let Ok(runtime) = runtime {

@@ -17,16 +17,19 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
-pub mod compare;
-pub mod device;
-pub mod histogram;
-pub mod interrupt;
+mod compare;
+mod device;
+mod histogram;
+mod interrupt;
 pub mod load;
-pub mod machine;
-pub mod measure;
+mod machine;
+mod measure;
 pub mod report;
 pub mod results;
-pub mod stats;
+mod server;
+mod stats;
+mod table;
+mod units;
 
 use std::process::ExitCode;
 
@@ -54,23 +57,24 @@ impl From<Verdict> for ExitCode {
 
 /// Runs what the command line asks for.
 pub fn run(arguments: &cli::Arguments) -> Verdict {
+    use cli::Command;
     match &arguments.command {
-        cli::Command::Load(options) => load::execute(options, interrupt::listen()),
-        cli::Command::Device(device) => device::run(device),
-        cli::Command::Report(report) => report::run(report),
-        cli::Command::Compare(options) => compare::run(options, interrupt::listen()),
-        cli::Command::Throughput(options) => measure::throughput::run(options, interrupt::listen()),
-        cli::Command::Recovery(options) => measure::recovery::run(options, interrupt::listen()),
-        cli::Command::Memory(options) => measure::memory::run(options, interrupt::listen()),
-        cli::Command::Types(options) => measure::types::run(options, interrupt::listen()),
-        cli::Command::Scripts(options) => measure::scripts::run(options, interrupt::listen()),
-        cli::Command::Settings(options) => measure::settings::run(options, interrupt::listen()),
-        cli::Command::Snapshots(options) => measure::snapshots::run(options, interrupt::listen()),
-        cli::Command::Soak(options) => measure::soak::run(options, interrupt::listen()),
-        cli::Command::Stalls(options) => measure::stalls::run(options, interrupt::listen()),
-        cli::Command::Generators(options) => measure::generators::run(options, interrupt::listen()),
-        cli::Command::Launch(options) => {
-            eprintln!("perdura-bench: {}", compare::launch::run(options));
+        Command::Load(options) => load::execute(options, interrupt::listen()),
+        Command::Device(options) => device::run(options),
+        Command::Report(options) => report::run(options),
+        Command::Compare(options) => compare::run(options, interrupt::listen()),
+        Command::Throughput(options) => measure::run(options),
+        Command::Recovery(options) => measure::run(options),
+        Command::Memory(options) => measure::run(options),
+        Command::Types(options) => measure::run(options),
+        Command::Scripts(options) => measure::run(options),
+        Command::Settings(options) => measure::run(options),
+        Command::Snapshots(options) => measure::run(options),
+        Command::Soak(options) => measure::run(options),
+        Command::Stalls(options) => measure::run(options),
+        Command::Generators(options) => measure::run(options),
+        Command::Launch(options) => {
+            eprintln!("perdura-bench: {}", server::launch::run(options));
             Verdict::Refused
         }
     }

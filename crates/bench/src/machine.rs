@@ -11,7 +11,7 @@ use std::thread::available_parallelism;
 use std::time::SystemTime;
 
 /// This machine, now, without places and versions.
-pub fn here() -> Machine {
+pub(crate) fn here() -> Machine {
     let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let uname = rustix::system::uname();
     Machine {
@@ -45,7 +45,7 @@ fn command_line() -> Vec<String> {
 }
 
 /// Returns a figure of `/proc/meminfo`, in bytes.
-pub fn memory(name: &str) -> Option<u64> {
+pub(crate) fn memory(name: &str) -> Option<u64> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
     let kib: u64 = field(&info, name)?.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
@@ -87,7 +87,7 @@ fn commit() -> Option<String> {
 }
 
 /// Returns what a program says of itself: the first line of `--version`.
-pub fn version(name: &str, program: &Path) -> Version {
+pub(crate) fn version(name: &str, program: &Path) -> Version {
     let said = Command::new(program).arg("--version").stdin(Stdio::null()).output();
     let text = match said {
         Ok(said) => {
@@ -101,7 +101,7 @@ pub fn version(name: &str, program: &Path) -> Version {
 }
 
 /// Returns what a directory is on. It must exist.
-pub fn place(id: &str, path: &Path) -> Place {
+pub(crate) fn place(id: &str, path: &Path) -> Place {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut mounts: Vec<Mount> = mounts.lines().filter_map(mount).collect();

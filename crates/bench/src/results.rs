@@ -12,7 +12,7 @@ mod file;
 pub mod summary;
 
 pub use device::{AppendCost, DeviceCosts, DeviceRow, DeviceStudy, Pattern};
-pub use file::{ReadError, WriteError};
+pub use file::FileError;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -225,6 +225,8 @@ pub enum WorkloadKind {
     Ycsb,
     /// A mix of data types.
     Types,
+    /// Writes alone, of one command, by systems that keep them on a disk.
+    Durable,
 }
 
 /// A load.

@@ -33,6 +33,13 @@ impl Summary {
         Some(Summary { median, lowest, highest, count: sorted.len() })
     }
 
+    /// Returns the same of all samples times a factor.
+    pub fn times(&self, factor: f64) -> Summary {
+        let [median, lowest, highest] =
+            [self.median, self.lowest, self.highest].map(|value| value * factor);
+        Summary { median, lowest, highest, count: self.count }
+    }
+
     /// Returns the distance from the lowest to the highest sample, as a part of the median: 0.1 is
     /// a spread of ten percent. Where the median is zero it is zero for equal samples and infinite
     /// for others.
@@ -44,7 +51,7 @@ impl Summary {
 
 /// Returns how many times the second of each pair the first is. Each pair is two neighbouring runs;
 /// `None` where there are none, where one side has more runs, or where a divisor is zero.
-pub fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Summary> {
+pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Summary> {
     if ours.len() != theirs.len() || theirs.contains(&0.0) {
         return None;
     }

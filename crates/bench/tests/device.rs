@@ -27,7 +27,7 @@ fn said(output: &Output) -> String {
 
 /// Starts a study that would take minutes, and waits until it is at work.
 fn endless(dir: &Path, json: &Path) -> Child {
-    let mut command = device(dir, "--size 16m --methods memcpy --threads 1 --seconds 30 --json");
+    let mut command = device(dir, "--quick --seconds 30 --json");
     let child = command.arg(json).spawn().expect("it starts");
     let start = Instant::now();
     while !(listens(&child) && has_open(&child, dir)) {
@@ -65,19 +65,19 @@ fn a_study_is_printed_and_written_and_leaves_nothing() {
     let (dir, out) =
         (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let json = out.path().join("device.json");
-    let options = "--size 8m --seconds 0.01 --threads 1,2 --blocks 512,4k --patterns randread,randwrite,composite --json";
-    let output = device(dir.path(), options).arg(&json).output().expect("it runs");
+    let output =
+        device(dir.path(), "--quick --seconds 0.01 --json").arg(&json).output().expect("it runs");
     let text = said(&output);
     assert!(output.status.success(), "{text}");
     for expect in
-        ["one fence", "a log append of 64 B", "memcpy + clwb + fence", "composite", "emulated"]
+        ["One fence", "A log append of 64 bytes", "memcpy + clwb + fence", "composite", "emulated"]
     {
         assert!(text.contains(expect), "{expect}: {text}");
     }
     assert_eq!(files(dir.path()), 0);
     let results = Results::load(&json).expect("results");
     let rows = &results.device[0].rows;
-    assert_eq!(rows.len(), 2 * (3 * 5 + 3 * 3), "3 of 6 methods have reads of their own");
+    assert_eq!(rows.len(), 3 * 10 + 3 * 7, "3 of 6 methods have reads of their own");
     let bad = rows.iter().find(|row| row.skipped.is_none() && row.bytes_per_second <= 0.0);
     assert!(bad.is_none(), "{bad:?}");
     assert!(rows.iter().all(|row| !(row.emulated && row.durable)));
@@ -92,12 +92,8 @@ fn what_is_not_possible_is_refused_in_words() {
         assert_eq!(output.status.code(), Some(status), "{text}");
         assert!(text.contains(expect), "{expect}: {text}");
     };
-    check(dir.path(), "--blocks 100", 2, "multiple of 512");
-    check(dir.path(), "--methods magic", 2, "possible values");
-    check(dir.path(), "--quick --methods clwb --size 900t", 2, "does not fit");
+    check(dir.path(), "--seconds=-1", 2, "from 0.001");
     check(&dir.path().join("nowhere"), "--quick", 2, "No such file");
-    check(dir.path(), "--quick --size 1k", 2, "--size 1k: nothing can be measured, take 4k");
-    check(dir.path(), "--quick --size 8k --threads 3 --blocks 8k", 2, "take 24k at least");
     let json = dir.path().join("deep/device.json").display().to_string();
     check(dir.path(), &format!("--quick --json {json}"), 2, &format!("--json {json}: no file"));
     assert_eq!(files(dir.path()), 0);

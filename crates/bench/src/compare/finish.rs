@@ -1,7 +1,7 @@
 //! The end of a comparison: its report, the ratios that matter most, and what was lost.
 
 use crate::Verdict;
-use crate::report;
+use crate::report::{self, tables};
 use crate::results::{Durability, Results, Skipped};
 use std::path::Path;
 
@@ -11,6 +11,10 @@ pub(super) fn finish(results: &Results, troubled: bool, out: &Path) -> Verdict {
     println!();
     for line in ratios(results) {
         println!("{line}");
+    }
+    let durable = tables::durable(results);
+    if !durable.is_empty() {
+        println!("\n{}", durable.markdown());
     }
     let mut verdict = if troubled { Verdict::Partly } else { Verdict::Done };
     results.skipped.iter().for_each(|skipped| println!("{}", left_out(skipped)));
@@ -42,30 +46,10 @@ fn left_out(skipped: &Skipped) -> String {
     text
 }
 
-/// Returns the ratios that matter most, as a table.
+/// Returns the ratios that matter most, as a table, and what is emulated.
 fn ratios(results: &Results) -> Vec<String> {
-    let rows: Vec<[String; 3]> = results
-        .key_ratios()
-        .into_iter()
-        .map(|row| match row.found {
-            Some(found) => {
-                let range = format!("{:.2} to {:.2}", found.lowest, found.highest);
-                [row.what, format!("{:.2}x", found.median), range]
-            }
-            None => [row.what, "not measured".into(), String::new()],
-        })
-        .collect();
-    let mut table = vec![["".into(), "median".into(), "lowest to highest".into()]];
-    table.extend(rows);
-    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..3).map(|column| width(column).unwrap_or(0)).collect();
-    let mut lines: Vec<String> = table
-        .iter()
-        .map(|[what, median, range]| {
-            let [a, b, _] = [widths[0], widths[1], widths[2]];
-            format!("{what:a$}  {median:>b$}  {range}").trim_end().to_owned()
-        })
-        .collect();
+    let table = tables::key_ratios(results).markdown();
+    let mut lines: Vec<String> = table.lines().map(str::to_owned).collect();
     let mut labels: Vec<&str> =
         results.systems.iter().filter_map(|system| system.emulated.as_deref()).collect();
     labels.dedup();
@@ -108,8 +92,8 @@ mod tests {
     #[test]
     fn every_ratio_that_matters_has_its_line() {
         let lines = ratios(&sample());
-        assert!(lines[1].contains("write throughput, PMEM to AOF always"), "{lines:#?}");
-        assert!(lines[1].contains("2.86x"), "{lines:#?}");
+        assert!(lines[2].contains("write throughput, PMEM to AOF always"), "{lines:#?}");
+        assert!(lines[2].contains("2.86×"), "{lines:#?}");
         assert!(lines.last().is_some_and(|line| line.contains("power loss is not survived")));
     }
 

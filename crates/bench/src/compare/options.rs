@@ -1,7 +1,8 @@
 //! The command line of `perdura-bench compare`.
 
 use super::systems::on_path;
-use clap::{Args, ValueEnum};
+use crate::units::{parse_bytes, parse_seconds};
+use clap::Args;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,11 +19,12 @@ perdura-volatile, redis-always, redis-everysec, redis-off, and NAME-always, NAME
 @second or @dax is the same on that device. A shorter name means all that begin with it.
 
 Workloads: throughput-N and latency-N with N percent of writes (0, 30, 70, 100), small-N (0, 100),
-ycsb-a to ycsb-f, types. A shorter name means all that begin with it.
+ycsb-a to ycsb-f, types, durable-NAME (set-16, set-1, hset, zadd, xadd, 4k-6, 4k-1; by systems with a log or a
+journal on a disk). A shorter name means all that begin with it.
 
 Exit status: 0 all was measured; 1 something was not, or an acknowledged write was lost: what was measured
 is kept; 2 the arguments ask for something impossible.")]
-pub struct Options {
+pub(crate) struct Options {
     /// Where results.json, report.html and the tables go. Logs of the servers that are compared lie
     /// below it too: what it is on is what is measured.
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
@@ -37,14 +39,11 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
     /// Seconds of each run.
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
     pub seconds: Option<f64>,
     /// Sizes of data sets to recover, separated by commas: 100mb,1gb. `none` leaves recovery out.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
     pub recovery: Option<Vec<u64>>,
-    /// The load generator.
-    #[arg(long, value_enum, default_value_t = Driver::Builtin)]
-    pub driver: Driver,
     /// Leave the device study out.
     #[arg(long)]
     pub no_device: bool,
@@ -64,8 +63,9 @@ pub struct Options {
     /// A directory on a second device: append-only files are measured there too.
     #[arg(long, value_name = "DIR")]
     pub second: Option<PathBuf>,
-    /// Another server that takes redis-server's arguments. May be given several times.
-    #[arg(long, value_name = "NAME=PATH", value_parser = peer)]
+    /// Other servers that take redis-server's arguments, separated by commas.
+    #[arg(long, value_name = "NAME=PATH", value_delimiter = ',', env = "BENCH_PEERS")]
+    #[arg(value_parser = peer)]
     pub peer: Vec<(String, PathBuf)>,
     /// Also measure pools as if on these media, separated by commas, if the server was built to
     /// emulate them.
@@ -84,15 +84,6 @@ pub struct Options {
     /// Keys of each workload [default: 80 MB of values, at most 1000000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub keys: Option<u64>,
-}
-
-/// What makes the load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Driver {
-    /// `perdura-bench load`.
-    Builtin,
-    /// memtier_benchmark, from the PATH.
-    Memtier,
 }
 
 impl Options {
@@ -130,13 +121,6 @@ pub(crate) fn absolute(program: &Path) -> PathBuf {
     is_file.unwrap_or_else(|| program.to_owned())
 }
 
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err("a number of seconds from 0.1 to 86400 is wanted".into()),
-    }
-}
-
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; such as 90s, 30m or 2h"))
 }
@@ -156,43 +140,17 @@ pub(crate) fn peer(text: &str) -> Result<(String, PathBuf), String> {
     Ok((name.into(), path.into()))
 }
 
-/// Returns a size as `100mb` or `1gb`, units of 1024 as redis.conf has them; 0 represents `none`.
+/// Returns the size of a data set; 0 represents `none`.
 fn size(text: &str) -> Result<u64, String> {
-    let lower = text.to_ascii_lowercase();
-    if lower == "none" {
-        return Ok(0);
-    }
-    let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &lower[digits.len()..] {
-        "" | "b" => 1,
-        "kb" | "k" => 1 << 10,
-        "mb" | "m" => 1 << 20,
-        "gb" | "g" => 1u64 << 30,
-        "tb" | "t" => 1u64 << 40,
-        other => return Err(format!("no unit {other}; such as 100mb or 1gb")),
-    };
-    let number: u64 = digits.parse().map_err(|_| "a size is wanted, such as 100mb".to_owned())?;
-    let size = number.checked_mul(unit).filter(|size| *size <= 1 << 45);
-    match size {
-        Some(size) if size >= 1 << 16 => Ok(size),
-        _ => Err("from 64kb to 32tb".into()),
+    match text {
+        "none" => Ok(0),
+        _ => parse_bytes(text),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_read_with_units() {
-        assert_eq!(size("100mb"), Ok(100 << 20));
-        assert_eq!(size("1GB"), Ok(1 << 30));
-        assert_eq!(size("65536"), Ok(65536));
-        assert_eq!(size("none"), Ok(0));
-        for bad in ["", "gb", "1", "1xb", "-1gb", "99999999999gb"] {
-            assert!(size(bad).is_err(), "{bad:?}");
-        }
-    }
 
     #[test]
     fn a_peer_is_a_name_and_a_program() {

@@ -108,7 +108,7 @@ impl Shape {
             rounds: 7,
             seconds: 2.0,
             systems: Vec::new(),
-            workloads: ["throughput", "latency"].map(str::to_owned).to_vec(),
+            workloads: ["throughput", "latency", "durable"].map(str::to_owned).to_vec(),
             recovery: vec![100 * MIB, 1024 * MIB],
             recovery_rounds: 3,
             device: Duration::from_secs(150),
@@ -117,7 +117,7 @@ impl Shape {
     }
 
     fn full() -> Shape {
-        let workloads = ["throughput", "latency", "small", "ycsb", "types"];
+        let workloads = ["throughput", "latency", "durable", "small", "ycsb", "types"];
         Shape {
             size: "full",
             rounds: 7,
@@ -169,12 +169,12 @@ impl Shape {
     }
 
     /// Returns what the results say of it.
-    pub(super) fn plan(&self, driver: &str) -> results::Plan {
+    pub(super) fn plan(&self) -> results::Plan {
         results::Plan {
             size: self.size.into(),
             rounds: self.rounds,
             seconds: self.seconds,
-            driver: driver.into(),
+            driver: "builtin".into(),
             recovery: self.recovery.clone(),
             time_limit: self.time_limit.map(|limit| limit.as_secs_f64()),
         }

@@ -4,15 +4,15 @@
 //! Whatever would end a comparison after minutes is found out in its first seconds: each system is
 //! started once and asked.
 
-use super::options::{Driver, Options};
+use super::options::Options;
 use super::plan::Shape;
-use super::server::{Failure, Launch, Server, remove_orphans};
-use super::session::{AROUND_A_SESSION, load_of, recovery_estimate};
-use super::systems::{Candidate, Catalogue, Ground, on_path};
+use super::session::{AROUND_A_SESSION, counts, load_of, recovery_estimate};
+use super::space;
+use super::systems::{Candidate, Catalogue, Ground};
 use super::workloads::{self, Cores, Job};
-use super::{client, driver, space};
+use crate::machine;
 use crate::results::{Family, Machine, Skipped};
-use crate::{load, machine};
+use crate::server::{Failure, Launch, Server, remove_orphans};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -75,36 +75,21 @@ impl Ready {
             grounds.iter().map(|ground| machine::place(ground.id, &ground.path)).collect();
         let mut catalogue = Catalogue::new(options, &grounds);
         catalogue.choose(&systems(&shape, &catalogue, options)).map_err(Refusal::Arguments)?;
-        if options.driver == Driver::Memtier && !load::memtier_driver::is_installed() {
-            return Err(Refusal::Arguments(
-                "memtier_benchmark is not on the PATH: install it, or leave --driver out".into(),
-            ));
-        }
         // A wrong name, or too little space, is better told before the servers are tried than
         // after.
-        let all_types: Vec<_> = workloads::types().into_iter().map(|(kind, _)| kind).collect();
-        let most = jobs(&shape, &cores, options, &all_types)?;
-        space::check(&shape, &most, &catalogue.candidates, &grounds).map_err(Refusal::Arguments)?;
+        let mut jobs = workloads::all(&cores, options.keys);
+        workloads::choose(&mut jobs, &shape.workloads).map_err(Refusal::Arguments)?;
+        space::check(&shape, &jobs, &catalogue.candidates, &grounds).map_err(Refusal::Arguments)?;
         let tool = std::env::current_exe()
             .map_err(|error| Refusal::Arguments(format!("this program's own path: {error}")))?;
         let Catalogue { candidates, mut skipped } = catalogue;
         let wanted = candidates.len();
-        let asked = shape.workloads.iter().any(|name| name == "types");
-        let types = if asked { workloads::types() } else { Vec::new() };
-        let (candidates, types) = probe(candidates, types, &mut skipped, &tool, &cores, cancel)?;
+        let candidates = probe(candidates, &mut skipped, &tool, &cores, cancel)?;
         let troubled = candidates.len() < wanted;
-        let mut jobs = jobs(&shape, &cores, options, &types)?;
-        jobs.retain(|job| match driver::refuses(options.driver, &job.load) {
-            Some(why) => {
-                skipped.push(Skipped { what: job.workload.id.clone(), why });
-                false
-            }
-            None => true,
-        });
         if options.seconds.is_none() {
-            fit(&mut shape, &jobs, candidates.len() as u32);
+            fit(&mut shape, &jobs, &candidates);
         }
-        machine.versions = versions(&candidates, options.driver);
+        machine.versions = versions(&candidates);
         Ok(Ready {
             shape,
             machine,
@@ -126,12 +111,13 @@ impl Ready {
 }
 
 /// Shortens runs where the time limit has no space for them.
-fn fit(shape: &mut Shape, jobs: &[Job], systems: u32) {
-    let turns = systems * workloads::groups(jobs).len() as u32;
+fn fit(shape: &mut Shape, jobs: &[Job], candidates: &[Candidate]) {
+    let (sessions, runs) = counts(candidates, jobs);
     let load = load_of(shape);
     let recovery: Duration =
         shape.recovery.iter().map(|bytes| recovery_estimate(*bytes, load)).sum();
-    shape.fit(AROUND_A_SESSION * turns, jobs.len() * systems as usize, recovery * systems);
+    let recovery = recovery * candidates.len() as u32;
+    shape.fit(AROUND_A_SESSION * sessions, runs as usize, recovery);
 }
 
 fn launch(candidate: &Candidate, tool: &Path, cores: &Cores) -> Launch {
@@ -204,40 +190,20 @@ fn systems(shape: &Shape, catalogue: &Catalogue, options: &Options) -> Vec<Strin
     usual.chain(options.peer.iter().map(|(name, _)| name.clone())).collect()
 }
 
-/// Returns the workloads that were asked for, with the types that all servers have.
-fn jobs(
-    shape: &Shape,
-    cores: &Cores,
-    options: &Options,
-    types: &[&'static str],
-) -> Result<Vec<Job>, Refusal> {
-    let mut jobs = workloads::all(cores, options.keys, types);
-    workloads::choose(&mut jobs, &shape.workloads).map_err(Refusal::Arguments)?;
-    Ok(jobs)
-}
-
 /// Starts each system once: those that do not start are left out, those that do say what they are.
-/// Gives the data types that all of them have.
 fn probe(
     candidates: Vec<Candidate>,
-    mut types: Vec<(&'static str, Vec<&'static str>)>,
     skipped: &mut Vec<Skipped>,
     tool: &Path,
     cores: &Cores,
     cancel: &AtomicBool,
-) -> Result<(Vec<Candidate>, Vec<&'static str>), Refusal> {
+) -> Result<Vec<Candidate>, Refusal> {
     let mut ready = Vec::new();
     for mut candidate in candidates {
         let ours = matches!(candidate.system.id.as_str(), "perdura-pmem" | "perdura-volatile");
         let launch = launch(&candidate, tool, cores);
-        match ask(&mut candidate, launch, &types, cancel) {
-            Ok(missing) => {
-                for (kind, why) in missing {
-                    types.retain(|(known, _)| *known != kind);
-                    skipped.push(Skipped { what: format!("types: {kind}"), why });
-                }
-                ready.push(candidate);
-            }
+        match ask(&mut candidate, launch, cancel) {
+            Ok(()) => ready.push(candidate),
             Err(Failure::Cancelled) => return Err(Refusal::Cancelled),
             Err(failure) if ours => {
                 return Err(Refusal::NoServer {
@@ -256,32 +222,19 @@ fn probe(
     if ready.is_empty() {
         return Err(Refusal::Arguments("no system is left that starts".into()));
     }
-    Ok((ready, types.into_iter().map(|(kind, _)| kind).collect()))
+    Ok(ready)
 }
 
-/// Asks a system what it is, and which types it lacks.
-fn ask(
-    candidate: &mut Candidate,
-    launch: Launch,
-    types: &[(&'static str, Vec<&'static str>)],
-    cancel: &AtomicBool,
-) -> Result<Vec<(&'static str, String)>, Failure> {
+/// Asks a system what it is.
+fn ask(candidate: &mut Candidate, launch: Launch, cancel: &AtomicBool) -> Result<(), Failure> {
     let server = Server::start(launch, cancel)?;
-    let mut connection = server.connect()?;
     if matches!(candidate.system.family, Family::PerduraPmem | Family::PerduraJournal) {
-        candidate.system.domain = client::info(&mut connection, "persistence")?.remove("domain");
+        candidate.system.domain = server.info("persistence")?.remove("domain");
     }
-    let mut missing = Vec::new();
-    for (kind, commands) in types {
-        let lacks = client::missing(&mut connection, commands)?;
-        if !lacks.is_empty() {
-            missing.push((*kind, format!("{} has no {}", candidate.system.id, lacks.join(", "))));
-        }
-    }
-    Ok(missing)
+    Ok(())
 }
 
-fn versions(candidates: &[Candidate], driver: Driver) -> Vec<crate::results::Version> {
+fn versions(candidates: &[Candidate]) -> Vec<crate::results::Version> {
     let mut programs: Vec<(String, PathBuf)> = Vec::new();
     for candidate in candidates {
         let name = match candidate.system.family {
@@ -291,10 +244,6 @@ fn versions(candidates: &[Candidate], driver: Driver) -> Vec<crate::results::Ver
         if !programs.iter().any(|(known, _)| *known == name) {
             programs.push((name, candidate.program.clone()));
         }
-    }
-    if driver == Driver::Memtier {
-        programs
-            .extend(on_path("memtier_benchmark").map(|path| ("memtier_benchmark".into(), path)));
     }
     programs.iter().map(|(name, program)| machine::version(name, program)).collect()
 }

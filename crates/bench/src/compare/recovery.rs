@@ -14,13 +14,12 @@
 mod ledger;
 mod writers;
 
-use super::server::{Failure, Launch, Server};
-use super::{client, launch};
 use crate::results::{Recovery, System};
+use crate::server::launch::stay_on;
+use crate::server::{Failure, Launch, Server};
 use ledger::Ledger;
 use redis::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// Bytes of a value.
@@ -64,14 +63,14 @@ pub(super) fn measure(
     cancel: &AtomicBool,
 ) -> Result<Recovery, Failure> {
     let mut server = Server::start(launch, cancel)?;
-    launch::stay_on(&task.client_cores)?;
+    stay_on(&task.client_cores)?;
     let ledger = Ledger::new(task.keys(), VALUE_BYTES);
     writers::fill(&mut server.connect()?, &ledger, cancel)?;
     let began = Instant::now();
     let before = writers::steady(server.port(), &ledger, task.load, None, cancel);
     if before.rate == 0.0 {
         server.still_runs()?;
-        return Err(silent(&server, began));
+        return Err(server.silent(began));
     }
     kill_under_load(&mut server, &ledger, task.load, cancel)?;
     let stored_bytes = server.stored();
@@ -129,14 +128,9 @@ fn kill_under_load(
         return Err(Failure::Cancelled);
     }
     if ledger.writes() == before {
-        return Err(silent(server, began));
+        return Err(server.silent(began));
     }
     Ok(())
-}
-
-/// Returns the failure of a server that gave no answer since then.
-fn silent(server: &Server, since: Instant) -> Failure {
-    Failure::Silent { seconds: since.elapsed().as_secs(), log: server.last_lines() }
 }
 
 /// Returns the time from exec to the first GET that is answered with a value; `None` when the key
@@ -146,22 +140,9 @@ fn first_get(
     patience: Duration,
     cancel: &AtomicBool,
 ) -> Result<Option<Duration>, Failure> {
-    let began = Instant::now();
     let line = format!("GET {}", Ledger::key(0));
-    loop {
-        match server.connect().and_then(|mut c| client::ask::<Value>(&mut c, &line)) {
-            Ok(Value::BulkString(_)) => return Ok(server.age()),
-            Ok(_) => return Ok(None),
-            Err(error) if error.is_io_error() || client::is_loading(&error) => {}
-            Err(error) => return Err(error.into()),
-        }
-        server.still_runs()?;
-        if cancel.load(Ordering::Relaxed) {
-            return Err(Failure::Cancelled);
-        }
-        if began.elapsed() > patience {
-            return Err(silent(server, began));
-        }
-        thread::sleep(Duration::from_micros(500));
-    }
+    server.wait_for(patience, Duration::from_micros(500), cancel, |server| {
+        let is_there = matches!(server.ask(&line)?, Value::BulkString(_));
+        Ok(Some(if is_there { server.age() } else { None }))
+    })
 }

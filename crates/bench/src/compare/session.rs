@@ -3,21 +3,20 @@
 //! After every run the results are written, whole, so that any end leaves them. A failure of one
 //! system is noted and the others go on; a full disk and Ctrl-C end the session.
 
+use super::driver;
 use super::driver::ServerUsed;
-use super::launch::stay_on;
-use super::options::Driver;
 use super::plan::{Clock, FEWEST, Shape, Stage, order, turns};
 use super::prepare::Ready;
 use super::progress::Progress;
 use super::recovery::{self, Task};
-use super::server::{Failure, Server};
 use super::space;
-use super::systems::Ground;
+use super::systems::{Candidate, Ground};
 use super::workloads::{Job, groups};
-use super::{client, driver};
 use crate::device;
-use crate::results::summary::amount;
 use crate::results::{Durability, FORMAT, Family, Recovery, Results, Run, Skipped};
+use crate::server::launch::stay_on;
+use crate::server::{Failure, Server};
+use crate::units::amount;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -38,7 +37,6 @@ pub(super) struct Stop(String);
 /// A comparison that is under way.
 pub(super) struct Session<'a> {
     ready: Ready,
-    driver: Driver,
     clock: Clock,
     cancel: &'a AtomicBool,
     progress: Progress,
@@ -57,17 +55,11 @@ pub(super) struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Begins a session, and writes down what is known.
-    pub(super) fn new(
-        ready: Ready,
-        driver: Driver,
-        path: &Path,
-        cancel: &'a AtomicBool,
-    ) -> Session<'a> {
-        let name = if driver == Driver::Memtier { "memtier" } else { "builtin" };
+    pub(super) fn new(ready: Ready, path: &Path, cancel: &'a AtomicBool) -> Session<'a> {
         let results = Results {
             format: FORMAT,
             machine: ready.machine.clone(),
-            plan: ready.shape.plan(name),
+            plan: ready.shape.plan(),
             systems: ready.candidates.iter().map(|candidate| candidate.system.clone()).collect(),
             workloads: ready.jobs.iter().map(|job| job.workload.clone()).collect(),
             skipped: ready.skipped.clone(),
@@ -83,7 +75,6 @@ impl<'a> Session<'a> {
         let (round, rounds, recoveries) = (Duration::ZERO, 0, Vec::new());
         Session {
             ready,
-            driver,
             clock,
             cancel,
             progress,
@@ -194,7 +185,8 @@ impl<'a> Session<'a> {
         let mut server = None;
         let around = AROUND_A_SESSION / group.len().max(1) as u32;
         let expected = Duration::from_secs_f64(self.ready.shape.seconds) + around;
-        for job in group {
+        let system_of = self.ready.candidates[system].system.clone();
+        for job in group.iter().filter(|job| job.is_for(&system_of)) {
             let what = format!("{} with {}", self.id(system), job.workload.id);
             if self.failures[system] >= PATIENCE {
                 return Ok(());
@@ -237,13 +229,13 @@ impl<'a> Session<'a> {
             Some(server) => server,
             None => {
                 let new = Server::start(self.ready.launch(candidate), self.cancel)?;
-                client::fill(&mut new.connect()?, job.workload.keys, job.workload.value_bytes)?;
+                fill(&new, job)?;
                 server.insert(new)
             }
         };
         let (cpu, written) = (server.cpu(), server.written());
         let seconds = self.ready.shape.seconds;
-        let measured = driver::drive(self.driver, job, server.port(), seconds, self.cancel);
+        let measured = driver::drive(job, server.port(), seconds, self.cancel);
         // What a journal has still to write to the pool is a part of the run.
         if candidate.system.family == Family::PerduraJournal && job.workload.writes_percent > 0 {
             server.wait_until_applied(self.cancel)?;
@@ -254,18 +246,18 @@ impl<'a> Session<'a> {
         // A server that is gone says more than the connections that it broke.
         server.still_runs()?;
         let measured = measured?;
-        if let Some(error) = &measured.error {
-            let line =
-                format!("{}: {} error replies: {error}", candidate.system.id, measured.errors);
+        if let Some(error) = measured.errors.keys().next() {
+            let (id, count) = (&candidate.system.id, measured.error_count());
+            let line = format!("{id}: {count} error replies: {error}");
             if space::free(&candidate.place).is_some_and(|free| free < space::FULL) {
                 return Err(Failure::Generator(line));
             }
             self.progress.line(&line);
         }
-        if measured.operations == 0 {
+        if measured.totals.operations == 0 {
             return Err(Failure::Generator("no operation was answered".into()));
         }
-        Ok(measured.run(job, &candidate.system.id, round, used))
+        Ok(driver::run_of(&measured, job, &candidate.system.id, round, used))
     }
 
     /// Returns what the media can do: the one that pools are on, and that of the logs.
@@ -380,6 +372,16 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Sets the keys of a job, named as the generator names them.
+fn fill(server: &Server, job: &Job) -> Result<(), Failure> {
+    let value = vec![b'x'; job.workload.value_bytes];
+    server.send(job.workload.keys, |number| {
+        let mut set = redis::cmd("SET");
+        set.arg(format!("memtier-{}", number + 1)).arg(&value);
+        set
+    })
+}
+
 /// Returns true if a failure names a full disk.
 fn is_full(failure: &Failure) -> bool {
     let text = failure.to_string();
@@ -391,13 +393,24 @@ pub(super) fn recovery_estimate(target_bytes: u64, load: Duration) -> Duration {
     load * 4 + Duration::from_secs_f64(target_bytes as f64 / RECOVERY_PER_SECOND as f64)
 }
 
+/// Returns how many servers a round starts, and how many runs it has.
+pub(super) fn counts(candidates: &[Candidate], jobs: &[Job]) -> (u32, u32) {
+    let of = |jobs: &[Job]| {
+        let is_due = |candidate: &&Candidate| jobs.iter().any(|job| job.is_for(&candidate.system));
+        candidates.iter().filter(is_due).count() as u32
+    };
+    let sessions = groups(jobs).iter().map(|group| of(group)).sum();
+    (sessions, jobs.iter().map(|job| of(std::slice::from_ref(job))).sum())
+}
+
 /// Returns the time of all of it, as far as it can be told beforehand.
 fn estimate(ready: &Ready) -> Duration {
     let shape = &ready.shape;
     let load = load_of(shape);
     let systems = ready.candidates.len() as u32;
-    let around = AROUND_A_SESSION * (systems * groups(&ready.jobs).len() as u32);
-    let runs = Duration::from_secs_f64(shape.seconds) * (systems * ready.jobs.len() as u32);
+    let (sessions, runs) = counts(&ready.candidates, &ready.jobs);
+    let around = AROUND_A_SESSION * sessions;
+    let runs = Duration::from_secs_f64(shape.seconds) * runs;
     let recoveries: Duration =
         shape.recovery.iter().map(|bytes| recovery_estimate(*bytes, load)).sum();
     let recoveries = recoveries * systems * shape.recovery_rounds;

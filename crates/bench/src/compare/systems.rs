@@ -98,65 +98,66 @@ impl Catalogue {
         self.pools(options, &program, grounds);
         self.journals(&program, grounds);
         for (id, title, durability) in POLICIES {
-            let arguments = perdura(&["--backend", "aof", "--appendfsync", id]);
-            let named = Named::new(&format!("perdura-aof-{id}"), &format!("Perdura AOF {title}"));
-            self.on_disks(&named, Family::PerduraAof, durability, &program, &arguments, grounds);
+            let draft = Draft {
+                id: format!("perdura-aof-{id}"),
+                title: format!("Perdura AOF {title}"),
+                family: Family::PerduraAof,
+                durability,
+                program: &program,
+                arguments: perdura(&["--backend", "aof", "--appendfsync", id]),
+            };
+            self.on_disks(&draft, grounds);
         }
-        if let Some(memory) = grounds.iter().find(|ground| ground.id == "memory") {
-            let named = Named::new("perdura-volatile", "Perdura volatile");
-            let arguments = perdura(&["--backend", "aof", "--appendonly", "no", "--save", ""]);
-            self.add(
-                &named,
-                Family::PerduraVolatile,
-                Durability::None,
-                &program,
-                &arguments,
-                memory,
-            );
-        }
+        let volatile = Draft {
+            id: "perdura-volatile".into(),
+            title: "Perdura volatile".into(),
+            family: Family::PerduraVolatile,
+            durability: Durability::None,
+            program: &program,
+            arguments: perdura(&["--backend", "aof", "--appendonly", "no", "--save", ""]),
+        };
+        self.on(&volatile, of(grounds, "memory"));
     }
 
-    /// Adds the pool, on the DAX mount when there is one, and as if on slower media.
+    /// Adds the pool, on the DAX mount when there is one, and as if on slower media; each also with
+    /// a read cache, if there is to be one.
     fn pools(&mut self, options: &Options, program: &Path, grounds: &[Ground]) {
-        let dax = grounds.iter().find(|ground| ground.id == "dax");
-        let Some(ground) = dax.or_else(|| grounds.iter().find(|ground| ground.id == "memory"))
-        else {
-            return;
+        let dax = of(grounds, "dax");
+        let ground = dax.or_else(|| of(grounds, "memory"));
+        let own = ["--backend", "pmem", "--pool", "perdura.pool", "--pool-size", POOL_SIZE];
+        let on_dram: &[&str] =
+            if dax.is_some() { &[] } else { &["--domain", "clwb", "--emulate-pmem"] };
+        let draft = |id: String, title: String, program, more: &[&str]| Draft {
+            id,
+            title,
+            family: Family::PerduraPmem,
+            durability: Durability::Always,
+            program,
+            arguments: perdura(&[&own, on_dram, more].concat()),
         };
-        let pool = |more: &[&str]| {
-            let own = ["--backend", "pmem", "--pool", "perdura.pool", "--pool-size", POOL_SIZE];
-            let emulation: &[&str] =
-                if dax.is_some() { &[] } else { &["--domain", "clwb", "--emulate-pmem"] };
-            perdura(&[&own, emulation, more].concat())
-        };
-        let mut add = |named: &Named, program: &Path, more: &[&str], label: Option<String>| {
-            let (family, always) = (Family::PerduraPmem, Durability::Always);
-            self.add(named, family, always, program, &pool(more), ground);
-            if let Some(last) = self.candidates.last_mut() {
-                last.system.emulated = label;
-            }
-        };
-        let on_dram = dax.is_none().then(|| ON_DRAM.to_owned());
+        let label = dax.is_none().then(|| ON_DRAM.to_owned());
         let mut media =
-            vec![(Named::new("perdura-pmem", "Perdura PMEM"), program, Vec::new(), on_dram)];
+            vec![("perdura-pmem".into(), "Perdura PMEM".into(), program, vec![], label)];
         let emulating = options.media_server.as_deref().unwrap_or(program);
         for medium in &options.media {
-            let named = Named::new(
-                &format!("perdura-pmem-{medium}"),
-                &format!("Perdura PMEM, as on {medium}"),
-            );
             let label =
                 format!("delays of {medium} are added to DRAM: a power loss is not survived");
-            media.push((named, emulating, vec!["--emulate-media", medium.as_str()], Some(label)));
+            let (id, title) =
+                (format!("perdura-pmem-{medium}"), format!("Perdura PMEM, as on {medium}"));
+            let more = vec!["--emulate-media", medium.as_str()];
+            media.push((id, title, emulating, more, Some(label)));
         }
-        for (named, program, more, label) in media {
-            add(&named, program, &more, label.clone());
+        for (id, title, program, more, label) in media {
+            let mut variants = vec![draft(id.clone(), title.clone(), program, &more)];
             if let Some(size) = &options.read_cache {
-                let cached = Named {
-                    id: format!("{}-cache", named.id),
-                    title: format!("{}, read cache of {size}", named.title),
-                };
-                add(&cached, program, &[&more[..], &["--read-cache", size]].concat(), label);
+                let more = [&more[..], &["--read-cache", size]].concat();
+                let (id, title) = (format!("{id}-cache"), format!("{title}, read cache of {size}"));
+                variants.push(draft(id, title, program, &more));
+            }
+            for variant in variants {
+                if let Some(candidate) = self.on(&variant, ground) {
+                    candidate.system.emulated.clone_from(&label);
+                }
             }
         }
     }
@@ -165,100 +166,80 @@ impl Catalogue {
     /// memory, or in memory.
     fn journals(&mut self, program: &Path, grounds: &[Ground]) {
         let own = ["--backend", "journal", "--pool", "perdura.pool", "--pool-size", POOL_SIZE];
-        let with = |more: &[&str]| perdura(&[&own, more].concat());
+        let draft = |id: &str, title: &str, durability, more: &[&str]| Draft {
+            id: format!("perdura-journal-{id}"),
+            title: format!("Perdura journal{title}"),
+            family: Family::PerduraJournal,
+            durability,
+            program,
+            arguments: perdura(&[&own, more].concat()),
+        };
         let disks: Vec<Ground> =
             grounds.iter().filter(|g| matches!(g.id, "disk" | "second")).cloned().collect();
         for (id, title, durability) in POLICIES {
-            let named =
-                Named::new(&format!("perdura-journal-{id}"), &format!("Perdura journal {title}"));
-            let arguments = with(&["--appendfsync", id]);
-            let family = Family::PerduraJournal;
-            self.on_disks(&named, family, durability, program, &arguments, &disks);
+            let policy = ["--appendfsync", id];
+            self.on_disks(&draft(id, &format!(" {title}"), durability, &policy), &disks);
         }
-        let of = |id: &str| grounds.iter().find(|ground| ground.id == id);
-        let (Some(disk), Some(tail)) = (of("disk"), of("dax").or_else(|| of("memory"))) else {
-            return;
-        };
-        let named = Named::new("perdura-journal-tail", "Perdura journal, on persistent memory");
-        let mut arguments = with(&["--appendfsync", "always", "--journal", "JOURNAL"]);
+        let Some(tail) = of(grounds, "dax").or_else(|| of(grounds, "memory")) else { return };
+        let mut more = vec!["--appendfsync", "always", "--journal", "JOURNAL"];
         if tail.id != "dax" {
-            arguments.extend(words(&["--emulate-pmem", "yes"]));
+            more.extend(["--emulate-pmem", "yes"]);
         }
-        let (family, always) = (Family::PerduraJournal, Durability::Always);
-        self.add(&named, family, always, program, &arguments, disk);
-        if let Some(last) = self.candidates.last_mut() {
-            last.journal = Some(tail.path.clone());
-            last.system.emulated = (tail.id != "dax").then(|| JOURNAL_IN_DRAM.to_owned());
+        let draft = draft("tail", ", on persistent memory", Durability::Always, &more);
+        if let Some(candidate) = self.on(&draft, of(grounds, "disk")) {
+            candidate.journal = Some(tail.path.clone());
+            candidate.system.emulated = (tail.id != "dax").then(|| JOURNAL_IN_DRAM.to_owned());
         }
     }
 
     /// Adds redis-server or one that takes its arguments.
     fn peer(&mut self, id: &str, title: &str, family: Family, program: &Path, grounds: &[Ground]) {
-        let with = |more: &[&str]| words(&[&["--save", ""], more].concat());
-        for (policy, durability) in
-            [("always", Durability::Always), ("everysec", Durability::EverySecond)]
-        {
-            let arguments = with(&[
-                "--appendonly",
-                "yes",
-                "--appendfsync",
-                policy,
-                "--auto-aof-rewrite-percentage",
-                "0",
-            ]);
-            let named = Named::new(&format!("{id}-{policy}"), &format!("{title} AOF {policy}"));
-            self.on_disks(&named, family, durability, program, &arguments, grounds);
+        let draft = |what: &str, title: String, durability, more: &[&str]| Draft {
+            id: format!("{id}-{what}"),
+            title,
+            family,
+            durability,
+            program,
+            arguments: words(&[&["--save", ""], more].concat()),
+        };
+        for (policy, _, durability) in &POLICIES[..2] {
+            let no_rewrite = ["--auto-aof-rewrite-percentage", "0"];
+            let more =
+                [&["--appendonly", "yes", "--appendfsync", policy][..], &no_rewrite].concat();
+            let title = format!("{title} AOF {policy}");
+            self.on_disks(&draft(policy, title, *durability, &more), grounds);
         }
-        if let Some(memory) = grounds.iter().find(|ground| ground.id == "memory") {
-            let named = Named::new(&format!("{id}-off"), &format!("{title} volatile"));
-            let arguments = with(&["--appendonly", "no"]);
-            self.add(&named, family, Durability::None, program, &arguments, memory);
-        }
+        let volatile = format!("{title} volatile");
+        let draft = draft("off", volatile, Durability::None, &["--appendonly", "no"]);
+        self.on(&draft, of(grounds, "memory"));
     }
 
-    /// Adds the same system on the disk, and on the second device when there is one.
-    fn on_disks(
-        &mut self,
-        named: &Named,
-        family: Family,
-        durability: Durability,
-        program: &Path,
-        arguments: &[String],
-        grounds: &[Ground],
-    ) {
-        for ground in grounds {
-            match ground.id {
-                "disk" => self.add(named, family, durability, program, arguments, ground),
-                "second" | "dax" => {
-                    let there = Named {
-                        id: format!("{}@{}", named.id, ground.id),
-                        title: format!("{} on {}", named.title, ground.id),
-                    };
-                    self.add(&there, family, durability, program, arguments, ground);
-                }
-                _ => {}
+    /// Adds the same system on the disk, and on the second device and the DAX mount when there are
+    /// such.
+    fn on_disks(&mut self, draft: &Draft<'_>, grounds: &[Ground]) {
+        for ground in grounds.iter().filter(|ground| ground.id != "memory") {
+            let added = self.on(draft, Some(ground));
+            if let (Some(candidate), "second" | "dax") = (added, ground.id) {
+                let system = &mut candidate.system;
+                system.id = format!("{}@{}", system.id, ground.id);
+                system.title = format!("{} on {}", system.title, ground.id);
             }
         }
     }
 
-    fn add(
-        &mut self,
-        named: &Named,
-        family: Family,
-        durability: Durability,
-        program: &Path,
-        arguments: &[String],
-        ground: &Ground,
-    ) {
+    /// Adds a system on a ground, if it is there.
+    fn on(&mut self, draft: &Draft<'_>, ground: Option<&Ground>) -> Option<&mut Candidate> {
+        let ground = ground?;
+        let program = draft.program;
         let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();
         let mut command = vec![name.into_owned()];
         command.extend(words(&["--port", "PORT", "--bind", "127.0.0.1", "--dir", "DIR"]));
-        command.extend_from_slice(arguments);
+        command.extend_from_slice(&draft.arguments);
         let system = System {
-            id: named.id.clone(),
-            title: named.title.clone(),
-            family,
-            durability,
+            id: draft.id.clone(),
+            title: draft.title.clone(),
+            family: draft.family,
+            durability: draft.durability,
             place: ground.id.to_owned(),
             domain: None,
             emulated: None,
@@ -266,19 +247,22 @@ impl Catalogue {
         };
         let (program, place) = (program.to_owned(), ground.path.clone());
         self.candidates.push(Candidate { system, program, place, journal: None });
+        self.candidates.last_mut()
     }
 }
 
-/// The names of a system.
-struct Named {
+/// A system before it is known where it is.
+struct Draft<'a> {
     id: String,
     title: String,
+    family: Family,
+    durability: Durability,
+    program: &'a Path,
+    arguments: Vec<String>,
 }
 
-impl Named {
-    fn new(id: &str, title: &str) -> Named {
-        Named { id: id.into(), title: title.into() }
-    }
+fn of<'a>(grounds: &'a [Ground], id: &str) -> Option<&'a Ground> {
+    grounds.iter().find(|ground| ground.id == id)
 }
 
 fn words(words: &[&str]) -> Vec<String> {

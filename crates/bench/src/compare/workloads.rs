@@ -6,7 +6,7 @@
 //! machine takes to wake a core up.
 
 use crate::load::Ycsb;
-use crate::results::{Workload, WorkloadKind};
+use crate::results::{Durability, Family, System, Workload, WorkloadKind};
 
 /// Bytes of all values together, where `--keys` says nothing else.
 const DATA: u64 = 80 << 20;
@@ -23,19 +23,41 @@ const RECORD: usize = 1000;
 /// Bytes of a value in the mix of types.
 const ELEMENT: usize = 100;
 
-/// Commands of the mix of types, each with the type that it belongs to.
-pub(super) const TYPES: &[(&str, &str)] = &[
-    ("string", "SET __key__ __data__"),
-    ("string", "GET __key__"),
-    ("string", "INCR n:__key__"),
-    ("list", "LPUSH l:__key__ __data__"),
-    ("list", "RPOP l:__key__"),
-    ("hash", "HSET h:__key__ field __data__"),
-    ("hash", "HGET h:__key__ field"),
-    ("set", "SADD s:__key__ __data__"),
-    ("set", "SISMEMBER s:__key__ __data__"),
-    ("sorted set", "ZADD z:__key__ 1 __data__"),
-    ("sorted set", "ZRANGE z:__key__ 0 9"),
+/// Commands of the mix of types.
+const TYPES: [&str; 11] = [
+    "SET __key__ __data__",
+    "GET __key__",
+    "INCR n:__key__",
+    "LPUSH l:__key__ __data__",
+    "RPOP l:__key__",
+    "HSET h:__key__ field __data__",
+    "HGET h:__key__ field",
+    "SADD s:__key__ __data__",
+    "SISMEMBER s:__key__ __data__",
+    "ZADD z:__key__ 1 __data__",
+    "ZRANGE z:__key__ 0 9",
+];
+
+/// The share of writes among them, in percent.
+const TYPES_WRITES: u32 = 63;
+
+/// Writes of one command: the name after `durable-`, what people read, bytes of a value, clients,
+/// pipeline, and the command, where it is not SET.
+const DURABLE: [(&str, &str, usize, u32, u32, Option<&str>); 7] = [
+    ("set-16", "SET, 32 bytes, pipeline 16", SMALL, 50, 16, None),
+    ("set-1", "SET, 32 bytes, pipeline 1", SMALL, 50, 1, None),
+    ("hset", "HSET, 32 bytes, pipeline 16", SMALL, 50, 16, Some("HSET h:__key__ field __data__")),
+    ("zadd", "ZADD, pipeline 16", SMALL, 50, 16, Some("ZADD z:__key__ 1 m:__key__")),
+    (
+        "xadd",
+        "XADD, 32 bytes, pipeline 16",
+        SMALL,
+        50,
+        16,
+        Some("XADD x:__key__ MAXLEN ~ 100 * field __data__"),
+    ),
+    ("4k-6", "SET, 4 KiB, 200 clients, pipeline 6", 4096, 200, 6, None),
+    ("4k-1", "SET, 4 KiB, 200 clients, pipeline 1", 4096, 200, 1, None),
 ];
 
 /// What the generator sends.
@@ -59,6 +81,15 @@ pub(super) struct Job {
 }
 
 impl Job {
+    /// Returns true if a system is given this to do: durable writes say something of systems that
+    /// promise them on a disk, and there of the journal and its peers.
+    pub(super) fn is_for(&self, system: &System) -> bool {
+        let on_disk = matches!(system.place.as_str(), "disk" | "second");
+        let promises = matches!(system.durability, Durability::Always | Durability::EverySecond);
+        let family = matches!(system.family, Family::PerduraJournal | Family::Redis | Family::Peer);
+        self.workload.kind != WorkloadKind::Durable || (on_disk && promises && family)
+    }
+
     /// Returns true if it leaves keys and values as it finds them, so that a job of the same group
     /// can follow in the same server.
     fn continues(&self, other: &Job) -> bool {
@@ -97,7 +128,7 @@ impl Cores {
 }
 
 /// Returns all workloads, in the order in which they are shown.
-pub(super) fn all(cores: &Cores, keys: Option<u64>, types: &[&'static str]) -> Vec<Job> {
+pub(super) fn all(cores: &Cores, keys: Option<u64>) -> Vec<Job> {
     let keys = |value: usize| keys.unwrap_or_else(|| (DATA / value as u64).min(MOST_KEYS));
     let many =
         |id: String, title: String, kind, writes, value_bytes, distribution: &str| Workload {
@@ -145,17 +176,16 @@ pub(super) fn all(cores: &Cores, keys: Option<u64>, types: &[&'static str]) -> V
         let workload = many(id, title, WorkloadKind::Ycsb, *writes, RECORD, distribution);
         add(workload, Load::Ycsb(*ycsb));
     }
-    let commands: Vec<&str> =
-        TYPES.iter().filter(|(kind, _)| types.contains(kind)).map(|(_, line)| *line).collect();
-    let title = format!("types: {}", types.join(", "));
-    let writes = u32::try_from(
-        commands.iter().filter(|line| !is_read(line)).count() * 100 / commands.len().max(1),
-    );
-    let writes = writes.unwrap_or(0);
-    add(
-        many("types".into(), title, WorkloadKind::Types, writes, ELEMENT, "uniform"),
-        Load::Commands(commands),
-    );
+    for (name, what, value_bytes, clients, pipeline, line) in DURABLE {
+        let (id, title) = (format!("durable-{name}"), what.to_owned());
+        let usual = many(id, title, WorkloadKind::Durable, 100, value_bytes, "uniform");
+        let load = line.map_or(Load::Mix, |line| Load::Commands(vec![line]));
+        add(Workload { clients, threads: 2, pipeline, ..usual }, load);
+    }
+    let title = "strings, lists, hashes, sets and sorted sets".to_owned();
+    let kind = WorkloadKind::Types;
+    let mix = many("types".into(), title, kind, TYPES_WRITES, ELEMENT, "uniform");
+    add(mix, Load::Commands(TYPES.to_vec()));
     jobs
 }
 
@@ -167,24 +197,6 @@ const YCSB: &[(Ycsb, char, u32, &str)] = &[
     (Ycsb::E, 'E', 5, "95 % scans, 5 % inserts"),
     (Ycsb::F, 'F', 33, "half reads, half reads with a write of what was read"),
 ];
-
-fn is_read(line: &str) -> bool {
-    let name = line.split(' ').next().unwrap_or_default();
-    matches!(name, "GET" | "HGET" | "SISMEMBER" | "ZRANGE")
-}
-
-/// Returns the types of the mix, each with the commands that a server must have for it.
-pub(super) fn types() -> Vec<(&'static str, Vec<&'static str>)> {
-    let mut types: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (kind, line) in TYPES {
-        let name = line.split(' ').next().unwrap_or_default();
-        match types.iter_mut().find(|(known, _)| known == kind) {
-            Some((_, commands)) => commands.push(name),
-            None => types.push((kind, vec![name])),
-        }
-    }
-    types
-}
 
 /// Leaves the workloads whose names begin with one of `wanted`; names one of these that fits
 /// nothing.
@@ -210,7 +222,7 @@ mod tests {
     fn server_and_generator_share_a_core_only_for_one_client() {
         let cores = Cores::divide(&[2, 3, 5]);
         assert_eq!((cores.server.as_slice(), cores.generator.as_slice()), (&[2][..], &[3, 5][..]));
-        for job in all(&cores, None, &["string"]) {
+        for job in all(&cores, None) {
             let shared = job.workload.server_cores == job.workload.generator_cores;
             assert_eq!(shared, job.workload.clients == 1, "{}", job.workload.id);
         }
@@ -221,18 +233,18 @@ mod tests {
     #[test]
     fn workloads_are_chosen_by_name() {
         let cores = Cores::divide(&[0, 1]);
-        let mut jobs = all(&cores, None, &["string"]);
+        let mut jobs = all(&cores, None);
         choose(&mut jobs, &["latency".into(), "ycsb-a".into()]).expect("known");
         let ids: Vec<_> = jobs.iter().map(|job| job.workload.id.as_str()).collect();
         assert_eq!(ids, ["latency-0", "latency-30", "latency-70", "latency-100", "ycsb-a"]);
-        let mut jobs = all(&cores, None, &["string"]);
+        let mut jobs = all(&cores, None);
         let error = choose(&mut jobs, &["through".into()]).expect_err("half a name");
         assert!(error.contains("no workload through"), "{error}");
     }
 
     #[test]
     fn jobs_over_the_same_data_are_a_group() {
-        let jobs = all(&Cores::divide(&[0, 1]), None, &["string"]);
+        let jobs = all(&Cores::divide(&[0, 1]), None);
         let groups = groups(&jobs);
         let ids = |group: &Vec<Job>| {
             group.iter().map(|job| job.workload.id.clone()).collect::<Vec<_>>().join(" ")
@@ -242,16 +254,5 @@ mod tests {
         assert_eq!(ids[1], "latency-0 latency-30 latency-70 latency-100");
         assert_eq!(ids[2..4], ["small-0 small-100", "ycsb-a"]);
         assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), jobs.len());
-    }
-
-    #[test]
-    fn a_type_that_is_missing_is_left_out_of_the_mix() {
-        let jobs = all(&Cores::divide(&[0, 1]), None, &["string", "hash"]);
-        let Some(Job { load: Load::Commands(commands), workload }) = jobs.last() else {
-            panic!("the mix is the last one");
-        };
-        assert_eq!(commands.len(), 5);
-        assert!(commands.iter().all(|line| !line.starts_with("ZADD")));
-        assert_eq!((workload.title.as_str(), workload.writes_percent), ("types: string, hash", 60));
     }
 }

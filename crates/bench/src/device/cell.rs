@@ -13,7 +13,7 @@
 
 use super::pattern::{Generator, Stream};
 use super::target::{Buffer, Target};
-use hdrhistogram::Histogram;
+use crate::histogram::Histogram;
 use std::io;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -27,9 +27,6 @@ const LONGEST_GROUP: u64 = 256;
 
 /// A group of operations grows until it takes this long.
 const GROUP: Duration = Duration::from_micros(20);
-
-/// Latencies beyond this count as this: nanoseconds.
-const LONGEST: u64 = 3_600_000_000_000;
 
 /// What a cell is made of.
 pub(crate) struct Plan<'a> {
@@ -53,7 +50,7 @@ pub(crate) struct Measured {
     /// Nanoseconds of a thread for an operation that was counted.
     pub(crate) mean: f64,
     /// Nanoseconds of operations that were timed.
-    pub(crate) histogram: Histogram<u64>,
+    pub(crate) histogram: Histogram,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -83,7 +80,7 @@ pub(crate) fn run(
         threads.into_iter().map(join).collect()
     });
     let mut slices = [Slice::default(); SLICES.div_ceil(2)];
-    let mut histogram = histogram();
+    let mut histogram = Histogram::new();
     for outcome in outcomes {
         let (its_slices, its_histogram) = outcome?;
         for (slice, its) in slices.iter_mut().zip(its_slices) {
@@ -91,18 +88,18 @@ pub(crate) fn run(
             slice.operations += its.operations;
             slice.bytes += its.bytes;
         }
-        histogram.add(its_histogram).map_err(io::Error::other)?;
+        histogram.add(&its_histogram);
     }
     Ok(measured(&slices, targets.len(), histogram))
 }
 
-fn measured(slices: &[Slice], threads: usize, histogram: Histogram<u64>) -> Measured {
+fn measured(slices: &[Slice], threads: usize, histogram: Histogram) -> Measured {
     let rates = || slices.iter().map(|slice| slice.bytes);
     let count = slices.len() as f64;
     let counted: u64 = slices.iter().map(|slice| slice.counted).sum();
     let operations_per_second = slices.iter().map(|slice| slice.operations).sum::<f64>() / count;
     Measured {
-        operations: counted + histogram.len(),
+        operations: counted + histogram.count(),
         operations_per_second,
         bytes_per_second: rates().sum::<f64>() / count,
         low: rates().fold(f64::INFINITY, f64::min),
@@ -112,16 +109,12 @@ fn measured(slices: &[Slice], threads: usize, histogram: Histogram<u64>) -> Meas
     }
 }
 
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST, 3).expect("bounds that a histogram takes")
-}
-
 /// One thread.
 struct Worker<'a> {
     target: &'a mut Target,
     generator: Generator,
     buffer: Buffer,
-    histogram: Histogram<u64>,
+    histogram: Histogram,
 }
 
 impl<'a> Worker<'a> {
@@ -132,7 +125,7 @@ impl<'a> Worker<'a> {
             generator: Generator::new(plan.streams, target.len(), seed),
             target,
             buffer: Buffer::new(largest as usize),
-            histogram: histogram(),
+            histogram: Histogram::new(),
         }
     }
 
@@ -141,7 +134,7 @@ impl<'a> Worker<'a> {
         barrier: &Barrier,
         plan: &Plan<'_>,
         stop: &AtomicBool,
-    ) -> io::Result<([Slice; SLICES.div_ceil(2)], Histogram<u64>)> {
+    ) -> io::Result<([Slice; SLICES.div_ceil(2)], Histogram)> {
         let time = Duration::from_secs_f64(plan.seconds / SLICES as f64);
         let mut slices = [Slice::default(); SLICES.div_ceil(2)];
         let mut failed = None;
@@ -195,8 +188,8 @@ impl<'a> Worker<'a> {
             let before = Instant::now();
             self.target.carry_out(op, self.buffer.as_mut())?;
             let after = Instant::now();
-            let nanos = ((after - before).as_nanos() as u64).saturating_sub(clock);
-            self.histogram.saturating_record(nanos);
+            let clock = Duration::from_nanos(clock);
+            self.histogram.record((after - before).saturating_sub(clock));
             if after >= end || stop.load(Relaxed) {
                 return Ok(());
             }
@@ -220,7 +213,7 @@ mod tests {
     #[test]
     fn rates_are_means_of_slices_with_their_range() {
         let slice = |bytes| Slice { counted: 7, operations: bytes / 10.0, bytes };
-        let found = measured(&[slice(100.0), slice(400.0), slice(100.0)], 3, histogram());
+        let found = measured(&[slice(100.0), slice(400.0), slice(100.0)], 3, Histogram::new());
         assert_eq!((found.bytes_per_second, found.low, found.high), (200.0, 100.0, 400.0));
         assert_eq!((found.operations_per_second, found.operations), (20.0, 21));
         assert!((found.mean - 1.5e8).abs() < 1e-3, "{}", found.mean);
@@ -248,9 +241,9 @@ mod tests {
         let medium = Medium::of(dir.path()).expect("a medium");
         let streams = streams(Pattern::Sequential, 100, 512);
         let mut targets = target::open(&medium, Method::Memcpy, 64 << 10, 1).expect("a file");
-        let all = Plan { clock: LONGEST, ..plan(&streams, 0.02) };
+        let all = Plan { clock: 1 << 40, ..plan(&streams, 0.02) };
         let found = run(&mut targets, &all, &AtomicBool::new(false)).expect("measured");
-        assert!(found.histogram.len() > 10 && found.histogram.max() <= 1);
+        assert!(found.histogram.count() > 10 && found.histogram.highest() <= 0.001);
         assert!(found.mean > 1.0, "nothing is taken from the mean");
     }
 
@@ -262,7 +255,7 @@ mod tests {
         let streams = streams(Pattern::Random, 50, 4096);
         let stop = AtomicBool::new(false);
         let found = run(&mut targets, &plan(&streams, 0.05), &stop).expect("measured");
-        assert!(found.histogram.len() > 10);
+        assert!(found.histogram.count() > 10);
         assert!((found.bytes_per_second / found.operations_per_second - 4096.0).abs() < 1.0);
         assert!(found.low <= found.bytes_per_second && found.bytes_per_second <= found.high);
     }

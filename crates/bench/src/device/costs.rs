@@ -56,11 +56,8 @@ pub(crate) fn measure(medium: &Medium, stop: &AtomicBool) -> Result<DeviceCosts,
             if stop.load(Relaxed) {
                 return Ok(costs);
             }
-            let found = append(&mut target, method, batch).map_err(|cause| DeviceError::Io {
-                dir: medium.dir.clone(),
-                step: "append to a log",
-                cause,
-            })?;
+            let failed = DeviceError::of(&medium.dir, "append to a log");
+            let found = append(&mut target, method, batch).map_err(failed)?;
             costs.appends.push(found);
         }
     }

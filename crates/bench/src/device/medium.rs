@@ -27,21 +27,21 @@ pub(crate) struct Medium {
 impl Medium {
     /// Finds out. Leaves nothing.
     pub(crate) fn of(dir: &Path) -> Result<Medium, DeviceError> {
-        let failed = |step, cause| DeviceError::Io { dir: dir.to_owned(), step, cause };
-        let metadata = std::fs::metadata(dir).map_err(|e| failed("look at the directory", e))?;
+        let failed = |step| DeviceError::of(dir, step);
+        let metadata = std::fs::metadata(dir).map_err(failed("look at the directory"))?;
         if !metadata.is_dir() {
-            return Err(DeviceError::NoDirectory { path: dir.to_owned() });
+            return Err(DeviceError::new(dir, "not a directory"));
         }
-        let kind =
-            rustix::fs::statfs(dir).map_err(|e| failed("ask for the file system", e.into()))?;
+        let of_kind = DeviceError::of(dir, "ask for the file system");
+        let kind = rustix::fs::statfs(dir).map_err(of_kind)?;
         #[allow(clippy::unnecessary_cast, reason = "the type differs between architectures")]
         let in_memory = matches!(kind.f_type as i64, TMPFS | RAMFS);
-        let file = tempfile::NamedTempFile::new_in(dir).map_err(|e| failed("create a file", e))?;
+        let file = tempfile::NamedTempFile::new_in(dir).map_err(failed("create a file"))?;
         let options = MapOptions { domain: DomainRequest::Auto, ..MapOptions::new(1) };
         let persistent = match Region::open(file.path(), &options) {
             Ok(region) => Some(region.domain()),
             Err(MapError::NoMapSync { .. }) => None,
-            Err(cause) => return Err(DeviceError::Map { cause }),
+            Err(cause) => return Err(DeviceError::new(dir, cause)),
         };
         Ok(Medium { dir: dir.to_owned(), persistent, in_memory })
     }

@@ -1,7 +1,7 @@
 //! The ways to get bytes to a medium and back.
 
 /// A way to write. How it reads follows: mapped memory is copied, a file is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     /// Stores into a mapping, and nothing more.
     Memcpy,

@@ -18,42 +18,32 @@ mod medium;
 mod method;
 mod options;
 mod pattern;
-mod print;
 mod study;
 mod target;
 
-pub use cli::Arguments;
-pub use error::DeviceError;
-pub use options::Options;
-pub(crate) use print::pattern as pattern_name;
-pub use study::study;
+pub(crate) use cli::Arguments;
+pub(crate) use options::Options;
+pub(crate) use study::study;
 
-use crate::results::{FORMAT, Results};
+use crate::report::tables;
+use crate::results::{DeviceStudy, FORMAT, Results};
+use crate::units::Unit;
 use crate::{Verdict, interrupt, machine};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// Measures what the command line asks for, prints it, and writes it to a file if asked.
-pub fn run(arguments: &Arguments) -> Verdict {
+pub(crate) fn run(arguments: &Arguments) -> Verdict {
     if let Some(Err(error)) = arguments.json.as_deref().map(Results::can_save) {
         eprintln!("perdura-bench: --json {error}");
-        return Verdict::Refused;
-    }
-    let all = arguments.options();
-    if let Some(options) = all.iter().find(|options| options.size < options.least_size()) {
-        let (size, least) = (print::size(options.size), print::size(options.least_size()));
-        let why = "each thread has a part of its own, with room for a block";
-        eprintln!(
-            "perdura-bench: --size {size}: nothing can be measured, take {least} at least: {why}"
-        );
         return Verdict::Refused;
     }
     let stop = interrupt::listen();
     let start = Instant::now();
     let mut results = Results { format: FORMAT, machine: machine::here(), ..Results::default() };
     let mut verdict = Verdict::Done;
-    for options in all {
+    for options in arguments.options() {
         if stop.load(Relaxed) {
             break;
         }
@@ -62,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Verdict {
         bar.finish_and_clear();
         match outcome {
             Ok(study) => {
-                println!("{}", print::Tables(&study));
+                print(&study);
                 results.device.push(study);
             }
             Err(error) => {
@@ -87,6 +77,16 @@ pub fn run(arguments: &Arguments) -> Verdict {
         return Verdict::Partly;
     }
     verdict
+}
+
+fn print(study: &DeviceStudy) {
+    println!("{}: {}", study.dir, study.medium);
+    println!("  domain {}, lines written back by {}", study.domain, study.write_back);
+    println!("  {}", study.note);
+    let size = Unit::Bytes.show(study.size as f64);
+    println!("  a file of {size}, {} s for each row", study.seconds);
+    tables::costs(study).iter().for_each(|sentence| println!("  {sentence}"));
+    println!("\n{}", tables::device(study).markdown());
 }
 
 /// Returns a bar over the rows. It shows on a terminal only.

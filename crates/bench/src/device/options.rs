@@ -1,69 +1,67 @@
-//! What a study of a medium is to cover.
+//! What a study of a medium covers.
 
 use super::method::Method;
-use super::pattern::{COMPOSITE_READS, streams};
-use super::target::ALIGNMENT;
+use super::pattern::COMPOSITE_READS;
 use crate::results::Pattern;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where blocks lie and how many of the operations are reads: what `--patterns` names.
+/// Where blocks lie and how many of the operations are reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
-    pub(crate) name: &'static str,
     pub(crate) pattern: Pattern,
     pub(crate) reads_percent: u32,
 }
 
-const fn access(name: &'static str, pattern: Pattern, reads_percent: u32) -> Access {
-    Access { name, pattern, reads_percent }
+const fn random(reads_percent: u32) -> Access {
+    Access { pattern: Pattern::Random, reads_percent }
 }
 
-/// All of them, named as fio names its own.
-pub(crate) const ACCESSES: [Access; 9] = [
-    access("randread", Pattern::Random, 100),
-    access("read", Pattern::Sequential, 100),
-    access("randwrite", Pattern::Random, 0),
-    access("write", Pattern::Sequential, 0),
-    access("randrw50", Pattern::Random, 50),
-    access("rw50", Pattern::Sequential, 50),
-    access("randrw65", Pattern::Random, 65),
-    access("rw65", Pattern::Sequential, 65),
-    access("composite", Pattern::Composite, COMPOSITE_READS),
-];
+const fn sequential(reads_percent: u32) -> Access {
+    Access { pattern: Pattern::Sequential, reads_percent }
+}
 
-/// The block sizes of the NVDIMM studies.
-pub(crate) const BLOCKS: [u64; 4] = [512, 4 << 10, 8 << 10, 512 << 10];
+const COMPOSITE: Access = Access { pattern: Pattern::Composite, reads_percent: COMPOSITE_READS };
 
-/// What to measure on one medium.
+/// What to measure on one medium, by every method.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// A directory on it.
-    pub dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// Bytes of the file.
-    pub size: u64,
-    pub(crate) methods: Vec<Method>,
-    pub(crate) blocks: Vec<u64>,
-    pub(crate) accesses: Vec<Access>,
+    pub(crate) size: u64,
+    blocks: &'static [u64],
+    accesses: &'static [Access],
     /// Numbers of threads.
-    pub threads: Vec<u32>,
+    pub(crate) threads: Vec<u32>,
     /// Seconds of each cell.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 impl Options {
-    /// Measures everything, on a file of 256 MiB, with one thread and with as many as there are
-    /// cores.
-    pub fn new(dir: PathBuf) -> Options {
+    /// Measures everything, with the block sizes of the NVDIMM studies, with one thread and with as
+    /// many as there are cores.
+    pub(crate) fn new(dir: PathBuf) -> Options {
+        const ALL: [Access; 9] = [
+            random(100),
+            sequential(100),
+            random(0),
+            sequential(0),
+            random(50),
+            sequential(50),
+            random(65),
+            sequential(65),
+            COMPOSITE,
+        ];
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let mut threads = vec![1, cores];
         threads.dedup();
         Options {
             dir,
-            size: 256 << 20,
-            methods: Method::ALL.to_vec(),
-            blocks: BLOCKS.to_vec(),
-            accesses: ACCESSES.to_vec(),
+            // A part for each thread, with room for the largest blocks.
+            size: (256 << 20).max(u64::from(cores) << 20),
+            blocks: &[512, 4 << 10, 8 << 10, 512 << 10],
+            accesses: &ALL,
             threads,
             seconds: 0.25,
         }
@@ -71,13 +69,12 @@ impl Options {
 
     /// Returns a look: one thread, the two ends of the block sizes that stores use, reads and
     /// writes apart.
-    pub fn quick(dir: PathBuf) -> Options {
-        let few = ["randread", "randwrite", "write", "composite"];
-        let accesses = ACCESSES.into_iter().filter(|access| few.contains(&access.name));
+    pub(crate) fn quick(dir: PathBuf) -> Options {
+        const FEW: [Access; 4] = [random(100), random(0), sequential(0), COMPOSITE];
         Options {
             size: 64 << 20,
-            blocks: vec![512, 4 << 10, 512 << 10],
-            accesses: accesses.collect(),
+            blocks: &[512, 4 << 10, 512 << 10],
+            accesses: &FEW,
             threads: vec![1],
             seconds: 0.05,
             ..Options::new(dir)
@@ -86,7 +83,7 @@ impl Options {
 
     /// As much as fits into a time: everything, or a look, with cells that are shorter where they
     /// have to be.
-    pub fn within(dir: PathBuf, time: Duration) -> Options {
+    pub(crate) fn within(dir: PathBuf, time: Duration) -> Options {
         let share = |options: &Options| time.as_secs_f64() / options.cells() as f64;
         let all = Options::new(dir.clone());
         let mut options = if share(&all) >= 0.1 { all } else { Options::quick(dir) };
@@ -95,43 +92,21 @@ impl Options {
         options
     }
 
-    /// Returns the combinations, method by method, so that each method's file is made once.
-    pub(crate) fn plan(&self) -> Vec<(Method, Vec<Cell>)> {
-        self.methods.iter().map(|method| (*method, self.cells_of(*method))).collect()
+    /// Returns how many cells there are, of all methods.
+    pub(crate) fn cells(&self) -> usize {
+        Method::ALL.into_iter().map(|method| self.cells_of(method).len()).sum()
     }
 
-    /// Returns how many there are.
-    pub fn cells(&self) -> usize {
-        self.plan().iter().map(|(_, cells)| cells.len()).sum()
-    }
-
-    /// Bytes of the smallest file with which a row can be measured: every thread needs a part with
-    /// space for the largest block of the row, and parts begin at pages.
-    pub(crate) fn least_size(&self) -> u64 {
-        let least = |cell: Cell| {
-            let streams = streams(cell.access.pattern, cell.access.reads_percent, cell.block);
-            let page = ALIGNMENT as u64;
-            streams.iter().map(|stream| stream.block.next_multiple_of(page)).max().unwrap_or(page)
-        };
-        let threads = self.threads.iter().copied().max().unwrap_or(1).max(1);
-        let cells = self.plan().into_iter().flat_map(|(_, cells)| cells);
-        cells.map(least).min().unwrap_or(0) * u64::from(threads)
-    }
-
-    fn cells_of(&self, method: Method) -> Vec<Cell> {
+    /// Returns the cells of a method: its file is made once for all of them.
+    pub(crate) fn cells_of(&self, method: Method) -> Vec<Cell> {
         let mut cells = Vec::new();
         for &threads in &self.threads {
-            for &access in &self.accesses {
+            for &access in self.accesses {
                 if access.reads_percent == 100 && !method.has_reads_of_its_own() {
                     continue;
                 }
-                match access.pattern {
-                    Pattern::Composite => cells.push(Cell { threads, access, block: 0 }),
-                    _ => {
-                        let of = |&block| Cell { threads, access, block };
-                        cells.extend(self.blocks.iter().map(of));
-                    }
-                }
+                let blocks: &[u64] = if access == COMPOSITE { &[0] } else { self.blocks };
+                cells.extend(blocks.iter().map(|&block| Cell { threads, access, block }));
             }
         }
         cells
@@ -161,28 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn the_least_file_has_a_part_with_a_block_for_each_thread() {
-        let with = |blocks: &[u64], threads: &[u32]| {
-            let (blocks, threads) = (blocks.to_vec(), threads.to_vec());
-            let accesses = ACCESSES[..1].to_vec();
-            Options { blocks, threads, accesses, ..Options::new("/tmp".into()) }.least_size()
-        };
-        assert_eq!(with(&[512, 64 << 10], &[1]), 4096);
-        assert_eq!(with(&[64 << 10, 512 << 10], &[1, 3]), 3 * (64 << 10));
-        let composite = Options { accesses: ACCESSES[8..].to_vec(), ..Options::new("/tmp".into()) };
-        assert_eq!(Options { threads: vec![2], ..composite }.least_size(), 2 * (64 << 10));
-    }
-
-    #[test]
     fn a_time_is_kept() {
-        let check = |seconds: u64| {
+        for seconds in [5, 20, 90, 600] {
             let options = Options::within("/tmp".into(), Duration::from_secs(seconds));
             let takes = options.cells() as f64 * options.seconds;
             assert!(takes <= seconds as f64 && options.seconds >= 0.02, "{seconds}: {takes}");
-        };
-        check(5);
-        check(20);
-        check(90);
-        check(600);
+        }
     }
 }

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// # Errors
 /// The directory is none, has no space, or the medium failed. A method that is not possible is not
 /// an error but a row.
-pub fn study(
+pub(crate) fn study(
     options: &Options,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64, u64),
@@ -46,7 +46,8 @@ pub fn study(
     let timing = Timing { seconds: options.seconds, clock: clock.round() as u64 };
     let all = options.cells() as u64;
     let partitions = options.threads.iter().copied().max().unwrap_or(1).max(1) as usize;
-    for (method, cells) in options.plan() {
+    for method in Method::ALL {
+        let cells = options.cells_of(method);
         if stop.load(Relaxed) {
             break;
         }
@@ -90,12 +91,7 @@ fn measure(
     stop: &AtomicBool,
 ) -> Result<DeviceRow, DeviceError> {
     let streams = streams(cell.access.pattern, cell.access.reads_percent, cell.block);
-    let largest = streams.iter().map(|stream| stream.block).max().unwrap_or(0);
     let targets = &mut targets[..cell.threads.max(1) as usize];
-    if targets.iter().any(|target| target.len() < largest) {
-        let why = format!("a thread's part of the file is smaller than {largest} bytes");
-        return Ok(skipped(medium, method, cell, why));
-    }
     let plan = Plan { streams: &streams, seconds, seed: u64::from(cell.threads), clock };
     match cell::run(targets, &plan, stop) {
         Ok(found) => Ok(row(medium, method, cell, &found, seconds)),
@@ -104,9 +100,7 @@ fn measure(
             let why = format!("the device refuses blocks of {smallest} bytes: {error}");
             Ok(skipped(medium, method, cell, why))
         }
-        Err(cause) => {
-            Err(DeviceError::Io { dir: medium.dir.clone(), step: "read or write", cause })
-        }
+        Err(cause) => Err(DeviceError::of(&medium.dir, "read or write")(cause)),
     }
 }
 
@@ -144,7 +138,8 @@ fn empty(medium: &Medium, method: Method, cell: Cell) -> DeviceRow {
 }
 
 fn row(medium: &Medium, method: Method, cell: Cell, found: &Measured, seconds: f64) -> DeviceRow {
-    let at = |quantile| found.histogram.value_at_quantile(quantile);
+    let nanos = |micros: f64| (micros * 1e3).round() as u64;
+    let at = |percent| nanos(found.histogram.percentile(percent));
     DeviceRow {
         ops: found.operations,
         seconds,
@@ -153,10 +148,10 @@ fn row(medium: &Medium, method: Method, cell: Cell, found: &Measured, seconds: f
         high: found.high,
         iops: found.operations_per_second,
         mean_ns: found.mean,
-        p50_ns: at(0.5),
-        p99_ns: at(0.99),
-        p99_999_ns: at(0.99999),
-        max_ns: found.histogram.max(),
+        p50_ns: at(50.0),
+        p99_ns: at(99.0),
+        p99_999_ns: at(99.999),
+        max_ns: nanos(found.histogram.highest()),
         ..empty(medium, method, cell)
     }
 }

@@ -53,7 +53,8 @@ pub(crate) fn open(
 ) -> Result<Vec<Target>, Refusal> {
     let free = free(medium)?;
     if free < size {
-        return Err(DeviceError::NoSpace { dir: medium.dir.clone(), wanted: size, free }.into());
+        let why = format!("the file of {size} bytes does not fit, {free} are free");
+        return Err(DeviceError::new(&medium.dir, why).into());
     }
     match method {
         Method::Memcpy | Method::Clwb | Method::Nt | Method::Msync => {
@@ -72,16 +73,9 @@ pub(crate) fn open(
     }
 }
 
-fn io_error<'a>(
-    medium: &'a Medium,
-    step: &'static str,
-) -> impl Fn(io::Error) -> DeviceError + use<'a> {
-    move |cause| DeviceError::Io { dir: medium.dir.clone(), step, cause }
-}
-
 fn free(medium: &Medium) -> Result<u64, DeviceError> {
-    let found = rustix::fs::statvfs(&medium.dir)
-        .map_err(|errno| io_error(medium, "ask for free space")(errno.into()))?;
+    let failed = DeviceError::of(&medium.dir, "ask for free space");
+    let found = rustix::fs::statvfs(&medium.dir).map_err(failed)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
@@ -91,12 +85,13 @@ pub(crate) fn map(medium: &Medium, method: Method, size: u64) -> Result<Region, 
         Method::Msync => DomainRequest::Msync,
         _ => DomainRequest::Clwb,
     };
-    let file =
-        tempfile::NamedTempFile::new_in(&medium.dir).map_err(io_error(medium, "create a file"))?;
+    let file = tempfile::NamedTempFile::new_in(&medium.dir)
+        .map_err(DeviceError::of(&medium.dir, "create a file"))?;
     let options = MapOptions { domain, emulate: true, ..MapOptions::new(size) };
-    let region = Region::open(file.path(), &options).map_err(|cause| DeviceError::Map { cause })?;
-    file.close().map_err(io_error(medium, "remove the file's name"))?;
-    region.grow(size).map_err(|cause| DeviceError::Grow { dir: medium.dir.clone(), cause })?;
+    let region = Region::open(file.path(), &options)
+        .map_err(|cause| DeviceError::new(&medium.dir, cause))?;
+    file.close().map_err(DeviceError::of(&medium.dir, "remove the file's name"))?;
+    region.grow(size).map_err(|cause| DeviceError::new(&medium.dir, cause))?;
     Ok(region)
 }
 
@@ -106,13 +101,15 @@ fn create(medium: &Medium, method: Method, size: u64) -> Result<File, Refusal> {
         let reason = "the file system is in memory: there is no cache to go past";
         return Err(Refusal::NotHere(reason.into()));
     }
-    let file = tempfile::tempfile_in(&medium.dir).map_err(io_error(medium, "create a file"))?;
+    let file = tempfile::tempfile_in(&medium.dir)
+        .map_err(DeviceError::of(&medium.dir, "create a file"))?;
     let filling = vec![0x5a; CHUNK];
     for at in (0..size).step_by(CHUNK) {
         let len = (size - at).min(CHUNK as u64) as usize;
-        file.write_all_at(&filling[..len], at).map_err(io_error(medium, "fill the file"))?;
+        file.write_all_at(&filling[..len], at)
+            .map_err(DeviceError::of(&medium.dir, "fill the file"))?;
     }
-    file.sync_all().map_err(io_error(medium, "sync the file"))?;
+    file.sync_all().map_err(DeviceError::of(&medium.dir, "sync the file"))?;
     if method == Method::Direct
         && let Err(errno) = rustix::fs::fcntl_setfl(&file, OFlags::DIRECT)
     {
@@ -230,8 +227,8 @@ mod tests {
         let (_dir, medium) = medium();
         for method in [Method::Clwb, Method::Fdatasync] {
             match open(&medium, method, 1 << 60, 1) {
-                Err(Refusal::Failed(error @ DeviceError::NoSpace { .. })) => {
-                    assert!(error.to_string().contains("smaller --size"), "{error}");
+                Err(Refusal::Failed(error)) => {
+                    assert!(error.to_string().contains("does not fit"), "{error}");
                 }
                 other => panic!("{:?}", other.err()),
             }

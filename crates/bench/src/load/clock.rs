@@ -1,7 +1,7 @@
-//! Times: of this thread's CPU, and of day.
+//! CPU time of this thread.
 
 use std::fs;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -40,16 +40,6 @@ impl Spent {
 fn waited() -> Option<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
-}
-
-/// Seconds since 1970.
-pub(crate) fn seconds_of_day() -> f64 {
-    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64()
-}
-
-/// Returns a number that is another one each time.
-pub(crate) fn now_as_seed() -> u64 {
-    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos() as u64
 }
 
 #[cfg(test)]

@@ -3,67 +3,47 @@
 //!
 //! ```text
 //! Options -> Workload -> Source (one per connection) -> requests
-//!            Target   -> Stream (one per connection) -> replies -> Record (one per thread)
+//!            Target   -> stream (one per connection) -> replies -> Record (one per thread)
 //!                                                                  -> Outcome
 //! ```
 //!
 //! Each thread has a runtime and its connections, and shares nothing with other threads while it
-//! works. All connections are made before the clock starts.
+//! works but a counter for the progress line. All connections are made before the clock starts.
 
-mod check;
 mod client;
 mod clock;
-mod command;
-mod files;
 mod keys;
-pub mod memtier;
-pub mod memtier_driver;
-mod mix;
 mod options;
 mod outcome;
-pub(crate) mod pace;
+mod pace;
 mod program;
-mod record;
-mod reply;
-mod source;
-mod stream;
-mod table;
+pub(crate) mod replies;
+mod target;
 mod template;
-mod types;
-mod unsupported;
-mod values;
-mod watch;
 mod worker;
 mod workload;
-mod ycsb;
 
-pub use command::{Command, Commands};
-pub use options::{Options, Protocol, SizePattern};
-pub use outcome::{Class, Ended, Generator, Kind, Outcome, Second};
+pub use options::{Options, Pattern, Ratio, Requests, Size};
+pub use outcome::{Class, Ended, Generator, Kind, Outcome};
 pub use program::execute;
-pub use types::{Pattern, Patterns, Percentiles, Ratio, Requests, Sizes, Span};
-pub use ycsb::Ycsb;
+pub use workload::Ycsb;
 
-pub(crate) use unsupported::advice;
-
+use crate::histogram::Histogram;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-
+use target::Target;
 use tokio::sync::{mpsc, oneshot};
-
-use client::Progress;
-use stream::Target;
 use worker::{Part, Run};
 use workload::Workload;
 
-/// Requests of each connection where neither their number nor a time is given.
-const REQUESTS: u64 = 10_000;
-
 /// From this part of its CPU time on, a generator says more about itself than about the server.
 const SATURATED: f64 = 0.9;
+
+/// How long outstanding replies may take where somebody waits for the end.
+const GRACE: Duration = Duration::from_millis(200);
 
 /// Why nothing, or not all, could be measured.
 #[derive(Debug, thiserror::Error)]
@@ -80,14 +60,6 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
-    /// The server refuses to talk.
-    #[error("{server} refuses the connection: {text}")]
-    Refused {
-        /// Its address.
-        server: String,
-        /// What it replied.
-        text: String,
-    },
     /// Something failed on the way.
     #[error("{0}")]
     Failed(String),
@@ -100,40 +72,46 @@ pub enum Error {
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => " (is the server running, and is it this port?)",
-        io::ErrorKind::NotFound => " (is the server running, with this socket?)",
         _ => "",
     }
 }
 
-/// Sends what the options ask for, once, and says what was measured: also when the run was
-/// cancelled or broke off ([`Outcome::ended`]). `--run-count` and the options for output are the
-/// business of whoever calls.
+/// Sends what the options ask for, and says what was measured: also when the run was cancelled or
+/// broke off ([`Outcome::ended`]). The options for output are the business of whoever calls.
 ///
 /// # Errors
 /// Where nothing was measured: the options do not fit together, or not all connections could be
 /// made.
 pub fn run(options: &Options, cancel: &AtomicBool) -> Result<Outcome, Error> {
-    check::check(options)?;
-    let target = Target::new(options)?;
-    let workload = Workload::new(options)?;
-    let failed = AtomicBool::new(false);
-    let run = Run { options, target: &target, workload: &workload, cancel, failed };
-    let all: Vec<Arc<Progress>> = (0..options.threads).map(|_| Arc::default()).collect();
+    run_with_grace(options, cancel, GRACE)
+}
+
+/// Does the same, and waits this long for outstanding replies when the run is cancelled.
+pub(crate) fn run_with_grace(
+    options: &Options,
+    cancel: &AtomicBool,
+    grace: Duration,
+) -> Result<Outcome, Error> {
+    options.check()?;
+    let target = &Target::new(options)?;
+    let workload = &Workload::new(options)?;
+    let (failed, progress) = (AtomicBool::new(false), Arc::new(AtomicU64::new(0)));
+    let run = Run { options, target, workload, cancel, grace, failed, progress };
     thread::scope(|scope| {
         let (ready, mut readiness) = mpsc::unbounded_channel();
         let mut threads = Vec::new();
         let mut starts = Vec::new();
-        for (at, progress) in all.iter().enumerate() {
+        for at in 0..options.threads {
             let (start, started) = oneshot::channel();
             let (run, ready) = (&run, ready.clone());
-            threads.push(scope.spawn(move || run.work(at, progress, &ready, started)));
+            threads.push(scope.spawn(move || run.work(at, &ready, started)));
             starts.push(start);
         }
         let began = begin(&mut readiness, starts, &run)?;
-        watch::watch(options, &all, began, || threads.iter().all(|thread| thread.is_finished()));
-        let day = clock::seconds_of_day() - began.elapsed().as_secs_f64();
+        let is_over = || threads.iter().all(|thread| thread.is_finished());
+        program::show_progress(options, &run.progress, began, is_over);
         let parts = threads.into_iter().map(|thread| thread.join().ok().flatten());
-        Ok(whole(parts.collect(), &workload, cancel, day))
+        Ok(whole(parts.collect(), workload, cancel))
     })
 }
 
@@ -162,18 +140,13 @@ fn begin(
 }
 
 /// Puts together what the threads have measured.
-fn whole(
-    parts: Vec<Option<Part>>,
-    workload: &Workload,
-    cancel: &AtomicBool,
-    began: f64,
-) -> Outcome {
+fn whole(parts: Vec<Option<Part>>, workload: &Workload, cancel: &AtomicBool) -> Outcome {
     let classes = workload.classes.iter().map(|class| Class::new(&class.name, class.kind));
-    let mut outcome = Outcome { began, classes: classes.collect(), ..Outcome::default() };
+    let mut outcome = Outcome { classes: classes.collect(), ..Outcome::default() };
     let mut failure = None;
     let mut first: Option<Instant> = None;
     let mut last = None;
-    let mut cpu = Duration::ZERO;
+    outcome.unanswered = Histogram::new();
     for part in parts {
         let Some(part) = part else {
             failure.get_or_insert("a thread ended without a result".to_owned());
@@ -182,34 +155,32 @@ fn whole(
         for (class, measured) in outcome.classes.iter_mut().zip(&part.classes) {
             class.add(measured);
         }
-        for (text, count) in part.errors {
-            *outcome.errors.entry(text).or_default() += count;
+        for (text, count) in &part.errors {
+            outcome::count_error(&mut outcome.errors, text, *count);
         }
-        outcome.unanswered += part.unanswered;
+        outcome.unanswered.add(&part.unanswered);
         outcome.unsent += part.unsent;
         first = Some(first.map_or(part.began, |first| first.min(part.began)));
         last = last.max(Some(part.ended));
-        cpu += part.cpu;
+        outcome.generator.cpu_seconds += part.cpu.as_secs_f64();
         outcome.generator.busiest = outcome.generator.busiest.max(part.busy);
         failure = failure.or_else(|| part.failure.map(|error| error.to_string()));
     }
     let elapsed = first.zip(last).map(|(first, last)| last.saturating_duration_since(first));
     outcome.seconds = elapsed.unwrap_or_default().as_secs_f64();
-    let mut totals = Class::new("Totals", Kind::Other);
+    outcome.totals = Class::new("Totals", Kind::Other);
     for class in &mut outcome.classes {
         class.finish(outcome.seconds);
-        totals.add(class);
+        outcome.totals.add(class);
     }
-    totals.finish(outcome.seconds);
+    outcome.totals.finish(outcome.seconds);
     outcome.ended = match failure {
         Some(why) => Ended::Failed(why),
         None if cancel.load(Ordering::Relaxed) => Ended::Cancelled,
         None => Ended::Done,
     };
-    outcome.generator.cpu_seconds = cpu.as_secs_f64();
-    let operations = totals.operations.max(1) as f64;
+    let operations = outcome.totals.operations.max(1) as f64;
     outcome.generator.cpu_per_operation = outcome.generator.cpu_seconds * 1e6 / operations;
     outcome.generator.saturated = outcome.generator.busiest > SATURATED;
-    outcome.totals = totals;
     outcome
 }

@@ -1,16 +1,15 @@
-//! What to send, where and for how long: memtier_benchmark's options, with its names, meanings and
-//! defaults.
+//! What to send, where and for how long: some of memtier_benchmark's options, with its names,
+//! meanings and defaults.
 //!
 //! A program fills the same fields: `Options { clients: 10, ..Options::default() }`. What does not
 //! fit together is refused when the run begins, with a sentence that names the option.
 
+use super::Error;
+use super::workload::Ycsb;
+use clap::{Args, Parser};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::PathBuf;
-
-use clap::{Args, Parser, ValueEnum};
-
-use super::command::Commands;
-use super::types::{Patterns, Percentiles, Ratio, Requests, Sizes, Span};
-use super::ycsb::Ycsb;
+use std::str::FromStr;
 
 /// Send requests to a server and say what it did with them: memtier_benchmark's options and
 /// meaning.
@@ -22,116 +21,62 @@ which stalls is charged for every request that had to wait.\n\nExit status:\n  0
 or replies were errors; what was measured until then is printed\n  2  the options cannot be followed\n\nExamples:\n  \
 perdura-bench load -d 4096 --pipeline 6 --ratio 30:70 --test-time 10\n  perdura-bench load -c 1 -t 1 --ratio 1:1 -n 100000\n  \
 perdura-bench load --ratio 1:0 --key-pattern P:P --key-maximum 1000000 -n allkeys\n  \
-perdura-bench load --command 'HSET __key__ field __data__' --command 'HGET __key__ field' --command-ratio 10"
+perdura-bench load --command 'HSET __key__ field __data__' --command 'HGET __key__ field'"
 )]
 pub struct Options {
     /// The server's name or address
     #[arg(short, long, alias = "host", value_name = "ADDRESS", default_value = "localhost")]
-    #[arg(help_heading = "Connection", conflicts_with = "unix_socket")]
+    #[arg(help_heading = "Connection")]
     pub server: String,
     /// The server's port
-    #[arg(short, long, default_value_t = 6379)]
-    #[arg(help_heading = "Connection", conflicts_with = "unix_socket")]
+    #[arg(short, long, default_value_t = 6379, help_heading = "Connection")]
     pub port: u16,
-    /// A Unix domain socket in place of an address
-    #[arg(short = 'S', long, value_name = "PATH", help_heading = "Connection")]
-    pub unix_socket: Option<PathBuf>,
-    /// Use IPv4 addresses only
-    #[arg(short = '4', long, help_heading = "Connection", conflicts_with = "ipv6")]
-    pub ipv4: bool,
-    /// Use IPv6 addresses only
-    #[arg(short = '6', long, help_heading = "Connection")]
-    pub ipv6: bool,
-    /// The protocol: `redis` speaks RESP2 without asking; `resp2` and `resp3` ask for theirs with
-    /// HELLO
-    #[arg(short = 'P', long, value_enum, default_value_t = Protocol::Redis)]
-    #[arg(help_heading = "Connection")]
-    pub protocol: Protocol,
     /// A password, or USER:PASSWORD
     #[arg(short, long, value_name = "CREDENTIALS", help_heading = "Connection")]
     pub authenticate: Option<String>,
-    /// The number of the database
-    #[arg(long, value_name = "DB", default_value_t = 0, help_heading = "Connection")]
-    pub select_db: u32,
-    /// Give up on a connection that is not made after this many seconds (0: never)
-    #[arg(long, value_name = "SECONDS", default_value_t = 0, help_heading = "Connection")]
-    pub connection_timeout: u64,
-    /// Connect again after this many requests
-    #[arg(long, value_name = "REQUESTS", help_heading = "Connection")]
-    pub reconnect_interval: Option<u64>,
 
     /// Threads
-    #[arg(short, long, default_value_t = 4, help_heading = "Load")]
+    #[arg(short, long, default_value_t = 4, value_parser = above_zero, help_heading = "Load")]
     pub threads: usize,
     /// Connections of each thread
-    #[arg(short, long, default_value_t = 50, help_heading = "Load")]
+    #[arg(short, long, default_value_t = 50, value_parser = above_zero, help_heading = "Load")]
     pub clients: usize,
     /// Requests of a connection that may be on their way at once
-    #[arg(long, value_name = "REQUESTS", default_value_t = 1, help_heading = "Load")]
+    #[arg(long, value_name = "REQUESTS", default_value_t = 1, value_parser = above_zero)]
+    #[arg(help_heading = "Load")]
     pub pipeline: usize,
     /// Requests of each connection, or `allkeys` [default: 10000, or no end with --test-time]
-    #[arg(short = 'n', long, value_name = "NUMBER", help_heading = "Load")]
+    #[arg(short = 'n', long, value_name = "NUMBER", conflicts_with = "test_time")]
+    #[arg(help_heading = "Load")]
     pub requests: Option<Requests>,
     /// Seconds to run, in place of a number of requests
-    #[arg(long, value_name = "SECONDS", help_heading = "Load")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Load")]
     pub test_time: Option<f64>,
     /// Requests a second of each connection, evenly spaced
-    #[arg(long, value_name = "RATE", help_heading = "Load")]
+    #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(help_heading = "Load")]
     pub rate_limiting: Option<u64>,
-    /// How often to do all of it
-    #[arg(short = 'x', long, value_name = "RUNS", default_value_t = 1, help_heading = "Load")]
-    pub run_count: usize,
     /// Draw other keys and values for each connection: without this all draw the same
     #[arg(long, help_heading = "Load")]
     pub distinct_client_seed: bool,
-    /// Draw other keys and values each time: without this every run draws the same
-    #[arg(long, help_heading = "Load")]
-    pub randomize: bool,
 
     /// SETs to GETs
-    #[arg(long, value_name = "SET:GET", default_value_t = Ratio(1, 10), help_heading = "Requests")]
+    #[arg(long, value_name = "SET:GET", default_value = "1:10", help_heading = "Requests")]
     pub ratio: Ratio,
-    /// Read up to this many keys with one MGET in place of GETs
-    #[arg(long, value_name = "KEYS", help_heading = "Requests")]
-    pub multi_key_get: Option<u64>,
-    /// Let values expire after a number of seconds from this range
-    #[arg(long, value_name = "LOW-HIGH", help_heading = "Requests")]
-    pub expiry_range: Option<Span>,
-    /// Write and read at this offset, with SETRANGE and GETRANGE
-    #[arg(long, value_name = "BYTES", default_value_t = 0, help_heading = "Requests")]
-    pub data_offset: u64,
-    /// SETs to WAITs
-    #[arg(long, value_name = "SET:WAIT", help_heading = "Requests")]
-    pub wait_ratio: Option<Ratio>,
-    /// How many replicas to wait for, drawn from this range
-    #[arg(long, value_name = "LOW-HIGH", help_heading = "Requests")]
-    pub num_slaves: Option<Span>,
-    /// How many milliseconds to wait for them, drawn from this range
-    #[arg(long, value_name = "LOW-HIGH", help_heading = "Requests")]
-    pub wait_timeout: Option<Span>,
-    /// Other commands than SET and GET.
-    #[command(flatten)]
-    pub commands: Commands,
+    /// A command to send in place of SET and GET, in turn with each further one. __key__ is
+    /// replaced by a key, __data__ by a value
+    #[arg(long = "command", value_name = "TEXT", conflicts_with_all = ["ratio", "key_pattern"])]
+    #[arg(help_heading = "Requests")]
+    pub commands: Vec<String>,
     /// A workload of the Yahoo! Cloud Serving Benchmark, in place of a ratio and patterns. Fill the
     /// keys first
     #[arg(long, value_enum, value_name = "WORKLOAD", help_heading = "Requests")]
-    #[arg(conflicts_with_all = ["ratio", "key_pattern", "command", "multi_key_get", "wait_ratio"])]
+    #[arg(conflicts_with_all = ["ratio", "key_pattern", "commands"])]
     pub ycsb: Option<Ycsb>,
 
-    /// Bytes of a value [default: 32]
-    #[arg(short, long, value_name = "BYTES", help_heading = "Values")]
-    #[arg(conflicts_with_all = ["data_size_range", "data_size_list"])]
-    pub data_size: Option<usize>,
-    /// Bytes of a value, drawn from this range
-    #[arg(long, value_name = "LOW-HIGH", help_heading = "Values")]
-    #[arg(conflicts_with = "data_size_list")]
-    pub data_size_range: Option<Span>,
-    /// Bytes of a value with how often each is taken
-    #[arg(long, value_name = "SIZE:WEIGHT,...", help_heading = "Values")]
-    pub data_size_list: Option<Sizes>,
-    /// With a range: R draws the size, S lets it grow with the number of the key
-    #[arg(long, value_enum, default_value_t = SizePattern::R, help_heading = "Values")]
-    pub data_size_pattern: SizePattern,
+    /// Bytes of a value, or LOW-HIGH to draw their number
+    #[arg(short, long, value_name = "BYTES", default_value = "32", help_heading = "Values")]
+    pub data_size: Size,
     /// Random bytes in place of `x`
     #[arg(short = 'R', long, help_heading = "Values")]
     pub random_data: bool,
@@ -144,40 +89,20 @@ pub struct Options {
     pub key_minimum: u64,
     /// The highest number of a key
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000_000, help_heading = "Keys")]
+    #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
     pub key_maximum: u64,
-    /// How keys are chosen for SET and GET: R at random, S in sequence, G on a bell curve, Z by
-    /// Zipf's law from key 1 on, P:P in sequence, each connection in a part of its own
+    /// How keys are chosen for SET and GET: R:R at random, P:P in sequence, each connection in a
+    /// part of its own
     #[arg(long, value_name = "SET:GET", default_value = "R:R", help_heading = "Keys")]
-    pub key_pattern: Patterns,
-    /// The standard deviation of G [default: a sixth of the range]
-    #[arg(long, value_name = "KEYS", help_heading = "Keys")]
-    pub key_stddev: Option<f64>,
-    /// The middle of G [default: that of the range]
-    #[arg(long, value_name = "NUMBER", help_heading = "Keys")]
-    pub key_median: Option<f64>,
-    /// The exponent of Z, between 0 and 5 [default: 1; 0.99 with --ycsb]
-    #[arg(long, value_name = "EXPONENT", help_heading = "Keys")]
-    pub key_zipf_exp: Option<f64>,
+    pub key_pattern: Pattern,
 
-    /// Leave the latency distribution out
-    #[arg(long, help_heading = "Output")]
-    pub hide_histogram: bool,
-    /// The percentiles in the table
-    #[arg(long, value_name = "LIST", default_value = "50,99,99.9", help_heading = "Output")]
-    pub print_percentiles: Percentiles,
-    /// With several runs: a table for each
-    #[arg(long, help_heading = "Output")]
-    pub print_all_runs: bool,
-    /// Write the tables to a file
-    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
-    pub out_file: Option<PathBuf>,
+    /// The percentiles in the table, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "50,99,99.9")]
+    #[arg(help_heading = "Output", value_parser = percentile)]
+    pub print_percentiles: Vec<f64>,
     /// Write all figures to a file, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json_out_file: Option<PathBuf>,
-    /// Write histograms to files whose names begin so: one log of seconds for HdrHistogram's tools,
-    /// and one table, for all requests and for each kind
-    #[arg(long, value_name = "PREFIX", help_heading = "Output")]
-    pub hdr_file_prefix: Option<PathBuf>,
     /// No progress line (there is none anyway where standard error is not a terminal)
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
@@ -195,26 +120,163 @@ impl Default for Options {
     }
 }
 
-/// The protocol on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Protocol {
-    /// RESP2, which every server speaks until asked for another.
-    Redis,
-    /// RESP2, asked for.
-    Resp2,
-    /// RESP3.
-    Resp3,
+impl Options {
+    /// Returns how many connections there are, of all threads.
+    pub(crate) fn connections(&self) -> u64 {
+        self.threads as u64 * self.clients as u64
+    }
+
+    /// Refuses keys that cannot be chosen, and sees to it that the connections may be opened.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.key_minimum > self.key_maximum {
+            return Err(Error::Options("--key-minimum must not be above --key-maximum".into()));
+        }
+        let keys = self.key_maximum - self.key_minimum + 1;
+        if self.key_pattern == Pattern::Parallel && keys < self.connections() {
+            return Err(Error::Options(format!(
+                "the pattern P gives each connection a part of the keys, but there are {} connections and {keys} keys: \
+                 take fewer connections or a higher --key-maximum",
+                self.connections()
+            )));
+        }
+        self.allow_connections()
+    }
+
+    /// Raises the limit of open files as far as it must be and may be.
+    fn allow_connections(&self) -> Result<(), Error> {
+        /// Files that are open anyway, and those of each thread.
+        const OTHERS: u64 = 32;
+        let (threads, clients) = (self.threads as u64, self.clients as u64);
+        // A timer for each connection where requests have their times.
+        let each = if self.rate_limiting.is_some() { 2 } else { 1 };
+        let needed = threads.saturating_mul(clients.saturating_mul(each) + OTHERS) + OTHERS;
+        let limit = getrlimit(Resource::Nofile);
+        if limit.current.is_none_or(|current| current >= needed) {
+            return Ok(());
+        }
+        let highest = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
+        let raised = Rlimit { current: Some(highest), maximum: limit.maximum };
+        if setrlimit(Resource::Nofile, raised).is_err() || highest < needed {
+            return Err(Error::Options(format!(
+                "{} connections need {needed} open files, and {highest} are allowed: take fewer --clients, or raise `ulimit -n`",
+                self.connections()
+            )));
+        }
+        Ok(())
+    }
 }
 
-/// How the size of a value is chosen from a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SizePattern {
-    /// At random.
-    #[value(name = "R")]
-    R,
-    /// It grows with the number of the key.
-    #[value(name = "S")]
-    S,
+fn above_zero(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err("a number above 0 is wanted".into()),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0.0 && seconds < 1e9 => Ok(seconds),
+        _ => Err("a number of seconds above 0 is wanted".into()),
+    }
+}
+
+fn percentile(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),
+        _ => Err("a percentage above 0 and up to 100 is wanted".into()),
+    }
+}
+
+/// How many SETs for how many GETs, as `1:10`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratio(pub u64, pub u64);
+
+impl FromStr for Ratio {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Ratio, String> {
+        let numbers = text.split_once(':').map(|(sets, gets)| (sets.parse(), gets.parse()));
+        match numbers {
+            Some((Ok(0), Ok(0))) => Err("one of the two numbers must be above 0".into()),
+            Some((Ok(sets), Ok(gets))) => Ok(Ratio(sets, gets)),
+            _ => Err("two numbers are wanted, as in 1:10".into()),
+        }
+    }
+}
+
+/// How many bytes a value has: from a lowest to a highest number, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// The lowest.
+    pub low: usize,
+    /// The highest.
+    pub high: usize,
+}
+
+impl Size {
+    /// Returns a size that all values have.
+    pub fn fixed(bytes: usize) -> Size {
+        Size { low: bytes, high: bytes }
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        /// Redis's limit for a string.
+        const LONGEST: usize = 512 << 20;
+        let (low, high) = text.split_once('-').unwrap_or((text, text));
+        match (low.parse(), high.parse()) {
+            (Ok(low), Ok(high)) if 0 < low && low <= high && high <= LONGEST => {
+                Ok(Size { low, high })
+            }
+            _ => Err("from 1 byte to 512 MiB are possible, as 32 or as 32-4096".into()),
+        }
+    }
+}
+
+/// How the next key is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Each key as likely as any other.
+    Random,
+    /// One after the other: every connection goes through a part of the range of its own.
+    Parallel,
+}
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Pattern, String> {
+        match text {
+            "R:R" => Ok(Pattern::Random),
+            "P:P" => Ok(Pattern::Parallel),
+            _ => Err("R:R or P:P is wanted".into()),
+        }
+    }
+}
+
+/// How many requests a connection sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requests {
+    /// This many.
+    Each(u64),
+    /// As many as there are keys; with the pattern `P:P`, as many as there are in the connection's
+    /// part.
+    AllKeys,
+}
+
+impl FromStr for Requests {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Requests, String> {
+        match text.parse() {
+            _ if text == "allkeys" => Ok(Requests::AllKeys),
+            Ok(number) if number > 0 => Ok(Requests::Each(number)),
+            _ => Err("a number above 0 is wanted, or `allkeys`".into()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -225,10 +287,20 @@ mod tests {
     fn the_defaults_are_those_of_memtier_benchmark() {
         let options = Options::default();
         assert_eq!((options.threads, options.clients, options.pipeline), (4, 50, 1));
-        assert_eq!(options.ratio, Ratio(1, 10));
+        assert_eq!((options.ratio, options.data_size), (Ratio(1, 10), Size::fixed(32)));
         assert_eq!((options.key_minimum, options.key_maximum), (0, 10_000_000));
-        assert_eq!(options.key_prefix, "memtier-");
-        assert_eq!(options.print_percentiles, Percentiles(vec![50.0, 99.0, 99.9]));
-        assert_eq!((options.server.as_str(), options.port), ("localhost", 6379));
+        assert_eq!(options.print_percentiles, [50.0, 99.0, 99.9]);
+        assert!(options.check().is_ok());
+    }
+
+    #[test]
+    fn keys_that_cannot_be_chosen_are_refused() {
+        let check = |options: Options, part: &str| {
+            let error = options.check().expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        check(Options { key_minimum: 5, key_maximum: 4, ..Options::default() }, "--key-minimum");
+        let parallel = Options { key_pattern: Pattern::Parallel, ..Options::default() };
+        check(Options { key_maximum: 10, ..parallel }, "200 connections and 11 keys");
     }
 }

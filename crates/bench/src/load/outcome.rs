@@ -3,20 +3,25 @@
 //! A request counts as an operation when its reply came and was no error. Errors are counted by
 //! their text and appear nowhere else, neither in rates nor in latencies.
 
+use crate::histogram::Histogram;
+use crate::results::Latency;
+use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+/// Different error texts that are kept: a server that puts a number into each must not fill the
+/// memory.
+const DIFFERENT_ERRORS: usize = 64;
 
-use crate::histogram::{Histogram, Latency};
+/// What further error texts are counted under.
+const OTHER_ERRORS: &str = "(other errors)";
 
 /// Everything that one run measured, also one that broke off.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
     /// Seconds from the first request to the last reply, or to the end of the time that was asked
     /// for.
     pub seconds: f64,
-    /// When it began, in seconds since 1970.
-    pub began: f64,
     /// How it ended.
     pub ended: Ended,
     /// All classes together.
@@ -25,8 +30,8 @@ pub struct Outcome {
     pub classes: Vec<Class>,
     /// Replies that were errors, by their text.
     pub errors: BTreeMap<String, u64>,
-    /// Requests that were sent and had no reply when the run ended.
-    pub unanswered: u64,
+    /// How long requests had waited that had no reply when the run ended.
+    pub unanswered: Histogram,
     /// With a limited rate: requests that were due and had not been sent when the run ended.
     pub unsent: u64,
     /// What this program itself used up.
@@ -37,9 +42,7 @@ impl Outcome {
     /// Returns all classes of a kind together, under the kind's name.
     pub fn of_kind(&self, kind: Kind) -> Class {
         let mut whole = Class::new(kind.name(), kind);
-        for class in self.classes.iter().filter(|class| class.kind == kind) {
-            whole.add(class);
-        }
+        self.classes.iter().filter(|class| class.kind == kind).for_each(|class| whole.add(class));
         whole.finish(self.seconds);
         whole
     }
@@ -52,12 +55,12 @@ impl Outcome {
     /// Returns true if all was measured that was asked for: the run came to its end, and no reply
     /// was an error or missing.
     pub fn is_whole(&self) -> bool {
-        self.ended == Ended::Done && self.errors.is_empty() && self.unanswered == 0
+        self.ended == Ended::Done && self.errors.is_empty() && self.unanswered.count() == 0
     }
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ended {
     /// All requests were sent, or the time was over.
@@ -70,7 +73,7 @@ pub enum Ended {
 }
 
 /// What a kind of request does to the data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// It changes data.
@@ -102,11 +105,9 @@ impl Kind {
         const NEITHER: &str =
             "PING ECHO TIME WAIT INFO COMMAND DBSIZE SCAN HSCAN SSCAN ZSCAN RANDOMKEY KEYS SELECT";
         let among = |list: &str| list.split(' ').any(|known| known == name);
-        if sends_data {
-            Kind::Write
-        } else if among(READERS) {
+        if !sends_data && among(READERS) {
             Kind::Read
-        } else if among(NEITHER) {
+        } else if !sends_data && among(NEITHER) {
             Kind::Other
         } else {
             Kind::Write
@@ -115,7 +116,7 @@ impl Kind {
 }
 
 /// What was measured of one class of requests.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Class {
     /// Its name.
     pub name: String,
@@ -137,13 +138,21 @@ pub struct Class {
     pub latency: Latency,
     /// Latencies, all of them.
     pub histogram: Histogram,
-    /// Each second of the run.
-    pub series: Vec<Second>,
 }
 
 impl Class {
     pub(crate) fn new(name: &str, kind: Kind) -> Class {
         Class { name: name.into(), kind, ..Class::default() }
+    }
+
+    /// Counts a reply to a request for this many keys, some of which were not there.
+    pub(crate) fn count(&mut self, keys: u64, misses: u64, latency: Duration) {
+        self.operations += 1;
+        self.histogram.record(latency);
+        if self.kind == Kind::Read {
+            self.hits += keys - misses;
+            self.misses += misses;
+        }
     }
 
     /// Adds what another class, or another thread, measured in the same run.
@@ -154,26 +163,12 @@ impl Class {
         self.sent += other.sent;
         self.received += other.received;
         self.histogram.add(&other.histogram);
-        for (at, second) in other.series.iter().enumerate() {
-            if self.series.len() == at {
-                self.series.push(Second::default());
-            }
-            self.series[at].add(second);
-        }
     }
 
     /// Makes the figures that follow from the counts.
     pub(crate) fn finish(&mut self, seconds: f64) {
         self.per_second = per_second(self.operations, seconds);
         self.latency = self.histogram.summary();
-        for second in &mut self.series {
-            second.latency = second.histogram().summary();
-        }
-    }
-
-    /// Thousands of bytes per second, both ways, as memtier_benchmark counts them: 1024 bytes each.
-    pub fn kib_per_second(&self, seconds: f64) -> f64 {
-        if seconds > 0.0 { (self.sent + self.received) as f64 / 1024.0 / seconds } else { 0.0 }
     }
 }
 
@@ -182,44 +177,15 @@ pub(crate) fn per_second(number: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { number as f64 / seconds } else { 0.0 }
 }
 
-/// One second of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Second {
-    /// Replies that were no errors.
-    pub operations: u64,
-    /// Bytes of requests whose reply came.
-    pub sent: u64,
-    /// Bytes of replies.
-    pub received: u64,
-    /// Latencies in microseconds.
-    pub latency: Latency,
-    /// Latencies, packed, since there may be many seconds. Not in JSON.
-    #[serde(skip)]
-    pub(crate) packed: Vec<u8>,
-}
-
-impl Second {
-    /// Returns all latencies. Empty after a way through JSON.
-    pub fn histogram(&self) -> Histogram {
-        Histogram::unpack(&self.packed)
-    }
-
-    fn add(&mut self, other: &Second) {
-        self.operations += other.operations;
-        self.sent += other.sent;
-        self.received += other.received;
-        if self.packed.is_empty() {
-            self.packed.clone_from(&other.packed);
-        } else if !other.packed.is_empty() {
-            let mut whole = self.histogram();
-            whole.add(&other.histogram());
-            self.packed = whole.pack();
-        }
-    }
+/// Counts errors by their text.
+pub(crate) fn count_error(errors: &mut BTreeMap<String, u64>, text: &str, count: u64) {
+    let known = errors.contains_key(text) || errors.len() < DIFFERENT_ERRORS;
+    let text = if known { text } else { OTHER_ERRORS };
+    *errors.entry(text.to_owned()).or_default() += count;
 }
 
 /// What the generator of load used up.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Generator {
     /// CPU time of its threads, in seconds.
     pub cpu_seconds: f64,
@@ -237,17 +203,10 @@ pub struct Generator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn class(name: &str, kind: Kind, micros: &[u64]) -> Class {
         let mut class = Class::new(name, kind);
-        for micros in micros {
-            class.operations += 1;
-            class.histogram.record(Duration::from_micros(*micros));
-        }
-        let packed = class.histogram.pack();
-        let operations = class.operations;
-        class.series.push(Second { operations, packed, ..Second::default() });
+        micros.iter().for_each(|micros| class.count(1, 0, Duration::from_micros(*micros)));
         class
     }
 
@@ -266,27 +225,17 @@ mod tests {
         assert_eq!((writes.operations, writes.per_second), (4, 2.0));
         assert!((writes.latency.mean - 25.0).abs() < 0.1, "{:?}", writes.latency);
         assert!((writes.latency.max - 40.0).abs() < 0.1, "{:?}", writes.latency);
-        assert_eq!((writes.series.len(), writes.series[0].operations), (1, 4));
-        assert_eq!(writes.series[0].histogram().count(), 4);
     }
 
     #[test]
-    fn an_outcome_comes_back_from_json() {
-        let mut get = class("GET", Kind::Read, &[50, 60, 70]);
-        get.finish(1.0);
-        let outcome = Outcome {
-            seconds: 1.0,
-            ended: Ended::Failed("the server went away".into()),
-            classes: vec![get],
-            errors: BTreeMap::from([("ERR no".into(), 3)]),
-            ..Outcome::default()
-        };
-        assert!(!outcome.is_whole());
-        let text = serde_json::to_string(&outcome).expect("JSON");
-        let back: Outcome = serde_json::from_str(&text).expect("an outcome");
-        assert_eq!(back.classes[0].latency, outcome.classes[0].latency);
-        assert_eq!(back.classes[0].histogram.summary(), outcome.classes[0].histogram.summary());
-        assert_eq!((back.ended, back.errors), (outcome.ended, outcome.errors));
+    fn errors_are_counted_by_text_up_to_a_number_of_texts() {
+        let mut errors = BTreeMap::new();
+        let texts = ["ERR a", "OOM b", "ERR a"].map(str::to_owned).into_iter();
+        for text in texts.chain((0..1000).map(|number| format!("ERR number {number}"))) {
+            count_error(&mut errors, &text, 1);
+        }
+        assert_eq!((errors["ERR a"], errors["OOM b"]), (2, 1));
+        assert_eq!((errors.len(), errors.values().sum::<u64>()), (DIFFERENT_ERRORS + 1, 1003));
     }
 
     #[test]

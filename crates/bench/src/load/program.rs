@@ -1,190 +1,197 @@
-//! `perdura-bench load`: runs, prints, writes files.
-
-use std::io::{self, Write};
-use std::sync::atomic::AtomicBool;
-use std::thread;
-use std::time::Duration;
+//! `perdura-bench load`: runs, prints, writes a file.
 
 use super::options::Options;
-use super::outcome::{Class, Ended, Kind, Outcome};
-use super::types::Requests;
-use super::{Error, check, files, run, table};
+use super::outcome::{Class, Ended, Kind, Outcome, per_second};
+use super::{Error, run};
 use crate::Verdict;
+use crate::table::Table;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-/// How long the server is left alone between two runs.
-const BETWEEN_RUNS: Duration = Duration::from_secs(1);
+/// How often the line of progress is written again.
+const EACH: Duration = Duration::from_millis(250);
 
-/// Does all runs that the options ask for, until one does not come to its end or `cancel` is set,
-/// and reports them.
+/// How soon the end of a run is noticed while there is one.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What the JSON file says.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    /// The version of the program.
+    version: &'static str,
+    command_line: Vec<String>,
+    #[serde(flatten)]
+    outcome: &'a Outcome,
+}
+
+/// Does what the options ask for, until `cancel` is set, and reports it.
 pub fn execute(options: &Options, cancel: &AtomicBool) -> Verdict {
-    // A file that cannot be written is found out before the runs, not after them.
-    if let Err(error) = check::check(options).and_then(|()| make_files(options)) {
-        return refuse(&error);
-    }
-    let mut runs = Vec::new();
-    for number in 0..options.run_count {
-        if number > 0 {
-            thread::sleep(BETWEEN_RUNS);
-        }
-        match run(options, cancel) {
-            Ok(outcome) => {
-                let whole = outcome.ended == Ended::Done;
-                runs.push(outcome);
-                if !whole {
-                    break;
-                }
-            }
-            Err(error) if runs.is_empty() => return refuse(&error),
-            Err(error) => {
-                eprintln!("error: {error}");
-                break;
-            }
-        }
-    }
-    let reported = report(options, &runs);
-    let whole = runs.iter().all(Outcome::is_whole) && runs.len() == options.run_count;
-    if reported && whole { Verdict::Done } else { Verdict::Partly }
-}
-
-fn refuse(error: &Error) -> Verdict {
-    eprintln!("error: {error}");
-    match error {
-        Error::Options(_) => Verdict::Refused,
-        _ => Verdict::Partly,
-    }
-}
-
-/// Makes the files that the options name, empty.
-fn make_files(options: &Options) -> Result<(), Error> {
-    let histogram = options.hdr_file_prefix.as_deref().map(files::first_histogram);
-    let all = [&options.json_out_file, &options.out_file, &histogram];
-    for path in all.into_iter().flatten() {
-        files::write(path, |_| Ok(())).map_err(|error| Error::Options(error.to_string()))?;
-    }
-    Ok(())
-}
-
-/// Writes and prints what was measured: whether all of it. What one file does not take is not lost
-/// for the others, and the tables are printed where theirs does not take them. Files come first:
-/// whoever reads the tables may stop reading early.
-fn report(options: &Options, runs: &[Outcome]) -> bool {
-    let mut failures = Vec::new();
-    if let Some(prefix) = &options.hdr_file_prefix {
-        let written = |(at, run)| files::write_histograms(prefix, at + 1, run).err();
-        failures.extend(runs.iter().enumerate().filter_map(written));
-    }
-    if let Some(path) = &options.json_out_file {
-        failures.extend(files::write_json(path, runs).err());
-    }
-    let text = text(options, runs);
-    let written = options.out_file.as_ref().map(|path| {
-        let written = files::write(path, |file| file.write_all(text.as_bytes()));
-        written.map_err(|error| failures.push(error))
+    // A file that cannot be written is found out before the run, not after it.
+    let made = options.json_out_file.as_deref().map_or(Ok(()), |path| {
+        let unwritten = |error| Error::Options(format!("{}: {error}", path.display()));
+        File::create(path).map(drop).map_err(unwritten)
     });
-    let mut whole = failures.is_empty();
-    if !matches!(written, Some(Ok(()))) {
-        let mut out = io::stdout();
-        let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        if let Err(error) = printed {
-            eprintln!("error: the tables cannot be printed: {error}");
-            whole = false;
+    match made.and_then(|()| run(options, cancel)) {
+        Ok(outcome) if report(options, &outcome) && outcome.is_whole() => Verdict::Done,
+        Ok(_) => Verdict::Partly,
+        Err(error) => {
+            eprintln!("error: {error}");
+            let refused = matches!(error, Error::Options(_));
+            if refused { Verdict::Refused } else { Verdict::Partly }
         }
     }
-    failures.iter().for_each(|error| eprintln!("error: {error}"));
-    runs.iter().for_each(|outcome| eprint!("{}", table::remarks(outcome)));
-    whole
 }
 
-fn text(options: &Options, runs: &[Outcome]) -> String {
-    let time = match (options.test_time, options.requests) {
-        (Some(seconds), None) => format!("{seconds:<9} Seconds"),
-        (_, requests) => {
-            let requests = requests.unwrap_or(Requests::Each(super::REQUESTS)).to_string();
-            format!("{requests:<9} Requests per client")
-        }
-    };
-    let mut text = format!(
-        "{:<9} Threads\n{:<9} Connections per thread\n{time}\n",
-        options.threads, options.clients
+/// Writes and prints what was measured: whether all of it. The file comes first: whoever reads the
+/// table may stop reading early.
+fn report(options: &Options, outcome: &Outcome) -> bool {
+    let mut whole = true;
+    if let Some(path) = &options.json_out_file
+        && let Err(error) = write_json(path, outcome)
+    {
+        eprintln!("error: {} cannot be written: {error}", path.display());
+        whole = false;
+    }
+    let (threads, clients) = (options.threads, options.clients);
+    let text = format!(
+        "{threads} threads, {clients} connections each, {:.3} seconds\n\n{}",
+        outcome.seconds,
+        table(options, outcome).markdown()
     );
-    for (title, outcome) in titled(options, runs) {
-        text.push_str(&table::table(options, &outcome, &title));
-        if !options.hide_histogram {
-            text.push_str(&table::distribution(&outcome));
-        }
+    let mut out = io::stdout();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        eprintln!("error: the table cannot be printed: {error}");
+        whole = false;
     }
-    text
-}
-
-/// Returns what is printed, with memtier_benchmark's titles: of several runs the best, the worst
-/// and all together.
-fn titled(options: &Options, runs: &[Outcome]) -> Vec<(String, Outcome)> {
-    let rate = |outcome: &&Outcome| outcome.totals.per_second;
-    let order = |a: &&Outcome, b: &&Outcome| rate(a).total_cmp(&rate(b));
-    let (Some(best), Some(worst)) = (runs.iter().max_by(order), runs.iter().min_by(order)) else {
-        return Vec::new();
-    };
-    if runs.len() == 1 {
-        return vec![("ALL STATS".into(), best.clone())];
-    }
-    let mut titled = Vec::new();
-    if options.print_all_runs {
-        let each = runs.iter().enumerate();
-        titled.extend(each.map(|(at, run)| (format!("RUN #{} RESULTS", at + 1), run.clone())));
-    }
-    titled.push(("BEST RUN RESULTS".into(), best.clone()));
-    titled.push(("WORST RUN RESULTS".into(), worst.clone()));
-    titled.push((format!("AGGREGATED AVERAGE RESULTS ({} runs)", runs.len()), together(runs)));
-    titled
-}
-
-/// Returns all runs as one that took as long as all of them.
-fn together(runs: &[Outcome]) -> Outcome {
-    let mut whole =
-        Outcome { seconds: runs.iter().map(|run| run.seconds).sum(), ..Outcome::default() };
-    whole.totals = Class::new("Totals", Kind::Other);
-    for run in runs {
-        whole.totals.add(&run.totals);
-        for (at, class) in run.classes.iter().enumerate() {
-            if whole.classes.len() == at {
-                whole.classes.push(Class::new(&class.name, class.kind));
-            }
-            whole.classes[at].add(class);
-        }
-    }
-    let seconds = whole.seconds;
-    whole.classes.iter_mut().chain([&mut whole.totals]).for_each(|class| class.finish(seconds));
+    remarks(outcome).iter().for_each(|line| eprintln!("{line}"));
     whole
+}
+
+fn write_json(path: &Path, outcome: &Outcome) -> io::Result<()> {
+    let words = std::env::args_os();
+    let command_line = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    let report = Report { version: env!("CARGO_PKG_VERSION"), command_line, outcome };
+    let text = serde_json::to_string_pretty(&report)?;
+    std::fs::write(path, text + "\n")
+}
+
+/// Returns the figures of each kind of request, and of all together.
+fn table(options: &Options, outcome: &Outcome) -> Table {
+    let percentiles = &options.print_percentiles;
+    let mut head = ["", "a second", "hits", "misses", "mean ms"].map(str::to_owned).to_vec();
+    head.extend(percentiles.iter().map(|percent| format!("p{percent} ms")));
+    head.push("KiB/s".into());
+    let mut table = Table::new(head);
+    for class in outcome.classes.iter().chain([&outcome.totals]) {
+        let Class { operations, hits, misses, latency, histogram, .. } = class;
+        let reads = class.kind == Kind::Read || class.name == "Totals";
+        let rate = |number| format!("{:.2}", per_second(number, outcome.seconds));
+        let found = |number| if reads { rate(number) } else { String::new() };
+        let ms = |micros: f64| {
+            if *operations > 0 { format!("{:.4}", micros / 1e3) } else { String::new() }
+        };
+        let mut row = vec![class.name.clone(), rate(*operations), found(*hits), found(*misses)];
+        row.push(ms(latency.mean));
+        row.extend(percentiles.iter().map(|percent| ms(histogram.percentile(*percent))));
+        row.push(rate((class.sent + class.received) / 1024));
+        table.add(row);
+    }
+    table
+}
+
+/// Returns what must not be overlooked: errors, what is missing, a generator at its limit. Nothing
+/// where all is well.
+fn remarks(outcome: &Outcome) -> Vec<String> {
+    let errors = outcome.errors.iter();
+    let mut lines: Vec<_> =
+        errors.map(|(error, count)| format!("error: {count} replies were: {error}")).collect();
+    if outcome.unanswered.count() > 0 {
+        lines.push(format!("error: {} requests had no reply", outcome.unanswered.count()));
+    }
+    match &outcome.ended {
+        Ended::Done => {}
+        Ended::Cancelled => {
+            lines.push(format!("the run was cancelled after {:.1} s", outcome.seconds));
+        }
+        Ended::Failed(why) => {
+            lines.push(format!("error: the run broke off after {:.1} s: {why}", outcome.seconds));
+        }
+    }
+    if outcome.unsent > 0 {
+        let what = "requests were due and not sent: the rate was not reached";
+        lines.push(format!("warning: {} {what}", outcome.unsent));
+    }
+    if outcome.generator.saturated {
+        lines.push(format!(
+            "warning: generator saturated: one of its threads used {:.0} % of the CPU time that it could have; the \
+             figures are its own limit more than the server's. Take more --threads, or fewer systems on this machine",
+            outcome.generator.busiest * 100.0
+        ));
+    }
+    lines
+}
+
+/// Shows how far a run is, on a terminal only, until it is over.
+pub(crate) fn show_progress(
+    options: &Options,
+    progress: &AtomicU64,
+    began: Instant,
+    is_over: impl Fn() -> bool,
+) {
+    let bar = if options.quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+    let (mut last, mut shown) = (0, Instant::now());
+    while !bar.is_hidden() && !is_over() {
+        if shown.elapsed() >= EACH {
+            let operations = progress.load(Ordering::Relaxed);
+            let rate = (operations - last) as f64 / shown.elapsed().as_secs_f64();
+            let seconds = began.elapsed().as_secs_f64();
+            bar.set_message(format!("{seconds:.0} s  {operations} operations, {rate:.0} a second"));
+            bar.tick();
+            (last, shown) = (operations, Instant::now());
+        }
+        thread::sleep(LOOK);
+    }
+    bar.finish_and_clear();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Generator;
+    use std::collections::BTreeMap;
 
-    fn run_of(operations: u64) -> Outcome {
-        let mut totals = Class::new("Totals", Kind::Other);
-        totals.operations = operations;
-        totals.finish(1.0);
-        Outcome { seconds: 1.0, totals, ..Outcome::default() }
+    #[test]
+    fn a_run_of_no_time_has_no_rates() {
+        let mut get = Class::new("GET", Kind::Read);
+        get.count(1, 1, Duration::from_micros(500));
+        let outcome = Outcome { classes: vec![get], ..Outcome::default() };
+        let text = table(&Options::default(), &outcome).markdown();
+        let row: Vec<&str> = text.lines().nth(2).expect("a row").split_whitespace().collect();
+        assert_eq!(row[1..7].join(" "), "GET | 0.00 | 0.00 |", "{text}");
+        assert!(remarks(&outcome).is_empty());
     }
 
     #[test]
-    fn several_runs_have_a_best_a_worst_and_a_mean() {
-        let runs = [run_of(200), run_of(100), run_of(600)];
-        let shown = |options: &Options| {
-            let titled = titled(options, &runs).into_iter();
-            titled
-                .map(|(title, run)| format!("{title}: {}", run.totals.per_second))
-                .collect::<Vec<_>>()
+    fn faults_are_named() {
+        let mut outcome = Outcome {
+            errors: BTreeMap::from([("OOM no room".into(), 7)]),
+            unsent: 3,
+            ended: Ended::Failed("it went away".into()),
+            generator: Generator { busiest: 0.97, saturated: true, ..Generator::default() },
+            ..Outcome::default()
         };
-        let expected = [
-            "BEST RUN RESULTS: 600",
-            "WORST RUN RESULTS: 100",
-            "AGGREGATED AVERAGE RESULTS (3 runs): 300",
-        ];
-        assert_eq!(shown(&Options::default()), expected);
-        let all = Options { print_all_runs: true, ..Options::default() };
-        assert_eq!(shown(&all)[..2], ["RUN #1 RESULTS: 200", "RUN #2 RESULTS: 100"]);
-        assert_eq!(titled(&Options::default(), &runs[..1])[0].0, "ALL STATS");
+        outcome.unanswered.record(Duration::from_secs(1));
+        let remarks = remarks(&outcome).join("\n");
+        for part in
+            ["7 replies were: OOM no room", "1 requests", "3 requests", "it went away", "97 %"]
+        {
+            assert!(remarks.contains(part), "{part} in {remarks}");
+        }
     }
 }

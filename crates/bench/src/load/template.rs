@@ -12,8 +12,6 @@ pub(crate) enum Piece {
     Key { before: Vec<u8>, after: Vec<u8> },
     /// A value.
     Data,
-    /// A number drawn from a range, both ends included.
-    Number(u64, u64),
     /// Several keys, as many as the request is told.
     Keys,
 }
@@ -32,40 +30,32 @@ const KEY: &str = "__key__";
 const DATA: &str = "__data__";
 
 impl Template {
-    /// Parses text such as `SET __key__ "two words"`.
+    /// Parses text such as `SET __key__ __data__`, whose words are separated by spaces.
     pub(crate) fn parse(text: &str) -> Result<Template, String> {
-        let words = split(text)?;
-        Template::from_words(&words)
-    }
-
-    fn from_words(words: &[Vec<u8>]) -> Result<Template, String> {
-        let name = words.first().filter(|name| !name.is_empty());
-        let name = name.ok_or("the command is empty")?;
-        let name = String::from_utf8_lossy(name).to_uppercase();
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let name = words.first().ok_or("the command is empty")?.to_uppercase();
         let mut pieces = Vec::new();
-        for word in words {
-            if word == DATA.as_bytes() {
-                pieces.push(Piece::Data);
-            } else if let Some(at) = find(word, KEY.as_bytes()) {
-                let (before, rest) = word.split_at(at);
-                let after = &rest[KEY.len()..];
-                if find(after, KEY.as_bytes()).is_some() {
+        for word in &words {
+            match word.split_once(KEY) {
+                _ if *word == DATA => pieces.push(Piece::Data),
+                _ if word.contains(DATA) => {
+                    return Err(format!("{DATA} must be a word of its own"));
+                }
+                Some((_, after)) if after.contains(KEY) => {
                     return Err(format!("a word may contain {KEY} once"));
                 }
-                pieces.push(Piece::Key { before: before.to_vec(), after: after.to_vec() });
-            } else if find(word, DATA.as_bytes()).is_some() {
-                return Err(format!("{DATA} must be a word of its own"));
-            } else {
-                fix(&mut pieces, word);
+                Some((before, after)) => {
+                    pieces.push(Piece::Key { before: before.into(), after: after.into() });
+                }
+                None => fix(&mut pieces, word.as_bytes()),
             }
         }
         Ok(Template { name, words: words.len(), pieces })
     }
 
-    /// Returns the same request with one more piece; one of `Piece::Keys` counts no word.
-    pub(crate) fn with(mut self, piece: Piece) -> Template {
-        self.words += usize::from(piece != Piece::Keys);
-        self.pieces.push(piece);
+    /// Returns the same request with several keys at its end.
+    pub(crate) fn with_keys(mut self) -> Template {
+        self.pieces.push(Piece::Keys);
         self
     }
 
@@ -83,10 +73,6 @@ fn fix(pieces: &mut Vec<Piece>, word: &[u8]) {
     if let Some(Piece::Fixed(bytes)) = pieces.last_mut() {
         write_word(bytes, word);
     }
-}
-
-fn find(text: &[u8], part: &[u8]) -> Option<usize> {
-    text.windows(part.len()).position(|window| window == part)
 }
 
 /// Appends the head of an array or a string: its sign and its length.
@@ -120,78 +106,9 @@ pub(crate) fn write_request(out: &mut Vec<u8>, words: &[&str]) {
     }
 }
 
-/// Returns the words of a text. Single quotes keep everything; double quotes know `\n`, `\r`, `\t`,
-/// `\xHH` and a backslash before any other character.
-fn split(text: &str) -> Result<Vec<Vec<u8>>, String> {
-    let mut words = Vec::new();
-    let mut rest = text.bytes().peekable();
-    loop {
-        while rest.next_if(u8::is_ascii_whitespace).is_some() {}
-        if rest.peek().is_none() {
-            return Ok(words);
-        }
-        let mut word = Vec::new();
-        while let Some(byte) = rest.next_if(|byte| !byte.is_ascii_whitespace()) {
-            match byte {
-                b'\'' => loop {
-                    match rest.next().ok_or("a quote is not closed")? {
-                        b'\'' => break,
-                        byte => word.push(byte),
-                    }
-                },
-                b'"' => loop {
-                    match rest.next().ok_or("a quote is not closed")? {
-                        b'"' => break,
-                        b'\\' => word.push(escaped(&mut rest)?),
-                        byte => word.push(byte),
-                    }
-                },
-                byte => word.push(byte),
-            }
-        }
-        words.push(word);
-    }
-}
-
-/// Returns the byte that a backslash represents.
-fn escaped(rest: &mut impl Iterator<Item = u8>) -> Result<u8, String> {
-    match rest.next().ok_or("a quote is not closed")? {
-        b'n' => Ok(b'\n'),
-        b'r' => Ok(b'\r'),
-        b't' => Ok(b'\t'),
-        b'x' => {
-            let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16));
-            let byte = digit().and_then(|high| digit().map(|low| high * 16 + low));
-            byte.map(|byte| byte as u8).ok_or("\\x wants two hexadecimal digits".into())
-        }
-        byte => Ok(byte),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn check(text: &str, words: &[&str]) {
-        let words: Vec<_> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-        assert_eq!(split(text), Ok(words), "{text}");
-    }
-
-    #[test]
-    fn words_are_separated_by_spaces_outside_of_quotes() {
-        check("", &[]);
-        check("  a  b ", &["a", "b"]);
-        check(
-            r#"set k "two words" 'and three "more"'"#,
-            &["set", "k", "two words", "and three \"more\""],
-        );
-        check(r#"a"b c"d"#, &["ab cd"]);
-        check(r#""\x41\n\"\\" '' "#, &["A\n\"\\", ""]);
-        for open in ["'a", "\"a", "\"a\\", "\"\\xg0\""] {
-            assert!(split(open).is_err(), "{open}");
-        }
-    }
 
     #[test]
     fn what_does_not_change_is_encoded_once() {
@@ -209,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_sent_is_refused() {
-        for text in ["", "'' a", "get __key____key__", "set k a__data__", "set 'k"] {
+        for text in ["", "get __key____key__", "set k a__data__"] {
             assert!(Template::parse(text).is_err(), "{text}");
         }
     }

@@ -1,33 +1,29 @@
 //! One thread with its connections: it connects them, waits for the sign to begin, and ends them.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::{JoinSet, LocalSet};
-
 use super::Error;
-use super::client::{Client, Progress, Shared};
+use super::client::{Client, Record, Shared, State};
 use super::clock::Spent;
 use super::options::Options;
 use super::outcome::Class;
 use super::pace::{Schedule, Timer};
-use super::record::Record;
-use super::stream::{Stream, Target};
+use super::target::Target;
 use super::workload::Workload;
+use crate::histogram::Histogram;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinSet, LocalSet};
 
 /// How often a thread looks up from its connections.
 const TICK: Duration = Duration::from_millis(10);
 
 /// How long replies may take that are outstanding when the time is over.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// The same where somebody waits for the end.
-const GRACE_WHEN_CANCELLED: Duration = Duration::from_millis(200);
 
 /// What all threads of a run have in common.
 #[derive(Debug)]
@@ -37,8 +33,11 @@ pub(crate) struct Run<'a> {
     pub(crate) workload: &'a Workload,
     /// Set from outside: end soon.
     pub(crate) cancel: &'a AtomicBool,
+    /// How long outstanding replies may take then.
+    pub(crate) grace: Duration,
     /// Set by a thread that failed: the others end too.
     pub(crate) failed: AtomicBool,
+    pub(crate) progress: Arc<AtomicU64>,
 }
 
 /// What a thread has measured.
@@ -46,7 +45,7 @@ pub(crate) struct Run<'a> {
 pub(crate) struct Part {
     pub(crate) classes: Vec<Class>,
     pub(crate) errors: BTreeMap<String, u64>,
-    pub(crate) unanswered: u64,
+    pub(crate) unanswered: Histogram,
     pub(crate) unsent: u64,
     /// When its first request was sent.
     pub(crate) began: Instant,
@@ -67,7 +66,6 @@ impl Run<'_> {
     pub(crate) fn work(
         &self,
         thread: usize,
-        progress: &Arc<Progress>,
         ready: &mpsc::UnboundedSender<Result<(), Error>>,
         start: oneshot::Receiver<Instant>,
     ) -> Option<Part> {
@@ -80,8 +78,7 @@ impl Run<'_> {
             }
         };
         LocalSet::new().block_on(&runtime, async {
-            let streams = self.connect().await;
-            let streams = match streams {
+            let streams = match self.connect().await {
                 Ok(streams) => streams,
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -90,11 +87,11 @@ impl Run<'_> {
             };
             let _ = ready.send(Ok(()));
             let began = start.await.ok()?;
-            Some(self.measure(thread, progress, streams, began).await)
+            Some(self.measure(thread, streams, began).await)
         })
     }
 
-    async fn connect(&self) -> Result<Vec<Stream>, Error> {
+    async fn connect(&self) -> Result<Vec<TcpStream>, Error> {
         let mut streams = Vec::new();
         for _ in 0..self.options.clients {
             if self.is_over() {
@@ -105,26 +102,26 @@ impl Run<'_> {
         Ok(streams)
     }
 
-    async fn measure(
-        &self,
-        thread: usize,
-        progress: &Arc<Progress>,
-        streams: Vec<Stream>,
-        began: Instant,
-    ) -> Part {
+    async fn measure(&self, thread: usize, streams: Vec<TcpStream>, began: Instant) -> Part {
         let deadline = self.options.test_time.map(|time| began + Duration::from_secs_f64(time));
+        let classes = self.workload.classes.iter();
+        let record = Record {
+            classes: classes.map(|class| Class::new(&class.name, class.kind)).collect(),
+            errors: BTreeMap::new(),
+            pending: vec![VecDeque::new(); streams.len()],
+            unsent: 0,
+            last: began,
+        };
         let shared = Rc::new(Shared {
             target: self.target.clone(),
-            record: RefCell::new(Record::new(&self.workload.classes, began)),
+            record: RefCell::new(record),
             buffer: Shared::buffer(),
             pipeline: self.options.pipeline,
-            reconnect: self.options.reconnect_interval,
             deadline,
             stop: Cell::new(false),
-            pending: Cell::new(0),
-            unsent: Cell::new(0),
+            progress: Arc::clone(&self.progress),
         });
-        let clients = self.clients(thread, progress, streams, &shared, began);
+        let clients = self.clients(thread, streams, &shared, began);
         // The whole thread sleeps, so that none of its connections can begin before the others'
         // threads do. A timer of the runtime would be a millisecond late, which is much of a short
         // run.
@@ -137,17 +134,19 @@ impl Run<'_> {
         };
         let ended = Instant::now();
         let spent = Spent::now().since(spent);
-        let record = shared.record.replace(Record::new(&[], began));
+        let record = &mut *shared.record.borrow_mut();
         let last = deadline.filter(|deadline| *deadline <= ended);
-        let last = last.map_or(record.last, |deadline| deadline.max(record.last));
-        let (classes, errors) = record.finish();
+        let mut unanswered = Histogram::new();
+        for pending in record.pending.iter().flatten() {
+            unanswered.record(ended.saturating_duration_since(pending.since));
+        }
         Part {
-            classes,
-            errors,
-            unanswered: shared.pending.get(),
-            unsent: shared.unsent.get(),
+            classes: std::mem::take(&mut record.classes),
+            errors: std::mem::take(&mut record.errors),
+            unanswered,
+            unsent: record.unsent,
             began: first,
-            ended: last,
+            ended: last.map_or(record.last, |deadline| deadline.max(record.last)),
             cpu: spent.cpu,
             busy: spent.busy(ended.duration_since(first)),
             failure,
@@ -158,23 +157,24 @@ impl Run<'_> {
     fn clients(
         &self,
         thread: usize,
-        progress: &Arc<Progress>,
-        streams: Vec<Stream>,
+        streams: Vec<TcpStream>,
         shared: &Rc<Shared>,
         began: Instant,
     ) -> Result<JoinSet<Result<(), Error>>, Error> {
         let mut clients = JoinSet::new();
-        for (at, stream) in streams.into_iter().enumerate() {
-            let connection = (thread * self.options.clients + at) as u64;
+        for (number, stream) in streams.into_iter().enumerate() {
+            let connection = (thread * self.options.clients + number) as u64;
             let schedule = self.schedule(connection, began);
-            let client = Client::new(
-                Rc::clone(shared),
-                Arc::clone(progress),
+            let client = Client {
+                shared: Rc::clone(shared),
                 stream,
-                self.workload.source(connection),
-                self.workload.requests_of(connection),
-                schedule.map_err(|e| Error::Failed(format!("a timer cannot be made: {e}")))?,
-            );
+                source: self.workload.source(connection),
+                schedule: schedule
+                    .map_err(|e| Error::Failed(format!("a timer cannot be made: {e}")))?,
+                number,
+                left: self.workload.requests_of(connection),
+                state: State::default(),
+            };
             clients.spawn_local(client.run());
         }
         Ok(clients)
@@ -192,27 +192,20 @@ impl Run<'_> {
             let now = Instant::now();
             if end.is_none() && (self.is_over() || shared.deadline.is_some_and(|at| now >= at)) {
                 shared.stop.set(true);
-                let cancelled = self.is_over();
-                end = Some(now + if cancelled { GRACE_WHEN_CANCELLED } else { GRACE });
+                end = Some(now + if self.is_over() { self.grace } else { GRACE });
             }
-            if end.is_some_and(|end| shared.pending.get() == 0 || now >= end) {
+            if end.is_some_and(|end| !shared.is_pending() || now >= end) {
                 return failure;
             }
-            let joined = tokio::time::timeout(TICK, clients.join_next()).await;
-            match joined {
-                Err(_) => {}
+            let failed = match tokio::time::timeout(TICK, clients.join_next()).await {
+                Err(_) | Ok(Some(Ok(Ok(())))) => continue,
                 Ok(None) => return failure,
-                Ok(Some(Ok(Ok(())))) => {}
-                Ok(Some(Ok(Err(error)))) => {
-                    self.failed.store(true, Ordering::Relaxed);
-                    failure.get_or_insert(error);
-                }
+                Ok(Some(Ok(Err(error)))) => error,
                 // A client that panicked: its message is on standard error.
-                Ok(Some(Err(error))) => {
-                    self.failed.store(true, Ordering::Relaxed);
-                    failure.get_or_insert(Error::Failed(error.to_string()));
-                }
-            }
+                Ok(Some(Err(error))) => Error::Failed(error.to_string()),
+            };
+            self.failed.store(true, Ordering::Relaxed);
+            failure.get_or_insert(failed);
         }
     }
 
@@ -224,7 +217,7 @@ impl Run<'_> {
         began: Instant,
     ) -> std::io::Result<Option<(Schedule, Timer)>> {
         let Some(rate) = self.options.rate_limiting else { return Ok(None) };
-        let all = (self.options.threads * self.options.clients) as f64;
+        let all = self.options.connections() as f64;
         let shift = Duration::from_secs_f64(connection as f64 / all / rate as f64);
         Ok(Some((Schedule::new(began + shift, rate), Timer::new()?)))
     }

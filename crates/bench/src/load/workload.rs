@@ -3,266 +3,437 @@
 //! A [`Workload`] is made once from the options and says which classes of requests there will be,
 //! each counted for itself. A [`Source`] is one connection's copy of it, with a random generator of
 //! its own: it writes the next request.
-
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-
-use rand::SeedableRng;
-use rand::rngs::SmallRng;
-use rand_distr::{Normal, Zipf};
+//!
+//! The core workloads of the Yahoo! Cloud Serving Benchmark, on keys with string values:
+//!
+//! | | mix | keys |
+//! |---|---|---|
+//! | A | 50 % read, 50 % update | scrambled Zipf |
+//! | B | 95 % read, 5 % update | scrambled Zipf |
+//! | C | read | scrambled Zipf |
+//! | D | 95 % read, 5 % insert | the latest most often |
+//! | E | 95 % scan, 5 % insert | scrambled Zipf, up to 100 keys from there |
+//! | F | 50 % read, 50 % read, then write the same key | scrambled Zipf |
+//!
+//! A store of keys has no order to scan in: E reads keys of consecutive numbers with one MGET,
+//! which costs the server what a scan of a table would not. D may read a key whose insert is still
+//! on its way, and miss it. Values are single strings of `--data-size` bytes; YCSB's own are ten
+//! fields of a hundred.
 
 use super::Error;
 use super::keys::{Keys, Range};
-use super::mix::Mix;
-use super::options::{Options, SizePattern};
+use super::options::{Options, Pattern, Requests, Size};
 use super::outcome::Kind;
-use super::source::{Many, Request, Source};
-use super::template::{Piece, Template};
-use super::types::{Pattern, Requests};
-use super::values::{Size, Values};
-use super::ycsb::{self, Action, Ycsb};
+use super::template::{Piece, Template, write_head, write_parts, write_word};
+use clap::ValueEnum;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use rand_distr::Zipf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-/// A class of requests, which are counted together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Class {
+/// Requests of each connection where neither their number nor a time is given.
+const REQUESTS: u64 = 10_000;
+
+/// The exponent of the Zipf distribution that YCSB uses.
+const EXPONENT: f64 = 0.99;
+
+/// The longest scan, in keys.
+const LONGEST_SCAN: u64 = 100;
+
+/// How many different stretches of random bytes values are taken from.
+const STRETCHES: usize = 8192;
+
+/// A workload of YCSB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "their names say nothing; the file's table does")]
+pub enum Ycsb {
+    A,
+    B,
+    C,
+    D,
+    E,
+    F,
+}
+
+/// How many keys, and in how many steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Many {
+    /// One key, or as the command says.
+    One,
+    /// Up to this many keys of consecutive numbers.
+    Run(u64),
+    /// One key, and when its value is there, a SET of the same key.
+    Twice,
+}
+
+/// A request that is sent again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// Requests of one name are counted together.
     pub(crate) name: String,
     pub(crate) kind: Kind,
+    class: usize,
+    keys: Keys,
+    template: Template,
+    many: Many,
+}
+
+/// The order of requests, which are named by their numbers.
+#[derive(Clone, Debug)]
+enum Mix {
+    /// This many of each in a row, and round again, as memtier_benchmark does.
+    Rows { lengths: Vec<u64>, at: usize, done: u64 },
+    /// Drawn by weight: each with the sum of the weights up to it.
+    Drawn(Vec<u64>),
+}
+
+impl Mix {
+    fn next(&mut self, random: &mut SmallRng) -> usize {
+        match self {
+            Mix::Rows { lengths, at, done } => {
+                while *done >= lengths[*at] {
+                    (*at, *done) = ((*at + 1) % lengths.len(), 0);
+                }
+                *done += 1;
+                *at
+            }
+            Mix::Drawn(sums) => {
+                let lot = random.random_range(0..sums.last().copied().unwrap_or(1));
+                sums.iter().position(|sum| lot < *sum).unwrap_or(0)
+            }
+        }
+    }
 }
 
 /// What connections send.
 #[derive(Debug)]
 pub(crate) struct Workload {
-    pub(crate) classes: Vec<Class>,
+    /// The first request of each class.
+    pub(crate) classes: Vec<Request>,
     requests: Vec<Request>,
     mix: Mix,
-    size: Size,
-    random_data: bool,
     range: Range,
-    parallel: bool,
-    connections: u64,
-    each: Option<Requests>,
-    prefix: Vec<u8>,
-    seed: u64,
-    distinct: bool,
+    options: Options,
 }
 
 impl Workload {
     /// Returns what the options ask for.
     ///
     /// # Errors
-    /// Where they do not fit together.
+    /// A command that cannot be sent.
     pub(crate) fn new(options: &Options) -> Result<Workload, Error> {
         let range = Range { low: options.key_minimum, high: options.key_maximum };
-        let requests = if let Some(ycsb) = options.ycsb {
-            ycsb_requests(options, ycsb, range)?
-        } else if options.commands.0.is_empty() {
-            memtier_requests(options, range)?
+        let rows = |lengths| Mix::Rows { lengths, at: 0, done: 0 };
+        let (mut requests, mix) = if let Some(ycsb) = options.ycsb {
+            ycsb_requests(ycsb, range)?
+        } else if options.commands.is_empty() {
+            let keys = match options.key_pattern {
+                Pattern::Random => Keys::Random(range),
+                Pattern::Parallel => Keys::Sequence { range, next: range.low },
+            };
+            let set = request("SET __key__ __data__", keys.clone())?;
+            let get = request("GET __key__", keys)?;
+            (vec![set, get], rows(vec![options.ratio.0, options.ratio.1]))
         } else {
-            command_requests(options, range)?
+            let commands = options.commands.iter();
+            let requests = commands.map(|text| request(text, Keys::Random(range)));
+            (requests.collect::<Result<_, _>>()?, rows(vec![1; options.commands.len()]))
         };
-        let connections = options.threads as u64 * options.clients as u64;
-        let parallel = options.key_pattern.set == Pattern::Parallel
-            || options.commands.0.iter().any(|command| command.pattern == Pattern::Parallel);
-        if parallel && range.len() < connections {
-            return Err(Error::Options(format!(
-                "the pattern P gives each connection a part of the keys, but there are {connections} connections and \
-                 {} keys: take fewer connections or a higher --key-maximum",
-                range.len()
-            )));
-        }
-        let mut workload = Workload {
-            classes: Vec::new(),
-            requests,
-            mix: mix(options),
-            size: size(options, range),
-            random_data: options.random_data,
-            range,
-            parallel,
-            connections,
-            each: match (options.requests, options.test_time) {
-                (None, None) => Some(Requests::Each(super::REQUESTS)),
-                (requests, _) => requests,
-            },
-            prefix: options.key_prefix.clone().into_bytes(),
-            seed: if options.randomize { super::clock::now_as_seed() } else { 0 },
-            distinct: options.distinct_client_seed,
-        };
-        workload.classify();
-        Ok(workload)
-    }
-
-    /// Requests of one name are one class.
-    fn classify(&mut self) {
-        for request in &mut self.requests {
-            let class = Class { name: request.name.clone(), kind: request.kind };
-            let known = self.classes.iter().position(|known| known.name == class.name);
-            request.class = known.unwrap_or(self.classes.len());
+        let mut classes: Vec<Request> = Vec::new();
+        for request in &mut requests {
+            let known = classes.iter().position(|known| known.name == request.name);
+            request.class = known.unwrap_or(classes.len());
             if known.is_none() {
-                self.classes.push(class);
+                classes.push(request.clone());
             }
         }
+        Ok(Workload { classes, requests, mix, range, options: options.clone() })
     }
 
     /// Returns what one of the connections sends.
     pub(crate) fn source(&self, connection: u64) -> Source {
-        let seed = if self.distinct { self.seed.wrapping_add(connection) } else { self.seed };
+        let seed = if self.options.distinct_client_seed { connection } else { 0 };
         let mut random = SmallRng::seed_from_u64(seed);
-        let values = Values::new(self.size.clone(), self.random_data.then_some(&mut random));
         let mut requests = self.requests.clone();
-        if self.parallel {
-            let part = self.part(connection);
-            requests.iter_mut().for_each(|request| request.keys.move_to(part));
+        for request in &mut requests {
+            if let Keys::Sequence { range, next } = &mut request.keys {
+                *range = self.part(connection);
+                *next = range.low;
+            }
         }
-        Source { requests, mix: self.mix.clone(), values, random, prefix: self.prefix.clone() }
+        let values = Values::new(&self.options, &mut random);
+        let prefix = self.options.key_prefix.clone().into_bytes();
+        Source { requests, mix: self.mix.clone(), values, random, prefix }
     }
 
     /// Returns how many requests a connection sends; `None` without an end.
     pub(crate) fn requests_of(&self, connection: u64) -> Option<u64> {
-        self.each.map(|each| match each {
-            Requests::Each(number) => number,
-            Requests::AllKeys if self.parallel => self.part(connection).len(),
-            Requests::AllKeys => self.range.len(),
-        })
+        match (self.options.requests, self.options.test_time) {
+            (None, Some(_)) => None,
+            (None, None) => Some(REQUESTS),
+            (Some(Requests::Each(number)), _) => Some(number),
+            (Some(Requests::AllKeys), _) => Some(self.part(connection).len()),
+        }
     }
 
     fn part(&self, connection: u64) -> Range {
-        self.range.part(connection, self.connections).unwrap_or(self.range)
-    }
-}
-
-fn mix(options: &Options) -> Mix {
-    if let Some(ycsb) = options.ycsb {
-        return Mix::drawn(ycsb.mix().iter().map(|(_, share)| *share));
-    }
-    if !options.commands.0.is_empty() {
-        return Mix::rows(options.commands.0.iter().map(|command| command.ratio).collect());
-    }
-    let mix = Mix::rows(vec![options.ratio.0, options.ratio.1]);
-    match options.wait_ratio {
-        Some(ratio) => mix.with_waits(ratio),
-        None => mix,
-    }
-}
-
-fn size(options: &Options, keys: Range) -> Size {
-    if let Some(span) = options.data_size_range {
-        let (low, high) = (span.low as usize, span.high as usize);
-        return match options.data_size_pattern {
-            SizePattern::R => Size::Drawn(low, high),
-            SizePattern::S => Size::Growing { low, high, keys },
-        };
-    }
-    if let Some(sizes) = &options.data_size_list {
-        let mut sum = 0;
-        let sums = sizes.0.iter().map(|(size, weight)| {
-            sum += weight;
-            (*size as usize, sum)
-        });
-        return Size::Weighted(sums.collect());
-    }
-    Size::Fixed(options.data_size.unwrap_or(32))
-}
-
-/// Makes SET and GET, and what their options make of them.
-fn memtier_requests(options: &Options, range: Range) -> Result<Vec<Request>, Error> {
-    let fixed = |text: &str| Template::parse(text).map_err(Error::Options);
-    let offset = options.data_offset;
-    let (set, get) = match (options.expiry_range, offset) {
-        (Some(span), _) => {
-            let head = fixed("SETEX __key__")?.with(Piece::Number(span.low, span.high));
-            (head.with(Piece::Data), fixed("GET __key__")?)
+        match self.options.key_pattern {
+            Pattern::Parallel => self.range.part(connection, self.options.connections()),
+            Pattern::Random => self.range,
         }
-        (None, 0) => (fixed("SET __key__ __data__")?, fixed("GET __key__")?),
-        (None, _) => {
-            let end = offset + options.data_size.unwrap_or(32).max(1) as u64 - 1;
-            let set = fixed(&format!("SETRANGE __key__ {offset} __data__"))?;
-            (set, fixed(&format!("GETRANGE __key__ {offset} {end}"))?)
-        }
-    };
-    let (get, many) = match options.multi_key_get {
-        Some(keys) => (fixed("MGET")?.with(Piece::Keys), Many::UpTo(keys)),
-        None => (get, Many::One),
-    };
-    let patterns = options.key_pattern;
-    let mut requests = vec![
-        Request::new("SET", Kind::Write, set, choose(options, patterns.set, range)?, Many::One),
-        Request::new("GET", Kind::Read, get, choose(options, patterns.get, range)?, many),
-    ];
-    if options.wait_ratio.is_some() {
-        let number = |span: Option<super::types::Span>| {
-            span.map_or(Piece::Number(0, 0), |span| Piece::Number(span.low, span.high))
-        };
-        let wait = fixed("WAIT")?;
-        let wait = wait.with(number(options.num_slaves)).with(number(options.wait_timeout));
-        requests.push(Request::new("WAIT", Kind::Other, wait, Keys::Random(range), Many::One));
     }
-    Ok(requests)
 }
 
-fn command_requests(options: &Options, range: Range) -> Result<Vec<Request>, Error> {
-    let mut requests = Vec::new();
-    for command in &options.commands.0 {
-        let template = Template::parse(&command.text)
-            .map_err(|why| Error::Options(format!("--command {:?}: {why}", command.text)))?;
-        let keys = choose(options, command.pattern, range)?;
-        let name = template.name.clone();
-        let kind = Kind::of(&name, template.sends_data());
-        requests.push(Request::new(&name, kind, template, keys, Many::One));
-    }
-    Ok(requests)
+fn request(text: &str, keys: Keys) -> Result<Request, Error> {
+    let template = Template::parse(text)
+        .map_err(|why| Error::Options(format!("--command {text:?}: {why}")))?;
+    let name = template.name.clone();
+    let kind = Kind::of(&name, template.sends_data());
+    Ok(Request { name, kind, class: 0, keys, template, many: Many::One })
 }
 
-fn ycsb_requests(options: &Options, ycsb: Ycsb, range: Range) -> Result<Vec<Request>, Error> {
+fn ycsb_requests(ycsb: Ycsb, range: Range) -> Result<(Vec<Request>, Mix), Error> {
     let inserted = Arc::new(AtomicU64::new(range.high.saturating_add(1)));
-    let ranks = zipf(options, range.len(), ycsb::EXPONENT)?;
-    let known = if ycsb.reads_latest() {
-        Keys::Latest { range, ranks, inserted: Arc::clone(&inserted) }
-    } else {
-        Keys::Scrambled { range, ranks }
+    let ranks = Zipf::new(range.len() as f64, EXPONENT)
+        .map_err(|error| Error::Options(format!("--key-maximum: {error}")))?;
+    let known = match ycsb {
+        Ycsb::D => Keys::Latest { range, ranks, inserted: Arc::clone(&inserted) },
+        _ => Keys::Scrambled { range, ranks },
     };
-    let request = |action: Action| {
-        let keys = match action {
-            Action::Insert => Keys::Insert { inserted: Arc::clone(&inserted) },
-            _ => known.clone(),
-        };
-        let (name, kind, text, many) = match action {
-            Action::Read => ("READ", Kind::Read, "GET __key__", Many::One),
-            Action::Update => ("UPDATE", Kind::Write, "SET __key__ __data__", Many::One),
-            Action::Insert => ("INSERT", Kind::Write, "SET __key__ __data__", Many::One),
-            Action::Scan => ("SCAN", Kind::Read, "MGET", Many::Run(ycsb::LONGEST_SCAN)),
-            Action::ReadModifyWrite => ("RMW", Kind::Write, "GET __key__", Many::Twice),
-        };
-        let template = Template::parse(text).map_err(Error::Options)?;
-        let template = if action == Action::Scan { template.with(Piece::Keys) } else { template };
-        Ok(Request::new(name, kind, template, keys, many))
+    let named =
+        |name: &str, kind: Kind, request: Request| Request { name: name.into(), kind, ..request };
+    let read = named("READ", Kind::Read, request("GET __key__", known.clone())?);
+    let write = request("SET __key__ __data__", known.clone())?;
+    let update = named("UPDATE", Kind::Write, write.clone());
+    let insert = Request { keys: Keys::Insert { inserted }, ..named("INSERT", Kind::Write, write) };
+    let mget = request("MGET", known)?;
+    let scan = Request {
+        template: mget.template.clone().with_keys(),
+        many: Many::Run(LONGEST_SCAN),
+        ..named("SCAN", Kind::Read, mget)
     };
-    ycsb.mix().iter().map(|(action, _)| request(*action)).collect()
+    let modify = Request { many: Many::Twice, ..named("RMW", Kind::Write, read.clone()) };
+    // Each with the sum of the percentages up to it.
+    let (requests, sums) = match ycsb {
+        Ycsb::A => (vec![read, update], vec![50, 100]),
+        Ycsb::B => (vec![read, update], vec![95, 100]),
+        Ycsb::C => (vec![read], vec![100]),
+        Ycsb::D => (vec![read, insert], vec![95, 100]),
+        Ycsb::E => (vec![scan, insert], vec![95, 100]),
+        Ycsb::F => (vec![read, modify], vec![50, 100]),
+    };
+    Ok((requests, Mix::Drawn(sums)))
 }
 
-/// Returns how keys are chosen under a pattern.
-fn choose(options: &Options, pattern: Pattern, range: Range) -> Result<Keys, Error> {
-    Ok(match pattern {
-        Pattern::Random => Keys::Random(range),
-        Pattern::Sequential | Pattern::Parallel => Keys::Sequence { range, next: range.low },
-        Pattern::Gaussian => {
-            let middle = (range.low as f64 + range.high as f64) / 2.0;
-            let deviation = options.key_stddev.unwrap_or(range.len() as f64 / 6.0);
-            let curve = Normal::new(options.key_median.unwrap_or(middle), deviation);
-            let curve = curve.map_err(|e| Error::Options(format!("--key-stddev: {e}")))?;
-            Keys::Gaussian { range, curve }
-        }
-        Pattern::Zipf => {
-            let range = Range { low: range.low.max(1), high: range.high.max(1) };
-            Keys::Zipf { low: range.low, ranks: zipf(options, range.len(), 1.0)? }
-        }
-    })
+/// Makes values: stretches of one buffer, `x` throughout or random bytes, so that a value costs a
+/// copy and no more, whatever its size.
+#[derive(Clone, Debug)]
+struct Values {
+    size: Size,
+    bytes: Vec<u8>,
+    stretches: usize,
 }
 
-fn zipf(options: &Options, keys: u64, exponent: f64) -> Result<Zipf<f64>, Error> {
-    let exponent = options.key_zipf_exp.unwrap_or(exponent);
-    Zipf::new(keys as f64, exponent).map_err(|e| Error::Options(format!("--key-zipf-exp: {e}")))
+impl Values {
+    fn new(options: &Options, random: &mut SmallRng) -> Values {
+        let size = options.data_size;
+        if !options.random_data {
+            return Values { size, bytes: vec![b'x'; size.high], stretches: 1 };
+        }
+        let mut bytes = vec![0; size.high + STRETCHES];
+        random.fill(&mut bytes[..]);
+        Values { size, bytes, stretches: STRETCHES }
+    }
+
+    fn next(&self, random: &mut SmallRng) -> &[u8] {
+        let Size { low, high } = self.size;
+        let size = if low == high { low } else { random.random_range(low..=high) };
+        let from = if self.stretches > 1 { random.random_range(0..self.stretches) } else { 0 };
+        &self.bytes[from..from + size]
+    }
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// The class that it counts for.
+    pub(crate) class: usize,
+    /// How many keys it asks for.
+    pub(crate) keys: u64,
+    /// The key that is to be written when its value has come.
+    pub(crate) then_write: Option<u64>,
+}
+
+/// One connection's requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    requests: Vec<Request>,
+    mix: Mix,
+    values: Values,
+    random: SmallRng,
+    prefix: Vec<u8>,
+}
+
+impl Source {
+    /// Appends the next request.
+    pub(crate) fn write(&mut self, out: &mut Vec<u8>) -> Sent {
+        let at = self.mix.next(&mut self.random);
+        let Source { requests, values, random, prefix, .. } = self;
+        let Request { template, keys: choice, class, many, .. } = &mut requests[at];
+        let (keys, further) = match many {
+            Many::Run(longest) => {
+                let keys = random.random_range(1..=*longest);
+                (keys, keys as usize)
+            }
+            Many::One | Many::Twice => (1, 0),
+        };
+        write_head(out, b'*', template.words + further);
+        let mut last = 0;
+        for piece in &template.pieces {
+            match piece {
+                Piece::Fixed(bytes) => out.extend_from_slice(bytes),
+                Piece::Key { before, after } => {
+                    last = choice.next(random);
+                    write_key(out, [before, prefix], last, after);
+                }
+                Piece::Data => write_word(out, values.next(random)),
+                Piece::Keys => {
+                    let first = choice.next(random);
+                    (first..first + keys).for_each(|key| write_key(out, [b"", prefix], key, b""));
+                }
+            }
+        }
+        Sent { class: *class, keys, then_write: (*many == Many::Twice).then_some(last) }
+    }
+
+    /// Appends the second half of reading and writing a key.
+    pub(crate) fn write_back(&mut self, key: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
+        write_key(out, [b"", &self.prefix], key, b"");
+        write_word(out, self.values.next(&mut self.random));
+    }
+}
+
+fn write_key(out: &mut Vec<u8>, before: [&[u8]; 2], key: u64, after: &[u8]) {
+    write_parts(out, [before[0], before[1], itoa::Buffer::new().format(key).as_bytes(), after]);
 }
 
 #[cfg(test)]
-#[path = "workload_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::load::Ratio;
+    use crate::load::replies::Replies;
+
+    /// Returns the first this many requests of a connection, as words.
+    fn requests(options: &Options, connection: u64, count: u64) -> Vec<String> {
+        let workload = Workload::new(options).expect("a workload");
+        let mut source = workload.source(connection);
+        (0..count).map(|_| written(&mut source)).collect()
+    }
+
+    /// Returns the words of a request, which is an array as a reply may be.
+    fn written(source: &mut Source) -> String {
+        let (mut bytes, mut whole) = (Vec::new(), 0);
+        source.write(&mut bytes);
+        Replies::default().feed(&bytes, |_| whole += 1).expect("an array");
+        assert_eq!(whole, 1);
+        let text = String::from_utf8(bytes).expect("text");
+        let words = text.split("\r\n").skip(2).step_by(2);
+        words.collect::<Vec<_>>().join(" ").trim_end().to_owned()
+    }
+
+    fn parallel() -> Options {
+        let (threads, clients, data_size) = (1, 2, Size::fixed(3));
+        let key_pattern = Pattern::Parallel;
+        Options { key_pattern, key_maximum: 5, threads, clients, data_size, ..Options::default() }
+    }
+
+    #[test]
+    fn set_and_get_have_sequences_of_their_own_in_a_connections_part() {
+        let options = Options { ratio: Ratio(1, 2), ..parallel() };
+        let first = ["SET memtier-0 xxx", "GET memtier-0", "GET memtier-1", "SET memtier-1 xxx"];
+        assert_eq!(requests(&options, 0, 4), first);
+        let second = ["SET memtier-3 xxx", "GET memtier-3", "GET memtier-4", "SET memtier-4 xxx"];
+        assert_eq!(requests(&options, 1, 7)[..4], second);
+        assert_eq!(requests(&options, 1, 7)[6], "SET memtier-5 xxx", "and round again");
+        let all = Options { requests: Some(Requests::AllKeys), ..options };
+        assert_eq!(Workload::new(&all).expect("a workload").requests_of(1), Some(3));
+    }
+
+    #[test]
+    fn commands_are_sent_in_turn() {
+        let commands = ["HSET {__key__} field __data__", "HGET {__key__} field", "HGET o f"];
+        let commands = commands.map(str::to_owned).to_vec();
+        let options = Options { commands, key_minimum: 5, key_maximum: 5, ..parallel() };
+        let set = "HSET {memtier-5} field xxx";
+        let expected = [set, "HGET {memtier-5} field", "HGET o f", set];
+        assert_eq!(requests(&options, 0, 4), expected);
+        let classes = Workload::new(&options).expect("a workload").classes;
+        let names: Vec<_> = classes.iter().map(|class| (class.name.as_str(), class.kind)).collect();
+        assert_eq!(names, [("HSET", Kind::Write), ("HGET", Kind::Read)]);
+    }
+
+    #[test]
+    fn connections_draw_the_same_unless_configured_otherwise() {
+        let same = Options { random_data: true, ..Options::default() };
+        let first = |options: &Options, connection| {
+            let mut bytes = Vec::new();
+            let mut source = Workload::new(options).expect("a workload").source(connection);
+            (0..20).for_each(|_| _ = source.write(&mut bytes));
+            bytes
+        };
+        assert_eq!(first(&same, 0), first(&same, 1));
+        let distinct = Options { distinct_client_seed: true, ..same };
+        assert_ne!(first(&distinct, 0), first(&distinct, 1));
+        assert_eq!(first(&distinct, 1), first(&distinct, 1));
+    }
+
+    #[test]
+    fn sizes_are_drawn_from_end_to_end() {
+        let options = Options { data_size: Size { low: 5, high: 14 }, ..Options::default() };
+        let mut random = SmallRng::seed_from_u64(3);
+        let values = Values::new(&options, &mut random);
+        let seen: std::collections::BTreeSet<_> =
+            (0..1000).map(|_| values.next(&mut random).len()).collect();
+        assert_eq!(seen, (5..=14).collect());
+    }
+
+    #[test]
+    fn ycsb_has_its_mixes() {
+        let check = |ycsb: Ycsb, expected: &[(&str, u32)]| {
+            let options = Options { ycsb: Some(ycsb), key_maximum: 999, ..Options::default() };
+            let workload = Workload::new(&options).expect("a workload");
+            let mut source = workload.source(0);
+            let mut counts = vec![0; workload.classes.len()];
+            (0..20_000).for_each(|_| counts[source.write(&mut Vec::new()).class] += 1);
+            assert_eq!(counts.len(), expected.len(), "{ycsb:?}");
+            for ((class, count), (name, percent)) in
+                workload.classes.iter().zip(counts).zip(expected)
+            {
+                let share = f64::from(count) / 200.0;
+                assert_eq!(class.name, *name, "{ycsb:?}");
+                assert!((share - f64::from(*percent)).abs() <= 1.0, "{ycsb:?} {name}: {share}");
+            }
+        };
+        check(Ycsb::A, &[("READ", 50), ("UPDATE", 50)]);
+        check(Ycsb::B, &[("READ", 95), ("UPDATE", 5)]);
+        check(Ycsb::C, &[("READ", 100)]);
+        check(Ycsb::D, &[("READ", 95), ("INSERT", 5)]);
+        check(Ycsb::E, &[("SCAN", 95), ("INSERT", 5)]);
+        check(Ycsb::F, &[("READ", 50), ("RMW", 50)]);
+    }
+
+    #[test]
+    fn a_scan_reads_consecutive_keys() {
+        let options = Options { ycsb: Some(Ycsb::E), key_maximum: 999, ..Options::default() };
+        let mut longest = 0;
+        for text in requests(&options, 0, 2000).iter().filter(|text| text.starts_with("MGET")) {
+            let keys = text.split(' ').skip(1).map(|key| key["memtier-".len()..].parse::<u64>());
+            let keys: Vec<u64> = keys.map(|key| key.expect("a number")).collect();
+            assert!(keys.windows(2).all(|pair| pair[1] == pair[0] + 1), "{text}");
+            longest = longest.max(keys.len());
+        }
+        assert_eq!(longest as u64, LONGEST_SCAN);
+    }
+}

@@ -4,14 +4,14 @@ use super::bench::Bench;
 use super::print::Raw;
 use super::systems::{self, SYSTEMS, System};
 use crate::compare::options::{absolute, perdura_server};
-use crate::compare::server::Failure;
 use crate::machine;
+use crate::server::{Failure, remove_orphans};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 /// Options of all measurements.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Common {
+pub(crate) struct Common {
     /// The directory for logs of servers and for the raw figures. It is the medium that is measured
     /// where a system has a log.
     #[arg(long, value_name = "DIR", default_value = "target/measure")]
@@ -56,12 +56,10 @@ impl Common {
 
     /// Prepares a measurement: prints what its figures must be read with.
     pub(super) fn bench<'c>(&self, cancel: &'c AtomicBool) -> Result<Bench<'c>, Failure> {
-        std::fs::create_dir_all(&self.disk)
-            .map_err(|cause| Failure::Start { what: self.disk.display().to_string(), cause })?;
-        crate::compare::server::remove_orphans(&self.disk);
-        crate::compare::server::remove_orphans("/dev/shm".as_ref());
-        let tool = std::env::current_exe()
-            .map_err(|cause| Failure::Start { what: "this program's own path".into(), cause })?;
+        std::fs::create_dir_all(&self.disk).map_err(Failure::of(self.disk.display()))?;
+        remove_orphans(&self.disk);
+        remove_orphans("/dev/shm".as_ref());
+        let tool = std::env::current_exe().map_err(Failure::of("this program's own path"))?;
         let bench = Bench {
             tool,
             perdura: perdura_server(self.perdura.as_deref()),

@@ -1,21 +1,24 @@
-//! CPU time per request of the generators themselves: `perdura-bench load`, redis-benchmark and,
-//! where it is installed, memtier_benchmark, against the same redis-server.
+//! The generators themselves: `perdura-bench load`, redis-benchmark and, where it is installed,
+//! memtier_benchmark, against the same redis-server. What rate each reaches, and its CPU time per
+//! request.
 //!
 //! On a small machine a generator takes CPU time that the server would need, so a cheap one
 //! measures more of the server. Generators take turns on one core with one thread. Their CPU time
 //! counts to the end of the process, its start included; the kernel tells it in hundredths of a
 //! second. All keys that are read are there.
 
-use super::bench::{Bench, Host};
+use super::Measurement;
+use super::bench::{Bench, fill};
 use super::common::{Common, Numbers, numbers};
-use super::print::{Raw, cells, median, table};
-use crate::Verdict;
-use crate::compare::server::{Failure, ticks};
+use super::print::{Raw, median, shown};
+use super::systems::System;
 use crate::compare::systems::on_path;
+use crate::server::{Failure, Server, ticks};
 use crate::stats::ratio;
+use crate::table::{Table, cells};
 use std::fs;
 use std::process::Stdio;
-use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 const CLIENTS: u64 = 50;
 const KEYS: u64 = 10_000;
@@ -23,9 +26,9 @@ const KEYS: u64 = 10_000;
 /// The first key of the generators with memtier_benchmark's options, whose keys have twelve digits.
 const FIRST: u64 = 100_000_000_000;
 
-/// CPU time per request of generators of load: medians of alternating runs.
+/// CPU time per request, and rates, of generators of load: medians of alternating runs.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// How often each generator has its turn.
@@ -59,6 +62,13 @@ struct Kind {
     requests: u64,
 }
 
+/// What a run took: microseconds of CPU time of a request, and requests a second.
+struct Taken {
+    user: f64,
+    system: f64,
+    rate: f64,
+}
+
 impl Generator {
     fn name(self) -> &'static str {
         match self {
@@ -83,35 +93,40 @@ impl Generator {
                 "-p {port} -c {CLIENTS} -n {requests} -P {pipeline} -r {KEYS} -q {what}"
             );
         }
-        let load = if self == Generator::Ours { "load " } else { "" };
+        let (load, quiet) = match self {
+            Generator::Ours => ("load ", "--quiet"),
+            _ => ("", "--hide-histogram"),
+        };
         let ratio = if is_write { "1:0" } else { "0:1" };
         let (each, last) = (requests / CLIENTS, FIRST + KEYS - 1);
         format!(
             "{load}-s 127.0.0.1 -p {port} -t 1 -c {CLIENTS} -n {each} -d {size} --pipeline {pipeline} \
              --ratio {ratio} --key-prefix key: --key-minimum {FIRST} --key-maximum {last} \
-             --distinct-client-seed --hide-histogram"
+             --distinct-client-seed {quiet}"
         )
     }
 
-    /// Returns CPU microseconds of a request: user, system.
-    fn run(self, bench: &Bench<'_>, host: &Host, kind: Kind) -> Result<(f64, f64), Failure> {
+    fn run(self, bench: &Bench<'_>, server: &Server, kind: Kind) -> Result<Taken, Failure> {
         let program = match self {
             Generator::Ours => bench.tool.display().to_string(),
             _ => self.name().to_owned(),
         };
-        let words = self.words(host.server.port(), kind);
-        let before = children();
+        let words = self.words(server.port(), kind);
+        let (before, began) = (children(), Instant::now());
         let mut command = bench.on_core(bench.client_core, &program);
         let output = command.args(words.split(' ')).stdin(Stdio::null()).output();
-        let output = output.map_err(|cause| Failure::Start { what: program, cause })?;
+        let output = output.map_err(Failure::of(program))?;
         if !output.status.success() {
             let (out, err) =
                 (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
             return Err(Failure::Generator(format!("{} {words}:\n{out}{err}", self.name())));
         }
-        let after = children();
-        let each = |after: f64, before: f64| (after - before) / kind.requests as f64 * 1e6;
-        Ok((each(after.0, before.0), each(after.1, before.1)))
+        let (after, requests) = (children(), kind.requests as f64);
+        Ok(Taken {
+            user: (after.0 - before.0) / requests * 1e6,
+            system: (after.1 - before.1) / requests * 1e6,
+            rate: requests / began.elapsed().as_secs_f64(),
+        })
     }
 }
 
@@ -121,77 +136,83 @@ fn children() -> (f64, f64) {
     (ticks(&text, 13..14).as_secs_f64(), ticks(&text, 14..15).as_secs_f64())
 }
 
-/// Measures and prints.
-pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
-    super::verdict(measure(options, cancel))
-}
+impl Measurement for Options {
+    const SYSTEMS: &[&str] = &["redis none"];
 
-fn measure(options: &Options, cancel: &AtomicBool) -> Result<(), Failure> {
-    let bench = options.common.bench(cancel)?;
-    let all = [Generator::Ours, Generator::RedisBenchmark, Generator::Memtier];
-    let generators: Vec<_> = all.into_iter().filter(|generator| generator.is_there()).collect();
-    let head = ["generator", "test", "bytes", "pipeline", "user_us", "system_us"];
-    let mut raw = options.common.raw("generators", &head)?;
-    for size in &options.sizes.0 {
-        for pipeline in &options.pipelines.0 {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn measure(&self, bench: &Bench<'_>, systems: &[&'static System]) -> Result<(), Failure> {
+        let all = [Generator::Ours, Generator::RedisBenchmark, Generator::Memtier];
+        let generators: Vec<_> = all.into_iter().filter(|generator| generator.is_there()).collect();
+        let head = ["generator", "test", "bytes", "pipeline", "user_us", "system_us", "rate"];
+        let mut raw = self.common.raw("generators", &head)?;
+        for (size, pipeline) in self
+            .sizes
+            .0
+            .iter()
+            .flat_map(|size| self.pipelines.0.iter().map(move |pipeline| (*size, *pipeline)))
+        {
             for is_write in [true, false] {
-                let requests = options.requests * if *pipeline > 1 { 4 } else { 1 };
+                let requests = self.requests * if pipeline > 1 { 4 } else { 1 };
                 let requests = requests / CLIENTS * CLIENTS;
-                let kind = Kind { is_write, size: *size, pipeline: *pipeline, requests };
-                of(&bench, &generators, options.rounds, kind, &mut raw)?;
+                let kind = Kind { is_write, size, pipeline, requests };
+                self.of(bench, systems[0], &generators, kind, &mut raw)?;
             }
         }
+        raw.finish();
+        Ok(())
     }
-    raw.finish();
-    Ok(())
 }
 
-/// Returns all generators in turn, round by round, and their table.
-fn of(
-    bench: &Bench<'_>,
-    generators: &[Generator],
-    rounds: u32,
-    kind: Kind,
-    raw: &mut Raw,
-) -> Result<(), Failure> {
-    let Kind { is_write, size, pipeline, .. } = kind;
-    let test = if is_write { "SET" } else { "GET" };
-    let server = super::systems::named("redis none").expect("it is in the table");
-    let host = bench.start(server, &[bench.server_core])?;
-    for first in [0, FIRST] {
-        host.fill(first, KEYS, usize::try_from(size).unwrap_or(0))?;
-    }
-    let mut found = vec![(Vec::new(), Vec::new()); generators.len()];
-    for round in 0..rounds as usize {
-        for turn in 0..generators.len() {
-            let at = (round + turn) % generators.len();
-            let (user, system) = generators[at].run(bench, &host, kind)?;
-            raw.add(cells![generators[at].name(), test, size, pipeline, user, system])?;
-            found[at].0.push(user);
-            found[at].1.push(system);
-            bench.go_on()?;
+impl Options {
+    /// Lets all generators take turns with one kind of run, and prints their table.
+    fn of(
+        &self,
+        bench: &Bench<'_>,
+        system: &System,
+        generators: &[Generator],
+        kind: Kind,
+        raw: &mut Raw,
+    ) -> Result<(), Failure> {
+        let Kind { is_write, size, pipeline, .. } = kind;
+        let test = if is_write { "SET" } else { "GET" };
+        let server = bench.start(system, &[bench.server_core], &[])?;
+        for first in [0, FIRST] {
+            fill(&server, first, KEYS, usize::try_from(size).unwrap_or(0))?;
         }
+        let mut found: Vec<Vec<Taken>> = generators.iter().map(|_| Vec::new()).collect();
+        bench.rounds(self.rounds, generators.len(), |at| {
+            let taken = generators[at].run(bench, &server, kind)?;
+            let Taken { user, system, rate } = taken;
+            raw.add(cells![generators[at].name(), test, size, pipeline, user, system, rate])?;
+            found[at].push(taken);
+            Ok(())
+        })?;
+        println!("\n## {test} of {size} bytes, pipeline {pipeline}, {CLIENTS} clients\n");
+        let of = |taken: &[Taken], figure: fn(&Taken) -> f64| -> Vec<f64> {
+            taken.iter().map(figure).collect()
+        };
+        let cpu: fn(&Taken) -> f64 = |taken| taken.user + taken.system;
+        let mut table =
+            Table::new(["", "us CPU", "user", "system", "to ours", "requests/s", "to ours"]);
+        for (generator, taken) in generators.iter().zip(&found) {
+            let to_ours = |figure| shown(ratio(&of(taken, figure), &of(&found[0], figure)));
+            let middle = |figure| median(&of(taken, figure));
+            table.add(cells![
+                generator.name(),
+                format!("{:.2}", middle(cpu)),
+                format!("{:.2}", middle(|taken| taken.user)),
+                format!("{:.2}", middle(|taken| taken.system)),
+                to_ours(cpu),
+                format!("{:.0}", middle(|taken| taken.rate)),
+                to_ours(|taken| taken.rate),
+            ]);
+        }
+        println!("{}", table.markdown());
+        Ok(())
     }
-    let both = |(user, system): &(Vec<f64>, Vec<f64>)| -> Vec<f64> {
-        user.iter().zip(system).map(|(user, system)| user + system).collect()
-    };
-    let ours = both(&found[0]);
-    let row = |(generator, times): (&Generator, &(Vec<f64>, Vec<f64>))| {
-        let ratio = ratio(&both(times), &ours).map_or("-".into(), |ratio| {
-            format!("{:.2} ({:.2} to {:.2})", ratio.median, ratio.lowest, ratio.highest)
-        });
-        cells![
-            generator.name(),
-            format!("{:.2}", median(&both(times))),
-            format!("{:.2}", median(&times.0)),
-            format!("{:.2}", median(&times.1)),
-            ratio,
-        ]
-    };
-    println!("\n## {test} of {size} bytes, pipeline {pipeline}, {CLIENTS} clients\n");
-    let rows: Vec<_> = generators.iter().zip(&found).map(row).collect();
-    println!("{}", table(cells!["", "us CPU", "user", "system", "to ours"], &rows));
-    Ok(())
 }
 
 #[cfg(test)]
@@ -201,12 +222,11 @@ mod tests {
     #[test]
     fn each_generator_gets_the_same() {
         let kind = Kind { is_write: true, size: 3, pipeline: 16, requests: 1000 };
-        let ours = Generator::Ours.words(7, kind);
-        assert!(
-            ours.starts_with("load -s 127.0.0.1 -p 7 -t 1 -c 50 -n 20 -d 3 --pipeline 16"),
-            "{ours}"
-        );
-        assert_eq!(Generator::Memtier.words(7, kind), ours.replace("load -s", "-s"));
+        let same = "-s 127.0.0.1 -p 7 -t 1 -c 50 -n 20 -d 3 --pipeline 16 --ratio 1:0";
+        for generator in [Generator::Ours, Generator::Memtier] {
+            let words = generator.words(7, kind);
+            assert!(words.trim_start_matches("load ").starts_with(same), "{words}");
+        }
         let redis = Generator::RedisBenchmark.words(7, kind);
         assert_eq!(redis, "-p 7 -c 50 -n 1000 -P 16 -r 10000 -q SET key:__rand_int__ xxx");
     }

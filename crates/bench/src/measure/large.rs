@@ -1,12 +1,12 @@
 //! Values of a million elements: how fast they are asked and changed, and what they take of memory.
 
-use super::bench::Bench;
-use super::print::{Raw, cells, median, ratios, table};
+use super::bench::{Bench, stable_memory, used_memory};
+use super::print::{Raw, median, ratios};
 use super::redis_benchmark::{self, Load};
 use super::systems::System;
 use super::types::{CLIENTS, Options, PAIRS, Samples};
-use crate::compare::server::Failure;
-use redis::Cmd;
+use crate::server::{Failure, command};
+use crate::table::{Table, cells};
 
 /// A member that redis-benchmark chooses at random.
 const MEMBER: &str = "m:__rand_int__";
@@ -15,21 +15,15 @@ const MEMBER: &str = "m:__rand_int__";
 struct Value {
     name: &'static str,
     /// The command that adds an element.
-    add: fn(u64) -> Cmd,
+    add: fn(u64) -> String,
     /// The requests that are timed, by name.
     tests: &'static [(&'static str, &'static [&'static str])],
-}
-
-fn added(command: &str, words: &[&str]) -> Cmd {
-    let mut made = redis::cmd(command);
-    made.arg("big").arg(words);
-    made
 }
 
 const VALUES: [Value; 5] = [
     Value {
         name: "sorted set",
-        add: |n| added("ZADD", &[&(n * 7919 % 1_000_003).to_string(), &format!("m:{n:012}")]),
+        add: |n| format!("ZADD big {} m:{n:012}", n * 7919 % 1_000_003),
         tests: &[
             ("ZADD", &["ZADD", "big", "__rand_int__", MEMBER]),
             ("ZRANK", &["ZRANK", "big", MEMBER]),
@@ -42,7 +36,7 @@ const VALUES: [Value; 5] = [
     },
     Value {
         name: "hash",
-        add: |n| added("HSET", &[&format!("m:{n:012}"), &format!("value:{n:012}")]),
+        add: |n| format!("HSET big m:{n:012} value:{n:012}"),
         tests: &[
             ("HSET", &["HSET", "big", MEMBER, "value:__rand_int__"]),
             ("HGET", &["HGET", "big", MEMBER]),
@@ -50,13 +44,13 @@ const VALUES: [Value; 5] = [
     },
     Value {
         name: "set",
-        add: |n| added("SADD", &[&format!("m:{n:012}")]),
+        add: |n| format!("SADD big m:{n:012}"),
         tests: &[("SISMEMBER", &["SISMEMBER", "big", MEMBER])],
     },
-    Value { name: "list", add: |n| added("RPUSH", &[&format!("value:{n:012}")]), tests: &[] },
+    Value { name: "list", add: |n| format!("RPUSH big value:{n:012}"), tests: &[] },
     Value {
         name: "stream",
-        add: |n| added("XADD", &[&format!("{}-1", n + 1), "field", &format!("value:{n:012}")]),
+        add: |n| format!("XADD big {}-1 field value:{n:012}", n + 1),
         tests: &[],
     },
 ];
@@ -71,12 +65,12 @@ pub(super) fn measure(
     let pipelines = &options.pipelines.0;
     let mut rates = vec![Samples::new(systems.len()); pipelines.len()];
     let mut memory = vec![vec![Vec::new(); systems.len()]; VALUES.len()];
-    bench.take_turns(systems, options.rounds, |at, host| {
+    bench.take_turns(systems, options.rounds, |at, server| {
         let system = systems[at].name;
         for (value, memory) in VALUES.iter().zip(&mut memory) {
-            let empty = host.stable_memory(bench)?;
-            host.send(options.members, value.add)?;
-            let used = host.used_memory()?.saturating_sub(empty) as f64 / options.members as f64;
+            let empty = stable_memory(server, bench)?;
+            server.send(options.members, |n| command(&(value.add)(n)))?;
+            let used = used_memory(server)?.saturating_sub(empty) as f64 / options.members as f64;
             memory[at].push(used);
             raw.add(cells!["memory", system, value.name, 0, used, 0])?;
             for (pipeline, samples) in pipelines.iter().zip(&mut rates) {
@@ -84,13 +78,13 @@ pub(super) fn measure(
                     let (requests, keys) = (options.requests(*pipeline), options.members);
                     let load = Load { requests, clients: CLIENTS, pipeline: *pipeline, keys };
                     let core = bench.client_core;
-                    let (rows, cpu) = redis_benchmark::run(bench, host, core, load, what)?;
+                    let (rows, cpu) = redis_benchmark::run(bench, server, core, load, what)?;
                     let rate = rows[rows.len() - 1].rate;
                     raw.add(cells!["large", system, test, pipeline, rate, cpu])?;
                     samples.add(test, at, rate, cpu);
                 }
             }
-            host.ask::<()>("DEL big")?;
+            server.ask::<()>("DEL big")?;
             bench.go_on()?;
         }
         Ok(())
@@ -109,13 +103,12 @@ pub(super) fn measure(
 
 fn print_memory(members: u64, systems: &[&System], memory: &[Vec<Vec<f64>>]) {
     println!("\n## Bytes of memory per element, {members} elements\n");
-    let head: Vec<String> = cells![""].into_iter().chain(VALUES.map(|v| v.name.into())).collect();
-    let row = |(at, system): (usize, &&System)| {
+    let mut table = Table::new([""].into_iter().chain(VALUES.map(|value| value.name)));
+    for (at, system) in systems.iter().enumerate() {
         let bytes = memory.iter().map(|values| format!("{:.1}", median(&values[at])));
-        cells![system.name].into_iter().chain(bytes).collect()
-    };
-    let rows: Vec<Vec<String>> = systems.iter().enumerate().map(row).collect();
-    println!("{}", table(head, &rows));
+        table.add(cells![system.name].into_iter().chain(bytes).collect());
+    }
+    println!("{}", table.markdown());
     for (value, memory) in VALUES.iter().zip(memory) {
         ratios(&format!("bytes per element of a {}", value.name), &PAIRS, systems, memory);
     }

@@ -13,27 +13,57 @@
 
 mod bench;
 mod common;
-pub mod generators;
+pub(crate) mod generators;
 mod large;
-pub mod memory;
+pub(crate) mod memory;
 mod print;
-pub mod recovery;
+pub(crate) mod recovery;
 mod redis_benchmark;
-pub mod scripts;
-pub mod settings;
-pub mod snapshots;
-pub mod soak;
-pub mod stalls;
+pub(crate) mod scripts;
+pub(crate) mod settings;
+pub(crate) mod snapshots;
+pub(crate) mod soak;
+pub(crate) mod stalls;
 mod systems;
-pub mod throughput;
-pub mod types;
+pub(crate) mod throughput;
+pub(crate) mod types;
 
-use crate::Verdict;
-use crate::compare::server::Failure;
+use crate::server::Failure;
+use crate::{Verdict, interrupt};
+use bench::Bench;
+use common::Common;
+use systems::System;
 
-/// Returns what became of a measurement.
-fn verdict(result: Result<(), Failure>) -> Verdict {
-    match result {
+/// A measurement, with its options.
+pub(crate) trait Measurement {
+    /// The systems that are measured where none is named.
+    const SYSTEMS: &[&str];
+
+    fn common(&self) -> &Common;
+
+    /// Refuses, by a sentence, what does not fit together.
+    fn check(&self, _systems: &[&System]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Measures and prints.
+    fn measure(&self, bench: &Bench<'_>, systems: &[&'static System]) -> Result<(), Failure>;
+}
+
+/// Does what the options of a measurement ask for, until Ctrl-C.
+pub(crate) fn run<M: Measurement>(measurement: &M) -> Verdict {
+    let cancel = interrupt::listen();
+    let chosen = measurement.common().chosen(M::SYSTEMS);
+    let checked = chosen.and_then(|systems| measurement.check(&systems).map(|()| systems));
+    let systems = match checked {
+        Ok(systems) => systems,
+        Err(why) => {
+            eprintln!("perdura-bench: {why}");
+            return Verdict::Refused;
+        }
+    };
+    let bench = measurement.common().bench(cancel);
+    match bench.and_then(|bench| measurement.measure(&bench, &systems)) {
         Ok(()) => Verdict::Done,
         Err(failure) => {
             eprintln!("perdura-bench: {failure}");

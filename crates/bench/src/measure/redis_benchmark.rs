@@ -1,7 +1,7 @@
 //! redis-benchmark as the generator: one run, and what it says.
 
-use super::bench::{Bench, Host};
-use crate::compare::server::Failure;
+use super::bench::Bench;
+use crate::server::{Failure, Server};
 use std::process::Stdio;
 
 /// A line of its CSV output.
@@ -27,15 +27,15 @@ pub(super) struct Load {
 /// Runs it on a core: what it says, and the CPU microseconds of the server per request.
 pub(super) fn run(
     bench: &Bench<'_>,
-    host: &Host,
+    server: &Server,
     core: usize,
     load: Load,
     what: &[&str],
 ) -> Result<(Vec<Row>, f64), Failure> {
-    let before = host.cpu();
+    let before = server.threads_cpu();
     let mut command = bench.on_core(core, "redis-benchmark");
     for (option, number) in [
-        ("-p", u64::from(host.server.port())),
+        ("-p", u64::from(server.port())),
         ("-n", load.requests),
         ("-c", load.clients),
         ("-P", load.pipeline),
@@ -44,8 +44,7 @@ pub(super) fn run(
         command.arg(option).arg(number.to_string());
     }
     let output = command.arg("--csv").args(what).stdin(Stdio::null()).output();
-    let output =
-        output.map_err(|cause| Failure::Start { what: "redis-benchmark".into(), cause })?;
+    let output = output.map_err(Failure::of("redis-benchmark"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let rows = rows(&text);
     if !output.status.success() || rows.is_empty() {
@@ -55,7 +54,7 @@ pub(super) fn run(
             what.join(" ")
         )));
     }
-    let cpu = host.cpu().saturating_sub(before).as_secs_f64();
+    let cpu = server.threads_cpu().saturating_sub(before).as_secs_f64();
     let each = cpu / load.requests as f64 / rows.len() as f64 * 1e6;
     Ok((rows, each))
 }

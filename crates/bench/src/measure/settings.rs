@@ -3,14 +3,15 @@
 //! One server has all of them; what differs is how the clients reach it, or whether somebody
 //! scrapes it meanwhile. So each figure is the ratio of two runs that follow each other.
 
-use super::bench::{Bench, Host};
+use super::Measurement;
+use super::bench::{Bench, fill};
 use super::common::{Common, Numbers, factor, numbers};
-use super::print::{Raw, cells, median, table};
+use super::print::{Raw, median, shown};
 use super::redis_benchmark::{self, Load};
 use super::systems::{Program, System};
-use crate::Verdict;
-use crate::compare::server::{Failure, free_port};
-use crate::stats::{Summary, ratio};
+use crate::server::{Failure, Server, free_port};
+use crate::stats::ratio;
+use crate::table::{Table, cells};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -19,7 +20,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const DEFAULT: [&str; 2] = ["redis none", "perdura volatile"];
 const CLIENTS: u64 = 50;
 const KEYS: u64 = 100_000;
 const VALUE_BYTES: u64 = 32;
@@ -31,7 +31,7 @@ const SCRAPE: Duration = Duration::from_secs(1);
 
 /// CPU time per request of SET and GET with TLS, a limited user, and metrics, to that without.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// How often each system has its turn.
@@ -67,50 +67,38 @@ impl Setting {
     }
 }
 
-/// Measures and prints.
-pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
-    match options.common.chosen(&DEFAULT) {
-        Ok(systems) => super::verdict(measure(options, &systems, cancel)),
-        Err(error) => {
-            eprintln!("perdura-bench: {error}");
-            Verdict::Refused
-        }
-    }
-}
-
 /// CPU microseconds of a request: of a system, a setting and a test, a round each.
 type Samples = Vec<Vec<[Vec<f64>; 2]>>;
 
-fn measure(options: &Options, systems: &[&System], cancel: &AtomicBool) -> Result<(), Failure> {
-    let bench = options.common.bench(cancel)?;
-    let head = ["system", "setting", "test", "pipeline", "rate", "cpu_us"];
-    let mut raw = options.common.raw("settings", &head)?;
-    let folder = tempfile::tempdir_in(&bench.disk)
-        .map_err(|cause| Failure::Start { what: bench.disk.display().to_string(), cause })?;
-    certify(folder.path())?;
-    let certificates = std::path::absolute(folder.path())
-        .map_err(|cause| Failure::Start { what: bench.disk.display().to_string(), cause })?;
-    for pipeline in &options.pipelines.0 {
-        let usual = if *pipeline > 1 { PIPELINED_OPERATIONS } else { OPERATIONS };
-        let requests = (usual * options.scale).max(1000.0) as u64;
-        let load = Load { requests, clients: CLIENTS, pipeline: *pipeline, keys: KEYS };
-        let mut found: Samples = vec![vec![Default::default(); SETTINGS.len()]; systems.len()];
-        for round in 0..options.rounds as usize {
-            for turn in 0..systems.len() {
-                let at = (round + turn) % systems.len();
-                one(&bench, systems[at], &certificates, (round, load), &mut found[at], &mut raw)?;
-                bench.go_on()?;
-            }
-            eprintln!("round {} of {}", round + 1, options.rounds);
-        }
-        print(
-            &format!("Pipeline {pipeline}, {CLIENTS} clients, {requests} requests a run"),
-            systems,
-            &found,
-        );
+impl Measurement for Options {
+    const SYSTEMS: &[&str] = &["redis none", "perdura volatile"];
+
+    fn common(&self) -> &Common {
+        &self.common
     }
-    raw.finish();
-    Ok(())
+
+    fn measure(&self, bench: &Bench<'_>, systems: &[&'static System]) -> Result<(), Failure> {
+        let head = ["system", "setting", "test", "pipeline", "rate", "cpu_us"];
+        let mut raw = self.common.raw("settings", &head)?;
+        let no_folder = || Failure::of(bench.disk.display());
+        let folder = tempfile::tempdir_in(&bench.disk).map_err(no_folder())?;
+        certify(folder.path())?;
+        let certificates = std::path::absolute(folder.path()).map_err(no_folder())?;
+        for pipeline in &self.pipelines.0 {
+            let usual = if *pipeline > 1 { PIPELINED_OPERATIONS } else { OPERATIONS };
+            let requests = (usual * self.scale).max(1000.0) as u64;
+            let load = Load { requests, clients: CLIENTS, pipeline: *pipeline, keys: KEYS };
+            let mut found: Samples = vec![vec![Default::default(); SETTINGS.len()]; systems.len()];
+            bench.rounds(self.rounds, systems.len(), |at| {
+                one(bench, systems[at], &certificates, load, &mut found[at], &mut raw)
+            })?;
+            let title =
+                format!("Pipeline {pipeline}, {CLIENTS} clients, {requests} requests a run");
+            print(&title, systems, &found);
+        }
+        raw.finish();
+        Ok(())
+    }
 }
 
 /// Runs all settings of one system, in another order each round.
@@ -118,7 +106,7 @@ fn one(
     bench: &Bench<'_>,
     system: &System,
     folder: &Path,
-    (round, load): (usize, Load),
+    load: Load,
     found: &mut [[Vec<f64>; 2]],
     raw: &mut Raw,
 ) -> Result<(), Failure> {
@@ -131,12 +119,13 @@ fn one(
     if system.program == Program::Perdura {
         arguments.extend(["--metrics-port".into(), metrics.to_string()]);
     }
-    let host = bench.start_with(system, &[bench.server_core], &arguments)?;
-    host.fill(0, KEYS, VALUE_BYTES as usize)?;
-    host.ask::<()>(
+    let server = bench.start(system, &[bench.server_core], &arguments)?;
+    fill(&server, 0, KEYS, VALUE_BYTES as usize)?;
+    server.ask::<()>(
         "ACL SETUSER limited on >secret ~key:* +@read +@write +@connection +config|get",
     )?;
     let ca = place("cert.pem");
+    let round = found[0][0].len();
     for turn in 0..SETTINGS.len() {
         let at = (round + turn) % SETTINGS.len();
         let (setting, name) = SETTINGS[at];
@@ -153,7 +142,7 @@ fn one(
         thread::scope(|scope| {
             let ends = &ends;
             let scraper = scraped.map(|port| scope.spawn(move || scrape(port, ends)));
-            let ran = tests(bench, &host, load, way, |test, row, cpu| {
+            let ran = tests(bench, &server, load, way, |test, row, cpu| {
                 found[at][test].push(cpu);
                 raw.add(cells![system.name, name, ["SET", "GET"][test], load.pipeline, row, cpu])
             });
@@ -171,7 +160,7 @@ fn one(
 /// Runs SET and GET; `add` gets the number of the test, its rate and its CPU time.
 fn tests(
     bench: &Bench<'_>,
-    host: &Host,
+    server: &Server,
     load: Load,
     way: &[&str],
     mut add: impl FnMut(usize, f64, f64) -> Result<(), Failure>,
@@ -179,7 +168,7 @@ fn tests(
     let size = VALUE_BYTES.to_string();
     for (number, test) in ["set", "get"].into_iter().enumerate() {
         let what = [way, &["-t", test, "-d", &size]].concat();
-        let (rows, cpu) = redis_benchmark::run(bench, host, bench.client_core, load, &what)?;
+        let (rows, cpu) = redis_benchmark::run(bench, server, bench.client_core, load, &what)?;
         add(number, rows[rows.len() - 1].rate, cpu)?;
     }
     Ok(())
@@ -211,7 +200,7 @@ fn certify(folder: &Path) -> Result<(), Failure> {
     command.args(["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]);
     command.args(["-keyout", "key.pem", "-out", "cert.pem"]).current_dir(folder);
     let output = command.output();
-    let output = output.map_err(|cause| Failure::Start { what: "openssl".into(), cause })?;
+    let output = output.map_err(Failure::of("openssl"))?;
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.success() { Ok(()) } else { Err(Failure::Generator(errors)) }
 }
@@ -220,13 +209,7 @@ fn certify(folder: &Path) -> Result<(), Failure> {
 /// with the same setting.
 fn print(title: &str, systems: &[&System], found: &Samples) {
     println!("\n## {title}\n");
-    let head = cells!["", "us CPU, SET", "to plain", "us CPU, GET", "to plain"];
-    let shown = |found: Option<Summary>| {
-        found.map_or("-".into(), |Summary { median, lowest, highest, .. }| {
-            format!("{median:.2} ({lowest:.2} to {highest:.2})")
-        })
-    };
-    let mut rows = Vec::new();
+    let mut table = Table::new(["", "us CPU, SET", "to plain", "us CPU, GET", "to plain"]);
     for (system, settings) in systems.iter().zip(found) {
         for ((_, name), tests) in SETTINGS.iter().zip(settings) {
             if tests[0].is_empty() {
@@ -236,10 +219,10 @@ fn print(title: &str, systems: &[&System], found: &Samples) {
             for (test, plain) in tests.iter().zip(&settings[0]) {
                 row.extend([format!("{:.2}", median(test)), shown(ratio(test, plain))]);
             }
-            rows.push(row);
+            table.add(row);
         }
     }
-    println!("{}", table(head, &rows));
+    println!("{}", table.markdown());
     for (system, settings) in systems.iter().zip(found).skip(1) {
         for ((_, name), (own, first)) in SETTINGS.iter().zip(settings.iter().zip(&found[0])) {
             for (test, number) in [("SET", 0), ("GET", 1)] {

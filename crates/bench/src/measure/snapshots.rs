@@ -7,24 +7,21 @@
 //! CPU time is that of the server, with threads that have ended; it is counted in hundredths of a
 //! second.
 
-use super::bench::{Bench, Host, key};
+use super::Measurement;
+use super::bench::{Bench, key};
 use super::common::Common;
-use super::print::{cells, median, ratios, table};
+use super::print::{median, ratios};
 use super::systems::System;
 use super::types::Samples;
-use crate::Verdict;
-use crate::compare::client;
-use crate::compare::server::Failure;
+use crate::server::{Failure, Server};
+use crate::table::{Table, cells};
 use redis::Cmd;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
-use std::thread;
 use std::time::{Duration, Instant};
 
-const DEFAULT: [&str; 2] = ["redis none", "perdura volatile all cores"];
-const PAIR: (&str, &str) = (DEFAULT[1], DEFAULT[0]);
+const PAIR: (&str, &str) = ("perdura volatile all cores", "redis none");
 /// Elements of each collection.
 const ELEMENTS: u64 = 10;
 const VALUE_BYTES: usize = 32;
@@ -34,7 +31,7 @@ const LOADED: &str = "DB loaded from disk: ";
 
 /// Rates of loading, saving, importing and exporting a dump; p99.9 of SET while one is saved.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// Keys of the dump: two in three are strings of 32 bytes, the others hashes, lists, sets and
@@ -61,17 +58,6 @@ pub struct Options {
     no_moves: bool,
 }
 
-/// Measures and prints.
-pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
-    match options.common.chosen(&DEFAULT) {
-        Ok(systems) => super::verdict(measure(options, &systems, cancel)),
-        Err(error) => {
-            eprintln!("perdura-bench: {error}");
-            Verdict::Refused
-        }
-    }
-}
-
 /// Returns the command that makes a key, by its number.
 fn make(number: u64) -> Cmd {
     let kinds = ["HSET", "RPUSH", "SADD", "ZADD"];
@@ -94,47 +80,48 @@ fn make(number: u64) -> Cmd {
     command
 }
 
-fn failed(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Failure {
-    let what = what.into();
-    |cause| Failure::Start { what, cause }
+impl Measurement for Options {
+    const SYSTEMS: &[&str] = &[PAIR.1, PAIR.0];
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn measure(&self, bench: &Bench<'_>, systems: &[&'static System]) -> Result<(), Failure> {
+        measure(self, bench, systems)
+    }
 }
 
-fn measure(options: &Options, systems: &[&System], cancel: &AtomicBool) -> Result<(), Failure> {
-    let bench = options.common.bench(cancel)?;
+fn measure(options: &Options, bench: &Bench<'_>, systems: &[&System]) -> Result<(), Failure> {
     let head = ["what", "system", "keys_a_second", "cpu_us", "p999_ms", "p999_saving_ms"];
     let mut raw = options.common.raw("snapshots", &head)?;
     let cli = options.cli.clone().unwrap_or_else(|| bench.perdura.with_file_name("perdura"));
     let cli = Some(cli.as_path()).filter(|_| !options.no_moves);
-    let folder = tempfile::tempdir_in(&bench.disk).map_err(failed("a directory"))?;
+    let folder = tempfile::tempdir_in(&bench.disk).map_err(Failure::of("a directory"))?;
     let dump = folder.path().join("dump.rdb");
-    let first = bench.start(systems[0], &[])?;
+    let first = bench.start(systems[0], &[], &[])?;
     first.send(options.keys, make)?;
     first.ask::<()>("SAVE")?;
-    fs::copy(first.server.data().join("dump.rdb"), &dump).map_err(failed("the dump"))?;
+    fs::copy(first.data().join("dump.rdb"), &dump).map_err(Failure::of("the dump"))?;
     drop(first);
-    let bytes = fs::metadata(&dump).map_err(failed("the dump"))?.len();
+    let bytes = fs::metadata(&dump).map_err(Failure::of("the dump"))?.len();
     let mut found = Samples::new(systems.len());
     let mut latencies = [vec![Vec::new(); systems.len()], vec![Vec::new(); systems.len()]];
-    for round in 0..options.rounds as usize {
-        for turn in 0..systems.len() {
-            let at = (round + turn) % systems.len();
-            let mut host = bench.start(systems[at], &[])?;
-            let times = rates(&bench, &mut host, &dump, options.keys, cli)?;
-            for (name, (seconds, cpu)) in times {
-                let (rate, cpu) = (options.keys as f64 / seconds, cpu / options.keys as f64 * 1e6);
-                found.add(name, at, rate, cpu);
-                raw.add(cells!(name, systems[at].name, rate, cpu, "", ""))?;
-            }
-            if options.seconds > 0 {
-                let (without, saving) = latency(options, &mut host)?;
-                latencies[0][at].push(without);
-                latencies[1][at].push(saving);
-                raw.add(cells!("SET", systems[at].name, "", "", without, saving))?;
-            }
-            bench.go_on()?;
+    bench.rounds(options.rounds, systems.len(), |at| {
+        let mut server = bench.start(systems[at], &[], &[])?;
+        for (name, (seconds, cpu)) in rates(bench, &mut server, &dump, options.keys, cli)? {
+            let (rate, cpu) = (options.keys as f64 / seconds, cpu / options.keys as f64 * 1e6);
+            found.add(name, at, rate, cpu);
+            raw.add(cells!(name, systems[at].name, rate, cpu, "", ""))?;
         }
-        eprintln!("round {} of {}", round + 1, options.rounds);
-    }
+        if options.seconds > 0 {
+            let (without, saving) = latency(options, &mut server)?;
+            latencies[0][at].push(without);
+            latencies[1][at].push(saving);
+            raw.add(cells!("SET", systems[at].name, "", "", without, saving))?;
+        }
+        Ok(())
+    })?;
     print(options, bytes, systems, &found, &latencies);
     raw.finish();
     Ok(())
@@ -146,24 +133,24 @@ type Times = (f64, f64);
 /// Loads, saves and moves the keys of a dump. Returns what each takes.
 fn rates(
     bench: &Bench<'_>,
-    host: &mut Host,
+    server: &mut Server,
     dump: &Path,
     keys: u64,
     cli: Option<&Path>,
 ) -> Result<Vec<(&'static str, Times)>, Failure> {
-    let mut times = vec![("load", load(bench, host, dump, keys)?)];
-    times.push(("save", timed(host, || host.ask("SAVE"))?));
+    let mut times = vec![("load", load(bench, server, dump, keys)?)];
+    times.push(("save", timed(server, || server.ask("SAVE"))?));
     let Some(cli) = cli else { return Ok(times) };
     // redis-server waits for other replicas before it sends a dump.
-    let _ = host.ask::<()>("CONFIG SET repl-diskless-sync-delay 0");
+    let _ = server.ask::<()>("CONFIG SET repl-diskless-sync-delay 0");
     let exported = dump.with_file_name("exported.rdb");
-    let address = format!("redis://127.0.0.1:{}", host.server.port());
+    let address = format!("redis://127.0.0.1:{}", server.port());
     let export = ["export", &address, "--format", "rdb", "--quiet", "--out"];
-    times.push(("export", timed(host, || perdura(cli, &export, &exported))?));
-    fs::remove_file(&exported).map_err(failed("the exported dump"))?;
-    host.ask::<()>("FLUSHALL")?;
+    times.push(("export", timed(server, || perdura(cli, &export, &exported))?));
+    fs::remove_file(&exported).map_err(Failure::of("the exported dump"))?;
+    server.ask::<()>("FLUSHALL")?;
     let import = ["import", "--quiet", "--to", &address];
-    times.push(("import", timed(host, || perdura(cli, &import, dump))?));
+    times.push(("import", timed(server, || perdura(cli, &import, dump))?));
     Ok(times)
 }
 
@@ -183,44 +170,31 @@ fn print(
         "\n## SET by one client: p99.9 without a save, and while saves run in the background\n"
     );
     let ms = |values: &[f64]| format!("{:.3} ms", median(values));
-    let row = |(at, system): (usize, &&System)| {
+    let mut table = Table::new(["", "without", "saving", "saving to without"]);
+    for (at, system) in systems.iter().enumerate() {
         let each = saving[at].iter().zip(&without[at]).map(|(saving, without)| saving / without);
         let ratio = format!("{:.2}", median(&each.collect::<Vec<_>>()));
-        cells!(system.name, ms(&without[at]), ms(&saving[at]), ratio)
-    };
-    let rows: Vec<_> = systems.iter().enumerate().map(row).collect();
-    println!("{}", table(cells!["", "without", "saving", "saving to without"], &rows));
+        table.add(cells!(system.name, ms(&without[at]), ms(&saving[at]), ratio));
+    }
+    println!("{}", table.markdown());
     ratios("p99.9 while a save runs", &[PAIR], systems, saving);
 }
 
 /// Starts the server again over the dump. Returns how long it loaded, in its own words, and the CPU
 /// seconds since its start.
-fn load(bench: &Bench<'_>, host: &mut Host, dump: &Path, keys: u64) -> Result<Times, Failure> {
-    host.server.kill();
-    fs::copy(dump, host.server.data().join("dump.rdb")).map_err(failed("the dump"))?;
-    host.server.start_again()?;
-    let began = Instant::now();
-    loop {
-        match host.server.connect().and_then(|mut c| client::ask::<u64>(&mut c, "DBSIZE")) {
-            Ok(found) if found == keys => break,
-            Ok(found) => {
-                let text = format!("{found} keys were loaded of {keys}");
-                return Err(Failure::Generator(text));
-            }
-            Err(error) if error.is_io_error() || client::is_loading(&error) => {}
-            Err(error) => return Err(error.into()),
+fn load(bench: &Bench<'_>, server: &mut Server, dump: &Path, keys: u64) -> Result<Times, Failure> {
+    server.kill();
+    fs::copy(dump, server.data().join("dump.rdb")).map_err(Failure::of("the dump"))?;
+    server.start_again()?;
+    server.wait_for(PATIENCE, Duration::from_millis(10), bench.cancel, |server| {
+        match server.ask::<u64>("DBSIZE")? {
+            found if found == keys => Ok(Some(())),
+            found => Err(Failure::Generator(format!("{found} keys were loaded of {keys}"))),
         }
-        host.server.still_runs()?;
-        bench.go_on()?;
-        if began.elapsed() > PATIENCE {
-            let (seconds, log) = (PATIENCE.as_secs(), host.server.last_lines());
-            return Err(Failure::Silent { seconds, log });
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    let log = host.server.log();
+    })?;
+    let log = server.log();
     let seconds = loaded_in(&log).ok_or_else(|| Failure::Generator(format!("no time in {log}")))?;
-    Ok((seconds, host.server.cpu().as_secs_f64()))
+    Ok((seconds, server.cpu().as_secs_f64()))
 }
 
 /// Returns the seconds that a load took, as a server's log says them.
@@ -230,18 +204,18 @@ fn loaded_in(log: &str) -> Option<f64> {
 }
 
 /// Returns the seconds that something takes, and the CPU seconds of the server meanwhile.
-fn timed(host: &Host, what: impl FnOnce() -> Result<(), Failure>) -> Result<Times, Failure> {
-    let (before, began) = (host.server.cpu(), Instant::now());
+fn timed(server: &Server, what: impl FnOnce() -> Result<(), Failure>) -> Result<Times, Failure> {
+    let (before, began) = (server.cpu(), Instant::now());
     what()?;
     let seconds = began.elapsed().as_secs_f64();
-    Ok((seconds, host.server.cpu().saturating_sub(before).as_secs_f64()))
+    Ok((seconds, server.cpu().saturating_sub(before).as_secs_f64()))
 }
 
 /// Runs `perdura` with these arguments and a file.
 fn perdura(cli: &Path, arguments: &[&str], file: &Path) -> Result<(), Failure> {
     let mut command = Command::new(cli);
     command.args(arguments).arg(file).stdin(Stdio::null()).stdout(Stdio::null());
-    let output = command.output().map_err(failed(cli.display().to_string()))?;
+    let output = command.output().map_err(Failure::of(cli.display()))?;
     match output.status.success() {
         true => Ok(()),
         false => Err(Failure::Generator(String::from_utf8_lossy(&output.stderr).into_owned())),
@@ -249,8 +223,8 @@ fn perdura(cli: &Path, arguments: &[&str], file: &Path) -> Result<(), Failure> {
 }
 
 /// Returns p99.9 of SET in milliseconds, without a save and while saves run one after the other.
-fn latency(options: &Options, host: &mut Host) -> Result<(f64, f64), Failure> {
-    let mut connection = host.connect()?;
+fn latency(options: &Options, server: &mut Server) -> Result<(f64, f64), Failure> {
+    let mut connection = server.connect()?;
     let mut random = fastrand::Rng::with_seed(1);
     let value = vec![b'w'; VALUE_BYTES];
     let mut set = |times: &mut Vec<f64>| -> Result<(), Failure> {
@@ -271,14 +245,14 @@ fn latency(options: &Options, host: &mut Host) -> Result<(f64, f64), Failure> {
     }
     let began = Instant::now();
     while began.elapsed() < wanted {
-        host.ask::<()>("BGSAVE")?;
-        while host.figure("persistence", "rdb_bgsave_in_progress")? == 1 {
+        server.ask::<()>("BGSAVE")?;
+        while server.figure("persistence", "rdb_bgsave_in_progress")? == 1 {
             for _ in 0..100 {
                 set(&mut saving)?;
             }
         }
     }
-    host.server.still_runs()?;
+    server.still_runs()?;
     Ok((p999(&mut without), p999(&mut saving)))
 }
 

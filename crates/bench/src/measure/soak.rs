@@ -5,29 +5,77 @@
 //! raw figures, written at once, so that a run that is ended early keeps its minutes. At the end
 //! come a table and two pictures.
 
-mod load;
-
-use super::bench::{Bench, Host};
+use super::Measurement;
+use super::bench::{Bench, used_memory};
 use super::common::{Common, Numbers, numbers};
-use super::print::{Raw, cells, table};
+use super::print::Raw;
 use super::systems::System;
-use crate::Verdict;
-use crate::compare::server::{Failure, Launch, Server};
+use crate::load::{self, Ended, Size};
 use crate::report::{MinuteChart, minutes_picture};
-use load::Shared;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use crate::server::{Failure, Server};
+use crate::table::{Table, cells};
 
-const DEFAULT: [&str; 1] = ["perdura journal everysec"];
+/// Commands on all types, with TTLs and deletes, over keys that do not grow in number or in length,
+/// so that whatever does grow is the server's. They are sent in turn. `__key__` is another key each
+/// time, also in the name of a member.
+const LOAD: &str = "\
+SET string:__key__ __data__
+HSET hash:__key__ member:__key__ __data__
+GET string:__key__
+LPUSH list:__key__ __data__
+SET string:__key__ __data__ EX 60
+ZADD zset:__key__ __key__ member:__key__
+INCR counter:__key__
+SADD set:__key__ member:__key__
+XADD stream:__key__ MAXLEN 200 * field __data__
+EXPIRE string:__key__ 150
+SET string:__key__ __data__
+DEL hash:__key__
+HGETALL hash:__key__
+SETBIT bitmap:__key__ 31000 1
+LPUSH list:__key__ __data__
+GET string:__key__
+SET string:__key__ __data__ EX 5
+EXPIRE hash:__key__ 100
+UNLINK string:__key__
+ZADD zset:__key__ __key__ member:__key__
+PFADD hll:__key__ member:__key__
+LTRIM list:__key__ 0 50
+SETRANGE string:__key__ 3000 patch
+EXPIRE list:__key__ 200
+HSET hash:__key__ member:__key__ __data__
+SREM set:__key__ member:__key__
+DEL zset:__key__
+ZRANGE zset:__key__ 0 10
+SET string:__key__ __data__ EX 120
+EXPIRE zset:__key__ 100
+SADD set:__key__ member:__key__
+UNLINK list:__key__
+GET string:__key__
+XADD stream:__key__ MAXLEN 200 * field __data__
+EXPIRE set:__key__ 30
+HDEL hash:__key__ member:__key__
+DEL stream:__key__
+SET string:__key__ __data__
+RPOP list:__key__
+UNLINK set:__key__
+INCR counter:__key__
+EXPIRE stream:__key__ 250
+ZREM zset:__key__ member:__key__
+HSET hash:__key__ member:__key__ __data__
+DEL counter:__key__
+SET string:__key__ __data__
+EXPIRE bitmap:__key__ 100
+UNLINK bitmap:__key__
+EXPIRE hll:__key__ 100
+DEL hll:__key__";
 
-/// How often an end is looked for.
-const LOOK: Duration = Duration::from_millis(200);
+/// Bytes of a value, drawn.
+const VALUES: Size = Size { low: 8, high: 2048 };
 
 /// An hour of mixed load on a pool with a journal: latency, memory and files, minute by minute.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// Minutes of each run.
@@ -62,22 +110,6 @@ pub struct Options {
     rate: u32,
 }
 
-/// Measures and prints.
-pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
-    match options.common.chosen(&DEFAULT) {
-        Ok(systems) => match systems.iter().find(|system| !system.has_journal()) {
-            None => super::verdict(measure(options, &systems, cancel)),
-            Some(system) => refused(&format!("{} has no journal", system.name)),
-        },
-        Err(error) => refused(&error),
-    }
-}
-
-fn refused(why: &str) -> Verdict {
-    eprintln!("perdura-bench: {why}");
-    Verdict::Refused
-}
-
 /// What a minute was like.
 #[derive(Clone, Copy, Debug, Default)]
 struct Minute {
@@ -96,6 +128,7 @@ struct Minute {
     /// Since the start of the server.
     full_waits: u64,
     keys: u64,
+    cpu_seconds: f64,
 }
 
 const HEAD: [&str; 14] = [
@@ -115,189 +148,185 @@ const HEAD: [&str; 14] = [
     "cpu_s",
 ];
 
+impl Minute {
+    /// Returns what the server was given and what it has become.
+    fn of(outcome: &load::Outcome, server: &Server) -> Result<Minute, Failure> {
+        let latencies = &outcome.totals.histogram;
+        Ok(Minute {
+            operations: latencies.count(),
+            p50: latencies.percentile(50.0),
+            p99_9: latencies.percentile(99.9),
+            slowest: latencies.highest(),
+            used: used_memory(server)?,
+            resident: server.anonymous(),
+            stored: server.stored(),
+            unapplied: server.figure("persistence", "journal_unapplied_bytes")?,
+            full_waits: server.figure("persistence", "journal_full_waits")?,
+            keys: server.ask("DBSIZE")?,
+            cpu_seconds: server.threads_cpu().as_secs_f64(),
+        })
+    }
+
+    /// Returns its line of the raw figures.
+    fn line(&self, system: &str, mib: u64, number: u32) -> Vec<String> {
+        let us = |value: f64| format!("{value:.1}");
+        let mut line = cells![system, mib, number, self.operations];
+        line.extend([us(self.p50), us(self.p99_9), us(self.slowest)]);
+        line.extend(cells![self.used, self.resident, self.stored, self.unapplied]);
+        line.extend(cells![self.full_waits, self.keys, format!("{:.3}", self.cpu_seconds)]);
+        line
+    }
+}
+
 /// A run and its minutes.
 struct Run {
     name: String,
     minutes: Vec<Minute>,
 }
 
-fn measure(options: &Options, systems: &[&System], cancel: &AtomicBool) -> Result<(), Failure> {
-    let bench = options.common.bench(cancel)?;
-    let mut raw = options.common.raw("soak", &HEAD)?;
-    let (mut runs, mut failure) = (Vec::new(), None);
-    for system in systems {
-        for mib in &options.journal_mib.0 {
-            let mut run = Run { name: format!("{}, {mib} MiB", system.name), minutes: Vec::new() };
-            let ended = of(options, &bench, system, *mib, &mut run, &mut raw);
-            runs.push(run);
-            failure = failure.or(ended.err());
+impl Measurement for Options {
+    const SYSTEMS: &[&str] = &["perdura journal everysec"];
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn check(&self, systems: &[&System]) -> Result<(), String> {
+        match systems.iter().find(|system| !system.has_journal()) {
+            Some(system) => Err(format!("{} has no journal", system.name)),
+            None => Ok(()),
         }
     }
-    print(options, &runs);
-    draw(options, &runs)?;
-    raw.finish();
-    failure.map_or(Ok(()), Err)
+
+    fn measure(&self, bench: &Bench<'_>, systems: &[&'static System]) -> Result<(), Failure> {
+        let mut raw = self.common.raw("soak", &HEAD)?;
+        let (mut runs, mut ended) = (Vec::new(), Ok(()));
+        for system in systems {
+            for mib in &self.journal_mib.0 {
+                let name = format!("{}, {mib} MiB", system.name);
+                let mut run = Run { name, minutes: Vec::new() };
+                let of_run = self.run(bench, system, *mib, &mut run, &mut raw);
+                runs.push(run);
+                ended = ended.and(of_run);
+            }
+        }
+        self.print(&runs);
+        self.draw(&runs)?;
+        raw.finish();
+        ended
+    }
 }
 
-/// Runs one system with a journal of one size.
-fn of(
-    options: &Options,
-    bench: &Bench<'_>,
-    system: &System,
-    mib: u64,
-    run: &mut Run,
-    raw: &mut Raw,
-) -> Result<(), Failure> {
-    let mut arguments = system.arguments();
-    arguments.extend(["--journal-size".to_owned(), format!("{mib}mb")]);
-    let launch = Launch {
-        tool: bench.tool.clone(),
-        program: bench.perdura.clone(),
-        arguments,
-        place: bench.disk.clone(),
-        journal: None,
-        cores: vec![bench.server_core],
-    };
-    let mut host = Host { server: Server::start(launch, bench.cancel)? };
-    let shared = Arc::new(Shared::default());
-    let pause = (options.rate > 0).then(|| Duration::from_secs(1) * options.clients / options.rate);
-    let mut clients = Vec::new();
-    for client in 0..options.clients {
-        let (shared, connection) = (Arc::clone(&shared), host.connect()?);
-        let keys = (u64::from(client) + 1, options.keys);
-        clients.push(thread::spawn(move || load::send(&shared, connection, keys, pause)));
-    }
-    let watched = watch(options, bench, &mut host, &shared, |number, minute, cpu| {
-        run.minutes.push(minute);
-        raw.add(line(system.name, mib, number, minute, cpu))
-    });
-    shared.stops.store(true, Ordering::Relaxed);
-    for client in clients {
-        // A panic of a client has been printed.
-        let _ = client.join();
-    }
-    let failed = shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-    failed.map_or(watched, Err)
-}
-
-/// Gives each minute, until the last, or until an end is asked for.
-fn watch(
-    options: &Options,
-    bench: &Bench<'_>,
-    host: &mut Host,
-    shared: &Shared,
-    mut each: impl FnMut(u32, Minute, Duration) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let begin = Instant::now();
-    for number in 1..=options.minutes {
-        let end = begin + Duration::from_secs(u64::from(options.minute)) * number;
-        while Instant::now() < end && !shared.stops.load(Ordering::Relaxed) {
-            thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
+impl Options {
+    /// Runs one system with a journal of one size.
+    fn run(
+        &self,
+        bench: &Bench<'_>,
+        system: &System,
+        mib: u64,
+        run: &mut Run,
+        raw: &mut Raw,
+    ) -> Result<(), Failure> {
+        let size = ["--journal-size".to_owned(), format!("{mib}mb")];
+        let mut server = bench.start(system, &[bench.server_core], &size)?;
+        let options = load::Options {
+            server: "127.0.0.1".into(),
+            port: server.port(),
+            threads: 1,
+            clients: self.clients as usize,
+            test_time: Some(f64::from(self.minute)),
+            rate_limiting: (self.rate > 0).then(|| u64::from((self.rate / self.clients).max(1))),
+            distinct_client_seed: true,
+            commands: LOAD.lines().map(str::to_owned).collect(),
+            data_size: VALUES,
+            key_prefix: String::new(),
+            key_maximum: self.keys - 1,
+            quiet: true,
+            ..load::Options::default()
+        };
+        for number in 1..=self.minutes {
+            let outcome = load::run(&options, bench.cancel);
+            // An end of the server says more than the connections that it broke.
+            server.still_runs()?;
             bench.go_on()?;
+            let outcome = outcome.map_err(|error| Failure::Generator(error.to_string()))?;
+            if let Ended::Failed(why) = &outcome.ended {
+                return Err(Failure::Generator(why.clone()));
+            }
+            if let Some(error) = outcome.errors.keys().next() {
+                return Err(Failure::Generator(error.clone()));
+            }
+            let minute = Minute::of(&outcome, &server)?;
+            raw.add(minute.line(system.name, mib, number))?;
+            run.minutes.push(minute);
+            eprintln!("minute {number}: p99.9 {:.0} us", minute.p99_9);
         }
-        if shared.stops.load(Ordering::Relaxed) {
-            // A client's failure says why, unless the server has ended.
-            return host.server.still_runs();
+        Ok(())
+    }
+
+    /// Prints what the first, the middle and the last third of each run were like at most.
+    fn print(&self, runs: &[Run]) {
+        println!(
+            "\n## Mixed load, {} clients, {} keys of each type, {} minutes of {} s asked for\n",
+            self.clients, self.keys, self.minutes, self.minute
+        );
+        let mut table = Table::new([
+            "",
+            "minutes",
+            "commands",
+            "p99.9 (us)",
+            "slowest (us)",
+            "data (MB)",
+            "process (MB)",
+            "files (MB)",
+            "waits for a full ring",
+        ]);
+        for run in runs {
+            let third = run.minutes.len().div_ceil(3).max(1);
+            let mut waits = 0;
+            for (part, minutes) in run.minutes.chunks(third).enumerate() {
+                let most = |of: fn(&Minute) -> f64| minutes.iter().map(of).fold(0.0, f64::max);
+                let mb = |of: fn(&Minute) -> f64| format!("{:.1}", most(of) / 1e6);
+                let (first, last) = (part * third + 1, part * third + minutes.len());
+                let until = minutes.last().map_or(0, |minute| minute.full_waits);
+                table.add(cells![
+                    run.name,
+                    format!("{first} to {last}"),
+                    minutes.iter().map(|minute| minute.operations).sum::<u64>(),
+                    format!("{:.0}", most(|minute| minute.p99_9)),
+                    format!("{:.0}", most(|minute| minute.slowest)),
+                    mb(|minute| minute.used as f64),
+                    mb(|minute| minute.resident as f64),
+                    mb(|minute| minute.stored as f64),
+                    until - waits,
+                ]);
+                waits = until;
+            }
         }
-        let minute = minute(host, shared)?;
-        each(number, minute, host.cpu())?;
-        eprintln!("minute {number}: p99.9 {:.0} us", minute.p99_9);
+        println!("Of each third the highest:\n\n{}", table.markdown());
     }
-    Ok(())
-}
 
-fn minute(host: &Host, shared: &Shared) -> Result<Minute, Failure> {
-    let latencies = shared.take();
-    Ok(Minute {
-        operations: latencies.count(),
-        p50: latencies.percentile(50.0),
-        p99_9: latencies.percentile(99.9),
-        slowest: latencies.highest(),
-        used: host.used_memory()?,
-        resident: host.anonymous(),
-        stored: host.server.stored(),
-        unapplied: host.figure("persistence", "journal_unapplied_bytes")?,
-        full_waits: host.figure("persistence", "journal_full_waits")?,
-        keys: host.ask("DBSIZE")?,
-    })
-}
-
-fn line(system: &str, mib: u64, number: u32, minute: Minute, cpu: Duration) -> Vec<String> {
-    let Minute { operations, p50, p99_9, slowest, used, .. } = minute;
-    let Minute { resident, stored, unapplied, full_waits, keys, .. } = minute;
-    let us = |value: f64| format!("{value:.1}");
-    let mut line = cells![system, mib, number, operations, us(p50), us(p99_9), us(slowest)];
-    line.extend(cells![used, resident, stored, unapplied, full_waits, keys]);
-    line.push(format!("{:.3}", cpu.as_secs_f64()));
-    line
-}
-
-/// Prints what the first, the middle and the last third of each run were like at most.
-fn print(options: &Options, runs: &[Run]) {
-    println!(
-        "\n## Mixed load, {} clients, {} keys of each type, {} minutes of {} s asked for\n",
-        options.clients, options.keys, options.minutes, options.minute
-    );
-    let head = cells![
-        "",
-        "minutes",
-        "commands",
-        "p99.9 (us)",
-        "slowest (us)",
-        "data (MB)",
-        "process (MB)",
-        "files (MB)",
-        "waits for a full ring"
-    ];
-    let mut rows = Vec::new();
-    for run in runs {
-        let third = run.minutes.len().div_ceil(3).max(1);
-        let mut waits = 0;
-        for (part, minutes) in run.minutes.chunks(third).enumerate() {
-            let most = |of: &dyn Fn(&Minute) -> f64| minutes.iter().map(of).fold(0.0, f64::max);
-            let mb = |of: &dyn Fn(&Minute) -> u64| format!("{:.1}", most(&|m| of(m) as f64) / 1e6);
-            let (first, last) = (part * third + 1, part * third + minutes.len());
-            let until = minutes.last().map_or(0, |minute| minute.full_waits);
-            rows.push(cells![
-                run.name,
-                format!("{first} to {last}"),
-                minutes.iter().map(|minute| minute.operations).sum::<u64>(),
-                format!("{:.0}", most(&|minute| minute.p99_9)),
-                format!("{:.0}", most(&|minute| minute.slowest)),
-                mb(&|minute| minute.used),
-                mb(&|minute| minute.resident),
-                mb(&|minute| minute.stored),
-                until - waits,
-            ]);
-            waits = until;
+    /// Draws the minutes: latencies, and what memory and files take.
+    fn draw(&self, runs: &[Run]) -> Result<(), Failure> {
+        let latencies = MinuteChart {
+            id: "soak-latency",
+            title: "p99.9 of a mixed load, minute by minute",
+            unit: "seconds",
+            series: series(runs, "", |minute| minute.p99_9 / 1e6),
+        };
+        let mut sizes = series(runs, ": process", |minute| minute.resident as f64);
+        sizes.extend(series(runs, ": files", |minute| minute.stored as f64));
+        sizes.extend(series(runs, ": data", |minute| minute.used as f64));
+        let title = "Memory and files under a mixed load, minute by minute";
+        let sizes = MinuteChart { id: "soak-sizes", title, unit: "bytes", series: sizes };
+        for chart in [latencies, sizes] {
+            let path = self.common.disk.join(format!("{}.svg", chart.id));
+            let Some(picture) = minutes_picture(&chart) else { continue };
+            std::fs::write(&path, picture).map_err(Failure::of(path.display()))?;
+            println!("picture: {}", path.display());
         }
+        Ok(())
     }
-    println!("Of each third the highest:\n\n{}", table(head, &rows));
-}
-
-/// Draws the minutes: latencies, and what memory and files take.
-fn draw(options: &Options, runs: &[Run]) -> Result<(), Failure> {
-    let seconds = |of: fn(&Minute) -> f64| series(runs, "", of);
-    let latencies = MinuteChart {
-        id: "soak-latency",
-        title: "p99.9 of a mixed load, minute by minute",
-        unit: "seconds",
-        series: seconds(|minute| minute.p99_9 / 1e6),
-    };
-    let mut sizes = series(runs, ": process", |minute| minute.resident as f64);
-    sizes.extend(series(runs, ": files", |minute| minute.stored as f64));
-    sizes.extend(series(runs, ": data", |minute| minute.used as f64));
-    let title = "Memory and files under a mixed load, minute by minute";
-    let sizes = MinuteChart { id: "soak-sizes", title, unit: "bytes", series: sizes };
-    for chart in [latencies, sizes] {
-        let path = options.common.disk.join(format!("{}.svg", chart.id));
-        let Some(picture) = minutes_picture(&chart) else { continue };
-        let written = std::fs::write(&path, picture);
-        let what = path.display().to_string();
-        written.map_err(|cause| Failure::Start { what: what.clone(), cause })?;
-        println!("picture: {what}");
-    }
-    Ok(())
 }
 
 fn series(runs: &[Run], suffix: &str, of: fn(&Minute) -> f64) -> Vec<(String, Vec<f64>)> {
@@ -306,4 +335,21 @@ fn series(runs: &[Run], suffix: &str, of: fn(&Minute) -> f64) -> Vec<(String, Ve
         (format!("{name}{suffix}"), run.minutes.iter().map(of).collect())
     };
     runs.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_is_written_given_a_ttl_and_deleted() {
+        for kind in ["string", "hash", "list", "set", "zset", "stream", "bitmap", "hll"] {
+            let key = format!(" {kind}:__key__");
+            let of_kind = |command: &str| {
+                LOAD.lines().any(|line| line.starts_with(&(command.to_owned() + &key)))
+            };
+            assert!(of_kind("EXPIRE") && (of_kind("DEL") || of_kind("UNLINK")), "{kind}");
+            assert!(LOAD.lines().filter(|line| line.contains(&key)).count() > 2, "{kind}");
+        }
+    }
 }

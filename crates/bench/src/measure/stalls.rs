@@ -11,45 +11,45 @@
 
 mod long;
 mod probes;
-mod replies;
 mod scenarios;
 
-use super::bench::{Bench, Host};
+use super::Measurement;
+use super::bench::Bench;
 use super::common::{Common, Numbers, numbers};
-use super::print::{Raw, cells, median, table};
+use super::print::{Raw, median};
 use super::systems::{self, Program, System};
-use crate::Verdict;
-use crate::compare::options::{absolute, peer, seconds};
-use crate::compare::server::Failure;
+use crate::compare::options::{absolute, peer};
 use crate::machine;
+use crate::server::{Failure, Server};
+use crate::table::{Table, cells};
+use crate::units::parse_seconds;
 use long::Long;
-use probes::{Found, Group, Probes};
+use probes::{Found, Group};
 use scenarios::{Act, Scenario};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const DEFAULT: [&str; 1] = ["perdura volatile"];
-/// How long the last replies are waited for.
-const GRACE: Duration = Duration::from_secs(3);
-/// How long a server is left alone after its data was loaded.
+/// How long a server is left alone after its data was loaded, and how long the probes have to
+/// connect.
 const REST: Duration = Duration::from_millis(300);
+const CONNECT: Duration = Duration::from_millis(50);
 /// The requests of the probes, in the order of the columns.
 const PROBES: [&str; 4] = ["PING", "GET elsewhere", "GET there", "echo"];
 
 /// PING and GET next to long commands: p50, p99, p99.9, maximum, by number of threads.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = scenarios::help())]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// Numbers of threads of Perdura, separated by commas.
     #[arg(long, value_name = "NUMBERS", default_value = "1,2,8", value_parser = numbers)]
     threads: Numbers,
-    /// Another server that takes redis-server's arguments. May be given several times.
-    #[arg(long, value_name = "NAME=PATH", value_parser = peer)]
+    /// Other servers that take redis-server's arguments, separated by commas.
+    #[arg(long, value_name = "NAME=PATH", value_delimiter = ',', env = "BENCH_PEERS")]
+    #[arg(value_parser = peer)]
     peer: Vec<(String, PathBuf)>,
     /// Scenarios, separated by commas [default: all].
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -58,10 +58,10 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
     members: u64,
     /// Seconds in which a long command is repeated; it runs at least once.
-    #[arg(long, value_name = "S", default_value = "3", value_parser = seconds)]
+    #[arg(long, value_name = "S", default_value = "3", value_parser = parse_seconds)]
     seconds: f64,
     /// Seconds after which a command without a reply counts as stalled.
-    #[arg(long, value_name = "S", default_value = "20", value_parser = seconds)]
+    #[arg(long, value_name = "S", default_value = "20", value_parser = parse_seconds)]
     patience: f64,
     /// Connections of each kind of probe.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -88,86 +88,70 @@ struct Row {
     remark: String,
 }
 
-/// Measures and prints.
-pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
-    let chosen = scenarios::chosen(&options.scenarios);
-    match chosen.and_then(|chosen| Ok((chosen, subjects(options)?))) {
-        Ok((chosen, subjects)) => super::verdict(measure(options, &chosen, &subjects, cancel)),
-        Err(error) => {
-            eprintln!("perdura-bench: {error}");
-            Verdict::Refused
+impl Measurement for Options {
+    const SYSTEMS: &[&str] = &["perdura volatile"];
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn check(&self, _: &[&System]) -> Result<(), String> {
+        scenarios::chosen(&self.scenarios).map(drop)
+    }
+
+    fn measure(&self, bench: &Bench<'_>, systems: &[&'static System]) -> Result<(), Failure> {
+        for (name, path) in &self.peer {
+            println!("{}", machine::version(name, path).text);
         }
+        let scenarios = scenarios::chosen(&self.scenarios).map_err(Failure::Generator)?;
+        let head = "system scenario probe count unanswered errors p50_us p99_us p99.9_us max_us commands command_ms remark";
+        let mut raw = self.common.raw("stalls", &head.split(' ').collect::<Vec<_>>())?;
+        let mut tables = Vec::new();
+        for subject in self.subjects(systems) {
+            let redis = subject.program.as_ref().unwrap_or(&bench.redis).clone();
+            let bench = Bench { redis, ..bench.clone() };
+            let mut rows = Vec::new();
+            let result: Result<(), Failure> = scenarios.iter().try_for_each(|scenario| {
+                bench.go_on()?;
+                let row = one(self, &bench, &subject, scenario)?;
+                eprintln!("{}: {}: longest {} ms", subject.name, scenario.name, row.longest());
+                row.keep(&subject, &mut raw)?;
+                rows.push(row);
+                Ok(())
+            });
+            print(self, &subject, &rows);
+            result?;
+            tables.push((subject.name, rows));
+        }
+        print_all(&tables);
+        raw.finish();
+        Ok(())
     }
 }
 
-fn subjects(options: &Options) -> Result<Vec<Subject>, String> {
-    let mut subjects = Vec::new();
-    for system in options.common.chosen(&DEFAULT)? {
-        let is_ours = system.program == Program::Perdura;
-        let all = options.threads.0.iter().copied().map(Some);
-        let threads: Vec<_> = if is_ours { all.collect() } else { vec![None] };
-        subjects.extend(threads.into_iter().map(|threads| {
-            let name = match threads {
-                Some(threads) => format!("{}, --threads {threads}", system.name),
-                None => system.name.to_owned(),
-            };
-            Subject { name, system, program: None, threads }
+impl Options {
+    /// Returns each system with each number of threads, and the peers.
+    fn subjects(&self, systems: &[&'static System]) -> Vec<Subject> {
+        let mut subjects = Vec::new();
+        for system in systems {
+            let is_ours = system.program == Program::Perdura;
+            let threads =
+                if is_ours { self.threads.0.iter().map(Some).collect() } else { vec![None] };
+            subjects.extend(threads.into_iter().map(|threads| {
+                let name = match threads {
+                    Some(threads) => format!("{}, --threads {threads}", system.name),
+                    None => system.name.to_owned(),
+                };
+                Subject { name, system, program: None, threads: threads.copied() }
+            }));
+        }
+        let system = systems::named("redis none").expect("it is in the table");
+        subjects.extend(self.peer.iter().map(|(name, path)| {
+            let program = Some(absolute(path));
+            Subject { name: name.clone(), system, program, threads: None }
         }));
+        subjects
     }
-    let system = systems::named("redis none").ok_or("no system for peers")?;
-    subjects.extend(options.peer.iter().map(|(name, path)| {
-        let program = Some(absolute(path));
-        Subject { name: name.clone(), system, program, threads: None }
-    }));
-    Ok(subjects)
-}
-
-fn measure(
-    options: &Options,
-    scenarios: &[&'static Scenario],
-    subjects: &[Subject],
-    cancel: &AtomicBool,
-) -> Result<(), Failure> {
-    let bench = options.common.bench(cancel)?;
-    for (name, path) in &options.peer {
-        println!("{}", machine::version(name, path).text);
-    }
-    let head = [
-        "system",
-        "scenario",
-        "probe",
-        "count",
-        "unanswered",
-        "errors",
-        "p50_us",
-        "p99_us",
-        "p99.9_us",
-        "max_us",
-        "commands",
-        "command_ms",
-        "remark",
-    ];
-    let mut raw = options.common.raw("stalls", &head)?;
-    let mut tables = Vec::new();
-    for subject in subjects {
-        let redis = subject.program.as_ref().unwrap_or(&bench.redis).clone();
-        let bench = Bench { redis, ..bench.clone() };
-        let mut rows = Vec::new();
-        let result: Result<(), Failure> = scenarios.iter().try_for_each(|scenario| {
-            bench.go_on()?;
-            let row = one(options, &bench, subject, scenario)?;
-            eprintln!("{}: {}: longest {} ms", subject.name, scenario.name, row.longest());
-            row.keep(subject, &mut raw)?;
-            rows.push(row);
-            Ok(())
-        });
-        print(options, subject, &rows);
-        result?;
-        tables.push((subject.name.as_str(), rows));
-    }
-    print_all(&tables);
-    raw.finish();
-    Ok(())
 }
 
 /// Runs a scenario with a server of its own.
@@ -178,21 +162,26 @@ fn one(
     scenario: &'static Scenario,
 ) -> Result<Row, Failure> {
     let threads = subject.threads.map(|threads| ["--threads".into(), threads.to_string()]);
-    let host = bench.start_with(subject.system, &[], threads.as_ref().map_or(&[], |t| t))?;
+    let server = bench.start(subject.system, &[], threads.as_ref().map_or(&[], |t| t))?;
     for (count, make) in scenario.data {
-        host.send(count(options.members), |number| make(options.members, number))?;
+        server.send(count(options.members), |number| make(options.members, number))?;
     }
     for key in [scenarios::THERE, scenarios::ELSEWHERE] {
-        host.ask::<()>(&format!("SET {key} 0123456789abcdef"))?;
+        server.ask::<()>(&format!("SET {key} 0123456789abcdef"))?;
     }
-    let probes = Probes::connect(&groups(options, &host, scenario)?, GRACE)?;
+    let groups = groups(options, &server, scenario)?;
     thread::sleep(REST);
-    let stop = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&stop);
-    let probing = thread::spawn(move || probes.run(seen));
-    let (times, mut remark) = disturb(options, bench, &host, scenario);
-    stop.store(true, Ordering::Relaxed);
-    let found = probing.join().map_err(|_| Failure::Generator("a probe panicked".into()))??;
+    let stop = AtomicBool::new(false);
+    let (found, times, mut remark) = thread::scope(|scope| {
+        let stop = &stop;
+        let probing = groups.each_ref().map(|group| scope.spawn(move || group.probe(stop)));
+        thread::sleep(CONNECT);
+        let (times, remark) = disturb(options, bench, &server, scenario);
+        stop.store(true, Ordering::Relaxed);
+        let panicked = |_| Failure::Generator("a probe panicked".into());
+        let found = probing.into_iter().map(|probe| probe.join().map_err(panicked)?);
+        Ok::<_, Failure>((found.collect::<Result<Vec<_>, _>>()?, times, remark))
+    })?;
     for (name, found) in PROBES.iter().zip(&found) {
         if found.unanswered > 0 {
             remark += &format!("; {} {name} unanswered", found.unanswered);
@@ -205,11 +194,13 @@ fn one(
     Ok(Row { scenario, found, times, remark })
 }
 
-fn groups(options: &Options, host: &Host, scenario: &Scenario) -> Result<[Group; 4], Failure> {
-    let (all, rate, server) = (options.connections, options.rate, host.server.port());
-    let group = |port, words: &str, connections, rate| {
-        let request = format!("{words}\r\n").into_bytes();
-        Group { port, request, connections, rate }
+fn groups(options: &Options, server: &Server, scenario: &Scenario) -> Result<[Group; 4], Failure> {
+    let (all, rate, server) = (options.connections, options.rate, server.port());
+    let group = |port, request: &str, connections, rate| Group {
+        port,
+        request: request.into(),
+        connections,
+        rate,
     };
     let get = |key| format!("GET {key}");
     // Many readers ask less each: all of them together ask as often.
@@ -217,8 +208,7 @@ fn groups(options: &Options, host: &Host, scenario: &Scenario) -> Result<[Group;
         0 => (all, rate),
         readers => (readers, (rate * all / readers).max(1)),
     };
-    let echo = probes::echo(all)
-        .map_err(|cause| Failure::Start { what: "a thread that answers".into(), cause })?;
+    let echo = probes::echo(all).map_err(Failure::of("a thread that answers"))?;
     Ok([
         group(server, "PING", all, rate),
         group(server, &get(scenarios::ELSEWHERE), all, rate),
@@ -231,14 +221,14 @@ fn groups(options: &Options, host: &Host, scenario: &Scenario) -> Result<[Group;
 fn disturb(
     options: &Options,
     bench: &Bench<'_>,
-    host: &Host,
+    server: &Server,
     scenario: &Scenario,
 ) -> (Vec<f64>, String) {
     let end = Instant::now() + Duration::from_secs_f64(options.seconds);
     let patience = Duration::from_secs_f64(options.patience);
     let (mut times, mut remark) = (Vec::new(), String::new());
     let mut repeat = || {
-        let mut long = Long::connect(host.server.port(), patience)?;
+        let mut long = Long::connect(server.port(), patience)?;
         for number in 0..scenario.times {
             if bench.go_on().is_err() || number > 0 && Instant::now() >= end {
                 break;
@@ -323,7 +313,9 @@ fn print(options: &Options, subject: &Subject, rows: &[Row]) {
     for probe in PROBES {
         head.extend([format!("{probe} p50"), "p99".into(), "p99.9".into(), "max".into()]);
     }
-    println!("{}", table(head, &rows.iter().map(Row::cells).collect::<Vec<_>>()));
+    let mut table = Table::new(head);
+    rows.iter().for_each(|row| table.add(row.cells()));
+    println!("{}", table.markdown());
     for row in rows.iter().filter(|row| !row.remark.is_empty()) {
         println!("- {}: {}", row.scenario.name, row.remark);
     }
@@ -331,19 +323,19 @@ fn print(options: &Options, subject: &Subject, rows: &[Row]) {
 
 /// Prints what those had to wait who need nothing of the long command, of all systems, and the
 /// echo's clients.
-fn print_all(tables: &[(&str, Vec<Row>)]) {
+fn print_all(tables: &[(String, Vec<Row>)]) {
     let Some((_, first)) = tables.first() else { return };
     for (at, probe) in PROBES.iter().enumerate().filter(|(_, probe)| **probe != "GET there") {
         println!("\n## {probe}: p99.9 / maximum, in ms\n");
-        let systems = tables.iter().map(|(name, _)| (*name).to_owned());
-        let head: Vec<String> = cells![""].into_iter().chain(systems).collect();
-        let line = |(number, row): (usize, &Row)| {
-            let of = |(_, rows): &(&str, Vec<Row>)| {
+        let systems = tables.iter().map(|(name, _)| name.clone());
+        let mut table = Table::new(cells![""].into_iter().chain(systems));
+        for (number, row) in first.iter().enumerate() {
+            let of = |(_, rows): &(String, Vec<Row>)| {
                 let latency = &rows[number].found[at].latency;
                 format!("{} / {}", millis(latency.percentile(99.9)), millis(latency.highest()))
             };
-            cells![row.scenario.name].into_iter().chain(tables.iter().map(of)).collect()
-        };
-        println!("{}", table(head, &first.iter().enumerate().map(line).collect::<Vec<_>>()));
+            table.add(cells![row.scenario.name].into_iter().chain(tables.iter().map(of)).collect());
+        }
+        println!("{}", table.markdown());
     }
 }

@@ -4,14 +4,14 @@
 
 /// Which program a system runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Program {
+pub(crate) enum Program {
     Perdura,
     Redis,
 }
 
 /// A way to run a server.
 #[derive(Debug)]
-pub(super) struct System {
+pub(crate) struct System {
     pub(super) name: &'static str,
     pub(super) program: Program,
     arguments: &'static [&'static [&'static str]],
@@ -35,7 +35,9 @@ impl System {
 
 const REDIS_AOF: &[&str] =
     &["--save", "", "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0", "--appendfsync"];
-const PERDURA: &[&str] = &["--threads", "1", "--maxmemory", "0"];
+const ONE_THREAD: &[&str] = &["--threads", "1"];
+const NO_LIMIT: &[&str] = &["--maxmemory", "0"];
+const VOLATILE: &[&str] = &["--backend", "aof", "--appendonly", "no", "--save", ""];
 const PERDURA_AOF: &[&str] =
     &["--backend", "aof", "--auto-aof-rewrite-percentage", "0", "--appendfsync"];
 const POOL: &[&str] = &["--backend", "pmem", "--pool", "perdura.pool", "--pool-size", "16gb"];
@@ -43,81 +45,60 @@ const POOL: &[&str] = &["--backend", "pmem", "--pool", "perdura.pool", "--pool-s
 const JOURNAL: &[&str] =
     &["--backend", "journal", "--pool", "perdura.pool", "--pool-size", "16gb", "--appendfsync"];
 
+const fn in_memory(
+    name: &'static str,
+    program: Program,
+    arguments: &'static [&'static [&'static str]],
+) -> System {
+    System { name, program, arguments, is_on_disk: false }
+}
+
+const fn on_disk(
+    name: &'static str,
+    program: Program,
+    arguments: &'static [&'static [&'static str]],
+) -> System {
+    System { name, program, arguments, is_on_disk: true }
+}
+
 /// All of them.
-pub(super) const SYSTEMS: [System; 12] = [
-    System {
-        name: "redis none",
-        program: Program::Redis,
-        arguments: &[&["--save", "", "--appendonly", "no"]],
-        is_on_disk: false,
-    },
-    System {
-        name: "redis everysec",
-        program: Program::Redis,
-        arguments: &[REDIS_AOF, &["everysec"]],
-        is_on_disk: true,
-    },
-    System {
-        name: "redis always",
-        program: Program::Redis,
-        arguments: &[REDIS_AOF, &["always"]],
-        is_on_disk: true,
-    },
-    System {
-        name: "redis everysec, no RDB base",
-        program: Program::Redis,
-        arguments: &[REDIS_AOF, &["everysec", "--aof-use-rdb-preamble", "no"]],
-        is_on_disk: true,
-    },
-    System {
-        name: "perdura volatile",
-        program: Program::Perdura,
-        arguments: &[PERDURA, &["--backend", "aof", "--appendonly", "no", "--save", ""]],
-        is_on_disk: false,
-    },
-    System {
-        name: "perdura volatile all cores",
-        program: Program::Perdura,
-        arguments: &[&["--maxmemory", "0", "--backend", "aof", "--appendonly", "no", "--save", ""]],
-        is_on_disk: false,
-    },
-    System {
-        name: "perdura pmem emulated",
-        program: Program::Perdura,
-        arguments: &[PERDURA, POOL, &["--domain", "clwb", "--emulate-pmem"]],
-        is_on_disk: false,
-    },
-    System {
-        name: "perdura pmem process",
-        program: Program::Perdura,
-        arguments: &[PERDURA, POOL, &["--domain", "process"]],
-        is_on_disk: false,
-    },
-    System {
-        name: "perdura aof everysec",
-        program: Program::Perdura,
-        arguments: &[PERDURA, PERDURA_AOF, &["everysec"]],
-        is_on_disk: true,
-    },
-    System {
-        name: "perdura aof always",
-        program: Program::Perdura,
-        arguments: &[PERDURA, PERDURA_AOF, &["always"]],
-        is_on_disk: true,
-    },
-    System {
-        name: "perdura journal everysec",
-        program: Program::Perdura,
-        arguments: &[PERDURA, JOURNAL, &["everysec"]],
-        is_on_disk: true,
-    },
-    System {
-        name: "perdura journal always",
-        program: Program::Perdura,
-        arguments: &[PERDURA, JOURNAL, &["always"]],
-        is_on_disk: true,
-    },
-];
+pub(super) const SYSTEMS: [System; 12] = {
+    use Program::{Perdura, Redis};
+    [
+        in_memory("redis none", Redis, &[&["--save", "", "--appendonly", "no"]]),
+        on_disk("redis everysec", Redis, &[REDIS_AOF, &["everysec"]]),
+        on_disk("redis always", Redis, &[REDIS_AOF, &["always"]]),
+        on_disk(
+            "redis everysec, no RDB base",
+            Redis,
+            &[REDIS_AOF, &["everysec", "--aof-use-rdb-preamble", "no"]],
+        ),
+        in_memory("perdura volatile", Perdura, &[ONE_THREAD, NO_LIMIT, VOLATILE]),
+        in_memory("perdura volatile all cores", Perdura, &[NO_LIMIT, VOLATILE]),
+        in_memory(
+            "perdura pmem emulated",
+            Perdura,
+            &[ONE_THREAD, NO_LIMIT, POOL, &["--domain", "clwb", "--emulate-pmem"]],
+        ),
+        in_memory(
+            "perdura pmem process",
+            Perdura,
+            &[ONE_THREAD, NO_LIMIT, POOL, &["--domain", "process"]],
+        ),
+        on_disk(
+            "perdura aof everysec",
+            Perdura,
+            &[ONE_THREAD, NO_LIMIT, PERDURA_AOF, &["everysec"]],
+        ),
+        on_disk("perdura aof always", Perdura, &[ONE_THREAD, NO_LIMIT, PERDURA_AOF, &["always"]]),
+        on_disk(
+            "perdura journal everysec",
+            Perdura,
+            &[ONE_THREAD, NO_LIMIT, JOURNAL, &["everysec"]],
+        ),
+        on_disk("perdura journal always", Perdura, &[ONE_THREAD, NO_LIMIT, JOURNAL, &["always"]]),
+    ]
+};
 
 /// Returns the system of a name: a comma in a name can be left out, since it separates names.
 pub(super) fn named(name: &str) -> Option<&'static System> {

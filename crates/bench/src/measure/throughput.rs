@@ -3,24 +3,15 @@
 //! Each run has a fresh server, filled before. Only the latency of one client is measured with both
 //! processes on one core: on two it would be the time that the machine takes to wake a core up.
 
-use super::bench::Bench;
+use super::Measurement;
+use super::bench::{Bench, fill};
 use super::common::{Common, Numbers, factor, numbers};
-use super::print::{Pair, Raw, cells, median, ratios, spread, table};
+use super::print::{Pair, Raw, median, ratios, spread};
 use super::redis_benchmark::{self, Load};
 use super::systems::System;
-use crate::Verdict;
-use crate::compare::server::Failure;
-use std::sync::atomic::AtomicBool;
+use crate::server::{Failure, Server};
+use crate::table::{Table, cells};
 
-const DEFAULT: [&str; 7] = [
-    "redis none",
-    "redis everysec",
-    "redis always",
-    "perdura volatile",
-    "perdura pmem emulated",
-    "perdura aof everysec",
-    "perdura aof always",
-];
 const PAIRS: [Pair; 10] = [
     ("perdura volatile", "redis none"),
     ("perdura pmem emulated", "perdura volatile"),
@@ -38,7 +29,7 @@ const LATENCY_OPERATIONS: f64 = 50_000.0;
 
 /// Throughput, CPU time per operation and latency of SET and GET: medians of alternating runs.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// How often each system has its turn.
@@ -56,17 +47,6 @@ pub struct Options {
     /// Leave the latency of one client out.
     #[arg(long)]
     no_latency: bool,
-}
-
-/// Measures and prints.
-pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
-    match options.common.chosen(&DEFAULT) {
-        Ok(systems) => super::verdict(measure(options, &systems, cancel)),
-        Err(error) => {
-            eprintln!("perdura-bench: {error}");
-            Verdict::Refused
-        }
-    }
 }
 
 /// Returns how many keys are filled, by the size of their values.
@@ -88,25 +68,38 @@ fn scaled(operations: f64, scale: f64) -> u64 {
     (operations * scale).max(1000.0) as u64
 }
 
-fn measure(options: &Options, systems: &[&System], cancel: &AtomicBool) -> Result<(), Failure> {
-    let bench = options.common.bench(cancel)?;
-    let head = [
-        "kind", "system", "test", "bytes", "pipeline", "clients", "rps", "p50_ms", "p99_ms",
-        "cpu_us",
+impl Measurement for Options {
+    const SYSTEMS: &[&str] = &[
+        "redis none",
+        "redis everysec",
+        "redis always",
+        "perdura volatile",
+        "perdura pmem emulated",
+        "perdura aof everysec",
+        "perdura aof always",
     ];
-    let mut raw = options.common.raw("throughput", &head)?;
-    for size in &options.sizes.0 {
-        for pipeline in &options.pipelines.0 {
-            throughput(options, &bench, systems, &mut raw, (*size, *pipeline))?;
-        }
+
+    fn common(&self) -> &Common {
+        &self.common
     }
-    if !options.no_latency {
-        for size in &options.sizes.0 {
-            latency(options, &bench, systems, &mut raw, *size)?;
+
+    fn measure(&self, bench: &Bench<'_>, systems: &[&'static System]) -> Result<(), Failure> {
+        let head = "kind system test bytes pipeline clients rps p50_ms p99_ms cpu_us";
+        let head: Vec<&str> = head.split(' ').collect();
+        let mut raw = self.common.raw("throughput", &head)?;
+        for size in &self.sizes.0 {
+            for pipeline in &self.pipelines.0 {
+                throughput(self, bench, systems, &mut raw, *size, *pipeline)?;
+            }
         }
+        if !self.no_latency {
+            for size in &self.sizes.0 {
+                latency(self, bench, systems, &mut raw, *size)?;
+            }
+        }
+        raw.finish();
+        Ok(())
     }
-    raw.finish();
-    Ok(())
 }
 
 /// The samples of one system: rates, times, CPU microseconds.
@@ -132,13 +125,13 @@ impl Run<'_> {
     fn of(
         &self,
         test: &str,
-        host: &super::bench::Host,
+        server: &Server,
         samples: &mut Samples,
         raw: &mut Raw,
     ) -> Result<(), Failure> {
         let bytes = self.size.to_string();
         let what = ["-t", test, "-d", &bytes];
-        let (rows, cpu) = redis_benchmark::run(self.bench, host, self.core, self.load, &what)?;
+        let (rows, cpu) = redis_benchmark::run(self.bench, server, self.core, self.load, &what)?;
         let row = &rows[rows.len() - 1];
         let Load { pipeline, clients, .. } = self.load;
         raw.add(cells![
@@ -167,36 +160,37 @@ fn throughput(
     bench: &Bench<'_>,
     systems: &[&System],
     raw: &mut Raw,
-    (size, pipeline): (u64, u64),
+    size: u64,
+    pipeline: u64,
 ) -> Result<(), Failure> {
     let requests = scaled(operations(size, pipeline), options.scale);
     let load = Load { requests, clients: CLIENTS, pipeline, keys: keys(size) };
     let mut found =
         [vec![Samples::default(); systems.len()], vec![Samples::default(); systems.len()]];
-    bench.take_turns(systems, options.rounds, |at, host| {
-        host.fill(0, keys(size), size as usize)?;
+    bench.take_turns(systems, options.rounds, |at, server| {
+        fill(server, 0, keys(size), size as usize)?;
         let (kind, system, core) = ("throughput", systems[at].name, bench.client_core);
         let run = Run { bench, kind, system, size, load, core };
         for (test, samples) in ["set", "get"].into_iter().zip(&mut found) {
-            run.of(test, host, &mut samples[at], raw)?;
+            run.of(test, server, &mut samples[at], raw)?;
         }
         Ok(())
     })?;
     println!(
         "\n## {size} bytes, pipeline {pipeline}, {CLIENTS} clients, {requests} operations a run\n"
     );
-    let head = cells![
-        "", "SET/s", "spread %", "us CPU", "p99 ms", "GET/s", "spread %", "us CPU", "p99 ms"
-    ];
-    let row = |(at, system): (usize, &&System)| {
+    let mut table = Table::new([
+        "", "SET/s", "spread %", "us CPU", "p99 ms", "GET/s", "spread %", "us CPU", "p99 ms",
+    ]);
+    for (at, system) in systems.iter().enumerate() {
         let mut row = cells![system.name];
         for Samples { rate, cpu, p99, .. } in found.iter().map(|samples| &samples[at]) {
             row.extend([format!("{:.0}", median(rate)), format!("{:.0}", spread(rate))]);
             row.extend([format!("{:.2}", median(cpu)), format!("{:.3}", median(p99))]);
         }
-        row
-    };
-    println!("{}", table(head, &systems.iter().enumerate().map(row).collect::<Vec<_>>()));
+        table.add(row);
+    }
+    println!("{}", table.markdown());
     for (test, (samples, pairs)) in
         ["SET", "GET"].into_iter().zip(found.iter().zip([&PAIRS[..], &PAIRS[..1]]))
     {
@@ -219,27 +213,26 @@ fn latency(
     let requests = scaled(LATENCY_OPERATIONS, options.scale);
     let load = Load { requests, clients: 1, pipeline: 1, keys: keys(size) };
     let mut found = vec![Samples::default(); systems.len()];
-    bench.take_turns(systems, options.rounds, |at, host| {
-        host.fill(0, keys(size), size as usize)?;
+    bench.take_turns(systems, options.rounds, |at, server| {
+        fill(server, 0, keys(size), size as usize)?;
         let (kind, system, core) = ("latency", systems[at].name, bench.server_core);
-        Run { bench, kind, system, size, load, core }.of("set", host, &mut found[at], raw)
+        Run { bench, kind, system, size, load, core }.of("set", server, &mut found[at], raw)
     })?;
     println!(
         "\n## Latency of SET of {size} bytes, one client, both on one core, {requests} operations\n"
     );
-    let row = |(system, samples): (&&System, &Samples)| {
-        let Samples { rate, p50, p99, cpu } = samples;
-        cells![
+    let mut table = Table::new(["", "p50 us", "p99 us", "SET/s", "spread %", "us CPU"]);
+    for (system, Samples { rate, p50, p99, cpu }) in systems.iter().zip(&found) {
+        table.add(cells![
             system.name,
             format!("{:.0}", median(p50)),
             format!("{:.0}", median(p99) * 1000.0),
             format!("{:.0}", median(rate)),
             format!("{:.0}", spread(rate)),
             format!("{:.2}", median(cpu)),
-        ]
-    };
-    let rows: Vec<_> = systems.iter().zip(&found).map(row).collect();
-    println!("{}", table(cells!["", "p50 us", "p99 us", "SET/s", "spread %", "us CPU"], &rows));
+        ]);
+    }
+    println!("{}", table.markdown());
     let p50: Vec<_> = found.iter().map(|samples| samples.p50.clone()).collect();
     let p99: Vec<_> = found.iter().map(|samples| samples.p99.clone()).collect();
     ratios("p50", &PAIRS, systems, &p50);

@@ -5,18 +5,16 @@
 //! asks sorted sets of a million members, hashes of as many fields, and so on, for elements that
 //! are chosen at random.
 
-use super::bench::{Bench, Host};
+use super::Measurement;
+use super::bench::Bench;
 use super::common::{Common, Numbers, factor, numbers};
 use super::large;
-use super::print::{Pair, Raw, cells, median, ratio_of, table};
+use super::print::{Pair, Raw, median, ratio_of, shown};
 use super::redis_benchmark::{self, Load};
 use super::systems::System;
-use crate::Verdict;
-use crate::compare::server::Failure;
-use redis::Cmd;
-use std::sync::atomic::AtomicBool;
+use crate::server::{Failure, Server, command};
+use crate::table::{Table, cells};
 
-const DEFAULT: [&str; 3] = ["redis none", "perdura volatile", "perdura pmem emulated"];
 pub(super) const PAIRS: [Pair; 3] = [
     ("perdura volatile", "redis none"),
     ("perdura volatile all cores", "redis none"),
@@ -37,7 +35,7 @@ const KEYS: u64 = 100_000;
 
 /// Requests a second and bytes per element of lists, hashes, sets, sorted sets and streams.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     pub(super) common: Common,
     /// How often each system has its turn.
@@ -58,6 +56,10 @@ pub struct Options {
 }
 
 impl Options {
+    fn tests(&self) -> Vec<&str> {
+        self.tests.split(',').filter(|test| !test.is_empty()).collect()
+    }
+
     /// Requests of a run with so long a pipeline.
     pub(super) fn requests(&self, pipeline: u64) -> u64 {
         let scaled = (REQUESTS * self.scale).max(1.0) as u64;
@@ -65,43 +67,35 @@ impl Options {
     }
 }
 
-/// Measures and prints.
-pub fn run(options: &Options, cancel: &AtomicBool) -> Verdict {
-    let known: Vec<&str> = TESTS.split(',').collect();
-    let tests: Vec<&str> = options.tests.split(',').filter(|test| !test.is_empty()).collect();
-    let unknown = tests.iter().find(|test| !known.contains(test));
-    let systems = match unknown {
-        Some(test) => Err(format!("no test {test}; there are: {TESTS}")),
-        None => options.common.chosen(&DEFAULT),
-    };
-    match systems {
-        Ok(systems) => super::verdict(measure(options, &systems, &tests, cancel)),
-        Err(error) => {
-            eprintln!("perdura-bench: {error}");
-            Verdict::Refused
-        }
-    }
-}
+impl Measurement for Options {
+    const SYSTEMS: &[&str] = &["redis none", "perdura volatile", "perdura pmem emulated"];
 
-fn measure(
-    options: &Options,
-    systems: &[&System],
-    tests: &[&str],
-    cancel: &AtomicBool,
-) -> Result<(), Failure> {
-    let bench = options.common.bench(cancel)?;
-    let head = ["kind", "system", "test", "pipeline", "value", "cpu_us"];
-    let mut raw = options.common.raw("types", &head)?;
-    if !tests.is_empty() {
-        for pipeline in &options.pipelines.0 {
-            small(options, &bench, systems, tests, *pipeline, &mut raw)?;
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn check(&self, _: &[&System]) -> Result<(), String> {
+        let unknown = self.tests().into_iter().find(|test| !TESTS.split(',').any(|t| t == *test));
+        match unknown {
+            Some(test) => Err(format!("no test {test}; there are: {TESTS}")),
+            None => Ok(()),
         }
     }
-    if options.members > 0 {
-        large::measure(options, &bench, systems, &mut raw)?;
+
+    fn measure(&self, bench: &Bench<'_>, systems: &[&'static System]) -> Result<(), Failure> {
+        let head = ["kind", "system", "test", "pipeline", "value", "cpu_us"];
+        let mut raw = self.common.raw("types", &head)?;
+        if !self.tests().is_empty() {
+            for pipeline in &self.pipelines.0 {
+                small(self, bench, systems, *pipeline, &mut raw)?;
+            }
+        }
+        if self.members > 0 {
+            large::measure(self, bench, systems, &mut raw)?;
+        }
+        raw.finish();
+        Ok(())
     }
-    raw.finish();
-    Ok(())
 }
 
 /// Rates and CPU times of tests, by the position of a system and in the order of the first run.
@@ -142,7 +136,8 @@ impl Samples {
         for (one, other) in &pairs {
             head.extend([format!("{one} to {other}"), "the same of CPU time".into()]);
         }
-        let row = |(at, test): (usize, &String)| {
+        let mut table = Table::new(head);
+        for (at, test) in self.tests.iter().enumerate() {
             let mut row = vec![test.clone()];
             for system in 0..systems.len() {
                 row.push(format!("{:.0}", median(&self.rates[at][system])));
@@ -150,33 +145,21 @@ impl Samples {
             }
             for pair in &pairs {
                 for values in [&self.rates[at], &self.cpu[at]] {
-                    row.push(ratio_of(systems, values, *pair).map_or("-".into(), |ratio| {
-                        format!("{:.2} ({:.2} to {:.2})", ratio.median, ratio.lowest, ratio.highest)
-                    }));
+                    row.push(shown(ratio_of(systems, values, *pair)));
                 }
             }
-            row
-        };
-        let rows: Vec<_> = self.tests.iter().enumerate().map(row).collect();
-        println!("{}", table(head, &rows));
+            table.add(row);
+        }
+        println!("{}", table.markdown());
     }
 }
 
-/// Returns what is filled before a test that pops, so that it finds as much as it takes.
-fn filling(test: &str) -> Option<fn(u64) -> Cmd> {
-    fn element(command: &str, key: &str, n: u64) -> Cmd {
-        let mut made = redis::cmd(command);
-        made.arg(key);
-        if command == "ZADD" {
-            made.arg(n);
-        }
-        made.arg(format!("element:{n:012}"));
-        made
-    }
+/// Returns the command that fills what a test pops, so that it finds as much as it takes.
+fn filling(test: &str) -> Option<fn(u64) -> String> {
     match test {
-        "lpop" | "rpop" => Some(|n| element("RPUSH", "mylist", n)),
-        "spop" => Some(|n| element("SADD", "myset", n)),
-        "zpopmin" => Some(|n| element("ZADD", "myzset", n)),
+        "lpop" | "rpop" => Some(|n| format!("RPUSH mylist element:{n:012}")),
+        "spop" => Some(|n| format!("SADD myset element:{n:012}")),
+        "zpopmin" => Some(|n| format!("ZADD myzset {n} element:{n:012}")),
         _ => None,
     }
 }
@@ -186,15 +169,14 @@ fn small(
     options: &Options,
     bench: &Bench<'_>,
     systems: &[&System],
-    tests: &[&str],
     pipeline: u64,
     raw: &mut Raw,
 ) -> Result<(), Failure> {
     let requests = options.requests(pipeline);
     let mut found = Samples::new(systems.len());
-    bench.take_turns(systems, options.rounds, |at, host| {
-        for test in tests {
-            for (label, rate, cpu) in one(bench, host, test, requests, pipeline)? {
+    bench.take_turns(systems, options.rounds, |at, server| {
+        for test in options.tests() {
+            for (label, rate, cpu) in one(bench, server, test, requests, pipeline)? {
                 raw.add(cells!["small", systems[at].name, label, pipeline, rate, cpu])?;
                 found.add(&label, at, rate, cpu);
             }
@@ -211,14 +193,14 @@ fn small(
 /// Returns one of redis-benchmark's tests: label, rate and CPU time of each of its lines.
 fn one(
     bench: &Bench<'_>,
-    host: &Host,
+    server: &Server,
     test: &str,
     requests: u64,
     pipeline: u64,
 ) -> Result<Vec<(String, f64, f64)>, Failure> {
     let filling = filling(test);
-    if let Some(make) = filling {
-        host.send(requests, make)?;
+    if let Some(line) = filling {
+        server.send(requests, |n| command(&line(n)))?;
     }
     let is_range = test == "lrange";
     let requests = if is_range { (requests / 10).max(1000) } else { requests };
@@ -228,9 +210,9 @@ fn one(
         "xadd" => (&["XADD", "mystream", "*", "myfield", "xxx"], Some("XADD")),
         _ => (&["-t", test], None),
     };
-    let (rows, cpu) = redis_benchmark::run(bench, host, bench.client_core, load, what)?;
+    let (rows, cpu) = redis_benchmark::run(bench, server, bench.client_core, load, what)?;
     if filling.is_some() || is_range {
-        host.ask::<()>("FLUSHALL")?;
+        server.ask::<()>("FLUSHALL")?;
     }
     let rows = rows.into_iter().filter(|row| !is_range || row.test.starts_with("LRANGE"));
     let label = |test: &str| test.split(" (").next().unwrap_or_default().to_owned();
@@ -252,12 +234,5 @@ mod tests {
         assert_eq!(samples.tests, ["SET", "GET"]);
         assert_eq!(samples.rates[0], [vec![1.0], vec![2.0]]);
         assert_eq!(samples.cpu[1], [vec![0.5], vec![]]);
-    }
-
-    #[test]
-    fn what_pops_finds_something() {
-        let commands = TESTS.split(',').filter_map(|test| Some((test, filling(test)?(1))));
-        let names: Vec<&str> = commands.map(|(test, _)| test).collect();
-        assert_eq!(names, ["lpop", "rpop", "spop", "zpopmin"]);
     }
 }

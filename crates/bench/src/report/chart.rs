@@ -3,8 +3,8 @@
 //! The same data make the picture ([`lines`](super::lines)) and the table next to it, so that
 //! neither says what the other does not.
 
-use super::scale::Unit;
-use super::svg::escape;
+use crate::table::escape;
+use crate::units::Unit;
 use std::fmt::Write;
 
 /// A chart of lines.

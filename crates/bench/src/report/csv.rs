@@ -1,16 +1,22 @@
 //! Results as comma-separated values, one file for each kind of row, for spreadsheets and other
 //! people's plots.
+//!
+//! The columns are the fields of a row of the results, under their names; those of a part have the
+//! part's name before theirs. Next to them is what follows from a row.
 
 use super::findings::{Finding, Verdict};
-use crate::results::{Latency, Results};
-use std::fmt::Display;
+use crate::results::Results;
+use serde_json::{Map, Value, json};
 
 /// Returns a field: quoted where it has to be. What a spreadsheet would take for a formula is made
 /// text.
-pub(crate) fn field(value: &dyn Display) -> String {
-    let mut text = value.to_string();
-    let is_number = text.parse::<f64>().is_ok();
-    if !is_number && text.starts_with(['=', '+', '-', '@']) {
+fn field(value: &Value) -> String {
+    let mut text = match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    if value.is_string() && text.starts_with(['=', '+', '-', '@']) {
         text.insert(0, '\'');
     }
     match text.contains([',', '"', '\n', '\r']) {
@@ -19,171 +25,96 @@ pub(crate) fn field(value: &dyn Display) -> String {
     }
 }
 
-fn line(fields: &[&dyn Display]) -> String {
-    let fields: Vec<String> = fields.iter().map(|value| field(*value)).collect();
-    fields.join(",") + "\n"
+/// Adds the fields of an object to a row.
+fn flatten(row: &mut Map<String, Value>, prefix: &str, fields: Map<String, Value>) {
+    for (name, value) in fields {
+        match value {
+            Value::Object(fields) => flatten(row, &format!("{prefix}{name}_"), fields),
+            value => drop(row.insert(format!("{prefix}{name}"), value)),
+        }
+    }
 }
 
-/// Returns a number, or nothing.
-fn maybe(value: Option<f64>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
+/// Returns a file with a line for each row, whose fields are those of some objects.
+fn file(rows: Vec<Vec<Value>>) -> String {
+    let whole = |parts: Vec<Value>| {
+        let mut row = Map::new();
+        for part in parts {
+            if let Value::Object(fields) = part {
+                flatten(&mut row, "", fields);
+            }
+        }
+        row
+    };
+    let rows: Vec<_> = rows.into_iter().map(whole).collect();
+    let mut names: Vec<&String> = rows.iter().flat_map(Map::keys).collect();
+    names.sort();
+    names.dedup();
+    let head = names.iter().map(|name| (*name).clone()).collect::<Vec<_>>().join(",");
+    let mut csv = head + "\n";
+    for row in &rows {
+        let fields = names.iter().map(|name| field(row.get(*name).unwrap_or(&Value::Null)));
+        csv += &(fields.collect::<Vec<_>>().join(",") + "\n");
+    }
+    csv
 }
 
 /// Returns file names with their contents.
 pub(crate) fn files(results: &Results, findings: &[Finding]) -> Vec<(&'static str, String)> {
-    vec![
-        ("runs.csv", runs(results)),
-        ("recovery.csv", recovery(results)),
-        ("ratios.csv", ratios(results, findings)),
-        ("device.csv", device(results)),
-        ("appends.csv", appends(results)),
-    ]
-}
-
-fn emulated(results: &Results, system: &str) -> bool {
-    results.systems.iter().any(|s| s.id == system && s.emulated.is_some())
-}
-
-fn runs(results: &Results) -> String {
-    let mut csv = String::from(
-        "workload,system,emulated,round,seconds,operations,errors,operations_per_second,mean_us,p50_us,p90_us,p99_us,\
-         p99.9_us,p99.99_us,p99.999_us,max_us,server_cpu_us_per_operation,generator_busy,generator_saturated,\
-         written_bytes_per_operation\n",
-    );
-    for run in &results.runs {
-        let Latency { mean, p50, p90, p99, p999, p9999, p99999, max } = run.latency;
-        csv += &line(&[
-            &run.workload,
-            &run.system,
-            &emulated(results, &run.system),
-            &run.round,
-            &run.seconds,
-            &run.operations,
-            &run.errors,
-            &run.rate(),
-            &mean,
-            &p50,
-            &p90,
-            &p99,
-            &p999,
-            &p9999,
-            &p99999,
-            &max,
-            &run.server_cpu(),
-            &run.generator_busy,
-            &run.saturated,
-            &maybe(run.written()),
-        ]);
-    }
-    csv
-}
-
-fn recovery(results: &Results) -> String {
-    let mut csv = String::from(
-        "system,emulated,target_bytes,keys,value_bytes,stored_bytes,first_get_seconds,full_rate_seconds,rate_before,\
-         rate_after,acknowledged,keys_checked,keys_lost,keys_wrong\n",
-    );
-    for row in &results.recovery {
-        csv += &line(&[
-            &row.system,
-            &emulated(results, &row.system),
-            &row.target_bytes,
-            &row.keys,
-            &row.value_bytes,
-            &row.stored_bytes,
-            &maybe(row.first_get_seconds),
-            &maybe(row.full_rate_seconds),
-            &row.rate_before,
-            &row.rate_after,
-            &row.acknowledged,
-            &row.keys_checked,
-            &row.keys_lost,
-            &row.keys_wrong,
-        ]);
-    }
-    csv
-}
-
-fn ratios(results: &Results, findings: &[Finding]) -> String {
-    let mut csv =
-        String::from("what,ours,theirs,ratio,lowest,highest,pairs,verdict,generator_saturated\n");
-    for found in findings {
+    let emulated = |system: &str| {
+        let is_it = results.systems.iter().any(|s| s.id == system && s.emulated.is_some());
+        json!({ "emulated": is_it })
+    };
+    let runs = results.runs.iter().map(|run| {
+        let follows = json!({
+            "operations_per_second": run.rate(),
+            "server_cpu_us_per_operation": run.server_cpu(),
+            "written_bytes_per_operation": run.written(),
+        });
+        let mut run = json!(run);
+        // Parts of the latency: the same twice where there are only reads or only writes.
+        run.as_object_mut().into_iter().for_each(|run| {
+            run.remove("writes");
+            run.remove("reads");
+        });
+        vec![run.clone(), emulated(run["system"].as_str().unwrap_or_default()), follows]
+    });
+    let recovery = results.recovery.iter().map(|row| vec![json!(row), emulated(&row.system)]);
+    let ratios = findings.iter().map(|found| {
         let verdict = match found.verdict() {
             Verdict::Won => "won",
             Verdict::Lost => "lost",
             Verdict::Even => "even",
         };
-        csv += &line(&[
-            &found.what,
-            &results.systems[found.ours].id,
-            &results.systems[found.theirs].id,
-            &found.ratio.median,
-            &found.ratio.lowest,
-            &found.ratio.highest,
-            &found.ratio.count,
-            &verdict,
-            &found.saturated,
-        ]);
-    }
-    csv
-}
-
-fn device(results: &Results) -> String {
-    let mut csv = String::from(
-        "dir,medium,domain,method,pattern,reads_percent,block,threads,durable,emulated,skipped,operations,\
-         bytes_per_second,lowest,highest,operations_per_second,mean_ns,p50_ns,p99_ns,p99.999_ns,max_ns\n",
-    );
-    for study in &results.device {
-        for row in &study.rows {
-            csv += &line(&[
-                &study.dir,
-                &study.medium,
-                &study.domain,
-                &row.method,
-                &format!("{:?}", row.pattern).to_lowercase(),
-                &row.reads_percent,
-                &row.block,
-                &row.threads,
-                &row.durable,
-                &row.emulated,
-                &row.skipped.as_deref().unwrap_or_default(),
-                &row.ops,
-                &row.bytes_per_second,
-                &row.low,
-                &row.high,
-                &row.iops,
-                &row.mean_ns,
-                &row.p50_ns,
-                &row.p99_ns,
-                &row.p99_999_ns,
-                &row.max_ns,
-            ]);
-        }
-    }
-    csv
-}
-
-fn appends(results: &Results) -> String {
-    let mut csv = String::from(
-        "dir,medium,emulated,method,records_to_a_fence,ns_per_record,lowest,highest\n",
-    );
-    for study in &results.device {
-        for cost in study.costs.iter().flat_map(|costs| &costs.appends) {
-            let rows = study.rows.iter();
-            let emulated = rows.filter(|row| row.method == cost.method).any(|row| row.emulated);
-            csv += &line(&[
-                &study.dir,
-                &study.medium,
-                &emulated,
-                &cost.method,
-                &cost.batch,
-                &cost.ns_per_record,
-                &cost.low,
-                &cost.high,
-            ]);
-        }
-    }
-    csv
+        let ratio = &found.ratio;
+        vec![json!({
+            "what": found.what,
+            "ours": results.systems[found.ours].id,
+            "theirs": results.systems[found.theirs].id,
+            "ratio": ratio.median,
+            "lowest": ratio.lowest,
+            "highest": ratio.highest,
+            "pairs": ratio.count,
+            "verdict": verdict,
+            "generator_saturated": found.saturated,
+        })]
+    });
+    let of_medium = |study: &crate::results::DeviceStudy| json!({ "dir": study.dir, "medium": study.medium, "domain": study.domain });
+    let device = results
+        .device
+        .iter()
+        .flat_map(|study| study.rows.iter().map(move |row| vec![of_medium(study), json!(row)]));
+    let appends = results.device.iter().flat_map(|study| {
+        let appends = study.costs.iter().flat_map(|costs| &costs.appends);
+        appends.map(move |cost| vec![of_medium(study), json!(cost)])
+    });
+    vec![
+        ("runs.csv", file(runs.collect())),
+        ("recovery.csv", file(recovery.collect())),
+        ("ratios.csv", file(ratios.collect())),
+        ("device.csv", file(device.collect())),
+        ("appends.csv", file(appends.collect())),
+    ]
 }
 
 #[cfg(test)]
@@ -194,34 +125,30 @@ mod tests {
 
     #[test]
     fn fields_are_quoted_where_they_have_to_be() {
-        let check = |value: &dyn Display, expect: &str| assert_eq!(field(value), expect);
-        check(&"plain", "plain");
-        check(&"a,b", "\"a,b\"");
-        check(&"say \"hi\"", "\"say \"\"hi\"\"\"");
-        check(&"two\nlines", "\"two\nlines\"");
-        check(&"=cmd()", "'=cmd()");
-        check(&"@sum", "'@sum");
-        check(&-1.5, "-1.5");
-        check(&f64::NAN, "NaN");
+        let check = |value: Value, expect: &str| assert_eq!(field(&value), expect);
+        check(json!("plain"), "plain");
+        check(json!("a,b"), "\"a,b\"");
+        check(json!("say \"hi\"\n"), "\"say \"\"hi\"\"\n\"");
+        check(json!("=cmd()"), "'=cmd()");
+        check(json!(-1.5), "-1.5");
+        check(Value::Null, "");
     }
 
     #[test]
-    fn every_row_has_as_many_fields_as_its_head() {
-        let mut sample = sample();
-        sample.skipped.clear();
-        for study in &mut sample.device {
-            study.rows.iter_mut().for_each(|row| row.skipped = None);
-        }
-        for (name, text) in files(&sample, &findings(&sample)) {
-            let mut lines = text.lines();
-            let fields = lines.next().expect("a head").split(',').count();
-            let rows: Vec<&str> = lines.collect();
-            assert!(!rows.is_empty(), "{name}");
-            // Titles of loads have commas, and are quoted.
-            for row in rows {
+    fn every_row_has_the_fields_of_its_head() {
+        let sample = sample();
+        let files = files(&sample, &findings(&sample));
+        for (name, text) in &files {
+            let head: Vec<&str> = text.lines().next().expect("a head").split(',').collect();
+            assert!(text.lines().count() > 1 && head.is_sorted(), "{name}: {head:?}");
+            // Titles and reasons have commas, and are quoted.
+            for row in text.lines().skip(1) {
                 let plain: String = row.split('"').step_by(2).collect();
-                assert_eq!(plain.split(',').count(), fields, "{name}: {row}");
+                assert_eq!(plain.split(',').count(), head.len(), "{name}: {row}");
             }
+        }
+        for column in ["latency_p99", "operations_per_second", "system", "emulated"] {
+            assert!(files[0].1.lines().next().expect("a head").contains(column), "{column}");
         }
     }
 }

@@ -2,8 +2,8 @@
 //! append to a log.
 
 use super::chart::{Chart, Point, Series, Steps};
-use super::scale::Unit;
 use crate::results::{DeviceRow, DeviceStudy, Pattern};
+use crate::units::Unit;
 
 /// Returns the charts of one medium; `n` tells media apart.
 pub(crate) fn charts(study: &DeviceStudy, n: usize) -> Vec<Chart> {

@@ -6,10 +6,11 @@
 
 use super::chart::Chart;
 use super::findings::{Finding, Verdict};
-use super::ranges::{self, written};
-use super::tables::name;
-use super::{ReportError, device, figures, lines, page};
-use crate::results::{Family, Results};
+use super::page::DURABLE;
+use super::tables::{self, name};
+use super::{device, figures, lines, page, ranges};
+use crate::results::{Family, FileError, Results};
+use crate::table::{Table, escape_markdown as cell};
 use std::path::Path;
 
 /// Folders that every machine has: paths below them tell nothing about anybody's.
@@ -49,17 +50,12 @@ fn without_paths(text: &str) -> String {
 }
 
 /// Writes below a folder of documentation, into the folder of the day of the measurement.
-pub(crate) fn write(
-    results: &Results,
-    findings: &[Finding],
-    docs: &Path,
-) -> Result<(), ReportError> {
+pub(crate) fn write(results: &Results, findings: &[Finding], docs: &Path) -> Result<(), FileError> {
     let results = &public(results);
     let folder = docs.join("results").join(date(results));
     let of_pictures = folder.join("pictures");
-    let failed = |path: &Path, cause| ReportError::Io { path: path.to_owned(), cause };
-    std::fs::create_dir_all(&of_pictures).map_err(|cause| failed(&of_pictures, cause))?;
-    remove_pictures(&of_pictures).map_err(|cause| failed(&of_pictures, cause))?;
+    std::fs::create_dir_all(&of_pictures).map_err(FileError::of(&of_pictures))?;
+    remove_pictures(&of_pictures).map_err(FileError::of(&of_pictures))?;
     let text = format!("# Comparison of ways to persist\n\n{}", section(results, findings));
     let mut files = vec![
         (folder.join("comparison.md"), text.trim_end().to_owned() + "\n"),
@@ -68,7 +64,7 @@ pub(crate) fn write(
     let pictures = pictures(results).into_iter();
     files.extend(pictures.map(|(name, svg)| (of_pictures.join(name), svg)));
     for (path, text) in files {
-        std::fs::write(&path, text).map_err(|cause| failed(&path, cause))?;
+        std::fs::write(&path, text).map_err(FileError::of(&path))?;
     }
     Ok(())
 }
@@ -125,16 +121,6 @@ pub(super) fn alone(svg: &str) -> String {
     format!("{head}\n<style>\n{}</style>\n{ground}\n{body}\n", page::CHART_STYLE)
 }
 
-/// Returns a cell of a table in Markdown.
-pub(crate) fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
-}
-
-pub(crate) fn row(cells: &[String]) -> String {
-    let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
-    format!("| {} |\n", cells.join(" | "))
-}
-
 fn picture(chart: &Chart) -> String {
     format!("![{}](pictures/{}.svg)\n\n", cell(&chart.title).replace(['[', ']'], ""), chart.id)
 }
@@ -179,13 +165,13 @@ fn section(results: &Results, findings: &[Finding]) -> String {
     if !page::key_rows(results).is_empty() {
         text += &format!("![{}](pictures/ratios.svg)\n\n", page::KEY_RATIOS);
     }
-    text += "| ratio | here (lowest to highest) |\n|---|---|\n";
-    for found in results.key_ratios() {
-        let here = found.found.map_or("not measured".into(), |ratio| written(&ratio));
-        text += &row(&[found.what, here]);
-    }
+    text += &tables::key_ratios(results).markdown();
     text.push('\n');
     figures::charts(results).iter().for_each(|chart| text += &picture(chart));
+    let durable = tables::durable(results);
+    if !durable.is_empty() {
+        text += &format!("## {DURABLE}\n\n{}\n", durable.markdown());
+    }
     text += &slower(results, findings);
     text += &all_ratios(results, findings);
     text += &media(results);
@@ -210,24 +196,11 @@ fn with_others<'a>(
     findings.iter().filter(is_other)
 }
 
-fn figure(f: &Finding) -> String {
-    let note = if f.saturated { ", generator saturated" } else { "" };
-    format!("{}{note}", written(&f.ratio))
-}
-
 /// Figures in which Perdura was slower in every round.
 fn slower(results: &Results, findings: &[Finding]) -> String {
-    let mut text = String::from("## Where Perdura is slower\n\n");
-    let found: Vec<&Finding> =
-        with_others(results, findings).filter(|f| f.verdict() == Verdict::Lost).collect();
-    if found.is_empty() {
-        return text + "Nothing.\n\n";
-    }
-    text += "| load and figure | Perdura | against | ratio, better above 1× |\n|---|---|---|---|\n";
-    for f in found {
-        text += &row(&[f.what.clone(), name(results, f.ours), name(results, f.theirs), figure(f)]);
-    }
-    text + "\n"
+    let lost = tables::outcome(results, with_others(results, findings), Verdict::Lost);
+    let table = if lost.is_empty() { "Nothing.\n".into() } else { lost.markdown() };
+    format!("## Where Perdura is slower\n\n{table}\n")
 }
 
 /// Returns every ratio to others, won, lost or neither: a table for each system of ours.
@@ -246,10 +219,8 @@ fn all_ratios(results: &Results, findings: &[Finding]) -> String {
             "## {} against others\n\nAbove 1× Perdura is better; bold: worse in every round.\n\n",
             cell(&name(results, ours))
         );
-        let mut head = vec!["load and figure".to_owned()];
-        head.extend(others.iter().map(|theirs| name(results, *theirs)));
-        text += &row(&head);
-        text += &format!("|{}\n", "---|".repeat(head.len()));
+        let others_names = others.iter().map(|theirs| name(results, *theirs));
+        let mut table = Table::new(["load and figure".to_owned()].into_iter().chain(others_names));
         let mut loads: Vec<&str> = Vec::new();
         for f in &of_it {
             if !loads.contains(&f.what.as_str()) {
@@ -260,14 +231,13 @@ fn all_ratios(results: &Results, findings: &[Finding]) -> String {
             let found = |theirs: &usize| {
                 let found = of_it.iter().find(|f| f.theirs == *theirs && f.what == load);
                 found.map_or("–".into(), |f| match f.verdict() {
-                    Verdict::Lost => format!("**{}**", figure(f)),
-                    Verdict::Won | Verdict::Even => figure(f),
+                    Verdict::Lost => format!("**{}**", f.figure()),
+                    Verdict::Won | Verdict::Even => f.figure(),
                 })
             };
-            let cells = [load.to_owned()].into_iter().chain(others.iter().map(found));
-            text += &row(&cells.collect::<Vec<_>>());
+            table.add([load.to_owned()].into_iter().chain(others.iter().map(found)).collect());
         }
-        text.push('\n');
+        text += &(table.markdown() + "\n");
     }
     text
 }
@@ -328,18 +298,12 @@ mod tests {
     }
 
     #[test]
-    fn names_do_not_break_a_table() {
-        assert_eq!(row(&["a|b".into(), "c\nd".into(), "<i>".into()]), "| a\\|b | c d | &lt;i> |\n");
-    }
-
-    #[test]
     fn the_folder_of_the_day_gets_text_pictures_and_page() {
         let docs = tempfile::tempdir().expect("a folder");
         let results = sample();
         let nowhere = docs.path().join("file");
         std::fs::write(&nowhere, "").expect("written");
-        let refused = write(&results, &findings(&results), &nowhere);
-        assert!(matches!(refused, Err(ReportError::Io { .. })));
+        assert!(write(&results, &findings(&results), &nowhere).is_err());
         let folder = docs.path().join("results").join(&results.machine.began[..10]);
         let pictures = folder.join("pictures");
         std::fs::create_dir_all(&pictures).expect("a folder");

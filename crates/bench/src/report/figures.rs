@@ -3,10 +3,10 @@
 //! A system has the same colour and shape in each: those of its place in the list of systems.
 
 use super::chart::{Chart, Point, Series, Steps};
-use super::scale::Unit;
 use crate::results::summary::Metric;
-use crate::results::{Latency, Results, Workload, WorkloadKind};
+use crate::results::{Latency, Recovery, Results, Run, Workload, WorkloadKind};
 use crate::stats::Summary;
+use crate::units::{Unit, amount};
 
 /// Percentiles with their names.
 type Percentile = (&'static str, fn(&Latency) -> f64);
@@ -63,30 +63,17 @@ fn by_system(
     results.systems.iter().enumerate().map(series).collect()
 }
 
-fn scale(summary: Summary, factor: f64) -> Summary {
-    Summary {
-        median: summary.median * factor,
-        lowest: summary.lowest * factor,
-        highest: summary.highest * factor,
-        count: summary.count,
-    }
-}
-
 /// Returns a figure over the share of writes.
 fn by_writes(
     results: &Results,
     kind: WorkloadKind,
-    metric: Metric,
-    factor: f64,
+    figure: impl Fn(&str, &str) -> Option<Summary>,
 ) -> (Steps, Vec<Series>) {
     let mut workloads = of_kind(results, kind);
     workloads.sort_by_key(|workload| workload.writes_percent);
     let place = |w: &&Workload| (f64::from(w.writes_percent), format!("{} %", w.writes_percent));
     let places: Vec<_> = workloads.iter().map(place).collect();
-    let series = by_system(results, &places, |system, n| {
-        let found = results.summary(&workloads[n].id, system, metric)?;
-        Some(scale(found, factor))
-    });
+    let series = by_system(results, &places, |system, n| figure(&workloads[n].id, system));
     (Steps { title: "share of writes".into(), places, log: false, ordered: true }, series)
 }
 
@@ -104,7 +91,9 @@ fn parameters(results: &Results, kind: WorkloadKind) -> String {
 }
 
 fn throughput(results: &Results) -> Chart {
-    let (x, series) = by_writes(results, WorkloadKind::Throughput, Metric::Rate, 1.0);
+    let (x, series) = by_writes(results, WorkloadKind::Throughput, |workload, system| {
+        results.summary(workload, system, Metric::Rate)
+    });
     Chart {
         id: "throughput".into(),
         title: "Throughput by share of writes".into(),
@@ -113,56 +102,54 @@ fn throughput(results: &Results) -> Chart {
              lowest to the highest.",
             parameters(results, WorkloadKind::Throughput)
         ),
-        x,
         y_title: "operations per second".into(),
         unit: Unit::Rate,
         log: false,
+        x,
         series,
     }
 }
 
 fn cpu(results: &Results) -> Chart {
-    let (x, series) = by_writes(results, WorkloadKind::Throughput, Metric::ServerCpu, 1e-6);
+    let (x, series) = by_writes(results, WorkloadKind::Throughput, |workload, system| {
+        Some(results.summary(workload, system, Metric::ServerCpu)?.times(1e-6))
+    });
     Chart {
         id: "cpu".into(),
         title: "CPU time of the server by share of writes".into(),
         description: "User and system time of the server for each operation of the same runs; lower is better. It \
                       tells more than the rate where the generator is the slower side."
             .into(),
-        x,
         y_title: "CPU time per operation".into(),
         unit: Unit::Seconds,
         log: false,
+        x,
         series,
     }
 }
 
 fn written(results: &Results) -> Chart {
-    let mut workloads = of_kind(results, WorkloadKind::Throughput);
-    workloads.sort_by_key(|workload| workload.writes_percent);
-    let place = |w: &&Workload| (f64::from(w.writes_percent), format!("{} %", w.writes_percent));
-    let places: Vec<_> = workloads.iter().map(place).collect();
-    let series = by_system(results, &places, |system, n| {
-        let runs = results.runs_of(&workloads[n].id, system);
-        Summary::of(&runs.filter_map(crate::results::Run::written).collect::<Vec<_>>())
+    let (x, series) = by_writes(results, WorkloadKind::Throughput, |workload, system| {
+        results.written(workload, system)
     });
-    let x = Steps { title: "share of writes".into(), places, log: false, ordered: true };
     Chart {
         id: "written".into(),
         title: "Bytes written to the disk by share of writes".into(),
         description: "Bytes in whole pages that the kernel was given for the disk, for each operation of the same runs; \
                       lower is better. A journal's part has what it writes to the pool until nothing is left."
             .into(),
-        x,
         y_title: "bytes per operation".into(),
         unit: Unit::Bytes,
         log: false,
+        x,
         series,
     }
 }
 
 fn latency(results: &Results) -> Chart {
-    let (x, series) = by_writes(results, WorkloadKind::Latency, Metric::Mean, 1e-6);
+    let (x, series) = by_writes(results, WorkloadKind::Latency, |workload, system| {
+        Some(results.summary(workload, system, Metric::Mean)?.times(1e-6))
+    });
     Chart {
         id: "latency".into(),
         title: "Latency by share of writes".into(),
@@ -170,22 +157,19 @@ fn latency(results: &Results) -> Chart {
             "Mean time to the reply for one client that waits for each; lower is better. {}",
             parameters(results, WorkloadKind::Latency)
         ),
-        x,
         y_title: "mean latency".into(),
         unit: Unit::Seconds,
         log: true,
+        x,
         series,
     }
 }
 
 fn percentiles(results: &Results, workload: &Workload) -> Chart {
-    let places: Vec<_> = PERCENTILES
-        .iter()
-        .enumerate()
-        .map(|(n, (name, _))| (n as f64, (*name).to_owned()))
-        .collect();
+    let numbered = PERCENTILES.iter().enumerate();
+    let places: Vec<_> = numbered.map(|(n, (name, _))| (n as f64, (*name).to_owned())).collect();
     let series = by_system(results, &places, |system, n| {
-        let of = |run: &crate::results::Run| PERCENTILES[n].1(&run.latency) * 1e-6;
+        let of = |run: &Run| PERCENTILES[n].1(&run.latency) * 1e-6;
         Summary::of(&results.runs_of(&workload.id, system).map(of).collect::<Vec<_>>())
     });
     Chart {
@@ -203,15 +187,9 @@ fn percentiles(results: &Results, workload: &Workload) -> Chart {
 }
 
 /// Returns a figure over the size of the data.
-fn by_size(
-    results: &Results,
-    figure: impl Fn(&crate::results::Recovery) -> Option<f64>,
-) -> (Steps, Vec<Series>) {
-    let mut sizes: Vec<u64> = results.recovery.iter().map(|row| row.target_bytes).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let places: Vec<_> =
-        sizes.iter().map(|size| (*size as f64, Unit::Bytes.show(*size as f64))).collect();
+fn by_size(results: &Results, figure: impl Fn(&Recovery) -> Option<f64>) -> (Steps, Vec<Series>) {
+    let sizes = results.recovered_sizes();
+    let places: Vec<_> = sizes.iter().map(|size| (*size as f64, amount(*size))).collect();
     let series = by_system(results, &places, |system, n| {
         let rows = results.recovery.iter();
         let rows = rows.filter(|row| row.system == system && row.target_bytes == sizes[n]);
@@ -228,10 +206,10 @@ fn first_answer(results: &Results) -> Chart {
         description: "From exec to the first GET that is answered with its value, after kill -9 under load; lower is \
                       better. A system that came back empty has no point."
             .into(),
-        x,
         y_title: "time to the first answer".into(),
         unit: Unit::Seconds,
         log: true,
+        x,
         series,
     }
 }
@@ -242,10 +220,10 @@ fn full_rate(results: &Results) -> Chart {
         id: "full-rate".into(),
         title: "Time to full throughput by size of the data".into(),
         description: "From exec until the rate from before the kill is reached again, to 90 %; lower is better.".into(),
-        x,
         y_title: "time to full throughput".into(),
         unit: Unit::Seconds,
         log: true,
+        x,
         series,
     }
 }

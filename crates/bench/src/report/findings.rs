@@ -6,9 +6,11 @@
 //! What was lost comes from the same list as
 //! what was won, and a ratio whose range is on both sides of 1 is neither.
 
+use super::ranges::written;
 use crate::results::summary::Metric;
 use crate::results::{Family, Results, System, WorkloadKind};
 use crate::stats::Summary;
+use crate::units::amount;
 
 /// How a comparison came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,12 @@ impl Finding {
         } else {
             Verdict::Even
         }
+    }
+
+    /// Returns the ratio with its range, and what it must be read with.
+    pub(crate) fn figure(&self) -> String {
+        let note = if self.saturated { ", generator saturated" } else { "" };
+        format!("{}{note}", written(&self.ratio))
     }
 }
 
@@ -134,35 +142,14 @@ fn compare(
     })
 }
 
-/// Restarts have no partners in time: the range is that of all quotients.
 fn recovery(results: &Results, ours: usize, theirs: usize) -> Vec<Finding> {
-    let mut sizes: Vec<u64> = results.recovery.iter().map(|row| row.target_bytes).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
+    let (our_id, their_id) = (&results.systems[ours].id, &results.systems[theirs].id);
     let of = |bytes: u64| {
-        let fast = results.first_get(&results.systems[ours].id, bytes)?;
-        let slow = results.first_get(&results.systems[theirs].id, bytes)?;
-        let ratio = Summary {
-            median: slow.median / fast.median,
-            lowest: slow.lowest / fast.highest,
-            highest: slow.highest / fast.lowest,
-            count: slow.count.min(fast.count),
-        };
-        let what = format!(
-            "restart with {}: time to the first answer",
-            super::scale::Unit::Bytes.show(bytes as f64)
-        );
-        let finite = ratio.median.is_finite() && ratio.median > 0.0;
-        finite.then_some(Finding {
-            what,
-            kind: Kind::Recovery,
-            ours,
-            theirs,
-            ratio,
-            saturated: false,
-        })
+        let ratio = results.restart_ratio(their_id, our_id, bytes)?;
+        let what = format!("restart with {}: time to the first answer", amount(bytes));
+        Some(Finding { what, kind: Kind::Recovery, ours, theirs, ratio, saturated: false })
     };
-    sizes.into_iter().filter_map(of).collect()
+    results.recovered_sizes().into_iter().filter_map(of).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@
 
 use super::chart::{Chart, Point, Series};
 use super::scale::Axis;
-use super::svg::{Anchor, Canvas, escape};
+use super::svg::{Anchor, Canvas};
+use crate::table::escape;
 use std::fmt::Write;
 
 /// The size of a picture, in pixels of its own.
@@ -202,8 +203,8 @@ pub(crate) fn spread(wanted: &[f64], space: f64, range: (f64, f64)) -> Vec<f64> 
 #[cfg(test)]
 mod tests {
     use super::super::chart::Steps;
-    use super::super::scale::Unit;
     use super::*;
+    use crate::units::Unit;
 
     pub(crate) fn chart(points: &[f64]) -> Chart {
         let point = |(n, y): (usize, &f64)| {

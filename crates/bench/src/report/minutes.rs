@@ -3,7 +3,7 @@
 use super::chart::{Chart, Point, Series, Steps};
 use super::docs::alone;
 use super::lines;
-use super::scale::Unit;
+use crate::units::Unit;
 
 /// Labels of the horizontal axis at most.
 const LABELS: usize = 12;

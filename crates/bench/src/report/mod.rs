@@ -22,52 +22,19 @@ mod page;
 mod ranges;
 mod scale;
 mod svg;
-mod tables;
+pub(crate) mod tables;
 mod variants;
 
 pub use cli::Arguments;
 pub(crate) use minutes::{MinuteChart, minutes_picture};
 
 use crate::Verdict;
-use crate::results::{ReadError, Results};
-use std::io;
+use crate::results::{FileError, Results};
 use std::path::{Path, PathBuf};
-
-/// Why there is no report.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReportError {
-    /// The results cannot be read.
-    #[error(transparent)]
-    Results(#[from] ReadError),
-    /// A file cannot be read or written.
-    #[error("{}: {cause}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The kernel's answer.
-        cause: io::Error,
-    },
-    /// A document does not say where the generated section belongs.
-    #[error(
-        "{}: expected one line `{}` and below it one line `{}`",
-        path.display(),
-        begin,
-        end
-    )]
-    NoMarks {
-        /// The document.
-        path: PathBuf,
-        /// The line before the section.
-        begin: &'static str,
-        /// The line after it.
-        end: &'static str,
-    },
-}
 
 /// Makes a report as the command line asks.
 pub fn run(arguments: &Arguments) -> Verdict {
-    let made = Results::load(&arguments.results).map_err(ReportError::from).and_then(|results| {
+    let made = Results::load(&arguments.results).and_then(|results| {
         let page = write(&results, &arguments.out)?;
         if let Some(docs) = &arguments.docs {
             write_docs(&results, docs)?;
@@ -94,17 +61,16 @@ pub fn run(arguments: &Arguments) -> Verdict {
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn write(results: &Results, folder: &Path) -> Result<PathBuf, ReportError> {
+pub fn write(results: &Results, folder: &Path) -> Result<PathBuf, FileError> {
     let findings = findings::findings(results);
     let tables = folder.join("csv");
-    let failed = |path: &Path, cause| ReportError::Io { path: path.to_owned(), cause };
-    std::fs::create_dir_all(&tables).map_err(|cause| failed(&tables, cause))?;
+    std::fs::create_dir_all(&tables).map_err(FileError::of(&tables))?;
     let page = folder.join("report.html");
     let mut files = vec![(page.clone(), page::page(results, &findings))];
     let csv = csv::files(results, &findings).into_iter();
     files.extend(csv.map(|(name, text)| (tables.join(name), text)));
     for (path, text) in files {
-        std::fs::write(&path, text).map_err(|cause| failed(&path, cause))?;
+        std::fs::write(&path, text).map_err(FileError::of(&path))?;
     }
     Ok(page)
 }
@@ -115,7 +81,7 @@ pub fn write(results: &Results, folder: &Path) -> Result<PathBuf, ReportError> {
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn write_docs(results: &Results, folder: &Path) -> Result<(), ReportError> {
+pub fn write_docs(results: &Results, folder: &Path) -> Result<(), FileError> {
     let findings = findings::findings(results);
     docs::write(results, &findings, folder)
 }

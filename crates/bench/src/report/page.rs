@@ -8,9 +8,9 @@
 use super::chart::Chart;
 use super::findings::{Finding, Kind, Verdict};
 use super::ranges::{self, Row};
-use super::svg::escape;
 use super::{device, figures, lines, tables};
 use crate::results::{DeviceStudy, Family, Results, WorkloadKind};
+use crate::table::{Table, escape};
 use std::fmt::Write;
 
 /// The looks of charts, on the page and alone.
@@ -19,6 +19,10 @@ const PAGE_STYLE: &str = include_str!("page.css");
 
 /// The title of the first picture.
 pub(crate) const KEY_RATIOS: &str = "The ratios that matter most";
+
+/// The title of the table of durable writes.
+pub(crate) const DURABLE: &str =
+    "Writes that a disk keeps, to the end of everything that was deferred";
 
 /// Nothing may be loaded, nothing may run.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -104,6 +108,11 @@ pub(crate) fn emulations(results: &Results) -> Vec<(String, String)> {
     found
 }
 
+/// Returns a table, or a word where it is empty.
+fn table(table: &Table, classes: &str) -> String {
+    if table.is_empty() { "<p>Nothing.</p>".into() } else { table.html(classes) }
+}
+
 /// Writes a picture with its caption and its figures.
 fn figure(html: &mut String, chart: &Chart) {
     let (title, text) = (escape(&chart.title), escape(&chart.description));
@@ -131,7 +140,7 @@ fn ratio_figure(html: &mut String, id: &str, title: &str, text: &str, rows: &[Ro
             "<figure id=\"{id}\">\n<figcaption><b>{title}</b>{text}</figcaption>\n\
              <div class=\"scroll\" tabindex=\"0\">{svg}</div>\n\
              <details><summary>Figures: median (lowest to highest; number of rounds)</summary>{}</details>\n</figure>\n",
-            tables::ratios(rows)
+            tables::ratios(rows).html("left")
         );
     }
 }
@@ -191,7 +200,7 @@ fn in_short(html: &mut String, results: &Results, findings: &[Finding]) {
     let text = "Each ratio is taken round by round between runs that stood next to each other in time: the mark is \
                 the median, the bar goes from the lowest to the highest.";
     ratio_figure(html, "ratios", KEY_RATIOS, text, &key_rows(results));
-    html.push_str(&tables::key_ratios(results));
+    html.push_str(&tables::key_ratios(results).html("left"));
     let text = "Perdura on the heap, with nothing but writes, divided by each other system; for latency the other way round. \
                 To the right is better for the heap.";
     ratio_figure(
@@ -204,23 +213,25 @@ fn in_short(html: &mut String, results: &Results, findings: &[Finding]) {
 }
 
 fn servers(html: &mut String, results: &Results) {
-    let charts = figures::charts(results);
-    if charts.is_empty() {
-        return;
+    let is_restart = |chart: &Chart| matches!(chart.id.as_str(), "recovery" | "full-rate");
+    let (restarts, loads): (Vec<_>, Vec<_>) =
+        figures::charts(results).into_iter().partition(is_restart);
+    if !loads.is_empty() {
+        html.push_str("<h2>Servers under load</h2>\n");
+        loads.iter().for_each(|chart| figure(html, chart));
     }
-    html.push_str("<h2>Servers under load</h2>\n");
-    for chart in &charts {
-        if chart.id == "recovery" {
-            html.push_str("<h2>Recovery</h2>\n");
-        }
-        figure(html, chart);
-        if chart.id == "recovery" {
-            let _ = writeln!(
-                html,
-                "<details><summary>Every restart, with what came back</summary>{}</details>",
-                tables::recovery(results)
-            );
-        }
+    let durable = tables::durable(results);
+    if !durable.is_empty() {
+        let _ = writeln!(html, "<h2>{DURABLE}</h2>\n{}", durable.html("left"));
+    }
+    if !restarts.is_empty() {
+        html.push_str("<h2>Recovery</h2>\n");
+        restarts.iter().for_each(|chart| figure(html, chart));
+        let _ = writeln!(
+            html,
+            "<details><summary>Every restart, with what came back</summary>{}</details>",
+            tables::recovery(results).html("")
+        );
     }
 }
 
@@ -232,11 +243,11 @@ fn outcomes(html: &mut String, results: &Results, findings: &[Finding]) {
         "<h2 id=\"lost\">Where Perdura is slower</h2>\n<p>Every comparison in which the other side was better in all rounds. The \
          figures without durability belong here too: they are the price of it.</p>\n",
     );
-    html.push_str(&tables::outcome(results, findings, Verdict::Lost));
+    html.push_str(&table(&tables::outcome(results, findings, Verdict::Lost), "left"));
     html.push_str("<h2>Where Perdura is faster</h2>\n<p>Perdura was better in all rounds.</p>\n");
-    html.push_str(&tables::outcome(results, findings, Verdict::Won));
+    html.push_str(&table(&tables::outcome(results, findings, Verdict::Won), "left"));
     html.push_str("<h2>Undecided</h2>\n<p>Rounds disagree, or there was one round only.</p>\n<details><summary>Show</summary>");
-    html.push_str(&tables::outcome(results, findings, Verdict::Even));
+    html.push_str(&table(&tables::outcome(results, findings, Verdict::Even), "left"));
     html.push_str("</details>\n");
 }
 
@@ -250,27 +261,10 @@ fn media(html: &mut String, results: &Results) {
             study.medium, study.domain, study.write_back, study.note
         );
         let _ = writeln!(html, "<p>{}.</p>", escape(note.trim_end_matches('.')));
-        if let Some(costs) = &study.costs {
-            let _ = writeln!(
-                html,
-                "<p>One fence with nothing to wait for takes {:.0} ns, the flush of one line {:.0} ns.</p>",
-                costs.fence_ns, costs.flush_ns
-            );
-            let _ = writeln!(html, "<p>{}</p>", timing(costs.clock_ns));
+        for sentence in tables::costs(study) {
+            let _ = writeln!(html, "<p>{}</p>", escape(&sentence));
         }
         medium_charts(html, study, n);
-    }
-}
-
-/// Returns how the times of a study's rows were found.
-fn timing(clock_ns: Option<f64>) -> String {
-    match clock_ns {
-        Some(clock) => format!(
-            "Mean: the time of all threads by the operations, with no clock between them. Percentiles: of operations that were \
-             timed one by one, less the {clock:.0} ns that reading the clock takes; such an operation overlaps no other, so the mean \
-             may lie below them."
-        ),
-        None => "Mean and percentiles: of operations that were timed one by one, with what reading the clock takes.".into(),
     }
 }
 
@@ -281,7 +275,7 @@ fn medium_charts(html: &mut String, study: &DeviceStudy, n: usize) {
     let _ = writeln!(
         html,
         "<details><summary>Every row: method, pattern, block size, threads</summary>{}</details>",
-        tables::device(study)
+        tables::device(study).html("")
     );
 }
 
@@ -318,13 +312,13 @@ fn method(html: &mut String, results: &Results) {
         );
     }
     html.push_str("<h3>Machine, media, versions</h3>\n");
-    html.push_str(&tables::machine(results));
+    html.push_str(&tables::machine(results).html("left wrap"));
     if !results.systems.is_empty() {
         html.push_str("<h3>Systems</h3>\n");
-        html.push_str(&tables::systems(results));
+        html.push_str(&tables::systems(results).html("left wrap"));
         html.push_str("<h3>Loads</h3>\n");
-        html.push_str(&tables::workloads(results));
+        html.push_str(&tables::workloads(results).html(""));
     }
     html.push_str("<h3>Skipped</h3>\n");
-    html.push_str(&tables::skipped(results));
+    html.push_str(&table(&tables::skipped(results), "left wrap"));
 }

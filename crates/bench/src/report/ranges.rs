@@ -2,9 +2,10 @@
 //! both sides are equal.
 
 use super::lines::wrap;
-use super::scale::{Axis, Unit};
+use super::scale::Axis;
 use super::svg::{Anchor, Canvas};
 use crate::stats::Summary;
+use crate::units::Unit;
 
 const WIDTH: f64 = 860.0;
 const LEFT: f64 = 285.0;
@@ -80,11 +81,16 @@ fn show(canvas: &mut Canvas, row: &Row, x: &Axis, y: f64) {
 
 /// Returns a ratio with its range and the number of its rounds: `2.1× (1.9× to 2.4×; 5)`.
 pub(crate) fn written(ratio: &Summary) -> String {
-    let show = |value| Unit::Ratio.show(value);
-    let median = show(ratio.median);
-    match ratio.count {
+    with_range(Unit::Ratio, ratio)
+}
+
+/// Returns a figure with its range and the number of its rounds.
+pub(crate) fn with_range(unit: Unit, found: &Summary) -> String {
+    let [median, lowest, highest] =
+        [found.median, found.lowest, found.highest].map(|value| unit.show(value));
+    match found.count {
         1 => format!("{median} (one round)"),
-        count => format!("{median} ({} to {}; {count})", show(ratio.lowest), show(ratio.highest)),
+        count => format!("{median} ({lowest} to {highest}; {count})"),
     }
 }
 

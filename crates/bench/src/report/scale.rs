@@ -1,4 +1,4 @@
-//! Where a value is on an axis, which values deserve a tick, and how a value is written.
+//! Where a value is on an axis, and which values deserve a tick.
 //!
 //! Nothing here trusts its input: what is not finite, or not positive on a logarithmic axis, has no
 //! place, and an axis without a single value is still an axis.
@@ -94,78 +94,6 @@ fn is_decade(value: f64) -> bool {
     (log - log.round()).abs() < 1e-9
 }
 
-/// What a value counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    /// Operations per second.
-    Rate,
-    Seconds,
-    Bytes,
-    BytesPerSecond,
-    /// How many times.
-    Ratio,
-}
-
-impl Unit {
-    /// Returns a value with its unit, to three digits.
-    pub(crate) fn show(self, value: f64) -> String {
-        if !value.is_finite() {
-            return "–".into();
-        }
-        match self {
-            Unit::Rate => scaled(value, &[(1e6, " M/s"), (1e3, " k/s"), (0.0, " /s")]),
-            Unit::Seconds if value == 0.0 => "0".into(),
-            Unit::Seconds if value >= 120.0 => format!("{} min", digits(value / 60.0)),
-            Unit::Seconds => {
-                scaled(value, &[(1.0, " s"), (1e-3, " ms"), (1e-6, " µs"), (0.0, " ns")])
-            }
-            Unit::Bytes => bytes(value),
-            Unit::BytesPerSecond => {
-                scaled(value, &[(1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (0.0, " B/s")])
-            }
-            Unit::Ratio => format!("{}×", digits(value)),
-        }
-    }
-}
-
-/// Returns the first unit that a value reaches; its own size follows from its threshold, and that
-/// of the last from the one before.
-fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    // A value that rounds up to the next unit is written in it.
-    let reaches = |threshold: f64| value.abs() >= threshold * 0.9995;
-    let at = units.iter().position(|(t, _)| reaches(*t)).unwrap_or(units.len() - 1);
-    let (threshold, name) = units[at];
-    let size = match threshold {
-        0.0 if at > 0 => units[at - 1].0 / 1e3,
-        _ => threshold,
-    };
-    format!("{}{name}", digits(value / size))
-}
-
-fn bytes(value: f64) -> String {
-    let names = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = value;
-    let mut at = 0;
-    while value.abs() >= 1024.0 && at + 1 < names.len() {
-        value /= 1024.0;
-        at += 1;
-    }
-    format!("{} {}", digits(value), names[at])
-}
-
-/// Returns three digits that mean something, without zeros after the point.
-pub(crate) fn digits(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return "0".into();
-    }
-    let places = (2 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
-    let text = format!("{value:.places$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,24 +137,5 @@ mod tests {
         assert_eq!((log.at(0.0), log.at(-1.0), log.at(f64::INFINITY)), (None, None, None));
         let point = Axis::fixed((5.0, 5.0), false, vec![5.0], (0.0, 10.0));
         assert_eq!(point.at(5.0), Some(0.0));
-    }
-
-    #[test]
-    fn values_are_written_to_three_digits() {
-        let check = |unit: Unit, value, expect: &str| assert_eq!(unit.show(value), expect);
-        check(Unit::Rate, 123_456.0, "123 k/s");
-        check(Unit::Rate, 999_900.0, "1 M/s");
-        check(Unit::Rate, 7.0, "7 /s");
-        check(Unit::Rate, 0.0, "0 /s");
-        check(Unit::Seconds, 0.000_023_4, "23.4 µs");
-        check(Unit::Seconds, 12e-9, "12 ns");
-        check(Unit::Seconds, 720.0, "12 min");
-        check(Unit::Seconds, 0.0, "0");
-        check(Unit::BytesPerSecond, 1.5e9, "1.5 GB/s");
-        check(Unit::BytesPerSecond, 100.0, "100 B/s");
-        check(Unit::Bytes, 4096.0, "4 KiB");
-        check(Unit::Bytes, 1073741824.0, "1 GiB");
-        check(Unit::Ratio, 8.64, "8.64×");
-        check(Unit::Ratio, f64::NAN, "–");
     }
 }

@@ -3,39 +3,31 @@
 
 use super::chart::label;
 use super::findings::{Finding, Verdict};
-use super::ranges::{Row, written};
-use super::scale::{Unit, digits};
-use super::svg::escape;
-use crate::results::{DeviceStudy, Results};
+use super::ranges::{Row, with_range, written};
+use crate::results::summary::Metric;
+use crate::results::{
+    DeviceRow, DeviceStudy, Pattern, Recovery, Results, System, Workload, WorkloadKind,
+};
+use crate::table::{Table, cells};
+use crate::units::{Unit, digits};
 
-/// Returns a table of cells that are HTML already.
-pub(crate) fn table(class: &str, head: &[&str], rows: &[Vec<String>]) -> String {
-    let head: String = head.iter().map(|cell| format!("<th scope=\"col\">{cell}</th>")).collect();
-    let mut html = format!(
-        "<div class=\"scroll\"><table class=\"{class}\"><thead><tr>{head}</tr></thead><tbody>\n"
-    );
-    for row in rows {
-        let cells: String = row.iter().map(|cell| format!("<td>{cell}</td>")).collect();
-        html += &format!("<tr>{cells}</tr>\n");
-    }
-    html + "</tbody></table></div>"
-}
+/// Fewer operations than this say nothing about five nines.
+const FIVE_NINES: u64 = 100_000;
 
 /// Returns the ratios that matter most, those that were not measured too.
-pub(crate) fn key_ratios(results: &Results) -> String {
-    let row = |row: crate::results::summary::KeyRatio| {
-        let found = row.found.map_or("not measured".to_owned(), |found| written(&found));
-        vec![escape(&row.what), escape(&found)]
-    };
-    let rows: Vec<_> = results.key_ratios().into_iter().map(row).collect();
-    table("left", &["ratio", "here"], &rows)
+pub(crate) fn key_ratios(results: &Results) -> Table {
+    let mut table = Table::new(["ratio", "here (lowest to highest; rounds)"]);
+    for row in results.key_ratios() {
+        table.add(vec![row.what, row.found.map_or("not measured".into(), |found| written(&found))]);
+    }
+    table
 }
 
 /// Ratios that a picture shows, in figures.
-pub(crate) fn ratios(rows: &[Row]) -> String {
-    let row = |row: &Row| vec![escape(&row.name), escape(&written(&row.ratio))];
-    let rows: Vec<_> = rows.iter().map(row).collect();
-    table("left", &["ratio", "here"], &rows)
+pub(crate) fn ratios(rows: &[Row]) -> Table {
+    let mut table = Table::new(["ratio", "here"]);
+    rows.iter().for_each(|row| table.add(vec![row.name.clone(), written(&row.ratio)]));
+    table
 }
 
 /// Returns the name of a system with what it is not.
@@ -44,99 +36,62 @@ pub(crate) fn name(results: &Results, system: usize) -> String {
 }
 
 /// Comparisons of one outcome, the clearest first.
-pub(crate) fn outcome(results: &Results, findings: &[Finding], verdict: Verdict) -> String {
-    let mut found: Vec<&Finding> = findings.iter().filter(|f| f.verdict() == verdict).collect();
+pub(crate) fn outcome<'a>(
+    results: &Results,
+    findings: impl IntoIterator<Item = &'a Finding>,
+    verdict: Verdict,
+) -> Table {
+    let of_it = findings.into_iter().filter(|finding| finding.verdict() == verdict);
+    let mut found: Vec<&Finding> = of_it.collect();
     let clearness = |f: &&Finding| -f.ratio.median.ln().abs();
     found.sort_by(|a, b| clearness(a).total_cmp(&clearness(b)));
-    if found.is_empty() {
-        return "<p>None.</p>".into();
+    let mut table = Table::new(["load and figure", "Perdura", "against", "ratio, better above 1×"]);
+    for f in found {
+        table.add(vec![f.what.clone(), name(results, f.ours), name(results, f.theirs), f.figure()]);
     }
-    let row = |f: &&Finding| {
-        let mut figure = written(&f.ratio);
-        if f.saturated {
-            figure += ", generator saturated";
-        }
-        vec![
-            escape(&f.what),
-            escape(&name(results, f.ours)),
-            escape(&name(results, f.theirs)),
-            escape(&figure),
-        ]
-    };
-    let rows: Vec<_> = found.iter().map(row).collect();
-    table("left", &["load and figure", "Perdura", "against", "ratio, better above 1×"], &rows)
-}
-
-fn code(words: &[String]) -> String {
-    format!("<code>{}</code>", escape(&words.join(" ")))
+    table
 }
 
 /// Returns where it was measured and with what.
-pub(crate) fn machine(results: &Results) -> String {
+pub(crate) fn machine(results: &Results) -> Table {
     let m = &results.machine;
     let kind = if m.virtual_machine { "virtual machine" } else { "machine" };
-    let mut rows = vec![
-        vec!["processor".into(), escape(&format!("{}, {} cores ({kind})", m.cpu, m.cores))],
-        vec!["memory".into(), escape(&Unit::Bytes.show(m.memory as f64))],
-        vec!["system".into(), escape(&format!("{}, {}", m.distribution, m.kernel))],
-        vec!["load before".into(), digits(m.load_before)],
-        vec!["began".into(), escape(&m.began)],
-        vec!["took".into(), Unit::Seconds.show(m.seconds)],
-        vec!["commit".into(), escape(m.commit.as_deref().unwrap_or("unknown"))],
-        vec!["command line".into(), code(&m.command_line)],
-    ];
+    let mut table = Table::new(["", ""]);
+    table.add(cells!["processor", format!("{}, {} cores ({kind})", m.cpu, m.cores)]);
+    table.add(cells!["memory", Unit::Bytes.show(m.memory as f64)]);
+    table.add(cells!["system", format!("{}, {}", m.distribution, m.kernel)]);
+    table.add(cells!["load before", digits(m.load_before)]);
+    table.add(cells!["began", m.began]);
+    table.add(cells!["took", Unit::Seconds.show(m.seconds)]);
+    table.add(cells!["commit", m.commit.as_deref().unwrap_or("unknown")]);
+    table.add(cells!["command line", format!("`{}`", m.command_line.join(" "))]);
     for place in &m.places {
         let dax = if place.dax { ", DAX" } else { "" };
-        let text = format!(
-            "{}: {} on {}{dax}, {}",
-            place.path, place.file_system, place.device, place.medium
-        );
-        rows.push(vec![escape(&format!("medium “{}”", place.id)), escape(&text)]);
+        let (path, system, device) = (&place.path, &place.file_system, &place.device);
+        let text = format!("{path}: {system} on {device}{dax}, {}", place.medium);
+        table.add(cells![format!("medium “{}”", place.id), text]);
     }
-    for version in &m.versions {
-        rows.push(vec![escape(&version.program), escape(&version.text)]);
-    }
-    table("left wrap", &["", ""], &rows)
+    m.versions.iter().for_each(|version| table.add(cells![version.program, version.text]));
+    table
 }
 
 /// Returns the systems with their promises and command lines.
-pub(crate) fn systems(results: &Results) -> String {
-    let row = |system: &crate::results::System| {
-        let domain = system.domain.as_deref().unwrap_or("–");
-        let emulated =
-            system.emulated.as_ref().map_or("no".into(), |what| format!("EMULATED: {what}"));
-        vec![
-            escape(&system.title),
-            escape(&system.durability.to_string()),
-            escape(&system.place),
-            escape(domain),
-            escape(&emulated),
-            code(&system.command),
-        ]
-    };
-    let rows: Vec<_> = results.systems.iter().map(row).collect();
+pub(crate) fn systems(results: &Results) -> Table {
     let head =
         ["system", "durable when the reply leaves", "medium", "domain", "emulated", "command"];
-    table("left wrap", &head, &rows)
+    let mut table = Table::new(head);
+    for System { title, durability, place, domain, emulated, command, .. } in &results.systems {
+        let emulated = emulated.as_ref().map_or("no".into(), |what| format!("EMULATED: {what}"));
+        let domain = domain.as_deref().unwrap_or("–");
+        let command = format!("`{}`", command.join(" "));
+        table.add(cells![title, durability, place, domain, emulated, command]);
+    }
+    table
 }
 
 /// Returns the loads.
-pub(crate) fn workloads(results: &Results) -> String {
-    let row = |w: &crate::results::Workload| {
-        vec![
-            escape(&w.id),
-            format!("{} %", w.writes_percent),
-            Unit::Bytes.show(w.value_bytes as f64),
-            w.keys.to_string(),
-            escape(&w.distribution),
-            w.clients.to_string(),
-            w.threads.to_string(),
-            w.pipeline.to_string(),
-            super::page::rounds(results, Some(&w.id)),
-        ]
-    };
-    let rows: Vec<_> = results.workloads.iter().map(row).collect();
-    let head = [
+pub(crate) fn workloads(results: &Results) -> Table {
+    let mut table = Table::new([
         "load",
         "writes",
         "value",
@@ -146,33 +101,57 @@ pub(crate) fn workloads(results: &Results) -> String {
         "generator threads",
         "pipeline",
         "rounds",
-    ];
-    table("", &head, &rows)
+    ]);
+    for workload in &results.workloads {
+        let Workload { id, keys, distribution, clients, threads, pipeline, .. } = workload;
+        let writes = format!("{} %", workload.writes_percent);
+        let value = Unit::Bytes.show(workload.value_bytes as f64);
+        let rounds = super::page::rounds(results, Some(id));
+        table.add(cells![
+            id,
+            writes,
+            value,
+            keys,
+            distribution,
+            clients,
+            threads,
+            pipeline,
+            rounds
+        ]);
+    }
+    table
+}
+
+/// Returns durable writes by system: rate, CPU time and bytes for the disk of an operation, until
+/// everything is done that was deferred.
+pub(crate) fn durable(results: &Results) -> Table {
+    let head = ["load", "system", "a second", "CPU time of an operation", "bytes for the disk"];
+    let mut table = Table::new(head);
+    let is_it = |workload: &&Workload| workload.kind == WorkloadKind::Durable;
+    for workload in results.workloads.iter().filter(is_it) {
+        for (n, system) in results.systems.iter().enumerate() {
+            let of = |metric| results.summary(&workload.id, &system.id, metric);
+            let (Some(rate), Some(cpu)) = (of(Metric::Rate), of(Metric::ServerCpu)) else {
+                continue;
+            };
+            let written = results.written(&workload.id, &system.id);
+            let written = written.map_or("–".into(), |found| with_range(Unit::Bytes, &found));
+            let rate = with_range(Unit::Rate, &rate);
+            let cpu = with_range(Unit::Seconds, &cpu.times(1e-6));
+            table.add(vec![workload.title.clone(), name(results, n), rate, cpu, written]);
+        }
+    }
+    table
 }
 
 /// Returns what came back after each kill.
-pub(crate) fn recovery(results: &Results) -> String {
+pub(crate) fn recovery(results: &Results) -> Table {
     let title = |id: &str| {
         let at = results.systems.iter().position(|system| system.id == id);
         at.map_or_else(|| id.to_owned(), |at| name(results, at))
     };
-    let seconds =
-        |value: Option<f64>| value.map_or("–".into(), |value| Unit::Seconds.show(value));
-    let row = |r: &crate::results::Recovery| {
-        vec![
-            escape(&title(&r.system)),
-            Unit::Bytes.show(r.target_bytes as f64),
-            Unit::Bytes.show(r.stored_bytes as f64),
-            seconds(r.first_get_seconds),
-            seconds(r.full_rate_seconds),
-            r.acknowledged.to_string(),
-            r.keys_checked.to_string(),
-            r.keys_lost.to_string(),
-            r.keys_wrong.to_string(),
-        ]
-    };
-    let rows: Vec<_> = results.recovery.iter().map(row).collect();
-    let head = [
+    let seconds = |value: Option<f64>| value.map_or("–".into(), |s| Unit::Seconds.show(s));
+    let mut table = Table::new([
         "system",
         "data",
         "files",
@@ -182,76 +161,42 @@ pub(crate) fn recovery(results: &Results) -> String {
         "checked",
         "lost",
         "wrong",
-    ];
-    table("", &head, &rows)
-}
-
-/// Returns a text of several lines as such: the last lines of a log run into each other otherwise.
-fn in_lines(text: &str) -> String {
-    escape(text).lines().map(str::trim).collect::<Vec<_>>().join("<br>")
+    ]);
+    for row in &results.recovery {
+        let Recovery { acknowledged, keys_checked, keys_lost, keys_wrong, .. } = row;
+        let mut line = cells![title(&row.system)];
+        line.extend([row.target_bytes, row.stored_bytes].map(|b| Unit::Bytes.show(b as f64)));
+        line.extend([seconds(row.first_get_seconds), seconds(row.full_rate_seconds)]);
+        line.extend(cells![acknowledged, keys_checked, keys_lost, keys_wrong]);
+        table.add(line);
+    }
+    table
 }
 
 /// Returns what is not there, and why.
-pub(crate) fn skipped(results: &Results) -> String {
-    let mut rows: Vec<_> =
-        results.skipped.iter().map(|s| vec![escape(&s.what), in_lines(&s.why)]).collect();
+pub(crate) fn skipped(results: &Results) -> Table {
+    let mut table = Table::new(["what", "why"]);
+    results.skipped.iter().for_each(|skipped| table.add(cells![skipped.what, skipped.why]));
     for study in &results.device {
         let mut reasons: Vec<(&str, &str, usize)> = Vec::new();
         for row in &study.rows {
             let Some(why) = row.skipped.as_deref() else { continue };
-            match reasons
-                .iter_mut()
-                .find(|(method, reason, _)| (*method, *reason) == (&row.method, why))
-            {
+            let known = reasons.iter_mut().find(|known| (known.0, known.1) == (&row.method, why));
+            match known {
                 Some((.., count)) => *count += 1,
                 None => reasons.push((&row.method, why, 1)),
             }
         }
-        rows.extend(reasons.into_iter().map(|(method, why, count)| {
-            vec![escape(&format!("{}: {method}, {count} rows", study.dir)), escape(why)]
-        }));
+        for (method, why, count) in reasons {
+            table.add(cells![format!("{}: {method}, {count} rows", study.dir), why]);
+        }
     }
-    if rows.is_empty() {
-        "<p>Nothing.</p>".into()
-    } else {
-        table("left wrap", &["what", "why"], &rows)
-    }
+    table
 }
 
 /// Returns every row of a medium.
-pub(crate) fn device(study: &DeviceStudy) -> String {
-    let us = |ns: f64| Unit::Seconds.show(ns * 1e-9);
-    let row = |r: &crate::results::DeviceRow| {
-        let block = if r.block == 0 { "–".into() } else { Unit::Bytes.show(r.block as f64) };
-        let what =
-            [escape(&r.method), crate::device::pattern_name(r), block, r.threads.to_string()];
-        let figures = match &r.skipped {
-            Some(why) => vec![format!("skipped: {}", escape(why))],
-            None => vec![
-                format!(
-                    "{} ({} to {})",
-                    Unit::BytesPerSecond.show(r.bytes_per_second),
-                    Unit::BytesPerSecond.show(r.low),
-                    Unit::BytesPerSecond.show(r.high)
-                ),
-                Unit::Rate.show(r.iops),
-                us(r.mean_ns),
-                us(r.p99_ns as f64),
-                us(r.p99_999_ns as f64),
-                if r.durable {
-                    "yes"
-                } else if r.emulated {
-                    "emulated"
-                } else {
-                    "no"
-                }
-                .into(),
-            ],
-        };
-        [&what[..], &figures].concat()
-    };
-    let rows: Vec<_> = study.rows.iter().map(row).collect();
-    let head = [
+pub(crate) fn device(study: &DeviceStudy) -> Table {
+    let mut table = Table::new([
         "method",
         "pattern",
         "block",
@@ -262,6 +207,76 @@ pub(crate) fn device(study: &DeviceStudy) -> String {
         "p99",
         "p99.999",
         "durable",
-    ];
-    table("", &head, &rows)
+    ]);
+    let time = |ns: f64| Unit::Seconds.show(ns * 1e-9);
+    for row in &study.rows {
+        let block = if row.block == 0 { "–".into() } else { Unit::Bytes.show(row.block as f64) };
+        let mut line = cells![row.method, pattern(row), block, row.threads];
+        match &row.skipped {
+            Some(why) => line.push(format!("skipped: {why}")),
+            None => {
+                let [mean, low, high] = [row.bytes_per_second, row.low, row.high]
+                    .map(|rate| Unit::BytesPerSecond.show(rate));
+                line.push(format!("{mean} ({low} to {high})"));
+                line.extend([
+                    Unit::Rate.show(row.iops),
+                    time(row.mean_ns),
+                    time(row.p99_ns as f64),
+                ]);
+                line.push(match row.ops >= FIVE_NINES {
+                    true => time(row.p99_999_ns as f64),
+                    false => format!("≤{}", time(row.max_ns as f64)),
+                });
+                let durable = match (row.durable, row.emulated) {
+                    (true, _) => "yes",
+                    (false, true) => "emulated",
+                    (false, false) => "no",
+                };
+                line.push(durable.into());
+            }
+        }
+        table.add(line);
+    }
+    table
+}
+
+/// Returns what a single step costs on a medium, in sentences.
+pub(crate) fn costs(study: &DeviceStudy) -> Vec<String> {
+    let Some(costs) = &study.costs else { return Vec::new() };
+    let mut lines = vec![format!(
+        "One fence with nothing to wait for takes {:.1} ns, one flush of a line {:.1} ns.",
+        costs.fence_ns, costs.flush_ns
+    )];
+    lines.push(match costs.clock_ns {
+        Some(clock) => format!(
+            "Mean: the time of all threads by the operations, with no clock between them. Percentiles: of operations that were \
+             timed one by one, less the {clock:.0} ns that reading the clock takes; such an operation overlaps no other, so the mean \
+             may lie below them."
+        ),
+        None => "Mean and percentiles: of operations that were timed one by one, with what reading the clock takes.".into(),
+    });
+    for rows in costs.appends.chunk_by(|a, b| a.method == b.method) {
+        let time = |ns: f64| Unit::Seconds.show(ns * 1e-9);
+        let each = rows.iter().map(|row| format!("{}: {}", row.batch, time(row.ns_per_record)));
+        lines.push(format!(
+            "A log append of 64 bytes by {}, by records to a fence: {}.",
+            rows[0].method,
+            each.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    lines
+}
+
+/// Returns the name of a row's pattern, as fio has it.
+fn pattern(row: &DeviceRow) -> String {
+    let random = match row.pattern {
+        Pattern::Composite => return "composite".into(),
+        Pattern::Random => "rand",
+        Pattern::Sequential => "",
+    };
+    match row.reads_percent {
+        100 => format!("{random}read"),
+        0 => format!("{random}write"),
+        reads => format!("{random}rw{reads}"),
+    }
 }

@@ -4,14 +4,14 @@
 //! It is between marks of its own, so that a page that is about one option can have the figures
 //! of that option.
 
-use super::docs::{cell, replace_between, row, short};
-use super::ranges::written;
-use super::scale::Unit;
+use super::docs;
+use super::docs::{replace_between, short};
+use super::ranges::{with_range, written};
 use super::tables::name;
-use super::{ReportError, docs};
 use crate::results::summary::Metric;
-use crate::results::{Results, System, Workload};
-use crate::stats::Summary;
+use crate::results::{FileError, Results, System, Workload};
+use crate::table::{Table, escape_markdown as cell};
+use crate::units::Unit;
 use std::path::Path;
 
 pub(crate) const BEGIN: &str = "<!-- perdura-bench variants: begin -->";
@@ -21,14 +21,14 @@ pub(crate) const END: &str = "<!-- perdura-bench variants: end -->";
 const CACHED: &str = "-cache";
 
 /// Renews what is between the marks of a document.
-pub(crate) fn write(results: &Results, document: &Path) -> Result<(), ReportError> {
+pub(crate) fn write(results: &Results, document: &Path) -> Result<(), FileError> {
     let results = &docs::public(results);
-    let failed = |cause| ReportError::Io { path: document.to_owned(), cause };
-    let text = std::fs::read_to_string(document).map_err(failed)?;
+    let text = std::fs::read_to_string(document).map_err(FileError::of(document))?;
     let text = replace_between(&text, (BEGIN, END), &section(results)).ok_or_else(|| {
-        ReportError::NoMarks { path: document.to_owned(), begin: BEGIN, end: END }
+        let why = format!("expected one line `{BEGIN}` and below it one line `{END}`");
+        FileError::of(document)(why)
     })?;
-    std::fs::write(document, text).map_err(failed)
+    std::fs::write(document, text).map_err(FileError::of(document))
 }
 
 fn section(results: &Results) -> String {
@@ -42,7 +42,7 @@ fn section(results: &Results) -> String {
         machine.commit.as_deref().unwrap_or("unknown"),
         short(&machine.command_line)
     );
-    let cached = results.systems.iter().any(|system| system.id.ends_with(CACHED));
+    let cached = has_caches(results);
     let title = cell(&first.title);
     let mut head = vec![
         "load".to_owned(),
@@ -57,30 +57,26 @@ fn section(results: &Results) -> String {
             ["rate, by itself without a read cache", "CPU time, by the same"].map(str::to_owned),
         );
     }
-    text += &row(&head);
-    text += &format!("|{}\n", "---|".repeat(head.len()));
+    let mut table = Table::new(head);
     for workload in &results.workloads {
         for (n, system) in results.systems.iter().enumerate() {
-            text += &line(results, workload, (n, system), cached).unwrap_or_default();
+            if let Some(row) = line(results, workload, n, system) {
+                table.add(row);
+            }
         }
     }
+    text += &table.markdown();
     text
 }
 
+fn has_caches(results: &Results) -> bool {
+    results.systems.iter().any(|system| system.id.ends_with(CACHED))
+}
+
 /// Returns a row; none for a system that did not run.
-fn line(
-    results: &Results,
-    workload: &Workload,
-    (n, system): (usize, &System),
-    cached: bool,
-) -> Option<String> {
+fn line(results: &Results, workload: &Workload, n: usize, system: &System) -> Option<Vec<String>> {
     let rate = results.summary(&workload.id, &system.id, Metric::Rate)?;
     let cpu = results.summary(&workload.id, &system.id, Metric::ServerCpu)?;
-    let show = |unit: Unit, of: Summary, factor: f64| {
-        let [median, lowest, highest] =
-            [of.median, of.lowest, of.highest].map(|value| unit.show(value * factor));
-        format!("{median} ({lowest} to {highest}; {})", of.count)
-    };
     let by = |other: Option<&str>, metric| {
         let other = other.filter(|other| *other != system.id);
         let ratio = other.and_then(|other| results.ratio(&workload.id, &system.id, other, metric));
@@ -92,16 +88,16 @@ fn line(
     let mut cells = vec![
         workload.title.clone(),
         name(results, n),
-        show(Unit::Rate, rate, 1.0) + note,
+        with_range(Unit::Rate, &rate) + note,
         by(first, Metric::Rate),
-        show(Unit::Seconds, cpu, 1e-6),
+        with_range(Unit::Seconds, &cpu.times(1e-6)),
         by(first, Metric::ServerCpu),
     ];
-    if cached {
+    if has_caches(results) {
         let without = system.id.strip_suffix(CACHED);
         cells.extend([by(without, Metric::Rate), by(without, Metric::ServerCpu)]);
     }
-    Some(row(&cells))
+    Some(cells)
 }
 
 #[cfg(test)]
@@ -136,11 +132,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("page.md");
         std::fs::write(&path, "# Mine\n").expect("written");
-        assert!(matches!(write(&sample(), &path), Err(ReportError::NoMarks { .. })));
+        assert!(write(&sample(), &path).is_err(), "there are no marks");
         std::fs::write(&path, format!("# Mine\n{BEGIN}\nold\n{END}\nmine too\n")).expect("written");
         write(&sample(), &path).expect("written");
         let text = std::fs::read_to_string(&path).expect("read");
         assert!(text.starts_with("# Mine\n") && text.ends_with("mine too\n"), "{text}");
-        assert!(text.contains("| load | system |") && !text.contains("old\n"), "{text}");
+        assert!(text.contains("| load ") && !text.contains("old\n"), "{text}");
     }
 }

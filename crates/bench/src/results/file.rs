@@ -10,43 +10,21 @@ use std::path::{Path, PathBuf};
 use tempfile::Builder;
 use thiserror::Error;
 
-/// Results could not be written.
+/// A file of results could not be written or read.
 #[derive(Debug, Error)]
-#[error("{}: {cause}", path.display())]
-pub struct WriteError {
+#[error("{}: {why}", path.display())]
+pub struct FileError {
     /// The file.
     pub path: PathBuf,
     /// Why.
-    pub cause: io::Error,
+    pub why: String,
 }
 
-/// A file does not hold results.
-#[derive(Debug, Error)]
-pub enum ReadError {
-    /// It cannot be read.
-    #[error("{}: {cause}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// It holds something else.
-    #[error("{}: not the results of a comparison: {cause}", path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What was expected where.
-        cause: serde_json::Error,
-    },
-    /// It has another format.
-    #[error("{}: format {found}; this tool reads format {FORMAT}", path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-    },
+impl FileError {
+    /// Makes one of whatever says why.
+    pub(crate) fn of<E: ToString>(path: &Path) -> impl Fn(E) -> FileError + use<'_, E> {
+        |why| FileError { path: path.to_owned(), why: why.to_string() }
+    }
 }
 
 /// What every format has.
@@ -61,23 +39,21 @@ impl Results {
     ///
     /// # Errors
     /// It cannot: its folder is not there or takes no files, or it is a folder itself.
-    pub fn can_save(path: &Path) -> Result<(), WriteError> {
-        let failed = |cause| WriteError { path: path.to_owned(), cause };
+    pub fn can_save(path: &Path) -> Result<(), FileError> {
         if path.is_dir() {
-            return Err(failed(io::ErrorKind::IsADirectory.into()));
+            return Err(FileError::of(path)("it is a directory"));
         }
         let folder = folder_of(path);
         Builder::new().tempfile_in(folder).map(drop).map_err(|error| {
-            let why = format!("no file can be made in {}: {}", folder.display(), error.kind());
-            failed(io::Error::new(error.kind(), why))
+            let (folder, why) = (folder.display(), error.kind());
+            FileError::of(path)(format!("no file can be made in {folder}: {why}"))
         })
     }
 
     /// Writes a file. Whoever reads it meanwhile sees the old one or the new one, never a part of
     /// it.
-    pub fn save(&self, path: &Path) -> Result<(), WriteError> {
-        let failed = |cause| WriteError { path: path.to_owned(), cause };
-        let text = serde_json::to_string_pretty(self).map_err(|e| failed(e.into()))?;
+    pub fn save(&self, path: &Path) -> Result<(), FileError> {
+        let text = serde_json::to_string_pretty(self).map_err(FileError::of(path))?;
         let folder = folder_of(path);
         let write = || -> io::Result<()> {
             let readable = fs::Permissions::from_mode(0o644);
@@ -88,19 +64,24 @@ impl Results {
             file.persist(path).map_err(|e| e.error)?;
             Ok(())
         };
-        write().map_err(failed)
+        write().map_err(FileError::of(path))
     }
 
     /// Reads a file.
-    pub fn load(path: &Path) -> Result<Results, ReadError> {
-        let text = fs::read_to_string(path)
-            .map_err(|cause| ReadError::File { path: path.to_owned(), cause })?;
-        let wrong = |cause| ReadError::Content { path: path.to_owned(), cause };
-        let Head { format } = serde_json::from_str(&text).map_err(wrong)?;
+    ///
+    /// # Errors
+    /// It cannot be read, holds something else, or has another format.
+    pub fn load(path: &Path) -> Result<Results, FileError> {
+        let text = fs::read_to_string(path).map_err(FileError::of(path))?;
+        let other = |cause: serde_json::Error| {
+            FileError::of(path)(format!("not the results of a comparison: {cause}"))
+        };
+        let Head { format } = serde_json::from_str(&text).map_err(other)?;
         if format != FORMAT {
-            return Err(ReadError::Format { path: path.to_owned(), found: format });
+            let why = format!("format {format}; this tool reads format {FORMAT}");
+            return Err(FileError::of(path)(why));
         }
-        serde_json::from_str(&text).map_err(wrong)
+        serde_json::from_str(&text).map_err(other)
     }
 }
 
@@ -129,9 +110,11 @@ mod tests {
         let error = Results::load(&path).expect_err("another format").to_string();
         assert!(error.contains("format 9"), "{error}");
         fs::write(&path, "nonsense").expect("written");
-        assert!(matches!(Results::load(&path), Err(ReadError::Content { .. })));
+        let error = Results::load(&path).expect_err("nonsense").to_string();
+        assert!(error.contains("not the results of a comparison"), "{error}");
         fs::remove_file(&path).expect("removed");
-        assert!(matches!(Results::load(&path), Err(ReadError::File { .. })));
+        let error = Results::load(&path).expect_err("nothing").to_string();
+        assert!(error.contains("No such file"), "{error}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use super::{Results, Run};
 use crate::stats::{Summary, ratio};
+use crate::units::amount;
 
 /// A figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,13 @@ impl Results {
         Summary::of(&figures)
     }
 
+    /// Bytes that a system gave to the disk per operation of a workload; `None` where nobody
+    /// counted.
+    pub fn written(&self, workload: &str, system: &str) -> Option<Summary> {
+        let runs = self.runs_of(workload, system);
+        Summary::of(&runs.filter_map(Run::written).collect::<Vec<_>>())
+    }
+
     /// Returns a figure of one system divided by that of another, round by round; `None` when no
     /// round has both.
     pub fn ratio(
@@ -102,6 +110,27 @@ impl Results {
         Summary::of(&seconds)
     }
 
+    /// Returns how many times as long as `under` a system takes to its first answer with a data set
+    /// of this size. Restarts have no partners in time: the range is that of all quotients.
+    pub fn restart_ratio(&self, over: &str, under: &str, target_bytes: u64) -> Option<Summary> {
+        let slow = self.first_get(over, target_bytes)?;
+        let fast = self.first_get(under, target_bytes).filter(|fast| fast.lowest > 0.0)?;
+        Some(Summary {
+            median: slow.median / fast.median,
+            lowest: slow.lowest / fast.highest,
+            highest: slow.highest / fast.lowest,
+            count: slow.count.min(fast.count),
+        })
+    }
+
+    /// Returns the sizes of the data sets that were recovered, the smallest first.
+    pub fn recovered_sizes(&self) -> Vec<u64> {
+        let mut sizes: Vec<u64> = self.recovery.iter().map(|row| row.target_bytes).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
     /// Returns the ratios that matter most: what the pool is for, and what it costs.
     pub fn key_ratios(&self) -> Vec<KeyRatio> {
         let mut rows = Vec::new();
@@ -124,41 +153,20 @@ impl Results {
             found: self.ratio("throughput-0", "perdura-pmem", "perdura-volatile", Metric::Rate),
             more_is_better: true,
         });
-        rows.extend(self.recovery_ratio());
-        rows
-    }
-
-    /// Returns the ratio of the times to a first answer, with the largest data set that both came
-    /// back with.
-    fn recovery_ratio(&self) -> Option<KeyRatio> {
-        const SLOW: &str = "perdura-aof-everysec";
-        let found = |bytes: u64| {
-            let (slow, fast) =
-                (self.first_get(SLOW, bytes)?, self.first_get("perdura-pmem", bytes)?);
-            Some((bytes, slow, fast))
+        // With the largest data set that both came back with.
+        let of = |bytes| {
+            let found = self.restart_ratio("perdura-aof-everysec", "perdura-pmem", bytes)?;
+            Some((bytes, found))
         };
-        let largest = self.recovery.iter().filter_map(|row| found(row.target_bytes));
-        let (bytes, slow, fast) = largest.max_by_key(|(bytes, ..)| *bytes)?;
-        let times = |over: f64, under: f64| if under > 0.0 { over / under } else { 0.0 };
-        Some(KeyRatio {
-            what: format!("time to the first answer with {}, AOF everysec to PMEM", amount(bytes)),
-            found: Some(Summary {
-                median: times(slow.median, fast.median),
-                lowest: times(slow.lowest, fast.highest),
-                highest: times(slow.highest, fast.lowest),
-                count: slow.count.min(fast.count),
-            }),
-            more_is_better: true,
-        })
-    }
-}
-
-/// Bytes in the largest unit of which there is a whole one.
-pub(crate) fn amount(bytes: u64) -> String {
-    match bytes {
-        1_073_741_824.. => format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64),
-        1_048_576.. => format!("{} MiB", bytes >> 20),
-        _ => format!("{} KiB", bytes >> 10),
+        if let Some((bytes, found)) = self.recovered_sizes().into_iter().filter_map(of).last() {
+            let data = amount(bytes);
+            rows.push(KeyRatio {
+                what: format!("time to the first answer with {data}, AOF everysec to PMEM"),
+                found: Some(found),
+                more_is_better: true,
+            });
+        }
+        rows
     }
 }
 
@@ -194,12 +202,6 @@ mod tests {
             saturated: false,
             written_bytes: None,
         }
-    }
-
-    #[test]
-    fn amounts_have_the_unit_that_shows_them() {
-        let found = [64 << 10, 1 << 20, 100 << 20, 1 << 30, 3 << 29].map(amount);
-        assert_eq!(found, ["64 KiB", "1 MiB", "100 MiB", "1.0 GiB", "1.5 GiB"]);
     }
 
     #[test]

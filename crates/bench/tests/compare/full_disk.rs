@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use testkit::perdura_server;
 
 /// Space for what a recovery of 1 MiB is said to need, and a little more.
-const SIZE: &str = "size=200m";
+const SIZE: &str = "size=400m";
 
 /// Starts the rest of its arguments where the first is a mount point of a small file system that
 /// nobody else sees.

@@ -75,3 +75,33 @@ fn a_limit_of_time_costs_rounds_and_no_system() {
     let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
     assert!(page.contains(&format!("<p>{found} of 1000 planned rounds")), "the page says it");
 }
+
+#[test]
+fn durable_writes_have_their_rows_of_the_journal_and_its_peers() {
+    let systems = "perdura-journal-everysec,perdura-volatile,redis-everysec,other-always";
+    let mut comparison = Comparison::new(&[
+        "--systems",
+        systems,
+        "--workloads",
+        "durable",
+        "--seconds",
+        "0.2",
+        "--recovery",
+        "none",
+    ])
+    .peer("other", r#"exec redis-server "$@""#);
+    let text = comparison.check(0);
+    let results = comparison.results();
+    // Three of the four keep their writes on a disk.
+    assert_eq!(results.runs.len(), 7 * 3, "{text}");
+    for run in &results.runs {
+        assert!(
+            run.operations > 0 && run.errors == 0 && run.system != "perdura-volatile",
+            "{run:?}"
+        );
+        assert!(run.written().is_some_and(|bytes| bytes > 0.0), "{run:?}");
+    }
+    assert_eq!(text.matches("| XADD, 32 bytes, pipeline 16").count(), 3, "{text}");
+    let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
+    assert!(page.contains("<td>HSET, 32 bytes, pipeline 16</td>"), "{text}");
+}

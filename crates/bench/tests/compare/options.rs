@@ -1,10 +1,8 @@
-//! What the options lead to: other devices, emulated media, peers, memtier_benchmark, a
-//! generator at its limit.
+//! What the options lead to: other devices, emulated media, peers.
 
 use crate::kit::Comparison;
 use bench::results::{Family, Results};
-use std::path::Path;
-use std::{env, fs};
+use std::fs;
 
 /// One short run of each system.
 const SHORT: &[&str] = &["--workloads", "throughput-100", "--seconds", "0.2", "--recovery", "none"];
@@ -157,126 +155,4 @@ fn a_server_that_emulates_no_media_is_named_with_what_it_says() {
     assert!(text.contains("emulate-media"), "its own words: {text}");
     let systems: Vec<_> = comparison.results().runs.into_iter().map(|run| run.system).collect();
     assert_eq!(systems, ["perdura-pmem"], "the other was measured");
-}
-
-/// A stand-in for memtier_benchmark, with its options and its JSON: it sets a key and hands over
-/// what another one measured.
-const MEMTIER: &str = r#"
-[ "$1" = --version ] && { echo "memtier_benchmark 2.0.0 (stand-in)"; exit; }
-echo "$*" >> "$(dirname "$0")/asked"
-while [ $# -gt 0 ]; do
-    case $1 in
-        --json-out-file) json=$2 ;;
-        --port) port=$2 ;;
-    esac
-    shift
-done
-redis-cli -p "$port" set memtier-1 mine > /dev/null
-WORK
-cp SAMPLE "$json"
-"#;
-
-/// A comparison of the pool alone, with a stand-in for memtier_benchmark that does some work too.
-fn with_memtier(work: &str, more: &[&str]) -> Comparison {
-    let usual = ["--driver", "memtier", "--systems", "perdura-pmem", "--seconds", "1"];
-    let mut comparison = Comparison::new(&[&usual[..], &["--recovery", "none"], more].concat());
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sample/memtier.json");
-    let script = MEMTIER.replace("SAMPLE", &sample.display().to_string()).replace("WORK", work);
-    comparison.script("memtier_benchmark", &script);
-    let path = env::var("PATH").expect("a PATH");
-    let own = comparison.folder.path().display().to_string();
-    comparison.command.env("PATH", format!("{own}:{path}"));
-    comparison
-}
-
-#[test]
-fn memtier_benchmark_makes_the_load_where_it_is_asked_to() {
-    let mut comparison = with_memtier("", &["--workloads", "throughput-30,ycsb-d"]);
-    let text = comparison.check(0);
-    let results = comparison.results();
-    assert_eq!(results.plan.driver, "memtier");
-    assert_eq!(results.runs.len(), 1, "{text}");
-    assert_eq!((results.runs[0].seconds, results.runs[0].saturated), (2.003, false), "{text}");
-    let skipped = results.skipped.iter().find(|skipped| skipped.what == "ycsb-d");
-    assert!(skipped.is_some_and(|skipped| skipped.why.contains("memtier_benchmark has neither")));
-    assert!(results.machine.versions.iter().any(|version| version.text.contains("stand-in")));
-    let asked = fs::read_to_string(comparison.folder.path().join("asked")).expect("its notes");
-    let paper = ["--threads 4", "--clients 50", "--pipeline 6", "--data-size 4096", "--ratio 3:7"];
-    for option in paper {
-        assert!(asked.contains(option), "{option} in {asked}");
-    }
-}
-
-#[test]
-fn the_real_memtier_benchmark_is_served() {
-    if !bench::load::memtier_driver::is_installed() {
-        println!("SKIPPED, nothing was tested: memtier_benchmark is not on the PATH");
-        return;
-    }
-    let systems = "perdura-pmem,perdura-aof-everysec";
-    let mut comparison = Comparison::new(&[
-        "--driver",
-        "memtier",
-        "--systems",
-        systems,
-        "--workloads",
-        "throughput-70,latency-70",
-        "--seconds",
-        "1",
-        "--recovery",
-        "none",
-    ]);
-    let text = comparison.check(0);
-    let results = comparison.results();
-    assert_eq!(results.runs.len(), 4, "{text}");
-    for run in &results.runs {
-        assert!(run.operations > 0 && run.errors == 0 && run.latency.p50 > 0.0, "{run:?}");
-        assert!(run.writes.is_some() && run.reads.is_some(), "{run:?}");
-    }
-}
-
-#[test]
-fn without_memtier_benchmark_its_driver_is_refused() {
-    let mut comparison = short(&["--driver", "memtier", "--systems", "perdura-pmem"]);
-    comparison.command.env("PATH", comparison.folder.path());
-    let text = comparison.check(2);
-    assert!(text.contains("memtier_benchmark is not on the PATH"), "{text}");
-}
-
-/// Uses three seconds of CPU time, however long the machine takes for them.
-const BUSY: &str = r#"
-trap 'done=yes' XCPU
-ulimit -S -t 3
-while [ -z "$done" ]; do :; done
-ulimit -S -t unlimited
-"#;
-
-#[test]
-fn a_generator_at_its_limit_is_distinguished_from_a_slow_server() {
-    let all = rustix::thread::sched_getaffinity(None).expect("cores");
-    let cores: Vec<usize> =
-        (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| all.is_set(*core)).take(2).collect();
-    if cores.len() < 2 {
-        println!("SKIPPED, nothing was tested: it takes two cores");
-        return;
-    }
-    let mut comparison = with_memtier(BUSY, &["--workloads", "throughput-30,latency-30"]);
-    let mut two = rustix::thread::CpuSet::new();
-    cores.iter().for_each(|core| two.set(*core));
-    // A child has the cores of the thread that starts it: one is the server's, the other the
-    // generator's.
-    let text = std::thread::scope(|scope| {
-        let run = scope.spawn(|| {
-            rustix::thread::sched_setaffinity(None, &two).expect("two cores");
-            comparison.check(0)
-        });
-        run.join().expect("a run")
-    });
-    let results = comparison.results();
-    let found: Vec<_> = results.runs.iter().map(|r| (r.workload.as_str(), r.saturated)).collect();
-    // For the latency of one client both share a core: how busy it is tells nothing there.
-    assert_eq!(found, [("throughput-30", true), ("latency-30", false)], "{text}");
-    assert!(text.contains("CPU, generator saturated"), "{text}");
-    let page = fs::read_to_string(comparison.out().join("report.html")).expect("the report");
-    assert!(page.contains("Generator saturated"), "the page says it");
 }

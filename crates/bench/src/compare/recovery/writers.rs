@@ -6,7 +6,7 @@
 //! have to be noticed.
 
 use super::ledger::{Ledger, Verdict};
-use crate::compare::client;
+use crate::server::connect;
 use fastrand::Rng;
 use redis::{Connection, RedisResult, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -85,7 +85,7 @@ pub(super) fn write_until_the_end(
             scope.spawn(move || {
                 let mut random = Rng::with_seed(client);
                 let own = (ledger.keys() - client).div_ceil(CLIENTS);
-                let Ok(mut connection) = client::connect(port) else { return };
+                let Ok(mut connection) = connect(port) else { return };
                 // One key twice in a pipeline is as good as twice in a row.
                 let keys = |random: &mut Rng| -> Vec<u64> {
                     (0..PIPELINE).map(|_| random.u64(0..own) * CLIENTS + client).collect()
@@ -134,7 +134,7 @@ pub(super) fn steady(
         let (done, stop) = (&done, &stop);
         let spawn = move |client| {
             scope.spawn(move || {
-                let Ok(mut connection) = client::connect(port) else { return };
+                let Ok(mut connection) = connect(port) else { return };
                 let mut random = Rng::with_seed(client);
                 while !stop.load(Ordering::Relaxed) {
                     if one_batch(&mut connection, ledger, &mut random).is_err() {

@@ -1,6 +1,6 @@
 //! The client that sends long commands, and waits for no reply longer than it is allowed to.
 
-use super::replies::Replies;
+use crate::load::replies::Replies;
 use redis::Cmd;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -20,6 +20,8 @@ pub(super) struct Long {
     stream: TcpStream,
     replies: Replies,
     sent: u64,
+    answered: u64,
+    error: Option<String>,
     buffer: Vec<u8>,
     patience: Duration,
 }
@@ -30,7 +32,7 @@ impl Long {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(patience))?;
         let (replies, buffer) = (Replies::default(), vec![0; 256 << 10]);
-        Ok(Long { port, stream, replies, sent: 0, buffer, patience })
+        Ok(Long { port, stream, replies, sent: 0, answered: 0, error: None, buffer, patience })
     }
 
     /// Returns how long the commands took, all sent at once, from the first byte sent to the last
@@ -70,7 +72,7 @@ impl Long {
 
     /// Returns the last error that was a reply, once.
     pub(super) fn take_error(&mut self) -> Option<String> {
-        self.replies.take_error()
+        self.error.take()
     }
 
     fn send(&mut self, bytes: &[u8], commands: usize) -> io::Result<()> {
@@ -80,16 +82,22 @@ impl Long {
 
     fn wait(&mut self) -> io::Result<()> {
         let began = Instant::now();
-        while self.replies.feed(&[]) < self.sent {
+        while self.answered < self.sent {
             let left = self.patience.saturating_sub(began.elapsed());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             self.stream.set_read_timeout(Some(left))?;
-            match self.stream.read(&mut self.buffer)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                length => self.replies.feed(&self.buffer[..length]),
-            };
+            let length = self.stream.read(&mut self.buffer)?;
+            if length == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let Long { replies, answered, error, buffer, .. } = self;
+            let fed = replies.feed(&buffer[..length], |reply| {
+                *answered += 1;
+                *error = reply.error.or(error.take());
+            });
+            fed.map_err(io::Error::other)?;
         }
         Ok(())
     }

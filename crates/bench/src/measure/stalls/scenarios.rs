@@ -5,6 +5,7 @@
 //! members: 300,000 gives a JSON document of 17 MB, a transaction of 20,000 commands, a value of 64
 //! MiB.
 
+use crate::server::command;
 use redis::{Cmd, cmd};
 
 /// A key in the shard of the long commands.
@@ -100,24 +101,15 @@ fn member(number: u64) -> String {
 }
 
 /// Returns a command that adds some elements to a value.
-fn add(command: &str, key: &str, number: u64, element: impl Fn(&mut Cmd, u64)) -> Cmd {
-    let mut made = cmd(command);
-    made.arg(key);
-    (number * TOGETHER..(number + 1) * TOGETHER).for_each(|number| element(&mut made, number));
-    made
+fn add(to: &str, number: u64, element: impl Fn(u64) -> String) -> Cmd {
+    let numbers = number * TOGETHER..(number + 1) * TOGETHER;
+    let elements: Vec<String> = numbers.map(element).collect();
+    command(&format!("{to} {}", elements.join(" ")))
 }
 
 /// Returns commands whose words are separated by spaces.
 fn lines(text: &str) -> Vec<Cmd> {
-    let one = |line: &str| {
-        let mut words = line.split(' ');
-        let mut made = cmd(words.next().unwrap_or_default());
-        for word in words {
-            made.arg(word);
-        }
-        made
-    };
-    text.lines().map(one).collect()
+    text.lines().map(command).collect()
 }
 
 /// Returns an EVAL of a script with a key of the disturbed shard.
@@ -129,64 +121,32 @@ fn eval(script: &str, argument: u64) -> Vec<Cmd> {
 
 const CHUNKS: fn(u64) -> u64 = |members| members.div_ceil(TOGETHER);
 
-const SET: Data = (CHUNKS, |_, n| {
-    add("SADD", "{06S}a", n, |to, n| {
-        to.arg(member(n));
-    })
-});
+const SET: Data = (CHUNKS, |_, n| add("SADD {06S}a", n, member));
 
 /// Shares half of its members with the other one.
-const SET_2: Data = (CHUNKS, |_, n| {
-    add("SADD", "{06S}b", n, |to, n| {
-        to.arg(member(2 * n));
-    })
-});
+const SET_2: Data = (CHUNKS, |_, n| add("SADD {06S}b", n, |n| member(2 * n)));
 
 const FOUR_SETS: Data = (
     |members| 4 * CHUNKS(members),
     |members, n| {
-        let key = format!("{{06S}}set:{}", n / CHUNKS(members));
-        add("SADD", &key, n % CHUNKS(members), |to, n| {
-            to.arg(member(n));
-        })
+        let number = n / CHUNKS(members);
+        add(&format!("SADD {{06S}}set:{number}"), n % CHUNKS(members), member)
     },
 );
 
-const LIST: Data = (CHUNKS, |_, n| {
-    add("RPUSH", "{06S}list", n, |to, n| {
-        // In no order.
-        to.arg(member(n * 7919 % 1_000_003));
-    })
-});
+/// In no order.
+const LIST: Data = (CHUNKS, |_, n| add("RPUSH {06S}list", n, |n| member(n * 7919 % 1_000_003)));
 
-const HASH: Data = (CHUNKS, |_, n| {
-    add("HSET", "{06S}hash", n, |to, n| {
-        to.arg(member(n)).arg(n);
-    })
-});
+const HASH: Data = (CHUNKS, |_, n| add("HSET {06S}hash", n, |n| format!("{} {n}", member(n))));
 
-const SORTED_SET: Data = (CHUNKS, |_, n| {
-    add("ZADD", "{06S}zset", n, |to, n| {
-        to.arg(n).arg(member(n));
-    })
-});
+const SORTED_SET: Data =
+    (CHUNKS, |_, n| add("ZADD {06S}zset", n, |n| format!("{n} {}", member(n))));
 
-const KEYS: Data = (
-    |members| members,
-    |_, n| {
-        let mut set = cmd("SET");
-        set.arg(format!("key:{n:012}")).arg("value");
-        set
-    },
-);
+const KEYS: Data = (|members| members, |_, n| command(&format!("SET key:{n:012} value")));
 
 const JSON: Data = (
     |_| 1,
-    |members, _| {
-        let mut set = cmd("SET");
-        set.arg("{06S}a").arg(format!("[{}0]", "1234567,".repeat(7 * members as usize)));
-        set
-    },
+    |members, _| command(&format!("SET {{06S}}a [{}0]", "1234567,".repeat(7 * members as usize))),
 );
 
 const LARGE: Data = (|_| 1, |members, _| large(members));

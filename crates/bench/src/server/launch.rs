@@ -10,7 +10,7 @@
 //! **Invariant:** the kernel watches the *thread* that made the child. Programs are started by
 //! threads that live until the program has ended.
 
-use super::server::Failure;
+use super::Failure;
 use clap::Args;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 /// What is to become of this process.
 #[derive(Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// The process whose end is to end the program.
     #[arg(long)]
     parent: i32,
@@ -41,7 +41,7 @@ pub struct Options {
 }
 
 /// Becomes the program. Returns only if that fails.
-pub fn run(options: &Options) -> io::Error {
+pub(crate) fn run(options: &Options) -> io::Error {
     match prepare(options) {
         Ok(mut command) => {
             let error = command.exec();
@@ -68,8 +68,8 @@ fn prepare(options: &Options) -> io::Result<Command> {
 
 /// Keeps this thread, and those that it starts from now on, on these cores; on any when none is
 /// named.
-pub(super) fn stay_on(cores: &[usize]) -> Result<(), Failure> {
-    bind(cores).map_err(|cause| Failure::Start { what: format!("cores {cores:?}"), cause })
+pub(crate) fn stay_on(cores: &[usize]) -> Result<(), Failure> {
+    bind(cores).map_err(Failure::of(format!("cores {cores:?}")))
 }
 
 fn bind(cores: &[usize]) -> io::Result<()> {
@@ -87,14 +87,14 @@ fn bind(cores: &[usize]) -> io::Result<()> {
 }
 
 /// Returns the monotonic clock, which all processes share.
-pub(super) fn now() -> Duration {
+pub(crate) fn now() -> Duration {
     let time = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Returns the moment that a launched program noted.
-pub(super) fn stamped(path: &Path) -> Option<Duration> {
+pub(crate) fn stamped(path: &Path) -> Option<Duration> {
     let text = fs::read_to_string(path).ok()?;
     text.parse().ok().map(Duration::from_nanos)
 }

@@ -1,14 +1,16 @@
 //! A measured server: a child with a directory and a port of its own, gone when this value is gone.
 //!
 //! A child is in a process group of its own, so that Ctrl-C reaches the tool alone, which then ends
-//! it. Should the tool itself be killed, the kernel kills the child (see
-//! [`launch`](super::launch)). The directory is removed when this is dropped. When the tool is
-//! killed with SIGKILL it stays; its name says whose it was, and the next tool removes it.
+//! it. Should the tool itself be killed, the kernel kills the child (see [`launch`]). The directory
+//! is removed when this is dropped. When the tool is killed with SIGKILL it stays; its name says
+//! whose it was, and the next tool removes it.
 
-use super::client;
-use super::launch::{now, stamped};
-use redis::Connection;
+pub(crate) mod launch;
+
+use launch::{now, stamped};
+use redis::{Client, Cmd, Connection, FromRedisValue, RedisError, RedisResult};
 use rustix::process::{Pid, Signal, getpgid, kill_process_group};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -28,8 +30,15 @@ const PREFIX: &str = "perdura-bench-";
 /// Lines of a server's log that a message shows.
 const LAST_LINES: usize = 15;
 
+/// Commands of one round trip while a server is filled, and their bytes.
+const TOGETHER: u64 = 2000;
+const BYTES_TOGETHER: usize = 4 << 20;
+
 /// How long a server without data may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a reply may take: a full disk or a rewrite may hold one back for a while.
+const PATIENCE_FOR_A_REPLY: Duration = Duration::from_secs(60);
 
 /// How long a server may take to end that found its port taken.
 const TIME_TO_END: Duration = Duration::from_secs(2);
@@ -66,21 +75,41 @@ pub(crate) enum Failure {
     Generator(String),
     /// It answered with an error, or its connection broke.
     #[error("{0}")]
-    Reply(#[from] redis::RedisError),
+    Reply(#[from] RedisError),
     /// The measurement was interrupted.
     #[error("interrupted")]
     Cancelled,
 }
 
-fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
-    let what = what.into();
-    |cause| Failure::Start { what, cause }
+impl Failure {
+    /// Makes a failure of what the system says.
+    pub(crate) fn of(what: impl ToString) -> impl FnOnce(io::Error) -> Failure {
+        let what = what.to_string();
+        |cause| Failure::Start { what, cause }
+    }
+}
+
+/// Connects to a server on this machine.
+pub(crate) fn connect(port: u16) -> RedisResult<Connection> {
+    let client = Client::open(format!("redis://127.0.0.1:{port}"))?;
+    let connection = client.get_connection_with_timeout(Duration::from_secs(5))?;
+    connection.set_read_timeout(Some(PATIENCE_FOR_A_REPLY))?;
+    connection.set_write_timeout(Some(PATIENCE_FOR_A_REPLY))?;
+    Ok(connection)
+}
+
+/// Returns a command whose words are separated by spaces.
+pub(crate) fn command(line: &str) -> Cmd {
+    let mut words = line.split(' ');
+    let mut command = redis::cmd(words.next().unwrap_or_default());
+    command.arg(words.collect::<Vec<_>>());
+    command
 }
 
 /// What to start.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
-    /// This tool: see [`launch`](super::launch).
+    /// This tool: see [`launch`].
     pub(crate) tool: PathBuf,
     /// The program.
     pub(crate) program: PathBuf,
@@ -110,18 +139,18 @@ impl Server {
     pub(crate) fn start(launch: Launch, cancel: &AtomicBool) -> Result<Server, Failure> {
         let folder = own_folder(&launch.place)?;
         let journal = launch.journal.as_deref().map(own_folder).transpose()?;
-        fs::create_dir(folder.path().join("data")).map_err(failed("a directory"))?;
+        fs::create_dir(folder.path().join("data")).map_err(Failure::of("a directory"))?;
         let mut server = Server { launch, folder, journal, port: 0, child: None };
         for _ in 0..5 {
             server.port = free_port();
             server.spawn()?;
-            match server.wait_for_answer(PATIENCE, cancel) {
+            match server.wait_for_answer(cancel) {
                 Err(Failure::Ended { .. }) if server.log().contains("ddress already in use") => {}
                 Err(error) => return Err(error),
                 Ok(()) => return Ok(server),
             }
         }
-        Err(failed("a free port")(io::ErrorKind::AddrInUse.into()))
+        Err(Failure::of("a free port")(io::ErrorKind::AddrInUse.into()))
     }
 
     /// Starts it again over what is in its directory. Returns at once: it may not answer yet.
@@ -133,13 +162,14 @@ impl Server {
     fn spawn(&mut self) -> Result<(), Failure> {
         let stamp = self.stamp();
         drop(fs::remove_file(&stamp));
-        let log = File::create(self.log_path()).map_err(failed("a log file"))?;
-        let errors = log.try_clone().map_err(failed("a log file"))?;
+        let log = File::create(self.log_path()).map_err(Failure::of("a log file"))?;
+        let errors = log.try_clone().map_err(Failure::of("a log file"))?;
         let mut command = self.launch_command();
         command.arg("--stamp").arg(stamp).arg("--").arg(&self.launch.program);
         command.args(self.arguments()).current_dir(self.data());
         command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
-        let child = command.spawn().map_err(failed(self.launch.program.display().to_string()))?;
+        let child =
+            command.spawn().map_err(Failure::of(self.launch.program.display().to_string()))?;
         self.child = Some(child);
         Ok(())
     }
@@ -164,41 +194,56 @@ impl Server {
         self.launch.arguments.iter().map(own).collect()
     }
 
-    fn wait_for_answer(&mut self, patience: Duration, cancel: &AtomicBool) -> Result<(), Failure> {
-        let (began, mut answered) = (Instant::now(), None);
+    fn wait_for_answer(&mut self, cancel: &AtomicBool) -> Result<(), Failure> {
+        let mut answered = None;
+        self.wait_for(PATIENCE, Duration::from_millis(2), cancel, |server| {
+            server.ask::<String>("PING")?;
+            // Another server on this port, unless the child stays.
+            let since = *answered.get_or_insert_with(Instant::now);
+            let is_it = server.is_the_child() || since.elapsed() > TIME_TO_END;
+            Ok(is_it.then_some(()))
+        })?;
+        self.still_runs()
+    }
+
+    /// Asks until there is an answer; what loads its data, or does not listen yet, has none.
+    pub(crate) fn wait_for<T>(
+        &mut self,
+        patience: Duration,
+        pause: Duration,
+        cancel: &AtomicBool,
+        mut ask: impl FnMut(&Server) -> Result<Option<T>, Failure>,
+    ) -> Result<T, Failure> {
+        let began = Instant::now();
         loop {
-            match self.connect().and_then(|mut connection| self.answers(&mut connection)) {
-                Ok(true) => return Ok(()),
-                // Another server on this port, unless the child stays.
-                Ok(false) => {
-                    if answered.get_or_insert_with(Instant::now).elapsed() > TIME_TO_END {
-                        return self.still_runs();
-                    }
-                }
-                Err(error) if error.is_io_error() || client::is_loading(&error) => {}
-                Err(error) => return Err(error.into()),
+            match ask(self) {
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) => {}
+                Err(Failure::Reply(e)) if e.is_io_error() || e.code() == Some("LOADING") => {}
+                Err(failure) => return Err(failure),
             }
             self.still_runs()?;
             if cancel.load(Ordering::Relaxed) {
                 return Err(Failure::Cancelled);
             }
             if began.elapsed() > patience {
-                return Err(Failure::Silent {
-                    seconds: patience.as_secs(),
-                    log: self.last_lines(),
-                });
+                return Err(self.silent(began));
             }
-            thread::sleep(Duration::from_millis(2));
+            thread::sleep(pause);
         }
     }
 
+    /// Returns the failure of giving no answer since then.
+    pub(crate) fn silent(&self, since: Instant) -> Failure {
+        Failure::Silent { seconds: since.elapsed().as_secs(), log: self.last_lines() }
+    }
+
     /// Returns whether what answers is known to be the child, or a child of its own.
-    fn answers(&self, connection: &mut Connection) -> redis::RedisResult<bool> {
-        client::ask::<String>(connection, "PING")?;
-        let fields = client::info(connection, "server").unwrap_or_default();
+    fn is_the_child(&self) -> bool {
+        let fields = self.info("server").unwrap_or_default();
         let process = fields.get("process_id").and_then(|text| Pid::from_raw(text.parse().ok()?));
         let group = process.and_then(|process| getpgid(Some(process)).ok());
-        Ok(group.is_some() && group == self.child.as_ref().map(Pid::from_child))
+        group.is_some() && group == self.child.as_ref().map(Pid::from_child)
     }
 
     /// Fails if the process has ended by itself.
@@ -207,18 +252,47 @@ impl Server {
         match child.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => Err(Failure::Ended { status, log: self.last_lines() }),
-            Err(cause) => Err(failed("a child's status")(cause)),
+            Err(cause) => Err(Failure::of("a child's status")(cause)),
         }
     }
 
     /// Returns a new connection.
-    pub(crate) fn connect(&self) -> redis::RedisResult<Connection> {
-        client::connect(self.port)
+    pub(crate) fn connect(&self) -> Result<Connection, Failure> {
+        Ok(connect(self.port)?)
     }
 
-    /// Returns its process, while it runs.
-    pub(crate) fn process(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
+    /// Sends one command whose words are separated by spaces; an error reply is a failure.
+    pub(crate) fn ask<T: FromRedisValue>(&self, line: &str) -> Result<T, Failure> {
+        Ok(command(line).query(&mut self.connect()?)?)
+    }
+
+    /// Returns the fields of a section of INFO.
+    pub(crate) fn info(&self, section: &str) -> Result<BTreeMap<String, String>, Failure> {
+        let text: String = self.ask(&format!("INFO {section}"))?;
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        Ok(fields.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect())
+    }
+
+    /// Returns a number of a section of INFO; 0 where the server does not have it.
+    pub(crate) fn figure(&self, section: &str, name: &str) -> Result<u64, Failure> {
+        Ok(self.info(section)?.get(name).and_then(|text| text.parse().ok()).unwrap_or(0))
+    }
+
+    /// Sends `count` commands, made from their numbers, many to a round trip; none may be refused.
+    pub(crate) fn send(&self, count: u64, make: impl Fn(u64) -> Cmd) -> Result<(), Failure> {
+        let mut connection = self.connect()?;
+        let mut number = 0;
+        while number < count {
+            let (mut pipe, mut bytes, first) = (redis::pipe(), 0, number);
+            while number < count && number - first < TOGETHER && bytes < BYTES_TOGETHER {
+                let command = make(number);
+                bytes += command.get_packed_command().len();
+                pipe.add_command(command).ignore();
+                number += 1;
+            }
+            pipe.query::<()>(&mut connection)?;
+        }
+        Ok(())
     }
 
     /// Returns its port.
@@ -231,12 +305,36 @@ impl Server {
         Some(now().saturating_sub(stamped(&self.stamp())?))
     }
 
-    /// Returns CPU time that it has used, user and system; the kernel counts in hundredths of a
-    /// second.
+    /// Returns a file of its process in `/proc`; an empty text when it does not run.
+    fn proc(&self, name: &str) -> String {
+        let path = |child: &Child| format!("/proc/{}/{name}", child.id());
+        let text = self.child.as_ref().map(|child| fs::read_to_string(path(child)));
+        text.and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// Returns CPU time that it has used, user and system, with threads that have ended; the kernel
+    /// counts in hundredths of a second.
     pub(crate) fn cpu(&self) -> Duration {
+        ticks(&self.proc("stat"), 11..13)
+    }
+
+    /// Returns CPU time that its threads have used, to the nanosecond.
+    pub(crate) fn threads_cpu(&self) -> Duration {
         let Some(child) = &self.child else { return Duration::ZERO };
-        let text = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
-        ticks(&text, 11..13)
+        let tasks = fs::read_dir(format!("/proc/{}/task", child.id()));
+        let used = |task: fs::DirEntry| {
+            let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+            text.split(' ').next()?.parse::<u64>().ok()
+        };
+        Duration::from_nanos(tasks.into_iter().flatten().flatten().filter_map(used).sum())
+    }
+
+    /// Bytes of its process that no file holds.
+    pub(crate) fn anonymous(&self) -> u64 {
+        let text = self.proc("smaps_rollup");
+        let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.unwrap_or(0) * 1024
     }
 
     /// Bytes that its directory takes on its medium.
@@ -256,30 +354,17 @@ impl Server {
 
     /// Returns the bytes that it has given to a disk, in whole pages, as the kernel counts them.
     pub(crate) fn written(&self) -> u64 {
-        let Some(child) = &self.child else { return 0 };
-        let text = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
+        let text = self.proc("io");
         let field = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
         field.and_then(|number| number.parse().ok()).unwrap_or(0)
     }
 
     /// Returns when its journal has nothing that is not in the pool.
     pub(crate) fn wait_until_applied(&mut self, cancel: &AtomicBool) -> Result<(), Failure> {
-        let began = Instant::now();
-        let mut connection = self.connect()?;
-        loop {
-            let facts = client::info(&mut connection, "persistence")?;
-            if facts.get("journal_unapplied_bytes").is_none_or(|left| left == "0") {
-                return Ok(());
-            }
-            if cancel.load(Ordering::Relaxed) {
-                return Err(Failure::Cancelled);
-            }
-            if began.elapsed() > PATIENCE {
-                let seconds = PATIENCE.as_secs();
-                return Err(Failure::Silent { seconds, log: self.last_lines() });
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
+        self.wait_for(PATIENCE, Duration::from_millis(20), cancel, |server| {
+            let left = server.figure("persistence", "journal_unapplied_bytes")?;
+            Ok((left == 0).then_some(()))
+        })
     }
 
     fn journal_path(&self) -> PathBuf {
@@ -324,7 +409,7 @@ fn own_folder(place: &Path) -> Result<TempDir, Failure> {
     tempfile::Builder::new()
         .prefix(&format!("{PREFIX}{}-", std::process::id()))
         .tempdir_in(place)
-        .map_err(failed(place.display().to_string()))
+        .map_err(Failure::of(place.display().to_string()))
 }
 
 /// Removes directories that a tool left which was killed.
