@@ -73,7 +73,9 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
         if !worker.shared.cron.load(Relaxed) || worker.shared.engine.config().loading() {
             continue;
         }
-        contained("blocked clients", || worker.shared.engine.retry_deferred(worker.number));
+        contained("blocked clients", || {
+            worker.shared.engine.waiters().retry_deferred(worker.number)
+        });
         contained("flushed scripts", || commands::free_flushed_scripts(&worker.shared.engine));
         let until = Instant::now() + period * SHARE / 100;
         evict(&worker, until).await;
@@ -92,9 +94,11 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
 pub(crate) async fn serve_locked(worker: Arc<Worker>) {
     loop {
         worker.is_to_serve_soon().await;
-        while worker.shared.engine.must_retry_locked() {
+        while worker.shared.engine.waiters().must_retry_locked() {
             tokio::time::sleep(RETRY).await;
-            contained("blocked clients", || worker.shared.engine.retry_locked(worker.number));
+            contained("blocked clients", || {
+                worker.shared.engine.waiters().retry_locked(worker.number)
+            });
         }
     }
 }
@@ -102,7 +106,7 @@ pub(crate) async fn serve_locked(worker: Arc<Worker>) {
 /// Deletes keys whose time has come, as long as many are found and time is left.
 async fn expire(worker: &Worker, shard: usize, until: Instant) {
     let shared = &worker.shared;
-    if !shared.active_expire.load(Relaxed) || !shared.engine.takes_writes() {
+    if !shared.active_expire.load(Relaxed) || !shared.engine.durability().takes_writes() {
         return;
     }
     let effort = shared.limits.expire_effort.load(Relaxed).max(1) as usize;
@@ -122,7 +126,7 @@ async fn expire(worker: &Worker, shard: usize, until: Instant) {
 /// Deletes keys until the data is within a limit that was made smaller, as long as time is left.
 async fn evict(worker: &Worker, until: Instant) {
     let shared = &worker.shared;
-    if !shared.engine.takes_writes() || !shared.limits.evict.swap(false, Relaxed) {
+    if !shared.engine.durability().takes_writes() || !shared.limits.evict.swap(false, Relaxed) {
         return;
     }
     let mut took = Duration::ZERO;

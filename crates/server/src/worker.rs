@@ -47,7 +47,7 @@ impl Worker {
     /// Has blocked clients served soon who could not be, since others had a shard.
     #[inline]
     pub(crate) fn serve_soon(&self) {
-        if self.shared.engine.must_retry_locked() {
+        if self.shared.engine.waiters().must_retry_locked() {
             self.locked.notify_one();
         }
     }

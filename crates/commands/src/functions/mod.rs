@@ -86,7 +86,8 @@ fn kill(call: &mut Call<'_>) -> Done {
 /// libraries there are.
 fn show_error(call: &mut Call<'_>, done: Done) -> Done {
     if done.as_ref().is_err_and(|failure| !failure.comes_again()) {
-        let seen = call.engine.check_read(&[], call.engine.logged_until(&[]))?;
+        let seen =
+            call.engine.durability().check_read(&[], call.engine.durability().logged_until(&[]))?;
         call.durable_at = call.durable_at.max(seen);
     }
     done

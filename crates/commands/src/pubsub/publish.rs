@@ -61,8 +61,10 @@ fn send(call: &mut Call<'_>, kind: Kind) -> Done {
             }
             count
         }
-        Kind::Shard => hub.publish_shard(channel, text, call.engine.sent_after(0)),
-        Kind::Channel | Kind::Pattern => hub.publish(channel, text, call.engine.sent_after(0)),
+        Kind::Shard => hub.publish_shard(channel, text, call.engine.durability().sent_after(0)),
+        Kind::Channel | Kind::Pattern => {
+            hub.publish(channel, text, call.engine.durability().sent_after(0))
+        }
     };
     take_messages(call);
     call.out.integer(count as i64);

@@ -134,7 +134,7 @@ impl<'h, 'c, 'k> ScriptHost<'h, 'c, 'k> {
             return Err(READ_ONLY.into());
         }
         if spec.has(WRITE) && self.rights.checks_each {
-            self.call.engine.check_writes()?;
+            self.call.engine.durability().check_writes()?;
         }
         if spec.has(DENYOOM) && self.rights.is_over_limit && !self.has_written {
             return Err(OOM.into());

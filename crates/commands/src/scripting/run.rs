@@ -75,7 +75,7 @@ impl Rights {
             return Err(WRITE_FLAG.into());
         }
         if writes && !call.session.replay {
-            engine.check_writes()?;
+            engine.durability().check_writes()?;
         }
         if needs_memory && is_over_limit {
             return Err(OVER_LIMIT.into());

@@ -206,7 +206,10 @@ fn attempt(
     }
     let keys = locks.unwrap_or_default();
     if is_broken(call, &txn) {
-        call.durable_at = call.engine.check_read(keys, call.engine.logged_until(keys))?;
+        call.durable_at = call
+            .engine
+            .durability()
+            .check_read(keys, call.engine.durability().logged_until(keys))?;
         call.out.null_array();
         return Ok(true);
     }

@@ -33,7 +33,7 @@ impl Engine {
         }
         self.permissions().check(session, command, args)?;
         self.memory_limits().check(session, command)?;
-        if let Some(failure) = self.log_failure()
+        if let Some(failure) = self.durability().failure()
             && (queue::writes(session, command) || command.spec.is(REPORTS_LOG_FAILURE))
         {
             return Err(failure);

@@ -148,11 +148,11 @@ impl Unit<'_> {
             return Ok(end);
         }
         let Shown::Keys(keys) = self.shown else { return Ok(0) };
-        let seen = self.engine.logged_until(keys);
+        let seen = self.engine.durability().logged_until(keys);
         if seen == 0 {
             return Ok(0);
         }
-        match self.engine.check_read(keys, seen) {
+        match self.engine.durability().check_read(keys, seen) {
             // Whoever was blocked waits for the log as it waited for the key.
             Err(_) if matches!(self.role, Role::Serve(_)) => Ok(seen),
             checked => checked,

@@ -47,7 +47,7 @@ type Steps<'a> = SmallVec<[Step<'a>; LONGEST]>;
 impl Engine {
     /// Returns true if commands may be joined at all.
     pub fn joins_commands(&self) -> bool {
-        self.takes_writes()
+        self.durability().takes_writes()
             && self.monitors() == 0
             && self.admin().paused_until_ms() == 0
             && !self.config().loading()

@@ -26,6 +26,7 @@ use crate::table::spec::{
     ADMIN, COMPILES, IMMEDIATE, LONG, MANY_WORDS, READONLY, SKIP_MONITOR, TAKES_LONG, WRITE,
 };
 use crate::table::{Command, Lookup};
+use crate::wait::begin::stop_waiting;
 
 impl Engine {
     /// Executes one request: `args` are its words, never empty. The reply goes to `out`.
@@ -236,7 +237,7 @@ impl Engine {
     /// Undoes what a command that failed has said.
     #[cold]
     fn undo(&self, call: &mut Call<'_>, mark: Mark) {
-        self.stop_waiting(call.session);
+        stop_waiting(self, call.session);
         call.out.truncate(mark);
         call.effects.clear();
         call.pinned = None;
@@ -372,12 +373,13 @@ impl Engine {
     #[cold]
     fn fail_locked(&self, call: &mut Call<'_>, keys: &[Key<'_>], failure: Failure) -> Done {
         // While nobody else can serve it: the command that blocks has failed.
-        self.stop_waiting(call.session);
+        stop_waiting(self, call.session);
         call.pinned = None;
         self.keyspace().check_losses(call.losses)?;
         // An error shows data too: that there is no such key, or another type.
         if call.command.spec.has(READONLY | WRITE) || call.shows_data {
-            call.durable_at = self.check_read(keys, self.logged_until(keys))?;
+            call.durable_at =
+                self.durability().check_read(keys, self.durability().logged_until(keys))?;
         }
         Err(failure)
     }

@@ -57,7 +57,8 @@ impl Unit<'_> {
         let Committed { durable_at, changed } = committed;
         if let Role::Whole { databases } = self.role {
             let stripe = self.session.map_or(0, |session| session.stripe);
-            let served = self.engine.serve_waiting(txn, changed, databases, (stripe, self.losses));
+            let served =
+                self.engine.waiters().serve(txn, changed, databases, (stripe, self.losses));
             if served && txn.has_lazily_expired() {
                 self.engine.delete_lazily_expired(txn);
             }
@@ -88,7 +89,7 @@ impl Engine {
     /// Returns true if keys may be deleted that nobody asked to delete: not while clients are
     /// paused, or the log has failed.
     pub(crate) fn may_delete_now(&self) -> bool {
-        self.admin().paused_until_ms() == 0 && self.takes_writes()
+        self.admin().paused_until_ms() == 0 && self.durability().takes_writes()
     }
 
     /// Effects of work that no client asked for.
@@ -113,7 +114,7 @@ impl Engine {
     #[inline]
     pub fn unlocked(&self, call: &mut Call<'_>) -> Done {
         if !self.waiting().is_empty() {
-            self.serve_deferred(call.session.stripe);
+            self.waiters().serve_deferred(call.session.stripe);
         }
         if call.pinned.is_some() { self.end_with_pinned(call) } else { Ok(()) }
     }

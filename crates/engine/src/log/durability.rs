@@ -19,22 +19,40 @@ use crate::failure::{self, Done, Failure};
 use crate::table::Lookup;
 use crate::table::spec::LOG_FRAME;
 
+/// How far what an engine shows is durable in its log.
+#[derive(Clone, Copy)]
+pub struct LogDurability<'e> {
+    pub(super) engine: &'e Engine,
+}
+
 impl Engine {
+    /// Returns how far what it shows is durable.
+    #[inline]
+    pub fn durability(&self) -> LogDurability<'_> {
+        LogDurability { engine: self }
+    }
+}
+
+impl LogDurability<'_> {
     /// Returns true unless the log has failed: nothing is to be deleted by itself meanwhile, since
     /// what the deletion's place in the log is waited for could no longer be read.
     pub fn takes_writes(&self) -> bool {
-        self.log_failure().is_none()
+        self.failure().is_none()
     }
 
-    pub(crate) fn log_failure(&self) -> Option<Failure> {
-        self.log().and_then(|log| log.failure().map(|why| failure::log_failed(log.name(), &why)))
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.engine
+            .log()
+            .and_then(|log| log.failure().map(|why| failure::log_failed(log.name(), &why)))
     }
 
     /// Refuses writes while the command log cannot be written, or the server takes none.
     pub fn check_writes(&self) -> Done {
-        match self.log_failure() {
+        match self.failure() {
             Some(failure) => Err(failure),
-            None if self.config().refuses_writes() => Err(self.config().why_writes_are_refused()),
+            None if self.engine.config().refuses_writes() => {
+                Err(self.engine.config().why_writes_are_refused())
+            }
             None => Ok(()),
         }
     }
@@ -42,12 +60,12 @@ impl Engine {
     /// Returns up to where the log must be settled before a reply may leave that shows something of
     /// these keys as they are, or with no keys, of any. Their shards are locked.
     pub fn logged_until(&self, keys: &[Key<'_>]) -> u64 {
-        if self.log().is_none() {
+        if self.engine.log().is_none() {
             return 0;
         }
-        let last = |shard: usize| self.log_ends[shard].load(Relaxed);
+        let last = |shard: usize| self.engine.log_ends[shard].load(Relaxed);
         let newest = match keys {
-            [] => (0..self.log_ends.len()).map(last).max(),
+            [] => (0..self.engine.log_ends.len()).map(last).max(),
             keys => keys.iter().map(Key::shard).map(last).max(),
         };
         newest.unwrap_or(0)
@@ -58,14 +76,14 @@ impl Engine {
     /// and what is sent meanwhile tells of none but the one whose end is `own`: it may have been
     /// executed while the log failed.
     pub fn sent_after(&self, own: u64) -> u64 {
-        self.log().filter(|log| log.failure().is_none()).map_or(own, |log| log.end())
+        self.engine.log().filter(|log| log.failure().is_none()).map_or(own, |log| log.end())
     }
 
     /// Returns up to where the log must be settled before a read of `keys` may be answered that saw
     /// the log up to `seen`; an error if nobody knows when it will be. With no keys it may have
     /// read anything.
     pub fn check_read(&self, keys: &[Key<'_>], seen: u64) -> Result<u64, Failure> {
-        let Some(log) = self.log() else { return Ok(0) };
+        let Some(log) = self.engine.log() else { return Ok(0) };
         if log.is_durable(seen) {
             return Ok(seen);
         }
@@ -87,14 +105,14 @@ impl Engine {
         while let Ok(Next::Command) = parser.next(commands, &limits) {}
         parser.commands(commands).any(|command| {
             let args: Vec<&[u8]> = command.arguments().collect();
-            let lookup = self.table().find_original(&args);
+            let lookup = self.engine.table().find_original(&args);
             if let Lookup::Found(command) = lookup
                 && command.spec.is(LOG_FRAME)
             {
                 return false;
             }
             let (mut named, mut hit) = (false, false);
-            self.keys_of(lookup, &args, |key| {
+            self.engine.keys_of(lookup, &args, |key| {
                 named = true;
                 hit |= keys.iter().any(|read| read.bytes() == key.bytes());
             });

@@ -9,4 +9,5 @@ mod durability;
 mod effects;
 
 pub use command_log::CommandLog;
+pub use durability::LogDurability;
 pub use effects::{Delivery, Effects};

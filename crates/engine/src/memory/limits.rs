@@ -183,7 +183,7 @@ impl MemoryLimits<'_> {
         let (keyspace, heap) = (self.engine.keyspace(), self.engine.keyspace().heap());
         let evicts = self.engine.keyspace().eviction().policy != Policy::NoEviction;
         let is_due = always || (!evicts && heap.is_short_of_spans());
-        if !is_due || heap.snapshot_stats().is_taken || !self.engine.takes_writes() {
+        if !is_due || heap.snapshot_stats().is_taken || !self.engine.durability().takes_writes() {
             return false;
         }
         keyspace.compact_ahead(&self.engine.compaction, AHEAD_STEPS) != Compacted::Nothing

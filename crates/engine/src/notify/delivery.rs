@@ -77,7 +77,12 @@ impl Engine {
             (Delivery::Monitored(line), _) => monitors::send_to_monitors(self, &line, own),
             (Delivery::Libraries(change), _) => change.keep(),
             (Delivery::Message { receivers, text }, Some(session)) => {
-                self.hub().send(&receivers, &text, &session.client, self.sent_after(own));
+                self.hub().send(
+                    &receivers,
+                    &text,
+                    &session.client,
+                    self.durability().sent_after(own),
+                );
             }
             (Delivery::Own(bytes), Some(session)) => session.client.post(&bytes, 0),
             // Told with the changes.
@@ -88,7 +93,7 @@ impl Engine {
     }
 
     fn publish_event(&self, event: &KeyEvent, own: u64) {
-        let (classes, after) = (self.config().events(), self.sent_after(own));
+        let (classes, after) = (self.config().events(), self.durability().sent_after(own));
         if classes.has(EventClass::Keyspace) {
             self.hub().publish(&event.keyspace_channel(), event.name.as_bytes(), after);
         }

@@ -234,7 +234,7 @@ impl TrackingClients<'_> {
                 self.engine.clients(),
                 &keys,
                 by,
-                self.engine.sent_after(own),
+                self.engine.durability().sent_after(own),
             );
         }
     }
@@ -242,7 +242,7 @@ impl TrackingClients<'_> {
     /// Tells the clients that have a key, which `by` changed by what ends in the log at `own`.
     fn notify_of_key(&self, key: &[u8], ids: &[u64], by: u64, own: u64) {
         let keys = [key];
-        let mut message = Message::new(News::Keys(&keys), self.engine.sent_after(own));
+        let mut message = Message::new(News::Keys(&keys), self.engine.durability().sent_after(own));
         for client in ids.iter().filter_map(|id| self.engine.clients().get(*id)) {
             let is_own = client.id == by && client.tracking.options().no_loop;
             if client.tracking.is_by_key() && !is_own {
@@ -262,7 +262,7 @@ impl TrackingClients<'_> {
                 self.engine.clients(),
                 &keys,
                 0,
-                self.engine.sent_after(0),
+                self.engine.durability().sent_after(0),
             );
         }
     }
@@ -275,7 +275,8 @@ impl TrackingClients<'_> {
             session.forgotten.extend(self.engine.tracker().keys.clear());
         }
         if self.engine.tracker().clients() > 0 {
-            let mut message = Message::new(News::Everything, self.engine.sent_after(own));
+            let mut message =
+                Message::new(News::Everything, self.engine.durability().sent_after(own));
             for client in
                 self.engine.clients().list().iter().filter(|client| client.tracking.is_on())
             {

@@ -38,7 +38,7 @@ fn text(now_ns: u64, (db, addr): (Db, &str), words: &[&[u8]]) -> Vec<u8> {
 /// Posts a line to all who monitor, of a command that showed or changed what ends in the log at
 /// `own`.
 pub(crate) fn send_to_monitors(engine: &Engine, line: &[u8], own: u64) {
-    let after = engine.sent_after(own);
+    let after = engine.durability().sent_after(own);
     engine.admin().monitors.clients().iter().for_each(|client| client.post(line, after));
 }
 

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::session::Session;
 use crate::session::client::Peer;
 use crate::session::users::Account;
+use crate::wait::begin::stop_waiting;
 
 impl Engine {
     /// Begins a session; `stripe` is the number of the thread that will serve it.
@@ -42,7 +43,7 @@ impl Engine {
             return;
         }
         session.end_wait();
-        self.stop_waiting(session);
+        stop_waiting(self, session);
         self.tracking_clients().end(session);
         self.hub().leave_all(&session.client, &mut session.subscriptions);
         self.unwatch(session);

@@ -53,20 +53,18 @@ impl Call<'_> {
     }
 }
 
-impl Engine {
-    /// Ends a wait without a reply: the connection is gone, or the command failed after all.
-    pub(crate) fn stop_waiting(&self, session: &mut Session) {
-        let Some(waiter) = self.forget_waiter(session) else { return };
-        if waiter.cancel() {
-            self.waiting().leave(self.keyspace(), &waiter);
-        }
+/// Ends a wait without a reply: the connection is gone, or the command failed after all.
+pub(crate) fn stop_waiting(engine: &Engine, session: &mut Session) {
+    let Some(waiter) = forget_waiter(session) else { return };
+    if waiter.cancel() {
+        engine.waiting().leave(engine.keyspace(), &waiter);
     }
+}
 
-    pub(super) fn forget_waiter(&self, session: &mut Session) -> Option<Arc<Waiter>> {
-        let waiter = session.waiter.take()?;
-        *session.client.waiter.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        session.client.blocked.store(false, Relaxed);
-        session.client.argv_mem.store(0, Relaxed);
-        Some(waiter)
-    }
+pub(super) fn forget_waiter(session: &mut Session) -> Option<Arc<Waiter>> {
+    let waiter = session.waiter.take()?;
+    *session.client.waiter.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    session.client.blocked.store(false, Relaxed);
+    session.client.argv_mem.store(0, Relaxed);
+    Some(waiter)
 }

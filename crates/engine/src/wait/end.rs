@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 use keyspace::Key;
 use resp::Writer;
 
+use super::begin::forget_waiter;
 use crate::engine::Engine;
 use crate::execute::call::{Next, Outcome};
 use crate::session::client::{Ending, Waiter};
@@ -48,7 +49,7 @@ impl Engine {
     }
 
     fn resume(&self, session: &mut Session, ending: Ending, out: &mut Writer) -> Outcome {
-        self.forget_waiter(session);
+        forget_waiter(session);
         session.client.seen_ms.store(self.clock().unix_ms(), Relaxed);
         let command = session.client.last_command.load(Relaxed);
         if ending.failed && command < self.table().len() {
@@ -96,7 +97,7 @@ impl Engine {
         if keys.is_empty() {
             return 0;
         }
-        let seen = self.logged_until(&keys);
-        self.check_read(&keys, seen).unwrap_or(seen)
+        let seen = self.durability().logged_until(&keys);
+        self.durability().check_read(&keys, seen).unwrap_or(seen)
     }
 }

@@ -49,10 +49,11 @@
 //! Locks are taken in the order: shards, claimed waiters, table. Whoever has claimed a waiter waits
 //! for no shard until it has given it back.
 
-mod begin;
+pub(crate) mod begin;
 mod end;
 mod operation;
 mod serve;
 pub mod waiting;
 
 pub use operation::serve_or_block;
+pub use serve::Waiters;

@@ -52,28 +52,42 @@ struct Round<'e> {
     losses: Losses,
 }
 
+/// The clients that wait for keys.
+#[derive(Clone, Copy)]
+pub struct Waiters<'e> {
+    pub(super) engine: &'e Engine,
+}
+
 impl Engine {
+    /// Returns its clients that wait for keys.
+    #[inline]
+    pub fn waiters(&self) -> Waiters<'_> {
+        Waiters { engine: self }
+    }
+}
+
+impl Waiters<'_> {
     /// Serves those who wait for what the transaction changed, which was committed and holds its
     /// locks. `changed` says that it changed what it lists, `databases` that it may have changed
     /// whole databases, `stripe` is the number of this thread. Returns false if that could not be
     /// committed: the transaction is good for nothing more then.
     #[inline]
-    pub(crate) fn serve_waiting(
+    pub(crate) fn serve(
         &self,
         txn: &mut Txn<'_>,
         changed: bool,
         databases: bool,
         (stripe, losses): (usize, Losses),
     ) -> bool {
-        if self.waiting().is_empty() || !(changed || databases) {
+        if self.engine.waiting().is_empty() || !(changed || databases) {
             return true;
         }
-        let mut round = Round::new(self, stripe, losses);
+        let mut round = Round::new(self.engine, stripe, losses);
         for change in txn.changes().take(if changed { usize::MAX } else { 0 }) {
             round.list(change.db, change.key);
         }
         if databases {
-            self.waiting().keys().iter().for_each(|(db, key)| round.list(*db, key));
+            self.engine.waiting().keys().iter().for_each(|(db, key)| round.list(*db, key));
         }
         round.run(txn)
     }
@@ -81,25 +95,25 @@ impl Engine {
     /// Tries again to serve those whom nobody could serve. To be called periodically, with no shard
     /// locked. `stripe` is the number of this thread.
     pub fn retry_deferred(&self, stripe: usize) {
-        let failed = self.deferred().failed.take();
-        if !failed.is_empty() && self.keyspace().has_unresolved_losses() {
-            self.keyspace().resolve_losses();
+        let failed = self.engine.deferred().failed.take();
+        if !failed.is_empty() && self.engine.keyspace().has_unresolved_losses() {
+            self.engine.keyspace().resolve_losses();
         }
-        failed.into_iter().for_each(|place| self.serve_ready_key(stripe, place));
+        failed.into_iter().for_each(|place| self.serve_key(stripe, place));
         self.retry_locked(stripe);
     }
 
     /// Returns true if somebody is to be served as soon as others have unlocked a shard.
     #[inline]
     pub fn must_retry_locked(&self) -> bool {
-        !self.deferred().locked.is_empty()
+        !self.engine.deferred().locked.is_empty()
     }
 
     /// Tries again to serve those whose shards were locked. To be called soon after
     /// [`Engine::must_retry_locked`] says so, with no shard locked.
     pub fn retry_locked(&self, stripe: usize) {
-        let locked = self.deferred().locked.take();
-        locked.into_iter().for_each(|place| self.serve_ready_key(stripe, place));
+        let locked = self.engine.deferred().locked.take();
+        locked.into_iter().for_each(|place| self.serve_key(stripe, place));
         self.serve_deferred(stripe);
     }
 
@@ -107,22 +121,22 @@ impl Engine {
     /// has released its locks.
     pub(crate) fn serve_deferred(&self, stripe: usize) {
         for _ in 0..ROUNDS {
-            let places = self.deferred().not_locked.take();
+            let places = self.engine.deferred().not_locked.take();
             if places.is_empty() {
                 break;
             }
-            places.into_iter().for_each(|place| self.serve_ready_key(stripe, place));
+            places.into_iter().for_each(|place| self.serve_key(stripe, place));
         }
     }
 
-    fn serve_ready_key(&self, stripe: usize, (db, bytes): BlockedKey) {
-        let key = self.keyspace().key(&bytes);
-        let losses = self.keyspace().losses();
-        let Some(mut txn) = self.lock_to_serve(&key) else {
-            self.deferred().locked.add([(db, bytes)]);
+    fn serve_key(&self, stripe: usize, (db, bytes): BlockedKey) {
+        let key = self.engine.keyspace().key(&bytes);
+        let losses = self.engine.keyspace().losses();
+        let Some(mut txn) = self.engine.lock_to_serve(&key) else {
+            self.engine.deferred().locked.add([(db, bytes)]);
             return;
         };
-        let mut round = Round::new(self, stripe, losses);
+        let mut round = Round::new(self.engine, stripe, losses);
         round.list(db, &bytes);
         round.run(&mut txn);
     }

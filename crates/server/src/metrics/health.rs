@@ -29,7 +29,7 @@ pub(super) fn is_ready(shared: &Shared) -> Result<(), String> {
         let share = facts.loaded as f64 * 100.0 / facts.total.max(1) as f64;
         return Err(format!("loading data: {share:.1} %"));
     }
-    if keyspace.heap().is_poisoned() || !engine.takes_writes() {
+    if keyspace.heap().is_poisoned() || !engine.durability().takes_writes() {
         return Err("writes are stopped after a failure: the log says which".into());
     }
     if let Some(why) = keyspace.stopped() {

@@ -96,7 +96,7 @@ pub(super) fn persistence(page: &mut Page, engine: &Engine, facts: &Persistence)
         ("durability", &*facts.durability),
     ];
     page.sample(name, &labels, 1);
-    let stopped = engine.keyspace().heap().is_poisoned() || !engine.takes_writes();
+    let stopped = engine.keyspace().heap().is_poisoned() || !engine.durability().takes_writes();
     page.flag("perdura_writes_stopped", "1 after a failed durable step: no more writes.", stopped);
     let refused = engine.full_store().why_no_writes().is_some();
     page.flag("perdura_writes_refused", "1 while writes are refused for another reason.", refused);
