@@ -47,11 +47,6 @@ impl Histogram {
         let _ = self.0.add(&other.0);
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.0.reset();
-    }
-
     /// Returns how many were counted.
     pub fn count(&self) -> u64 {
         self.0.len()

@@ -206,8 +206,20 @@ mod tests {
     use super::*;
     use crate::results::Pattern;
 
-    fn plan(streams: &[Stream], seconds: f64) -> Plan<'_> {
-        Plan { streams, seconds, seed: 1, clock: 0 }
+    /// Runs a cell on a file of 1 MiB.
+    fn measured_by(
+        method: Method,
+        threads: usize,
+        streams: &[Stream],
+        seconds: f64,
+        clock: u64,
+        stop: bool,
+    ) -> Measured {
+        let dir = tempfile::tempdir().expect("a directory");
+        let medium = Medium::of(dir.path()).expect("a medium");
+        let mut targets = target::open(&medium, method, 1 << 20, threads).expect("a file");
+        let plan = Plan { streams, seconds, seed: 1, clock };
+        run(&mut targets, &plan, &AtomicBool::new(stop)).expect("measured")
     }
 
     #[test]
@@ -222,14 +234,9 @@ mod tests {
     /// Of a few bytes the clock costs more than the copy, and it keeps copies from overlapping.
     #[test]
     fn the_mean_fits_the_rate_where_the_clock_would_cost_more_than_the_operation() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let medium = Medium::of(dir.path()).expect("a medium");
         let streams = streams(Pattern::Sequential, 100, 512);
         for threads in [1, 2] {
-            let mut targets =
-                target::open(&medium, Method::Memcpy, 64 << 10, threads).expect("a file");
-            let stop = AtomicBool::new(false);
-            let found = run(&mut targets, &plan(&streams, 0.05), &stop).expect("measured");
+            let found = measured_by(Method::Memcpy, threads, &streams, 0.05, 0, false);
             let by_rate = threads as f64 * 1e9 / found.operations_per_second;
             assert!((found.mean / by_rate - 1.0).abs() < 1e-9, "{} {by_rate}", found.mean);
         }
@@ -237,24 +244,16 @@ mod tests {
 
     #[test]
     fn what_the_clock_costs_is_taken_from_what_is_timed() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let medium = Medium::of(dir.path()).expect("a medium");
         let streams = streams(Pattern::Sequential, 100, 512);
-        let mut targets = target::open(&medium, Method::Memcpy, 64 << 10, 1).expect("a file");
-        let all = Plan { clock: 1 << 40, ..plan(&streams, 0.02) };
-        let found = run(&mut targets, &all, &AtomicBool::new(false)).expect("measured");
+        let found = measured_by(Method::Memcpy, 1, &streams, 0.02, 1 << 40, false);
         assert!(found.histogram.count() > 10 && found.histogram.highest() <= 0.001);
         assert!(found.mean > 1.0, "nothing is taken from the mean");
     }
 
     #[test]
     fn a_cell_counts_bytes_and_times_operations() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let medium = Medium::of(dir.path()).expect("a medium");
-        let mut targets = target::open(&medium, Method::Clwb, 4 << 20, 2).expect("a file");
         let streams = streams(Pattern::Random, 50, 4096);
-        let stop = AtomicBool::new(false);
-        let found = run(&mut targets, &plan(&streams, 0.05), &stop).expect("measured");
+        let found = measured_by(Method::Clwb, 2, &streams, 0.05, 0, false);
         assert!(found.histogram.count() > 10);
         assert!((found.bytes_per_second / found.operations_per_second - 4096.0).abs() < 1.0);
         assert!(found.low <= found.bytes_per_second && found.bytes_per_second <= found.high);
@@ -262,12 +261,9 @@ mod tests {
 
     #[test]
     fn a_cell_ends_when_asked_to() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let medium = Medium::of(dir.path()).expect("a medium");
-        let mut targets = target::open(&medium, Method::Memcpy, 1 << 20, 1).expect("a file");
         let streams = streams(Pattern::Random, 100, 512);
         let start = Instant::now();
-        run(&mut targets, &plan(&streams, 600.0), &AtomicBool::new(true)).expect("stopped");
+        measured_by(Method::Memcpy, 1, &streams, 600.0, 0, true);
         assert!(start.elapsed() < Duration::from_secs(60));
     }
 }

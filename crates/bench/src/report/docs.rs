@@ -139,17 +139,8 @@ fn section(results: &Results, findings: &[Finding]) -> String {
         m.commit.as_deref().unwrap_or("unknown"),
         short(&m.command_line)
     );
-    if let Some(why) = &results.partial {
-        text += &format!("**Partial:** the measurement ended early: {}.\n\n", cell(why));
-    }
-    if let Some(why) = m.busy() {
-        text += &format!("**The machine was busy:** {}.\n\n", cell(&why));
-    }
-    for warning in &results.warnings {
-        text += &format!("**Warning:** {}.\n\n", cell(warning));
-    }
-    for (names, what) in page::emulations(results) {
-        text += &format!("**Emulated:** {}: {}.\n\n", cell(&names), cell(&what));
+    for (title, what) in page::notices(results) {
+        text += &format!("**{}:** {}.\n\n", cell(&title), cell(&what));
     }
     if !results.runs.is_empty() {
         text += &format!(

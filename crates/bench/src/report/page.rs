@@ -59,19 +59,8 @@ fn head(html: &mut String, results: &Results) {
          append-only file: the same server, three ways to persist, with redis-server beside them. Absolute figures belong \
          to the machine; read the ratios.</p>\n",
     );
-    if let Some(why) = &results.partial {
-        notice(
-            html,
-            "Partial results",
-            &format!("the measurement ended early: {why}. What is missing was not measured."),
-        );
-    }
-    if let Some(why) = m.busy() {
-        notice(html, "The machine was busy", &why);
-    }
-    results.warnings.iter().for_each(|warning| notice(html, "Warning", warning));
-    for (name, what) in emulations(results) {
-        notice(html, &format!("Emulated: {name}"), &what);
+    for (title, text) in notices(results) {
+        notice(html, &title, &text);
     }
     if results.runs.iter().any(|run| run.saturated) {
         let text = "in some runs the load generator was the slower side. Rates of such runs are too near to each other; \
@@ -88,24 +77,27 @@ fn notice(html: &mut String, title: &str, text: &str) {
     let _ = writeln!(html, "<p class=\"notice\"><b>{}:</b> {}</p>", escape(title), escape(text));
 }
 
-/// Returns everything that is emulated, with what that means; the same words once.
-pub(crate) fn emulations(results: &Results) -> Vec<(String, String)> {
-    let mut found: Vec<(String, String)> = Vec::new();
+/// Returns what all figures must be read with: a title and a sentence each.
+pub(crate) fn notices(results: &Results) -> Vec<(String, String)> {
+    let mut notices = Vec::new();
+    if let Some(why) = &results.partial {
+        notices.push(("Partial results".into(), format!("the measurement ended early: {why}")));
+    }
+    notices.extend(results.machine.busy().map(|why| ("The machine was busy".into(), why)));
+    notices.extend(results.warnings.iter().map(|text| ("Warning".into(), text.clone())));
+    let mut emulated: Vec<(String, String)> = Vec::new();
     for system in &results.systems {
         let Some(what) = &system.emulated else { continue };
-        match found.iter_mut().find(|(_, known)| known == what) {
+        match emulated.iter_mut().find(|(_, known)| known == what) {
             Some((names, _)) => *names = format!("{names}, {}", system.title),
-            None => found.push((system.title.clone(), what.clone())),
+            None => emulated.push((format!("Emulated: {}", system.title), what.clone())),
         }
     }
-    let studies = results.device.iter().filter(|study| study.emulated);
-    found.extend(studies.map(|study| {
-        (
-            format!("the device study of {}", study.dir),
-            study.note.trim_start_matches("EMULATED: ").to_owned(),
-        )
-    }));
-    found
+    let studies = results.device.iter().filter(|study| study.emulated).map(|study| {
+        let note = study.note.trim_start_matches("EMULATED: ").to_owned();
+        (format!("Emulated: the device study of {}", study.dir), note)
+    });
+    notices.into_iter().chain(emulated).chain(studies).collect()
 }
 
 /// Returns a table, or a word where it is empty.
@@ -222,7 +214,7 @@ fn servers(html: &mut String, results: &Results) {
     }
     let durable = tables::durable(results);
     if !durable.is_empty() {
-        let _ = writeln!(html, "<h2>{DURABLE}</h2>\n{}", durable.html("left"));
+        let _ = writeln!(html, "<h2>{DURABLE}</h2>\n{}", durable.html(""));
     }
     if !restarts.is_empty() {
         html.push_str("<h2>Recovery</h2>\n");

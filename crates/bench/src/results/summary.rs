@@ -18,14 +18,8 @@ pub enum Metric {
     ServerCpu,
     /// Mean latency in microseconds.
     Mean,
-    /// Median latency in microseconds.
-    P50,
     /// Latency in microseconds that 99 % stay under.
     P99,
-    /// Latency in microseconds that 99.9 % stay under.
-    P999,
-    /// Latency in microseconds that 99.999 % stay under.
-    P99999,
 }
 
 impl Run {
@@ -50,10 +44,7 @@ impl Run {
             Metric::Rate => self.rate(),
             Metric::ServerCpu => self.server_cpu(),
             Metric::Mean => self.latency.mean,
-            Metric::P50 => self.latency.p50,
             Metric::P99 => self.latency.p99,
-            Metric::P999 => self.latency.p999,
-            Metric::P99999 => self.latency.p99999,
         }
     }
 }
@@ -140,18 +131,15 @@ impl Results {
             rows.push(KeyRatio {
                 what: format!("write throughput, PMEM to {title}"),
                 found: self.ratio("throughput-100", "perdura-pmem", under, Metric::Rate),
-                more_is_better: true,
             });
             rows.push(KeyRatio {
                 what: format!("mean write latency, {title} to PMEM"),
                 found: self.ratio("latency-100", under, "perdura-pmem", Metric::Mean),
-                more_is_better: true,
             });
         }
         rows.push(KeyRatio {
             what: "throughput of pure reads, PMEM to DRAM".into(),
             found: self.ratio("throughput-0", "perdura-pmem", "perdura-volatile", Metric::Rate),
-            more_is_better: true,
         });
         // With the largest data set that both came back with.
         let of = |bytes| {
@@ -163,7 +151,6 @@ impl Results {
             rows.push(KeyRatio {
                 what: format!("time to the first answer with {data}, AOF everysec to PMEM"),
                 found: Some(found),
-                more_is_better: true,
             });
         }
         rows
@@ -177,8 +164,6 @@ pub struct KeyRatio {
     pub what: String,
     /// What was found here; `None` when it was not measured.
     pub found: Option<Summary>,
-    /// Whether a higher ratio speaks for the pool.
-    pub more_is_better: bool,
 }
 
 #[cfg(test)]
