@@ -218,7 +218,7 @@ fn bases() -> &'static (Files, Files) {
             assert!(put(&heap, n));
             sync(&heap);
             if n == APPLIED {
-                while heap.region().apply_step().expect("a disk that does not fail") {}
+                while heap.region().checkpoint_step().expect("a disk that does not fail") {}
             }
         }
         drop(heap);

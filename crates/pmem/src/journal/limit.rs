@@ -13,8 +13,8 @@
 //! never has a limit before its end: a sync of a slow disk would often take longer than its
 //! quarter lasts.
 //!
-//! In a ring that was never full the limit is as far ahead as was written, at most, and 4 MiB at
-//! least. What is before it is written with zeros first, once, so that batches change no metadata
+//! In a ring that was never full the limit is as far ahead as was written, but 4 MiB at least, and
+//! 16 MiB at most. What is before it is written with zeros first, once, so that batches change no metadata
 //! of the file: a journal that is made, and hardly used, writes little.
 
 use super::core::{Journal, locked};
@@ -33,9 +33,14 @@ const LEAST: u64 = 64 << 20;
 /// How far the limit of an empty ring is ahead that is new: what takes a few milliseconds to write.
 const FIRST: u64 = 4 << 20;
 
-/// Returns the same for a ring of this length: of a simulated one, which is small, an eighth.
-fn first(capacity: u64) -> u64 {
-    FIRST.min(at_once(FIRST, capacity / 8))
+/// ... and how far that of a ring is that was never full, at most: no sync waits for more zeros.
+const FIRST_LAP: u64 = 16 << 20;
+
+/// Returns both for a ring of this length: of a simulated one, which is small, an eighth and a
+/// quarter.
+fn first(capacity: u64) -> (u64, u64) {
+    let least = FIRST.min(at_once(FIRST, capacity / 8));
+    (least, FIRST_LAP.min(at_once(FIRST_LAP, capacity / 4)))
 }
 
 /// The superblock of a journal that is in use, and its file.
@@ -70,7 +75,12 @@ impl OpenSuperblock {
 
 /// Returns how far the limit is put past the newest batch, which ends at `head`.
 fn ahead(head: u64, capacity: u64) -> u64 {
-    ahead_at_least(LEAST_AHEAD, capacity).min(head.max(first(capacity)))
+    let most = ahead_at_least(LEAST_AHEAD, capacity);
+    if head >= capacity {
+        return most;
+    }
+    let (first, first_lap) = first(capacity);
+    most.min(head.clamp(first, first_lap))
 }
 
 fn ahead_at_least(least: u64, capacity: u64) -> u64 {
