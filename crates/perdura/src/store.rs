@@ -132,7 +132,9 @@ impl Perdura {
     pub fn flush(&self) -> Result<(), Error> {
         reentry::refuse(&self.keyspace)?;
         let region = self.region();
-        region.sync_up_to(region.appended()).map_err(|_| Error::JournalFailed)
+        region.sync_up_to(region.appended()).map_err(|_| Error::JournalFailed)?;
+        // Nothing may have been left to sync.
+        if region.journal_failure().is_some() { Err(Error::JournalFailed) } else { Ok(()) }
     }
 
     /// Returns why the store's journal failed, if it did.
