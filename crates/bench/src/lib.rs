@@ -1,16 +1,18 @@
 //! Measures Perdura and its peers: the program `perdura-bench`, in parts that tests can
 //! use too.
 //!
-//! - [`compare`] puts servers side by side, and reports on them.
-//! - [`measure`] measures single figures of servers, with redis-benchmark as the generator.
+//! - `compare` puts servers side by side, and reports on them.
+//! - `measure` measures single figures of servers, with redis-benchmark as the generator.
 //! - [`load`] sends requests to a running server, with memtier_benchmark's options.
-//! - [`device`] measures what a medium can do by itself.
+//! - `device` measures what a medium can do by itself.
 //! - [`results`] is what a comparison found, as a file.
 //! - [`report`] makes of it a page, pictures and tables.
-//! - [`machine`] is what the figures must be read with.
-//! - [`histogram`] has latencies as whole distributions.
-//! - [`stats`] says what many runs say together: medians, spreads, ratios of paired runs.
-//! - [`interrupt`] listens to Ctrl-C.
+//! - `machine` is what the figures must be read with.
+//! - `server` starts servers, asks them and ends them.
+//! - `table` and `units` say how figures are written, everywhere.
+//! - `histogram` has latencies as whole distributions.
+//! - `stats` says what many runs say together: medians, spreads, ratios of paired runs.
+//! - `interrupt` listens to Ctrl-C.
 //!
 //! This crate is last: it starts servers as programs and talks to them over sockets, as any
 //! client does. No other crate uses it.

@@ -41,23 +41,43 @@ const TYPES: [&str; 11] = [
 /// The share of writes among them, in percent.
 const TYPES_WRITES: u32 = 63;
 
-/// Writes of one command: the name after `durable-`, what people read, bytes of a value, clients,
-/// pipeline, and the command, where it is not SET.
-const DURABLE: [(&str, &str, usize, u32, u32, Option<&str>); 7] = [
-    ("set-16", "SET, 32 bytes, pipeline 16", SMALL, 50, 16, None),
-    ("set-1", "SET, 32 bytes, pipeline 1", SMALL, 50, 1, None),
-    ("hset", "HSET, 32 bytes, pipeline 16", SMALL, 50, 16, Some("HSET h:__key__ field __data__")),
-    ("zadd", "ZADD, pipeline 16", SMALL, 50, 16, Some("ZADD z:__key__ 1 m:__key__")),
-    (
-        "xadd",
-        "XADD, 32 bytes, pipeline 16",
-        SMALL,
-        50,
-        16,
-        Some("XADD x:__key__ MAXLEN ~ 100 * field __data__"),
-    ),
-    ("4k-6", "SET, 4 KiB, 200 clients, pipeline 6", 4096, 200, 6, None),
-    ("4k-1", "SET, 4 KiB, 200 clients, pipeline 1", 4096, 200, 1, None),
+/// Writes of one command.
+struct Durable {
+    id: &'static str,
+    title: &'static str,
+    value_bytes: usize,
+    clients: u32,
+    pipeline: u32,
+    /// What is sent, if it is not SET.
+    command: Option<&'static str>,
+}
+
+impl Durable {
+    /// Small values from fifty clients.
+    const fn small(id: &'static str, title: &'static str, pipeline: u32) -> Durable {
+        Durable { id, title, value_bytes: SMALL, clients: 50, pipeline, command: None }
+    }
+
+    /// Values of 4 KiB from two hundred clients.
+    const fn large(id: &'static str, title: &'static str, pipeline: u32) -> Durable {
+        Durable { id, title, value_bytes: 4096, clients: 200, pipeline, command: None }
+    }
+
+    const fn sends(self, command: &'static str) -> Durable {
+        Durable { command: Some(command), ..self }
+    }
+}
+
+const DURABLE: [Durable; 7] = [
+    Durable::small("durable-set-16", "SET, 32 bytes, pipeline 16", 16),
+    Durable::small("durable-set-1", "SET, 32 bytes, pipeline 1", 1),
+    Durable::small("durable-hset", "HSET, 32 bytes, pipeline 16", 16)
+        .sends("HSET h:__key__ field __data__"),
+    Durable::small("durable-zadd", "ZADD, pipeline 16", 16).sends("ZADD z:__key__ 1 m:__key__"),
+    Durable::small("durable-xadd", "XADD, 32 bytes, pipeline 16", 16)
+        .sends("XADD x:__key__ MAXLEN ~ 100 * field __data__"),
+    Durable::large("durable-4k-6", "SET, 4 KiB, 200 clients, pipeline 6", 6),
+    Durable::large("durable-4k-1", "SET, 4 KiB, 200 clients, pipeline 1", 1),
 ];
 
 /// What the generator sends.
@@ -176,10 +196,10 @@ pub(super) fn all(cores: &Cores, keys: Option<u64>) -> Vec<Job> {
         let workload = many(id, title, WorkloadKind::Ycsb, *writes, RECORD, distribution);
         add(workload, Load::Ycsb(*ycsb));
     }
-    for (name, what, value_bytes, clients, pipeline, line) in DURABLE {
-        let (id, title) = (format!("durable-{name}"), what.to_owned());
-        let usual = many(id, title, WorkloadKind::Durable, 100, value_bytes, "uniform");
-        let load = line.map_or(Load::Mix, |line| Load::Commands(vec![line]));
+    for Durable { id, title, value_bytes, clients, pipeline, command } in DURABLE {
+        let kind = WorkloadKind::Durable;
+        let usual = many(id.into(), title.into(), kind, 100, value_bytes, "uniform");
+        let load = command.map_or(Load::Mix, |line| Load::Commands(vec![line]));
         add(Workload { clients, threads: 2, pipeline, ..usual }, load);
     }
     let title = "strings, lists, hashes, sets and sorted sets".to_owned();

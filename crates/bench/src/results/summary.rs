@@ -146,7 +146,8 @@ impl Results {
             let found = self.restart_ratio("perdura-aof-everysec", "perdura-pmem", bytes)?;
             Some((bytes, found))
         };
-        if let Some((bytes, found)) = self.recovered_sizes().into_iter().filter_map(of).last() {
+        if let Some((bytes, found)) = self.recovered_sizes().into_iter().filter_map(of).next_back()
+        {
             let data = amount(bytes);
             rows.push(KeyRatio {
                 what: format!("time to the first answer with {data}, AOF everysec to PMEM"),
