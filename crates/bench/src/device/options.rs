@@ -58,7 +58,7 @@ impl Options {
         threads.dedup();
         Options {
             dir,
-            // A part for each thread, with room for the largest blocks.
+            // A part for each thread, with space for the largest blocks.
             size: (256 << 20).max(u64::from(cores) << 20),
             blocks: &[512, 4 << 10, 8 << 10, 512 << 10],
             accesses: &ALL,
