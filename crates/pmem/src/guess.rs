@@ -11,8 +11,8 @@
 //! The answer decides nothing but what to prefetch and where a lookup under the lock begins.
 //!
 //! The journal copies lines that their thread has flushed, and pages for its checkpoints, in the
-//! same way: another thread may be storing into words next to them, or into them. A processor that has AVX loads 16 aligned bytes at once, and
-//! any other one words.
+//! same way: another thread may be storing into words next to them, or into them. A processor that
+//! has AVX loads 16 aligned bytes at once, and any other one words.
 
 use crate::lines::LINE;
 #[cfg(not(miri))]

@@ -206,10 +206,8 @@ fn attempt(
     }
     let keys = locks.unwrap_or_default();
     if is_broken(call, &txn) {
-        call.durable_at = call
-            .engine
-            .durability()
-            .check_read(keys, call.engine.durability().logged_until(keys))?;
+        let log = call.engine.durability();
+        call.durable_at = log.check_read(keys, log.logged_until(keys))?;
         call.out.null_array();
         return Ok(true);
     }

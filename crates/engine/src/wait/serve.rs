@@ -110,7 +110,7 @@ impl Waiters<'_> {
     }
 
     /// Tries again to serve those whose shards were locked. To be called soon after
-    /// [`Engine::must_retry_locked`] says so, with no shard locked.
+    /// [`Waiters::must_retry_locked`] says so, with no shard locked.
     pub fn retry_locked(&self, stripe: usize) {
         let locked = self.engine.deferred().locked.take();
         locked.into_iter().for_each(|place| self.serve_key(stripe, place));
