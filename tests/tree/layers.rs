@@ -81,7 +81,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("libc", &["perdura-pmem"]),
     ("clap", &["perdura-cli", "perdura-bench"]),
     ("indicatif", &["perdura-cli", "perdura-bench"]),
-    ("redis-protocol", &["perdura-bench"]),
+    ("redis-protocol", &[]),
     ("mlua", &["perdura-script"]),
 ];
 

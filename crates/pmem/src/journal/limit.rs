@@ -14,8 +14,8 @@
 //! quarter lasts.
 //!
 //! In a ring that was never full the limit is as far ahead as was written, but 4 MiB at least, and
-//! 16 MiB at most. What is before it is written with zeros first, once, so that batches change no metadata
-//! of the file: a journal that is made, and hardly used, writes little.
+//! 16 MiB at most. What is before it is written with zeros first, once, so that batches change no
+//! metadata of the file: a journal that is made, and hardly used, writes little.
 
 use super::core::{Journal, locked};
 use super::error::JournalError;
