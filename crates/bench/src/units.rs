@@ -1,6 +1,6 @@
 //! How figures are written, and sizes are read: in one way everywhere.
 
-/// What a value counts.
+/// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Operations per second.

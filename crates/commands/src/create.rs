@@ -43,11 +43,11 @@ fn table() -> Table {
     ])
 }
 
-/// What an engine with all commands is made of.
+/// The parts of an engine with all commands.
 pub struct EngineOptions {
     /// The data.
     pub keyspace: Arc<Keyspace>,
-    /// Where effects are logged, if anywhere.
+    /// The log of effects, if there is one.
     pub log: Option<Arc<dyn CommandLog>>,
     /// The time.
     pub clock: Arc<dyn Clock>,

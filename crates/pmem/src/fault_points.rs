@@ -87,7 +87,8 @@ fault_points! { 1:
     CutBeforeCopy,
     /// The marks of pages are taken before these are copied.
     TakeBeforeCopy,
-    /// What was appended until pages were copied is synced before they are written.
+    /// The journal is synced up to where it was appended to when pages were copied, before these
+    /// are written.
     SyncBeforeWrite,
     /// All pages of a checkpoint are synced before the tail moves,
     SyncApplied,

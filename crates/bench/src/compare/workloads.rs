@@ -48,7 +48,7 @@ struct Durable {
     value_bytes: usize,
     clients: u32,
     pipeline: u32,
-    /// What is sent, if it is not SET.
+    /// The command that is sent, if it is not SET.
     command: Option<&'static str>,
 }
 

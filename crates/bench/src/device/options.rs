@@ -1,4 +1,4 @@
-//! What a study of a medium covers.
+//! The extent of a study of a medium.
 
 use super::method::Method;
 use super::pattern::COMPOSITE_READS;
@@ -6,7 +6,7 @@ use crate::results::Pattern;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where blocks lie and how many of the operations are reads.
+/// The places of blocks, and how many of the operations are reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) pattern: Pattern,
@@ -23,7 +23,7 @@ const fn sequential(reads_percent: u32) -> Access {
 
 const COMPOSITE: Access = Access { pattern: Pattern::Composite, reads_percent: COMPOSITE_READS };
 
-/// What to measure on one medium, by every method.
+/// The measurements of one medium, by every method.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// A directory on it.

@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     pub(crate) progress: Arc<AtomicU64>,
 }
 
-/// What one thread has measured so far.
+/// The measurements of one thread so far.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) classes: Vec<Class>,
@@ -87,7 +87,7 @@ pub(crate) struct Client {
     pub(crate) state: State,
 }
 
-/// What a connection is in the middle of.
+/// The state of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// Requests on their way.

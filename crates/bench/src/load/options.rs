@@ -1,5 +1,5 @@
-//! What to send, where and for how long: some of memtier_benchmark's options, with its names,
-//! meanings and defaults.
+//! Requests to send, to which server and for how long: some of memtier_benchmark's options, with
+//! its names, meanings and defaults.
 //!
 //! A program fills the same fields: `Options { clients: 10, ..Options::default() }`. What does not
 //! fit together is refused when the run begins, with a sentence that names the option.

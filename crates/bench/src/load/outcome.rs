@@ -13,7 +13,7 @@ use std::time::Duration;
 /// memory.
 const DIFFERENT_ERRORS: usize = 64;
 
-/// What further error texts are counted under.
+/// The name under which further error texts are counted.
 const OTHER_ERRORS: &str = "(other errors)";
 
 /// Everything that one run measured, also one that broke off.

@@ -20,7 +20,7 @@ const EACH: Duration = Duration::from_millis(250);
 /// How soon the end of a run is noticed while there is one.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What the JSON file says.
+/// The content of the JSON file.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     /// The version of the program.

@@ -28,7 +28,7 @@ pub(crate) struct Replies {
     skip: u64,
     /// The beginning of a line.
     line: Vec<u8>,
-    /// What has come of the reply.
+    /// The part of the reply that has come.
     reply: Reply,
 }
 

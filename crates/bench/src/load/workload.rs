@@ -254,7 +254,7 @@ impl Values {
     }
 }
 
-/// What was written.
+/// A request that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     /// The class that it counts for.

@@ -62,7 +62,7 @@ struct Kind {
     requests: u64,
 }
 
-/// What a run took: microseconds of CPU time of a request, and requests a second.
+/// The cost of a run: microseconds of CPU time of a request, and requests a second.
 struct Taken {
     user: f64,
     system: f64,

@@ -1,4 +1,4 @@
-//! Where a value is on an axis, and which values deserve a tick.
+//! The place of a value on an axis, and which values deserve a tick.
 //!
 //! Nothing here trusts its input: what is not finite, or not positive on a logarithmic axis, has no
 //! place, and an axis without a single value is still an axis.

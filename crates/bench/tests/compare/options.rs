@@ -1,4 +1,4 @@
-//! What the options lead to: other devices, emulated media, peers.
+//! The effects of options: other devices, emulated media, peers.
 
 use crate::kit::Comparison;
 use bench::results::{Family, Results};

@@ -31,6 +31,7 @@ use super::writer::Writer;
 use crate::fault_points::FaultPoint;
 use std::cell::RefCell;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
@@ -77,7 +78,7 @@ impl Journal {
         let (size, needed) = (file.size()?, RING_AT + capacity);
         let limit = limit_after(0, capacity);
         if size < needed {
-            self.make_space(&*file, (size, needed), RING_AT + limit.min(capacity))?;
+            self.make_space(&*file, size..needed, RING_AT + limit.min(capacity))?;
         }
         if size < needed || is_blank {
             // A process that ended here may have left a file of this size that was never synced. No
@@ -101,7 +102,7 @@ impl Journal {
             synced: superblock.tail_sequence,
         };
         Ring { file: &*file, capacity }.will_overwrite(0, capacity);
-        self.prepare(file, superblock, end, (said, progress_at))
+        self.prepare(file, superblock, end, Checkpointer::new(said, progress_at))
     }
 
     /// Makes a file as long as it is to be, with space for all of it, and writes zeros up to
@@ -109,9 +110,10 @@ impl Journal {
     fn make_space(
         &self,
         file: &dyn Storage,
-        (from, to): (u64, u64),
+        space: Range<u64>,
         written: u64,
     ) -> Result<(), JournalError> {
+        let Range { start: from, end: to } = space;
         let made = file.allocate(from, to).and_then(|()| write_zeros(file, from, written));
         made.map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull
@@ -185,7 +187,7 @@ impl Journal {
         let head = end.position.next_multiple_of(BLOCK);
         ring.will_overwrite(head, superblock.tail / BLOCK * BLOCK + ring.capacity - head);
         locked(&self.buffer).dirty = dirty.into_inner();
-        self.prepare(file, superblock, end, (said, progress_at))?;
+        self.prepare(file, superblock, end, Checkpointer::new(said, progress_at))?;
         self.start();
         Ok(recovery)
     }
@@ -208,7 +210,7 @@ impl Journal {
         file: Arc<dyn Storage>,
         superblock: Superblock,
         end: ScanEnd,
-        (said, said_at): (PoolProgress, u64),
+        checkpointer: Checkpointer,
     ) -> Result<(), JournalError> {
         let (file, is_mapped) = MappedStorage::over(file)?;
         self.progress.is_mapped.store(is_mapped, Release);
@@ -231,7 +233,7 @@ impl Journal {
             unsynced: UnsyncedWrites::default(),
         });
         *locked(&self.superblock) = Some(OpenSuperblock::new(file, superblock)?);
-        *locked(&self.checkpointer) = Some(Checkpointer::new(said, said_at));
+        *locked(&self.checkpointer) = Some(checkpointer);
         locked(&self.buffer).ring_at = end.position;
         Ok(())
     }

@@ -45,7 +45,7 @@ const GROUP: u64 = at_once(8 << 20, 3 * PAGE) / PAGE;
 /// Bytes of pages after which they are synced, so that the sync at the end of a pass is short.
 const SYNC_EACH: u64 = at_once(64 << 20, 4 * GROUP * PAGE);
 
-/// What it takes to write pages to the pool's file.
+/// The writer of pages to the pool's file.
 pub(super) struct Checkpointer {
     /// How far the journal came, as the pool's file says it,
     said: PoolProgress,
@@ -61,7 +61,7 @@ pub(super) struct Checkpointer {
 
 /// A pass through the pages that were marked.
 struct Pass {
-    /// What the file has after it: all batches before this.
+    /// The end of the batches that the file has after it.
     cut: ScanEnd,
     /// The page to go on from.
     next: u64,

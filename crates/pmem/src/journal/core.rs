@@ -1,4 +1,5 @@
-//! What append, writer and checkpoints share: the files, how far each has come, the failure.
+//! The state that append, writer and checkpoints share: the files, how far each has come, the
+//! failure.
 //!
 //! Four locks, taken in this order: that of the checkpoint, the writer's, the superblock's, the
 //! buffer's. A thread that appends takes the buffer's alone, for as long as it copies its lines.

@@ -364,7 +364,7 @@ fn a_journal_that_is_cut_short_after_its_batches_is_not_needed_any_more() {
     cut_is_harmless(60 << 20);
 }
 
-/// What the batches held that were cut off is in memory, and is written from there.
+/// Memory has the lines of the batches that were cut off: they are written from there.
 #[test]
 fn nor_is_one_that_was_cut_short_to_nothing() {
     cut_is_harmless(8192);
