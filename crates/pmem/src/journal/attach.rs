@@ -24,7 +24,7 @@ use super::mapped::MappedStorage;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
 use super::ring::Ring;
 use super::scan::{Scan, ScanEnd};
-use super::storage::{Storage, write_zeros};
+use super::storage::Storage;
 use super::superblock::{JournalId, Superblock, SuperblockError, VERSION};
 use super::unsynced::UnsyncedWrites;
 use super::writer::Writer;
@@ -76,7 +76,7 @@ impl Journal {
             None => blank(&*file, id, capacity)?,
         };
         let (size, needed) = (file.size()?, RING_AT + capacity);
-        let limit = limit_after(0, capacity);
+        let limit = limit_after(0, capacity, &*file)?;
         if size < needed {
             self.make_space(&*file, size..needed, RING_AT + limit.min(capacity))?;
         }
@@ -114,7 +114,7 @@ impl Journal {
         written: u64,
     ) -> Result<(), JournalError> {
         let Range { start: from, end: to } = space;
-        let made = file.allocate(from, to).and_then(|()| write_zeros(file, from, written));
+        let made = file.allocate(from, to).and_then(|()| file.write_zeros(from, written));
         made.map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded
@@ -177,7 +177,7 @@ impl Journal {
         superblock.opened_at = end.sequence;
         superblock.synced = end.sequence;
         superblock.checked_from = superblock.checked_from.min(end.sequence);
-        superblock.limit = limit_after(end.position, superblock.capacity);
+        superblock.limit = limit_after(end.position, superblock.capacity, &*file)?;
         let said = PoolProgress::at_tail(&superblock);
         self.say(&said, progress_at)?;
         // From the next superblock on it must be there. What an earlier process wrote may be in the
@@ -232,7 +232,9 @@ impl Journal {
             spare: BatchBuffer::default(),
             unsynced: UnsyncedWrites::default(),
         });
-        *locked(&self.superblock) = Some(OpenSuperblock::new(file, superblock)?);
+        let open = OpenSuperblock::new(file, superblock)?;
+        self.progress.is_written.store(open.is_written(), Release);
+        *locked(&self.superblock) = Some(open);
         *locked(&self.checkpointer) = Some(checkpointer);
         locked(&self.buffer).ring_at = end.position;
         Ok(())

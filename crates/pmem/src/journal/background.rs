@@ -475,6 +475,11 @@ mod tests {
             self.file.size()
         }
 
+        /// It is a new file.
+        fn written_up_to(&self, from: u64) -> io::Result<u64> {
+            Ok(from)
+        }
+
         fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
             self.file.allocate(from, to)
         }

@@ -28,13 +28,13 @@ use super::core::{Count, Journal, locked};
 use super::dirty_pages::PAGE_LINES;
 use super::error::JournalError;
 use super::layout::at_once;
-use super::limit::limit_after;
 use super::pool_progress::{BYTES as PROGRESS_BYTES, PoolProgress};
 use super::scan::ScanEnd;
 use crate::fault_points::FaultPoint;
 use crate::lines::LINE;
 use crate::mapping::PAGE;
 use crate::scheduler::pause;
+use std::mem;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::atomic::{Ordering, fence};
 use std::thread;
@@ -105,11 +105,12 @@ impl Journal {
                 None => return Ok(false),
             },
         };
-        let _fail_in_panic = FailInPanic(self);
+        let fail_in_panic = FailInPanic(self);
         match self.write_group(checkpointer, &mut pass, copy)? {
             true => checkpointer.pass = Some(pass),
             false => self.end_pass(checkpointer, pass)?,
         }
+        mem::forget(fail_in_panic);
         Ok(true)
     }
 
@@ -246,8 +247,7 @@ impl Journal {
         open.superblock.tail_sequence = cut.sequence;
         open.superblock.tail_incarnation = cut.incarnation;
         if FaultPoint::SyncTail.is_enabled() {
-            let limit = limit_after(self.progress.head.load(Acquire), open.superblock.capacity);
-            self.write_superblock(open, limit)?;
+            self.follow_with_limit(open)?;
         }
         self.progress.tail.store(cut.position, Release);
         Ok(())

@@ -87,6 +87,8 @@ pub(super) struct Progress {
     /// When the oldest write was made that is not synced, in nanoseconds of the clock, after 1; 0
     /// if there is none.
     oldest_unsynced: AtomicU64,
+    /// All of the ring was written before.
+    pub(super) is_written: AtomicBool,
     /// The journal's file is persistent memory.
     pub(super) is_mapped: AtomicBool,
     counts: [AtomicU64; Count::COUNTS],

@@ -13,16 +13,18 @@
 //! never has a limit before its end: a sync of a slow disk would often take longer than its
 //! quarter lasts.
 //!
-//! In a ring that was never full the limit is as far ahead as was written, but 4 MiB at least, and
-//! 16 MiB at most. What is before it is written with zeros first, once, so that batches change no
-//! metadata of the file: a journal that is made, and hardly used, writes little.
+//! In a file that is new the limit is as far ahead as was written, but 4 MiB at least. What is
+//! before it is written with zeros first, once, so that batches change no metadata of the file: a
+//! journal that is made, and hardly used, writes little. These zeros are synced a part at a time:
+//! whoever waits for another sync of the file waits for that many of them.
 
 use super::core::{Journal, locked};
 use super::error::JournalError;
 use super::layout::{BLOCK, RING_AT, at_once};
-use super::storage::{Storage, write_zeros};
+use super::storage::Storage;
 use super::superblock::Superblock;
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -30,17 +32,13 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 const LEAST_AHEAD: u64 = if cfg!(any(test, feature = "sim")) { BLOCK } else { LEAST };
 const LEAST: u64 = 64 << 20;
 
-/// How far the limit of an empty ring is ahead that is new: what takes a few milliseconds to write.
+/// How far the limit of an empty ring is ahead in a new file, and how many zeros are written
+/// between two syncs: what takes a few milliseconds to write.
 const FIRST: u64 = 4 << 20;
 
-/// ... and how far that of a ring is that was never full, at most: no sync waits for more zeros.
-const FIRST_LAP: u64 = 16 << 20;
-
-/// Returns both for a ring of this length: of a simulated one, which is small, an eighth and a
-/// quarter.
-fn first(capacity: u64) -> (u64, u64) {
-    let least = FIRST.min(at_once(FIRST, capacity / 8));
-    (least, FIRST_LAP.min(at_once(FIRST_LAP, capacity / 4)))
+/// Returns the same for a ring of this length: of a simulated one, which is small, an eighth.
+fn first(capacity: u64) -> u64 {
+    FIRST.min(at_once(FIRST, capacity / 8))
 }
 
 /// The superblock of a journal that is in use, and its file.
@@ -62,34 +60,32 @@ impl OpenSuperblock {
         Ok(OpenSuperblock { file, superblock, written })
     }
 
-    /// Writes zeros to what was never written of the ring before the limit.
-    fn write_up_to_limit(&mut self) -> io::Result<()> {
-        let end = self.superblock.limit.min(self.superblock.capacity);
-        if self.written < end {
-            write_zeros(&*self.file, RING_AT + self.written, RING_AT + end)?;
-            self.written = end;
-        }
-        Ok(())
+    /// Returns true if the whole ring was written before.
+    pub(super) fn is_written(&self) -> bool {
+        self.written >= self.superblock.capacity
+    }
+
+    /// Returns the limit for batches that end at `head`.
+    fn limit_after(&self, head: u64) -> u64 {
+        head + ahead(head, self.superblock.capacity, self.is_written())
     }
 }
 
-/// Returns how far the limit is put past the newest batch, which ends at `head`.
-fn ahead(head: u64, capacity: u64) -> u64 {
+/// Returns how far the limit is put past the newest batch, which ends at `head`, in a ring that was
+/// written as a whole or is being written for the first time.
+fn ahead(head: u64, capacity: u64, is_written: bool) -> u64 {
     let most = ahead_at_least(LEAST_AHEAD, capacity);
-    if head >= capacity {
-        return most;
-    }
-    let (first, first_lap) = first(capacity);
-    most.min(head.clamp(first, first_lap))
+    if is_written { most } else { most.min(head.max(first(capacity))) }
 }
 
 fn ahead_at_least(least: u64, capacity: u64) -> u64 {
     least.max(capacity / 4)
 }
 
-/// Returns the limit for batches that end at `head`.
-pub(super) fn limit_after(head: u64, capacity: u64) -> u64 {
-    head + ahead(head, capacity)
+/// Returns the limit for batches that end at `head`, in a ring of a file that is being opened.
+pub(super) fn limit_after(head: u64, capacity: u64, file: &dyn Storage) -> io::Result<u64> {
+    let is_written = file.written_up_to(RING_AT)? >= RING_AT + capacity;
+    Ok(head + ahead(head, capacity, is_written))
 }
 
 impl Journal {
@@ -98,7 +94,8 @@ impl Journal {
         let limit = self.progress.limit.load(Acquire);
         // The writer stops at the tail anyway.
         let end = self.progress.tail.load(Acquire) / BLOCK * BLOCK + capacity;
-        head + ahead(head, capacity) / 2 > limit && limit < end
+        let is_written = self.progress.is_written.load(Acquire);
+        head + ahead(head, capacity, is_written) / 2 > limit && limit < end
     }
 
     /// Returns true if batches may end there.
@@ -110,9 +107,10 @@ impl Journal {
     pub(super) fn wait_for_limit(&self, end: u64) -> Result<(), JournalError> {
         match &mut *locked(&self.superblock) {
             Some(open) if !self.is_before_limit(end) => {
+                // The background puts it further ahead: here somebody waits for the zeros.
                 let head = self.progress.head.load(Acquire);
-                let limit = limit_after(head, open.superblock.capacity);
-                self.write_superblock(open, limit.max(end))
+                let least = head + first(open.superblock.capacity);
+                self.write_superblock(open, least.max(end))
             }
             _ => self.check(),
         }
@@ -122,11 +120,37 @@ impl Journal {
     pub(super) fn raise_limit(&self) -> Result<(), JournalError> {
         let mut open = locked(&self.superblock);
         let Some(open) = &mut *open else { return self.check() };
-        let (head, capacity) = (self.progress.head.load(Acquire), open.superblock.capacity);
-        match self.is_near_limit(head, capacity) {
-            true => self.write_superblock(open, limit_after(head, capacity)),
-            false => Ok(()),
+        let capacity = open.superblock.capacity;
+        loop {
+            let head = self.progress.head.load(Acquire);
+            if !self.is_near_limit(head, capacity) {
+                return Ok(());
+            }
+            self.write_superblock(open, open.limit_after(head))?;
         }
+    }
+
+    /// Moves the limit with the tail.
+    pub(super) fn follow_with_limit(&self, open: &mut OpenSuperblock) -> Result<(), JournalError> {
+        self.write_superblock(open, open.limit_after(self.progress.head.load(Acquire)))
+    }
+
+    /// Writes zeros to what was never written of the ring before the limit.
+    fn write_up_to_limit(&self, open: &mut OpenSuperblock) -> Result<(), JournalError> {
+        let capacity = open.superblock.capacity;
+        let (end, part) = (open.superblock.limit.min(capacity), first(capacity));
+        let mut is_first = true;
+        while open.written < end {
+            if !mem::take(&mut is_first) {
+                self.sync_file(&*open.file)?;
+            }
+            let to = end.min(open.written + part);
+            let written = open.file.write_zeros(RING_AT + open.written, RING_AT + to);
+            written.map_err(|error| self.fail("write to the journal", error))?;
+            open.written = to;
+        }
+        self.progress.is_written.store(open.is_written(), Release);
+        Ok(())
     }
 
     /// Writes the superblock, with this limit, or the one that it has if that is higher.
@@ -138,7 +162,7 @@ impl Journal {
         // Whoever waited for the lock may have waited for a sync that failed.
         self.check()?;
         open.superblock.limit = open.superblock.limit.max(limit);
-        open.write_up_to_limit().map_err(|error| self.fail("write to the journal", error))?;
+        self.write_up_to_limit(open)?;
         let OpenSuperblock { file, superblock, .. } = open;
         superblock.synced = self.progress.synced_sequence.load(Acquire);
         superblock
@@ -152,6 +176,10 @@ impl Journal {
     pub(super) fn lower_limit(&self) -> Result<(), JournalError> {
         let mut open = locked(&self.superblock);
         let Some(open) = &mut *open else { return self.check() };
+        if open.file.size()? < RING_AT + open.superblock.capacity {
+            // It was cut short, and is not used again.
+            return Ok(());
+        }
         open.superblock.limit = 0;
         let end = open.superblock.tail.next_multiple_of(BLOCK).max(BLOCK);
         self.write_superblock(open, end)
@@ -177,7 +205,7 @@ mod tests {
             assert!(capacity > 64 << 20 || found >= capacity, "{capacity}");
         }
         for capacity in [LEAST_CAPACITY, 1 << 20, 64 << 20, 1 << 30] {
-            let found = ahead(capacity, capacity);
+            let found = ahead(0, capacity, true);
             assert!(found >= longest_batch(capacity) + 2 * BLOCK, "{capacity}");
         }
     }
@@ -187,8 +215,9 @@ mod tests {
         let capacity = 1 << 20;
         let (first, most) = (capacity / 8, capacity / 4);
         let found = [0, 1, first, first + 1, most - 1, most, most + 1, 10 * capacity]
-            .map(|head| ahead(head, capacity));
+            .map(|head| ahead(head, capacity, false));
         let expected = [first, first, first, first + 1, most - 1, most, most, most];
         assert_eq!(found, expected);
+        assert_eq!(ahead(0, capacity, true), most);
     }
 }

@@ -68,6 +68,12 @@ impl Storage for MappedStorage {
         Ok(())
     }
 
+    /// Writes them as to any file: the first store to a page that was never written waits for the
+    /// file system.
+    fn write_zeros(&self, from: u64, to: u64) -> io::Result<()> {
+        self.file.write_zeros(from, to)
+    }
+
     fn written_up_to(&self, from: u64) -> io::Result<u64> {
         self.file.written_up_to(from)
     }

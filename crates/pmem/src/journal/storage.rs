@@ -22,6 +22,18 @@ pub trait Storage: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Returns the file's length.
     fn size(&self) -> io::Result<u64>;
+    /// Writes zeros to `[from, to)`.
+    fn write_zeros(&self, from: u64, to: u64) -> io::Result<()> {
+        const CHUNK: usize = 1 << 20;
+        let zeros = vec![0; CHUNK];
+        let mut at = from;
+        while at < to {
+            let len = (to - at).min(CHUNK as u64);
+            self.write_at(&zeros[..len as usize], at)?;
+            at += len;
+        }
+        Ok(())
+    }
     /// Returns where the bytes end that were written, from `from` on: what follows may have space
     /// alone, which the first write to it changes in the file system's books.
     fn written_up_to(&self, _from: u64) -> io::Result<u64> {
@@ -94,7 +106,7 @@ impl Storage for File {
         let space = || fallocate(self, FallocateFlags::empty(), from, to - from);
         match calls::make(Call::Allocate, space) {
             // A file system without allocation in advance: writing zeros allocates.
-            Err(Errno::OPNOTSUPP) => write_zeros(self, from.max(Storage::size(self)?), to),
+            Err(Errno::OPNOTSUPP) => self.write_zeros(from.max(Storage::size(self)?), to),
             other => Ok(other?),
         }
     }
@@ -111,19 +123,6 @@ impl Storage for File {
     fn will_overwrite(&self, from: u64, to: u64) {
         let _ = fadvise(self, from, NonZero::new(to.saturating_sub(from)), Advice::DontNeed);
     }
-}
-
-/// Writes zeros to `[from, to)`.
-pub(crate) fn write_zeros(file: &dyn Storage, from: u64, to: u64) -> io::Result<()> {
-    const CHUNK: usize = 1 << 20;
-    let zeros = vec![0; CHUNK];
-    let mut at = from;
-    while at < to {
-        let len = (to - at).min(CHUNK as u64);
-        file.write_at(&zeros[..len as usize], at)?;
-        at += len;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -193,7 +192,7 @@ pub(crate) mod tests {
         let mut bytes = [1; 20];
         file.read_at(&mut bytes, 0).unwrap();
         assert_eq!(bytes, *[[0; 5], [7; 5], [7; 5], [0; 5]].as_flattened());
-        write_zeros(file, 6, 8).unwrap();
+        file.write_zeros(6, 8).unwrap();
         file.read_at(&mut bytes, 0).unwrap();
         assert_eq!(bytes[5..9], [7, 0, 0, 7]);
         assert!(file.read_at(&mut bytes, 8990).is_err());

@@ -174,11 +174,14 @@ impl Journal {
             return Ok(place);
         }
         self.progress.count(Count::FullWaits, 1);
+        let begin = self.clock.now();
         // Nobody else can sync what was written: the writer's lock is held meanwhile.
         self.sync_written(writer)?;
         // What is synced shares no block with the batch.
         let place = writer.place(len);
         self.wait_for_limit(place.end(len))?;
+        let waited = self.clock.now().saturating_sub(begin);
+        self.progress.count(Count::FullWaitNanos, waited.as_nanos() as u64);
         Ok(place)
     }
 }
