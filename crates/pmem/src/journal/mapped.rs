@@ -68,10 +68,11 @@ impl Storage for MappedStorage {
         Ok(())
     }
 
-    /// Writes them as to any file: the first store to a page that was never written waits for the
-    /// file system.
+    /// Writes them as to any file, since the first store to a page that was never written waits
+    /// for the file system; and syncs them, so that they never arrive after what is stored there.
     fn write_zeros(&self, from: u64, to: u64) -> io::Result<()> {
-        self.file.write_zeros(from, to)
+        self.file.write_zeros(from, to)?;
+        self.file.sync()
     }
 
     fn written_up_to(&self, from: u64) -> io::Result<u64> {
