@@ -121,7 +121,7 @@ fn only_these_are_lost(
     }
     let damaged = client.info("persistence").remove("damaged_keys").unwrap_or_default();
     check("INFO's damaged_keys", &format!("={damaged}."), &format!("={}.", lost.len()))?;
-    let log = machine.log()?;
+    let log = log_that_names(machine, &lost)?;
     for &key in &lost {
         check("the log", &log, &format!("key \"{}\"", name(key)))?;
         let reply = client.call(&["SET", &name(key), "again"]).to_string();
@@ -130,6 +130,20 @@ fn only_these_are_lost(
         check("a damaged key that was set again", &reply, "\"again\"")?;
     }
     Ok(lost.len())
+}
+
+/// Returns the log once it names these keys, or as it is after a while: a reply may come before its
+/// line.
+fn log_that_names(machine: &mut Machine, keys: &[usize]) -> Result<String, Failure> {
+    let mut log = machine.log()?;
+    for _ in 0..100 {
+        if keys.iter().all(|key| log.contains(&format!("key \"{}\"", name(*key)))) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        log = machine.log()?;
+    }
+    Ok(log)
 }
 
 /// The kernel knows of a bad sector before the server maps it.
