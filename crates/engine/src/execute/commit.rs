@@ -21,17 +21,17 @@ pub struct Unit<'u> {
     pub engine: &'u Engine,
     /// The session that ran it; none for what the store does by itself.
     pub session: Option<&'u mut Session>,
-    /// What goes into the command log, and what is sent to clients.
+    /// Commands for the log, and messages for clients.
     pub effects: &'u mut Effects,
-    /// What its replies show.
+    /// The data that its replies show.
     pub shown: Shown<'u>,
-    /// Who made the transaction.
+    /// The maker of the transaction.
     pub role: Role<'u>,
-    /// What the medium had lost before the unit began.
+    /// Losses of the medium before the unit began.
     pub losses: Losses,
 }
 
-/// What the reply shows of the data: it may not leave before that is durable.
+/// The data that a reply shows: it may not leave before that is durable.
 #[derive(Clone, Copy)]
 pub enum Shown<'u> {
     /// Its replies show no data.
@@ -40,7 +40,7 @@ pub enum Shown<'u> {
     Keys(&'u [Key<'u>]),
 }
 
-/// What a transaction is for.
+/// The purpose of a transaction.
 pub enum Role<'u> {
     /// A command, a run, an EXEC, a deletion.
     Whole {
@@ -54,7 +54,7 @@ pub enum Role<'u> {
     Serve(&'u mut Vec<Served>),
 }
 
-/// What a commit has done.
+/// The outcome of a commit.
 pub(crate) struct Committed {
     /// Up to where the log must be durable before the reply may leave.
     pub(crate) durable_at: u64,

@@ -68,7 +68,8 @@ impl FullStore<'_> {
         let (used, size, limit) = (heap.used(), heap.size(), heap.largest_size());
         if let Some(host) = self.engine.host() {
             host.log(&format!(
-                "The store is full and refuses writes with OOM: {why} ({used} bytes are in use, {size} are taken, {limit} are the limit)"
+                "The store is full and refuses writes with OOM: {why} ({used} bytes are in use, \
+                 {size} are taken, {limit} are the limit)"
             ));
         }
     }

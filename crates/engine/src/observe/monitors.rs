@@ -19,10 +19,10 @@ pub(super) fn line(call: &Call<'_>) -> Vec<u8> {
         true => "lua",
         false => &call.session.client.peer.addr,
     };
-    text(call.now_ns, (call.session.db, addr), &call.redacted_args())
+    text(call.now_ns, call.session.db, addr, &call.redacted_args())
 }
 
-fn text(now_ns: u64, (db, addr): (Db, &str), words: &[&[u8]]) -> Vec<u8> {
+fn text(now_ns: u64, db: Db, addr: &str, words: &[&[u8]]) -> Vec<u8> {
     let mut line = Vec::with_capacity(128);
     let (db, micros) = (db.number(), now_ns / 1000);
     let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
@@ -47,8 +47,9 @@ pub(crate) fn send_to_monitors(engine: &Engine, line: &[u8], own: u64) {
 #[cold]
 pub(crate) fn show_refused_exec(engine: &Engine, session: &Session, args: &[&[u8]]) {
     if engine.monitors() > 0 {
-        let by = (session.db, &*session.client.peer.addr);
-        send_to_monitors(engine, &text(engine.clock().unix_ns(), by, args), 0);
+        let addr = &session.client.peer.addr;
+        let line = text(engine.clock().unix_ns(), session.db, addr, args);
+        send_to_monitors(engine, &line, 0);
     }
 }
 

@@ -197,7 +197,8 @@ impl History {
             let may_be = |count: &usize| *count == expected[line] || is_last && *count == newest;
             if let Some(other) = found.iter().find(|count| !may_be(count)) {
                 return Err(format!(
-                    "{newest} of writer {writer} is there, and line {line} of {other} and not of {}",
+                    "{newest} of writer {writer} is there, and line {line} of {other} and not of \
+                     {}",
                     expected[line]
                 ));
             }
