@@ -23,8 +23,40 @@ const MANY_PER_SECOND: f64 = 3e6;
 /// block has too much.
 const AROUND_A_VALUE: u64 = 128;
 
-/// Bytes of a pool that holds nothing, with a journal; and what writers add around a kill.
-const SERVER: u64 = 320 << 20;
+/// Bytes of a pool that holds nothing, and what writers add around a kill.
+const EMPTY_POOL: u64 = 64 << 20;
+
+/// Bytes of its journal, where there is no persistent memory.
+const JOURNAL: u64 = 256 << 20;
+
+/// The ways to persist that a place is used for.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Pools alone.
+    PersistentMemory,
+    /// Pools with a journal, and no logs.
+    Memory,
+    /// Logs, and pools with a journal.
+    Disk,
+}
+
+impl Kind {
+    fn of(ground: &Ground) -> Kind {
+        match ground.id {
+            "dax" => Kind::PersistentMemory,
+            "memory" => Kind::Memory,
+            _ => Kind::Disk,
+        }
+    }
+
+    /// Bytes of the files of a server without data.
+    fn empty(self) -> u64 {
+        match self {
+            Kind::PersistentMemory => EMPTY_POOL,
+            Kind::Memory | Kind::Disk => EMPTY_POOL + JOURNAL,
+        }
+    }
+}
 
 /// Free bytes below which a disk counts as full.
 pub(super) const FULL: u64 = 16 << 20;
@@ -36,18 +68,18 @@ pub(super) fn free(path: &Path) -> Option<u64> {
 }
 
 /// Returns the bytes that a place must have at once, and what for.
-fn needed(shape: &Shape, jobs: &[Job], has_logs: bool) -> Option<(u64, String)> {
+fn needed(shape: &Shape, jobs: &[Job], kind: Kind) -> Option<(u64, String)> {
     let loads = groups(jobs).into_iter().map(|group| {
         let keys = group.iter().map(data).max().unwrap_or(0);
         let log = group.iter().map(|job| log_per_second(job) * shape.seconds).sum::<f64>() as u64;
         // A pool does not grow when keys are written over, and what it frees it uses again.
-        let grows = if has_logs { log } else { keys };
+        let grows = if matches!(kind, Kind::Disk) { log } else { keys };
         let names: Vec<&str> = group.iter().map(|job| job.workload.id.as_str()).collect();
-        (keys + grows + SERVER, names.join(", "))
+        (keys + grows + kind.empty(), names.join(", "))
     });
     let largest = shape.recovery.iter().max();
     let recovery =
-        largest.map(|data| (data * 2 + SERVER, format!("recovery of {}", amount(*data))));
+        largest.map(|data| (data * 2 + kind.empty(), format!("recovery of {}", amount(*data))));
     loads.chain(recovery).max_by_key(|(bytes, _)| *bytes)
 }
 
@@ -79,8 +111,7 @@ pub(super) fn check(
     let is_used =
         |ground: &&Ground| candidates.iter().any(|candidate| candidate.place == ground.path);
     for ground in grounds.iter().filter(is_used) {
-        let has_logs = !matches!(ground.id, "memory" | "dax");
-        let Some((bytes, what)) = needed(shape, jobs, has_logs) else { continue };
+        let Some((bytes, what)) = needed(shape, jobs, Kind::of(ground)) else { continue };
         if let Some(free) = free(&ground.path).filter(|free| *free < bytes) {
             return Err(format!(
                 "{} has {} free, and {} are needed for {what}: choose a smaller --recovery, fewer --seconds, --keys or \
@@ -104,18 +135,25 @@ mod tests {
     fn what_is_asked_for_says_what_is_needed() {
         let usual = Shape::of(&Options { recovery: Some(vec![0]), ..Options::for_tests() });
         let shape = Shape { seconds: 1.0, ..usual };
-        let of = |name: &str, keys, has_logs| {
+        let of = |name: &str, keys, kind| {
             let mut jobs = workloads::all(&Cores::divide(&[0, 1]), Some(keys));
             workloads::choose(&mut jobs, &[name.to_owned()]).expect("known");
-            needed(&shape, &jobs, has_logs).map_or(0, |(bytes, _)| bytes)
+            needed(&shape, &jobs, kind).map_or(0, |(bytes, _)| bytes)
         };
         // All shares of writes together are those of two loads of writes alone.
-        let (all, writes) = (of("throughput", 1, true), of("throughput-100", 1, true));
+        let (all, writes) = (of("throughput", 1, Kind::Disk), of("throughput-100", 1, Kind::Disk));
         assert!((1.4e9..1.6e9).contains(&((all - writes) as f64)), "{all} {writes}");
-        assert!(of("latency-100", 1, true) < writes && of("small-100", 1, true) < writes);
-        assert!(of("throughput-0", 1, true) < SERVER + 8192, "reads let no log grow");
-        assert!(of("throughput-0", 100_000, true) > 100_000 * 4096);
-        assert!(of("throughput", 20_000, false) > 160_000_000);
+        assert!(
+            of("latency-100", 1, Kind::Disk) < writes && of("small-100", 1, Kind::Disk) < writes
+        );
+        assert!(
+            of("throughput-0", 1, Kind::Disk) < Kind::Disk.empty() + 8192,
+            "reads let no log grow"
+        );
+        assert!(of("throughput-0", 100_000, Kind::Disk) > 100_000 * 4096);
+        assert!(of("throughput", 20_000, Kind::Memory) > 160_000_000);
+        let journal = of("small-100", 1, Kind::Memory) - of("small-100", 1, Kind::PersistentMemory);
+        assert_eq!(journal, JOURNAL, "persistent memory needs none");
     }
 
     #[test]
