@@ -20,11 +20,9 @@ run: build
 build:
 	@cargo build --release --package perdura-server --package perdura-cli
 
-# Every test of every crate, with the documentation's examples. More of them run at a time than there are cores, since those that
-# start servers mostly wait. The programs that they start are built before, so that no test waits for that.
+# Every test of every crate, with the documentation's examples.
 test: packages
-	cargo build --bin perdura-server --bin perdura
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))} cargo test --workspace
+	@tests/run $(TARGET)
 
 # The peer that replies are compared with, from Debian. As root it is installed, without starting its service.
 packages:

@@ -61,6 +61,7 @@ pub(crate) use arch::{detect, fence, line_len, prefetch};
 mod arch {
     use super::WriteBack;
     use core::arch::{asm, x86_64};
+    use std::sync::OnceLock;
 
     /// Asks the processor what it can do.
     #[allow(unused_unsafe, reason = "older compilers call this unsafe, newer ones do not")]
@@ -69,10 +70,14 @@ mod arch {
         unsafe { x86_64::__cpuid_count(leaf, 0) }
     }
 
-    /// Returns the best write-back of this processor.
+    /// Returns the best write-back of this processor, which is asked once: on a virtual machine
+    /// that takes tens of microseconds.
     pub(crate) fn detect() -> WriteBack {
-        let highest = cpuid(0).eax;
-        from_cpuid(if highest < 7 { 0 } else { cpuid(7).ebx })
+        static FOUND: OnceLock<WriteBack> = OnceLock::new();
+        *FOUND.get_or_init(|| {
+            let highest = cpuid(0).eax;
+            from_cpuid(if highest < 7 { 0 } else { cpuid(7).ebx })
+        })
     }
 
     /// Chooses by EBX of CPUID leaf 7.
