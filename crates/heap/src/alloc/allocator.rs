@@ -29,7 +29,7 @@ pub(crate) struct Span {
     /// Its offset in the pool.
     pub(crate) base: u64,
     pub(crate) class: u8,
-    /// Whether the span table says that it is ours.
+    /// Whether the span table says that it belongs to this shard.
     pub(crate) published: bool,
     /// Whether it is in the list of spans with free blocks. An entry of that list whose span is not
     /// `listed` is stale: it belongs to a span that is gone, or to an earlier one with the same

@@ -119,7 +119,7 @@ impl BlockAllocator {
         self.evacuation.marked
     }
 
-    /// Returns allocated blocks of the spans to be emptied, about `most` bytes, and the cursor to
+    /// Returns at most `most` allocated blocks of the spans to be emptied, and the cursor to
     /// continue from; no cursor after the last one.
     pub(crate) fn evacuated_blocks(
         &self,
