@@ -6,22 +6,22 @@
 //! a private one, with every line that can still be read and zeros for the others, so that the
 //! access continues and the neighbours of a lost line are preserved. After that, in ordinary code:
 //!
-//! The layer above records the loss where it outlives the process ([`Watched::unrecorded`]).
-//! [`Watched::repair`] writes the page to the file (on persistent memory that clears the error) and
-//! maps the file there again. A fence does this first, so that stores into a private page are
-//! durable after the fence.
-//! The layer above finds out what the lost lines meant, and calls [`Watched::resolve`]. Until then
-//! [`Watched::has_unresolved_losses`] reports that zeros may have been read.
+//! - The layer above records the loss where it outlives the process ([`Watched::unrecorded`]).
+//! - [`Watched::repair`] writes the page to the file (on persistent memory that clears the error)
+//!   and maps the file there again. A fence does this first, so that stores into a private page are
+//!   durable after the fence.
+//! - The layer above finds out what the lost lines meant, and calls [`Watched::resolve`]. Until
+//!   then [`Watched::has_unresolved_losses`] reports that zeros may have been read.
 //!
 //! Everything here that the handler uses is a fixed table of atomics and system calls: no
 //! allocation, and no lock that the interrupted code could hold. Invariants:
 //!
-//! a page is written to the file only after its loss was recorded: afterwards the medium no longer
-//! reports it;
-//! `unresolved` is incremented before the private page is there, so that a thread that reads a zero
-//! from it sees the count;
-//! a page is mapped again only under `lock`, and while its bytes are copied it cannot be written
-//! to: a store meanwhile waits in the handler, so that none is lost.
+//! - a page is written to the file only after its loss was recorded: afterwards the medium no
+//!   longer reports it;
+//! - `unresolved` is incremented before the private page is there, so that a thread that reads a
+//!   zero from it sees the count;
+//! - a page is mapped again only under `lock`, and while its bytes are copied it cannot be written
+//!   to: a store meanwhile waits in the handler, so that none is lost.
 
 use crate::lines::LINE;
 use crate::mapping::PAGE;

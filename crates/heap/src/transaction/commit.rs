@@ -1,6 +1,6 @@
 //! The commit of a transaction on one shard: one fence.
 //!
-//! New bytes are where no reader looks; they are flushed.
+//! 1. New bytes are where no reader looks; they are flushed.
 //! 2. One record names them with their checksums and says which words change; it is flushed.
 //! 3. The fence: the commit point.
 //! 4. The words are stored in place, not flushed; the shard's lock is released by the caller.

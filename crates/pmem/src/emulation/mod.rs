@@ -12,9 +12,9 @@
 //!   first after a fence costs the time that a line takes to the persistence domain, and all of
 //!   them go through a bucket that drains at the medium's write bandwidth, in blocks of the
 //!   medium's own size.
-//! The time that DRAM takes in the study from which the numbers come is subtracted, since the
-//! emulating memory takes that by itself ([`model`]); so is the time of the emulation itself. The
-//! rest is spent spinning.
+//! - The time that DRAM takes in the study from which the numbers come is subtracted, since the
+//!   emulating memory takes that by itself ([`model`]); so is the time of the emulation itself. The
+//!   rest is spent spinning.
 //!
 //! Everything that reports a figure must say that it was measured here: [`Emulation::summary`].
 

@@ -3,11 +3,11 @@
 //! The pool's owner names the journal in the pool's file, by number, as long as that file alone may
 //! lack writes:
 //!
-//! A journal is begun: empty, with a new number. Synced.
-//! The pool names it. This is written to the pool's file itself, and synced.
-//! Only from then on do fences go to the journal.
-//! At a clean close everything is applied, so that the journal is empty, and synced.
-//! The pool no longer names a journal.
+//! 1. A journal is begun: empty, with a new number. Synced.
+//! 2. The pool names it. This is written to the pool's file itself, and synced.
+//! 3. Only from then on do fences go to the journal.
+//! 4. At a clean close everything is applied, so that the journal is empty, and synced.
+//! 5. The pool no longer names a journal.
 //!
 //! So a journal that is not empty belongs to a pool that names it; any other combination of files
 //! was made by somebody, and is refused.

@@ -4,9 +4,9 @@
 //! A pass begins with the *cut*, the end of what has been written to the ring. Then it goes through
 //! the marked pages ([`DirtyPages`](super::dirty_pages::DirtyPages)), a group at a time:
 //!
-//! the marks of the group's pages are taken, and the pages are copied;
-//! everything that was appended until then is synced in the journal;
-//! the copies are written to the pool's file.
+//! 1. the marks of the group's pages are taken, and the pages are copied;
+//! 2. everything that was appended until then is synced in the journal;
+//! 3. the copies are written to the pool's file.
 //!
 //! After the last page the file is synced, and the tail of the ring moves to the cut. All lines of
 //! batches before the cut were marked before it, so the file has them, or newer ones. After a crash

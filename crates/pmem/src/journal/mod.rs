@@ -13,9 +13,9 @@
 //!
 //! Invariants:
 //!
-//! a later batch never has an older content of a line than an earlier one;
-//! every byte in the pool's file was synced in the journal before, except those written while no
-//! journal was in use;
+//! - a later batch never has an older content of a line than an earlier one;
+//! - every byte in the pool's file was synced in the journal before, except those written while no
+//!   journal was in use;
 //! - a batch leaves the ring only after the pool's file has it, synced;
 //! - after a failed write or sync nothing more is written, to either file.
 

@@ -15,9 +15,9 @@
 //!   bucket that its tag, the low 16 bits of the hash, chooses (see `segment`);
 //! - a segment of depth `d` is referred to by all words of one node (or the root word) that the `d`
 //!   bits lead to;
-//! every operation is bounded: at most one split for an insert, some hundred slots for anything
-//! else, except that equal hashes beyond some forty are chained and searched as a chain
-//! (`overflow`).
+//! - every operation is bounded: at most one split for an insert, some hundred slots for anything
+//!   else, except that equal hashes beyond some forty are chained and searched as a chain
+//!   (`overflow`).
 //!
 //! The index does not know keys, shards or other databases.
 

@@ -14,11 +14,11 @@
 //! Invariants:
 //! - every leaf is on the same level; no node is empty; the root has at least two children or is a
 //!   leaf;
-//! in a sorted tree, the separator of each child except a node's first is the first item below that
-//! child, word for word: a removed item is nowhere in the tree, so that a comparison may follow
-//! what an item refers to;
+//! - in a sorted tree, the separator of each child except a node's first is the first item below
+//!   that child, word for word: a removed item is nowhere in the tree, so that a comparison may
+//!   follow what an item refers to;
 //! - the weight next to a child is the sum of the weights of the items below it;
-//! a leaf's checksum is that of its items and their order.
+//! - a leaf's checksum is that of its items and their order.
 //!
 //! The tree does not know scores, members, elements or keys.
 
