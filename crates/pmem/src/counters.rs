@@ -1,4 +1,4 @@
-//! What threads have used of the medium: fences, lines, streamed bytes.
+//! Counts the threads' use of the medium: fences, lines, streamed bytes.
 //!
 //! Budgets are per command, and a command runs on one thread: thread-local counts are exact and
 //! cost one addition. Every domain but `Volatile` counts in the same way, whether or not its flush

@@ -1,6 +1,6 @@
 //! Which process has locked a file, according to the system.
 //!
-//! Whoever waits for a lock, or is refused, wants to know who holds it. `/proc/locks` lists the
+//! A user who waits for a lock, or is refused, wants to know who holds it. `/proc/locks` lists the
 //! process of each lock in the same namespace; files of a file system whose device there differs
 //! from that of `stat` are not found.
 

@@ -146,7 +146,7 @@ impl Watched {
 
 /// All watched regions. The handler searches it; a region that found no free slot is not watched.
 pub(crate) static TABLE: [Watched; REGIONS] = [const { Watched::new() }; REGIONS];
-/// Stands for unwatched regions: nothing is ever quarantined in it.
+/// Used for all unwatched regions: nothing is ever quarantined in it.
 static UNWATCHED: Watched = Watched::new();
 
 /// A region's slot in the table; freed when dropped.

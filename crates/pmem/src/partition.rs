@@ -1,6 +1,6 @@
 //! Parts of a region with one owner each, which can therefore be used without `unsafe`.
 //!
-//! A region is shared: whoever stores into it promises that nobody else accesses the bytes. A
+//! A region is shared: code that stores into it promises that nobody else accesses the bytes. A
 //! program that measures the medium needs less: each of its threads permanently has its own part.
 //! [`Region::into_partitions`] consumes the region, so that a partition's bytes can only be reached
 //! through the partition; a store borrows the partition mutably, so that no slice of it exists

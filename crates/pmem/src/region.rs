@@ -382,7 +382,7 @@ impl Region {
     /// Copies bytes to `off`.
     ///
     /// # Safety
-    /// Nobody else accesses the range meanwhile, but by [`Region::guess`], and no slice of
+    /// Nobody else accesses the range meanwhile, except by [`Region::guess`], and no slice of
     /// [`Region::bytes`] covers a part of it.
     #[inline]
     pub unsafe fn write(&self, off: u64, src: &[u8]) {

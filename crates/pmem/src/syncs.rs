@@ -1,9 +1,9 @@
 //! Syncs of a file by several threads: one at a time, on behalf of all that wait.
 //!
-//! The kernel reports a page that it could not write once for each open file, to whoever syncs
-//! next. So another sync that runs at the same time may succeed although its pages are the lost
-//! ones. Here a sync begins only when the previous one has ended and its failure is known: a thread
-//! that is released after a success had no failure before it.
+//! The kernel reports a page that it could not write once for each open file, to the next sync. So
+//! another sync that runs at the same time may succeed although its pages are the lost ones. Here a
+//! sync begins only when the previous one has ended and its failure is known: a thread that is
+//! released after a success had no failure before it.
 //!
 //! Threads that come meanwhile wait for the next sync, which covers the pages of all of them:
 //! threads that wait for the same medium share its round trips.

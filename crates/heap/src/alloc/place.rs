@@ -1,8 +1,8 @@
-//! Where a block is: what the allocator knows about a block that it gave out.
+//! The place of a block: what the allocator knows about a block that it gave out.
 
 use crate::layout::size_class::{self, WHOLE};
 
-/// Where a block is. Valid while the block is taken: until then its span is not forgotten.
+/// The place of a block. Valid while the block is taken: until then its span is not forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockPlace {
     /// The block's offset in the pool.

@@ -192,8 +192,8 @@ impl SpanAllocator {
         // SAFETY: the spans are durably free, and belong to `SpanAllocator`, which gives them to
         // nobody: they are in no list.
         let done = unsafe { region.punch(from, to) };
-        // It is unknown what a failed call left behind: the space is reserved again, now or before
-        // it is used.
+        // It is unknown what a failed call left: the space is reserved again, now or before it is
+        // used.
         let is_backed = matches!(done, Err(PunchError::Io { .. })) && self.back(region, run);
         let mut inner = self.lock();
         match done {

@@ -76,7 +76,7 @@ impl Runs {
         Some(self.split(run, taken))
     }
 
-    /// Puts the part of a removed run that is not taken back.
+    /// Re-enters the part of a removed run that is not taken.
     fn split(&mut self, run: Range<u32>, taken: Range<u32>) -> Range<u32> {
         self.count -= taken.len();
         for rest in [run.start..taken.start, taken.end..run.end] {

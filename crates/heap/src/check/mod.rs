@@ -18,7 +18,7 @@ use pmem::Region;
 /// An allocated block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Where it is.
+    /// The block's place.
     pub ptr: Ptr,
     /// How many bytes it holds.
     pub capacity: usize,

@@ -114,7 +114,7 @@ impl Geometry {
         self.rings_at() + shard as u64 * self.ring_bytes()
     }
 
-    /// Returns where the first zone begins; a multiple of the span size.
+    /// Returns the offset of the first zone; a multiple of the span size.
     pub(crate) fn zones_at(&self) -> u64 {
         (self.rings_at() + self.shards as u64 * self.ring_bytes()).next_multiple_of(SPAN)
     }

@@ -35,7 +35,7 @@ const TEXT_AT: usize = 8;
 const ENTRIES_AT: u64 = STOP_AT + STOP_BYTES as u64;
 /// The number of losses that can be recorded at once.
 pub(crate) const ENTRIES: u64 = (PAGE - ENTRIES_AT) / 16;
-/// Not a page: records that something was lost together with its name, so that whoever opens the
+/// Not a page: records that something was lost together with its name, so that an opening of the
 /// pool must look for it.
 pub(crate) const NAMES: LostPage = LostPage { at: ((1 << 40) - 1) * PAGE, lines: 1 };
 const COPIES: [u64; 2] = [HEADER_A, HEADER_B];

@@ -61,7 +61,7 @@ pub struct Restored {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the medium lost {what} at offset {at:#x}, which nothing else tells")]
 pub struct Irreplaceable {
-    /// What it was.
+    /// The lost part.
     pub what: &'static str,
     /// Byte offset in the pool.
     pub at: u64,
@@ -112,7 +112,7 @@ impl Heap {
     }
 
     /// Durably records that something was lost together with its name, before this is all that is
-    /// left of it. Whoever opens the pool must look for it.
+    /// left of it. An opening of the pool must look for it.
     pub fn record_lost_names(&self) {
         if !self.volatile
             && !self.has_lost_names()

@@ -27,7 +27,7 @@ impl<'h> Detached<'h> {
         self.place.size() as usize
     }
 
-    /// Returns where the block is.
+    /// Returns the block's place.
     pub fn ptr(&self) -> Ptr {
         Ptr::from_raw(self.place.at)
     }

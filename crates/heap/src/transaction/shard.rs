@@ -38,7 +38,7 @@ pub struct Fresh {
 }
 
 impl Fresh {
-    /// Returns where the block is.
+    /// Returns the block's place.
     pub fn ptr(&self) -> Ptr {
         self.ptr
     }

@@ -4,12 +4,12 @@
 //! thread holds. It tries to lock, and if that fails it enters a [`ShardWait`] and serves other
 //! clients: unlocking one of the shards wakes its waiters, and they try again.
 //!
-//! **Why nobody waits forever.** A lock goes to whoever tries first, which keeps short holds short.
-//! So a waiter could fail again and again. Once it has waited for [`PATIENCE`], its shards are
-//! *reserved* for it: no other session can lock them with a try, and a snapshot's walk yields to
-//! it. All shards of a wait are reserved at once, and only if no earlier waiter waits for one of
-//! them; so two waits never hold what the other needs, and the oldest of any that share a shard
-//! gets its turn as soon as the present holders are done.
+//! **Why nobody waits forever.** A lock goes to the first thread that tries, which keeps short
+//! holds short. So a waiter could fail again and again. Once it has waited for [`PATIENCE`], its
+//! shards are *reserved* for it: no other session can lock them with a try, and a snapshot's walk
+//! yields to it. All shards of a wait are reserved at once, and only if no earlier waiter waits for
+//! one of them; so two waits never hold what the other needs, and the oldest of any that share a
+//! shard gets its turn as soon as the present holders are done.
 //!
 //! **Why no wake-up is lost.** A wait is counted at its shards, and its waker is in place, before
 //! the try that decides whether it sleeps; every unlock then checks that count. The unlock of a

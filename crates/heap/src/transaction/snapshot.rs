@@ -53,7 +53,7 @@ impl Heap {
         self: &Arc<Heap>,
         at_cut: impl FnOnce() -> T,
     ) -> Result<(Snapshot, T), SnapshotError> {
-        // What an earlier snapshot left must not count for this one.
+        // Memory that an earlier snapshot held must not count for this one.
         (0..STEPS).all(|_| !self.snapshots.is_any_taken() && self.return_held_step() > 0);
         // Dropped after the locks if `at_cut` panics.
         let snapshot;

@@ -341,7 +341,7 @@ fn the_oldest_of_several_snapshots_is_given_up_first() {
         put_all(&heap, fill);
     }
     assert_eq!(old.lock(1).err(), Some(SnapshotLost::OverLimit));
-    // What it held is returned meanwhile, so that the younger one continues.
+    // The space that it held is returned meanwhile, so that the younger one continues.
     for _ in 0..4 {
         fill += 1;
         put_all(&heap, fill);

@@ -8,11 +8,11 @@ use crate::lines::LINE;
 /// A medium that can be emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
-    /// One Intel Optane DC module (100 series), App Direct, behind ADR.
+    /// One Intel Optane DC module (100 series), App Direct, with ADR.
     Optane,
     /// An NVDIMM-N: DRAM that saves itself to flash when the power fails.
     NvdimmN,
-    /// DRAM behind a CXL link, treated as persistent.
+    /// DRAM on a CXL link, treated as persistent.
     Cxl,
 }
 

@@ -8,8 +8,8 @@
 //! pages; no writer waits for it unless the ring is full.
 //!
 //! Two more locks are held during one system call each. The kernel reports a page that it could not
-//! write only once, to whoever syncs next: so the syncs of a file run one after the other, and each
-//! sees the failure of the previous one.
+//! write only once, to the next sync: so the syncs of a file run one after the other, and each sees
+//! the failure of the previous one.
 
 use super::background::Attention;
 use super::batch::BatchBuffer;

@@ -148,8 +148,8 @@ impl MappedLines for FileLines {
         assert!(whole_lines, "only whole lines are streamed");
         let to = self.place(at, bytes.len() as u64);
         // SAFETY: whole lines of the mapping, which the file has (checked above); nobody has a
-        // reference into it, and no other thread stores there (the writer, and whoever writes the
-        // superblock, which is elsewhere, have a lock each).
+        // reference into it, and no other thread stores there (the writer, and the thread that
+        // writes the superblock, which is elsewhere, have a lock each).
         unsafe { stream::copy_lines(to, bytes.as_ptr(), bytes.len()) };
     }
 

@@ -42,7 +42,7 @@ pub struct CutShort {
 pub enum Kept {
     /// All of it.
     All,
-    /// What was synced; the rest may or may not be on the disk.
+    /// The synced part; the rest may or may not be on the disk.
     Synced,
     /// Unknown.
     Unknown,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Stands for the database of function libraries, by name.
+/// The number used here for the function libraries, by name, as if they were in a database.
 pub(crate) const LIBRARIES: usize = usize::MAX;
 
 /// Database and key.

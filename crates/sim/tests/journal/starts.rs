@@ -120,7 +120,7 @@ impl Chain<'_> {
         }
         self.interrupt(&state, None, has_power, depth)
             .map_err(|what| format!("{what}\nafter start {depth}"))?;
-        // What was found is durable.
+        // The state that was found is durable.
         self.images += 1;
         let (image, done) = (state.after_power_loss(|| false), Done::nothing(found));
         check_image(image, RING, &done, &[0; 3])

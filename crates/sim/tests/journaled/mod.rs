@@ -136,7 +136,7 @@ impl Explorer {
             files.fail_after(self.rng.u64(..200));
         }
         promises.states.push(state);
-        // What was found is durable, or is in the journal that the recovery synced.
+        // The state that was found is durable, or is in the journal that the recovery synced.
         promises.marks.push((newest + 1, newest + 1));
         files.mark(OPENED);
         match self.rng.usize(..3) {

@@ -158,7 +158,7 @@ pub(crate) fn a_script_that_is_run_again_is_seen_once() {
     assert_eq!(run(""), run(PAUSE), "its random numbers");
 }
 
-/// What a killed script did is undone, but nothing else of its EXEC.
+/// The changes of a killed script are undone, but nothing else of its EXEC.
 pub(crate) fn a_script_that_is_killed_leaves_nothing() {
     let engine = engine();
     let mut client = Client::of(&engine);

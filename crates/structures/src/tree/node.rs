@@ -43,7 +43,7 @@ fn order_checksum(order: &Order) -> u32 {
 }
 
 impl Node {
-    /// No node: stands where a cursor has no step.
+    /// No node: fills the steps that a cursor does not have.
     pub(super) const NOWHERE: Node =
         Node { at: Ptr::NULL, kind: 0, height: 0, order: Order::EMPTY };
 

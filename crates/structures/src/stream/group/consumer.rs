@@ -22,7 +22,7 @@ const OLD_WORDS: usize = 2;
 /// The index of the name's word, in both.
 const NAME_WORD: usize = 2;
 pub(super) const CONSUMER_ROOTS: usize = 1;
-/// Stands for a time: never active.
+/// In place of a time: never active.
 const NEVER: u64 = u64::MAX;
 
 /// One of a group's consumers.
