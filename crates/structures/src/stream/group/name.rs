@@ -29,7 +29,7 @@ pub(super) fn read<V: View>(view: &V, name: Blob) -> Result<Vec<u8>, Damaged> {
 }
 
 /// Returns a cursor before the first record whose name is not less than this one, and its item if
-/// it has this name. The name's word is word number `word` of each record.
+/// it has this name. The name is in word `word` of each record, whose checksum is word 0.
 pub(super) fn find<V: View>(
     view: &V,
     tree: Tree<Records>,
