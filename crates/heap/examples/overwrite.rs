@@ -1,5 +1,5 @@
-//! Overwrites entries, as SET does, and says what one cost in time, fences and lines: something
-//! small to count instructions in.
+//! Overwrites entries, as SET does, and reports the cost of one in time, fences and lines: a small
+//! program to count instructions in.
 //!
 //! ```text
 //! overwrite volatile|durable COMMANDS-PER-TRANSACTION SHARDS
@@ -87,7 +87,7 @@ fn transaction(heap: &Heap, tables: &[Ptr], commands: u64, random: &mut u64) {
     heap.commit_all(&mut shards).expect("a commit");
 }
 
-/// What a SET over an existing key does to the heap.
+/// Does to the heap what a SET over an existing key does.
 fn overwrite(shard: &mut Shard<'_>, table: Ptr, slot: u64) {
     let at = place(shard, table, slot);
     let old = Ptr::from_raw(shard.word(at));
@@ -102,7 +102,7 @@ fn overwrite(shard: &mut Shard<'_>, table: Ptr, slot: u64) {
 
 const PIECE: u64 = 4096;
 
-/// Returns a table of slots in pieces, as an index has them.
+/// Returns a table of slots in pieces, like an index.
 fn table(heap: &Heap, shard: usize) -> Ptr {
     let mut shard = heap.lock(shard);
     let block = shard.reserve(1024).expect("free memory");

@@ -1,4 +1,4 @@
-//! What can go wrong, by operation.
+//! Errors, by operation.
 
 use crate::layout::Geometry;
 use crate::layout::header::{HeaderError, MAGIC, VERSION};
@@ -9,8 +9,8 @@ use pmem::JournalError;
 #[error("the heap is full")]
 pub struct Full;
 
-/// Why a commit failed. The transaction is not in effect, unless the store is poisoned: then
-/// recovery decides.
+/// Why a commit failed. The transaction has no effect, unless the store is poisoned: then recovery
+/// decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
@@ -31,7 +31,7 @@ pub enum CommitError {
     Full,
 }
 
-/// Why a pool could not be made.
+/// Why a pool could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
@@ -46,7 +46,7 @@ pub enum CreateError {
         /// Bytes that the region can grow to.
         limit: u64,
     },
-    /// The addresses for it are refused.
+    /// The address space for the pool was refused.
     #[error(transparent)]
     Map(#[from] pmem::MapError),
     /// The medium refused the space.
@@ -54,7 +54,7 @@ pub enum CreateError {
     Grow {
         /// Bytes asked for.
         needed: u64,
-        /// What the medium said.
+        /// The medium's error.
         source: pmem::GrowError,
     },
     /// Its journal cannot be made.
@@ -65,10 +65,10 @@ pub enum CreateError {
     Failed,
 }
 
-/// Why a pool could be neither opened nor made.
+/// Why a pool could be neither opened nor created.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
-    /// The region is blank, and no pool could be made there.
+    /// The region is blank, and no pool could be created there.
     #[error(transparent)]
     Create(#[from] CreateError),
     /// The pool of the region was not opened.
@@ -79,17 +79,17 @@ pub enum PoolError {
     Random(#[from] std::io::Error),
 }
 
-/// What to do about a pool of an earlier format.
+/// Advice for a pool of an earlier format.
 const OLDER: &str =
     "serve it with the program that made it and copy its keys over, or name another pool file";
 
-/// What to do about a pool that lost what an opening needs.
+/// Advice for a pool that lost data that opening it needs.
 const SALVAGE: &str = "`perdura salvage POOL --to NEW` copies what is sound in it into a new pool";
 
-/// Returns what is wrong with a pool's journal, and what to do about the pool.
+/// Returns the error of a pool's journal, and advice.
 fn with_way_on(error: &JournalError) -> String {
     let how = match error {
-        // It names the ways itself.
+        // The message already names the ways out.
         JournalError::NoSpace { .. } => return error.to_string(),
         JournalError::Cut { .. }
         | JournalError::Damaged { .. }
@@ -99,11 +99,11 @@ fn with_way_on(error: &JournalError) -> String {
     format!("{error}; {SALVAGE}, {how}")
 }
 
-/// Why a pool was not opened, and what to do.
+/// Why a pool was not opened, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The file is something else.
+    /// The file is not a pool.
     #[error(
         "not a Perdura pool: expected the magic {expected:02x?}, found {found:02x?}; name another \
          file, or, if it was one, \
@@ -115,7 +115,7 @@ pub enum OpenError {
         /// How this file begins.
         found: [u8; 8],
     },
-    /// What begins the file was lost.
+    /// The header was lost.
     #[error(
         "both copies of the header are zeros, but what follows them is not: a pool that lost its begin, or something else. \
          Nothing was changed. Put the pool back from a copy, or, if it was one, {SALVAGE}; to \
@@ -123,7 +123,7 @@ pub enum OpenError {
          the file (of a device, zero the first 4 MiB)"
     )]
     NoHeader,
-    /// All of the file is zeros, and it is longer than what an unfinished pool leaves.
+    /// The whole file is zeros, and it is longer than an unfinished pool.
     #[error(
         "the file holds nothing but {found} bytes of zeros, where a pool that was never finished leaves {most}: \
          a pool that lost everything, or space that was set aside. Nothing was changed. Put the pool back from a \
@@ -132,7 +132,7 @@ pub enum OpenError {
     Zeros {
         /// Bytes of the file.
         found: u64,
-        /// Bytes that an unfinished pool has at most.
+        /// The maximum length in bytes of an unfinished pool.
         most: u64,
     },
     /// The pool was made by another version of the format.
@@ -154,7 +154,7 @@ pub enum OpenError {
         /// Bits of the unknown features.
         unknown: u64,
     },
-    /// The pool has features that a program that does not know them must not write to.
+    /// The pool has features that forbid writing to it unless they are known.
     #[error(
         "the pool has features {unknown:#x} that this program does not know and so must not write to; use a newer \
          program, or look at the pool with `perdura check`, which changes nothing"
@@ -163,7 +163,7 @@ pub enum OpenError {
         /// Bits of the unknown features.
         unknown: u64,
     },
-    /// Bytes of the header that hold nothing in this format are not zero.
+    /// Reserved bytes of the header are not zero.
     #[error(
         "the pool's header is whole, but its byte {at} is not zero, which is reserved: a newer program wrote it; use that"
     )]
@@ -171,15 +171,15 @@ pub enum OpenError {
         /// Byte of the header.
         at: usize,
     },
-    /// Neither copy of the header is whole.
+    /// Both copies of the header are damaged.
     #[error(
         "both copies of the pool's header are damaged: checksum expected {expected:#010x}, found \
          {found:#010x}; {SALVAGE}"
     )]
     HeaderChecksum {
-        /// What the bytes of the first copy give.
+        /// The checksum of the bytes of the first copy.
         expected: u32,
-        /// What it says.
+        /// The checksum that the copy contains.
         found: u32,
     },
     /// The header is whole but makes no sense.
@@ -204,12 +204,12 @@ pub enum OpenError {
         "the pool's number of zones is damaged: it is {found}, its file holds {most}; {SALVAGE}"
     )]
     DamagedZones {
-        /// What was found.
+        /// The number that was found.
         found: u64,
-        /// As many as the file holds.
+        /// The maximum that the file can hold.
         most: u64,
     },
-    /// The pool does not survive power loss and was not closed before the machine went down.
+    /// The pool does not survive power loss and was not closed before the machine was restarted.
     #[error(
         "the pool is on memory that does not survive a restart of the machine, and it was not closed before \
          the last one: what it holds cannot be trusted (made in boot {expected}, this is boot \
@@ -222,7 +222,8 @@ pub enum OpenError {
         /// The present boot.
         found: String,
     },
-    /// The pool's file alone lacks writes, and was opened without the journal that has them.
+    /// The pool's file lacks writes that are only in its journal, and it was opened without the
+    /// journal.
     #[error(
         "the pool was not closed while it had a journal, and its file alone lacks writes that the \
          journal has (number {journal}): open it with domain journal, and close it, before it is \
@@ -232,10 +233,10 @@ pub enum OpenError {
         /// The number of the journal.
         journal: u64,
     },
-    /// Its journal cannot be used.
+    /// The pool's journal cannot be used.
     #[error("{}", with_way_on(.0))]
     Journal(#[from] JournalError),
-    /// A record that was fenced is not readable any more.
+    /// A record that was fenced can no longer be read.
     #[error(
         "the log of shard {shard} is damaged: record {expected} is not whole, though {found} came \
          after it; {SALVAGE}"
@@ -248,7 +249,7 @@ pub enum OpenError {
         /// A later one that was seen.
         found: u64,
     },
-    /// The medium lost bytes where the log may have gone on.
+    /// The medium lost bytes where the log may have continued.
     #[error(
         "the log of shard {shard} may have gone on at offset {at:#x}, where the medium cannot be read: what was \
          acknowledged last may be lost; {SALVAGE}"
@@ -259,14 +260,15 @@ pub enum OpenError {
         /// Byte offset in the pool.
         at: u64,
     },
-    /// Media errors of an earlier incarnation are listed, and cannot be resolved here.
+    /// The pool lists media errors of an earlier incarnation, which cannot be resolved on this
+    /// medium.
     #[error(
         "the pool lists media errors that were not resolved, and on this medium they cannot be: \
          copy it to a file and open \
          that, or {SALVAGE}"
     )]
     UnresolvedLosses,
-    /// The word that says where a log begins names no place in its ring.
+    /// The word that says where a log begins is not a place in its ring.
     #[error("the log of shard {shard} is damaged: it begins on line {found} of {lines}; {SALVAGE}")]
     DamagedTail {
         /// Shard number.
@@ -276,8 +278,8 @@ pub enum OpenError {
         /// The line that was found.
         found: u64,
     },
-    /// The pool was opened, or written to, so often that its numbers cannot tell old from new any
-    /// more.
+    /// The pool was opened, or written to, so often that its numbers can no longer tell old from
+    /// new.
     #[error(
         "the pool's numbers are used up (2^32 incarnations, 2^48 commits), or damaged; {SALVAGE}"
     )]

@@ -1,19 +1,19 @@
-//! Every flush, fence, log entry, checksum and rule of the commit protocol by name.
+//! Names for every flush, fence, log entry, checksum and rule of the commit protocol.
 //!
-//! In a build for simulation one of them at a time can be disabled, at run time, to show that a
-//! crash test catches it. In any other build this is a flush and a fence, and a record that holds
-//! every entry.
+//! A build for simulation can disable one of them at a time, at run time, to show that a crash test
+//! catches it. In any other build these functions are a plain flush and fence, and a record
+//! contains every entry.
 
 use pmem::Region;
 
 pmem::fault_points! { 32:
     /// New bytes are flushed before the record's fence.
     FlushFresh,
-    /// ... those after the published length of a block too,
+    /// ... as are those after the published length of a block,
     FlushAppended,
     /// ... and the header and bitmap of a new span.
     FlushSpanHeader,
-    /// Large new bytes have a fence of their own before their record.
+    /// Large new bytes get a fence of their own before their record.
     FenceDetached,
     /// The record is flushed.
     FlushRecord,
@@ -39,13 +39,13 @@ pmem::fault_points! { 32:
     LogUsed,
     /// A record lists the new blocks that it publishes,
     ListFresh,
-    /// ... what was appended to published blocks,
+    /// ... bytes appended to published blocks,
     ListAppended,
     /// ... fresh ranges that had a fence of their own,
     ListDetached,
     /// ... and a new span's header and bitmap.
     ListSpanHeader,
-    /// What was appended to a block that the same transaction frees is not listed.
+    /// Bytes appended to a block that the same transaction frees are not listed.
     DropFreedAppends,
     /// A record never targets its own fresh ranges.
     PatchReserved,
@@ -57,9 +57,9 @@ pmem::fault_points! { 32:
     FenceRetired,
     /// The new tail is flushed,
     FlushTail,
-    /// ... and fenced before the space that it left is written.
+    /// ... and fenced before the space that it left is overwritten.
     FenceTail,
-    /// The records of a part are retired before it is written again.
+    /// The records of a part are retired before the part is written again.
     RetireAhead,
     /// Recovery accepts the newest record only if its fresh ranges match.
     VerifyFresh,
@@ -73,17 +73,17 @@ pmem::fault_points! { 32:
     CheckEpoch,
     /// Recovery accepts one of several records only if all of them are there.
     CheckLinks,
-    /// A whole record after one that is not, with a later number, is damage,
+    /// A valid record with a later number after an invalid one means damage,
     ReportLater,
-    /// ... and so is a record that is not whole though its fence is known to have completed.
+    /// ... and so does an invalid record whose fence is known to have completed.
     ReportFenced,
-    /// A log without records whose tail does not follow the last one that was written is damaged.
+    /// A log without records whose tail does not follow the last written one is damaged.
     ReportTail,
-    /// Recovery skips an entry that is in a later record's fresh range,
+    /// Recovery skips an entry whose target is in a later record's fresh range,
     SkipRevoked,
     /// ... or where a later record has its body.
     SkipUnderLong,
-    /// Recovery makes durable what it accepts before its first store: records,
+    /// Recovery makes what it accepts durable before its first store: records,
     FlushAccepted,
     /// ... their fresh ranges,
     FlushAcceptedFresh,
@@ -91,11 +91,11 @@ pmem::fault_points! { 32:
     FlushAcceptedLong,
     /// ... the number of zones,
     FlushAcceptedZones,
-    /// ... the header, whose older copy is written over next,
+    /// ... the header, whose older copy is overwritten next,
     FlushAcceptedHeader,
     /// ... with a fence.
     FenceAccepted,
-    /// Recovery flushes the words it stored.
+    /// Recovery flushes the words that it stored.
     FlushRecovered,
     /// ... and fences before the tails move.
     FenceRecovered,
@@ -111,19 +111,19 @@ pmem::fault_points! { 32:
     FlushMagic,
     /// ... and fenced.
     FenceMagic,
-    /// An incarnation begins in both copies of the header.
+    /// An incarnation begins by writing both copies of the header.
     WriteBothHeaders,
-    /// A header counts only with its checksum.
+    /// A header is valid only with its checksum.
     VerifyHeader,
-    /// The older copy of the header is written over, never the newer one.
+    /// The older copy of the header is overwritten, never the newer one.
     AlternateHeaders,
     /// A freed block is reserved again only after the freeing record's fence.
     ReuseAfterFence,
-    /// ... and after every reader pinned before it has gone.
+    /// ... and after every reader pinned before that is gone.
     ReuseAfterPins,
-    /// ... those that were held meanwhile too,
+    /// ... also for blocks that were held meanwhile,
     ReturnAfterPins,
-    /// ... and not all of them under one lock.
+    /// ... which are not all returned under one lock.
     ReturnInSteps,
     /// The first change of a word after a snapshot's cut saves the word's old value,
     SaveOverlay,
@@ -131,52 +131,51 @@ pmem::fault_points! { 32:
     SaveEachWord,
     /// ... and no later change saves another one.
     SaveFirstValue,
-    /// A part of a snapshot that was released is not read any more.
+    /// A released part of a snapshot is not read any more.
     RefuseReleased,
     /// A snapshot is given up when it holds more than its limit,
     GiveUpOverLimit,
-    /// ... and when a writer finds no block.
+    /// ... and when a writer finds no free block.
     GiveUpFull,
     /// A long record's body is flushed.
     FlushLong,
     /// A long record's spans stay reserved until it is retired.
     HoldLong,
-    /// A span is given to another shard only after its log is retired past the release,
+    /// A span goes to another shard only after its log is retired past the release,
     RetireBeforeTransfer,
     /// ... and the new tail is fenced.
     FenceTransfer,
-    /// A shard that gives up a span says so before anybody can find the span free.
+    /// A shard that gives up a span records that before anybody can find the span free.
     ClearOwner,
     /// The number of zones is flushed after growth.
     FlushZones,
     /// ... and fenced before a span of the new zone is used.
     FenceZones,
-    /// The space of a span that was given back is reserved again before a shard has the span.
+    /// The space of a span that was given back is reserved again before a shard gets the span.
     BackHoles,
-    /// A commit forgets the copies in DRAM of what it changes.
+    /// A commit invalidates the copies in DRAM of what it changes.
     ForgetCached,
     /// A loss is recorded before its page is repaired in place,
     RecordLosses,
-    /// ... opening a pool treats what is recorded as lost again,
+    /// ... opening a pool treats recorded losses as lost again,
     ReplayLosses,
-    /// ... and it is removed only when what was lost has been resolved durably.
+    /// ... and a loss is removed only when it has been resolved durably.
     ForgetResolved,
     /// A stop outlives the process.
     RecordStop,
-    /// A block that is adopted is asked whether its span was published since it was reserved.
+    /// When a block is adopted, it is checked again whether its span has been published.
     AskSpanAgain,
     /// The cut of a snapshot is made under the locks of all shards.
     CutUnderLocks,
-    /// Whoever holds a shard and needs spans of others takes those of unlocked ones, and never
-    /// waits.
+    /// A shard that needs spans of others takes those of unlocked ones, and never waits.
     TryOthers,
-    /// A word is saved in each snapshot that there is, and not in the oldest alone.
+    /// A word is saved in every existing snapshot, not only in the oldest.
     SaveInEach,
     /// A reader of a snapshot sees the words that its own cut saved.
     ReadOwnCut,
 }
 
-/// Disables a fault point in all threads, or none.
+/// Disables one fault point in all threads, or none.
 #[cfg(feature = "sim")]
 pub fn disable_fault_point(point: Option<FaultPoint>) {
     pmem::disable_fault_point(point.map_or(0, FaultPoint::number));

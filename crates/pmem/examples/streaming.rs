@@ -1,5 +1,5 @@
 //! Measures a durable copy through the cache against one past it, by size, alone and when the bytes
-//! are read soon after: where the latter two cross is `STREAM_FROM`.
+//! are read soon after, to choose `STREAM_FROM`.
 //!
 //! `cargo run --release -p perdura-pmem --example streaming [FILE]`; without a file it uses
 //! /dev/shm. Destinations rotate over 256 MiB, as new blocks do, so that they are not in the cache.
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn median(region: &Region, size: usize, copy: impl Fn(u64)) -> f64 {
     let copies = (BYTES_PER_RUN / size).min(100_000);
-    // A stride that is no power of two, so that sets of the cache are used evenly.
+    // A stride that is not a power of two, so that the sets of the cache are used evenly.
     let stride = (size as u64).next_multiple_of(64) + 192;
     let mut times: Vec<f64> = (0..7)
         .map(|_| {

@@ -1,11 +1,11 @@
-//! Which boot of the machine this is: what outlives a process only must not be trusted after
-//! another one.
+//! Which boot of the machine this is: memory that only outlives a process must not be trusted after
+//! another boot.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 
-/// Returns the present boot of the machine. Where the kernel does not tell, a random one: that may
-/// be another boot than the last, and is no boot that was ever noted.
+/// Returns the present boot of the machine. If the kernel does not report it, returns a random one,
+/// which is no boot that was ever recorded.
 pub fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     parse(&text).unwrap_or_else(|| {
@@ -15,7 +15,7 @@ pub fn boot_id() -> [u8; 16] {
     })
 }
 
-/// Returns the 16 bytes of a boot id as the kernel writes it.
+/// Returns the 16 bytes of a boot id from the kernel's text.
 fn parse(text: &str) -> Option<[u8; 16]> {
     let digits: Vec<u8> =
         text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();

@@ -1,6 +1,6 @@
-//! The system calls on which durability rests. Each goes through a function of this file, so that a
-//! test can let it fail and knows what a loss of power would leave; in any other build they are the
-//! calls and nothing more.
+//! The system calls on which durability depends. Each goes through a function of this file, so that
+//! a test can make it fail and knows what a power loss would leave; in any other build they are
+//! plain calls.
 
 use rustix::io::Errno;
 
@@ -30,7 +30,7 @@ impl Call {
         [Call::Map, Call::Allocate, Call::Punch, Call::Write, Call::Sync, Call::Truncate];
 }
 
-/// Makes a system call, again while signals interrupt it.
+/// Makes a system call, and repeats it while signals interrupt it.
 pub(crate) fn make<E: CallError>(
     call: Call,
     mut real: impl FnMut() -> Result<(), E>,
@@ -64,7 +64,7 @@ pub(crate) fn sync<E: CallError>(
     done
 }
 
-/// Says that bytes of the file, or of its mapping, were stored: their pages are dirty.
+/// Reports that bytes of the file, or of its mapping, were stored: their pages are dirty.
 #[inline(always)]
 pub(crate) fn stored(at: u64, len: u64) {
     #[cfg(any(test, feature = "sim"))]
@@ -75,7 +75,7 @@ pub(crate) fn stored(at: u64, len: u64) {
     let _ = (at, len);
 }
 
-/// Returns true if a test wants files to be taken for persistent memory.
+/// Returns true if a test wants files to be treated as persistent memory.
 #[inline(always)]
 pub(crate) fn plays_persistent_memory() -> bool {
     #[cfg(any(test, feature = "sim"))]
@@ -84,7 +84,7 @@ pub(crate) fn plays_persistent_memory() -> bool {
     false
 }
 
-/// What a call gives that fails: it says whether a signal interrupted it.
+/// The error of a call, which tells whether a signal interrupted it.
 pub(crate) trait CallError: From<Errno> {
     fn is_interrupted(&self) -> bool;
 }
@@ -107,16 +107,16 @@ mod watched {
     use std::cell::RefCell;
     use std::sync::Arc;
 
-    /// Watches the system calls of a thread, and may let them fail.
+    /// Watches the system calls of a thread, and may make them fail.
     pub trait Calls: Send + Sync {
-        /// Called before the calling thread makes a call. An error is what the call gives, and it
-        /// is not made.
+        /// Called before the calling thread makes a call. If it returns an error, that is the
+        /// call's result, and the call is not made.
         fn before(&self, call: Call) -> Result<(), Errno>;
         /// `len` bytes of the file were stored at `at`, through the mapping or by a call.
         fn stored(&self, at: u64, len: u64);
-        /// A sync of `len` bytes from `at` on ended, well or not.
+        /// A sync of `len` bytes from `at` on ended; `well` tells whether it succeeded.
         fn synced(&self, at: u64, len: u64, well: bool);
-        /// Returns true if files are to be taken for persistent memory, which they are not.
+        /// Returns true if files are to be treated as persistent memory, although they are not.
         fn plays_persistent_memory(&self) -> bool {
             false
         }
@@ -126,7 +126,7 @@ mod watched {
         static WATCHER: RefCell<Option<Arc<dyn Calls>>> = const { RefCell::new(None) };
     }
 
-    /// Lets the calling thread's system calls be watched, or no longer.
+    /// Sets or removes the watcher of the calling thread's system calls.
     pub fn watch_calls(watcher: Option<Arc<dyn Calls>>) {
         WATCHER.set(watcher);
     }

@@ -1,10 +1,10 @@
-//! The time that a journal goes by: the machine's, or what a simulation puts in its place.
+//! The clock that a journal uses: the machine's, or a simulation's.
 
 use std::time::{Duration, Instant};
 
 /// A clock that never goes back.
 pub trait Clock: Send + Sync {
-    /// Returns the time since some moment.
+    /// Returns the time since some fixed moment.
     fn now(&self) -> Duration;
 }
 

@@ -1,12 +1,12 @@
-//! What threads have asked of the medium: fences, lines, streamed bytes.
+//! Counts the threads' use of the medium: fences, lines, streamed bytes.
 //!
-//! Budgets are counted per command, and a command runs on one thread: thread-local counts are exact
-//! and cost an add. Every domain but `Volatile` counts the same, whether or not its flush is an
-//! instruction, so that a budget measured in one domain holds in the others.
+//! Budgets are per command, and a command runs on one thread: thread-local counts are exact and
+//! cost one addition. Every domain but `Volatile` counts in the same way, whether or not its flush
+//! is an instruction, so that a budget measured in one domain holds in the others.
 //!
-//! A thread that asks for it has its counts in a list, so that anybody can add up those of all such
-//! threads; when it ends, they are added to those of all that ended. So a count stays a plain load
-//! and store of the thread's own memory.
+//! A thread may register its counts in a list, so that anybody can add up the counts of all such
+//! threads; when it ends, its counts are added to those of the ended threads. So a count stays a
+//! plain load and store of the thread's own memory.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Returns what was counted between `earlier` and this reading.
+    /// Returns the counts between `earlier` and this reading.
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {
             fences: self.fences - earlier.fences,
@@ -39,7 +39,7 @@ impl Counters {
     }
 }
 
-/// The counts of one thread, which alone changes them.
+/// The counts of one thread, which only that thread changes.
 struct Counts {
     fences: AtomicU64,
     lines: AtomicU64,
@@ -63,7 +63,7 @@ fn add(count: &AtomicU64, by: u64) {
 }
 
 thread_local! {
-    // Without a destructor: its memory is there until the thread has ended.
+    // Without a destructor, so that its memory exists until the thread has ended.
     static COUNTS: Counts = const {
         let (fences, lines, streamed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Counts { fences, lines, streamed }
@@ -71,16 +71,16 @@ thread_local! {
     static ENTRY: Entry = Entry::new();
 }
 
-/// All threads.
+/// All registered threads.
 #[derive(Default)]
 struct Threads {
-    /// Those that share their counts and run.
+    /// The threads that share their counts and are running.
     running: Vec<Running>,
-    /// The sum of those that ended.
+    /// The sum of the counts of ended threads.
     ended: Counters,
 }
 
-/// The address of the counts of a thread that runs.
+/// The address of the counts of a running thread.
 #[derive(PartialEq, Eq)]
 struct Running(*const Counts);
 
@@ -89,7 +89,7 @@ unsafe impl Send for Running {}
 
 impl Running {
     fn read(&self) -> Counters {
-        // SAFETY: a thread takes itself out of the list before its memory goes, under the lock
+        // SAFETY: a thread removes itself from the list before its memory is freed, under the lock
         // that the caller holds.
         unsafe { &*self.0 }.read()
     }
@@ -104,7 +104,7 @@ fn threads() -> MutexGuard<'static, Threads> {
     THREADS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The calling thread in the list; its destructor takes it out.
+/// The calling thread's entry in the list; its destructor removes it.
 struct Entry(*const Counts);
 
 impl Entry {
@@ -123,18 +123,18 @@ impl Drop for Entry {
     }
 }
 
-/// Has [`total_counters`] include what the calling thread counts, from its start on and also when
-/// it has ended. Nothing happens if it does so already, or is ending.
+/// Makes [`total_counters`] include the counts of the calling thread, from its start on and even
+/// after it has ended. Does nothing if they are included already, or if the thread is ending.
 pub fn share_counters() {
     let _ = ENTRY.try_with(|_| ());
 }
 
-/// Returns what the calling thread counted since it started.
+/// Returns the counts of the calling thread since it started.
 pub fn counters() -> Counters {
     COUNTS.with(Counts::read)
 }
 
-/// Returns what all threads counted that called [`share_counters`].
+/// Returns the total of all threads that have called [`share_counters`].
 pub fn total_counters() -> Counters {
     let threads = threads();
     let mut total = threads.ended;

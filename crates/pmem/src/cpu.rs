@@ -1,14 +1,14 @@
-//! The processor's instructions: write a line back, order the write-backs.
+//! The CPU's instructions: write a line back, order the write-backs.
 //!
 //! x86-64 has three write-backs. `clwb` keeps the line cached and is unordered, `clflushopt` evicts
-//! it and is unordered, `clflush` evicts it and waits. CPUID says at run time which exist. aarch64
-//! has `dc cvap` (to the point of persistence) where the core implements it, else `dc cvac`, which
-//! on such a machine goes as far. An unordered write-back is complete after the next `sfence` or
-//! `dsb` of the same thread.
+//! it and is unordered, `clflush` evicts it and waits. CPUID tells at run time which ones exist.
+//! aarch64 has `dc cvap` (to the point of persistence) if the core implements it, else `dc cvac`,
+//! which on such a machine reaches as far. An unordered write-back is complete after the next
+//! `sfence` or `dsb` of the same thread.
 //!
-//! A write-back covers the line of the processor that holds an address, and [`LINE`] bytes are
-//! written back by one instruction: so a processor with shorter lines is refused ([`line_len`]);
-//! x86-64 has none, and longer lines do no harm.
+//! A write-back covers the CPU's cache line that contains an address, and one instruction is used
+//! for [`LINE`] bytes: so a CPU with shorter lines is refused ([`line_len`]). No x86-64 CPU has
+//! shorter lines, and longer lines do no harm.
 
 use crate::lines::LINE;
 
@@ -35,7 +35,7 @@ impl WriteBack {
     }
 }
 
-/// Asks the processor to load the line in which a value begins.
+/// Asks the CPU to load the line in which a value begins.
 #[inline]
 pub fn prefetch_value<T>(at: &T) {
     prefetch(std::ptr::from_ref(at).cast());
@@ -63,15 +63,15 @@ mod arch {
     use core::arch::{asm, x86_64};
     use std::sync::OnceLock;
 
-    /// Asks the processor what it can do.
+    /// Queries the CPU's features.
     #[allow(unused_unsafe, reason = "older compilers call this unsafe, newer ones do not")]
     fn cpuid(leaf: u32) -> x86_64::CpuidResult {
         // SAFETY: every processor of this architecture has the instruction.
         unsafe { x86_64::__cpuid_count(leaf, 0) }
     }
 
-    /// Returns the best write-back of this processor, which is asked once: on a virtual machine
-    /// that takes tens of microseconds.
+    /// Returns the best write-back of this CPU, which is asked once: on a virtual machine that
+    /// takes tens of microseconds.
     pub(crate) fn detect() -> WriteBack {
         static FOUND: OnceLock<WriteBack> = OnceLock::new();
         *FOUND.get_or_init(|| {
@@ -93,7 +93,7 @@ mod arch {
         }
     }
 
-    /// Returns how many bytes one write-back covers.
+    /// Returns the number of bytes that one write-back covers.
     pub(crate) fn line_len() -> u64 {
         crate::lines::LINE
     }
@@ -115,7 +115,7 @@ mod arch {
         }
     }
 
-    /// Orders this thread's write-backs and non-temporal stores before what it does next.
+    /// Orders this thread's write-backs and non-temporal stores before its later operations.
     #[inline]
     pub(crate) fn fence() {
         // SAFETY: a fence has no operands; SSE is part of x86-64.
@@ -134,7 +134,7 @@ mod arch {
     use super::WriteBack;
     use core::arch::asm;
 
-    /// Returns the best write-back of this processor.
+    /// Returns the best write-back of this CPU.
     pub(crate) fn detect() -> WriteBack {
         if std::arch::is_aarch64_feature_detected!("dpb") {
             WriteBack::DcCvap
@@ -143,12 +143,11 @@ mod arch {
         }
     }
 
-    /// Returns how many bytes one write-back covers: the shortest line of any data cache, as a
-    /// power of two words of four bytes (`CTR_EL0.DminLine`).
+    /// Returns the number of bytes that one write-back covers: the shortest line of any data cache,
+    /// which the register gives as a power of two of four-byte words (`CTR_EL0.DminLine`).
     pub(crate) fn line_len() -> u64 {
         let ctr: u64;
-        // SAFETY: the register is read only; the kernel lets programs read it, or answers in its
-        // place.
+        // SAFETY: the register is read only; the kernel lets programs read it, or emulates it.
         unsafe { asm!("mrs {}, ctr_el0", out(reg) ctr, options(nomem, nostack, preserves_flags)) };
         4 << (ctr >> 16 & 0xf)
     }

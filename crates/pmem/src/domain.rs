@@ -1,9 +1,9 @@
-//! Persistence domains: how far a store must travel to outlive which failure, and how that is found
-//! out.
+//! Persistence domains: how far a store must travel to survive which failure, and how that is
+//! detected.
 //!
 //! Only the kernel knows whether a mapping is persistent memory: it accepts `MAP_SYNC` for nothing
-//! else. Only the platform knows whether the processor's caches are flushed at power loss: every nd
-//! region must say so, since a mapping does not tell which region it is in.
+//! else. Only the platform knows whether the CPU caches are flushed at power loss: every nd region
+//! must report that, since a mapping does not tell which region it is in.
 
 use crate::options::DomainRequest;
 use std::fmt;
@@ -21,8 +21,8 @@ pub enum Domain {
     /// Pages are remembered and written by `msync` at the fence. Survives power loss.
     Msync,
     /// Lines are appended to a journal at the fence. Survives power loss once the journal is synced
-    /// up to the fence's position ([`crate::Region::sync_up_to`]); what a power loss leaves is a
-    /// prefix of the order of fences.
+    /// up to the fence's position ([`crate::Region::sync_up_to`]); a power loss leaves a prefix of
+    /// the order of fences.
     Journal,
     /// The kernel keeps the pages when the process dies. Survives that, and nothing more.
     Process,
@@ -43,14 +43,14 @@ impl fmt::Display for Domain {
     }
 }
 
-/// Why a requested domain cannot be had.
+/// Why a requested domain is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     NoMapSync,
     NoEadr,
 }
 
-/// Returns the domain for a request, given what was found, and whether it is emulated.
+/// Returns the domain for a request, given what was detected, and whether it is emulated.
 pub(crate) fn choose(
     request: DomainRequest,
     emulate: bool,
@@ -73,8 +73,8 @@ pub(crate) fn choose(
     }
 }
 
-/// Returns true if every nd region flushes the processor's caches at power loss; no, if there is
-/// none.
+/// Returns true if every nd region flushes the CPU caches at power loss; false if there is no
+/// region.
 pub(crate) fn every_region_is_eadr(sysfs: &Path) -> bool {
     let Ok(devices) = fs::read_dir(sysfs.join("bus/nd/devices")) else { return false };
     let mut found = false;

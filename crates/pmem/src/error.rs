@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Returns the words that name a process.
+/// Returns a text that names a process.
 fn named(process: Option<u32>) -> String {
     process.map(|process| format!(" (process {process})")).unwrap_or_default()
 }
@@ -17,10 +17,10 @@ pub enum MapError {
     Locked {
         /// The file.
         path: PathBuf,
-        /// The process, where the system says which.
+        /// The process, if the system reports it.
         holder: Option<u32>,
     },
-    /// A domain that needs `MAP_SYNC` was asked for, and the kernel refuses it.
+    /// A domain that needs `MAP_SYNC` was requested, and the kernel refuses it.
     #[error(
         "{}: domain {requested} needs persistent memory, and the kernel refuses MAP_SYNC here ({reason}); \
          choose the journal (survives power loss), domain msync (the same, a system call per commit), \
@@ -31,12 +31,12 @@ pub enum MapError {
     NoMapSync {
         /// The file.
         path: PathBuf,
-        /// The domain asked for.
+        /// The requested domain.
         requested: &'static str,
-        /// What the kernel answered.
+        /// The kernel's answer.
         reason: String,
     },
-    /// `eadr` was asked for, and some nd region does not promise it.
+    /// `eadr` was requested, and some nd region does not promise it.
     #[error(
         "{}: domain eadr needs persistence_domain=cpu_cache of every nd region; choose domain clwb or auto",
         path.display()
@@ -74,7 +74,7 @@ pub enum MapError {
         /// The length that is needed.
         needed: &'static str,
     },
-    /// The address space asked for is empty or too large.
+    /// The requested address space is empty or too large.
     #[error(
         "cannot reserve {reserve} bytes of address space: {source}; is it limited (ulimit -v)?"
     )]
@@ -96,11 +96,11 @@ pub enum MapError {
     },
 }
 
-/// Why a region did not grow. It is as it was before.
+/// Why a region did not grow. It is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrowError {
-    /// The reserved address space, or the device, ends before.
+    /// The reserved address space, or the device, is too small.
     #[error("cannot grow to {wanted} bytes: {reserved} are reserved")]
     BeyondReserve {
         /// Length asked for.
@@ -139,11 +139,11 @@ pub enum GrowError {
 }
 
 /// Why the space of a part of a region was not given back. The part holds its old bytes, zeros, or
-/// some of each.
+/// a mix.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PunchError {
-    /// A device, or a file system that makes no holes: nothing was changed.
+    /// A device, or a file system without holes: nothing was changed.
     #[error("the medium makes no holes in a file")]
     Unsupported,
     /// A system call failed.

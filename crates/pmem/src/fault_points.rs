@@ -1,11 +1,11 @@
 //! Fault points: the flushes, fences, checks and rules of a protocol that a simulation can disable,
 //! by number, to show that a test catches it.
 //!
-//! Each crate lists its own with [`fault_points!`](crate::fault_points) and asks `is_enabled` at
-//! the place where one of them is. In a build for simulation one fault point at a time, of all
-//! crates, can be disabled at run time, for every thread of the process; which ones a thread passed
-//! is recorded, so that a crash can be told from where it struck. In any other build `is_enabled`
-//! is `true`, and nothing of this is left.
+//! Each crate lists its own with [`fault_points!`](crate::fault_points) and checks `is_enabled`
+//! where each of them applies. A build for simulation can disable one fault point of any crate at a
+//! time, at run time, for every thread of the process; it records which ones a thread passed, so
+//! that a crash can be located. In any other build `is_enabled` is `true`, and nothing of this is
+//! left.
 //!
 //! This crate's own fault points are the places where a range of bytes becomes lines or pages, and
 //! where a file grows.
@@ -13,8 +13,8 @@
 /// The numbers of fault points are below this.
 pub const FAULT_POINTS: usize = 256;
 
-/// Lists the fault points of a crate: an enumeration whose numbers begin at a base that no other
-/// crate's reach.
+/// Lists the fault points of a crate: an enumeration whose numbers begin at a base that the numbers
+/// of no other crate reach.
 #[macro_export]
 macro_rules! fault_points {
     ($base:literal: $($(#[$doc:meta])* $name:ident,)*) => {
@@ -47,7 +47,8 @@ macro_rules! fault_points {
 fault_points! { 1:
     /// A flush that begins inside a line flushes that line too.
     FlushFirstLine,
-    /// A flush that begins inside a line and ends in the one after its length flushes that one too.
+    /// A flush that begins inside a line and ends in the line after its length flushes that line
+    /// too.
     FlushLastLine,
     /// The bytes before the first whole line of a streamed copy are flushed.
     FlushStreamHead,
@@ -57,11 +58,11 @@ fault_points! { 1:
     FlushStreamTail,
     /// A flush that begins in one page and ends in another remembers the last one too.
     RememberLastPage,
-    /// What is remembered of a page takes nothing back of those after it.
+    /// What is remembered of a page removes nothing that is remembered of later ones.
     KeepRemembered,
     /// A file's new length is synced before it counts.
     SyncGrown,
-    /// So is a length that an earlier process gave it.
+    /// ... and so is a length that an earlier process gave it.
     SyncFound,
     /// A fence copies its lines while the journal's buffer is locked.
     CopyUnderLock,
@@ -69,9 +70,9 @@ fault_points! { 1:
     VerifyBatch,
     /// ... with the sequence number that is next,
     CheckSequence,
-    /// ... and if its incarnation is not older than that of the batch before.
+    /// ... and with an incarnation that is not older than that of the previous batch.
     CheckIncarnation,
-    /// A batch that had been synced and is not whole is damage, and no end.
+    /// A batch that had been synced and is not whole is damage, not the end.
     FindDamage,
     /// The superblock's copies are written in turn.
     AlternateSuperblocks,
@@ -79,38 +80,39 @@ fault_points! { 1:
     RewriteUnsynced,
     /// A page whose lines are appended is marked for the next checkpoint,
     MarkPages,
-    /// ... so is each page of a range that has several,
+    /// ... as does each page of a range that covers several,
     MarkLastPage,
-    /// ... and each into which a recovery stored.
+    /// ... as does each page into which a recovery stored.
     MarkRecovered,
     /// A checkpoint moves the tail to where the ring ended before its pages were copied.
     CutBeforeCopy,
-    /// The marks of pages are taken before these are copied.
+    /// The marks of pages are taken before the pages are copied.
     TakeBeforeCopy,
-    /// The journal is synced up to where it was appended to when pages were copied, before these
-    /// are written.
+    /// The journal is synced up to its end at the time of the copying before copied pages are
+    /// written.
     SyncBeforeWrite,
     /// All pages of a checkpoint are synced before the tail moves,
     SyncApplied,
-    /// ... and the tail before the space that it frees is written to.
+    /// ... and the tail before the space that it frees is overwritten.
     SyncTail,
-    /// The first batch after a sync begins a block: none with synced bytes is written to.
+    /// The first batch after a sync begins a new block: a block with synced bytes is not written
+    /// again.
     BeginBlock,
-    /// From the last opening on no batch of an earlier one counts.
+    /// After the last opening, batches of earlier ones no longer count.
     CheckOpening,
     /// A reader looks for the next batch after the last one, and then in the next block.
     ScanNextBlock,
-    /// No batch is written past the limit that the superblock has.
+    /// No batch is written past the limit in the superblock.
     KeepLimit,
-    /// What is stored into a mapped journal through the cache is written back,
+    /// Bytes that are stored into a mapped journal through the cache are written back,
     WriteBackMapped,
-    /// ... and each write to it ends with a fence, of the thread that stored.
+    /// ... and each write to it ends with a fence of the thread that stored.
     FenceMapped,
-    /// The pool says that it has batches, in the sync after which these may leave the journal.
+    /// The pool records which batches it has, in the sync after which they may leave the journal.
     SayApplied,
-    /// A sync in the background makes durable what was written when it began, and no more.
+    /// A sync in the background makes durable only what had been written when it began.
     CountBeforeSync,
-    /// An acknowledgement waits for a sync that is late.
+    /// An acknowledgement waits for a late sync.
     WaitForLateSync,
 }
 
@@ -122,7 +124,8 @@ pub const fn fault_point_is_enabled(number: u32) -> bool {
     true
 }
 
-/// A place where a test may let the thread panic: see `panic_after`. Nothing in any other build.
+/// A place where a test may make the thread panic: see `panic_after`. Does nothing in any other
+/// build.
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
 pub const fn panic_point() {}
@@ -146,12 +149,12 @@ mod switch {
 
     thread_local! {
         static PASSED: Cell<FaultPointSet> = const { Cell::new([0; FAULT_POINTS / 64]) };
-        /// How many more places this thread passes before it panics at one; none: it never does.
+        /// How many more places this thread passes before it panics at one; `None`: it never does.
         static PANIC_AFTER: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// Lets the calling thread panic, once, after it has passed this many places where it may; or
-    /// never. Returns what was left of the number before.
+    /// Makes the calling thread panic, once, after it has passed this many panic points; or never.
+    /// Returns what was left of the previous number.
     pub fn panic_after(places: Option<u64>) -> Option<u64> {
         PANIC_AFTER.replace(places)
     }
@@ -190,14 +193,14 @@ mod switch {
         DISABLED.load(Relaxed) != number
     }
 
-    /// Returns the fault points that this thread passed since it last asked.
+    /// Returns the fault points that this thread has passed since the previous call.
     pub fn take_passed_fault_points() -> FaultPointSet {
         PASSED.with(|set| set.replace([0; FAULT_POINTS / 64]))
     }
 }
 
-/// Returns the lines that a flush of this range reports to a simulation: all, unless a mistake is
-/// simulated.
+/// Returns the lines that a flush of this range reports to a simulation: all of them, unless a
+/// mistake is simulated.
 #[cfg(feature = "sim")]
 pub(crate) fn flushed_lines(off: u64, len: usize) -> std::ops::Range<u64> {
     use crate::lines::{LINE, lines};

@@ -1,10 +1,10 @@
-//! Growing the file under a mapping.
+//! Grows the file under a mapping.
 //!
-//! A region must never be longer than what the medium has really given: touching a page that the
-//! file system cannot supply kills the process. So space is allocated, and its failure reported,
-//! before the length grows. On persistent memory and in the `msync` domain zeros are written and
-//! synced too: the first touch of an allocated but unwritten extent would commit the file system's
-//! journal in the middle of a client's write.
+//! A region must never be longer than the space that the medium has really provided: touching a
+//! page that the file system cannot supply kills the process. So space is allocated, and its
+//! failure reported, before the length grows. On persistent memory and in the `msync` domain zeros
+//! are written and synced too: the first touch of an allocated but unwritten extent would commit
+//! the file system's journal in the middle of a client's write.
 
 use crate::calls::{self, Call};
 use crate::domain::Domain;
@@ -20,14 +20,14 @@ use std::os::unix::fs::FileExt;
 /// Bytes of zeros written at once.
 const CHUNK: usize = 1 << 20;
 
-/// A file as its growth sees it.
+/// The operations on a file that growing it needs.
 pub(crate) trait Backing {
     /// Allocates `[from, to)` at its end.
     fn allocate(&self, from: u64, to: u64) -> rustix::io::Result<()>;
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
     /// Makes its bytes and its length durable.
     fn sync(&self) -> rustix::io::Result<()>;
-    /// Gives it a shorter length, if it can be had.
+    /// Shortens it, if possible.
     fn cut(&self, len: u64);
 }
 
@@ -53,7 +53,7 @@ impl Backing for File {
 /// Syncs a file.
 type Sync<'s> = &'s dyn Fn(&dyn Backing) -> rustix::io::Result<()>;
 
-/// Returns true if what a file holds is to outlive a loss of power, so that its growth is synced.
+/// Returns true if the file's content is to survive a power loss, so that its growth is synced.
 pub(crate) fn is_synced(domain: Domain) -> bool {
     match domain {
         Domain::Process | Domain::Volatile => false,
@@ -61,8 +61,8 @@ pub(crate) fn is_synced(domain: Domain) -> bool {
     }
 }
 
-/// Gives `file` the bytes `[old, new)`, all zeros, synced by `sync`; on failure the file has its
-/// old length.
+/// Extends `file` by the bytes `[old, new)`, all zeros, synced by `sync`; on failure the file keeps
+/// its old length.
 pub(crate) fn extend(
     file: &dyn Backing,
     domain: Domain,
@@ -115,12 +115,11 @@ pub(crate) fn write_zeros(
     sync(file).map_err(|errno| ("sync zeros", errno.into()))
 }
 
-/// Maps `[at, at + len)` before anyone waits for it; where the kernel cannot, the first access
-/// does.
+/// Maps `[at, at + len)` before anyone waits for it; if the kernel cannot, the first access does.
 pub(crate) fn prefault(domain: Domain, at: *mut u8, len: usize) {
     let advice = match domain {
         Domain::Clwb | Domain::Eadr | Domain::Process => Advice::LinuxPopulateWrite,
-        // Populating for writing would dirty every page, to be written out at the next fence.
+        // Populating for writing would dirty every page, to be written at the next fence.
         Domain::Msync => Advice::LinuxPopulateRead,
         Domain::Volatile | Domain::Journal => return,
     };
@@ -132,11 +131,11 @@ pub(crate) fn prefault(domain: Domain, at: *mut u8, len: usize) {
     let _ = unsafe { madvise(at.cast(), len, advice) };
 }
 
-/// Lets huge pages take the place of small ones in a file of a tmpfs, whose pages are small unless
-/// its mount says otherwise: to translate addresses in small ones takes a tenth of a server's time
-/// for SETs of 32 bytes, a fifth for 4 KiB (`docs/benchmarks.md`). Since Linux 6.1. A DAX file
-/// system, which maps aligned extents by huge pages by itself, and one on a disk refuse: that
-/// changes nothing.
+/// Replaces small pages by huge ones in a tmpfs file, whose pages are small unless its mount says
+/// otherwise: translating addresses in small pages takes a tenth of a server's time for SETs of 32
+/// bytes, a fifth for 4 KiB (`docs/benchmarks.md`). Since Linux 6.1. A DAX file system, which maps
+/// aligned extents by huge pages itself, and a file system on a disk refuse this, which changes
+/// nothing.
 fn join_pages(at: *mut u8, len: usize) {
     // SAFETY: no contents change, and the caller's range is mapped and backed by the file.
     unsafe { libc::madvise(at.cast(), len, libc::MADV_COLLAPSE) };

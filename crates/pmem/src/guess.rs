@@ -1,24 +1,24 @@
 //! Reads of bytes that another thread may be writing.
 //!
-//! A lookup that takes no lock, to tell the processor what to load, follows words of the index of
-//! some moment. The blocks that it comes to may have been freed meanwhile, and another thread may
-//! be copying a value into them, with plain stores. In Rust's terms a read of such bytes, atomic or
-//! not, is a race with those stores, and undefined. The language has no copy that may be raced with
-//! yet (RFC 3301 proposes one). So these reads are instructions that the compiler does not see
-//! into, as a device's registers are read: what it makes of the code around them can depend on
-//! nothing but that the answer is some number. The processor gives whole aligned words.
+//! A lookup that takes no lock, only to prefetch, follows words of the index as of some moment. The
+//! blocks that it reaches may have been freed meanwhile, and another thread may be copying a value
+//! into them with plain stores. In Rust's terms a read of such bytes, atomic or not, is a race with
+//! those stores, and undefined. The language has no copy that tolerates a race yet (RFC 3301
+//! proposes one). So these reads are instructions that are opaque to the compiler, like reads of a
+//! device's registers: the code around them can rely only on the result being some number. The CPU
+//! reads aligned words whole.
 //!
-//! The answer decides nothing but what to prefetch and where a lookup under the lock begins.
+//! The result only decides what to prefetch and where a lookup under the lock begins.
 //!
 //! The journal copies lines that their thread has flushed, and pages for its checkpoints, in the
-//! same way: another thread may be storing into words next to them, or into them. A processor that
-//! has AVX loads 16 aligned bytes at once, and any other one words.
+//! same way: another thread may be storing into words next to them, or into them. A CPU with AVX
+//! loads 16 aligned bytes at once, any other CPU words.
 
 use crate::lines::LINE;
 #[cfg(not(miri))]
 use core::arch::asm;
 
-/// Returns the word at an address, as of some moment.
+/// Returns the word at an address as of some moment.
 ///
 /// # Safety
 /// The address is a multiple of 8 and mapped.

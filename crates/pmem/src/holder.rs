@@ -1,13 +1,13 @@
-//! Which process has locked a file, as the system says.
+//! Which process has locked a file, according to the system.
 //!
-//! Whoever waits for a lock, or is refused, wants to know for whom. `/proc/locks` has the process
-//! of each lock, as far as it is in the same namespace; a file system whose files have other
-//! devices there than `stat` says is not found in it.
+//! A user who waits for a lock, or is refused, wants to know who holds it. `/proc/locks` lists the
+//! process of each lock in the same namespace; files of a file system whose device there differs
+//! from that of `stat` are not found.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// Returns the process that has a lock on a file, if the system says so.
+/// Returns the process that has a lock on a file, if the system reports it.
 pub(crate) fn holder(file: &Metadata) -> Option<u32> {
     let device = file.dev();
     let major = (device >> 8 & 0xfff) | (device >> 32 & !0xfff);
@@ -22,8 +22,8 @@ pub(crate) fn holder(file: &Metadata) -> Option<u32> {
     lock.get(4)?.parse().ok()
 }
 
-/// Returns true if a process has memory: one that was killed has none while the kernel takes that
-/// apart, and still holds its locks.
+/// Returns true if a process has memory: a killed process has none while the kernel tears it down,
+/// although it still holds its locks.
 pub(crate) fn is_alive(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"));
     status.is_ok_and(|status| status.contains("\nVmSize:"))

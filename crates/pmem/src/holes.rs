@@ -1,13 +1,13 @@
-//! Giving space in the middle of a region back to its file system, and reserving it again.
+//! Gives space in the middle of a region back to its file system, and reserves it again.
 //!
-//! The region keeps its length and its addresses: what is given back is a hole of the file, which
-//! reads as zeros. Nobody may store into a hole before it is reserved again: a file system that is
-//! full by then would end the process by a signal, where [`Region::back`] reports an error.
+//! The region keeps its length and its addresses: the space that was given back is a hole of the
+//! file, which reads as zeros. Nobody may store into a hole before it is reserved again: on a full
+//! file system that would end the process by a signal, where [`Region::back`] reports an error.
 //!
-//! Nothing here is synced. After a loss of power a hole may hold its old bytes, zeros, or some of
-//! each: it is for bytes whose content means nothing to anybody. What is stored after the space was
-//! reserved again is as durable as anywhere else: a sync of the file, and a write fault of a
-//! mapping with `MAP_SYNC`, write the file's map of blocks first.
+//! Nothing here is synced. After a power loss a hole may hold its old bytes, zeros, or a mix: it is
+//! only for bytes whose content has no meaning. Stores after the space was reserved again are as
+//! durable as anywhere else: a sync of the file, and a write fault of a mapping with `MAP_SYNC`,
+//! first write the file's map of blocks.
 
 use crate::calls::{self, Call};
 use crate::error::{GrowError, PunchError};
@@ -23,11 +23,11 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Region {
-    /// Gives the space of `[from, to)`, whole pages, back to the file system or the kernel: it
-    /// reads as zeros then.
+    /// Gives the space of `[from, to)`, whole pages, back to the file system or the kernel; it then
+    /// reads as zeros.
     ///
     /// # Safety
-    /// Nobody reads or writes these bytes meanwhile, or needs what they hold.
+    /// Nobody reads or writes these bytes meanwhile, or needs their content.
     pub unsafe fn punch(&self, from: u64, to: u64) -> Result<(), PunchError> {
         let len = to.saturating_sub(from);
         let Some(at) = self.place(from, len as usize) else {
@@ -52,7 +52,7 @@ impl Region {
         };
         self.record_stored(from, len);
         done.map_err(|error| match error.raw_os_error() {
-            // No kind of file for it, or a file that is not to be changed so (with seals).
+            // Not supported for this kind of file, or a file whose seals forbid it.
             Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::ENODEV | libc::EPERM) => {
                 PunchError::Unsupported
             }
@@ -61,7 +61,7 @@ impl Region {
         self.check_holes_are_reported(from, to)
     }
 
-    /// Takes the first hole back if the file does not say where it is: after a restart nobody would
+    /// Undoes the first hole if the file does not report where it is: after a restart nobody would
     /// know.
     fn check_holes_are_reported(&self, from: u64, to: u64) -> Result<(), PunchError> {
         if self.file.is_none() || self.reports_holes.load(Relaxed) {
@@ -78,8 +78,8 @@ impl Region {
         }
     }
 
-    /// Reserves the space of `[from, to)`, which may have holes, again. Holes read as zeros still,
-    /// other bytes as they did or as zeros. On failure it may be reserved in part.
+    /// Reserves the space of `[from, to)`, which may have holes, again. Holes still read as zeros,
+    /// other bytes as before or as zeros. On failure it may be reserved in part.
     ///
     /// # Safety
     /// As for [`Region::punch`].
@@ -118,10 +118,10 @@ impl Region {
         Ok(())
     }
 
-    /// Returns the first hole in `[from, to)`, which may end after `to`; none if all of these bytes
-    /// have space. What was reserved and never written may count as a hole, and so does all of it
-    /// if the file cannot be asked: to reserve it again does no harm. The call takes the longer the
-    /// more data is before the hole.
+    /// Returns the first hole in `[from, to)`, which may end after `to`; `None` if all of these
+    /// bytes have space. Bytes that were reserved and never written may count as a hole, and so do
+    /// all of them if the file cannot be queried: reserving them again does no harm. The call takes
+    /// longer the more data there is before the hole.
     pub fn hole_in(&self, from: u64, to: u64) -> Option<Range<u64>> {
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
@@ -130,7 +130,7 @@ impl Region {
         let file = self.file.as_ref().filter(|_| !self.device && !self.is_private())?;
         let hole = match seek(&**file, SeekFrom::Hole(from)) {
             Ok(hole) => Some(hole).filter(|hole| *hole < to)?,
-            // A file system that knows of no holes, and a place after the end.
+            // A file system without holes, and a place after the end.
             Err(Errno::INVAL | Errno::NXIO) => return None,
             Err(_) => return Some(from..to),
         };
@@ -141,25 +141,25 @@ impl Region {
         }
     }
 
-    /// Bytes of space that the file has, whatever its length; none where there is no file or nobody
-    /// can tell.
+    /// Returns how many bytes of space the file has, whatever its length; `None` if there is no
+    /// file or this is unknown.
     pub fn allocated(&self) -> Option<u64> {
         let file = self.file.as_ref().filter(|_| !self.device)?;
         fstat(&**file).ok().map(|stat| stat.st_blocks as u64 * 512)
     }
 
-    /// Returns true if space can be given back at all, as far as the kind of the region tells.
+    /// Returns true if this kind of region can give space back at all.
     pub fn may_be_punched(&self) -> bool {
-        // With a journal, what is free may still be needed: a recovery may go back to when it was
-        // not.
+        // With a journal, free space may still be needed: a recovery may return to a time when it
+        // was in use.
         !self.device && !self.is_private() && self.journal.is_none()
     }
 
-    /// A hole as stores, of which a loss of power may take any.
+    /// Makes a hole as stores, of which a power loss may keep any.
     #[cfg(feature = "sim")]
     fn store_zeros(&self, from: u64, to: u64) {
         for word in (from..to).step_by(8).filter(|word| self.load(*word) != 0) {
-            // SAFETY: the bytes are nobody's (the caller's callers promise it).
+            // SAFETY: the bytes belong to nobody (the caller's callers promise that).
             unsafe { self.store(word, 0) };
         }
     }
@@ -170,12 +170,13 @@ fn punch_file(file: &File, from: u64, len: u64) -> io::Result<()> {
     Ok(calls::make(Call::Punch, || fallocate(file, flags, from, len))?)
 }
 
-/// Reserves blocks inside of a file; never makes it longer.
+/// Reserves blocks within a file; never extends it.
 fn allocate(file: &File, from: u64, len: u64) -> rustix::io::Result<()> {
     calls::make(Call::Allocate, || fallocate(file, FallocateFlags::KEEP_SIZE, from, len))
 }
 
-/// Returns the bytes that the allocator has given out; 0 where it does not say. Exact below 2 GiB.
+/// Returns the number of bytes that the allocator has given out; 0 if it does not report that.
+/// Exact below 2 GiB.
 pub fn allocated() -> u64 {
     #[cfg(target_env = "gnu")]
     {
@@ -188,7 +189,7 @@ pub fn allocated() -> u64 {
     0
 }
 
-/// Gives memory that the allocator keeps for later back to the kernel.
+/// Returns memory that the allocator keeps for later to the kernel.
 pub fn trim_allocator() {
     // SAFETY: the allocator locks what it works on; no live allocation changes.
     #[cfg(target_env = "gnu")]

@@ -1,8 +1,8 @@
-//! A region that is looked at and never written to: a private copy of the file, page by page as it
-//! is changed.
+//! A region that is only read, never written: a private copy of the file, page by page as it is
+//! changed.
 //!
-//! For `perdura check`: a pool can be recovered and walked like any other, and the file keeps every
-//! byte.
+//! For `perdura check`: a pool can be recovered and walked like any other, and the file stays
+//! unchanged.
 
 use crate::domain::Domain;
 use crate::error::MapError;
@@ -17,18 +17,18 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::PoisonError;
 
-/// Records losses durably; whether it could.
+/// Records losses durably; returns true if it could.
 pub type RecordLosses = fn(&Region, &[LostPage]) -> bool;
 
 impl Region {
-    /// Maps a file so that stores stay in memory. The file is locked against those that would write
-    /// to it, not against other inspections. Its journal is looked for next to it.
+    /// Maps a file so that stores stay in memory. Locks the file against writers, but not against
+    /// other inspections. Its journal is expected next to it.
     pub fn inspect(path: impl AsRef<Path>) -> Result<Region, MapError> {
         let path = path.as_ref();
         Region::inspect_with(path, &JournalPlace::of_pool(path))
     }
 
-    /// As [`Region::inspect`], for a file whose journal is elsewhere.
+    /// Like [`Region::inspect`], for a file whose journal is elsewhere.
     pub fn inspect_with(path: &Path, journal: &Path) -> Result<Region, MapError> {
         let failed = |step, source| MapError::Io { path: path.to_owned(), step, source };
         let file = File::open(path).map_err(|source| failed("open", source))?;
@@ -39,8 +39,8 @@ impl Region {
         }
         let file = LockedFile::shared(path, file)?;
         let len = metadata.len();
-        // Where the file is persistent memory, what it refuses by pages its device may still give
-        // by sectors.
+        // On persistent memory the file refuses whole pages that its device may still read by
+        // sectors.
         let device = if accepts_sync(&file).is_ok() { readable::block_device(&file) } else { -1 };
         let mapping = Mapping::copy_on_write(&file, len).map_err(|source| failed("map", source))?;
         let watch = Watch::new(&Mapped {
@@ -65,24 +65,24 @@ impl Region {
 }
 
 impl Region {
-    /// Returns true if the medium lost bytes of this region since somebody looked into it: zeros
-    /// may have been read in their place. One relaxed load. It says nothing of a loss that was met
-    /// and resolved meanwhile: that is for who holds what resolving needs, and for others
-    /// [`Region::has_lost_since`].
+    /// Returns true if the medium has lost bytes of this region that nobody has looked into: zeros
+    /// may have been read in their place. Costs one relaxed load. It does not report a loss that
+    /// was found and resolved meanwhile: it is for callers that hold what resolving needs; others
+    /// use [`Region::has_lost_since`].
     #[inline]
     pub fn has_unresolved_losses(&self) -> bool {
         self.watch.has_unresolved_losses()
     }
 
-    /// Returns how often losses were resolved: to be asked before reading, for
+    /// Returns how many times losses were resolved: read it before reading bytes, for
     /// [`Region::has_lost_since`].
     #[inline]
     pub fn resolutions(&self) -> u64 {
         self.watch.resolutions()
     }
 
-    /// Returns true if what was read since there were this many resolutions may be zeros in the
-    /// place of lost bytes, or what lost bytes meant may have become known since.
+    /// Returns true if bytes read since `resolutions` may be zeros in place of lost ones, or if the
+    /// meaning of lost bytes may have become known since.
     #[inline]
     pub fn has_lost_since(&self, resolutions: u64) -> bool {
         self.watch.has_lost_since(resolutions)
@@ -99,8 +99,8 @@ impl Region {
         self.watch.lost_after(pages)
     }
 
-    /// Says that the first `pages` damaged pages were looked into. Returns true if no others have
-    /// come since.
+    /// Records that the first `pages` damaged pages have been looked into. Returns true if no
+    /// others have been found since.
     pub fn resolve(&self, pages: usize) -> bool {
         self.watch.resolve(pages)
     }
@@ -110,27 +110,27 @@ impl Region {
         self.watch.total()
     }
 
-    /// Has `record` called with each loss before anything is written over it, for then the medium
-    /// no longer reports it. It makes the loss durable by [`Region::drain`], and says whether it
-    /// could: a page whose loss was not recorded is not repaired. It may run in any thread that
-    /// fences, and must not fence by [`Region::fence`].
+    /// Sets `record`, which is called with each loss before it is overwritten, since after that the
+    /// medium no longer reports it. `record` makes the loss durable with [`Region::drain`], and
+    /// returns true if it could: a page whose loss was not recorded is not repaired. It may run in
+    /// any thread that fences, and must not call [`Region::fence`].
     pub fn record_losses(&self, record: RecordLosses) {
-        // Set once: who opens a pool does so before anybody else has the region.
+        // Set once: opening a pool does so before anybody else has the region.
         let _ = self.record.set(record);
     }
 
-    /// Treats the lines of a page as lost: they were, before the region was opened. False if it
-    /// cannot be remembered.
+    /// Treats the lines of a page as lost: they were lost before the region was opened. Returns
+    /// false if this cannot be remembered.
     pub fn mark_lost(&self, page: LostPage) -> bool {
         self.watch.mark_lost(page)
     }
 
-    /// Writes damaged pages again, with zeros for what was lost, so that the medium holds them;
+    /// Rewrites damaged pages, with zeros for the lost bytes, so that the medium holds them;
     /// durable on return. A failure is that of a fence: [`Region::failed`].
     pub fn repair(&self) {
         if self.journal.is_some() && self.watch.has_quarantined() {
-            // What was lost is only in the pool's file, which the journal writes to by lines: the
-            // others of the page would stay lost, and nothing would report it any more.
+            // The lost bytes are only in the pool's file, to which the journal writes lines: the
+            // other lost lines of the page would stay lost, and nothing would report them any more.
             self.fail();
         }
         if self.watch.is_private() || !self.watch.has_quarantined() {

@@ -1,10 +1,10 @@
-//! The domain `journal`: a region whose stores stay in memory, and whose flushed lines go to a
-//! journal at every fence.
+//! The domain `journal`: a region whose stores stay in memory, and whose flushed lines are appended
+//! to a journal at every fence.
 //!
-//! A fence gives its lines to the journal and returns. They are durable when the journal is synced
-//! up to the position that [`Region::appended`] gave after the fence. Until a journal is begun, and
-//! after its use has ended, a fence writes its lines to the file and syncs it: so a pool is made,
-//! and marked, in its file itself.
+//! A fence passes its lines to the journal and returns. They are durable when the journal is synced
+//! up to the position that [`Region::appended`] returned after the fence. Before a journal is
+//! begun, and after its use has ended, a fence writes its lines to the file and syncs it: so a pool
+//! is created, and its header written, in its file itself.
 
 #![allow(unsafe_code, reason = "lines are copied out of the working memory, and stored into it")]
 
@@ -25,8 +25,8 @@ use std::time::Duration;
 pub enum SyncPolicy {
     /// When it is durable.
     Always,
-    /// When the kernel has it; it is synced once a second. If a sync is late, so that a write is
-    /// two seconds old that is not synced, acknowledgements wait for it.
+    /// When the kernel has it; it is synced once a second. If a sync is so late that an unsynced
+    /// write is two seconds old, acknowledgements wait for it.
     #[default]
     EverySecond,
     /// When the kernel has it.
@@ -34,8 +34,8 @@ pub enum SyncPolicy {
 }
 
 impl SyncPolicy {
-    /// Returns how often [`JournalThread`](crate::JournalThread) syncs under the policy. Where
-    /// replies wait for syncs, it does so for lines that nobody waits for.
+    /// Returns the interval at which [`JournalThread`](crate::JournalThread) syncs under the
+    /// policy. If replies wait for syncs, the thread does it for lines that nobody waits for.
     pub fn sync_every(self) -> Option<Duration> {
         match self {
             SyncPolicy::Always | SyncPolicy::EverySecond => Some(Duration::from_secs(1)),
@@ -44,12 +44,12 @@ impl SyncPolicy {
     }
 }
 
-/// How old a write may be under [`SyncPolicy::EverySecond`] that is not synced, before
-/// acknowledgements wait for it.
+/// Maximum age of an unsynced write under [`SyncPolicy::EverySecond`] before acknowledgements wait
+/// for its sync.
 const LATE: Duration = Duration::from_secs(2);
 
 impl Region {
-    /// Returns the position after all lines that were fenced so far, by any thread: what a reader
+    /// Returns the position after all lines that any thread has fenced so far: whatever a reader
     /// saw is durable when the journal is synced up to there. 0 without a journal.
     #[inline]
     pub fn appended(&self) -> u64 {
@@ -67,8 +67,8 @@ impl Region {
         self.with_the_journal(|journal| journal.sync_up_to(position))
     }
 
-    /// Makes durable what was fenced so far, while other threads may write: what is done once in a
-    /// while, for lines that nobody waits for.
+    /// Makes everything fenced so far durable, while other threads may write. Called periodically,
+    /// for lines that nobody waits for.
     pub fn sync_in_background(&self) -> Result<(), JournalError> {
         self.with_the_journal(Journal::sync_in_background)
     }
@@ -78,13 +78,13 @@ impl Region {
         self.with_the_journal(|journal| journal.write_up_to(position))
     }
 
-    /// Returns when the kernel has all lines up to `position`, and no write that is not synced is
-    /// this old: a sync that is late is waited for.
+    /// Returns when the kernel has all lines up to `position`, and no unsynced write is as old as
+    /// `age`: waits for a late sync.
     pub fn write_within(&self, position: u64, age: Duration) -> Result<(), JournalError> {
         self.with_the_journal(|journal| journal.write_within(position, age))
     }
 
-    /// Returns when what was fenced up to `position` may be acknowledged.
+    /// Returns when everything fenced up to `position` may be acknowledged.
     pub fn acknowledge(&self, position: u64, policy: SyncPolicy) -> Result<(), JournalError> {
         match policy {
             SyncPolicy::Always => self.sync_up_to(position),
@@ -93,9 +93,9 @@ impl Region {
         }
     }
 
-    /// Goes on with a checkpoint by one group of pages, which are written to the file, or begins
-    /// one; false if the file has everything that was written to the journal, or nothing may leave
-    /// that ([`Region::hold_journal`]).
+    /// Continues a checkpoint by one group of pages, which are written to the file, or begins one;
+    /// returns false if the file has everything that was written to the journal, or the journal is
+    /// held ([`Region::hold_journal`]).
     pub fn checkpoint_step(&self) -> Result<bool, JournalError> {
         let mut more = false;
         self.with_journal_and_lines(|journal, copy| {
@@ -105,12 +105,12 @@ impl Region {
         Ok(more)
     }
 
-    /// Brings everything that was fenced into the file: the file alone has it, durably.
+    /// Writes everything fenced into the file: durably, the file alone then has it.
     pub fn checkpoint(&self) -> Result<(), JournalError> {
         self.with_journal_and_lines(Journal::checkpoint)
     }
 
-    /// Returns what the journal did so far; none without one.
+    /// Returns what the journal has done so far; `None` without a journal.
     pub fn journal_counts(&self) -> Option<JournalCounts> {
         self.journal.as_ref().map(|journal| journal.counts())
     }
@@ -120,54 +120,54 @@ impl Region {
         self.journal.as_ref().and_then(|journal| journal.failure())
     }
 
-    /// Returns a number for a journal that is begun, random. That of a simulation is given.
+    /// Returns a random number for a new journal. A simulation's number is given.
     pub fn new_journal_number(&self, simulated: u64) -> Result<u64, JournalError> {
         let Some(journal) = &self.journal else { return Ok(simulated) };
         journal.new_number(simulated)
     }
 
-    /// Returns what the files still have of what was acknowledged, after the journal failed.
+    /// Returns how much of the acknowledged data the files still have after the journal failed.
     pub fn kept_by_journal(&self) -> Option<Kept> {
         self.journal.as_ref().and_then(|journal| journal.kept())
     }
 
-    /// Returns where the file of the journal that is in use is, and whether it has its length.
+    /// Returns the place of the file of the journal in use, and whether it has its full length.
     pub fn journal_file(&self) -> Option<JournalFile> {
         self.journal.as_ref().and_then(|journal| journal.file())
     }
 
-    /// Keeps what the journal has in it, or no longer: nothing is applied, and its use does not end
-    /// ([`JournalError::Held`]). When this returns, nothing is being applied. A fence for whose
-    /// lines the journal has no space fails: nobody should be writing.
+    /// Holds the journal, or ends that: while it is held, nothing is applied, and its use does not
+    /// end ([`JournalError::Held`]). When this returns, nothing is being applied. A fence fails if
+    /// the journal has no space for its lines: nobody should be writing.
     pub fn hold_journal(&self, yes: bool) {
         if let Some(journal) = &self.journal {
             journal.hold(yes);
         }
     }
 
-    /// Returns true while the journal keeps what it has.
+    /// Returns true while the journal is held.
     pub fn journal_is_held(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| journal.is_held())
     }
 
-    /// Begins an empty journal under a new number. Fences go to the file until
-    /// [`Region::start_journal`], which is called when the file names the journal. The line at
-    /// `progress_at` is the journal's from here on: it says there how far it came. The next fence
-    /// makes that durable.
+    /// Begins an empty journal with a new number. Fences go to the file until
+    /// [`Region::start_journal`], which must be called when the file names the journal. From here
+    /// on the line at `progress_at` belongs to the journal, which records its progress there. The
+    /// next fence makes that durable.
     pub fn begin_journal(&self, id: JournalId, progress_at: u64) -> Result<(), JournalError> {
         self.with_the_journal(|journal| journal.begin(id, progress_at))
     }
 
-    /// Lets fences go to the journal that was begun.
+    /// Makes fences go to the journal that was begun.
     pub fn start_journal(&self) {
         if let Some(journal) = &self.journal {
             journal.start();
         }
     }
 
-    /// Stores what the journal that the file names holds into the working memory. Fences go to the
-    /// journal from here on. Nobody else uses the region meanwhile. The line at `progress_at` is
-    /// that of [`Region::begin_journal`].
+    /// Stores the batches of the journal that the file names into the working memory. From here on
+    /// fences go to the journal. Nobody else uses the region meanwhile. The line at `progress_at`
+    /// is that of [`Region::begin_journal`].
     pub fn recover_journal(
         &self,
         id: JournalId,
@@ -183,8 +183,8 @@ impl Region {
         Ok(recovery)
     }
 
-    /// Stores what the journal that a file names holds into a private copy of the file, up to its
-    /// end, or to the first damage. Nothing is changed but this memory. Nobody else uses the region
+    /// Stores the batches of the journal that a file names into a private copy of the file, up to
+    /// the end or the first damage. Only this memory is changed. Nobody else uses the region
     /// meanwhile.
     pub fn read_journal(
         &self,
@@ -198,7 +198,7 @@ impl Region {
         journal::read(path.ok_or_else(missing)?, id, &line, &store)
     }
 
-    /// Returns what the file says about its journal; zeros if it is too short for that.
+    /// Returns the file's record of its journal's progress; zeros if the file is too short for one.
     fn progress_line(&self, at: u64) -> [u8; PROGRESS_BYTES] {
         let mut line = [0; PROGRESS_BYTES];
         if at + PROGRESS_BYTES as u64 <= self.len() {
@@ -209,19 +209,19 @@ impl Region {
         line
     }
 
-    /// Refuses a private copy of a file that names no journal, though its journal holds writes.
+    /// Refuses a private copy of a file that names no journal although its journal holds writes.
     pub fn refuse_unnamed_journal(&self, id: JournalId) -> Result<(), JournalError> {
         let path = self.journal_to_read.as_deref();
         path.map_or(Ok(()), |path| journal::refuse_unnamed(path, id))
     }
 
-    /// Brings everything into the file and ends the use of the journal: fences go to the file
+    /// Writes everything into the file and ends the use of the journal: fences go to the file
     /// again.
     pub fn end_journal(&self) -> Result<(), JournalError> {
         self.with_journal_and_lines(Journal::end)
     }
 
-    /// Does something with the journal, if there is one. A failure is that of every fence from here
+    /// Runs an operation of the journal, if there is one. If it fails, every fence fails from here
     /// on.
     pub(crate) fn with_the_journal(
         &self,
@@ -235,7 +235,7 @@ impl Region {
         done
     }
 
-    /// Does something with the journal that copies lines of the working memory.
+    /// Runs an operation of the journal that copies lines of the working memory.
     pub(crate) fn with_journal_and_lines(
         &self,
         work: impl FnOnce(&Journal, CopyLines<'_>) -> Result<(), JournalError>,
@@ -247,7 +247,7 @@ impl Region {
         self.with_the_journal(|journal| work(journal, &copy))
     }
 
-    /// The fence: the calling thread's lines are appended.
+    /// The fence: appends the calling thread's lines.
     pub(crate) fn append_flushed(&self) {
         let appended = self.with_journal_and_lines(|journal, copy| {
             journal::take(self.id, |ranges| journal.append(ranges, copy))
@@ -258,8 +258,8 @@ impl Region {
     }
 
     /// Copies lines to the end of a vector: those that a thread has flushed, or all of a page.
-    /// Another thread may be storing into them, words or bytes that it has not flushed: whole words
-    /// are copied as of some moment.
+    /// Another thread may be storing words or bytes into them that it has not flushed: each word is
+    /// copied whole, as of some moment.
     fn copy_lines(&self, range: LineRange, out: &mut Vec<u8>) {
         let (off, len) = range.bytes();
         out.reserve(len);
@@ -272,7 +272,7 @@ impl Region {
         unsafe { out.set_len(out.len() + len) };
     }
 
-    /// Stores lines of the journal; false if they are not inside.
+    /// Stores lines of the journal; returns false if they are not inside the region.
     fn store_lines(&self, range: LineRange, bytes: &[u8]) -> bool {
         let (off, _) = range.bytes();
         let inside = off.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.len());
@@ -283,7 +283,7 @@ impl Region {
         inside
     }
 
-    /// Gives the file, and the working memory, the bytes `[old, new)`.
+    /// Extends the file and the working memory by the bytes `[old, new)`.
     pub(crate) fn extend_journaled(
         &self,
         journal: &Journal,
@@ -291,7 +291,7 @@ impl Region {
         new: u64,
     ) -> Result<(), GrowError> {
         if old >= new {
-            // What an earlier process allocated: its length is to be durable.
+            // An earlier process allocated this: the length must be made durable.
             return self.allocate_journaled(journal, new, new);
         }
         self.allocate_journaled(journal, old, new)?;
@@ -305,7 +305,7 @@ impl Region {
         Ok(())
     }
 
-    /// Gives the file space for `[from, to)`, durably.
+    /// Reserves space in the file for `[from, to)`, durably.
     pub(crate) fn allocate_journaled(
         &self,
         journal: &Journal,
@@ -324,7 +324,7 @@ impl Region {
         })
     }
 
-    /// Makes everything durable that was flushed and fenced: in the file itself.
+    /// Makes everything that was flushed and fenced durable in the file itself.
     pub(crate) fn sync_journaled(&self, journal: &Journal) -> io::Result<()> {
         self.checkpoint().map_err(io::Error::other)?;
         let synced = journal.allocate(self.len(), self.len());

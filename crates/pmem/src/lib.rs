@@ -1,17 +1,16 @@
 //! Mappings of persistent memory, cache-line flushes and fences.
 //!
 //! A [`Region`] is a range of bytes addressed by offset: a DAX file, a DAX device, any other file,
-//! or anonymous memory. Its [`Domain`] says what a flush and a fence have to do there so that
-//! stores outlive a failure, and what kind of failure that is. It is found at run time, never
-//! assumed.
+//! or anonymous memory. Its [`Domain`] tells what a flush and a fence have to do there so that
+//! stores survive a failure, and which kind of failure. It is detected at run time, never assumed.
 //!
 //! The rule that everything above relies on: bytes stored by a thread, flushed by the same thread
 //! and then fenced by the same thread are durable in the region's domain. Any other store may or
 //! may not be, and reaches the medium in units of aligned 8-byte words. `sim` checks the crates
 //! above against exactly this rule.
 //!
-//! This crate knows the processor and the kernel. It does not know what the bytes mean; nothing
-//! above it names an instruction or calls `mmap`.
+//! This crate knows the CPU and the kernel. It does not know what the bytes mean; nothing above it
+//! names an instruction or calls `mmap`.
 #![allow(unsafe_code, reason = "mapping memory and flushing cache lines is what this crate is for")]
 
 mod boot;

@@ -1,17 +1,17 @@
-//! Which cache lines a range of bytes touches.
+//! The cache lines that a range of bytes touches.
 //!
 //! A flush that misses the last line of a range, or rounds its start up, is a bug that no ordinary
-//! test sees. So the arithmetic is here alone, as a pure function that every flush goes through,
-//! and is tested for every address and length of a window.
+//! test sees. So the arithmetic is only here, in a pure function that every flush uses, and is
+//! tested for every address and length of a window.
 
-/// Bytes of a cache line, on every processor that Perdura runs on.
+/// Bytes of a cache line, on every CPU that Perdura runs on.
 pub const LINE: u64 = 64;
 
 /// Returns the offset of each line that `[at, at + len)` touches, in ascending order; none for an
 /// empty range.
 ///
-/// The range must not wrap around the end of the address space; a caller has checked it against its
-/// bounds.
+/// The range must not wrap around the end of the address space; callers have checked it against
+/// their bounds.
 #[inline]
 pub fn lines(at: u64, len: usize) -> impl ExactSizeIterator<Item = u64> + Clone {
     let first = at / LINE;
@@ -24,7 +24,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Each line that holds a byte of the range, once, and no other: said byte by byte.
+    /// Checks byte by byte that each line that holds a byte of the range is listed once, and no
+    /// other.
     fn check(at: u64, len: usize) {
         let touched: Vec<u64> = lines(at, len).collect();
         let mut expected: Vec<u64> = (at..at + len as u64).map(|byte| byte & !63).collect();

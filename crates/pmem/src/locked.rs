@@ -1,4 +1,4 @@
-//! A file that is locked for as long as it is used.
+//! A file that is locked while it is used.
 
 use crate::error::MapError;
 use crate::holder::{holder, is_alive};
@@ -11,19 +11,19 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Permissions of a file that is created: it holds everybody's data.
+/// Permissions of a new file, which holds everybody's data.
 pub(crate) const PRIVATE: u32 = 0o600;
 
-/// How long a file may be held by another process: one that was just killed holds it until the
-/// kernel has taken its memory apart. One that lives, and is named, may be about to end as well,
-/// but is not waited for as long.
+/// How long to wait for a file that another process holds: a process that was just killed holds it
+/// until the kernel has torn its memory down. A known process that is alive may also be about to
+/// end, but is not waited for as long.
 const PATIENCE: Duration = Duration::from_secs(3);
 const PATIENCE_WITH_THE_LIVING: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(5);
 
-/// Maps a file with `map`, again and again while another process holds the file: for up to three
-/// seconds if that is ending, or is not known; for one second if it lives. Calls `waits` once if it
-/// has to wait, with the process where the system says which.
+/// Maps a file with `map`, repeatedly while another process holds it: for up to three seconds if
+/// that process is ending or unknown; for one second if it is alive. If it has to wait, calls
+/// `waits` once, with the process if the system reports it.
 pub fn when_unlocked<M>(
     map: impl Fn() -> Result<M, MapError>,
     waits: impl FnOnce(Option<u32>),
@@ -46,12 +46,12 @@ fn patience(holder: Option<u32>) -> Duration {
     if holder.is_some_and(is_alive) { PATIENCE_WITH_THE_LIVING } else { PATIENCE }
 }
 
-/// An open file with a lock that other processes see. It ends with this value, not with the last
-/// descriptor: a child that another thread has just forked has them all until it executes its
+/// An open file with a lock that other processes see. The lock ends with this value, not with the
+/// last descriptor: a child that another thread has just forked has them all until it executes its
 /// program.
 ///
-/// A file that was created here and is still empty at the end is removed, under its lock: whoever
-/// created it was refused.
+/// A file that was created here and is still empty at the end is removed, under its lock: its
+/// creator was refused.
 #[derive(Debug)]
 pub(crate) struct LockedFile {
     file: File,
@@ -60,7 +60,7 @@ pub(crate) struct LockedFile {
 
 impl LockedFile {
     /// Opens a file for reading and writing, and locks it against everybody else. If it does not
-    /// exist and `create` says so, it is created, for this user alone.
+    /// exist and `create` is true, creates it, for this user alone.
     pub(crate) fn exclusive(path: &Path, create: bool) -> Result<LockedFile, MapError> {
         let (file, created) = open(path, create).map_err(|source| MapError::Io {
             path: path.to_owned(),
@@ -69,21 +69,21 @@ impl LockedFile {
         })?;
         lock(path, &file, FlockOperation::NonBlockingLockExclusive)?;
         if file.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
-            // Who held it removed it: another attempt finds what is there now.
+            // Its holder removed it: another attempt finds what is there now.
             return Err(MapError::Locked { path: path.to_owned(), holder: None });
         }
-        // The working directory may be another one when it is dropped.
+        // The working directory may have changed when it is dropped.
         let created = std::path::absolute(path).ok().filter(|_| created);
         Ok(LockedFile { file, created })
     }
 
-    /// Locks a file against those that would write.
+    /// Locks a file against writers.
     pub(crate) fn shared(path: &Path, file: File) -> Result<LockedFile, MapError> {
         lock(path, &file, FlockOperation::NonBlockingLockShared)?;
         Ok(LockedFile { file, created: None })
     }
 
-    /// Locks what is open against everybody else.
+    /// Locks an open file against everybody else.
     pub(crate) fn sole(path: &Path, file: File) -> Result<LockedFile, MapError> {
         lock(path, &file, FlockOperation::NonBlockingLockExclusive)?;
         Ok(LockedFile { file, created: None })
@@ -95,7 +95,7 @@ impl LockedFile {
     }
 }
 
-/// Opens a file; true if it was created.
+/// Opens a file; returns true if it was created.
 fn open(path: &Path, create: bool) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(PRIVATE);

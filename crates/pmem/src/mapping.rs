@@ -1,8 +1,8 @@
-//! Address space, and what is mapped into it.
+//! Address space, and the mappings in it.
 //!
-//! The whole reserved length is mapped once: pages beyond the file's end exist as addresses only,
-//! and become usable when the file grows under them. So an address that was handed out stays valid
-//! for the region's life. The start is aligned for huge pages, which device DAX insists on.
+//! The whole reserved length is mapped once: pages beyond the file's end are mere addresses, and
+//! become usable when the file grows under them. So an address that was handed out stays valid for
+//! the region's life. The start is aligned for huge pages, which device DAX requires.
 
 use crate::calls;
 use memmap2::{MmapMut, MmapOptions};
@@ -18,7 +18,7 @@ pub(crate) const PAGE: u64 = 4096;
 /// The alignment of a mapping's start and length.
 pub(crate) const HUGE: u64 = 2 << 20;
 
-/// Marks simulated memory that somebody else releases.
+/// Marks simulated memory that another value releases.
 #[cfg(feature = "sim")]
 const SHARED: usize = usize::MAX;
 
@@ -27,7 +27,7 @@ const SHARED: usize = usize::MAX;
 pub(crate) struct Mapping {
     base: *mut u8,
     len: u64,
-    /// What to unmap: more than `base` and `len` say, because of the alignment.
+    /// The range to unmap: larger than `base` and `len`, because of the alignment.
     raw: (*mut core::ffi::c_void, usize),
     /// A mapping that releases itself.
     copy: Option<MmapMut>,
@@ -59,9 +59,9 @@ impl Mapping {
         })
     }
 
-    /// Maps `file` from its start over the whole range, with `MAP_SYNC` if `sync`: only where
-    /// [`accepts_sync`] said so. A file system that refuses does so after the kernel has emptied
-    /// the range, and another thread's mapping may be put there.
+    /// Maps `file` from its start over the whole range, with `MAP_SYNC` if `sync`: only if
+    /// [`accepts_sync`] succeeded. A file system that refuses does so after the kernel has emptied
+    /// the range, and another thread's mapping may end up there.
     pub(crate) fn put_file(&self, file: &File, sync: bool) -> rustix::io::Result<()> {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         let flags = file_flags(sync) | MapFlags::FIXED;
@@ -72,8 +72,8 @@ impl Mapping {
         Ok(())
     }
 
-    /// Maps `file` from its start over the whole range, privately: what is stored stays in memory,
-    /// page by page, and takes no claim on memory before.
+    /// Maps `file` from its start over the whole range, privately: stores stay in memory, page by
+    /// page, and memory is claimed only when needed.
     pub(crate) fn put_private(&self, file: &File) -> rustix::io::Result<()> {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
@@ -83,7 +83,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Maps zeros over `[from, to)`, whole pages, in huge ones where the kernel has them.
+    /// Maps zeros over `[from, to)`, whole pages, with huge pages if the kernel has them.
     ///
     /// # Safety
     /// Nobody has been given an address in the range yet.
@@ -100,7 +100,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Returns a private mapping of a file's bytes: what is stored into it stays in memory.
+    /// Returns a private mapping of a file's bytes: stores stay in memory.
     pub(crate) fn copy_on_write(file: &File, len: u64) -> io::Result<Mapping> {
         let whole = usize::try_from(len.max(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut options = MmapOptions::new();
@@ -113,7 +113,7 @@ impl Mapping {
         Ok(Mapping { base, len, raw: (std::ptr::null_mut(), 0), copy: Some(copy) })
     }
 
-    /// Maps zeros over the whole range, without a claim on memory before it is touched.
+    /// Maps zeros over the whole range; memory is claimed only when touched.
     pub(crate) fn put_anonymous(&self) -> io::Result<()> {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
@@ -124,7 +124,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Allocates zeroed memory, which a test makes and drops by the thousand.
+    /// Allocates zeroed memory; tests create and drop thousands of these.
     #[cfg(feature = "sim")]
     pub(crate) fn simulated(len: usize) -> Mapping {
         let layout = simulated_layout(len);
@@ -134,7 +134,7 @@ impl Mapping {
         Mapping { base, len: len as u64, raw: (std::ptr::null_mut(), 0), copy: None }
     }
 
-    /// Returns the same memory once more, for somebody who keeps its owner.
+    /// Returns the same memory again, for somebody who keeps its owner alive.
     #[cfg(feature = "sim")]
     pub(crate) fn shared(&self) -> Mapping {
         Mapping { base: self.base, len: self.len, raw: (std::ptr::null_mut(), SHARED), copy: None }
@@ -157,8 +157,8 @@ impl Mapping {
         self.len
     }
 
-    /// Huge pages spare the address translation misses of a large index. Advice: a refusal changes
-    /// nothing.
+    /// Huge pages avoid the address translation misses of a large index. Only advice: a refusal
+    /// changes nothing.
     fn advise_huge(&self) {
         // SAFETY: the advice changes no contents, and the range is this mapping's.
         let _ = unsafe { madvise(self.base.cast(), self.len as usize, Advice::LinuxHugepage) };
@@ -185,7 +185,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Returns how a file is mapped.
+/// Returns the flags for mapping a file.
 pub(crate) fn file_flags(sync: bool) -> MapFlags {
     if sync && !calls::plays_persistent_memory() {
         MapFlags::SHARED_VALIDATE | MapFlags::SYNC
@@ -194,13 +194,13 @@ pub(crate) fn file_flags(sync: bool) -> MapFlags {
     }
 }
 
-/// Returns whether the kernel maps a file with `MAP_SYNC`; asked at an address of its own choice,
-/// and undone.
+/// Checks whether the kernel maps a file with `MAP_SYNC`, with a temporary mapping at an address of
+/// the kernel's choice.
 pub(crate) fn accepts_sync(file: &File) -> rustix::io::Result<()> {
     if calls::plays_persistent_memory() {
         return Ok(());
     }
-    // Not for writing, so that a file that is only to be looked at can be asked for too.
+    // Read only, so that it also works for a file that is only inspected.
     let prot = ProtFlags::READ;
     let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
     let len = PAGE as usize;
@@ -216,14 +216,14 @@ fn simulated_layout(len: usize) -> std::alloc::Layout {
     std::alloc::Layout::from_size_align(len, 64).expect("a simulated region fits into memory")
 }
 
-/// What sysfs says about a DAX device.
+/// The properties of a DAX device in sysfs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DaxDevice {
     pub(crate) size: u64,
     pub(crate) align: u64,
 }
 
-/// Looks up an opened character device; `None` if it is no DAX device.
+/// Looks up an open character device; `None` if it is not a DAX device.
 pub(crate) fn dax_device(sysfs: &Path, device: &File) -> io::Result<Option<DaxDevice>> {
     let number = device.metadata()?.rdev();
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
@@ -236,7 +236,7 @@ fn dax_device_in(entry: &Path) -> io::Result<Option<DaxDevice>> {
         return Ok(None);
     }
     let size = read_number(&entry.join("size"))?;
-    // Older kernels do not say: 2 MiB is then the only alignment in use.
+    // Older kernels do not report it: 2 MiB is then the only alignment in use.
     let align = read_number(&entry.join("align")).unwrap_or(HUGE);
     Ok(Some(DaxDevice { size, align }))
 }

@@ -1,26 +1,25 @@
-//! What the medium lost, page by page: quarantined when it is met, repaired at the next fence, told
-//! to whoever knows what the bytes meant.
+//! Losses of the medium, page by page: quarantined when they are met, repaired at the next fence,
+//! and reported to the layer that knows what the bytes meant.
 //!
-//! An access to bytes that the medium cannot give any more (or that the file no longer has) ends in
-//! `SIGBUS`. The handler in `signal` calls [`Watched::quarantine`]: it puts a private page in the
-//! place of the damaged one, with every line that can still be read and zeros for the others, so
-//! that the access goes on and the neighbours of a lost line are there. From then on, in ordinary
-//! code:
+//! An access to bytes that the medium can no longer return (or that the file no longer has) ends in
+//! `SIGBUS`. The handler in `signal` calls [`Watched::quarantine`]: it replaces the damaged page by
+//! a private one, with every line that can still be read and zeros for the others, so that the
+//! access continues and the neighbours of a lost line are preserved. After that, in ordinary code:
 //!
-//! - The layer above records what was lost where it outlives the process ([`Watched::unrecorded`]).
+//! - The layer above records the loss where it outlives the process ([`Watched::unrecorded`]).
 //! - [`Watched::repair`] writes the page to the file (on persistent memory that clears the error)
-//!   and maps the file there again. A fence does this first, so that what was stored into a private
-//!   page is durable when it says so.
+//!   and maps the file there again. A fence does this first, so that stores into a private page are
+//!   durable after the fence.
 //! - The layer above finds out what the lost lines meant, and calls [`Watched::resolve`]. Until
-//!   then [`Watched::has_unresolved_losses`] says that zeros may have been read.
+//!   then [`Watched::has_unresolved_losses`] reports that zeros may have been read.
 //!
 //! Everything here that the handler uses is a fixed table of atomics and system calls: no
-//! allocation, no lock that the interrupted code could hold. Invariants:
+//! allocation, and no lock that the interrupted code could hold. Invariants:
 //!
 //! - a page is written to the file only after its loss was recorded: afterwards the medium no
 //!   longer reports it;
-//! - `unresolved` counts up before the private page is there, so that whoever reads a zero of it
-//!   sees the count;
+//! - `unresolved` is incremented before the private page is there, so that a thread that reads a
+//!   zero from it sees the count;
 //! - a page is mapped again only under `lock`, and while its bytes are copied it cannot be written
 //!   to: a store meanwhile waits in the handler, so that none is lost.
 
@@ -30,12 +29,13 @@ use crate::readable;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Regions that can be watched at a time.
+/// Maximum number of regions that are watched at a time.
 pub(crate) const REGIONS: usize = 64;
-/// Pages of a region that may be damaged and not resolved; a medium that loses more at once is no
-/// longer one.
+/// Maximum number of unresolved damaged pages of a region; a medium that loses more at once is
+/// unusable.
 const PAGES: usize = 256;
-/// Pages that are remembered for stores that came while they could not be written to.
+/// Number of recently write-protected pages that are remembered, for stores that hit them
+/// meanwhile.
 const RECENT: usize = 256;
 
 /// Bytes of a region that the medium lost. They read as zeros.
@@ -47,12 +47,12 @@ pub struct Lost {
     pub len: u64,
 }
 
-/// A page of a region of which the medium lost lines.
+/// A page of a region that lost lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostPage {
     /// Byte offset in the region, of a page.
     pub at: u64,
-    /// A bit for each line that was lost; the lowest one is the first line's.
+    /// A bit for each lost line; the lowest bit is the first line's.
     pub lines: u64,
 }
 
@@ -79,27 +79,27 @@ impl Page {
     }
 }
 
-/// What is known of one region, where the handler finds it.
+/// What is known about one region, where the handler finds it.
 pub(crate) struct Watched {
     taken: AtomicBool,
     base: AtomicUsize,
     len: AtomicUsize,
     pub(crate) file: AtomicI32,
-    /// The block device below the file, for lines whose page the file system refuses as a whole; -1
-    /// for none.
+    /// The block device below the file, to read lines whose page the file system refuses as a
+    /// whole; -1 if there is none.
     device: AtomicI32,
-    /// How the file is mapped; 0: privately, so that nothing is ever written to it.
+    /// How the file is mapped; 0 means privately, so that nothing is ever written to it.
     flags: AtomicI32,
     lock: AtomicBool,
-    /// Pages quarantined and not repaired.
+    /// Number of pages that are quarantined and not repaired.
     quarantined: AtomicUsize,
-    /// Pages whose loss nobody has looked into.
+    /// Number of pages whose loss nobody has looked into.
     unresolved: AtomicUsize,
-    /// How often losses were resolved.
+    /// How many times losses were resolved.
     resolutions: AtomicU64,
-    /// Pages quarantined since the region was opened.
+    /// Number of pages quarantined since the region was opened.
     total: AtomicU64,
-    /// More pages past the file's end were met than can be remembered.
+    /// More pages past the file's end were accessed than can be remembered.
     pub(crate) cut_short: AtomicBool,
     pages: [Page; PAGES],
     recent: [AtomicU64; RECENT],
@@ -109,7 +109,7 @@ pub(crate) struct Watched {
 /// What the handler did about an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quarantined {
-    /// The access can be tried again.
+    /// The access can be retried.
     Again,
     /// There is no page for it, or no space to remember one.
     Hopeless,
@@ -144,12 +144,12 @@ impl Watched {
     }
 }
 
-/// Every watched region. The handler looks through it; a region that found no place is not watched.
+/// All watched regions. The handler searches it; a region that found no free slot is not watched.
 pub(crate) static TABLE: [Watched; REGIONS] = [const { Watched::new() }; REGIONS];
-/// Represents regions that are not watched: nothing is ever quarantined in it.
+/// Used for all unwatched regions: nothing is ever quarantined in it.
 static UNWATCHED: Watched = Watched::new();
 
-/// A region's place in the table; given back when dropped.
+/// A region's slot in the table; freed when dropped.
 pub(crate) struct Watch(&'static Watched);
 
 impl std::ops::Deref for Watch {
@@ -160,7 +160,7 @@ impl std::ops::Deref for Watch {
     }
 }
 
-/// How a file came into a mapping.
+/// How a file is mapped.
 pub(crate) struct Mapped {
     pub(crate) base: *mut u8,
     pub(crate) len: u64,
@@ -171,12 +171,12 @@ pub(crate) struct Mapped {
 }
 
 impl Watch {
-    /// Watches nothing: memory that no medium holds.
+    /// Watches nothing: for memory without a medium.
     pub(crate) fn none() -> Watch {
         Watch(&UNWATCHED)
     }
 
-    /// Begins to watch a mapping of a file. Its descriptors must stay open as long as this lives.
+    /// Starts watching a mapping of a file. Its descriptors must stay open while this lives.
     pub(crate) fn new(mapped: &Mapped) -> Watch {
         crate::signal::install();
         let free = |slot: &&Watched| !slot.taken.swap(true, Ordering::AcqRel);
@@ -210,7 +210,7 @@ impl Drop for Watch {
     }
 }
 
-/// Frees the lock of a slot.
+/// Releases the lock of a slot.
 struct MediaLock<'w>(&'w Watched);
 
 impl Drop for MediaLock<'_> {
@@ -220,23 +220,23 @@ impl Drop for MediaLock<'_> {
 }
 
 impl Watched {
-    /// Returns true if bytes were lost since somebody looked into it. One load: for every commit
-    /// and every batch.
+    /// Returns true if there are losses that nobody has looked into. One load: called for every
+    /// commit and every batch.
     #[inline]
     pub(crate) fn has_unresolved_losses(&self) -> bool {
         self.unresolved.load(Ordering::Relaxed) != 0
     }
 
     pub(crate) fn resolutions(&self) -> u64 {
-        // What whoever resolved a loss left  is seen by who sees the count.
+        // A thread that sees the count also sees what the thread that resolved the loss has stored.
         self.resolutions.load(Ordering::Acquire)
     }
 
-    /// Returns true if bytes were lost, or losses resolved, since there were this many resolutions.
+    /// Returns true if bytes were lost, or losses resolved, since `resolutions` was read.
     #[inline]
     pub(crate) fn has_lost_since(&self, resolutions: u64) -> bool {
-        // Whatever was read was read before this; and a loss that is resolved meanwhile is seen by
-        // one of the two.
+        // The caller's reads come before this; one of the two loads sees a loss that is resolved
+        // meanwhile.
         fence(Ordering::Acquire);
         self.unresolved.load(Ordering::Acquire) != 0
             || self.resolutions.load(Ordering::Relaxed) != resolutions
@@ -274,8 +274,8 @@ impl Watched {
         (self.base.load(Ordering::Relaxed) + at as usize) as *mut libc::c_void
     }
 
-    /// Puts a private page in the place of the one at `at`. Called by the signal handler: system
-    /// calls and atomics only.
+    /// Replaces the page at `at` by a private one. Called by the signal handler: uses only system
+    /// calls and atomics.
     pub(crate) fn quarantine(&self, at: u64) -> Quarantined {
         let page = at & !(PAGE - 1);
         let _held = self.lock();
@@ -303,11 +303,11 @@ impl Watched {
         Quarantined::Hopeless
     }
 
-    /// Puts a page of zeros in the place of one that cannot be remembered: nothing more is written,
-    /// and what is read is read without effect, since the pages that are remembered stay unresolved
-    /// until the store has stopped.
+    /// Replaces a page that cannot be remembered by a page of zeros. Nothing more is written, and
+    /// what is read has no effect, since the remembered pages stay unresolved until the store has
+    /// stopped.
     ///
-    /// Of a private mapping, which nothing is written from, what can be read of the page is put
+    /// In a private mapping, from which nothing is written, the readable bytes of the page are put
     /// there.
     fn blank(&self, page: u64, private: *mut u8) -> Quarantined {
         if self.is_private() {
@@ -333,8 +333,8 @@ impl Watched {
         readable::protect(self.address(page));
     }
 
-    /// Returns true if a store to `at` met a page that was being copied: then it can be tried
-    /// again. Waits until it is there.
+    /// Returns true if a store to `at` hit a page that was being copied: it can be retried. Waits
+    /// until the page is in place.
     pub(crate) fn was_held(&self, at: u64) -> bool {
         let page = at & !(PAGE - 1);
         let _held = self.lock();
@@ -346,8 +346,8 @@ impl Watched {
         self.flags.load(Ordering::Relaxed) == 0
     }
 
-    /// Treats lines as lost that were lost before the region was opened; false if there is no space
-    /// to remember them.
+    /// Treats lines as lost that were lost before the region was opened; returns false if there is
+    /// no space to remember them.
     pub(crate) fn mark_lost(&self, page: LostPage) -> bool {
         if std::ptr::eq(self, &UNWATCHED) {
             return false;
@@ -360,7 +360,7 @@ impl Watched {
         true
     }
 
-    /// Returns the pages whose loss was not recorded.
+    /// Returns the pages whose loss has not been recorded.
     pub(crate) fn unrecorded(&self) -> Vec<LostPage> {
         let _held = self.lock();
         let known = self.unresolved.load(Ordering::Relaxed);
@@ -368,7 +368,7 @@ impl Watched {
         self.pages[..known].iter().filter(is_new).map(Page::get).collect()
     }
 
-    /// Says that the loss of these pages was recorded: they may be repaired.
+    /// Marks the loss of these pages as recorded: they may be repaired.
     pub(crate) fn set_recorded(&self, recorded: &[LostPage]) {
         let _held = self.lock();
         let known = self.unresolved.load(Ordering::Relaxed);
@@ -378,8 +378,8 @@ impl Watched {
     }
 
     /// Writes every private page whose loss was recorded to the file, and maps the file there
-    /// again. Durable on return. The first pages come first: where the record itself is in lost
-    /// pages, it is written with them.
+    /// again. Durable on return. Lower pages come first: if the record itself is in lost pages, it
+    /// is written with them.
     pub(crate) fn repair(&self) -> io::Result<()> {
         let flags = self.flags.load(Ordering::Relaxed);
         if flags == 0 || !self.has_quarantined() {
@@ -406,7 +406,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Returns how many pages are not resolved, and the lines that were lost with them.
+    /// Returns how many pages are unresolved, and the lines that were lost with them.
     pub(crate) fn lost(&self) -> (usize, Vec<Lost>) {
         let _held = self.lock();
         let known = self.unresolved.load(Ordering::Relaxed);
@@ -432,7 +432,7 @@ impl Watched {
     }
 
     /// Forgets the first `pages` pages, which were repaired and looked into. Returns true if no
-    /// others have come since.
+    /// others have been found since.
     pub(crate) fn resolve(&self, pages: usize) -> bool {
         let _held = self.lock();
         let known = self.unresolved.load(Ordering::Relaxed);
@@ -456,14 +456,14 @@ mod tests {
     use std::os::unix::fs::FileExt;
     use std::sync::{Arc, Mutex};
 
-    /// Refuses writes, and notes which calls were made.
+    /// Refuses writes, and records which calls were made.
     struct Refusing(Errno, Mutex<Vec<Call>>);
 
     impl Calls for Refusing {
         fn before(&self, call: Call) -> Result<(), Errno> {
             let mut calls = self.1.lock().expect("no panic");
             calls.push(call);
-            // A bad block is the only one that does not take the page.
+            // Only a bad block does not accept the page: another block does.
             let is_other = self.0 == Errno::IO && calls.contains(&Call::Punch);
             let refuses = call == Call::Write && !is_other;
             if refuses { Err(self.0) } else { Ok(()) }
@@ -474,9 +474,9 @@ mod tests {
         fn synced(&self, _at: u64, _len: u64, _well: bool) {}
     }
 
-    /// Fences a page off, of which this many bytes at the end are gone, and lets the file refuse it
-    /// with `errno` at the next fence. Whether the fence was well, and how many bytes of the page
-    /// the file still has.
+    /// Quarantines a page of which this many bytes at the end are gone, and makes the file refuse
+    /// it with `errno` at the next fence. Returns whether the fence succeeded, and how many bytes
+    /// of the page the file still has.
     fn refused(errno: Errno, gone: u64) -> (bool, usize) {
         let dir = tempfile::tempdir().expect("a folder");
         let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(4 * PAGE) };

@@ -1,15 +1,16 @@
-//! A file that has its name only when it is complete.
+//! A file that gets its name only when it is complete.
 //!
-//! It is made under another name next to its own, synced, and then linked to its name, unless
-//! something has that; the directory is synced at last. So whatever has the name is complete, also
-//! after the machine fails. Where something goes wrong the file goes; only a process that is killed
-//! leaves it, under the other name: whoever makes a file of the same name next removes that.
+//! It is written under another name next to its own, synced, and then linked to its name, unless
+//! something has that name; finally the directory is synced. So whatever has the name is complete,
+//! even after the machine fails. If something goes wrong the file is removed; only a process that
+//! is killed leaves it, under the other name: the next one that creates a file of the same name
+//! removes it.
 //!
-//! A file that is being made is this user's alone and locked, and its name has the number of the
-//! process, and digits that nobody can guess. It is removed
-//! if nobody has locked it and no such process runs: another machine, or another container, may be
-//! making it where its number says nothing. A file of such a name that begins as nothing that its
-//! maker makes is somebody else's, and stays.
+//! An unfinished file belongs to this user alone and is locked; its name contains the number of the
+//! process, and digits that nobody can guess. It is removed if nobody has locked it and no such
+//! process runs: another machine, or another container, where the number means nothing, may be
+//! writing it. A file with such a name whose beginning its creator would never write belongs to
+//! somebody else, and stays.
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -22,24 +23,24 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::replaced_file::{new_private, unguessable};
 
-/// Why a file was not made.
+/// Why a file was not created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NewFileError {
-    /// Something has its name.
+    /// The name is taken.
     #[error("{} is there already: choose another name, or remove it", .0.display())]
     Exists(PathBuf),
-    /// The system refuses it.
+    /// A system call failed.
     #[error("{}: {error}", path.display())]
     System {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// A file on its way to its name. Unless it is published, it goes.
+/// A file on its way to its name. Unless it is published, it is removed.
 #[derive(Debug)]
 pub struct NewFile {
     part: PathBuf,
@@ -58,7 +59,7 @@ fn refuse_present(path: &Path) -> Result<(), NewFileError> {
     }
 }
 
-/// Removes what processes that were killed have left of a file of this name; what it was.
+/// Removes what killed processes have left of a file of this name; returns the removed files.
 fn remove_left(name: &Path, begins: &[&[u8]]) -> Vec<PathBuf> {
     let folder = name.parent().filter(|folder| !folder.as_os_str().is_empty());
     let Some(own) = name.file_name().and_then(|own| own.to_str()) else { return Vec::new() };
@@ -80,14 +81,15 @@ fn remove_left(name: &Path, begins: &[&[u8]]) -> Vec<PathBuf> {
     left.filter(|path| fs::remove_file(path).is_ok()).collect()
 }
 
-/// Returns the process of this number, in the digits that the number has in a name.
+/// Returns the process whose number a name contains.
 fn process(digits: &str) -> Option<Pid> {
     let number: u32 = digits.parse().ok()?;
     let is_as_written = number.to_string() == digits;
     i32::try_from(number).ok().filter(|_| is_as_written).and_then(Pid::from_raw)
 }
 
-/// Returns true if nobody is making a file any more that was made here.
+/// Returns true if the process that was creating this file is gone, and the file is one that it
+/// would write.
 fn is_left(path: &Path, process: Pid, begins: &[&[u8]]) -> bool {
     let runs = test_kill_process(process) != Err(rustix::io::Errno::SRCH);
     let is_free = |file: &File| flock(file, FlockOperation::NonBlockingLockExclusive).is_ok();
@@ -95,7 +97,7 @@ fn is_left(path: &Path, process: Pid, begins: &[&[u8]]) -> bool {
     !runs && path.is_file() && File::open(path).is_ok_and(is_ours)
 }
 
-/// Returns true if a file begins in one of these ways, or has nothing yet.
+/// Returns true if a file begins in one of these ways, or is empty.
 fn is_ours(file: File, begins: &[&[u8]]) -> bool {
     let mut start = Vec::with_capacity(8);
     let read = file.take(8).read_to_end(&mut start);
@@ -104,9 +106,8 @@ fn is_ours(file: File, begins: &[&[u8]]) -> bool {
 }
 
 impl NewFile {
-    /// Chooses the name that the file has until it is complete. No file is made. What killed
-    /// processes left of such a file, and what begins in one of these ways (up to 8 bytes), is
-    /// removed.
+    /// Chooses the name that the file has until it is complete; does not create it. Removes what
+    /// killed processes left of such a file and that begins in one of these ways (up to 8 bytes).
     pub fn new(name: &Path, begins: &[&[u8]]) -> Result<NewFile, NewFileError> {
         refuse_present(name)?;
         let removed = remove_left(name, begins);
@@ -119,7 +120,7 @@ impl NewFile {
         Ok(NewFile { part, name: name.into(), removed, locked: OnceCell::new() })
     }
 
-    /// Returns the files that killed processes had left, and that were removed.
+    /// Returns the files of killed processes that were removed.
     pub fn removed(&self) -> &[PathBuf] {
         &self.removed
     }
@@ -129,12 +130,12 @@ impl NewFile {
         &self.part
     }
 
-    /// Makes it, empty.
+    /// Creates the file, empty.
     pub fn create(&self) -> Result<File, NewFileError> {
         let make = || {
             let file = new_private(&self.part)?;
             let same = file.try_clone()?;
-            // A file system without locks has none.
+            // A file system without locks: go on without.
             let _ = flock(&same, FlockOperation::NonBlockingLockExclusive);
             let _ = self.locked.set(same);
             Ok(file)
@@ -142,7 +143,7 @@ impl NewFile {
         make().map_err(|error| self.failed(error))
     }
 
-    /// Syncs it and gives it its name.
+    /// Syncs the file and gives it its name.
     pub fn publish(self) -> Result<(), NewFileError> {
         self.link().map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => NewFileError::Exists(self.name.clone()),
@@ -152,7 +153,7 @@ impl NewFile {
 
     fn link(&self) -> io::Result<()> {
         File::open(&self.part)?.sync_all()?;
-        // Another file of that name would be replaced by a rename.
+        // A rename would replace another file of that name.
         match fs::hard_link(&self.part, &self.name) {
             Ok(()) => fs::remove_file(&self.part)?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
@@ -173,7 +174,7 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // When it was published, nothing has this name any more.
+        // After it was published, nothing has this name any more.
         let _ = fs::remove_file(&self.part);
     }
 }

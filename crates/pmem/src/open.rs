@@ -1,7 +1,7 @@
-//! Making a region: from a file or device, from anonymous memory, or simulated.
+//! Creates regions: from a file or device, from anonymous memory, or simulated.
 //!
-//! A file is locked before anything is learnt about it, so that two processes never work on one
-//! pool. Whether it is persistent memory is asked of the kernel, by mapping it with `MAP_SYNC`; no
+//! A file is locked before anything about it is examined, so that two processes never work on one
+//! pool. The kernel is asked whether it is persistent memory, by mapping it with `MAP_SYNC`; no
 //! file system's name is trusted.
 
 use crate::calls::{self, Call};
@@ -63,8 +63,8 @@ impl Region {
         })
     }
 
-    /// Anonymous memory, of length 0: it grows up to `reserve` bytes, and takes memory when
-    /// touched.
+    /// Creates a region in anonymous memory, of length 0: it can grow to `reserve` bytes, and takes
+    /// memory when touched.
     pub fn anonymous(reserve: usize) -> Result<Region, MapError> {
         let reserve = reserve as u64;
         let refused = |source| MapError::Reserve { reserve, source };
@@ -84,8 +84,8 @@ impl Region {
 
 #[cfg(feature = "sim")]
 impl Region {
-    /// Makes a region of `len` zeros whose stores, flushes and fences go to `recorder`, with the
-    /// rules of its domain.
+    /// Creates a region of `len` zeros whose stores, flushes and fences are reported to `recorder`,
+    /// with the rules of its domain.
     ///
     /// # Panics
     /// If there is no memory: this is for tests.
@@ -136,7 +136,7 @@ impl Region {
         Region::from_parts(parts).with_journal(Journal::new(place, journal_size, pool))
     }
 
-    /// Lets the region's journal go by another clock.
+    /// Makes the region's journal use another clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Region {
         if let Some(journal) = &mut self.journal {
@@ -159,7 +159,7 @@ impl Region {
     }
 }
 
-/// Returns the journal of a file. Its own file is opened when it is needed.
+/// Returns the journal of a file. The journal's own file is opened when it is needed.
 fn journal_of(path: &Path, file: &File, options: &MapOptions) -> Result<Journal, MapError> {
     let place = match &options.journal {
         Some(journal) => JournalPlace::file(journal.clone(), options.emulate),
@@ -178,14 +178,14 @@ fn journal_of(path: &Path, file: &File, options: &MapOptions) -> Result<Journal,
     Ok(Journal::new(place, options.journal_size, Arc::new(pool)))
 }
 
-/// Returns true if a path leads to a file that is open.
+/// Returns true if a path leads to an open file.
 fn is_same(path: &Path, file: &File) -> bool {
     let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
     let found = rustix::fs::stat(path).map(identity);
     found.is_ok() && found == rustix::fs::fstat(file).map(identity)
 }
 
-/// Refuses a machine whose kernel syncs, protects and replaces other units than pages of [`PAGE`]
+/// Refuses a machine whose kernel syncs, protects and replaces units other than pages of [`PAGE`]
 /// bytes, as arm64 can be configured, or whose write-backs cover less than a line of a pool.
 fn check_machine(path: &Path, page: u64, line: u64) -> Result<(), MapError> {
     let wrong = |unit, found, needed| {
@@ -198,8 +198,8 @@ fn check_machine(path: &Path, page: u64, line: u64) -> Result<(), MapError> {
     }
 }
 
-/// Watches a mapped file for media errors. A device is not: its pages cannot be replaced one by
-/// one.
+/// Watches a mapped file for media errors. A device is not watched: its pages cannot be replaced
+/// one by one.
 fn watch(file: &File, mapping: &Mapping, domain: Domain, emulated: bool) -> Watch {
     let synced = !emulated && matches!(domain, Domain::Clwb | Domain::Eadr);
     Watch::new(&Mapped {
@@ -211,7 +211,7 @@ fn watch(file: &File, mapping: &Mapping, domain: Domain, emulated: bool) -> Watc
     })
 }
 
-/// Returns length and alignment, and whether this is a device.
+/// Returns length, alignment, and whether this is a device.
 fn extent(path: &Path, file: &File, options: &MapOptions) -> Result<(u64, u64, bool), MapError> {
     let failed = |step, source| MapError::Io { path: path.to_owned(), step, source };
     let metadata = file.metadata().map_err(|source| failed("stat", source))?;
@@ -241,10 +241,10 @@ fn map(
         |errno: Errno| MapError::Io { path: path.to_owned(), step: "map", source: errno.into() };
     use DomainRequest::{Journal, Msync, Process};
     let wants_sync = !matches!(options.domain, Msync | Process | Journal);
-    // A DAX device needs no question, and has alignments that a trial would have to know.
+    // A DAX device need not be tested, and has alignments that a test mapping would have to know.
     let refused = match (wants_sync && !device).then(|| accepts_sync(file)) {
         None | Some(Ok(())) => None,
-        // Not persistent memory; or a kernel or file system from before MAP_SYNC.
+        // Not persistent memory; or a kernel or file system older than MAP_SYNC.
         Some(Err(errno @ (Errno::OPNOTSUPP | Errno::INVAL))) => Some(errno),
         Some(Err(errno)) => return Err(failed(errno)),
     };
@@ -267,7 +267,7 @@ fn map(
     if options.preload && chosen.0 == Domain::Journal {
         let failed = |source| MapError::Io { path: path.to_owned(), step: "preload", source };
         let len = file.metadata().map_err(failed)?.len();
-        // SAFETY: the region is made from the mapping after this.
+        // SAFETY: the region is created from the mapping after this.
         unsafe { preload(file, mapping, len) }.map_err(failed)?;
     }
     Ok(chosen)

@@ -1,17 +1,17 @@
-//! What a caller asks of a mapping.
+//! A caller's options for a mapping.
 
 use std::path::PathBuf;
 
 /// Which persistence domain a caller wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DomainRequest {
-    /// What the medium offers, if that survives power loss without system calls: `eadr`, else
+    /// What the medium supports, if that survives power loss without system calls: `eadr`, or else
     /// `clwb`. Refused on a file for which the kernel refuses `MAP_SYNC`.
     #[default]
     Auto,
     /// Flush by line.
     Clwb,
-    /// No flush, since the processor's caches are inside the persistence domain.
+    /// No flush, since the CPU caches are inside the persistence domain.
     Eadr,
     /// `msync` at every fence.
     Msync,
@@ -22,7 +22,7 @@ pub enum DomainRequest {
 }
 
 impl DomainRequest {
-    /// As it is written in options and messages.
+    /// Returns its name in options and messages.
     pub fn name(self) -> &'static str {
         match self {
             DomainRequest::Auto => "auto",
@@ -39,28 +39,28 @@ impl DomainRequest {
 #[derive(Clone, Debug)]
 pub struct MapOptions {
     /// Address space to reserve, in bytes: the region never grows beyond it. At least the file's
-    /// length is reserved. A device has its own size, and this is not used.
+    /// length is reserved. Ignored for a device, which has its own size.
     pub reserve: u64,
     /// Create the file, of length 0, if it does not exist.
     pub create: bool,
-    /// The domain wanted.
+    /// The requested domain.
     pub domain: DomainRequest,
     /// Allow `clwb` and `eadr` (and `auto`) on a file without `MAP_SYNC`: their instructions run,
-    /// and the bytes outlive the process only. With `journal`: take the journal's file, which is to
-    /// be named, for persistent memory.
+    /// but the bytes outlive only the process. With `journal`: treat the journal's file, which must
+    /// be named, as persistent memory.
     pub emulate: bool,
     /// With `journal`: read the whole file into memory, in huge pages, before it is used.
     pub preload: bool,
-    /// The journal's file; by default it is next to the file, with `.journal` after its name.
+    /// The journal's file; by default it is next to the file, with `.journal` appended to its name.
     pub journal: Option<PathBuf>,
-    /// Bytes of a journal's ring that is made.
+    /// Size in bytes of a journal's ring that is created.
     pub journal_size: u64,
     /// Where sysfs is mounted.
     pub sysfs: PathBuf,
 }
 
 impl MapOptions {
-    /// Opens or creates, domain `auto`, nothing emulated.
+    /// Open, do not create, domain `auto`, nothing emulated.
     pub fn new(reserve: u64) -> MapOptions {
         MapOptions {
             reserve,

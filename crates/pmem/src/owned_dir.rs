@@ -1,8 +1,8 @@
 //! A directory that one process owns.
 //!
-//! What is in it changes names (a log that is rewritten, a dump that is replaced), so that no file
-//! of it can be locked for all of it: the directory itself is. The lock is advisory: who reads, or
-//! makes other files there, is not concerned.
+//! The files in it change names (a log that is rewritten, a dump that is replaced), so no single
+//! file can be locked for all of them: the directory itself is. The lock is advisory: it does not
+//! affect those who read, or create other files there.
 
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -11,21 +11,21 @@ use std::path::Path;
 use crate::error::MapError;
 use crate::locked::LockedFile;
 
-/// The ownership of a directory. It ends with this value, or with the process.
+/// The ownership of a directory. It ends with this value or with the process.
 #[derive(Debug)]
 pub struct OwnedDir {
     lock: LockedFile,
 }
 
 impl OwnedDir {
-    /// Takes a directory, unless somebody has it.
+    /// Takes ownership of a directory, unless somebody else has it.
     pub fn own(path: &Path) -> Result<OwnedDir, MapError> {
         let failed = |source| MapError::Io { path: path.to_owned(), step: "open", source };
         let dir = File::open(path).map_err(failed)?;
         Ok(OwnedDir { lock: LockedFile::sole(path, dir)? })
     }
 
-    /// Returns true if this is the directory at a path.
+    /// Returns true if the path leads to this directory.
     pub fn is_at(&self, path: &Path) -> bool {
         let same =
             |own: Metadata, there: Metadata| (own.dev(), own.ino()) == (there.dev(), there.ino());

@@ -1,9 +1,10 @@
-//! The `msync` domain's flush: pages remembered by the thread that stored into them, written at its
-//! fence.
+//! The `msync` domain's flush: each thread remembers the pages that it stored to, and its fence
+//! writes them.
 //!
-//! A thread remembers page ranges for each region it touched. The fence merges them. One range is
-//! written by `msync`; several by one `fdatasync` of the file, since each call costs a flush of the
-//! device's cache, far more than the few pages that other threads have dirtied meanwhile.
+//! A thread remembers page ranges for each region that it used. The fence merges them. One range is
+//! written by `msync`; several ranges are written by one `fdatasync` of the file, since each call
+//! costs a flush of the device's cache, far more than writing the few pages that other threads have
+//! dirtied meanwhile.
 
 use crate::fault_points::FaultPoint;
 use crate::mapping::PAGE;
@@ -45,7 +46,7 @@ pub(crate) fn remember(region: u64, first: u64, end: u64) {
     });
 }
 
-/// Takes what the calling thread remembered of region `region`: merged, ascending ranges.
+/// Takes what the calling thread has remembered of region `region`: merged, ascending ranges.
 pub(crate) fn take(region: u64) -> Vec<Range> {
     REMEMBERED.with_borrow_mut(|all| match all.iter().position(|(id, _)| *id == region) {
         Some(at) => merge(all.swap_remove(at).1),

@@ -1,14 +1,13 @@
-//! Parts of a region that have one owner each, and so can be used without `unsafe`.
+//! Parts of a region with one owner each, which can therefore be used without `unsafe`.
 //!
-//! A region is shared: whoever stores into it promises that nobody else accesses the bytes. A
-//! program that measures the medium needs less. Each of its threads has a part of its own, for
-//! good. [`Region::into_partitions`] takes the region itself, so that nobody can reach a
-//! partition's bytes but through the partition; a store borrows the partition mutably, so that no
-//! slice of it lives meanwhile. What the heap promises block by block, the borrow checker shows
-//! here.
+//! A region is shared: code that stores into it promises that nobody else accesses the bytes. A
+//! program that measures the medium needs less: each of its threads permanently has its own part.
+//! [`Region::into_partitions`] consumes the region, so that a partition's bytes can only be reached
+//! through the partition; a store borrows the partition mutably, so that no slice of it exists
+//! meanwhile. What the heap promises block by block, the borrow checker proves here.
 //!
-//! What is outside of the partition is treated as what is outside of a region: read as nothing, not
-//! written, and counted in [`Partition::faults`].
+//! Accesses outside the partition are treated like those outside a region: reads return nothing,
+//! writes are ignored, and [`Partition::faults`] counts them.
 
 use crate::domain::Domain;
 use crate::lines::LINE;
@@ -17,7 +16,7 @@ use crate::region::Region;
 use crate::stream;
 use std::sync::Arc;
 
-/// A part of a region that nobody else accesses. It begins at a page.
+/// A part of a region that nobody else accesses. It begins on a page boundary.
 #[derive(Debug)]
 pub struct Partition {
     region: Arc<Region>,
@@ -26,9 +25,8 @@ pub struct Partition {
 }
 
 impl Region {
-    /// Cuts the region into `count` partitions of equal length, a multiple of the page. What is
-    /// left of the region at its end belongs to nobody; partitions of a region that is too short
-    /// have no bytes.
+    /// Divides the region into `count` partitions of equal length, a multiple of the page size. The
+    /// rest at the end belongs to nobody; partitions of a region that is too short are empty.
     pub fn into_partitions(self, count: usize) -> Vec<Partition> {
         let len = (self.len() / count.max(1) as u64) & !(PAGE - 1);
         let region = Arc::new(self);
@@ -59,23 +57,23 @@ impl Partition {
         self.region.emulated()
     }
 
-    /// Returns the instruction that writes a line back, by name.
+    /// Returns the name of the instruction that writes a line back.
     pub fn write_back(&self) -> &'static str {
         self.region.write_back()
     }
 
-    /// Accesses refused so far, in all partitions of the region.
+    /// Returns the number of accesses refused so far, in all partitions of the region.
     pub fn faults(&self) -> u64 {
         self.region.faults()
     }
 
-    /// Returns true if a fence failed, in any partition of the region: nothing in it may be taken
-    /// for durable.
+    /// Returns true if a fence failed in any partition of the region: nothing in it may be
+    /// considered durable.
     pub fn failed(&self) -> bool {
         self.region.failed()
     }
 
-    /// Returns where a range of the partition is in the region.
+    /// Returns the place of a range of the partition in the region.
     #[inline]
     fn place(&self, off: u64, len: usize) -> Option<u64> {
         let inside = off.checked_add(len as u64).is_some_and(|end| end <= self.len);
@@ -85,7 +83,7 @@ impl Partition {
         inside.then(|| self.from + off)
     }
 
-    /// Returns the bytes of a range; none if it is not inside.
+    /// Returns the bytes of a range; an empty slice if it is not inside.
     #[inline]
     pub fn bytes(&self, off: u64, len: usize) -> &[u8] {
         match self.place(off, len) {
@@ -105,9 +103,10 @@ impl Partition {
         unsafe { self.region.write(at, src) };
     }
 
-    /// Copies whole lines to `off` past the cache, however few they are; on a processor without
-    /// non-temporal stores, through the cache, and flushes them. A fence completes it. Refused, as
-    /// outside of the partition, unless offset and length are multiples of [`LINE`].
+    /// Copies whole lines to `off` past the cache, however few they are; on a CPU without
+    /// non-temporal stores, copies them through the cache and flushes them. A fence completes it.
+    /// Offset and length must be multiples of [`LINE`]; otherwise the copy is refused, as outside
+    /// the partition.
     #[inline]
     pub fn stream(&mut self, off: u64, src: &[u8]) {
         let whole = off.is_multiple_of(LINE) && src.len().is_multiple_of(LINE as usize);
@@ -130,7 +129,7 @@ impl Partition {
         }
     }
 
-    /// Completes the calling thread's flushes, as [`Region::fence`].
+    /// Completes the calling thread's flushes, like [`Region::fence`].
     #[inline]
     pub fn fence(&self) {
         self.region.fence();

@@ -1,13 +1,12 @@
-//! Making stores durable: flush, fence, copies past the cache.
+//! Makes stores durable: flush, fence, copies past the cache.
 //!
-//! A flush begins and the next fence of the same thread completes; what each has to do is the
-//! domain's matter. A flush names a range of bytes and covers the lines that [`lines`] gives for
-//! it.
+//! A flush begins and the next fence of the same thread completes; the domain determines what each
+//! has to do. A flush is given a range of bytes and covers the lines that [`lines`] returns for it.
 //!
-//! After a fence that failed, [`Region::failed`] stays true: what was to be durable is not, and no
-//! later success can change that, since the kernel forgets pages that it could not write. It tells
-//! one thread of them: so the fences of several threads sync one after the other (`syncs`), and
-//! each finds what the one before was told.
+//! After a failed fence, [`Region::failed`] stays true: data that should be durable is not, and no
+//! later success can change that, since the kernel drops pages that it could not write. It reports
+//! them to only one thread: so the fences of several threads sync one after the other (`syncs`),
+//! and each sees what was reported to the previous one.
 
 use crate::calls;
 use crate::counters::{count_fence, count_lines, count_streamed};
@@ -26,8 +25,8 @@ use std::io;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 impl Region {
-    /// Copies bytes to `off` on their way to the medium: past the cache where that is faster, else
-    /// flushed. After a fence of the same thread they are durable.
+    /// Copies bytes to `off` and starts writing them to the medium: past the cache where that is
+    /// faster, otherwise with a flush. They are durable after a fence of the same thread.
     ///
     /// # Safety
     /// As for [`Region::write`].
@@ -64,8 +63,9 @@ impl Region {
         }
     }
 
-    /// Copies whole lines on their way to the medium, past the cache where it can be, for what is
-    /// not read again soon. Whether they still have to be flushed; counted as streamed if not.
+    /// Copies whole lines and starts writing them to the medium, past the cache if possible, for
+    /// data that is not read again soon. Returns true if they still have to be flushed; otherwise
+    /// counts them as streamed.
     ///
     /// # Safety
     /// As for [`Region::write`].
@@ -89,8 +89,7 @@ impl Region {
         false
     }
 
-    /// Copies whole lines past the cache, however few they are: for the measurement of the
-    /// threshold.
+    /// Copies whole lines past the cache, however few they are: to measure the threshold.
     ///
     /// # Safety
     /// As for [`Region::write`].
@@ -105,7 +104,7 @@ impl Region {
         unsafe { stream::copy_lines(to, src.as_ptr(), src.len()) };
     }
 
-    /// Says to a test and to a simulation that whole lines were stored past the cache.
+    /// Reports to a test and to a simulation that whole lines were stored past the cache.
     #[inline(always)]
     fn record_streamed(&self, off: u64, bytes: &[u8]) {
         self.record_stored(off, bytes.len() as u64);
@@ -143,7 +142,7 @@ impl Region {
         self.flush_checked(off, len);
     }
 
-    /// Begins to make several lines durable, each given by the offset of its begin.
+    /// Begins to make several lines durable, each given by its offset.
     pub fn flush_lines(&self, offsets: &[u64]) {
         if self.domain == Domain::Volatile {
             return;
@@ -157,7 +156,7 @@ impl Region {
         count_lines(flushed);
     }
 
-    /// Flushes a range inside the region, uncounted.
+    /// Flushes a range inside the region without counting it.
     #[inline]
     fn flush_checked(&self, off: u64, len: usize) {
         #[cfg(feature = "emulate-media")]
@@ -189,8 +188,8 @@ impl Region {
         unsafe { cpu::write_back(self.write_back, first, lines.len()) };
     }
 
-    /// Lets the kernel take the pages of a range for dirty, in the domain where it counts what is:
-    /// a page that it could not write is clean in its eyes, and no sync writes it any more.
+    /// Makes the kernel consider the pages of a range dirty, in the domain where it tracks that: it
+    /// considers a page that it could not write clean, and no sync writes it any more.
     ///
     /// # Safety
     /// As for [`Region::store`], of every word of these pages, and nobody else writes to them.
@@ -205,8 +204,8 @@ impl Region {
         }
     }
 
-    /// Completes the calling thread's flushes: what it stored before flushing is durable in this
-    /// domain. If that fails, [`Region::failed`] is true from here on.
+    /// Completes the calling thread's flushes: everything that it stored before flushing is durable
+    /// in this domain. If that fails, [`Region::failed`] is true from here on.
     #[inline]
     pub fn fence(&self) {
         if self.watch.has_quarantined() {
@@ -215,8 +214,7 @@ impl Region {
         self.drain();
     }
 
-    /// As [`Region::fence`], but for pages that were damaged: what was stored into one is not
-    /// durable.
+    /// Like [`Region::fence`], except for damaged pages: stores into one are not durable.
     #[inline]
     pub fn drain(&self) {
         if self.domain == Domain::Volatile {
@@ -258,8 +256,7 @@ impl Region {
         });
     }
 
-    /// Syncs the file for the sake of these pages. A simulation counts on no other page than they
-    /// are.
+    /// Syncs the file for the sake of these pages. A simulation counts only on these pages.
     fn sync_whole_file(&self, pages: &[pages::Range]) -> rustix::io::Result<()> {
         #[cfg(feature = "sim")]
         if let Some(recorder) = &self.recorder {
@@ -270,7 +267,7 @@ impl Region {
         self.file.as_ref().map_or(Ok(()), |file| Backing::sync(&**file))
     }
 
-    /// Syncs the file when it has grown: a page of a commit may be among what could not be written.
+    /// Syncs the file when it has grown: the kernel may have failed to write a page of a commit.
     pub(crate) fn sync_grown(&self, file: &dyn Backing) -> rustix::io::Result<()> {
         self.syncs.alone(|| {
             let synced = file.sync();
@@ -295,18 +292,18 @@ impl Region {
         })
     }
 
-    /// Makes durable what was stored so far: for a clean close, by a caller who has flushed and
-    /// fenced all that it needs.
+    /// Makes everything stored so far durable: for a clean close, by a caller who has flushed and
+    /// fenced everything that it needs.
     ///
-    /// A device whose domain survives power loss has all of that already, and knows nothing of what
-    /// is dirty: to write each of its lines back would take minutes, for words that nobody needs. A
-    /// file is synced, since its kernel writes what is dirty and no more.
+    /// On a device whose domain survives power loss that is already true, and nobody knows which
+    /// lines are dirty: writing every line back would take minutes, for words that nobody needs. A
+    /// file is synced, since its kernel writes only what is dirty.
     pub fn sync_flushed(&self) -> io::Result<()> {
         let has_all = matches!(self.domain, Domain::Clwb | Domain::Eadr) && !self.emulated();
         if self.device && has_all { Ok(()) } else { self.sync_all() }
     }
 
-    /// Makes everything stored so far durable, by whomever and whatever the domain.
+    /// Makes everything stored so far durable, whoever stored it and whatever the domain.
     pub fn sync_all(&self) -> io::Result<()> {
         if self.domain == Domain::Volatile || self.is_empty() {
             return Ok(());
@@ -433,7 +430,7 @@ mod tests {
         assert_eq!(region.faults(), faults + 1);
     }
 
-    /// Takes any file for persistent memory.
+    /// Treats any file as persistent memory.
     struct PersistentMemory;
 
     impl Calls for PersistentMemory {
@@ -450,7 +447,7 @@ mod tests {
         }
     }
 
-    /// Returns a device of `/dev/zero`, which a sysfs of its own calls a DAX device.
+    /// Returns a device over `/dev/zero`, which a fake sysfs lists as a DAX device.
     fn device(domain: DomainRequest) -> Region {
         let sysfs = tempfile::tempdir().unwrap();
         let (entry, class) = (sysfs.path().join("dev/char/1:5"), sysfs.path().join("bus/dax"));
@@ -489,7 +486,7 @@ mod tests {
         region.fence();
         assert!(!region.failed());
 
-        // Pages that are not mapped represent a medium that fails.
+        // Pages that are not mapped stand for a medium that fails.
         pages::remember(region.id, 1 << 40, (1 << 40) + 1);
         region.fence();
         assert!(region.failed());

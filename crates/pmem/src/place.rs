@@ -1,10 +1,10 @@
-//! Whether the file below a region is still where it was, and as long as it was.
+//! Detects whether the file below a region is still in its place and has its full length.
 //!
-//! A mapping lives on when its file is renamed, removed or replaced: what is stored into it then is
-//! in a file that nobody will open again. It also lives on when the file is cut short: pages past
-//! the file's end raise `SIGBUS`, which is how a medium tells of an error too. A page past the end
-//! is no media error: all that was stored in that part is gone, and writing zeros there would make
-//! the file long again and hide it.
+//! A mapping survives when its file is renamed, removed or replaced: later stores then go to a file
+//! that nobody will open again. It also survives when the file is truncated: pages past the file's
+//! end raise `SIGBUS`, which is also how a medium reports an error. A page past the end is not a
+//! media error: everything stored in that part is gone, and writing zeros there would extend the
+//! file again and hide it.
 
 use crate::media::Watched;
 use crate::region::Region;
@@ -16,19 +16,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// Where the file of a region is.
+/// The place of a region's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilePlace {
-    /// Under its path, or nothing tells otherwise.
+    /// Under its path, as far as is known.
     There,
-    /// Under another path: its own names another file, or none.
+    /// Moved: its path names another file, or none.
     Moved,
     /// Under no path at all.
     Removed,
 }
 
 impl Region {
-    /// Returns where the file is that was opened at `path`.
+    /// Returns the place of the file that was opened at `path`.
     pub fn file_place(&self, path: &Path) -> FilePlace {
         let Some(file) = self.file.as_ref().filter(|_| !self.is_device()) else {
             return FilePlace::There;
@@ -41,7 +41,7 @@ impl Region {
         self.file.as_ref().map(|file| file.as_raw_fd())
     }
 
-    /// Returns the file's length if the file was cut short below the region.
+    /// Returns the file's length if the file was truncated below the region's length.
     pub fn cut_short(&self) -> Option<u64> {
         let file = self.file.as_ref().filter(|_| !self.is_device())?;
         let found = file.metadata().ok()?.len();
@@ -49,7 +49,7 @@ impl Region {
     }
 }
 
-/// Returns where a file is that was opened at `path`.
+/// Returns the place of a file that was opened at `path`.
 pub(crate) fn place_of(file: &File, path: &Path) -> FilePlace {
     let Ok(ours) = file.metadata() else { return FilePlace::There };
     if ours.nlink() == 0 {
@@ -76,7 +76,8 @@ impl Watched {
         page >= len as u64
     }
 
-    /// Returns true if pages past the file's end were met that could not be remembered one by one.
+    /// Returns true if pages past the file's end were accessed that could not be remembered one by
+    /// one.
     fn was_cut_short(&self) -> bool {
         self.cut_short.load(Ordering::Relaxed)
     }

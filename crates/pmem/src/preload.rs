@@ -1,7 +1,7 @@
-//! Reading a whole file into the working memory before it is used: what is touched later costs no
-//! fault and no read, and is in huge pages.
+//! Reads a whole file into the working memory before it is used: later accesses need no fault and
+//! no read, and use huge pages.
 //!
-//! Holes of the file take no memory: their pages are zeros, as they would be after a read.
+//! Holes of the file take no memory: their pages are zeros, as after a read.
 
 #![allow(unsafe_code, reason = "bytes of the file are read into the mapping")]
 
@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt;
 /// Bytes that are read at once.
 const CHUNK: u64 = 64 << 20;
 
-/// Puts anonymous memory with the bytes of a file in the place of its private mapping.
+/// Replaces a private mapping of a file by anonymous memory with the file's bytes.
 ///
 /// # Safety
 /// Nobody has been given an address in the mapping yet.
@@ -39,7 +39,7 @@ pub(crate) unsafe fn preload(file: &File, mapping: &Mapping, len: u64) -> io::Re
     Ok(())
 }
 
-/// Returns the first bytes from `at` on that are no hole.
+/// Returns the first range from `at` on that is not a hole.
 pub(crate) fn data(file: &File, at: u64, len: u64) -> io::Result<Option<(u64, u64)>> {
     if at >= len {
         return Ok(None);
@@ -49,7 +49,7 @@ pub(crate) fn data(file: &File, at: u64, len: u64) -> io::Result<Option<(u64, u6
         Ok(from) => Ok(Some((from, seek(file, SeekFrom::Hole(from))?.min(len)))),
         // Nothing but a hole until the end.
         Err(Errno::NXIO) => Ok(None),
-        // A file system that knows of no holes.
+        // A file system without holes.
         Err(Errno::INVAL) => Ok(Some((at, len))),
         Err(errno) => Err(errno.into()),
     }

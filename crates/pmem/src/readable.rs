@@ -1,14 +1,14 @@
-//! Reading around a media error, and writing over it.
+//! Reads around a media error, and overwrites it.
 //!
-//! A file system refuses to read a whole page of persistent memory when one of its lines is known
-//! to be bad; before it knows, it copies up to the bad line. So a page is read at once, else sector
-//! by sector, else line by line, and what the file refuses is asked of the block device below,
-//! which refuses single sectors only. Writing a whole page clears the error in the medium where the
-//! platform can do that; else the page gets another block of the file system. That is for bad
-//! blocks only: to free the block of a page that a full file system refuses would destroy what it
-//! holds.
+//! A file system refuses to read a whole page of persistent memory if one of its lines is known to
+//! be bad; before that is known, it copies up to the bad line. So a page is read in one piece, or
+//! else sector by sector, or else line by line, and what the file refuses is read from the block
+//! device below, which refuses only single sectors. Writing a whole page clears the error in the
+//! medium if the platform can do that; otherwise the page gets another block of the file system.
+//! That is only done for bad blocks: freeing the block of a page that a full file system refuses to
+//! write would destroy its content.
 //!
-//! System calls only: a signal handler calls this.
+//! Only system calls: a signal handler calls this.
 
 use crate::calls::{self, Call};
 use crate::lines::LINE;
@@ -21,7 +21,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::fs::OpenOptionsExt;
 
 const SECTOR: u64 = 512;
-/// Extents that do not say where they are, or not in plain form.
+/// Flags of extents whose place is unknown, or not plain.
 const UNUSABLE: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200;
 const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
 
@@ -54,8 +54,8 @@ pub(crate) fn blank_page() -> Option<*mut u8> {
     (page != libc::MAP_FAILED).then_some(page.cast())
 }
 
-/// Copies what can be read of the page at `at` of `file` to `to`, a blank page; the other lines, as
-/// bits.
+/// Copies the readable lines of the page at `at` of `file` to `to`, a blank page; returns the
+/// others as bits.
 pub(crate) fn copy_page(file: i32, device: i32, at: u64, to: *mut u8) -> u64 {
     if read(file, at, to, PAGE) {
         return 0;
@@ -90,7 +90,7 @@ fn read(file: i32, at: u64, to: *mut u8, len: u64) -> bool {
     got == len as isize
 }
 
-/// Returns where a byte of the file is on its block device.
+/// Returns the place of a byte of the file on its block device.
 fn place_on_device(file: i32, device: i32, at: u64) -> Option<u64> {
     if device < 0 {
         return None;
@@ -104,7 +104,7 @@ fn place_on_device(file: i32, device: i32, at: u64) -> Option<u64> {
     usable.then(|| map.physical + (at - map.logical))
 }
 
-/// Moves a private page to `to`, in the place of what is mapped there.
+/// Moves a private page to `to`, replacing what is mapped there.
 pub(crate) fn put_page(page: *mut u8, to: *mut libc::c_void) -> bool {
     let (len, flags) = (PAGE as usize, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
     // SAFETY: `page` is a mapping of one page that nobody else knows; `to` is a page of a watched
@@ -113,15 +113,15 @@ pub(crate) fn put_page(page: *mut u8, to: *mut libc::c_void) -> bool {
     moved == to
 }
 
-/// Makes a page read only. Best effort: where it fails, the page was not mapped and nobody stores
-/// into it.
+/// Makes a page read only. Best effort: if it fails, the page was not mapped and nobody stores into
+/// it.
 pub(crate) fn protect(address: *mut libc::c_void) {
     // SAFETY: a page of a watched region; a thread that stores into it waits in the signal handler.
     unsafe { libc::mprotect(address, PAGE as usize, libc::PROT_READ) };
 }
 
 /// Writes the private page at `address`, which is read only, over the page at `at` of `file`, and
-/// maps the file there again. `is_bad`: lines of the page could not be read.
+/// maps the file there again. `is_bad` tells whether lines of the page could not be read.
 pub(crate) fn write_back(
     file: i32,
     at: u64,
@@ -132,7 +132,7 @@ pub(crate) fn write_back(
     let done = |result: bool| if result { Ok(()) } else { Err(io::Error::last_os_error()) };
     let len = PAGE as usize;
     let written = write_page(file, at, address).or_else(|error| {
-        // Where space is short, no other block is to be had, and the old one is kept.
+        // If space is short, there may be no other block, and the old one is kept.
         let is_full = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT));
         if !is_bad || is_full {
             return Err(error);
@@ -152,9 +152,9 @@ pub(crate) fn write_back(
     done(mapped == address)
 }
 
-/// Gives the page at `at` of `file` another block, where writing to its own does not clear the
-/// error: few platforms let the kernel do that. The hole is filled before its block can be given
-/// away. Should the system go down in between, the page is lost as a whole, which checksums tell.
+/// Gives the page at `at` of `file` another block, if writing to its own does not clear the error:
+/// few platforms let the kernel do that. The hole is filled before its block can be given to
+/// another file. If the system fails in between, the whole page is lost, which checksums reveal.
 fn other_block(file: i32, at: u64) -> io::Result<()> {
     let fallocate = |call: Call, flags: i32| {
         calls::make(call, || {
@@ -170,9 +170,10 @@ fn other_block(file: i32, at: u64) -> io::Result<()> {
     fallocate(Call::Allocate, libc::FALLOC_FL_KEEP_SIZE)
 }
 
-/// Writes and syncs a page, and reads it back: a medium that did not take it is not mapped again.
+/// Writes and syncs a page, and reads it back: if the medium did not accept it, it is not mapped
+/// again.
 fn write_page(file: i32, at: u64, from: *const libc::c_void) -> io::Result<()> {
-    // A write that ends before a bad sector is short; why, the next one says.
+    // A write that ends before a bad sector is short; the next one reports why.
     let mut done = 0;
     while done < PAGE {
         calls::make(Call::Write, || {
@@ -196,12 +197,12 @@ fn write_page(file: i32, at: u64, from: *const libc::c_void) -> io::Result<()> {
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     })?;
     let mut back = [0u8; PAGE as usize];
-    // What cannot be read back was not taken.
+    // A page that cannot be read back was not accepted.
     if read(file, at, back.as_mut_ptr(), PAGE) { Ok(()) } else { Err(Errno::IO.into()) }
 }
 
-/// Returns the block device that a file is on, opened for reading past the page cache; -1 where
-/// that is not allowed.
+/// Returns the block device of a file, opened for reading past the page cache; -1 if that is not
+/// allowed.
 pub(crate) fn block_device(file: &File) -> i32 {
     let open = || -> io::Result<i32> {
         let device = file.metadata()?.dev();
@@ -254,7 +255,7 @@ mod tests {
         let file = tempfile::tempfile().expect("a file");
         let device = block_device(&file);
         if device >= 0 {
-            // SAFETY: opened the line before, and nobody else's.
+            // SAFETY: opened on the line before, and belongs to nobody else.
             unsafe { libc::close(device) };
         }
     }

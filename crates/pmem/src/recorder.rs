@@ -1,12 +1,12 @@
-//! What a simulated region reports: every store, flush, fence and sync, in program order, and how
-//! its file grows.
+//! What a simulated region reports: every store, flush, fence and sync, in program order, and the
+//! growth of its file.
 
 use crate::domain::Domain;
 use crate::growth::Backing;
 use std::io;
 use std::ops::Range;
 
-/// Watches a simulated region. Calls come from the thread that stored, flushed, fenced or synced.
+/// Watches a simulated region. Called by the thread that stored, flushed, fenced or synced.
 pub trait Recorder: Send + Sync {
     /// Returns the domain whose rules the region follows: [`Domain::Clwb`], or [`Domain::Msync`],
     /// which reports syncs of pages in place of flushes and fences.
@@ -14,9 +14,9 @@ pub trait Recorder: Send + Sync {
         Domain::Clwb
     }
     /// `bytes` were stored at `off`. A copy past the cache is reported as a store and flushes of
-    /// its lines, unless the recorder [tells it apart](Recorder::streams).
+    /// its lines, unless the recorder [distinguishes it](Recorder::streams).
     fn store(&self, off: u64, bytes: &[u8]);
-    /// Returns true if copies past the cache are to be made, and reported by [`Recorder::stream`].
+    /// Returns true if copies past the cache should be made, and reported to [`Recorder::stream`].
     fn streams(&self) -> bool {
         false
     }
@@ -32,19 +32,19 @@ pub trait Recorder: Send + Sync {
     fn sync(&self, off: u64, len: u64) {
         let _ = (off, len);
     }
-    /// The file has `len` bytes, new ones as zeros. A power loss may take them until
+    /// The file now has `len` bytes; new ones are zeros. A power loss may take them until
     /// [`Recorder::sync_length`].
     fn grow(&self, len: u64) {
         let _ = len;
     }
     /// Records that the file's length is durable.
     fn sync_length(&self) {}
-    /// The space of `[off, off + len)` was given back: nobody may store there. That it reads as
-    /// zeros was reported as stores.
+    /// The space of `[off, off + len)` was given back: nobody may store there. That it now reads as
+    /// zeros has been reported as stores.
     fn punch(&self, off: u64, len: u64) {
         let _ = (off, len);
     }
-    /// Returns the first hole in `[from, to)`, as far as it is there.
+    /// Returns the first hole in `[from, to)`.
     fn hole_in(&self, from: u64, to: u64) -> Option<Range<u64>> {
         let _ = (from, to);
         None
@@ -65,7 +65,7 @@ impl Recorder for NullRecorder {
     fn fence(&self) {}
 }
 
-/// The file that a simulated region does not have.
+/// The file of a simulated region, which has none.
 pub(crate) struct RecordedFile<'r>(pub(crate) &'r dyn Recorder);
 
 impl Backing for RecordedFile<'_> {

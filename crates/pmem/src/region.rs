@@ -1,12 +1,12 @@
 //! A range of bytes addressed by offset, and the only way to change persistent memory.
 //!
 //! Reads and writes are checked against the length, since an offset may come from a damaged pool:
-//! what is outside reads as zero, is not written, and is counted in [`Region::faults`]. Words are
-//! accessed as relaxed atomics, so that a reader that races with a writer sees an old or a new
-//! word, never a mixture; ordering between words is the business of the locks above.
+//! outside the region, reads return zero, writes are ignored, and [`Region::faults`] counts both.
+//! Words are accessed as relaxed atomics, so that a reader that races with a writer sees an old or
+//! a new word, never a mixture; the locks of the layers above order words.
 //!
 //! The region owns the mapping, the file and its lock. Its length only grows, and only after the
-//! medium has the space.
+//! medium has provided the space.
 
 use crate::cpu::{self, WriteBack};
 use crate::domain::Domain;
@@ -36,12 +36,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A mapped range of bytes.
 pub struct Region {
-    /// Dropped before the mapping whose addresses it names.
+    /// Dropped before the mapping, whose addresses it contains.
     pub(crate) watch: Watch,
     pub(crate) mapping: Mapping,
     len: AtomicU64,
-    /// The length that is durable, as far as is known: what an earlier process allocated may not
-    /// be.
+    /// The length that is known to be durable: space that an earlier process allocated may not be.
     synced_len: AtomicU64,
     pub(crate) domain: Domain,
     emulated: bool,
@@ -50,17 +49,17 @@ pub struct Region {
     faults: AtomicU64,
     failed: AtomicBool,
     pub(crate) syncs: Syncs,
-    /// Tells regions apart in what a thread remembers.
+    /// Identifies the region in what threads remember.
     pub(crate) id: u64,
     pub(crate) growing: Mutex<()>,
-    /// The file was seen to say where a hole is.
+    /// The file was seen to report where a hole is.
     pub(crate) reports_holes: AtomicBool,
     pub(crate) repairing: Mutex<()>,
     pub(crate) record: OnceLock<RecordLosses>,
     pub(crate) file: Option<LockedFile>,
-    /// That of the domain `journal`.
+    /// The journal, in the domain `journal`.
     pub(crate) journal: Option<Box<Journal>>,
-    /// Where the journal of a file that is looked at would be.
+    /// The expected path of the journal of a file that is inspected.
     pub(crate) journal_to_read: Option<PathBuf>,
     #[cfg(feature = "sim")]
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
@@ -68,7 +67,7 @@ pub struct Region {
     pub(crate) emulation: Option<Box<Emulation>>,
 }
 
-/// What distinguishes one region from another when it is made.
+/// What distinguishes one region from another when it is created.
 pub(crate) struct Parts {
     pub(crate) watch: Watch,
     pub(crate) mapping: Mapping,
@@ -126,7 +125,7 @@ impl Region {
         self.len.load(Relaxed)
     }
 
-    /// Returns true if there are none, as in a new file.
+    /// Returns true if the region has no bytes, as in a new file.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -148,30 +147,30 @@ impl Region {
         self.emulated
     }
 
-    /// Returns true if this is a device, which has its full length from the start and unknown bytes
-    /// in it.
+    /// Returns true if this is a device, which has its full length and unknown content from the
+    /// start.
     pub fn is_device(&self) -> bool {
         self.device
     }
 
-    /// Returns true if what is stored stays in memory: a copy of a file that is looked at.
+    /// Returns true if stores stay in memory: this is a copy of a file that is inspected.
     pub fn is_private(&self) -> bool {
         self.mapping.is_copy()
     }
 
-    /// Returns the instruction that writes a line back, by name; the domain says whether it is
-    /// used.
+    /// Returns the name of the instruction that writes a line back; the domain determines whether
+    /// it is used.
     pub fn write_back(&self) -> &'static str {
         self.write_back.name()
     }
 
-    /// Accesses refused so far because they were out of range or misaligned.
+    /// Returns the number of accesses refused so far because they were out of range or misaligned.
     pub fn faults(&self) -> u64 {
         self.faults.load(Relaxed)
     }
 
-    /// Returns true if a fence failed. What it was to make durable may be lost, so that nothing may
-    /// be acknowledged.
+    /// Returns true if a fence failed. The data that it should have made durable may be lost, so
+    /// nothing may be acknowledged.
     #[inline]
     pub fn failed(&self) -> bool {
         self.failed.load(Relaxed)
@@ -195,7 +194,7 @@ impl Region {
     fn words<const N: usize>(&self, off: u64) -> Option<&[AtomicU64; N]> {
         const { assert!(N.is_power_of_two()) };
         let size = 8 * N as u64;
-        // What begins at a multiple of its size below the last whole multiple ends inside.
+        // A range that begins at a multiple of its size below the last whole multiple ends inside.
         if !off.is_multiple_of(size) || off >= self.len() & !(size - 1) {
             self.fault();
             return None;
@@ -203,7 +202,7 @@ impl Region {
         let at = self.mapping.base().wrapping_add(off as usize);
         // SAFETY: bytes inside the mapping, which lives as long as `self`, aligned (checked above,
         // and the mapping's start is), initialised by the kernel. Non-atomic writes to them are
-        // excluded by the contract of `write`: who may meet one uses `guess`.
+        // excluded by the contract of `write`: code that may meet one uses `guess`.
         Some(unsafe { &*at.cast() })
     }
 
@@ -212,7 +211,7 @@ impl Region {
         self.words::<1>(off).map(|[word]| word)
     }
 
-    /// Ends acknowledgements: every fence counts as failed from here on.
+    /// Ends acknowledgements: from here on every fence counts as failed.
     pub fn fail(&self) {
         self.failed.store(true, Relaxed);
     }
@@ -222,7 +221,7 @@ impl Region {
         self.faults.fetch_add(1, Relaxed);
     }
 
-    /// Returns the word at `off`, a multiple of 8; 0, and counted as a fault, where there is none.
+    /// Returns the word at `off`, a multiple of 8; if there is none, returns 0 and counts a fault.
     #[inline]
     pub fn load(&self, off: u64) -> u64 {
         #[cfg(feature = "emulate-media")]
@@ -230,7 +229,7 @@ impl Region {
         self.word(off).map_or(0, |word| word.load(Relaxed))
     }
 
-    /// Returns the first eight bytes, zeros in the place of those that a file has not.
+    /// Returns the first eight bytes, with zeros for bytes that the file does not have.
     pub fn first_bytes(&self) -> [u8; 8] {
         let mut bytes = [0; 8];
         match &self.file {
@@ -243,20 +242,20 @@ impl Region {
         bytes
     }
 
-    /// Returns the word at `off` as of some moment, while another thread may be writing there; 0
-    /// where no word can be.
+    /// Returns the word at `off` as of some moment, while another thread may be writing there; 0 if
+    /// there can be no word.
     ///
-    /// It decides nothing but what to look at first, and is never counted as a fault. Of a guess
-    /// that is older than the data, the place may be a hole ([`Region::punch`]): a file system in
-    /// memory takes a page to read one, and where it is full that is a media error, which stops the
-    /// store and loses nothing.
+    /// It only decides what to look at first, and is never counted as a fault. If the offset is out
+    /// of date, the place may be a hole ([`Region::punch`]): a file system in memory allocates a
+    /// page to read one, and if it is full that is a media error, which stops the store but loses
+    /// nothing.
     #[inline]
     pub fn guess(&self, off: u64) -> u64 {
         self.guess_words::<1>(off)[0]
     }
 
-    /// Returns the words of the line at `off` as of some moment, each for itself; zeros where no
-    /// line can be. As [`Region::guess`].
+    /// Like [`Region::guess`], for each of the eight words of the line at `off`; zeros if there can
+    /// be no line.
     #[inline]
     pub fn guess_line(&self, off: u64) -> [u64; 8] {
         self.guess_words(off)
@@ -271,13 +270,14 @@ impl Region {
             return [0; N];
         }
         let at: *const u64 = self.mapping.base().wrapping_add(off as usize).cast();
-        // SAFETY: `N` words inside of the mapping (what begins at a multiple of its size below the
-        // last whole multiple ends inside), which begins at a page and lives as long as `self`.
+        // SAFETY: `N` words inside of the mapping (a range that begins at a multiple of its size
+        // below the last whole multiple ends inside), which begins at a page and lives as long as
+        // `self`.
         std::array::from_fn(|i| unsafe { guess::word(at.wrapping_add(i)) })
     }
 
-    /// Returns the eight words of the line at `off`, a multiple of 64; zeros, and counted as a
-    /// fault, where there is none.
+    /// Returns the eight words of the line at `off`, a multiple of 64; if there is none, returns
+    /// zeros and counts a fault.
     #[inline]
     pub fn line(&self, off: u64) -> [u64; 8] {
         #[cfg(feature = "emulate-media")]
@@ -288,13 +288,13 @@ impl Region {
         }
     }
 
-    /// Returns which of the eight words of the line at `off`, a multiple of 64, have `tag` in their
-    /// high 16 bits: a bit for each. None, and counted as a fault, where there is no line.
+    /// Returns a bit mask of the eight words of the line at `off`, a multiple of 64, that have
+    /// `tag` in their high 16 bits. If there is no line, returns 0 and counts a fault.
     #[inline]
     pub fn tagged(&self, off: u64, tag: u16) -> u8 {
         let Some(words) = self.words::<8>(off) else { return 0 };
         let wanted = u64::from(tag) << 48;
-        // From the last to the first, so that each bit is shifted to its place by those after it.
+        // From the last to the first, so that later shifts move each bit to its place.
         let bits = words
             .iter()
             .rev()
@@ -302,7 +302,8 @@ impl Region {
         bits as u8
     }
 
-    /// Returns the bytes of a range; none, and counted as a fault, if it is not inside.
+    /// Returns the bytes of a range; if it is not inside, returns an empty slice and counts a
+    /// fault.
     ///
     /// # Safety
     /// Nobody changes these bytes while the slice lives.
@@ -318,14 +319,14 @@ impl Region {
         }
     }
 
-    /// Returns where a slice of [`Region::bytes`] is; none if it is from elsewhere.
+    /// Returns the offset of a slice of [`Region::bytes`]; `None` if it is from elsewhere.
     pub fn offset_of(&self, bytes: &[u8]) -> Option<u64> {
         let from = (bytes.as_ptr() as usize).checked_sub(self.mapping.base() as usize)? as u64;
         (from + bytes.len() as u64 <= self.len()).then_some(from)
     }
 
-    /// Returns true if all words of a range, from a multiple of 8 on, are zero. Holes of a file are
-    /// not read.
+    /// Returns true if all words of a range, from a multiple of 8 on, are zero. Does not read holes
+    /// of a file.
     pub fn is_zero(&self, from: u64, to: u64) -> bool {
         let mut at = from;
         while at < to {
@@ -342,7 +343,7 @@ impl Region {
         true
     }
 
-    /// Stores a word at `off`, a multiple of 8, in one piece.
+    /// Stores a word at `off`, a multiple of 8, atomically.
     ///
     /// # Safety
     /// No slice of [`Region::bytes`] covers the word.
@@ -359,8 +360,8 @@ impl Region {
         }
     }
 
-    /// Stores at `off`, a multiple of 8, what `change` makes of the word there. Not one step for
-    /// other writers.
+    /// Replaces the word at `off`, a multiple of 8, by the result of `change`. Not atomic with
+    /// respect to other writers.
     ///
     /// # Safety
     /// As for [`Region::store`].
@@ -381,7 +382,7 @@ impl Region {
     /// Copies bytes to `off`.
     ///
     /// # Safety
-    /// Nobody else accesses the range meanwhile, but by [`Region::guess`], and no slice of
+    /// Nobody else accesses the range meanwhile, except by [`Region::guess`], and no slice of
     /// [`Region::bytes`] covers a part of it.
     #[inline]
     pub unsafe fn write(&self, off: u64, src: &[u8]) {
@@ -398,8 +399,8 @@ impl Region {
         }
     }
 
-    /// Lets `fill` change the bytes of a range in place, and gives what it made of them; none, and
-    /// counted as a fault, if the range is not inside.
+    /// Lets `fill` change the bytes of a range in place, and returns the result; if the range is
+    /// not inside, returns `None` and counts a fault.
     ///
     /// # Safety
     /// As for [`Region::write`]; and nobody changes the bytes while the slice lives.
@@ -425,7 +426,7 @@ impl Region {
         Some(bytes)
     }
 
-    /// Says to a test that bytes of the file were stored.
+    /// Reports to a test that bytes of the file were stored.
     #[inline(always)]
     pub(crate) fn record_stored(&self, off: u64, len: u64) {
         if cfg!(any(test, feature = "sim")) && self.file.is_some() && self.journal.is_none() {
@@ -433,7 +434,7 @@ impl Region {
         }
     }
 
-    /// Asks the processor to load the line at `off` soon.
+    /// Asks the CPU to load the line at `off` soon.
     #[inline]
     pub fn prefetch(&self, off: u64) {
         if off < self.len() {
@@ -443,9 +444,8 @@ impl Region {
         }
     }
 
-    /// Makes the region `new_len` bytes long. The new bytes are zeros and durably allocated, also
-    /// where an earlier process allocated them. A region that is longer, as a device is, stays as
-    /// it is.
+    /// Makes the region `new_len` bytes long. The new bytes are zeros and durably allocated, even
+    /// if an earlier process allocated them. A longer region, such as a device, stays as it is.
     pub fn grow(&self, new_len: u64) -> Result<(), GrowError> {
         let _one_at_a_time = lock(&self.growing).unwrap_or_else(PoisonError::into_inner);
         let old = self.len();
@@ -504,8 +504,8 @@ impl Region {
         false
     }
 
-    /// Returns true if copies may go past the cache: always, but on a medium that does not tell
-    /// them apart.
+    /// Returns true if copies may go past the cache: always, except on a medium that does not
+    /// distinguish them.
     #[cfg(feature = "sim")]
     #[inline]
     pub(crate) fn streams(&self) -> bool {
@@ -519,8 +519,8 @@ impl Region {
     }
 }
 
-/// Returns where a file has bytes next, from `at` on: after its end if there are none, and at `at`
-/// if nobody can tell.
+/// Returns where a file next has bytes, from `at` on: after its end if there are none, and `at` if
+/// this is unknown.
 fn next_data(file: &LockedFile, at: u64) -> u64 {
     match seek(&**file, SeekFrom::Data(at)) {
         Ok(data) => data,

@@ -1,13 +1,14 @@
-//! Files that take the place of others, and files without a name: how every file is made that this
-//! machine's other users must not read, or lead elsewhere.
+//! Files that replace others, and files without a name: the way to create every file that this
+//! machine's other users must not read or redirect.
 //!
-//! One rule for all: a file has the permissions of the one that it replaces, and is this user's
-//! alone where it replaces none. Until it is complete it has a name that nobody can guess, and that
-//! nothing had before (`O_EXCL`, which follows no symbolic link). It is synced, renamed to its
-//! name, and the directory synced: a crash leaves the old file or the new one.
+//! One rule for all: a file has the permissions of the one that it replaces, and is private to this
+//! user if it replaces none. Until it is complete it has a name that nobody can guess, and that did
+//! not exist before (`O_EXCL`, which follows no symbolic link). It is synced, renamed to its name,
+//! and the directory is synced: a crash leaves the old file or the new one.
 //!
-//! A process that is killed leaves its file under the other name. It was locked, so that whoever
-//! replaces the same file next knows that nobody writes it any more, and removes it.
+//! A process that is killed leaves its file under the other name. The file was locked, so that the
+//! next process that replaces the same file knows that nobody is writing it any more, and removes
+//! it.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -22,13 +23,13 @@ use crate::locked::PRIVATE;
 
 const PREFIX: &str = "temp-";
 const SUFFIX: &str = ".new";
-/// Digits of the part of a name that nobody can guess.
+/// Number of digits in the unguessable part of a name.
 pub(crate) const DIGITS: usize = 16;
 
-/// Held while a file is made and not yet locked.
+/// Held while a file has been created and is not yet locked.
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// A file that is being written. Unless it is published, it goes.
+/// A file that is being written. Unless it is published, it is removed.
 #[derive(Debug)]
 pub struct ReplacedFile {
     file: File,
@@ -37,8 +38,8 @@ pub struct ReplacedFile {
 }
 
 impl ReplacedFile {
-    /// Makes a file that is to be at a path, empty. What killed processes left of such a file is
-    /// removed.
+    /// Creates an empty file that is to be at a path. Removes what killed processes left of such a
+    /// file.
     pub fn create(path: &Path) -> io::Result<ReplacedFile> {
         let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -48,13 +49,13 @@ impl ReplacedFile {
         temporary.push(format!(".{}{SUFFIX}", unguessable()?));
         let temporary = path.with_file_name(temporary);
         let file = new_private(&temporary)?;
-        // A file system without locks has none.
+        // A file system without locks: go on without.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         let made = ReplacedFile { file, temporary, path: path.to_owned() };
         if let Ok(replaced) = fs::metadata(path)
             && replaced.is_file()
         {
-            // Where a file system refuses that, the file stays its owner's alone.
+            // If the file system refuses that, the file stays private to its owner.
             let _ = made.file.set_permissions(replaced.permissions());
         }
         Ok(made)
@@ -65,7 +66,7 @@ impl ReplacedFile {
         &self.file
     }
 
-    /// Syncs it and puts it in its place, durably.
+    /// Syncs the file and moves it to its place, durably.
     pub fn publish(self) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.temporary, &self.path)?;
@@ -75,31 +76,31 @@ impl ReplacedFile {
 
 impl Drop for ReplacedFile {
     fn drop(&mut self) {
-        // When it was published, nothing has this name any more.
+        // After it was published, nothing has this name any more.
         let _ = fs::remove_file(&self.temporary);
     }
 }
 
-/// Makes a file without a name, in a folder, for this user alone. It is gone when it is closed.
+/// Creates a file without a name in a folder, for this user alone. It is gone when it is closed.
 pub fn unnamed_file(folder: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(PRIVATE).custom_flags(libc::O_TMPFILE);
     if let Ok(file) = options.open(folder) {
         return Ok(file);
     }
-    // A file system, or a kernel, that has no such files.
+    // A file system, or a kernel, without such files.
     let path = folder.join(format!("{PREFIX}{}{SUFFIX}", unguessable()?));
     let file = new_private(&path)?;
     fs::remove_file(&path)?;
     Ok(file)
 }
 
-/// Makes a file that is not there, to be read and written by this user alone.
+/// Creates a file that must not exist, to be read and written by this user alone.
 pub(crate) fn new_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(PRIVATE).open(path)
 }
 
-/// Returns a part of a name that nobody can guess.
+/// Returns an unguessable part of a name.
 pub(crate) fn unguessable() -> io::Result<String> {
     let mut bytes = [0; DIGITS / 2];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
@@ -110,7 +111,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Removes what processes that were killed have left of a file of this name.
+/// Removes what killed processes have left of a file of this name.
 fn remove_left(folder: &Path, name: &std::ffi::OsStr) {
     let Some(name) = name.to_str() else { return };
     let is_left = |path: &PathBuf| {
@@ -127,11 +128,11 @@ fn remove_left(folder: &Path, name: &std::ffi::OsStr) {
     }
 }
 
-/// Returns true if a file is one, and nobody has locked it.
+/// Returns true if this is a file, and nobody has locked it.
 fn is_free(path: &Path) -> bool {
     let is_file = path.symlink_metadata().is_ok_and(|file| file.is_file());
     let free = |file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-    // NFS locks only what is open for writing.
+    // NFS only locks files that are open for writing.
     is_file && OpenOptions::new().read(true).write(true).open(path).is_ok_and(free)
 }
 

@@ -1,11 +1,11 @@
-//! Copies of the files of a region that have no name any more.
+//! Copies the files of a region that no longer have a name.
 //!
-//! A file without links cannot get a name again (`linkat` refuses it), but it is there, whole, as
-//! long as it is open. A copy shares its blocks where the file system can do that, and is written
-//! without its holes elsewhere. It has its name only when it is complete and synced, and replaces
-//! nothing ([`NewFile`]).
+//! A file without links cannot get a name again (`linkat` refuses it), but it is intact while it is
+//! open. A copy shares its blocks if the file system can do that; otherwise it is written without
+//! its holes. It gets its name only when it is complete and synced, and replaces nothing
+//! ([`NewFile`]).
 //!
-//! Whoever copies sees to it that nobody writes meanwhile.
+//! The caller makes sure that nobody writes meanwhile.
 
 use crate::new_file::{NewFile, NewFileError};
 use crate::preload::data;
@@ -16,20 +16,20 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// How a file begins that a killed process may have left half copied: a pool, a journal, nothing.
+/// How a file may begin that a killed process left half copied: a pool, a journal, nothing.
 const BEGINS: [&[u8]; 3] = [b"PERDURA\0", b"PERDURAJ", &[0; 8]];
 
 /// Bytes that are read at once.
 const CHUNK: u64 = 1 << 20;
 
 impl Region {
-    /// Copies the region's file as it is, to a path that nothing has. Of a region with a journal
-    /// that is without what is not applied.
+    /// Copies the region's file as it is to a path where nothing exists. If the region has a
+    /// journal, that is without what has not been applied.
     pub fn copy_file(&self, to: &Path) -> Result<(), NewFileError> {
         copy(self.file.as_deref(), to)
     }
 
-    /// Copies the file of the journal that is in use, to a path that nothing has.
+    /// Copies the file of the journal in use to a path where nothing exists.
     pub fn copy_journal(&self, to: &Path) -> Result<(), NewFileError> {
         let opened = self.journal.as_ref().and_then(|journal| journal.open_file());
         copy(opened.as_ref().map(|file| file.file()), to)
@@ -46,7 +46,7 @@ fn copy(from: Option<&File>, to: &Path) -> Result<(), NewFileError> {
 
 fn copy_bytes(from: &File, to: &File) -> io::Result<()> {
     let metadata = from.metadata()?;
-    // Where a file system refuses that, the copy stays its owner's alone.
+    // If the file system refuses that, the copy stays private to its owner.
     let _ = to.set_permissions(metadata.permissions());
     if ioctl_ficlone(to, from).is_ok() {
         return Ok(());

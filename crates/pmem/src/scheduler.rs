@@ -1,9 +1,10 @@
 //! Locks with a hook for the deterministic scheduler of a simulation.
 //!
 //! Such a scheduler lets one thread run at a time. A thread that waited for a lock in the kernel
-//! would stop all of them. So locks that are held over a flush or a fence are taken by [`lock`]: it
-//! calls the scheduler before it takes the lock, and as long as another thread holds it. In any
-//! build but a simulation's it is a plain lock, and counts how long its thread had to wait.
+//! would stop all of them. So locks that are held during a flush or a fence are taken with
+//! [`lock`]: it calls the scheduler before it takes the lock, and as long as another thread holds
+//! it. In any build except a simulation's it is a plain lock, and counts how long its thread had to
+//! wait.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +20,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> LockResult<MutexGuard<'_, T>> {
     acquire(mutex, || wait(mutex))
 }
 
-/// Locks a mutex as [`lock`] does. While the thread waits for another one it counts in `waiting`.
+/// Locks a mutex like [`lock`]. While the thread waits for another one it is counted in `waiting`.
 #[inline(always)]
 pub fn lock_counted<'m, T>(
     mutex: &'m Mutex<T>,
@@ -28,7 +29,7 @@ pub fn lock_counted<'m, T>(
     acquire(mutex, || wait_counted(mutex, waiting))
 }
 
-/// Locks a mutex; `wait` does where another thread has it.
+/// Locks a mutex; calls `wait` if another thread holds it.
 #[inline(always)]
 fn acquire<'m, T>(
     mutex: &'m Mutex<T>,
@@ -45,7 +46,7 @@ fn acquire<'m, T>(
     }
 }
 
-/// Returns true if a scheduler runs the calling thread: then a circle of waits is noticed.
+/// Returns true if a scheduler runs the calling thread: then a deadlock is detected.
 #[inline]
 pub fn is_scheduled() -> bool {
     #[cfg(feature = "sim")]
@@ -54,7 +55,7 @@ pub fn is_scheduled() -> bool {
     false
 }
 
-/// Lets a scheduler choose another thread, where one runs this one.
+/// Lets a scheduler, if one runs this thread, choose another thread.
 #[inline(always)]
 pub(crate) fn pause() {
     #[cfg(feature = "sim")]
@@ -85,14 +86,15 @@ thread_local! {
     static WAITED_NS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns how long the calling thread has waited in [`lock`] for other threads so far, in
-/// nanoseconds: what an operation took less this is its own time.
+/// Returns how long the calling thread has waited for other threads in [`lock`] so far, in
+/// nanoseconds: the duration of an operation minus this is its own time.
 #[inline]
 pub fn waited_ns() -> u64 {
     WAITED_NS.get()
 }
 
-/// Waits with an unlocked mutex while `blocked` holds; a scheduler runs other threads meanwhile.
+/// Waits with an unlocked mutex while `blocked` returns true; a scheduler runs other threads
+/// meanwhile.
 pub(crate) fn wait_while<'m, T>(
     changed: &Condvar,
     mutex: &'m Mutex<T>,
@@ -116,7 +118,7 @@ mod scheduled {
     pub trait Scheduler: Send + Sync {
         /// The calling thread is about to take a lock: another may go first.
         fn pause(&self);
-        /// The calling thread cannot go on before another has.
+        /// The calling thread cannot continue before another one has run.
         fn wait(&self);
     }
 
@@ -192,7 +194,7 @@ mod tests {
         let (mutex, barrier) = (Mutex::new(()), Barrier::new(2));
         drop(lock(&mutex));
         assert_eq!(waited_ns(), 0);
-        // Whether the other thread came in time is not certain: tried until it did.
+        // It is not certain that the other thread arrives in time: repeated until it does.
         let waited = || {
             std::thread::scope(|scope| {
                 let held = lock(&mutex);

@@ -1,7 +1,7 @@
-//! Memory in which crash images are opened, one after the other.
+//! Memory in which crash images are opened one after the other.
 //!
-//! Between two images of one crash a few words differ, and opening one changes a few more. So the
-//! image is not copied again: whoever makes the images puts back what was changed.
+//! Two images of one crash differ in a few words, and opening one changes a few more. So the image
+//! is not copied again: the maker of the images restores what was changed.
 
 use crate::domain::Domain;
 use crate::mapping::Mapping;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct Scratch(Arc<Mapping>);
 
 impl Scratch {
-    /// `len` zeros.
+    /// Creates a memory of `len` zeros.
     pub fn new(len: usize) -> Scratch {
         Scratch(Arc::new(Mapping::simulated(len)))
     }

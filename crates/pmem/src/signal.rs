@@ -1,12 +1,13 @@
-//! `SIGBUS` inside a watched region: the access goes on, on a private page.
+//! `SIGBUS` inside a watched region: the access continues on a private page.
 //!
-//! The kernel raises it when the medium cannot give a line (`BUS_MCEERR_AR` when the processor met
-//! it, `BUS_ADRERR` when the kernel knew before) or when the file ends before its mapping.
-//! `SIGSEGV` comes from a store into a page whose bytes are being copied; it waits. Any other
-//! signal goes to the handler that was there before.
+//! The kernel raises it when the medium cannot return a line (`BUS_MCEERR_AR` when the CPU
+//! encountered it, `BUS_ADRERR` when the kernel knew before) or when the file ends before its
+//! mapping. `SIGSEGV` comes from a store into a page whose bytes are being copied; the store waits.
+//! Any other signal goes to the previous handler.
 //!
-//! Handlers only call what is safe in one: `media` says so of its table. What cannot be helped ends
-//! the process as the signal would have, with a line that says where.
+//! Handlers only call what is safe in a handler: `media` describes that of its table. If nothing
+//! can be done, the process ends as it would have without the handler, with a line that tells
+//! where.
 
 use crate::media::{Quarantined, TABLE, Watched};
 use std::mem::MaybeUninit;
@@ -18,14 +19,14 @@ type Action = libc::sigaction;
 static BEFORE_BUS: AtomicPtr<Action> = AtomicPtr::new(std::ptr::null_mut());
 static BEFORE_SEGV: AtomicPtr<Action> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Lets a write beyond the limit of a file's size (`ulimit -f`) be an error, which the write
-/// reports, where it would end the process. For programs: a library leaves that to its program.
+/// Makes a write beyond the file size limit (`ulimit -f`) return an error instead of ending the
+/// process. For programs: a library leaves that to its program.
 pub fn ignore_file_size_signal() {
-    // SAFETY: to be ignored is an action of this signal, and needs no handler.
+    // SAFETY: ignoring is a valid action for this signal, and needs no handler.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Installs the handlers, once in a process.
+/// Installs the handlers, once per process.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -40,7 +41,7 @@ fn put(signal: i32, before: &AtomicPtr<Action>) {
     if unsafe { libc::sigaction(signal, std::ptr::null(), old.as_mut_ptr()) } != 0 {
         return;
     }
-    // SAFETY: filled by the call, and all zeros are an action too.
+    // SAFETY: filled by the call, and all zeros are a valid action too.
     let old = unsafe { old.assume_init() };
     // Kept for the life of the process: a handler may run at any time.
     before.store(Box::into_raw(Box::new(old)), Ordering::Release);
@@ -80,7 +81,7 @@ fn help(signal: i32, slot: &Watched, at: u64) -> bool {
     }
 }
 
-/// Writes a line to standard error without the help of anything that allocates.
+/// Writes a line to standard error without anything that allocates.
 fn say(signal: i32, at: u64) {
     let text: &[u8] = match signal {
         libc::SIGBUS => b"perdura: a media error that cannot be quarantined, at pool offset 0x",
@@ -97,7 +98,7 @@ fn say(signal: i32, at: u64) {
     unsafe { libc::write(2, hex.as_ptr().cast(), hex.len()) };
 }
 
-/// Gives a signal that is not ours to the handler from before; the default action by raising it
+/// Passes a signal that is not ours on to the previous handler; for the default action, raises it
 /// again on return.
 fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = if signal == libc::SIGBUS { &BEFORE_BUS } else { &BEFORE_SEGV };
@@ -123,7 +124,7 @@ fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) 
     }
 }
 
-/// The access is tried again on return, and ends the process.
+/// The access is retried on return, and ends the process.
 fn default(signal: i32) {
     // SAFETY: the default action is always valid.
     unsafe { libc::signal(signal, libc::SIG_DFL) };

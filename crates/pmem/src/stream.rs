@@ -1,10 +1,10 @@
-//! Copying past the cache.
+//! Copies past the cache.
 //!
-//! A copy that is flushed line by line afterwards pays for reading each line into the cache and for
-//! pushing it out again. Non-temporal stores of whole lines do neither; they are complete after a
-//! fence. But a reader that comes soon then finds the bytes on the medium only.
-//! `examples/streaming.rs` measures both; nanoseconds for a copy to lines that are not cached, and
-//! its fence, on an AMD EPYC (Zen 4, virtual, clwb on DRAM):
+//! A copy that is flushed line by line afterwards reads each line into the cache and writes it out
+//! again. Non-temporal stores of whole lines do neither; they are complete after a fence. But a
+//! reader that follows soon must read the bytes from the medium. `examples/streaming.rs` measures
+//! both; nanoseconds for a copy to lines that are not cached, and its fence, on an AMD EPYC (Zen 4,
+//! virtual, clwb on DRAM):
 //!
 //! | bytes | flushed | streamed | flushed, then read | streamed, then read |
 //! |---|---|---|---|---|
@@ -15,17 +15,17 @@
 //! | 4096 | 606 | 271 | 1049 | 1886 |
 //! | 16384 | 2447 | 776 | 4877 | 4069 |
 //!
-//! Streaming always wins for the writer, by 60 to 80 ns up to 1 KiB and by half from there on; it
-//! wins for a reader that follows at once from about 8 KiB. Small values are the ones that are read
-//! again while cached, and index nodes are small: [`STREAM_FROM`] is where the writer's gain begins
-//! to grow with the size.
+//! Streaming always wins for the writer, by 60 to 80 ns up to 1 KiB and by half from there on; for
+//! a reader that follows at once it wins from about 8 KiB. Small values are the ones that are read
+//! again while cached, and index nodes are small: from [`STREAM_FROM`] on, the writer's gain grows
+//! with the size.
 
 use crate::lines::LINE;
 
-/// Bytes from which a copy is made past the cache.
+/// Number of bytes from which a copy goes past the cache.
 pub const STREAM_FROM: usize = 1024;
 
-/// Returns how a copy of `len` bytes to offset `off` is cut: bytes before the first whole line,
+/// Returns how a copy of `len` bytes to offset `off` is divided: bytes before the first whole line,
 /// whole lines, bytes after.
 #[inline]
 pub(crate) fn cut(off: u64, len: usize) -> (usize, usize, usize) {
@@ -37,7 +37,7 @@ pub(crate) fn cut(off: u64, len: usize) -> (usize, usize, usize) {
     (head, body, len - head - body)
 }
 
-/// Copies whole lines with non-temporal stores, where the processor has them.
+/// Copies whole lines with non-temporal stores, if the CPU has them.
 ///
 /// # Safety
 /// `to` is the start of a line, `len` a multiple of the line, both ranges are mapped and do not
@@ -64,7 +64,7 @@ pub(crate) unsafe fn copy_lines(to: *mut u8, from: *const u8, len: usize) {
 /// Whether [`copy_lines`] leaves nothing in the cache, so that its lines need no flush.
 pub(crate) const PAST_THE_CACHE: bool = cfg!(target_arch = "x86_64");
 
-/// Without non-temporal stores: an ordinary copy, to be flushed.
+/// Without non-temporal stores: an ordinary copy, which must be flushed.
 ///
 /// # Safety
 /// As on x86-64.

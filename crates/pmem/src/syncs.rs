@@ -1,12 +1,12 @@
-//! Syncs of a file by several threads: one at a time, for all that wait for it.
+//! Syncs of a file by several threads: one at a time, on behalf of all that wait.
 //!
-//! The kernel tells of a page that it could not write once for each open file, to whoever syncs
-//! next. So while a sync runs, another one next to it may succeed though its pages are those that
-//! were lost. Here a sync begins when the one before has ended and its failure is known: who is let
-//! go after a success has none after it.
+//! The kernel reports a page that it could not write once for each open file, to the next sync. So
+//! another sync that runs at the same time may succeed although its pages are the lost ones. Here a
+//! sync begins only when the previous one has ended and its failure is known: a thread that is
+//! released after a success had no failure before it.
 //!
-//! Who comes meanwhile waits for the next one, which covers the pages of all of them: threads that
-//! wait for the same medium share its round trips.
+//! Threads that come meanwhile wait for the next sync, which covers the pages of all of them:
+//! threads that wait for the same medium share its round trips.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +22,7 @@ pub(crate) struct Syncs {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What the next one is to write.
+    /// The pages that the next one writes.
     pages: Vec<Range>,
     /// The number of the next one.
     next: u64,
@@ -48,9 +48,9 @@ impl Syncs {
         self.changed.notify_all();
     }
 
-    /// Returns when `pages` are synced: by `sync` on this thread, which gets those of others too,
-    /// or by another thread. `sync` leaves word of a failure where everybody looks before it
-    /// returns.
+    /// Returns when `pages` are synced: by `sync` on this thread, which also gets the pages of
+    /// others, or by another thread. Before `sync` returns, it records a failure where everybody
+    /// checks.
     pub(crate) fn sync(&self, pages: &[Range], sync: impl FnOnce(&[Range])) {
         let mut state = self.state();
         state.pages.extend_from_slice(pages);
@@ -85,7 +85,7 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::thread;
 
-    /// Waits until the next sync is to write this many ranges.
+    /// Waits until the next sync covers this many ranges.
     fn until_gathered(syncs: &Syncs, count: usize) {
         while syncs.state().pages.len() < count {
             thread::yield_now();
@@ -133,7 +133,7 @@ mod tests {
         let (let_go, go_on) = channel::<()>();
         thread::scope(|scope| {
             let (syncs, failed) = (&syncs, &failed);
-            // It is told of the lost page, and has not said so yet.
+            // It gets the report of the lost page, and has not recorded it yet.
             scope.spawn(move || {
                 syncs.alone(|| {
                     begun.send(()).unwrap();
@@ -144,7 +144,7 @@ mod tests {
             began.recv().unwrap();
             for page in 0..3 {
                 scope.spawn(move || {
-                    // To this one the kernel says that all is well.
+                    // To this one the kernel reports success.
                     syncs.sync(&[(page, page + 1)], |_| {});
                     assert!(failed.load(Relaxed), "acknowledged what may be lost");
                 });

@@ -1,32 +1,32 @@
-//! Media that lose what they have with power, whatever was synced: nothing on them may be called
+//! Media that lose their content with power, whatever was synced: nothing on them may be called
 //! durable.
 //!
-//! What can be seen is looked for: file systems in memory, an overlay that is mounted not to sync
-//! or whose upper layer is in memory, block devices in memory, and loop devices and mapped ones
-//! over such. What a container or a virtual machine hides, and a disk that lies about its cache,
-//! cannot be seen: to find nothing promises nothing.
+//! Detects file systems in memory, an overlay that is mounted without syncs or whose upper layer is
+//! in memory, block devices in memory, and loop and mapped devices over such media. What a
+//! container or a virtual machine hides, and a disk that lies about its cache, cannot be detected:
+//! finding nothing proves nothing.
 
 use rustix::fs::{Dev, FileType, major, minor, stat, statfs};
 use std::fs;
 use std::path::Path;
 
-/// File systems whose files are in memory, by the number that `statfs` gives.
+/// File systems whose files are in memory, by their `statfs` number.
 const IN_MEMORY: [(u32, &str); 3] =
     [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs"), (0x9584_58f6, "hugetlbfs")];
 
 const OVERLAY: u32 = 0x794c_7630;
 
-/// How often one medium may be looked for below another.
+/// Maximum depth of media below media that is examined.
 const DEPTH: u32 = 8;
 
-/// Returns what the file or folder at a path is on, if that is known to lose its content with
-/// power; none where nothing says so.
+/// Returns the medium of the file or folder at a path, if it is known to lose its content with
+/// power; otherwise `None`.
 pub fn volatile_medium(path: &Path) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     Machine { mounts: &mounts, sysfs: Path::new("/sys") }.medium(path, DEPTH)
 }
 
-/// What the system says of its mounts and devices.
+/// What the system reports about its mounts and devices.
 struct Machine<'m> {
     mounts: &'m str,
     sysfs: &'m Path,
@@ -36,12 +36,12 @@ impl Machine<'_> {
     fn medium(&self, path: &Path, depth: u32) -> Option<String> {
         let found = stat(path).ok()?;
         match FileType::from_raw_mode(found.st_mode) {
-            // The node may be in memory; the persistent memory that it leads to is not.
+            // The device node may be in memory; the persistent memory that it leads to is not.
             FileType::CharacterDevice => return None,
             FileType::BlockDevice => return self.device(found.st_rdev, depth),
             _ => {}
         }
-        // The type of the number differs by processor.
+        // The type of the number depends on the architecture.
         let kind = statfs(path).ok()?.f_type as u32;
         if let Some((_, name)) = IN_MEMORY.iter().find(|(number, _)| *number == kind) {
             return Some((*name).to_owned());
@@ -50,7 +50,7 @@ impl Machine<'_> {
         if kind == OVERLAY { self.overlay(device, depth) } else { self.device(device, depth) }
     }
 
-    /// Returns what makes an overlay volatile.
+    /// Returns why an overlay is volatile.
     fn overlay(&self, device: Dev, depth: u32) -> Option<String> {
         let upper = match upper_layer(self.mounts, &number(device))? {
             Upper::Unsynced => return Some("an overlay that syncs nothing (volatile)".into()),
@@ -60,7 +60,7 @@ impl Machine<'_> {
         Some(format!("an overlay over {below}"))
     }
 
-    /// Returns what makes a block device volatile.
+    /// Returns why a block device is volatile.
     fn device(&self, device: Dev, depth: u32) -> Option<String> {
         self.block_device(&self.sysfs.join("dev/block").join(number(device)), depth)
     }
@@ -81,7 +81,7 @@ impl Machine<'_> {
     }
 }
 
-/// Returns true for the name of a block device that is memory.
+/// Returns true if this is the name of a block device in memory.
 fn is_in_memory(name: &str) -> bool {
     ["ram", "zram"]
         .iter()
@@ -92,7 +92,7 @@ fn number(device: Dev) -> String {
     format!("{}:{}", major(device), minor(device))
 }
 
-/// The layer of an overlay that is written to.
+/// The writable layer of an overlay.
 #[derive(Debug, PartialEq, Eq)]
 enum Upper {
     At(String),
@@ -100,7 +100,7 @@ enum Upper {
     Unsynced,
 }
 
-/// Returns the upper layer of the overlay of a device, by the table of mounts.
+/// Returns the upper layer of the overlay of a device, from the table of mounts.
 fn upper_layer(mounts: &str, device: &str) -> Option<Upper> {
     let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(device))?;
     // After the dash: the kind, the source, the options of the file system.
@@ -121,7 +121,7 @@ mod tests {
     fn a_file_system_in_memory_is_known() {
         assert_eq!(volatile_medium(Path::new("/dev/shm")).as_deref(), Some("tmpfs"));
         assert_eq!(volatile_medium(Path::new("/no such folder")), None);
-        // The node of a device is in memory, too.
+        // The node of a device is in memory too.
         assert_eq!(volatile_medium(Path::new("/dev/null")), None);
     }
 
@@ -163,7 +163,7 @@ mod tests {
         let over = device("loop0/loop").parent().unwrap().to_owned();
         fs::write(over.join("loop/backing_file"), "/dev/shm\n").unwrap();
         check(&over, Some("a loop device over tmpfs"));
-        // One over itself ends.
+        // A device over itself ends the search.
         let round = device("dm-1/slaves");
         symlink(round.parent().unwrap(), round.join("dm-1")).unwrap();
         check(round.parent().unwrap(), None);

@@ -1,4 +1,4 @@
-//! Crashes heaps and keyspaces for as long as it is told to, and counts.
+//! Crashes heaps and keyspaces for a given time, and counts what was explored.
 //!
 //! `cargo run --release -p perdura-sim --example crash -- [--minutes N] [--seed FIRST] [--jobs N]
 //! [--log FILE]`
@@ -6,12 +6,12 @@
 //! Each seed is one exploration: of commands, executed by one or several threads; of the heap
 //! alone; of several threads on the heap; of the heap with a journal; of a journal that several
 //! threads use. Its number of shards, size, space and crash model follow from the seed too. A
-//! violation ends the run, naming the seed and the smallest history found that shows it. A run
-//! without one ends with a line of figures, before it the commands and fault points that no crash
-//! met, if any.
+//! violation ends the run, which then names the seed and the smallest history found that shows the
+//! violation. A run without one ends with a line of figures, preceded by the commands and fault
+//! points that no crash hit, if any.
 //!
-//! `MUTANT=k` disables fault point number k: then a violation must come. `--mutate` goes through
-//! all of them.
+//! `MUTANT=k` disables fault point number k: then a violation must be found. `--mutate` goes
+//! through all fault points.
 
 #[path = "../tests/engine/mod.rs"]
 mod engine;
@@ -109,7 +109,8 @@ fn mutate(search: &Search) -> ExitCode {
     let offset = option("--offset").map_or(0, |n| n as usize);
     let chosen: Vec<Mutant> =
         mutants::all().into_iter().skip(offset % one_in).step_by(one_in).collect();
-    // All of them in half an hour: each as long as it needs, within its own share and what is left.
+    // All of them in half an hour: each gets as long as it needs, within its share of the remaining
+    // time.
     let end = Instant::now() + Duration::from_secs(28 * 60);
     let survivors = chosen.iter().filter(|mutant| !is_caught(search, mutant, end)).count();
     let figures = format!("mutants={} survivors={survivors}", chosen.len());
@@ -143,7 +144,7 @@ fn is_caught(search: &Search, mutant: &Mutant, end: Instant) -> bool {
     found.violation.is_some()
 }
 
-/// Adds a line to the file that `--log` names, if it names one.
+/// Appends a line to the file named by `--log`, if there is one.
 fn log(line: &str) {
     let name = std::env::args().skip_while(|word| word != "--log").nth(1);
     if let Some(name) = name.filter(|name| !name.is_empty()) {
@@ -153,7 +154,7 @@ fn log(line: &str) {
     }
 }
 
-/// Date and commit.
+/// Returns the date and the commit.
 fn whence() -> String {
     let ask = |program: &str, words: &[&str]| {
         let output = Command::new(program).args(words).output().ok();

@@ -1,11 +1,11 @@
-//! Which crash images to look at, when there are too many for all.
+//! Which crash images to examine when there are too many for all.
 //!
-//! A group of pending stores arrives up to some prefix. A choice says how far for each group. All
-//! choices are taken if they are few enough. Otherwise the telling ones: nothing, everything, each
-//! group alone, all but one (as many of these as there is space for), and random ones. Old groups,
-//! pending since before the last fence, are mostly words that a log still covers; fresh ones are
-//! what the next fence is about. Random choices let the two arrive with different likelihood, since
-//! most mistakes show when one kind arrived and the other did not.
+//! A group of pending stores arrives up to some prefix. A choice tells how far for each group. All
+//! choices are tried if they are few enough. Otherwise the most revealing ones: nothing,
+//! everything, each group alone, all but one (as many of these as fit), and random ones. Old
+//! groups, pending since before the last fence, are mostly words that a log still covers; fresh
+//! ones are what the next fence is for. Random choices let the two kinds arrive with different
+//! probabilities, since most mistakes show when one kind arrived and the other did not.
 
 use crate::durability::Choose;
 
@@ -15,7 +15,7 @@ pub(crate) struct Choices {
 }
 
 impl Choices {
-    /// For groups of `(stores, fresh)`.
+    /// Creates the choices for groups of `(stores, fresh)`.
     pub(crate) fn new(
         groups: &[(usize, bool)],
         choose: Choose,
@@ -45,7 +45,7 @@ fn everything(groups: &[(usize, bool)]) -> Vec<usize> {
     groups.iter().map(|(stores, _)| *stores).collect()
 }
 
-/// Counts through all choices, the first group fastest.
+/// Counts through all choices, with the first group changing fastest.
 fn all(groups: &[(usize, bool)]) -> Vec<Vec<usize>> {
     let mut choices = vec![none(groups)];
     loop {

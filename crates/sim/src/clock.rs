@@ -1,7 +1,7 @@
-//! Time that a simulation moves.
+//! A clock that a simulation moves.
 //!
-//! A thread that lets time pass sleeps as long as the scheduler runs others. Without a scheduler
-//! the clock just moves on.
+//! A thread that lets time pass sleeps while the scheduler runs others. Without a scheduler the
+//! clock simply moves forward.
 
 use crate::scheduler;
 use pmem::Clock;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A clock that begins at 0. Clones show the same time.
+/// A clock that starts at 0. Clones share the same time.
 #[derive(Clone, Debug, Default)]
 pub struct SimulatedClock(Arc<AtomicU64>);
 
@@ -22,7 +22,7 @@ impl SimulatedClock {
         }
     }
 
-    /// Moves on to a time; never back.
+    /// Moves forward to a time; never back.
     pub(crate) fn set(&self, time: Duration) {
         self.0.fetch_max(time.as_nanos() as u64, Relaxed);
     }

@@ -4,13 +4,13 @@ use pmem::{FAULT_POINTS, FaultPointSet};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Images of one crash that are counted, however many were looked at.
+/// Maximum number of images of one crash that are counted.
 const COUNTED: u64 = 64;
 
 /// What was explored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Counts {
-    /// Crash images opened and compared; of one crash at most 64 are counted.
+    /// Crash images opened and compared; at most 64 are counted for one crash.
     pub images: u64,
     /// All images that were opened and compared.
     pub opened: u64,
@@ -22,9 +22,9 @@ pub struct Counts {
     pub refused: u64,
     /// Deepest chain of crashes.
     pub deepest: usize,
-    /// Crashes while this was under way, by name.
+    /// Crashes while an action was under way, by its name.
     pub doing: BTreeMap<&'static str, u64>,
-    /// Crashes after each fault point was passed, by its number.
+    /// Crashes after each fault point was passed, by the fault point's number.
     pub fault_points: Vec<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Adds what another exploration did.
+    /// Adds the counts of another exploration.
     pub fn add(&mut self, other: &Counts) {
         self.images += other.images;
         self.opened += other.opened;

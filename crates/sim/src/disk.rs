@@ -1,11 +1,11 @@
-//! A file on a disk, as a loss of power leaves it: system calls that fail, and pages that were
-//! never written.
+//! A file on a disk, as a power loss leaves it: system calls that fail, and pages that were never
+//! written.
 //!
-//! The file is a real one. In addition to it this keeps what is durable of it: the pages of each
-//! sync that went well. A page is dirty from a store until the next sync that covers it, well or
-//! not: the kernel reports a page that it could not write once, and takes it for clean from then
+//! The file is a real one. In addition this keeps its durable content: the pages of each successful
+//! sync. A page is dirty from a store until the next sync that covers it, whether that succeeds or
+//! not: the kernel reports a page that it could not write once, and considers it clean from then
 //! on, so that a later sync does not write it. Its new bytes are in the page cache, where the next
-//! process finds them, until the power goes.
+//! process finds them, until the power fails.
 
 use pmem::{Call, Calls};
 use rustix::io::Errno;
@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const PAGE: u64 = 4096;
 
-/// A system call that is to fail.
+/// A system call that should fail.
 #[derive(Clone, Copy, Debug)]
 pub struct FailingCall {
     /// Its kind.
     pub call: Call,
-    /// How many calls of the kind go well before it.
+    /// How many calls of this kind succeed before it.
     pub after: u64,
     /// How it fails.
     pub errno: Errno,
@@ -37,7 +37,7 @@ struct State {
     failed: bool,
 }
 
-/// The disk below one file. Watches the system calls of the thread that made it, until it is
+/// The disk below one file. Watches the system calls of the thread that created it, until it is
 /// dropped.
 pub struct Disk(Arc<Watcher>);
 
@@ -47,14 +47,14 @@ struct Watcher {
 }
 
 impl Disk {
-    /// Returns the disk below a file that does not exist yet.
+    /// Creates the disk below a file that does not exist yet.
     pub fn new(path: &Path) -> Disk {
         let watcher = Arc::new(Watcher { path: path.to_owned(), state: Mutex::default() });
         pmem::watch_calls(Some(watcher.clone()));
         Disk(watcher)
     }
 
-    /// Does something with other files than this one.
+    /// Runs `work`, which uses other files than this one.
     pub fn with_other_files<R>(&self, work: impl FnOnce() -> R) -> R {
         pmem::watch_calls(None);
         let done = work();
@@ -62,15 +62,15 @@ impl Disk {
         done
     }
 
-    /// Lets one call fail, or none. Returns whether the one that was to fail did.
+    /// Makes one call fail, or none. Returns true if the previously chosen call has failed.
     pub fn fail(&self, failure: Option<FailingCall>) -> bool {
         let mut state = self.0.state();
         state.failure = failure;
         std::mem::take(&mut state.failed)
     }
 
-    /// Lets the file be taken for persistent memory from here on. What is flushed is not followed
-    /// then: syncs alone count.
+    /// Treats the file as persistent memory from here on. Flushes are then not tracked: only syncs
+    /// count.
     pub fn emulate_persistent_memory(&self) {
         self.0.state().is_memory = true;
     }
@@ -80,11 +80,11 @@ impl Disk {
         self.0.state().durable.clone()
     }
 
-    /// Returns what a loss of power leaves. Of the dirty pages the kernel may have written any.
+    /// Returns what a power loss leaves. The kernel may have written any of the dirty pages.
     pub fn after_power_loss(&self, rng: &mut fastrand::Rng) -> Vec<u8> {
         let state = self.0.state();
         if !self.0.path.exists() {
-            // Whoever made it could not use it, and removed it.
+            // Its creator could not use it, and removed it.
             return Vec::new();
         }
         let mut left = state.durable.clone();

@@ -1,43 +1,43 @@
-//! What is durable, what may be, and what a crash leaves: the crash models.
+//! What is durable, what may be durable, and what a crash leaves: the crash models.
 //!
 //! Memory is made of lines of 64 bytes, each of eight aligned words of 8 bytes. A store changes a
 //! word of a line in the cache. It is **certain** to survive only when some thread flushed the line
 //! after the store and then fenced. Until then it is **pending**: the cache may write a line back
 //! at any moment, for reasons of its own, so a pending store may have arrived all the same. A fence
-//! says nothing of what other threads flushed. A word arrives whole or not at all, and takes the
-//! values it was given in the order it was given them. A longer store is one of its words after
-//! another, of which any may be torn off.
+//! does not cover what other threads flushed. A word arrives whole or not at all, and takes its
+//! values in the order in which they were stored. A longer store is a sequence of words, and may be
+//! torn between any of them.
 //!
-//! Two models say which pending stores arrive together.
+//! Two models determine which pending stores arrive together.
 //!
 //! - [`Crash::Strict`]: each word by itself. Any subset of the pending words may have arrived, each
-//!   with any of the values it had. No processor promises less; nothing may be concluded from the
-//!   order of stores.
-//! - [`Crash::X86`]: each line by itself. Stores to a line arrive in the order they were made,
-//!   since x86 makes them visible in that order and writes the line back whole: a prefix of the
-//!   line's stores has arrived. A subset of what the strict model allows; images that are likely in
-//!   reality are more likely to be drawn.
+//!   with any of its values. No processor promises less; nothing can be concluded from the order of
+//!   stores.
+//! - [`Crash::X86`]: each line by itself. Stores to a line arrive in program order, since x86 makes
+//!   them visible in that order and writes the line back whole: a prefix of the line's stores has
+//!   arrived. This is a subset of what the strict model allows, and draws realistic images with
+//!   higher probability.
 //!
 //! A copy may go past the cache, by whole lines. Such a **streamed** store is in a buffer of its
-//! processor, in no cache: the next fence of the thread that made it makes it certain, no flush
-//! does, and no fence of another thread. Nor does it push out what was stored to other words of its
-//! line before. The buffer empties as it likes, so that its words arrive each by itself, in the x86
-//! model too. A word takes its values in order all the same, streamed or not: where one is certain,
-//! those before it are past. When the process has ended, its buffers have gone to the caches.
+//! processor, in no cache: only the next fence of the thread that made it makes it certain; a flush
+//! does not, nor does a fence of another thread. Nor does it evict earlier stores to other words of
+//! its line. The buffer empties at any time, so its words arrive each by itself, even in the x86
+//! model. Still, a word takes its values in order, streamed or not: when one is certain, the
+//! earlier ones are past. When the process ends, its buffers empty into the caches.
 //!
-//! Where the kernel syncs pages there are no flushes: a store is certain when its page was synced
+//! If the kernel syncs pages there are no flushes: a store is certain when its page was synced
 //! after it. Until then the kernel may have written the page at any moment.
 //!
 //! - [`Crash::SyncedWords`]: any subset of the pending words, as in the strict model.
 //! - [`Crash::SyncedPages`]: each page by itself, with a prefix of the stores to it.
 //!
-//! In every model a file that has grown may have its old length, its new one or one between, by
-//! whole pages, until the length was synced. What was stored beyond the length is gone, whatever
-//! was flushed.
+//! In every model a file that has grown may have its old length, its new one or any in between, by
+//! whole pages, until the length is synced. Stores beyond the length are lost, whatever was
+//! flushed.
 //!
-//! After a power loss the medium holds an image and nothing is pending. After the death of the
-//! process alone, all that was stored is visible to the next one, and what was pending is pending
-//! still: power may fail later.
+//! After a power loss the medium holds an image and nothing is pending. If only the process ends,
+//! the next one sees everything that was stored, and pending stores are still pending: the power
+//! may fail later.
 
 use crate::choices::Choices;
 use crate::medium::{Event, Trace};
@@ -51,17 +51,17 @@ pub enum Crash {
     Strict,
     /// A prefix of each line's stores.
     X86,
-    /// Any subset of words, where pages are synced.
+    /// Any subset of words, if pages are synced.
     SyncedWords,
-    /// A prefix of each page's stores, where pages are synced.
+    /// A prefix of each page's stores, if pages are synced.
     SyncedPages,
 }
 
 impl Crash {
-    /// Each of the models.
+    /// All models.
     pub const ALL: [Crash; 4] = [Crash::Strict, Crash::X86, Crash::SyncedWords, Crash::SyncedPages];
 
-    /// Returns the domain that the model is of.
+    /// Returns the domain to which the model belongs.
     pub fn domain(self) -> Domain {
         match self {
             Crash::Strict | Crash::X86 => Domain::Clwb,
@@ -80,7 +80,7 @@ struct Piece {
     off: u64,
     len: u8,
     bytes: [u8; 8],
-    /// When it was stored: a count of fences.
+    /// When it was stored, as a count of fences.
     epoch: u64,
     /// Its place among all stores.
     order: u64,
@@ -89,7 +89,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// Returns number of its word in the line.
+    /// Returns the number of its word in the line.
     fn word(&self) -> usize {
         (self.off % LINE / 8) as usize
     }
@@ -104,8 +104,8 @@ struct Line {
 }
 
 impl Line {
-    /// Returns what a fence of this thread makes certain, in order: what the thread flushed, what
-    /// it streamed, and what these overtake.
+    /// Returns the stores that a fence of this thread makes certain, in order: those that the
+    /// thread flushed or streamed, and those that they overtake.
     fn fence(&mut self, thread: u32) -> Vec<Piece> {
         let flushed = match self.flushed.iter().position(|(by, _)| *by == thread) {
             Some(at) => self.flushed.swap_remove(at).1,
@@ -142,7 +142,7 @@ impl Line {
 #[derive(Clone, Debug)]
 pub struct Durability {
     durable: Vec<u8>,
-    /// The file's length that is certain; that of `durable` is what a program sees.
+    /// The file's length that is certain; a program sees that of `durable`.
     certain_len: usize,
     /// The length of the last image.
     image_len: usize,
@@ -155,26 +155,26 @@ pub struct Durability {
     changed: Vec<(u64, usize)>,
 }
 
-/// How many images of one crash to look at.
+/// How many images of one crash to examine.
 #[derive(Clone, Copy, Debug)]
 pub struct Choose {
     /// All of them, if there are at most this many.
     pub all_of: usize,
-    /// Else this many.
+    /// Otherwise this many.
     pub some: usize,
 }
 
 /// An image that a crash may leave.
 pub struct Image<'a> {
-    /// What the medium holds.
+    /// The content of the medium.
     pub bytes: &'a [u8],
-    /// Ranges that changed since the image before it, or more; whoever copies them empties the
+    /// Ranges that changed since the previous image, or more; code that copies them empties the
     /// list.
     pub changed: &'a mut Vec<(u64, usize)>,
 }
 
 impl Durability {
-    /// Returns a medium that holds `image`, nothing pending.
+    /// Creates a medium that holds `image`, with nothing pending.
     pub fn new(image: Vec<u8>) -> Durability {
         Durability {
             changed: vec![(0, image.len())],
@@ -188,7 +188,7 @@ impl Durability {
         }
     }
 
-    /// Lets one event of `trace` happen.
+    /// Applies one event of `trace`.
     pub fn apply(&mut self, trace: &Trace, event: Event) {
         match event {
             Event::Store { off, from, len } => {
@@ -270,8 +270,8 @@ impl Durability {
         }
     }
 
-    /// Returns the medium after the death of the process: what was pending is pending still, and
-    /// nobody is going to fence it.
+    /// Returns the medium after the end of the process: pending stores are still pending, and
+    /// nobody will fence them.
     pub(crate) fn orphaned(&self) -> Durability {
         let mut orphaned = self.clone();
         orphaned.flushes.clear();
@@ -282,7 +282,8 @@ impl Durability {
         orphaned
     }
 
-    /// Nobody holds a copy of it: the next image is listed as changed from end to end.
+    /// Marks everything as changed: nobody has a copy, and the next image is listed as changed from
+    /// end to end.
     pub(crate) fn changed_everywhere(&mut self) {
         self.changed = vec![(0, self.durable.len())];
     }
@@ -301,13 +302,13 @@ impl Durability {
         image
     }
 
-    /// Returns what is certain, and nothing else.
+    /// Returns only what is certain.
     pub fn certain(&self) -> &[u8] {
         &self.durable[..self.certain_len]
     }
 
-    /// Shows `see` what a loss of power may leave now, and says which of the pending stores
-    /// arrived. `see` returns whether to go on.
+    /// Calls `see` with the images that a power loss may leave now, and a description of the
+    /// pending stores that arrived. `see` returns whether to continue.
     pub fn images(
         &mut self,
         crash: Crash,
@@ -346,7 +347,7 @@ impl Durability {
         }
     }
 
-    /// Pending stores, grouped by what arrives in order: of each group a prefix arrives.
+    /// Returns the pending stores in groups that arrive in order: a prefix of each group arrives.
     fn units(&self, crash: Crash) -> Vec<Vec<Piece>> {
         match crash {
             Crash::X86 => self.lines.values().flat_map(cached_and_streamed).collect(),
@@ -373,8 +374,8 @@ impl Durability {
     }
 }
 
-/// Pending stores of a line in the x86 model: of the words that were streamed to, each word's; and
-/// those of the others.
+/// Returns the pending stores of a line in the x86 model: one group for each word that was streamed
+/// to, and one for the other words.
 fn cached_and_streamed(line: &Line) -> Vec<Vec<Piece>> {
     let mut is_streamed = [false; 8];
     for piece in line.pieces.iter().filter(|piece| piece.streamed_by.is_some()) {
@@ -388,7 +389,7 @@ fn cached_and_streamed(line: &Line) -> Vec<Vec<Piece>> {
     units
 }
 
-/// Returns which stores arrived, in words; long lists are cut.
+/// Returns in words which stores arrived; long lists are shortened.
 fn describe(units: &[Vec<Piece>], choice: &[usize], len: usize) -> String {
     const MOST: usize = 24;
     let list = |arrived: bool| {
@@ -423,14 +424,15 @@ mod tests {
 
     enum Do {
         Store(u64, u64),
-        /// By a thread, past the cache: a word, where a processor streams whole lines.
+        /// Streams a word by a thread past the cache; a real processor streams whole lines.
         Stream(u32, u64, u64),
         Flush(u32, u64),
         Fence(u32),
     }
     use Do::*;
 
-    /// The images of two words, as sets of (word at 0, word at 8, word at 64), after some events.
+    /// Checks the images of two words, as sets of (word at 0, word at 8, word at 64), after some
+    /// events.
     fn check(crash: Crash, events: &[Do], expect: &[(u64, u64, u64)]) {
         let mut medium = Durability::new(vec![0; 128]);
         for event in events {

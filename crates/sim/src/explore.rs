@@ -1,16 +1,16 @@
 //! Runs a store through incarnations and crashes.
 //!
-//! An incarnation is: open (or create), some transactions, and then every interesting moment of its
-//! trace is a crash. The moments: before each fence, when most is pending; after each
-//! acknowledgement, when a promise has just been made; and some in between. Each crash leaves
-//! images. An image is opened and its state compared: it must be the last acknowledged or, if a
-//! transaction was under way, that transaction's, whole. From then on that state is the promise: a
-//! crash inside the recovery, or after it, must not change it. Some images go on: their own
-//! recovery and transactions are crashed in turn, to a given depth. Some crashes are of the process
-//! only: what it left may be lost until its recovery is through, so the promise is renewed only
-//! then. See `durability`.
+//! In an incarnation a store is opened (or created) and runs some transactions; then every
+//! interesting moment of its trace is crashed. These moments are: before each fence, when most is
+//! pending; after each acknowledgement, when a promise has just been made; and some in between.
+//! Each crash leaves images. An image is opened and its state compared: it must be the last
+//! acknowledged one or, if a transaction was under way, the state after the whole transaction. From
+//! then on that state is the promise: a crash inside the recovery, or after it, must not change it.
+//! Some images are continued: their own recovery and transactions are crashed in turn, to a given
+//! depth. In some crashes only the process ends: what it left may be lost until the recovery is
+//! complete, so the promise is renewed only then. See `durability`.
 //!
-//! Opening many images is what takes the time. So an incarnation that is only looked at is not
+//! Most of the time goes into opening images. So an incarnation that is only examined is not
 //! recorded further, and images are made by patching and restoring memory, here and where they are
 //! opened.
 
@@ -32,31 +32,31 @@ use std::time::Instant;
 pub struct Effort {
     /// The crash model.
     pub crash: Crash,
-    /// Fixes everything that is drawn.
+    /// Determines everything that is drawn.
     pub seed: u64,
-    /// Transactions of the first incarnation; later incarnations have up to a quarter.
+    /// Transactions of the first incarnation; later incarnations have up to a quarter of that.
     pub transactions: usize,
-    /// Images for a crash in the first incarnation, where there are too many for all; later
+    /// Images for a crash in the first incarnation if there are too many for all; later
     /// incarnations have fewer.
     pub images: usize,
     /// All images of a crash in the first incarnation, if there are at most this many.
     pub all_of: usize,
-    /// Further crashes after the first, one inside or after the other's recovery.
+    /// Further crashes after the first, each inside or after the recovery from the previous one.
     pub depth: usize,
-    /// One in this many images goes on.
+    /// One in this many images is continued.
     pub go_on_one_in: usize,
-    /// One in this many moments is a crash of the process, too.
+    /// One in this many moments is also a crash of the process.
     pub process_one_in: usize,
-    /// When to end at the latest, with what was explored by then.
+    /// The latest time to end, with what was explored by then.
     pub until: Option<Instant>,
-    /// Whether copies past the cache are told from other stores, where nothing is synced by pages.
+    /// Whether copies past the cache are distinguished from other stores, unless pages are synced.
     pub streams: bool,
-    /// After a failure, seconds to look for a smaller history that fails too.
+    /// Seconds to spend, after a failure, on finding a smaller history that also fails.
     pub shrink_seconds: u64,
 }
 
 impl Effort {
-    /// Returns a few seconds of work for a small store.
+    /// Returns an effort of a few seconds for a small store.
     pub fn new(crash: Crash, seed: u64) -> Effort {
         Effort {
             crash,
@@ -170,7 +170,8 @@ impl<W: Workload> Explorer<'_, W> {
                     trace.events.len(),
                     promise.0,
                 ));
-                // Few moments are within a growth: the process dies at each second of them.
+                // Few moments are within a growth: at every second of them the process is crashed
+                // too.
                 let most = if event == Event::SyncLength { 2 } else { usize::MAX };
                 let process = self.effort.process_one_in.min(most);
                 self.crash(&mut medium, &mut scratch, &promise.1, depth, (process, passed))?;
@@ -210,7 +211,7 @@ impl<W: Workload> Explorer<'_, W> {
         }
     }
 
-    /// Returns true if there is to be a crash before the event at `at`.
+    /// Returns true if there should be a crash before the event at `at`.
     fn is_moment(&mut self, trace: &Trace, at: usize, depth: usize) -> bool {
         let one_in = |rng: &mut fastrand::Rng, n| rng.usize(..n) == 0;
         let ends = |event| match event {
@@ -225,14 +226,14 @@ impl<W: Workload> Explorer<'_, W> {
         match trace.events[at] {
             _ if telling => depth == 0 || one_in(&mut self.rng, 2),
             Event::Store { .. } => one_in(&mut self.rng, 25),
-            // What was flushed by its lines is now one event: the moments around it are worth as
-            // much.
+            // A flush of several lines is one event here: the moments around it are worth as much.
             Event::Stream { .. } => one_in(&mut self.rng, 8),
             _ => false,
         }
     }
 
-    /// Crashes at one moment: loses power and, at one in this many moments, only the process.
+    /// Crashes at one moment: loses power and, at one in this many moments, also ends only the
+    /// process.
     fn crash(
         &mut self,
         medium: &mut Durability,
@@ -300,7 +301,7 @@ impl<W: Workload> Explorer<'_, W> {
             .ok_or_else(|| self.workload.difference(found, &promise.allowed))
     }
 
-    /// Opens an image, compares, goes on from `next` and crashes again.
+    /// Opens an image, compares it, continues from `next` and crashes again.
     fn go_on(
         &mut self,
         image: &[u8],

@@ -1,29 +1,30 @@
-//! A failed exploration, and how to see it again.
+//! A failed exploration, and how to reproduce it.
 
 use crate::durability::Crash;
 use std::fmt;
 
-/// What went wrong, and the way there.
+/// What went wrong, and how it came about.
 #[derive(Clone, Debug, thiserror::Error)]
 pub struct Failure {
     /// The seed given to the explorer.
     pub seed: u64,
-    /// The crash model in force.
+    /// The crash model.
     pub crash: Crash,
     /// The crash that led into each later incarnation, outermost first.
     pub path: Vec<String>,
-    /// What was done in the first incarnation: number and words of each action that the failure
+    /// The history of the first incarnation: number and description of each action that the failure
     /// needs.
     pub history: Vec<(usize, String)>,
     /// What was found.
     pub what: String,
 }
 
-/// Characters of a line that are shown.
+/// Maximum number of characters of a line that is shown.
 const WIDTH: usize = 240;
 
 impl fmt::Display for Failure {
-    /// Returns the violation first, then the way there, each line cut to what can be read.
+    /// Writes the violation first, then how it came about, each line shortened to a readable
+    /// length.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.what.lines().try_for_each(|line| writeln!(f, "{}", cut(line)))?;
         writeln!(f, "seed {}, crash model {:?}", self.seed, self.crash)?;
@@ -37,7 +38,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Returns a line as far as it is shown.
+/// Returns the part of a line that is shown.
 fn cut(line: &str) -> String {
     let count = line.chars().count();
     if count <= WIDTH {

@@ -6,43 +6,43 @@ use std::io;
 /// A call of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileCall {
-    /// Of bytes.
+    /// A read of bytes.
     Read,
-    /// The question how long the file is.
+    /// A query of the file's length.
     Size,
-    /// Of bytes.
+    /// A write of bytes.
     Write,
-    /// Of all that was written.
+    /// A sync of everything written.
     Sync,
-    /// Of space.
+    /// An allocation of space.
     Allocate,
-    /// The file is cut off.
+    /// A truncation of the file.
     Cut,
     /// A sync of the folder.
     SyncName,
 }
 
-/// Which calls count until one fails.
+/// Which calls are counted until one fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// Those that change something: all but reads.
+    /// Those that change something: all except reads.
     Changing,
     /// All of them.
     All,
 }
 
-/// A call that is to fail.
+/// A call that should fail.
 #[derive(Clone, Copy)]
 pub(crate) struct Failure {
-    /// Calls that end well before it.
+    /// The number of calls that succeed before it.
     pub(crate) calls: u64,
     pub(crate) counted: Counted,
     pub(crate) errno: i32,
-    /// So do all after it.
+    /// Whether all later calls fail too.
     pub(crate) for_good: bool,
 }
 
-/// Calls that are to fail, in their order.
+/// The calls that should fail, in their order.
 #[derive(Default)]
 pub(crate) struct Failures {
     planned: VecDeque<Failure>,
@@ -64,7 +64,7 @@ impl Failures {
         self.failed
     }
 
-    /// Returns why a call fails, if it is to.
+    /// Returns the error of a call, if it should fail.
     pub(crate) fn of(&mut self, call: FileCall) -> Option<io::Error> {
         let Failure { calls, counted, errno, for_good } = self.planned.front_mut()?;
         let reads = matches!(call, FileCall::Read | FileCall::Size);

@@ -1,28 +1,28 @@
-//! Two files on a simulated disk, a pool's and its journal's, as a loss of power leaves them.
+//! Two files on a simulated disk, a pool's and its journal's, as a power loss leaves them.
 //!
-//! A write is in the page cache, where the same and the next process see it, and is certain to be
-//! on the medium after a sync of its file that ended well. Until then each of its sectors may have
-//! arrived or not. A sync that fails makes nothing certain, and the kernel takes what it could not
-//! write for clean: no later sync writes it, unless it is written again.
+//! A write goes to the page cache, where the same and the next process see it, and is certain to be
+//! on the medium after a successful sync of its file. Until then each of its sectors may or may not
+//! have arrived. A failed sync makes nothing certain, and the kernel considers what it could not
+//! write clean: no later sync writes it, unless it is written again.
 //!
-//! A disk whose physical sectors are longer may lose all of a block that it is writing to:
+//! A disk with longer physical sectors may lose all of a block that it is writing:
 //! [`FilesState::after_torn_blocks`].
 //!
-//! The journal's file may be persistent memory ([`SimulatedFiles::with_lines`]). What is stored to
-//! its lines is seen by the same and the next process, and is certain after a fence: of the thread
-//! that stored past the cache, or of one that wrote the line back after the store. Until then each
-//! of its words may have arrived or not, as in the strict model of [`crate::Crash`]. A sync of the
-//! file writes all lines back, as the kernel does.
+//! The journal's file may be persistent memory ([`SimulatedFiles::with_lines`]). The same and the
+//! next process see what is stored to its lines. A store is certain after a fence: of the thread
+//! that stored it past the cache, or of a thread that wrote the line back after the store. Until
+//! then each of its words may or may not have arrived, as in the strict model of [`crate::Crash`].
+//! A sync of the file writes all lines back, as the kernel does.
 //!
-//! A sync makes certain what was written when it began. What is written meanwhile needs another
-//! one, and a second sync of the same file waits for the first. The kernel reports once what it
-//! could not write: the second one ends well.
+//! A sync makes certain what had been written when it began. Later writes need another sync, and a
+//! second sync of the same file waits for the first. The kernel reports only once what it could not
+//! write: the second sync succeeds.
 //!
-//! The journal's file has a name, which is certain after a sync of its folder: until then the file
-//! may be gone as a whole.
+//! The journal's file has a name, which is certain after a sync of its folder: until then the whole
+//! file may be gone.
 //!
-//! All writes and syncs are recorded, so that a crash can be looked at before and after each. Under
-//! the scheduler another thread may be chosen at each call, and each may take time.
+//! All writes and syncs are recorded, so that crashes before and after each can be examined. Under
+//! the scheduler another thread may be chosen at each call, and each call may take time.
 
 use crate::clock::SimulatedClock;
 use crate::file_calls::{Counted, Failure, Failures, FileCall};
@@ -34,16 +34,16 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What a call that fails says, if nothing else was asked for.
+/// The error of a failing call, if no other was requested.
 const EIO: i32 = 5;
 
 /// Bytes that arrive together or not at all.
 const SECTOR: usize = 512;
-/// Bytes that arrive together where they were stored.
+/// Bytes that arrive together if they are stored to lines.
 const WORD: usize = 8;
 /// Bytes that a disk may write at once.
 const BLOCK: usize = 4096;
-/// What a write that was cut off leaves.
+/// Filler left by a torn write of a block.
 const TORN: u8 = 0xa5;
 
 /// One of the two files.
@@ -55,28 +55,28 @@ pub enum Named {
     Journal,
 }
 
-/// Something that was done to the files.
+/// An event in the history of the files.
 #[derive(Clone, Debug)]
 pub enum FileEvent {
     /// Bytes were written at an offset.
     Write(Named, u64, Vec<u8>),
-    /// The file has this length.
+    /// The file grew to this length.
     Grow(Named, u64),
-    /// The file was cut off at this length.
+    /// The file was truncated to this length.
     Cut(Named, u64),
     /// A sync began,
     SyncBegin(Named),
-    /// ... and ended, well or not.
+    /// ... and ended, successfully or not.
     Sync(Named, bool),
     /// The name of the journal's file was synced.
     SyncName,
     /// Bytes were stored to the journal's lines: past the cache by this thread, or into the cache.
     Store(u64, Vec<u8>, Option<u32>),
-    /// A thread wrote the lines back that some bytes are in.
+    /// A thread wrote back the lines of some bytes.
     WriteBack(u32, u64, u64),
     /// A thread fenced.
     Fence(u32),
-    /// The explorer's own remark.
+    /// A mark of the explorer.
     Mark(usize),
 }
 
@@ -91,9 +91,9 @@ struct Piece {
 #[derive(Clone, Debug)]
 struct Stored {
     piece: Piece,
-    /// The thread that stored it past the cache.
+    /// The thread that stored it past the cache, if one did.
     streamed_by: Option<u32>,
-    /// Threads that wrote its line back, and have not fenced since.
+    /// Threads that have written its line back and have not fenced since.
     written_back_by: BTreeSet<u32>,
 }
 
@@ -108,14 +108,14 @@ impl Stored {
 struct FileState {
     durable: Vec<u8>,
     cached: Vec<u8>,
-    /// What the next sync makes certain,
+    /// Writes that the next sync makes certain,
     dirty: Vec<Piece>,
-    /// ... what one that is under way does, and the length that the file had when it began.
+    /// ... those of the sync under way, and the file's length when it began.
     syncing: Vec<Piece>,
     syncing_len: usize,
-    /// What a failed sync left.
+    /// Writes that a failed sync left.
     forgotten: Vec<Piece>,
-    /// What was stored to its lines and is not certain, in its order.
+    /// Stores to its lines that are not certain, in order.
     stored: Vec<Stored>,
 }
 
@@ -123,11 +123,11 @@ struct FileState {
 #[derive(Clone, Debug, Default)]
 pub struct FilesState {
     files: [FileState; 2],
-    /// The name of the journal's file is certain.
+    /// Whether the name of the journal's file is certain.
     is_named: bool,
 }
 
-/// Cuts bytes up where a unit of this many ends.
+/// Cuts bytes at the boundaries of units of this size.
 fn pieces(at: u64, bytes: &[u8], unit: usize) -> impl Iterator<Item = Piece> {
     let (mut at, mut rest) = (at as usize, bytes);
     std::iter::from_fn(move || {
@@ -169,7 +169,7 @@ impl FileState {
         }
     }
 
-    /// Makes certain what a thread streamed or wrote back, and of each word what it took before.
+    /// Makes certain what a thread streamed or wrote back, and earlier stores to the same words.
     fn fence(&mut self, thread: u32) {
         let mut certain = BTreeMap::new();
         for (n, one) in self.stored.iter().enumerate() {
@@ -203,7 +203,7 @@ impl FileState {
             return;
         }
         for piece in std::mem::take(&mut self.syncing) {
-            // The whole sector is written, with what was forgotten of it.
+            // The whole sector is written, including the parts that were forgotten.
             let sector = piece.at / SECTOR;
             let (same, others): (Vec<_>, Vec<_>) =
                 self.forgotten.drain(..).partition(|other| other.at / SECTOR == sector);
@@ -235,7 +235,7 @@ impl FilesState {
         &mut self.files[name as usize]
     }
 
-    /// Brings the state up to date with an event.
+    /// Updates the state by an event.
     pub fn apply(&mut self, event: &FileEvent) {
         match event {
             FileEvent::Write(name, at, bytes) => self.file(*name).write(*at, bytes),
@@ -255,8 +255,8 @@ impl FilesState {
         }
     }
 
-    /// Returns what the end of the process leaves: what was not certain is not, and no fence of a
-    /// thread of that process comes. A sync that was under way makes nothing certain.
+    /// Returns what the end of the process leaves: uncertain writes stay uncertain, and threads of
+    /// that process fence no more. A sync that was under way makes nothing certain.
     pub fn after_process_end(&self) -> FilesState {
         let mut left = self.clone();
         for file in &mut left.files {
@@ -271,7 +271,7 @@ impl FilesState {
         left
     }
 
-    /// Returns what somebody has who copied one of the files, and the other one at the moment of
+    /// Returns the files of somebody who copied one of them now, and the other one at the moment of
     /// `later`.
     #[must_use]
     pub fn copied_with(&self, name: Named, later: &FilesState) -> FilesState {
@@ -281,7 +281,7 @@ impl FilesState {
         copy.after_process_end()
     }
 
-    /// Returns what a loss of power leaves: `arrives` decides for each part of what is not certain.
+    /// Returns what a power loss leaves: `arrives` decides for each uncertain part.
     pub fn after_power_loss(&self, mut arrives: impl FnMut() -> bool) -> FilesState {
         let mut files = self.files.each_ref().map(|file| {
             let durable = file.after_power_loss(&mut arrives);
@@ -299,9 +299,9 @@ impl FilesState {
 }
 
 impl FilesState {
-    /// Returns what a loss of power leaves if it cuts off the disk's own writes of blocks, in one
-    /// of the files: `tears` decides for each block that has something to be synced. What the
-    /// kernel gave up is not written.
+    /// Returns what a power loss leaves if it tears the disk's own writes of blocks in one of the
+    /// files: `tears` decides for each block that has unsynced writes. What the kernel gave up is
+    /// not written.
     pub fn after_torn_blocks(
         &self,
         name: Named,
@@ -324,7 +324,7 @@ impl FilesState {
     }
 }
 
-/// How long a call takes, of which file, with how many bytes.
+/// Returns how long a call takes, for a file and a number of bytes.
 type TimeOf = dyn Fn(Named, FileCall, usize) -> Duration + Send + Sync;
 
 #[derive(Default)]
@@ -332,10 +332,11 @@ struct Recorded {
     state: FilesState,
     events: Vec<FileEvent>,
     failures: Failures,
-    /// Files of which a sync is under way.
+    /// Which files have a sync under way.
     syncing: [bool; 2],
     times: Option<(SimulatedClock, Arc<TimeOf>)>,
-    /// The journal's file is persistent memory; whether whole lines are stored past the cache.
+    /// Set if the journal's file is persistent memory; whether whole lines are stored past the
+    /// cache.
     lines: Option<bool>,
 }
 
@@ -344,14 +345,14 @@ struct Recorded {
 pub struct SimulatedFiles(Arc<Mutex<Recorded>>);
 
 impl SimulatedFiles {
-    /// Returns the files as an earlier incarnation left them.
+    /// Creates the files as an earlier incarnation left them.
     pub fn new(state: FilesState) -> SimulatedFiles {
         let recorded = Recorded { state, ..Recorded::default() };
         SimulatedFiles(Arc::new(Mutex::new(recorded)))
     }
 
-    /// Lets the journal's file be persistent memory; with `streams` the processor stores whole
-    /// lines past its cache.
+    /// Makes the journal's file persistent memory; with `streams` the processor stores whole lines
+    /// past its cache.
     #[must_use]
     pub fn with_lines(self, streams: bool) -> SimulatedFiles {
         self.recorded().lines = Some(streams);
@@ -362,7 +363,7 @@ impl SimulatedFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records something that was done, and brings the state up to date.
+    /// Records an event, and updates the state.
     pub(crate) fn record(&self, event: FileEvent) {
         self.recorded().record(event);
     }
@@ -377,7 +378,7 @@ impl SimulatedFiles {
         self.recorded().events.push(FileEvent::Mark(mark));
     }
 
-    /// Lets each call take time on a clock.
+    /// Makes each call take time on a clock.
     #[must_use]
     pub fn with_times(
         self,
@@ -388,18 +389,17 @@ impl SimulatedFiles {
         self
     }
 
-    /// Lets the write, sync or allocation after this many fail.
+    /// Makes the write, sync or allocation after this many fail.
     pub fn fail_after(&self, calls: u64) {
         self.fail_with(calls, Counted::Changing, EIO);
     }
 
-    /// Lets the call after this many fail, with this error of the system. Of a write a part is
-    /// written.
+    /// Makes the call after this many fail, with this system error. A failing write writes a part.
     pub fn fail_with(&self, calls: u64, counted: Counted, errno: i32) {
         self.recorded().failures.plan(Failure { calls, counted, errno, for_good: false });
     }
 
-    /// Lets all calls after this many fail, with this error of the system.
+    /// Makes all calls after this many fail, with this system error.
     pub fn fail_for_good(&self, calls: u64, errno: i32) {
         let counted = Counted::All;
         self.recorded().failures.plan(Failure { calls, counted, errno, for_good: true });
@@ -415,12 +415,12 @@ impl SimulatedFiles {
         self.recorded().failures.left()
     }
 
-    /// Takes what was recorded.
+    /// Takes the recorded events.
     pub fn take_events(&self) -> Vec<FileEvent> {
         std::mem::take(&mut self.recorded().events)
     }
 
-    /// Returns the state of the files now.
+    /// Returns the present state of the files.
     pub fn state(&self) -> FilesState {
         self.recorded().state.clone()
     }
@@ -439,7 +439,7 @@ struct SimulatedFile {
 }
 
 impl SimulatedFile {
-    /// Makes a call: others may be chosen before and after it, and while it takes its time.
+    /// Makes a call: another thread may be chosen before and after it, and while it takes its time.
     fn call<R>(&self, call: FileCall, len: usize, make: impl FnOnce(&mut Recorded) -> R) -> R {
         scheduler::pause(At::Fence);
         let times = self.files.recorded().times.clone();
@@ -465,7 +465,7 @@ impl SimulatedFile {
         recorded.state.files[self.name as usize].cached.len() as u64
     }
 
-    /// Begins a sync, when none of the file is under way; true if it is to fail.
+    /// Begins a sync when none of the file is under way; returns the error if it should fail.
     fn begin_sync(&self) -> Option<io::Error> {
         loop {
             let mut recorded = self.files.recorded();
@@ -520,7 +520,7 @@ impl Storage for SimulatedFile {
         })
     }
 
-    /// Nothing is known to have been written.
+    /// It is unknown what has been written.
     fn written_up_to(&self, from: u64) -> io::Result<u64> {
         Ok(from)
     }
@@ -637,7 +637,7 @@ mod tests {
         assert_eq!(left(&files), [1; 10]);
     }
 
-    /// A journal of two lines, which are mapped.
+    /// Creates a journal of two lines, which are mapped.
     fn mapped(streams: bool) -> (SimulatedFiles, Box<dyn MappedLines>) {
         let files = SimulatedFiles::default().with_lines(streams);
         let journal = files.storage(Named::Journal);
@@ -649,7 +649,7 @@ mod tests {
         (files, lines)
     }
 
-    /// The first and the ninth byte after a loss of power, of all that are possible.
+    /// Returns the possible values of the first and the ninth byte after a power loss.
     fn words(files: &SimulatedFiles) -> BTreeSet<(u8, u8)> {
         let words = |bits: u32| {
             let mut rest = bits;

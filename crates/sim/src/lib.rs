@@ -1,20 +1,19 @@
 //! A simulated persistence domain, and an explorer of crashes in it. For tests only.
 //!
-//! A [`Medium`] records what a program does to a simulated region: stores, flushes, fences.
-//! [`Durability`] says, for any moment of such a trace, what is certain to be on the medium and
-//! what may be: the crash models are there, in prose and code. [`explore`] runs a store through
-//! transactions, takes crash images at each fence and between, opens each, compares what it holds
-//! with what was acknowledged, crashes again inside the recovery, and goes on after it to crash
+//! A [`Medium`] records what a program does to a simulated region: stores, flushes, fences. For any
+//! moment of such a trace, [`Durability`] tells what is certain to be on the medium and what may
+//! be: it contains the crash models, in prose and code. [`explore`] runs a store through
+//! transactions, takes crash images at each fence and between, opens each, compares its content
+//! with what was acknowledged, crashes again inside the recovery, and continues after it to crash
 //! once more.
 //!
 //! The explorer knows no heap: it drives anything that implements [`Workload`], or the simpler
-//! [`Subject`]. Threads that are to be explored run under a [deterministic
-//! scheduler](run_scheduled). A seed fixes all that is done, so that a failure names the seed that
-//! shows it again; time decides only when a search ends. It must not know threads' timing, or the
-//! format of a pool.
+//! [`Subject`]. Explored threads run under a [deterministic scheduler](run_scheduled). A seed
+//! determines everything, so that a failure names the seed that reproduces it; time decides only
+//! when a search ends. The explorer must not know threads' timing, or the format of a pool.
 //!
-//! A [`Disk`] is the counterpart for real files: it lets system calls fail, and knows what a loss
-//! of power leaves. [`SimulatedFiles`] are those of a pool and its journal, without a real one.
+//! A [`Disk`] is the counterpart for real files: it makes system calls fail, and knows what a power
+//! loss leaves. [`SimulatedFiles`] are a simulated pool file and its journal.
 #![forbid(unsafe_code)]
 
 mod choices;

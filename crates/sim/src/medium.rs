@@ -1,8 +1,8 @@
-//! The recorder of a simulated region: a trace of all that was done to it, in program order.
+//! The recorder of a simulated region: a trace of everything that was done to it, in program order.
 //!
 //! Crash images are made from the trace afterwards, not while the program runs: so the program is
-//! not disturbed, and any moment can be looked at knowing what came later. A trace ends when it is
-//! taken: what a store does as it is dropped happens after the crash, that is, never.
+//! not disturbed, and any moment can be examined with knowledge of what came later. A trace ends
+//! when it is taken: what a store does while it is dropped happens after the crash, that is, never.
 
 use crate::scheduler::{self, At};
 use pmem::{Domain, FaultPointSet, Recorder};
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One thing that happened.
+/// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Bytes of the trace, `[from, from + len)`, were stored at `off`.
@@ -59,18 +59,18 @@ pub enum Event {
     SyncLength,
     /// A thread passed these fault points since its last event: an index into [`Trace::passed`].
     Passed(usize),
-    /// The explorer's own remark.
+    /// A mark of the explorer.
     Mark(usize),
 }
 
-/// All that happened between a start and a crash.
+/// Everything that happened between a start and a crash.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// In program order of each thread.
     pub events: Vec<Event>,
     /// The bytes that were stored.
     pub bytes: Vec<u8>,
-    /// Fault points that were passed.
+    /// The fault points that were passed.
     pub passed: Vec<FaultPointSet>,
 }
 
@@ -78,38 +78,38 @@ pub struct Trace {
 #[derive(Debug)]
 pub struct Medium {
     domain: Domain,
-    /// Whether copies past the cache are told from other stores.
+    /// Whether copies past the cache are distinguished from other stores.
     streams: bool,
     trace: Mutex<Option<Trace>>,
-    /// Ranges whose space was given back: a store there would end the process where the file system
-    /// is full.
+    /// Ranges whose space was given back: a store there would end the process if the file system
+    /// were full.
     holes: Mutex<Vec<(u64, u64)>>,
 }
 
 impl Medium {
-    /// Returns one of persistent memory, with an empty trace.
+    /// Creates a medium of persistent memory, with an empty trace.
     pub fn new() -> Arc<Medium> {
         Medium::of(Domain::Clwb)
     }
 
-    /// Returns one of this domain, with an empty trace.
+    /// Creates a medium of this domain, with an empty trace.
     pub fn of(domain: Domain) -> Arc<Medium> {
         Medium::with(domain, false)
     }
 
-    /// Returns one of this domain; with `streams`, copies past the cache are what they are on a
+    /// Creates a medium of this domain; with `streams`, copies past the cache behave as on a
     /// processor.
     pub fn with(domain: Domain, streams: bool) -> Arc<Medium> {
         let trace = Mutex::new(Some(Trace::default()));
         Arc::new(Medium { domain, streams, trace, holes: Mutex::default() })
     }
 
-    /// Notes something between the events.
+    /// Puts a mark between the events.
     pub fn mark(&self, n: usize) {
         self.record(|trace| trace.events.push(Event::Mark(n)));
     }
 
-    /// Returns the trace; nothing is recorded any more.
+    /// Returns the trace; nothing is recorded after that.
     pub fn take(&self) -> Trace {
         self.lock().take().unwrap_or_default()
     }
@@ -212,8 +212,8 @@ impl Recorder for Medium {
     }
 }
 
-/// Returns a number for the calling thread. Only compared with others; threads under the scheduler
-/// have the same in every run.
+/// Returns a number for the calling thread. It is only compared with others; a thread under the
+/// scheduler has the same number in every run.
 pub(crate) fn thread() -> u32 {
     if let Some(number) = scheduler::thread() {
         return u32::MAX - number as u32;

@@ -1,11 +1,12 @@
-//! A deterministic scheduler of real threads, of which one runs at a time.
+//! A deterministic scheduler of real threads, of which only one runs at a time.
 //!
-//! Another thread may be chosen at every lock, flush and fence; whether and which is drawn from a
-//! seed, so that a run can be repeated. A thread that finds a lock taken yields until it finds it
-//! free, so that the thread that runs never waits in the kernel.
+//! Another thread may be chosen at every lock, flush and fence; whether, and which one, is drawn
+//! from a seed, so that a run can be repeated. A thread that finds a lock taken yields until it
+//! finds it free, so that the running thread never waits in the kernel.
 //!
-//! A thread may let time pass on a [`SimulatedClock`]: it sleeps, and others run. The clock moves
-//! when every thread sleeps or waits for one that does, to the moment at which the first wakes.
+//! A thread may let time pass on a [`SimulatedClock`]: it sleeps while others run. When every
+//! thread sleeps or waits for one that does, the clock moves to the moment at which the first one
+//! wakes.
 
 use crate::clock::SimulatedClock;
 use pmem::Scheduler;
@@ -14,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// This many choices in a row after which no thread gets on are a deadlock.
+/// This many consecutive choices without progress by any thread are a deadlock.
 const STUCK: usize = 100_000;
 
 /// Where another thread may be chosen.
@@ -33,9 +34,9 @@ struct State {
     running: usize,
     alive: Vec<bool>,
     waits: usize,
-    /// When those wake that sleep.
+    /// When each sleeping thread wakes.
     wakes: Vec<Option<Duration>>,
-    /// Those that waited since another one got on.
+    /// Threads that have waited since another one made progress.
     stalled: Vec<bool>,
     clock: Option<SimulatedClock>,
 }
@@ -54,14 +55,14 @@ impl State {
         }
     }
 
-    /// A thread gets on: who waited may find what it waits for.
+    /// Records progress of a thread: waiting threads may find what they wait for.
     fn gets_on(&mut self) {
         self.waits = 0;
         self.stalled.fill(false);
     }
 
-    /// Chooses a thread in place of one that cannot go on. Where none can, time passes until one
-    /// that sleeps wakes.
+    /// Chooses a thread in place of one that cannot continue. If there is none, time passes until a
+    /// sleeping thread wakes.
     fn choose_in_place_of(&mut self, from: usize) {
         if self.wakes.iter().all(Option::is_none) {
             return self.choose_another(from);
@@ -147,7 +148,7 @@ impl Scheduler for Thread {
     }
 }
 
-/// Lets the calling thread sleep until a clock shows this time, if it runs under the scheduler.
+/// Makes the calling thread sleep until a clock shows this time, if it runs under the scheduler.
 pub(crate) fn sleep_until(clock: &SimulatedClock, time: Duration) -> bool {
     let Some(thread) = CURRENT.with_borrow(Clone::clone) else { return false };
     let mut state = thread.lock();
@@ -159,7 +160,8 @@ pub(crate) fn sleep_until(clock: &SimulatedClock, time: Duration) -> bool {
     true
 }
 
-/// Lets others run until one of them gets on, if the calling thread runs under the scheduler.
+/// Lets others run until one of them makes progress, if the calling thread runs under the
+/// scheduler.
 pub(crate) fn wait() -> bool {
     let thread = CURRENT.with_borrow(Clone::clone);
     if let Some(thread) = &thread {
@@ -168,14 +170,14 @@ pub(crate) fn wait() -> bool {
     thread.is_some()
 }
 
-/// Lets the scheduler choose another thread, if the calling one runs under it at all.
+/// Lets the scheduler choose another thread, if the calling one runs under it.
 pub(crate) fn pause(at: At) {
     if let Some(thread) = CURRENT.with_borrow(Clone::clone) {
         thread.pause_at(at);
     }
 }
 
-/// Lets the scheduler choose another thread, as at a fence: for a medium that is not of this crate.
+/// Lets the scheduler choose another thread, as at a fence: for a medium outside this crate.
 pub fn yield_now() {
     pause(At::Fence);
 }
@@ -185,7 +187,7 @@ pub(crate) fn thread() -> Option<usize> {
     CURRENT.with_borrow(|thread| thread.as_ref().map(|thread| thread.me))
 }
 
-/// Runs these bodies as threads under the scheduler: all of it follows from the seed. A panic in
+/// Runs these bodies as threads under the scheduler, entirely determined by the seed. A panic in
 /// one of them is passed on when all have ended.
 pub fn run_scheduled<F: FnOnce() + Send>(seed: u64, bodies: Vec<F>) {
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -231,7 +233,7 @@ mod tests {
     use super::*;
     use pmem::Clock;
 
-    /// Returns the order in which three threads get at a lock, a few times each.
+    /// Returns the order in which three threads get a lock, a few times each.
     fn order(seed: u64) -> Vec<usize> {
         let seen = Mutex::new(Vec::new());
         let bodies: Vec<_> = (0..3)

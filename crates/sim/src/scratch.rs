@@ -5,7 +5,7 @@ use crate::durability::Image;
 use pmem::{Domain, Recorder, Region};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Notes where a store that is only looked at changed its image.
+/// Records where a store that is only examined changed its image.
 struct Dirty {
     domain: Domain,
     stored: Mutex<Vec<(u64, usize)>>,
@@ -25,7 +25,7 @@ impl Recorder for Dirty {
     fn fence(&self) {}
 }
 
-/// The memory, and what its last region did to it.
+/// The memory, and what its last region changed.
 pub(crate) struct Scratch {
     memory: pmem::Scratch,
     dirty: Arc<Dirty>,
@@ -37,7 +37,7 @@ impl Scratch {
         Scratch { memory: pmem::Scratch::new(reserve), dirty }
     }
 
-    /// Returns a region that holds the image. The one before it was dropped.
+    /// Returns a region that holds the image. The previous region must have been dropped.
     pub(crate) fn open(&mut self, image: &mut Image<'_>) -> Region {
         let mut dirty = self.dirty.stored.lock().unwrap_or_else(PoisonError::into_inner);
         for (off, len) in image.changed.drain(..).chain(dirty.drain(..)) {
@@ -48,7 +48,7 @@ impl Scratch {
     }
 }
 
-/// Puts a range of the image into memory: zeros after its end.
+/// Copies a range of the image into memory; zeros after its end.
 fn put(memory: &mut pmem::Scratch, image: &[u8], off: u64, len: usize) {
     let from = (off as usize).min(image.len());
     let to = (off as usize + len).min(image.len());

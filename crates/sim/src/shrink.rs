@@ -1,7 +1,7 @@
 //! The smallest history that fails.
 //!
-//! Actions of the first incarnation are left out, ever smaller pieces at a time, as long as what is
-//! left still fails. Any violation will do: a smaller history that shows another one is as welcome.
+//! Actions of the first incarnation are left out, in ever smaller pieces, as long as the rest still
+//! fails. Any violation will do: a smaller history that shows another one is just as welcome.
 
 use crate::explore::{Effort, without};
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use crate::workload::Workload;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Returns a failure of fewer actions, as far as there is time to look for it.
+/// Returns a failure with fewer actions, as far as there is time to search for one.
 pub(crate) fn smallest<W: Workload>(workload: &W, effort: Effort, mut failure: Failure) -> Failure {
     let (start, most) = (Instant::now(), Duration::from_secs(effort.shrink_seconds));
     let mut dropped = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! The lines of a simulated journal in persistent memory: what is stored, written back and fenced
-//! is recorded with what is done to the files.
+//! The lines of a simulated journal in persistent memory: stores, write-backs and fences are
+//! recorded together with the calls on the files.
 
 use crate::files::{FileEvent, SimulatedFiles};
 use crate::medium::thread;

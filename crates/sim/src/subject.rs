@@ -1,4 +1,4 @@
-//! A store with transactions, one after the other: the short way to a [`Workload`].
+//! A store with transactions, one after the other: the simple way to a [`Workload`].
 
 use crate::workload::{Incarnation, Promise, Promises, Workload, each_state};
 use pmem::Region;
@@ -7,7 +7,7 @@ use std::fmt::Debug;
 /// A kind of store, driven by the explorer.
 ///
 /// A transaction is planned without the store, from the state that the store should have: so the
-/// state after it is known before it runs, and what a crash may leave is one of two states.
+/// state after it is known before it runs, and a crash may leave one of two states.
 pub trait Subject {
     /// Everything that a store holds and a crash must not damage.
     type State: Clone + PartialEq + Debug;
@@ -19,29 +19,29 @@ pub trait Subject {
     /// Returns the number of bytes of address space to reserve for the simulated region.
     fn reserve(&self) -> usize;
 
-    /// Returns what a new store holds.
+    /// Returns the content of a new store.
     fn empty(&self) -> Self::State;
 
-    /// Opens what an earlier incarnation left; makes an empty store where none was made before, or
-    /// not to the end.
+    /// Opens what an earlier incarnation left; creates an empty store if none was created before,
+    /// or not completely.
     fn open(&self, region: Region) -> Result<Self::Store, String>;
 
-    /// Reads the whole state, and checks what must hold for every store whatever its state.
+    /// Reads the whole state, and checks what must hold for every store.
     fn read(&self, store: &mut Self::Store) -> Result<Self::State, String>;
 
-    /// Draws a transaction, and says what the store holds after it.
+    /// Draws a transaction, and returns it with the state after it.
     fn plan(&self, state: &Self::State, rng: &mut fastrand::Rng) -> (Self::Plan, Self::State);
 
-    /// Closes a store for good, as before a planned restart. It holds afterwards what it held
-    /// before.
+    /// Closes a store for good, as before a planned restart. Its content must not change.
     fn close(&self, store: &mut Self::Store) -> Result<(), String>;
 
-    /// Returns how what was found differs from what may be, for whoever reads a failure.
+    /// Describes for the reader of a failure how the found state differs from the allowed ones.
     fn difference(&self, found: &Self::State, allowed: &[Self::State]) -> String {
         each_state(found, allowed)
     }
 
-    /// Runs and commits a transaction; `false` if the store refused and so must be as it was.
+    /// Runs and commits a transaction; returns `false` if the store refused it and so must be
+    /// unchanged.
     fn run(&self, store: &mut Self::Store, plan: &Self::Plan) -> Result<bool, String>;
 }
 

@@ -1,8 +1,8 @@
-//! What the explorer can crash: a store, used for a while.
+//! What the explorer can crash: a store that is used for a while.
 //!
 //! [`Workload`] is the whole interface: an incarnation of a store on a recorded medium, and what
-//! may be found at each moment of it. [`Subject`](crate::Subject) is the short way for a store with
-//! transactions, one after the other.
+//! may be found at each moment of it. [`Subject`](crate::Subject) is the simple way for a store
+//! with transactions one after the other.
 
 use crate::medium::Medium;
 use pmem::Region;
@@ -14,14 +14,14 @@ use std::sync::{Arc, Mutex};
 /// What may be found after a crash.
 #[derive(Clone, Debug)]
 pub struct Promise<S> {
-    /// Each of these states; the first is what was acknowledged.
+    /// The possible states; the first one is what was acknowledged.
     pub allowed: Vec<S>,
-    /// What is under way, by name.
+    /// The names of the actions under way.
     pub doing: Vec<&'static str>,
 }
 
 impl<S> Promise<S> {
-    /// Nothing is under way.
+    /// Returns the promise of exactly this state, with nothing under way.
     pub fn exactly(state: S) -> Promise<S> {
         Promise { allowed: vec![state], doing: Vec::new() }
     }
@@ -38,7 +38,7 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// Sets a mark in the trace: its number.
+    /// Sets a mark in the trace; returns its number.
     pub fn set(&self) -> usize {
         let mut next = self.next.lock().expect("no panic");
         let mark = *next;
@@ -48,13 +48,13 @@ impl Marker {
     }
 }
 
-/// One incarnation of a store, as the explorer gives it to a workload.
+/// One incarnation of a store, as the explorer passes it to a workload.
 pub struct Incarnation<'a> {
-    /// Where it is recorded.
+    /// The medium on which it is recorded.
     pub medium: &'a Arc<Medium>,
     /// Draws everything in it.
     pub rng: fastrand::Rng,
-    /// How many actions it has.
+    /// The number of its actions.
     pub actions: usize,
     dropped: &'a BTreeSet<usize>,
     marker: Marker,
@@ -81,17 +81,17 @@ impl<'a> Incarnation<'a> {
         }
     }
 
-    /// Sets a mark in the trace: its number.
+    /// Sets a mark in the trace; returns its number.
     pub fn mark(&self) -> usize {
         self.marker.set()
     }
 
-    /// Returns what sets marks, for somebody who outlives the incarnation.
+    /// Returns the marker, for code that outlives the incarnation.
     pub fn marker(&self) -> Marker {
         self.marker.clone()
     }
 
-    /// Returns true if action number `n` is a part of this incarnation: those that a failure does
+    /// Returns true if action number `n` is a part of this incarnation: actions that a failure does
     /// not need are left out.
     pub fn has(&self, n: usize) -> bool {
         !self.dropped.contains(&n)
@@ -103,7 +103,7 @@ impl<'a> Incarnation<'a> {
         fastrand::Rng::with_seed(rng.u64(..) ^ (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// Notes what was done, for whoever reads a failure.
+    /// Records what was done, for the reader of a failure.
     pub fn record(&self, n: usize, what: impl FnOnce() -> String) {
         self.history.lock().expect("no panic").push((n, what()));
     }
@@ -122,17 +122,17 @@ impl<'a> Incarnation<'a> {
     }
 }
 
-/// What an incarnation left .
+/// What an incarnation left.
 pub struct Left<'a, S> {
-    /// If all that was stored has arrived.
+    /// The image if everything stored has arrived.
     pub everything: &'a [u8],
-    /// If nothing has but what is certain.
+    /// The image if only what is certain has arrived.
     pub certain: &'a [u8],
-    /// What was acknowledged, from mark to mark, the newest first.
+    /// The acknowledged states, from mark to mark, the newest first.
     pub states: Vec<&'a S>,
 }
 
-/// A kind of store and what is done with it.
+/// A kind of store and its use.
 pub trait Workload {
     /// Everything that a store holds and a crash must not damage.
     type State: Clone + Debug;
@@ -142,22 +142,22 @@ pub trait Workload {
     /// Returns the number of bytes of address space to reserve for the simulated region.
     fn reserve(&self) -> usize;
 
-    /// Returns what a new store holds.
+    /// Returns the content of a new store.
     fn empty(&self) -> Self::State;
 
-    /// Opens what an earlier incarnation left; makes an empty store where none was made before, or
-    /// not to the end.
+    /// Opens what an earlier incarnation left; creates an empty store if none was created before,
+    /// or not completely.
     fn open(&self, region: Region) -> Result<Self::Store, String>;
 
-    /// Reads the whole state, and checks what must hold for every store whatever its state.
+    /// Reads the whole state, and checks what must hold for every store.
     fn read(&self, store: &mut Self::Store) -> Result<Self::State, String>;
 
-    /// Returns whether what was found is what was promised: then the state from which the next
-    /// incarnation goes on.
+    /// Returns the state from which the next incarnation continues, if the found state is what was
+    /// promised.
     fn accept(&self, found: &Self::State, promised: &Self::State) -> Option<Self::State>;
 
-    /// Runs an incarnation of a store that holds `state`. Returns what may be found from each mark
-    /// of it on.
+    /// Runs an incarnation of a store that holds `state`. Returns what may be found from each of
+    /// its marks on.
     fn run_incarnation(
         &self,
         store: &mut Self::Store,
@@ -166,19 +166,19 @@ pub trait Workload {
     ) -> Result<Promises<Self::State>, String>;
 
     /// Damage by the medium must be reported, or cost nothing: tries that on copies of the images
-    /// that an incarnation left, and answers how many were looked at.
+    /// that an incarnation left, and returns how many were examined.
     fn damage(&self, left: &Left<'_, Self::State>, rng: &mut fastrand::Rng) -> Result<u64, String> {
         let _ = (left, rng);
         Ok(0)
     }
 
-    /// Returns how two states differ, for whoever reads a failure.
+    /// Describes how two states differ, for the reader of a failure.
     fn difference(&self, found: &Self::State, allowed: &[Self::State]) -> String {
         each_state(found, allowed)
     }
 }
 
-/// Returns what was found, and what may be.
+/// Describes what was found, and what is allowed.
 pub(crate) fn each_state<S: Debug>(found: &S, allowed: &[S]) -> String {
     let mut text = format!("found        {found:?}");
     for (n, state) in allowed.iter().enumerate() {

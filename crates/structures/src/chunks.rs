@@ -1,4 +1,4 @@
-//! The constants at which a structure begins another block, node or level: each is `pub` and says
+//! The constants at which a structure begins another block, node or level. Each is `pub` and names
 //! its unit, for tests that take values with sizes around each of them through every way out and in
 //! (`tests/roundtrip/chunks.rs`, which names all of them).
 

@@ -1,29 +1,29 @@
-//! What a structure says of a pool that is not as it left it.
+//! The errors of a structure that is damaged.
 
 use heap::{Full, Ptr};
 
-/// A place in the pool where a structure found something else than it had written.
+/// A place in the pool where a structure found something other than what it had written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("damaged {what} at offset {at:#x}: expected {expected:#x}, found {found:#x}")]
 #[non_exhaustive]
 pub struct Damaged {
-    /// What should be there.
+    /// The name of the expected part.
     pub what: &'static str,
     /// The byte offset in the pool.
     pub at: u64,
-    /// What the rest of the structure says should stand there.
+    /// The value that the rest of the structure implies.
     pub expected: u64,
-    /// What is there.
+    /// The value that was found.
     pub found: u64,
 }
 
 impl Damaged {
-    /// Returns what is at a place that is not as it should be, said by whoever knows what should.
+    /// Describes a wrong value at a place; the caller knows the right one.
     pub fn new(what: &'static str, at: Ptr, expected: u64, found: u64) -> Damaged {
         Damaged { what, at: at.raw(), expected, found }
     }
 
-    /// Compares what is found with what is expected.
+    /// Compares a value with the expected one.
     pub(crate) fn unless_equal(
         what: &'static str,
         at: Ptr,
@@ -43,7 +43,7 @@ pub enum Error {
     /// The heap has no space.
     #[error(transparent)]
     Full(#[from] Full),
-    /// The structure is not as it was left.
+    /// The structure is damaged.
     #[error(transparent)]
     Damaged(#[from] Damaged),
 }

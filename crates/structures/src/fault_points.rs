@@ -1,11 +1,11 @@
-//! The fault points of this crate: rules that crash tests show to be needed, by name. The crate
-//! `pmem` tells how one is disabled.
+//! The fault points of this crate: names for rules that crash tests show to be necessary. The crate
+//! `pmem` explains how one is disabled.
 
 heap::fault_points! { 160:
-    /// Where a block grows, the checksum of its bytes changes with its length, in the same word.
+    /// When a block grows, the checksum of its bytes changes with its length, in the same word.
     ChecksumWithLength,
-    /// A segment that was split is freed by the transaction that leads readers to its halves.
+    /// A split segment is freed by the transaction that leads readers to its halves.
     FreeSplit,
-    /// What goes into the free queue is unlinked by the same transaction.
+    /// A structure is unlinked by the transaction that puts it onto the free queue.
     UnlinkQueued,
 }

@@ -1,13 +1,13 @@
 //! Redis's data types as persistent structures over the heap.
 //!
-//! A structure hangs from one word, given by its caller: the caller owns that word, the structure
-//! owns every block that hangs from it. Each change of a structure is part of the transaction that
-//! is open on the shard: it becomes durable and visible with that transaction's commit, or not at
-//! all. An operation that answers [`heap::Full`] may have staged a part of its changes; the caller
-//! rolls the transaction back to its savepoint.
+//! The caller gives a structure one word. The caller owns that word; the structure owns every block
+//! below it. Each change of a structure is part of the transaction that is open on the shard: it
+//! becomes durable and visible with that transaction's commit, or not at all. An operation that
+//! returns [`heap::Full`] may have staged a part of its changes; the caller rolls the transaction
+//! back to its savepoint.
 //!
-//! No operation takes longer than some fixed number of blocks, whatever the structure's size: what
-//! is large goes in steps.
+//! No operation touches more than a fixed number of blocks, whatever the structure's size: larger
+//! work is done in steps.
 //!
 //! This crate knows nothing of fences, flushes, keys, types, clocks or clients.
 

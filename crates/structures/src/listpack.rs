@@ -1,9 +1,9 @@
 //! The listpack encoding of a small collection: items one after the other.
 //!
-//! Integers take one to nine bytes, short strings one byte in addition to their own. There is one
-//! way to write an item, so that two items are equal when their bytes are: who looks for one writes
-//! it once and compares. Nothing leads backwards: who goes from the end reads from the start, which
-//! is short.
+//! Integers take one to nine bytes, short strings one byte more than their length. Each item has
+//! exactly one encoding, so that two items are equal if their bytes are: a search encodes its item
+//! once and compares. There are no links backwards: reading from the end starts at the start, which
+//! is near.
 //!
 //! ```text
 //! 0xxxxxxx                      integer 0 to 127
@@ -16,13 +16,12 @@
 //! 11110011 x64
 //! ```
 //!
-//! Whether a string that spells an integer becomes one is the caller's to decide, always the same
-//! way.
+//! The caller decides whether a string that spells an integer becomes one, always in the same way.
 
 /// One item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// An integer, kept as one.
+    /// An integer, stored as one.
     Int(i64),
     /// Any bytes.
     Bytes(&'a [u8]),
@@ -37,7 +36,7 @@ const INT_32: u8 = 0xf2;
 const INT_64: u8 = 0xf3;
 
 impl<'a> Item<'a> {
-    /// Writes it after `out`.
+    /// Appends the item to `out`.
     #[inline]
     pub fn encode(self, out: &mut Vec<u8>) {
         match self {
@@ -58,7 +57,7 @@ impl<'a> Item<'a> {
         out.extend_from_slice(body);
     }
 
-    /// Returns the bytes that it takes.
+    /// Returns the bytes of the item.
     #[inline]
     pub fn encoded(self) -> Encoded<'a> {
         let mut head = [0; MAX_HEAD];
@@ -69,8 +68,8 @@ impl<'a> Item<'a> {
         Encoded { head, head_len, body }
     }
 
-    /// Returns how many bytes the item takes that `bytes` begin with, of which some may be cut off;
-    /// `None` where they begin with no item.
+    /// Returns the length of the item at the start of `bytes`, which may be cut off; `None` if
+    /// there is no item.
     #[inline]
     pub fn span(bytes: &[u8]) -> Option<usize> {
         let (&head, rest) = bytes.split_first()?;
@@ -87,7 +86,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// Returns how many bytes it takes.
+    /// Returns the number of bytes of the item.
     pub fn encoded_len(self) -> usize {
         match self {
             Item::Int(0..=127) => 1,
@@ -106,8 +105,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns the item that `bytes` begin with, and how many of them it takes; `None` where they
-    /// are no item.
+    /// Returns the item at the start of `bytes`, and how many of them it takes; `None` if there is
+    /// no item.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Option<(Item<'a>, usize)> {
         let (&head, rest) = bytes.split_first()?;
@@ -132,10 +131,10 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Bytes of an integer, or before those of a string, at most.
+/// Maximum length of an integer, or of the bytes before those of a string.
 const MAX_HEAD: usize = 9;
 
-/// An item as it is written, to be compared with what is there.
+/// An encoded item, to compare with stored ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Encoded<'a> {
     head: [u8; MAX_HEAD],
@@ -144,7 +143,7 @@ pub struct Encoded<'a> {
 }
 
 impl Encoded<'_> {
-    /// Returns true if these bytes, of one item, are the same. Last bytes differ most often.
+    /// Returns true if these bytes, of one item, are the same. The last bytes differ most often.
     #[inline]
     pub fn is(&self, item: &[u8]) -> bool {
         let (head, body) = (&self.head[..self.head_len], self.body);
@@ -194,8 +193,7 @@ fn encode_int(int: i64, head: &mut [u8; MAX_HEAD]) -> usize {
     len
 }
 
-/// The items of packed bytes, each with the offset at which it begins. It ends where the bytes are
-/// no item.
+/// The items of packed bytes, each with its offset. Ends where the bytes are no item.
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
     bytes: &'a [u8],
@@ -208,7 +206,7 @@ impl<'a> Items<'a> {
         Items { bytes, at: 0 }
     }
 
-    /// Returns where the next item begins.
+    /// Returns the offset of the next item.
     pub fn offset(&self) -> usize {
         self.at
     }
@@ -226,7 +224,7 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// Returns true if the bytes are this many items, and nothing else.
+/// Returns true if the bytes consist of exactly this many items.
 pub fn is_whole(bytes: &[u8], items: usize) -> bool {
     let mut all = Items::of(bytes);
     all.by_ref().count() == items && all.offset() == bytes.len()

@@ -1,24 +1,25 @@
-//! The persistent free queue: what was unlinked at once and is freed in steps.
+//! The persistent free queue: structures that were unlinked at once and are freed in steps.
 //!
-//! To delete a value of 512 MiB, or all keys, is one logged word and a node of 32 bytes; the blocks
-//! follow in transactions of bounded size, which go on after a restart where they stopped. A step
-//! that is part of no record never happened; so nothing is freed twice and nothing leaks.
+//! Deleting a value of 512 MiB, or all keys, takes one logged word and a node of 32 bytes; the
+//! blocks are freed in later transactions of bounded size, which continue after a restart where
+//! they stopped. A step whose record is missing never happened; so nothing is freed twice and
+//! nothing leaks.
 //!
-//! The last that came is freed first. A step may add to the queue (an entry of an index owns a
-//! large blob): such a node is before the one being worked on, which is taken off once it is
-//! the first again.
+//! The newest node is freed first. A step may add to the queue (an entry of an index owns a large
+//! blob): the new node comes before the one that is being freed, which is removed when it is the
+//! first again.
 //!
 //! ```text
-//! node:  0   next node, or 0, self-checked
-//!        8   kind (1 blob, 2 index, 3 tree) in bits 0..15, owner in bits 16..31, self-checked
+//! node:  0   next node, or 0, self-checksummed
+//!        8   kind (1 blob, 2 index, 3 tree) in bits 0..15, owner in bits 16..31, self-checksummed
 //!        16  the blob's word, or the root word of the index or tree
-//!        24  index: cursor of the drain, 0 at the start, self-checked
+//!        24  index: cursor of the drain, 0 at the start, self-checksummed
 //! ```
 //!
-//! A node that is damaged is given up with what it leads to: a cursor that is less than it was
-//! would free blocks again that are others' by now.
+//! A damaged node is given up with everything that it leads to: a cursor that has become smaller
+//! would free blocks again that belong to others by now.
 //!
-//! Deletes must work in a full pool: nodes come from the space that the heap keeps for them.
+//! Deletes must work in a full pool: nodes come from the space that the heap reserves for deletes.
 
 use heap::{Full, Ptr, View};
 
@@ -44,7 +45,7 @@ pub struct Queue {
     root: Ptr,
 }
 
-/// What a node of the queue has to free.
+/// What a node of the queue frees.
 enum Work {
     Blob(Blob),
     Index { owner: u16, cursor: u64 },
@@ -52,7 +53,7 @@ enum Work {
     Nothing,
 }
 
-/// What goes with a structure, and only its owner knows how.
+/// A part of a structure that only its owner can free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owned {
     /// An entry of an index.
@@ -66,7 +67,7 @@ pub enum Owned {
 pub enum Part {
     /// A block of the queue, or of a structure.
     Block(Ptr),
-    /// What a structure's owner frees.
+    /// A part that the structure's owner frees.
     Owned(Owned),
 }
 
@@ -81,7 +82,7 @@ impl Queue {
         view.word(self.root) == 0
     }
 
-    /// Takes over a blob to which nothing refers from this transaction on.
+    /// Takes over a blob to which nothing refers after this transaction.
     pub fn push_blob<S: Store>(&self, store: &mut S, blob: Blob) -> Result<(), Full> {
         if blob == Blob::EMPTY {
             return Ok(());
@@ -91,14 +92,14 @@ impl Queue {
 
     /// Takes over everything below an index's root word, and sets that word to 0.
     ///
-    /// `owner` is handed to the callback that frees the entries: it says whose entries they are.
+    /// `owner` is passed to the callback that frees the entries, so that it knows whose they are.
     pub fn push_index<S: Store>(&self, store: &mut S, root: Ptr, owner: u16) -> Result<(), Full> {
         self.push_root(store, INDEX, root, owner)
     }
 
     /// Takes over everything below a tree's root word, and sets that word to 0.
     ///
-    /// `owner` is handed to the callback that frees what the items own: it says whose items they
+    /// `owner` is passed to the callback that frees what the items own, so that it knows whose they
     /// are.
     pub fn push_tree<S: Store>(&self, store: &mut S, root: Ptr, owner: u16) -> Result<(), Full> {
         self.push_root(store, TREE, root, owner)
@@ -123,7 +124,7 @@ impl Queue {
         Ok(())
     }
 
-    /// As [`Queue::push_index`], of a root word that nothing leads to from this transaction on.
+    /// Like [`Queue::push_index`], for a root word to which nothing leads after this transaction.
     pub fn push_unlinked_index<S: Store>(
         &self,
         store: &mut S,
@@ -136,7 +137,7 @@ impl Queue {
         self.push(store, INDEX | u64::from(owner) << 16, word)
     }
 
-    /// As [`Queue::push_tree`], of a root word that nothing leads to from this transaction on.
+    /// Like [`Queue::push_tree`], for a root word to which nothing leads after this transaction.
     pub fn push_unlinked_tree<S: Store>(
         &self,
         store: &mut S,
@@ -149,8 +150,8 @@ impl Queue {
         self.push(store, TREE | u64::from(owner) << 16, word)
     }
 
-    /// Gives up a blob that nothing refers to any more: at once if it is one block, else through
-    /// the queue. Answers how many blocks were freed.
+    /// Frees a blob to which nothing refers any more: immediately if it is one block, otherwise
+    /// through the queue. Returns how many blocks were freed.
     pub fn release_blob<S: Store>(&self, store: &mut S, blob: Blob) -> Result<usize, Full> {
         if blob.is_large() {
             self.push_blob(store, blob)?;
@@ -178,11 +179,11 @@ impl Queue {
         Ok(())
     }
 
-    /// Frees about `budget` blocks within the open transaction; answers how many: 0 when the queue
-    /// is empty.
+    /// Frees about `budget` blocks within the open transaction; returns how many: 0 if the queue is
+    /// empty.
     ///
     /// `free_owned(store, owner, owned)` frees one entry of an index, or what one item of a tree
-    /// owns, and may push what is large onto this queue; it answers how many blocks it freed.
+    /// owns, and may push large parts onto this queue; it returns how many blocks it freed.
     pub fn step<S: Store>(
         &self,
         store: &mut S,
@@ -203,7 +204,7 @@ impl Queue {
         Ok(freed)
     }
 
-    /// Works on the first node; takes it off when it has nothing left and is still the first.
+    /// Works on the first node; removes it if it has nothing left and is still the first.
     fn work<S: Store>(
         &self,
         store: &mut S,
@@ -241,10 +242,10 @@ impl Queue {
         Ok(freed)
     }
 
-    /// Verifies what waits to be freed, and visits each block and each entry of it once.
+    /// Verifies everything in the queue, and visits each block and each entry of it once.
     ///
-    /// `rehash(owner, entry)` gives the hash of an entry; `visit(owner, part)` gets blobs' blocks
-    /// with owner 0.
+    /// `rehash(owner, entry)` returns the hash of an entry; `visit(owner, part)` gets the blocks of
+    /// blobs with owner 0.
     pub fn check<V: View>(
         &self,
         view: &V,
@@ -252,7 +253,7 @@ impl Queue {
         mut visit: impl FnMut(u16, Part),
     ) -> Result<(), Damaged> {
         let mut at = Ptr::from_raw(view.word(self.root));
-        // One that was passed: a queue may lead back to itself.
+        // A node that was passed: a queue may lead back to itself.
         let (mut passed, mut count) = (Ptr::NULL, 0u64);
         while !at.is_null() {
             count += 1;
@@ -308,7 +309,7 @@ fn read<V: View>(view: &V, node: Ptr) -> Result<Work, Damaged> {
     }
 }
 
-/// Returns the number in a self-checked word of a node.
+/// Returns the number in a self-checksummed word of a node.
 fn open<V: View>(view: &V, node: Ptr, at: u64) -> Result<u64, Damaged> {
     let word = view.word(node.add(at));
     self_checksummed::decode(word).ok_or(Damaged::new("node of the free queue", node, 0, word))

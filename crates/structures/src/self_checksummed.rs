@@ -1,9 +1,9 @@
-//! Words of 48 bits that say themselves whether they are damaged.
+//! Words of 48 bits with a checksum of their own.
 //!
-//! A word that the log changes has no checksum next to it. Where it has 16 bits to spare, they hold
-//! a checksum of the others: a flipped bit is noticed when the word is read.
+//! A word that the log changes has no checksum next to it. If it has 16 bits to spare, they hold a
+//! checksum of the others: a flipped bit is noticed when the word is read.
 
-/// The largest number that fits in.
+/// The largest number that fits.
 pub const MAX: u64 = (1 << 48) - 1;
 
 /// Returns the word of a number of up to 48 bits, with its checksum on top.
@@ -12,13 +12,13 @@ pub fn encode(number: u64) -> u64 {
     number | checksum(number) << 48
 }
 
-/// Returns the number in a self-checksummed word; `None` where the word is damaged.
+/// Returns the number in a self-checksummed word; `None` if the word is damaged.
 pub fn decode(word: u64) -> Option<u64> {
     let number = word & MAX;
     (checksum(number) == word >> 48).then_some(number)
 }
 
-/// Returns the checksum, never 0 for 0: a lost word reads as zeros.
+/// Returns the checksum; that of 0 is not 0, since a lost word reads as zeros.
 fn checksum(number: u64) -> u64 {
     u64::from(heap::crc32c(&number.to_le_bytes()[..6]) & 0xffff) ^ 0xa55a
 }

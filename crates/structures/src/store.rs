@@ -1,9 +1,9 @@
-//! What a structure asks of the heap.
+//! What a structure needs from the heap.
 //!
 //! The structures are written against these two traits instead of [`heap::Shard`] for two reasons.
-//! A large value is filled while its shard is not locked, by something that can reserve and write
-//! blocks and nothing more ([`Fill`]). And a test can run a structure over a store that counts
-//! logged words and refuses every breach of the heap's rules.
+//! A large value is filled while its shard is not locked, by something that can only reserve and
+//! write blocks ([`Fill`]). And a test can run a structure over a store that counts logged words
+//! and refuses every breach of the heap's rules.
 
 use heap::{Fresh, Full, Ptr, Shard, View};
 
@@ -15,20 +15,20 @@ pub trait Fill {
     /// Reserves a block of at least `len` bytes, whose content is undefined.
     fn reserve(&mut self, len: usize) -> Result<Self::Fresh, Full>;
 
-    /// Returns how many bytes the reserved block holds.
+    /// Returns the size in bytes of the reserved block.
     fn fresh_capacity(&self, fresh: &Self::Fresh) -> usize;
 
     /// Writes `bytes` at offset `at` of a reserved block.
     fn write(&mut self, fresh: &Self::Fresh, at: usize, bytes: &[u8]);
 
-    /// As [`Fill::write`], of bytes whose CRC-32C is `crc`.
+    /// Like [`Fill::write`], for bytes whose CRC-32C is `crc`.
     fn write_checksummed(&mut self, fresh: &Self::Fresh, at: usize, bytes: &[u8], crc: u32) {
         let _ = crc;
         self.write(fresh, at, bytes);
     }
 
-    /// Lets `fill` write `len` bytes, few and all of them, at offset `at` of a reserved block; in
-    /// place where it can.
+    /// Lets `fill` write `len` bytes, all of them and not many, at offset `at` of a reserved block;
+    /// in place if possible.
     fn write_with(
         &mut self,
         fresh: &Self::Fresh,
@@ -56,18 +56,18 @@ pub trait Store: View + Fill {
     /// Writes bytes after the published length of a block.
     fn append(&mut self, block: Ptr, at: usize, bytes: &[u8]);
 
-    /// Returns how many bytes an allocated block holds.
+    /// Returns the size in bytes of an allocated block.
     fn capacity(&self, block: Ptr) -> usize;
 
     /// Frees a block when the transaction commits.
     fn free(&mut self, block: Ptr);
 
-    /// Returns true if the block's span is mostly empty, so that moving the block away helps to
-    /// give the span back.
+    /// Returns true if the block's span is mostly empty, so that moving the block elsewhere helps
+    /// to free the span.
     fn is_sparse(&self, block: Ptr) -> bool;
 
-    /// From here on allows reservations to use the emergency reserve, which is kept for deletes, or
-    /// not; returns whether they were allowed to before.
+    /// Allows or forbids reservations, from here on, to use the emergency reserve, which is kept
+    /// for deletes; returns the previous setting.
     fn allow_reserve(&mut self, yes: bool) -> bool;
 }
 

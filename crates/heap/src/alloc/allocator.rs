@@ -1,10 +1,10 @@
 //! A shard's free blocks, in DRAM.
 //!
-//! The persistent bitmap of a span is the only truth, changed by the record that publishes or frees
-//! a block. Here is a copy of it in which reserved blocks are taken too, made span by span when it
-//! is first needed.
+//! The persistent bitmap of a span is authoritative; the record that publishes or frees a block
+//! changes it. This module keeps a copy in which reserved blocks count as taken too. The copy of a
+//! span is made when the span is first needed.
 //!
-//! A span is *published* once its word in the span table says whose it is. One that was cut into
+//! A span is *published* once its word in the span table names its owner. One that was cut into
 //! blocks but has no published block yet belongs to nobody after a crash.
 
 #![allow(
@@ -26,15 +26,17 @@ use pmem::Region;
 #[derive(Debug)]
 pub(crate) struct Span {
     pub(crate) number: u32,
-    /// Where it begins in the pool.
+    /// Its offset in the pool.
     pub(crate) base: u64,
     pub(crate) class: u8,
-    /// Whether the span table says that it is ours.
+    /// Whether the span table says that it belongs to this shard.
     pub(crate) published: bool,
-    /// Whether it is in the list of spans with free blocks. An entry of that list for a span that
-    /// is not is left from a span that is gone, or from an earlier one in its place.
+    /// Whether it is in the list of spans with free blocks. An entry of that list whose span is not
+    /// `listed` is stale: it belongs to a span that is gone, or to an earlier one with the same
+    /// index.
     pub(super) listed: bool,
-    /// Whether its blocks are to move elsewhere ([`super::evacuate`]): none of it is given out.
+    /// Whether its blocks are to move elsewhere ([`super::evacuate`]): none of its free blocks is
+    /// given out.
     pub(super) evacuated: bool,
     pub(crate) free: u32,
     hint: usize,
@@ -68,14 +70,14 @@ pub(crate) struct BlockAllocator {
     pub(super) current: [Option<u32>; CLASSES],
     pub(super) partial: Vec<Vec<u32>>,
     pub(super) unvisited: Vec<Vec<u32>>,
-    /// Spans of an earlier incarnation that were found so far.
+    /// Spans of an earlier incarnation that have been found so far.
     pub(super) found: u64,
     pub(super) evacuation: Evacuation,
-    /// Bytes of blocks that were freed in this incarnation.
+    /// Bytes of the blocks that were freed in this incarnation.
     pub(crate) freed: u64,
     /// Free spans of this shard; the one freed last is taken first.
     free_spans: Vec<u32>,
-    /// How many of the first of them were not taken since they were last looked through.
+    /// How many of the first entries of `free_spans` nobody has taken since the last check.
     rested: usize,
     /// Spans whose last block was freed: the next commit may release them.
     pub(crate) emptied: Vec<u32>,
@@ -104,8 +106,8 @@ impl BlockAllocator {
         }
     }
 
-    /// Takes the fast path of a reservation: a cached block of `class`, or one of the span that is
-    /// being filled; none when that is full.
+    /// The fast path of a reservation: takes a cached block of `class`, or one from the span that
+    /// is being filled; `None` if that span is full.
     #[inline(always)]
     pub(crate) fn reserve_fast(&mut self, class: u8) -> Option<BlockPlace> {
         if let Some(block) = self.free_blocks.take(class) {
@@ -114,7 +116,7 @@ impl BlockAllocator {
         self.take_block(self.current[class as usize]?)
     }
 
-    /// Takes a block of `class`. None when there is no space.
+    /// Takes a block of `class`. Returns `None` if there is no space.
     pub(crate) fn reserve(
         &mut self,
         region: &Region,
@@ -138,7 +140,8 @@ impl BlockAllocator {
         }
     }
 
-    /// Takes a larger block than one of `class`, of a span that has one: for who finds no other.
+    /// Takes a block of a larger class, from a span that is already known. Used when no block of
+    /// `class` is left.
     pub(crate) fn reserve_larger(&mut self, region: &Region, class: u8) -> Option<BlockPlace> {
         (class + 1..WHOLE).find_map(|class| {
             if let Some(block) = self.reserve_fast(class) {
@@ -150,7 +153,7 @@ impl BlockAllocator {
         })
     }
 
-    /// Gives a block back that was reserved, or that was freed and may be used again.
+    /// Returns a block that was reserved, or that was freed and may be used again.
     #[inline]
     pub(crate) fn release(&mut self, block: BlockPlace) {
         pmem::panic_point();
@@ -175,9 +178,9 @@ impl BlockAllocator {
         }
     }
 
-    /// Lets the blocks be used again that a transaction freed which reserved `reserved` blocks.
-    /// That many are cached for the next one; when there are more, those cached before are given
-    /// back too.
+    /// Makes the blocks that a transaction freed usable again. The transaction reserved `reserved`
+    /// blocks; that many freed ones are cached for the next one. If it freed more than that, the
+    /// cached blocks are returned too.
     pub(crate) fn reuse(&mut self, freed: impl Iterator<Item = BlockPlace>, reserved: usize) {
         for (n, block) in freed.enumerate() {
             if n >= reserved {
@@ -201,7 +204,7 @@ impl BlockAllocator {
         self.current[class] == Some(block.span) || self.span(block.span).is_some_and(is_full)
     }
 
-    /// Gives the cached blocks of a class back.
+    /// Returns the cached blocks of a class to their spans.
     #[inline]
     fn empty_cache(&mut self, class: u8) {
         while let Some(kept) = self.free_blocks.take(class) {
@@ -209,19 +212,19 @@ impl BlockAllocator {
         }
     }
 
-    /// Gives all cached blocks back.
+    /// Returns all cached blocks to their spans.
     pub(crate) fn empty_caches(&mut self) {
         (0..WHOLE).for_each(|class| self.empty_cache(class));
     }
 
-    /// Returns the taken block that begins at `at`, if one does, in a span that this shard knows.
+    /// Returns the taken block that begins at `at`, if there is one and this shard knows its span.
     #[inline(always)]
     pub(crate) fn taken_if_known(&self, at: u64) -> Option<BlockPlace> {
         self.taken_in(self.span_map.get(self.number_at(at)?)?, at)
     }
 
-    /// Returns the taken block of this shard that begins at `at`, if one does. Looks at its span,
-    /// so that the block is known to be taken from here on.
+    /// Returns the taken block of this shard that begins at `at`, if there is one. Visits its span
+    /// if necessary; from then on the span is known.
     pub(crate) fn taken(&mut self, region: &Region, at: u64) -> Option<BlockPlace> {
         let number = self.number_at(at)?;
         match self.span_map.get(number).or_else(|| self.visit(region, number)) {
@@ -245,7 +248,7 @@ impl BlockAllocator {
         (whole && self.geometry.span_at(number) == at).then(|| BlockPlace::whole(at))
     }
 
-    /// Takes blocks that turned out to be in use, by a word of their bitmap.
+    /// Marks blocks as taken that turned out to be in use, given by a word of their bitmap.
     pub(crate) fn take_reached(&mut self, number: u32, word: usize, bits: u64) {
         let Some(at) = self.span_map.get(number) else { return };
         let Some(span) = &mut self.spans[at as usize] else { return };
@@ -265,7 +268,7 @@ impl BlockAllocator {
         Some((at, self.spans[at as usize].as_ref()?))
     }
 
-    /// Returns where in the list the span is that contains `at`, if it is known.
+    /// Returns the index in the list of the span that contains `at`, if it is known.
     pub(super) fn index_at(&self, at: u64) -> Option<u32> {
         self.span_map.get(self.number_at(at)?)
     }
@@ -300,14 +303,13 @@ impl BlockAllocator {
         self.spans.get_mut(at as usize)?.as_mut()
     }
 
-    /// Returns the start of the block that contains `at`, for a block of a span that this shard
-    /// knows.
+    /// Returns the start of the block that contains `at`, if this shard knows the span.
     pub(crate) fn block_start(&self, at: u64) -> Option<u64> {
         self.block_with(at).map(|block| block.at)
     }
 
-    /// Returns the block that contains `at`, of a span that this shard knows; of any other one, as
-    /// if it were a whole span.
+    /// Returns the block that contains `at`. A span that this shard does not know is treated as one
+    /// whole block.
     #[inline]
     pub(crate) fn block_with(&self, at: u64) -> Option<BlockPlace> {
         let number = self.number_at(at)?;
@@ -319,8 +321,9 @@ impl BlockAllocator {
         Some(span.place(known, span.base + u64::from(class.offset(index)), index))
     }
 
-    /// Returns true if the block is to move elsewhere: its span is being evacuated, or, where none
-    /// is, most blocks of the span are free and it is not the one being filled.
+    /// Returns true if the block should move elsewhere. During an evacuation: its span is being
+    /// evacuated. Otherwise: most blocks of its span are free, and the span is not the one being
+    /// filled.
     pub(crate) fn is_sparse(&self, region: &Region, at: u64) -> bool {
         let (Some(class), Some(number)) = (self.class_at(region, at), self.number_at(at)) else {
             return false;
@@ -342,8 +345,8 @@ impl BlockAllocator {
         free * 2 > shape.count && !filling
     }
 
-    /// Takes up to `most` of the spans that a commit may release: empty, published, and not the one
-    /// being filled.
+    /// Takes at most `most` spans that a commit may release: empty, published, and not being
+    /// filled.
     pub(crate) fn releasable(&mut self, most: usize) -> Vec<u32> {
         let from = self.emptied.len().saturating_sub(most);
         let mut emptied = self.emptied.split_off(from);
@@ -359,14 +362,14 @@ impl BlockAllocator {
         emptied
     }
 
-    /// Forgets an empty span whose release is durable; it is free for any class.
+    /// Forgets an empty span whose release is durable; it can then be used for any class.
     pub(crate) fn forget(&mut self, at: u32) {
         pmem::panic_point();
         let Some(span) = self.spans[at as usize].take() else { return };
         self.span_map.remove(span.number);
         self.evacuation.count_out(span.evacuated);
-        // It may still be in the list of spans with free blocks, as may the next span in its place:
-        // who takes one from there asks whether it is `listed`.
+        // The list of spans with free blocks may still contain it, or the next span at the same
+        // index: code that takes a span from there checks `listed`.
         self.vacant.push(at);
         self.free_spans.push(span.number);
     }
@@ -376,7 +379,7 @@ impl BlockAllocator {
         self.free_spans.push(number);
     }
 
-    /// Stops filling spans that are empty, so that they are released too.
+    /// Stops filling the spans that are empty, so that they are released too.
     pub(crate) fn stop_filling_empty(&mut self) {
         self.empty_caches();
         for class in 0..CLASSES {
@@ -392,14 +395,14 @@ impl BlockAllocator {
         }
     }
 
-    /// Takes all free spans away, for other shards.
+    /// Takes all free spans, for other shards.
     pub(crate) fn release_free_spans(&mut self) -> Vec<u32> {
         self.rested = 0;
         std::mem::take(&mut self.free_spans)
     }
 
-    /// Takes the free spans away that were not needed since the call before, if there are at least
-    /// this many.
+    /// Takes the free spans that were not needed since the previous call, if there are at least
+    /// `least`.
     pub(crate) fn release_rested_spans(&mut self, least: usize) -> Vec<u32> {
         let rested = Some(self.rested).filter(|rested| *rested >= least).unwrap_or(0);
         let spans = self.free_spans.drain(..rested).collect();
@@ -434,8 +437,8 @@ impl BlockAllocator {
         }
     }
 
-    /// Returns a span with a free block: one that was left half full, one of an earlier
-    /// incarnation, or a new one.
+    /// Returns a span with a free block: a partly used one, one of an earlier incarnation, or a new
+    /// one.
     fn next_span(
         &mut self,
         region: &Region,
@@ -456,7 +459,7 @@ impl BlockAllocator {
         }
     }
 
-    /// Returns a span with a free block that is the shard's already.
+    /// Returns a span with a free block that already belongs to the shard.
     fn known_span(&mut self, region: &Region, class: u8) -> Option<u32> {
         let c = class as usize;
         self.current[c] = None;
@@ -494,8 +497,8 @@ impl BlockAllocator {
         Some(span.place(at, span.base + u64::from(offset), index))
     }
 
-    /// Cuts a free span into blocks of `class`. Its header is written, not flushed: the commit that
-    /// publishes a block of it publishes the header with it.
+    /// Cuts a free span into blocks of `class`. Writes its header but does not flush it: the commit
+    /// that first publishes one of its blocks publishes the header too.
     fn cut(&mut self, region: &Region, number: u32, class: u8) -> u32 {
         let shape = &size_class::TABLE[class as usize];
         let base = self.geometry.span_at(number);
@@ -519,14 +522,14 @@ impl BlockAllocator {
     pub(crate) fn clear_bitmap(&self, region: &Region, number: u32, shape: &Class) {
         let base = self.geometry.span_at(number);
         let zeros = [0; 1024];
-        // SAFETY: as for the header: nobody reads a span that is not published.
+        // SAFETY: as for the header: nobody reads an unpublished span.
         unsafe {
             region.write(base + BITMAP_AT, &zeros[..shape.first as usize - BITMAP_AT as usize])
         };
     }
 
-    /// Looks at a span of an earlier incarnation: copies its bitmap, and lists it if it has free
-    /// blocks.
+    /// Visits a span of an earlier incarnation: copies its bitmap, and lists the span if it has
+    /// free blocks.
     #[cold]
     pub(super) fn visit(&mut self, region: &Region, number: u32) -> Option<u32> {
         let word = region.load(self.geometry.span_word(number));

@@ -1,9 +1,10 @@
-//! The evacuation of a shard's spans: planning it in bounded steps, finding the blocks that are to
-//! move, and ending it.
+//! Evacuates a shard's spans: plans the evacuation in bounded steps, finds the blocks that are to
+//! move, and ends it.
 //!
-//! While a span is evacuated none of its free blocks is given out, so that it becomes empty; it is
-//! released by the commits that empty it, as any other. No reservation fails for that: where a
-//! shard has no other block and no span, an evacuated span is kept, and its blocks are given out.
+//! While a span is evacuated, none of its free blocks is given out, so that it becomes empty; like
+//! any other span, it is released by the commits that empty it. A reservation never fails because
+//! of an evacuation: if a shard has no other block and no free span, it keeps an evacuated span and
+//! gives out its blocks.
 
 use super::allocator::BlockAllocator;
 use super::evacuation::{EvacuationCursor, Planning, Tally};
@@ -12,16 +13,16 @@ use crate::layout::SPAN;
 use crate::layout::size_class::{BITMAP_AT, TABLE, WHOLE};
 use pmem::Region;
 
-/// Spans of an earlier incarnation that a step looks at.
+/// Spans of an earlier incarnation that one step visits.
 const VISITED: usize = 128;
-/// Spans that a step counts or marks.
+/// Spans that one step counts or marks.
 const COUNTED: usize = 4096;
-/// Bytes of blocks that are named at once.
+/// Bytes of the blocks that one call returns.
 const BYTES: u32 = 256 << 10;
 
 impl BlockAllocator {
-    /// Takes a step of planning an evacuation. Returns how many spans are to be emptied, when the
-    /// plan is complete: from then on their blocks are reported by `is_sparse`.
+    /// Takes a step of planning an evacuation. Returns the number of spans to be emptied once the
+    /// plan is complete; from then on `is_sparse` reports their blocks.
     pub(crate) fn plan_evacuation(
         &mut self,
         region: &Region,
@@ -69,7 +70,7 @@ impl BlockAllocator {
         }
     }
 
-    /// Looks at spans of an earlier incarnation; returns true if all are known.
+    /// Visits spans of an earlier incarnation; returns true if all are known.
     fn learn_spans(&mut self, region: &Region, spans: &SpanAllocator) -> bool {
         self.keep_found(spans.found(self.shard));
         let mut left = VISITED;
@@ -94,15 +95,15 @@ impl BlockAllocator {
         }
     }
 
-    /// Returns how much there is in this incarnation that a plan may not know: the bytes of blocks
-    /// that were freed, and of spans of an earlier incarnation that were found.
+    /// Returns the number of bytes that became known in this incarnation and that a plan may not
+    /// cover: blocks that were freed, and spans of an earlier incarnation that were found.
     pub(crate) fn news(&mut self, spans: &SpanAllocator) -> u64 {
         self.keep_found(spans.found(self.shard));
         self.freed + self.found * SPAN
     }
 
-    /// Returns true if a span of the list may be emptied: in use, not being filled, and not empty
-    /// already.
+    /// Returns true if this span of the list may be emptied: in use, not being filled, and not yet
+    /// empty.
     fn may_evacuate(&self, at: usize) -> bool {
         self.spans[at].as_ref().is_some_and(|span| {
             let class = span.class as usize;
@@ -113,13 +114,13 @@ impl BlockAllocator {
         })
     }
 
-    /// Returns how many spans are still to be emptied.
+    /// Returns the number of spans still to be emptied.
     pub(crate) fn evacuated_spans(&self) -> usize {
         self.evacuation.marked
     }
 
-    /// Returns about `most` allocated blocks of the spans that are to be emptied, and where to go
-    /// on; none after the last.
+    /// Returns at most `most` allocated blocks of the spans to be emptied, and the cursor to
+    /// continue from; no cursor after the last one.
     pub(crate) fn evacuated_blocks(
         &self,
         region: &Region,
@@ -155,7 +156,8 @@ impl BlockAllocator {
         (blocks, None)
     }
 
-    /// Lets the free blocks of spans that were to be emptied, and are not, be given out again.
+    /// Ends the evacuation: the free blocks of spans that have not been emptied are given out
+    /// again.
     pub(crate) fn end_evacuation(&mut self) {
         self.evacuation.planning = Planning::Idle;
         for class in 0..self.evacuation.chosen.len() {
@@ -182,7 +184,7 @@ impl BlockAllocator {
         }
     }
 
-    /// Takes a span of a class out of the evacuation; one with a free block.
+    /// Takes one span of a class that has a free block out of the evacuation.
     pub(super) fn keep_evacuee(&mut self, class: u8) -> Option<u32> {
         while let Some(at) = self.evacuation.chosen[class as usize].pop() {
             let Some(span) = self.spans[at as usize].as_mut() else { continue };

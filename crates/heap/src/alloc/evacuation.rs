@@ -1,17 +1,18 @@
-//! Evacuation: which spans of a shard are worth emptying, so that they serve blocks of other sizes.
+//! Evacuation: which spans of a shard are worth emptying, so that they can hold blocks of other
+//! sizes.
 //!
-//! The spans of each class are counted by how much of them is free. Then the emptiest are chosen,
-//! as many as have no more blocks in use than the others have free ones: what is moved out of these
-//! fits into those, and every chosen span becomes free. Spans that are nearly full are left alone:
-//! a move of fifteen blocks for the space of one is not worth it.
+//! The spans of each class are counted by the share of their blocks that is free. Then the emptiest
+//! are chosen, as many as fit: the blocks in use in the chosen spans must fit into the free blocks
+//! of the others, so that every chosen span becomes free. Spans that are nearly full are left
+//! alone: moving fifteen blocks to gain the space of one is not worth it.
 //!
-//! All of it is in DRAM. After a crash there is no evacuation, and nothing is missing.
+//! All of it is in DRAM. A crash ends the evacuation, and nothing is lost.
 
 use crate::layout::size_class::{CLASSES, TABLE};
 
-/// Spans are told apart by this many shares of free blocks.
+/// Spans are sorted into this many buckets by their share of free blocks.
 const BUCKETS: usize = 16;
-/// Spans with less free shares than this are not worth it: an eighth of their blocks.
+/// Spans in a lower bucket are not worth it: less than an eighth of their blocks is free.
 const WORTH: usize = 2;
 
 /// The spans of one class that may be chosen, by the share of their blocks that is free.
@@ -19,7 +20,7 @@ const WORTH: usize = 2;
 struct ClassTally {
     spans: [u32; BUCKETS],
     used: [u64; BUCKETS],
-    /// Free blocks of all spans of the class, of those that may not be chosen too.
+    /// Free blocks of all spans of the class, including those that may not be chosen.
     free: u64,
 }
 
@@ -34,7 +35,8 @@ impl ClassTally {
                 (fits, moved) = (fits - free, moved + used);
                 continue;
             }
-            // Each span has some blocks to move and takes its free ones away: `count` in all.
+            // Each chosen span adds its used blocks to move and removes its free ones: `count` in
+            // all.
             let some = fits.saturating_sub(moved) / u64::from(count);
             return Choice { above: bucket, some: some as u32 };
         }
@@ -42,8 +44,7 @@ impl ClassTally {
     }
 }
 
-/// Which spans of a class are chosen: all that have more free shares than `above`, and some with
-/// just as many.
+/// Which spans of a class are chosen: all in buckets above `above`, and `some` of those in it.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
     above: usize,
@@ -54,7 +55,7 @@ fn bucket(free: u32, count: u32) -> usize {
     (free as usize * BUCKETS / count as usize).min(BUCKETS - 1)
 }
 
-/// What is known of the spans of a shard while they are counted.
+/// What is known about the spans of a shard while they are counted.
 #[derive(Debug)]
 pub(super) struct Tally(Box<[ClassTally; CLASSES]>);
 
@@ -85,7 +86,7 @@ impl Tally {
 pub(super) struct Choices(Box<[Choice; CLASSES]>);
 
 impl Choices {
-    /// Returns true if a span is chosen that was counted before.
+    /// Returns true if a span that was counted before is chosen.
     pub(super) fn take(&mut self, class: u8, free: u32) -> bool {
         let choice = &mut self.0[class as usize];
         let bucket = bucket(free, TABLE[class as usize].count);
@@ -97,14 +98,14 @@ impl Choices {
     }
 }
 
-/// How far the planning of an evacuation is.
+/// The progress of planning an evacuation.
 #[derive(Debug, Default)]
 pub(super) enum Planning {
     #[default]
     Idle,
-    /// The spans of the list before this one are counted.
+    /// The spans before this index have been counted.
     Counting(usize, Tally),
-    /// Those before this one are marked if they are chosen.
+    /// The spans before this index have been marked if they were chosen.
     Marking(usize, Choices),
 }
 
@@ -112,7 +113,7 @@ pub(super) enum Planning {
 #[derive(Debug)]
 pub(crate) struct Evacuation {
     pub(super) planning: Planning,
-    /// Spans that are or were marked, by class; some may have gone since.
+    /// Spans that are or were marked, by class; some may be gone.
     pub(super) chosen: Vec<Vec<u32>>,
     /// Spans that are marked.
     pub(super) marked: usize,
@@ -125,19 +126,19 @@ impl Default for Evacuation {
 }
 
 impl Evacuation {
-    /// Returns true while blocks are to move out of chosen spans.
+    /// Returns true while blocks are to move out of the chosen spans.
     #[inline]
     pub(super) fn is_under_way(&self) -> bool {
         self.marked > 0
     }
 
-    /// Counts a span that goes.
+    /// Accounts for a span that goes away.
     pub(super) fn count_out(&mut self, was_marked: bool) {
         self.marked -= usize::from(was_marked);
     }
 }
 
-/// Where going through the blocks of the chosen spans goes on.
+/// Where the walk over the blocks of the chosen spans continues.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EvacuationCursor {
     pub(super) class: u8,

@@ -2,9 +2,9 @@
 //! reserved next.
 //!
 //! A transaction that overwrites a value frees a block of the size that the next one asks for, and
-//! has just read it: its lines are in the processor's cache, and its place is known. So a few such
-//! blocks of each class are kept. To look for the first free block of a span instead costs a
-//! search, and a store into it waits for the medium.
+//! has just read it: its lines are in the CPU cache, and its place is known. So a few such blocks
+//! of each class are kept. The alternative, to find the first free block of a span, costs a search,
+//! and a store into that block waits for the medium.
 //!
 //! A cached block stays taken in the copy of its span's bitmap, as a reserved one does: it keeps
 //! its span from being released. So few blocks are cached, none of a span that is mostly empty,
@@ -14,7 +14,7 @@
 use super::place::BlockPlace;
 use crate::layout::size_class::{CLASSES, TABLE};
 
-/// The most cached blocks of a class: as many as a run of commands frees.
+/// The maximum number of cached blocks of a class: as many as a run of commands frees.
 const MOST: usize = 16;
 /// The largest block that is cached.
 const LONGEST: u32 = 512;
@@ -30,7 +30,7 @@ impl FreeBlockCache {
         FreeBlockCache { kept: [const { Vec::new() }; CLASSES] }
     }
 
-    /// Caches a block; returns false if there is no space for it.
+    /// Caches a block; returns false if the cache has no space for it.
     #[inline]
     pub(crate) fn keep(&mut self, block: BlockPlace) -> bool {
         let kept = &mut self.kept[block.class as usize];
@@ -41,8 +41,8 @@ impl FreeBlockCache {
         fits
     }
 
-    /// Returns true if a block is cached. One that a damaged structure led to twice is freed once
-    /// more, and must not be given out twice.
+    /// Returns true if a block is cached. A damaged structure that leads to a block twice frees it
+    /// twice; it must not be given out twice.
     #[inline]
     pub(crate) fn has(&self, block: &BlockPlace) -> bool {
         self.kept[block.class as usize].iter().any(|kept| kept.at == block.at)

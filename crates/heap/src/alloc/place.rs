@@ -1,16 +1,16 @@
-//! Where a block is: what the allocator knows of a block that it gave out.
+//! The place of a block: what the allocator knows about a block that it gave out.
 
 use crate::layout::size_class::{self, WHOLE};
 
-/// Where a block is. Valid while the block is taken: its span is not forgotten before.
+/// The place of a block. Valid while the block is taken: until then its span is not forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockPlace {
     /// The block's offset in the pool.
     pub(crate) at: u64,
-    /// The word of the pool with the bit that says whether it is allocated; none for a whole span.
+    /// The word of the pool with the bit that says whether it is allocated; 0 for a whole span.
     pub(crate) bitmap: u64,
-    /// Its span, by the allocator's list, and its number there; 0 for a whole span, which is in no
-    /// list.
+    /// The index of its span in the allocator's list, and the block's number in that span; 0 for a
+    /// whole span, which is in no list.
     pub(crate) span: u32,
     pub(crate) index: u16,
     pub(crate) class: u8,
@@ -30,13 +30,13 @@ impl BlockPlace {
         size_class::TABLE[self.class as usize].size
     }
 
-    /// Returns the number of its bit in the word `bitmap`.
+    /// Returns its bit number in the word `bitmap`.
     #[inline]
     pub(crate) fn bit(&self) -> u32 {
         u32::from(self.index % 64)
     }
 
-    /// Returns the word of the bitmap that has its bit.
+    /// Returns the index of the bitmap's word that contains its bit.
     pub(crate) fn word(&self) -> usize {
         self.index as usize / 64
     }

@@ -1,21 +1,22 @@
-//! Giving the space of free spans back to the file system, as far as it concerns the spans that
+//! Gives the space of free spans back to the file system. This file does it for the spans that
 //! belong to no shard.
 //!
-//! A span may be given back when it is *durably free*: no record that a recovery may read speaks of
-//! it or of bytes in it, no reader has a pin that is older than what was freed there, and no
-//! transaction has reserved a block of it. That is what holds for the spans that belong to no
-//! shard: a block that somebody may read is not free yet, a span with a reserved block is not
-//! empty, and a shard's log is retired past the release of a span before it leaves the shard
-//! (`span_transfer`). What such a span holds means nothing, so that a crash may leave its old
-//! bytes, zeros, or some of each: making a hole needs neither a record nor a fence.
+//! A span may be given back when it is *durably free*: no record that a recovery may read mentions
+//! it or bytes in it, no reader has a pin that is older than what was freed there, and no
+//! transaction has reserved a block in it. That is true of the spans that belong to no shard: a
+//! block that somebody may read is not free yet, a span with a reserved block is not empty, and
+//! before a span leaves a shard, the shard's log is retired past the release (`span_transfer`). The
+//! content of such a span has no meaning, and a crash may leave its old bytes, zeros, or a mix:
+//! making a hole needs neither a record nor a fence.
 //!
-//! Who punches a hole takes the spans out of all lists of [`super::spans::SpanAllocator`]
-//! meanwhile, so that nobody can be given one while it loses its space, and nobody waits for the
-//! medium. Nobody is given it afterwards before the space is reserved again.
+//! Before a hole is punched, its spans are taken out of all lists of
+//! [`super::spans::SpanAllocator`], so that no span is given out while it loses its space, and
+//! nobody waits for the medium. Afterwards it is not given out until its space has been reserved
+//! again.
 //!
-//! Spans that the cursor of a reopened pool has not met are swept where they are: to move the
-//! cursor over them would list all spans in use for their owners. Only a purge does so. A word of
-//! the span table that the medium lost reads as zero: nothing that was read since counts.
+//! Spans that the cursor of a reopened pool has not reached are swept in place: moving the cursor
+//! over them would list all spans in use for their owners. Only a purge does so. A word of the span
+//! table that the medium lost reads as zero; whatever was read since the loss is discarded.
 
 #![allow(unsafe_code, reason = "space of free spans is given back")]
 
@@ -27,16 +28,16 @@ use std::ops::Range;
 /// Spans that lose their space in one step: 4 MiB.
 const STEP: u32 = 64;
 
-/// Which free spans give their space back.
+/// Which free spans are given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// Whole huge pages of those that nobody needed for a while.
+    /// Whole huge pages of spans that have been unused for a while.
     Idle,
     /// As many as possible.
     All,
 }
 
-/// What came of one step.
+/// The result of one step.
 pub(crate) enum Punched {
     More,
     Nothing,
@@ -44,9 +45,9 @@ pub(crate) enum Punched {
 }
 
 impl SpanAllocator {
-    /// Lets those spans be given back that nobody took since the call before, but for a zone: those
-    /// that are first, since spans that are kept here and there would keep the huge pages around
-    /// them.
+    /// Marks the spans that nobody took since the previous call as idle, so that they can be given
+    /// back. A zone's worth of spans is kept; the first ones, since spans kept in scattered places
+    /// would keep the huge pages around them.
     pub(crate) fn rest(&self) {
         let mut inner = self.lock();
         inner.refused = false;
@@ -60,8 +61,8 @@ impl SpanAllocator {
         inner.rested = inner.free.len();
     }
 
-    /// Free spans that the background may give back: all that are certain but a zone of them, and
-    /// what deletes may need.
+    /// Returns how many free spans the background may give back: all certain ones except a zone, or
+    /// what deletes may need if that is more.
     fn spare(&self, inner: &FreeSpans) -> usize {
         inner.certain().saturating_sub(self.kept.max(self.geometry().zone_spans))
     }
@@ -79,7 +80,8 @@ impl SpanAllocator {
         }
     }
 
-    /// Lets all spans be given back but those that deletes may need, and be swept again.
+    /// Allows all spans to be given back, except those that deletes may need, and to be swept
+    /// again.
     pub(crate) fn begin_purge(&self, region: &Region) {
         let mut inner = self.lock();
         self.fill_reserve(region, &mut inner);
@@ -100,7 +102,7 @@ impl SpanAllocator {
         punched
     }
 
-    /// Takes spans that are to give their space back out of the list of those.
+    /// Takes a run of spans that are to be given back out of the list of idle ones.
     fn take_idle(&self, which: Which) -> Option<Range<u32>> {
         let mut inner = self.lock();
         if inner.refused {
@@ -113,7 +115,7 @@ impl SpanAllocator {
         let most = most.min(STEP as usize) as u32;
         if most < group {
             if which == Which::All {
-                // What is kept for deletes is not for the background to give back either.
+                // The background must not give back the reserve for deletes either.
                 inner.keep_idle();
             }
             return None;
@@ -123,9 +125,9 @@ impl SpanAllocator {
         Some(run)
     }
 
-    /// Gives the space of free spans back that the cursor has not met: they were free since the
-    /// pool was opened. It finds the holes itself. Nothing is done if a part of the span table may
-    /// have been lost since `resolutions`.
+    /// Gives back the space of free spans that the cursor has not reached: they have been free
+    /// since the pool was opened. It finds the existing holes itself. Does nothing if a part of the
+    /// span table may have been lost since `resolutions`.
     pub(crate) fn sweep(&self, region: &Region, resolutions: u64) -> Punched {
         pmem::panic_point();
         let _moving = self.move_spans();
@@ -143,13 +145,13 @@ impl SpanAllocator {
         Punched::More
     }
 
-    /// Takes some free spans that the cursor has not met away from it; none if there are no more.
+    /// Takes some free spans that the cursor has not reached; `None` if there are no more.
     fn take_ahead(&self, region: &Region, resolutions: u64) -> Option<Runs> {
         let mut inner = self.lock();
         if inner.refused || region.domain() == Domain::Volatile {
             return None;
         }
-        // Writers may have taken what was kept: what the cursor has not met let them.
+        // Writers may have taken the reserve, counting on the spans ahead of the cursor.
         self.fill_reserve(region, &mut inner);
         let from = inner.swept.max(inner.cursor);
         if from >= inner.total {
@@ -162,7 +164,7 @@ impl SpanAllocator {
         for span in (from..end).filter(|span| self.is_free_ahead(region, &inner, *span)) {
             free.insert(span..span + 1);
         }
-        // The words may be zeros in the place of lost ones.
+        // The words may read as zero because they were lost.
         if region.has_lost_since(resolutions) {
             return None;
         }
@@ -183,14 +185,14 @@ impl SpanAllocator {
         }
     }
 
-    /// Gives the space of spans back that are in no list, and enters them where they belong then;
-    /// where holes are not supported, nowhere.
+    /// Gives back the space of spans that are in no list, then enters them where they belong; if
+    /// holes are not supported, nowhere.
     fn punch_run(&self, region: &Region, run: &Range<u32>) -> Punched {
         let (from, to) = (self.geometry().span_at(run.start), self.geometry().span_at(run.end));
-        // SAFETY: the spans are free, durably so, and belong to `SpanAllocator`, which gives them
-        // to nobody: they are in no list.
+        // SAFETY: the spans are durably free, and belong to `SpanAllocator`, which gives them to
+        // nobody: they are in no list.
         let done = unsafe { region.punch(from, to) };
-        // What a failed call left is not known: the space is reserved again, now or before it is
+        // It is unknown what a failed call left: the space is reserved again, now or before it is
         // used.
         let is_backed = matches!(done, Err(PunchError::Io { .. })) && self.back(region, run);
         let mut inner = self.lock();

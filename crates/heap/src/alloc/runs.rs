@@ -1,9 +1,9 @@
-//! A set of span numbers, as runs of successive ones.
+//! A set of span numbers, stored as runs of consecutive numbers.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Numbers, by the start of each run and its end. No two runs touch.
+/// The start of each run, with its end. No two runs touch.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     runs: BTreeMap<u32, u32>,
@@ -16,7 +16,7 @@ impl Runs {
         self.count
     }
 
-    /// Enters numbers, none of which may be there.
+    /// Enters numbers, none of which may be in the set.
     pub(crate) fn insert(&mut self, mut new: Range<u32>) {
         if new.is_empty() {
             return;
@@ -54,16 +54,16 @@ impl Runs {
         Some(start)
     }
 
-    /// Takes the first run as far as it is in one group: `offset + number` of a group are the
-    /// same, divided by `group`.
+    /// Takes the first run up to the end of its group. A group is the numbers with equal `(offset +
+    /// number) / group`.
     pub(crate) fn take_in_group(&mut self, offset: u32, group: u32) -> Option<Range<u32>> {
         let (start, end) = self.runs.pop_first()?;
         let last = ((start + offset) / group + 1) * group - offset;
         Some(self.split(start..end, start..end.min(last)))
     }
 
-    /// Takes up to `most` numbers of the first run; with `group`, of the first one that has a whole
-    /// group, and whole groups.
+    /// Takes at most `most` numbers of the first run; if `group` is above 1, whole groups of the
+    /// first run that contains one.
     pub(crate) fn take_groups(&mut self, offset: u32, group: u32, most: u32) -> Option<Range<u32>> {
         let whole = |(&start, &end): (&u32, &u32)| {
             let first = (start + offset).next_multiple_of(group) - offset;
@@ -76,7 +76,7 @@ impl Runs {
         Some(self.split(run, taken))
     }
 
-    /// Keeps of a run that was removed what is not taken.
+    /// Re-enters the part of a removed run that is not taken.
     fn split(&mut self, run: Range<u32>, taken: Range<u32>) -> Range<u32> {
         self.count -= taken.len();
         for rest in [run.start..taken.start, taken.end..run.end] {

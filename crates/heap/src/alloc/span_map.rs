@@ -1,13 +1,13 @@
-//! The span map of a shard: finds what the shard knows of a span by the span's number, with two
+//! The span map of a shard: finds what the shard knows about a span by the span's number, with two
 //! loads.
 //!
-//! The spans of a shard are anywhere in the pool, close together in parts of it. So the map has two
-//! levels: a piece for [`PIECE`] numbers is allocated when the first of them is entered.
+//! The spans of a shard are scattered over the pool in clusters. So the map has two levels: a piece
+//! for [`PIECE`] numbers is allocated when the first of them is entered.
 
 const PIECE: usize = 1024;
 const NOTHING: u32 = u32::MAX;
 
-/// From the numbers of spans to their places in a list.
+/// Maps the numbers of spans to their indexes in a list.
 #[derive(Debug, Default)]
 pub(crate) struct SpanMap {
     pieces: Vec<Option<Box<[u32; PIECE]>>>,

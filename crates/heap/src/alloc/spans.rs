@@ -1,16 +1,16 @@
 //! The spans that belong to no shard, and the growth of the pool.
 //!
-//! A pool is opened without looking at its spans. A cursor goes through the span table when space
-//! is needed: a span whose word is 0 is free, any other is reported to the shard that owns it,
+//! A pool is opened without looking at its spans. When space is needed, a cursor goes through the
+//! span table: a span whose word is 0 is free; any other is reported to the shard that owns it,
 //! which may have free blocks in it. In a new pool the cursor is simply the frontier. Free spans
-//! that a shard releases come to the free list.
+//! that a shard releases go to the free list.
 //!
 //! Some free spans are holes of the file: their space was given back ([`super::punch`]), in this
-//! incarnation or an earlier one, and is reserved again before a shard has them. Which ones is
-//! known in DRAM; of an earlier incarnation the file itself tells, when the cursor comes by.
+//! incarnation or an earlier one, and is reserved again before a shard gets them. The holes of this
+//! incarnation are known in DRAM; the file itself reports earlier ones when the cursor gets there.
 //!
 //! Invariants: a span number leaves this structure once, as free for one shard or as found for its
-//! owner; a span that leaves it as free has its space.
+//! owner; a span that leaves as free has its space.
 
 #![allow(unsafe_code, reason = "the number of zones is stored, and space of free spans reserved")]
 
@@ -25,7 +25,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// What `take` found.
+/// The result of `take`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// A free span, now the shard's.
@@ -36,13 +36,14 @@ pub(crate) enum Taken {
     Nothing,
 }
 
-/// Spans of a huge page: the unit in which space is given back unasked, and is reserved again.
+/// Spans of a huge page: the unit in which space is given back in the background, and reserved
+/// again.
 pub(crate) const GROUP: u32 = (2 << 20) / SPAN as u32;
 /// Spans whose space is reserved at once in the background: 8 MiB.
 const AHEAD: u32 = 128;
-/// Spans that are few, where there will be no more: 4 MiB.
+/// This many spans are few when there will be no more: 4 MiB.
 const FEW: usize = 64;
-/// Spans of a hole that the cursor enters at once.
+/// Maximum number of spans of a hole that the cursor enters at once.
 const HOLE: u32 = 1024;
 
 #[derive(Debug)]
@@ -51,9 +52,9 @@ pub(crate) struct FreeSpans {
     pub(crate) cursor: u32,
     /// Spans in published zones.
     pub(crate) total: u32,
-    /// Free spans with their space; the one given last is taken first.
+    /// Free spans with their space; the last one is taken first.
     pub(crate) free: Vec<u32>,
-    /// How many of the first of `free` were not taken since they were last looked through.
+    /// How many of the first entries of `free` nobody has taken since the last check.
     pub(crate) rested: usize,
     /// Free spans with their space that are to give it back.
     pub(crate) idle: Runs,
@@ -63,17 +64,17 @@ pub(crate) struct FreeSpans {
     pub(crate) quiet: bool,
     /// The file system refused to take space: not to be tried again before some time has passed.
     pub(crate) refused: bool,
-    /// Somebody has taken free spans out of their list, to bring them back soon.
+    /// Somebody has taken free spans out of their list and will return them soon.
     pub(crate) moves: bool,
-    /// Spans before this one may be holes when the cursor meets them: those that there were when
-    /// the pool was opened, and those that have given their space back since.
+    /// Spans before this one may be holes when the cursor reaches them: those that existed when the
+    /// pool was opened, and those that have been given back since.
     pub(crate) suspect: u32,
-    /// Those before this one are no holes, by what the file said.
+    /// Spans before this one are no holes, according to the file.
     solid: u32,
     /// Spans before this one have been swept ([`super::punch`]).
     pub(crate) swept: u32,
-    /// Spans after the cursor that their owner released in this incarnation: no longer for the
-    /// cursor to find.
+    /// Spans ahead of the cursor that their owner released in this incarnation: the cursor must
+    /// skip them.
     pub(crate) ahead: FxHashSet<u32>,
     found: Vec<Vec<(u32, u8)>>,
 }
@@ -91,25 +92,25 @@ impl FreeSpans {
         self.free.len() + self.idle.len()
     }
 
-    /// Lets no span give its space back that has not done so.
+    /// Makes all idle spans ordinary free ones again: they are not given back.
     pub(crate) fn keep_idle(&mut self) {
         let idle = std::mem::take(&mut self.idle);
         self.free.extend(idle.into_numbers());
     }
 
-    /// Spans that certainly are free and have their space.
+    /// Returns how many spans are certainly free and have their space.
     pub(crate) fn certain(&self) -> usize {
         self.ready() + self.total.saturating_sub(self.cursor.max(self.suspect)) as usize
     }
 
-    /// Returns how many free spans have their space, as far as is known: what the cursor has not
-    /// met may be in use, or a hole.
+    /// Returns how many free spans have their space, as far as is known: spans that the cursor has
+    /// not reached may be in use, or holes.
     fn with_space(&self) -> usize {
         self.ready() + (self.total - self.cursor) as usize
     }
 }
 
-/// What came of an attempt to have more free spans with space.
+/// The result of trying to get more free spans with space.
 #[derive(Debug, PartialEq, Eq)]
 enum Refilled {
     Yes,
@@ -119,21 +120,21 @@ enum Refilled {
     Refused,
 }
 
-/// What the cursor came by.
+/// What the cursor found.
 enum Scanned {
     Free(u32),
-    /// A span of a shard's, which `found` has.
+    /// A span that belongs to a shard; it is in `found`.
     Found,
-    /// Free spans without space, which `holes` has.
+    /// Free spans without space; they are in `holes`.
     Hole,
-    /// A span that is not for the cursor.
+    /// A span that the cursor must skip.
     Nothing,
-    /// A word that may be zero in the place of a lost one: the cursor stays where it is.
+    /// A word that may read as zero because it was lost: the cursor stays where it is.
     Lost,
 }
 
-/// Words of the span table that are read: what the medium lost reads as zero, which would be a free
-/// span.
+/// A read of words of the span table: a word that the medium lost reads as zero, which would mean a
+/// free span.
 struct Reading {
     resolutions: u64,
     errors: u64,
@@ -144,8 +145,8 @@ impl Reading {
         Reading { resolutions: region.resolutions(), errors: region.media_errors() }
     }
 
-    /// Returns true if what was read since may be untrue. Who resolves a loss knows of all but
-    /// those that it met just now.
+    /// Returns true if what was read since may be wrong. A thread that resolves losses already
+    /// knows all of them except those found since.
     fn has_lost(&self, region: &Region) -> bool {
         region.has_lost_since(self.resolutions)
             && (!is_resolving() || region.media_errors() != self.errors)
@@ -161,17 +162,17 @@ pub(crate) struct SpanAllocator {
     pub(crate) kept: usize,
     /// Few spans are left, and there will be no more.
     pub(crate) scarce: AtomicBool,
-    /// The file could not grow when it was tried last.
+    /// The last attempt to grow the file failed.
     pub(crate) cannot_grow: AtomicBool,
-    /// Held by who gives space back or reserves it in the background, without the lock of `inner`.
-    /// Locked before it.
+    /// Held while space is given back or reserved in the background without the lock of `inner`.
+    /// Locked before `inner`.
     moving: Mutex<()>,
     inner: Mutex<FreeSpans>,
 }
 
 impl SpanAllocator {
-    /// Returns the spans of `zones` zones, of which nothing is known but that they are new, if they
-    /// are. What is after them in a file that is longer already may be a hole too.
+    /// Creates the allocator over the spans of `zones` zones; nothing is known about them, except
+    /// whether they are new. If the file is already longer, the part after them may be a hole too.
     pub(crate) fn new(
         region: &Region,
         geometry: Geometry,
@@ -208,7 +209,7 @@ impl SpanAllocator {
         }
     }
 
-    /// Returns a span for `shard`, or spans that it already owns; grows the pool when there is
+    /// Returns a free span for `shard`, or spans that it already owns; grows the pool if there is
     /// none.
     pub(crate) fn take(&self, region: &Region, shard: usize, may_use_reserve: bool) -> Taken {
         let mut inner = self.lock();
@@ -237,13 +238,13 @@ impl SpanAllocator {
         }
     }
 
-    /// Takes the spans that the cursor came by and that are this shard's, with their classes.
+    /// Takes this shard's spans that the cursor has found, with their classes.
     pub(crate) fn found(&self, shard: usize) -> Vec<(u32, u8)> {
         std::mem::take(&mut self.lock().found[shard])
     }
 
-    /// Records, before it is logged, that a shard releases a span of its own. The shard keeps it as
-    /// a free one, so that the cursor must not find it without an owner later.
+    /// Records, before the release is logged, that a shard releases one of its spans. The shard
+    /// keeps it as a free one, so the cursor must not later find it without an owner.
     pub(crate) fn clear_owner(&self, span: u32) {
         pmem::panic_point();
         let mut inner = self.lock();
@@ -252,8 +253,8 @@ impl SpanAllocator {
         }
     }
 
-    /// Puts spans, whose release is durable and retired, where every shard finds them. Returns true
-    /// if there are more now than those that are kept for deletes.
+    /// Adds spans whose release is durable and retired to the free ones, for any shard. Returns
+    /// true if there are now more than the reserve for deletes.
     pub(crate) fn give(&self, spans: impl IntoIterator<Item = u32>) -> bool {
         pmem::panic_point();
         let mut inner = self.lock();
@@ -271,7 +272,7 @@ impl SpanAllocator {
         }
     }
 
-    /// As [`SpanAllocator::give`], of spans that nobody took for a while.
+    /// Like [`SpanAllocator::give`], for spans that nobody has taken for a while.
     pub(crate) fn give_rested(&self, spans: Vec<u32>) {
         pmem::panic_point();
         let mut inner = self.lock();
@@ -279,9 +280,9 @@ impl SpanAllocator {
         inner.free.splice(0..0, spans);
     }
 
-    /// Reserves the space of a hole, or adds a zone, when half of a zone is left or less; not while
-    /// nobody has needed any since space was given back. For a background thread: writers go on
-    /// while the medium makes a zone.
+    /// Reserves the space of a hole, or adds a zone, when at most half a zone is left, unless
+    /// nobody has needed space since some was given back. Runs in a background thread: writers
+    /// continue while the medium makes a zone.
     pub(crate) fn grow_ahead(&self, region: &Region) -> bool {
         let total = {
             let moving = self.move_spans();
@@ -307,11 +308,11 @@ impl SpanAllocator {
             return false;
         }
         let mut inner = self.lock();
-        // Unless a writer that could not wait was faster.
+        // A writer that could not wait may have been faster.
         inner.total == total && self.grow_locked(region, &mut inner)
     }
 
-    /// Reserves the space of a hole while writers go on. For who moves spans.
+    /// Reserves the space of a hole while writers continue. The caller holds `moving`.
     fn back_ahead(&self, region: &Region) -> bool {
         let most = (self.geometry.zone_spans as u32 / 2).min(AHEAD);
         let offset = self.group_offset();
@@ -328,13 +329,13 @@ impl SpanAllocator {
             inner.free.extend(run.rev());
         } else {
             inner.holes.insert(run);
-            // Writers try again, for less.
+            // Writers will try again, for less.
             inner.quiet = true;
         }
         is_backed
     }
 
-    /// Returns the number of bytes of all spans that the pool may come to have.
+    /// Returns the number of bytes of all spans that the pool may grow to.
     pub(crate) fn limit(&self) -> u64 {
         let spans = self.geometry.zone_spans as u64 - self.geometry.table_spans();
         self.max_zones() * spans * SPAN
@@ -353,12 +354,12 @@ impl SpanAllocator {
         self.lock().with_space() as u64 * SPAN
     }
 
-    /// Zones that there may be.
+    /// Returns the maximum number of zones.
     pub(crate) fn max_zones(&self) -> u64 {
         self.max_zones.load(Relaxed)
     }
 
-    /// Lets the pool grow up to this many zones; not fewer than there are.
+    /// Sets the maximum number of zones; at least as many as there are.
     pub(crate) fn set_max_zones(&self, zones: u64) {
         let inner = self.lock();
         let there_are = u64::from(inner.total) / self.geometry.zone_spans as u64;
@@ -366,21 +367,21 @@ impl SpanAllocator {
         self.note_scarcity(&inner);
     }
 
-    /// Returns true if there can be no more zones, and no space was given back.
+    /// Returns true if the pool cannot have more zones, and no space has been given back.
     pub(crate) fn is_at_limit(&self) -> bool {
         self.zones() >= self.max_zones() && self.lock().holes.len() == 0
     }
 
-    /// Zones in use now.
+    /// Returns the current number of zones.
     pub(crate) fn zones(&self) -> u64 {
         u64::from(self.lock().total) / self.geometry.zone_spans as u64
     }
 
-    /// Moves the cursor to the next span that is free, or over one that is found, unless the space
-    /// of a known hole can be had. Nothing if that cannot be told, since a part of the span table
-    /// was lost.
+    /// Moves the cursor to the next free span, or past one that belongs to a shard, unless the
+    /// space of a known hole can be reserved. Returns `None` if a part of the span table was lost,
+    /// so that this cannot be decided.
     pub(crate) fn look(&self, region: &Region, inner: &mut FreeSpans) -> Option<Taken> {
-        // What certainly has its space is at hand without a call.
+        // A span that certainly has its space needs no system call.
         let is_certain = (inner.suspect..inner.total).contains(&inner.cursor);
         let known = if is_certain { Refilled::NoHole } else { self.refill_hole(region, inner) };
         if known == Refilled::Yes {
@@ -404,7 +405,7 @@ impl SpanAllocator {
         None
     }
 
-    /// Moves the cursor over a span, or over several that are one hole.
+    /// Moves the cursor past one span, or past several that form one hole.
     fn look_at_next(&self, region: &Region, inner: &mut FreeSpans) -> Scanned {
         let reading = Reading::begin(region);
         let span = inner.cursor;
@@ -438,9 +439,9 @@ impl SpanAllocator {
         Scanned::Hole
     }
 
-    /// Returns where the hole ends, if a part of this span, which the cursor is at, is one. The
-    /// kernel looks for the next hole, however far that is, so what it says is remembered: no span
-    /// that the cursor is to meet loses its space without being in `ahead`.
+    /// Returns the end of the hole if a part of this span, where the cursor is, belongs to one. The
+    /// kernel searches for the next hole, however far away, so its answer is remembered: no span
+    /// ahead of the cursor loses its space without being in `ahead`.
     fn hole_at(&self, region: &Region, inner: &mut FreeSpans, span: u32) -> Option<u32> {
         if span >= inner.suspect || span < inner.solid {
             return None;
@@ -455,15 +456,15 @@ impl SpanAllocator {
         (inner.solid <= span).then(|| span_of(hole.end.min(end)).clamp(span + 1, inner.total))
     }
 
-    /// Returns true if a span that the cursor has not met is free, and was since the pool was
-    /// opened.
+    /// Returns true if a span that the cursor has not reached is free, and has been since the pool
+    /// was opened.
     pub(crate) fn is_free_ahead(&self, region: &Region, inner: &FreeSpans, span: u32) -> bool {
         !self.geometry.is_table(span)
             && !inner.ahead.contains(&span)
             && region.load(self.geometry.span_word(span)) == 0
     }
 
-    /// Adds free spans with space: of a hole, or of a new zone.
+    /// Adds free spans with space, from a hole or from a new zone.
     fn refill(&self, region: &Region, inner: &mut FreeSpans) -> bool {
         match self.refill_hole(region, inner) {
             Refilled::Yes => true,
@@ -472,8 +473,8 @@ impl SpanAllocator {
         }
     }
 
-    /// Reserves the space of some spans that are a hole: of a huge page, or of one span where there
-    /// is no more.
+    /// Reserves the space of some spans of a hole: a huge page, or one span if there is no space
+    /// for more.
     fn refill_hole(&self, region: &Region, inner: &mut FreeSpans) -> Refilled {
         pmem::panic_point();
         let Some(run) = inner.holes.take_in_group(self.group_offset(), GROUP) else {
@@ -500,8 +501,8 @@ impl SpanAllocator {
         !FaultPoint::BackHoles.is_enabled() || unsafe { region.back(from, to) }.is_ok()
     }
 
-    /// Returns what is added to the number of a span so that those of a huge page begin at a
-    /// multiple of [`GROUP`].
+    /// Returns the offset to add to a span's number so that huge pages begin at multiples of
+    /// [`GROUP`].
     pub(crate) fn group_offset(&self) -> u32 {
         (self.geometry.zones_at() / SPAN % u64::from(GROUP)) as u32
     }
@@ -527,7 +528,8 @@ impl SpanAllocator {
         true
     }
 
-    /// Lets the caller take spans out of their lists and bring them back later, and nobody else.
+    /// Gives the caller, and nobody else, the right to take spans out of their lists and return
+    /// them later.
     pub(crate) fn move_spans(&self) -> std::sync::MutexGuard<'_, ()> {
         pmem::lock(&self.moving).unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -537,10 +539,9 @@ impl SpanAllocator {
     }
 }
 
-/// Says durably that the pool has this many zones. Their bytes are zeros and durable already.
+/// Durably records that the pool has this many zones. Their bytes are zeros and durable already.
 pub(crate) fn publish_zones(region: &Region, zones: u64) {
-    // SAFETY: zones are published under the lock of `SpanAllocator`, or by whoever creates the
-    // pool.
+    // SAFETY: zones are published under the lock of `SpanAllocator`, or while the pool is created.
     unsafe { region.store(ZONES_WORD, zones) };
     fault_points::flush(region, ZONES_WORD, 8, FaultPoint::FlushZones);
     fault_points::fence(region, FaultPoint::FenceZones);

@@ -1,9 +1,9 @@
-//! Which blocks are allocated, by the bitmaps alone; and whether headers, spans and counters agree
-//! with them.
+//! Which blocks are allocated, according to the bitmaps alone, and whether headers, spans and
+//! counters agree with them.
 //!
-//! The layer above knows which blocks it can reach: allocated and reachable are the same set in an
-//! intact pool. A [`Ledger`] holds both for one shard, a bit for a block, and is filled with that
-//! shard locked.
+//! The layer above knows which blocks it can reach: in an intact pool these are exactly the
+//! allocated ones. A [`Ledger`] holds both sets for one shard, a bit for each block, and is filled
+//! with that shard locked.
 
 use crate::error::CommitError;
 use crate::layout::header::Header;
@@ -18,7 +18,7 @@ use pmem::Region;
 /// An allocated block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Where it is.
+    /// The block's place.
     pub ptr: Ptr,
     /// How many bytes it holds.
     pub capacity: usize,
@@ -26,17 +26,17 @@ pub struct Block {
     pub shard: usize,
 }
 
-/// What is wrong with a pool's metadata.
+/// An error in a pool's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
-    /// One copy of the header is not whole; the other one serves.
+    /// One copy of the header is damaged; the other one is used.
     #[error("the copy of the pool's header at offset {at:#x} is damaged")]
     Header {
         /// Byte offset in the pool.
         at: u64,
     },
-    /// A word of the span table says nothing sensible.
+    /// A word of the span table makes no sense.
     #[error(
         "span {span}: its word in the span table is {found:#x}, which names no class and shard"
     )]
@@ -46,7 +46,7 @@ pub enum CheckError {
         /// The word.
         found: u64,
     },
-    /// A span's header is not that of its class.
+    /// A span's header does not match its class.
     #[error("span {span}: its header is not that of class {class}, which the span table says")]
     SpanHeader {
         /// Span number.
@@ -54,13 +54,13 @@ pub enum CheckError {
         /// Class by the span table.
         class: u8,
     },
-    /// Bits of blocks that a span cannot have are set.
+    /// The bitmap marks blocks that the span does not have.
     #[error("span {span}: its bitmap marks blocks after the last one")]
     Bitmap {
         /// Span number.
         span: u32,
     },
-    /// The counter of a shard differs from its blocks.
+    /// The counter of a shard differs from the sum of its blocks.
     #[error("shard {shard}: {counted} bytes are counted as allocated, its blocks have {found}")]
     Used {
         /// Shard number.
@@ -73,17 +73,17 @@ pub enum CheckError {
 }
 
 impl CheckError {
-    /// Returns true if opening the pool, or counting again, puts it right; if not, nothing tells
-    /// what should be there.
+    /// Returns true if opening the pool, or counting again, repairs it; otherwise the correct value
+    /// is unknown.
     pub fn is_repairable(&self) -> bool {
         matches!(self, CheckError::Header { .. } | CheckError::Used { .. })
     }
 }
 
-/// How the way to a block ended.
+/// The result of following a pointer to a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reached {
-    /// It is allocated, and was not reached before: how many bytes it holds.
+    /// The block is allocated, and was not reached before; its size in bytes.
     First(usize),
     /// It was reached before.
     Again,
@@ -91,35 +91,34 @@ pub enum Reached {
     Nothing,
 }
 
-/// A span of the shard, and where its bits stand.
+/// A span of the shard, and where its bits are.
 #[derive(Debug, Clone, Copy)]
 struct Own {
     class: u8,
     bits: u32,
 }
 
-/// The allocated blocks of one shard, and those that were reached.
+/// The allocated blocks of one shard, and those that have been reached.
 #[derive(Debug)]
 pub struct Ledger<'h> {
     heap: &'h Heap,
     shard: usize,
-    /// By number of the span.
+    /// By span number.
     spans: Vec<Option<Own>>,
     allocated: Vec<u64>,
     reached: Vec<u64>,
     bytes: u64,
 }
 
-/// Returns the copies of the header that are not whole. To be asked before the pool is opened,
-/// which writes both.
+/// Returns the damaged copies of the header. Call it before the pool is opened, which writes both.
 pub fn check_headers(region: &Region) -> Vec<CheckError> {
     let damaged = |at: &u64| Header::read_at(region, *at).is_err();
     [HEADER_A, HEADER_B].into_iter().filter(damaged).map(|at| CheckError::Header { at }).collect()
 }
 
 impl Heap {
-    /// Returns all allocated blocks, in the order of their places. Locks every shard: the caller
-    /// holds none.
+    /// Returns all allocated blocks, in the order of their places. Locks every shard; the caller
+    /// must hold none.
     pub fn allocated(&self) -> Result<Vec<Block>, CheckError> {
         let shards: Vec<Shard<'_>> = (0..self.shards()).map(|shard| self.lock(shard)).collect();
         let mut blocks = Vec::new();
@@ -132,7 +131,7 @@ impl Heap {
         problems.first().map_or(Ok(blocks), |problem| Err(*problem))
     }
 
-    /// Words of the span table that make no sense.
+    /// Returns the words of the span table that make no sense.
     pub fn check_spans(&self) -> Vec<CheckError> {
         let word = |span: u32| self.region.load(self.geometry.span_word(span));
         self.span_numbers()
@@ -149,8 +148,8 @@ impl Heap {
 }
 
 impl<'h> Ledger<'h> {
-    /// Returns the allocated blocks of a locked shard, none reached; with what is wrong with its
-    /// spans and its counter.
+    /// Returns the allocated blocks of a locked shard, none of them reached. Reports errors in its
+    /// spans and its counter to `problem`.
     pub fn of(shard: &Shard<'h>, problem: &mut dyn FnMut(CheckError)) -> Ledger<'h> {
         let (heap, id) = (shard.heap(), shard.id());
         let count = heap.span_numbers().last().map_or(0, |last| last as usize + 1);
@@ -177,7 +176,7 @@ impl<'h> Ledger<'h> {
         ledger
     }
 
-    /// Like [`Ledger::of`], of a shard whose bitmaps are not relied on: each block of its spans
+    /// Like [`Ledger::of`], for a shard whose bitmaps cannot be trusted: every block of its spans
     /// counts as allocated.
     pub fn of_all(shard: &Shard<'h>) -> Ledger<'h> {
         let mut ledger = Ledger::of(shard, &mut |_| {});
@@ -226,12 +225,12 @@ impl<'h> Ledger<'h> {
         self.shard
     }
 
-    /// Returns the number of bytes in its allocated blocks.
+    /// Returns the number of bytes in the shard's allocated blocks.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Returns the word and bit of the block that begins at `at`, and its capacity.
+    /// Returns the word and the bit of the block that begins at `at`, and its capacity.
     #[inline]
     fn find(&self, at: Ptr) -> Option<(usize, u64, usize)> {
         let number = self.heap.geometry.span_of(at.raw())?;
@@ -241,7 +240,7 @@ impl<'h> Ledger<'h> {
         Some((own.bits as usize + index as usize / 64, 1 << (index % 64), shape.size as usize))
     }
 
-    /// Notes that something leads to the block at `at`.
+    /// Records that something leads to the block at `at`.
     #[inline]
     pub fn reach(&mut self, at: Ptr) -> Reached {
         let Some((word, bit, capacity)) = self.find(at) else { return Reached::Nothing };
@@ -255,19 +254,19 @@ impl<'h> Ledger<'h> {
         Reached::First(capacity)
     }
 
-    /// Returns how many bytes a block at `at` holds, allocated or not; none if no block can begin
-    /// there.
+    /// Returns the size in bytes of the block at `at`, allocated or not; `None` if no block can
+    /// begin there.
     pub fn block_size(&self, at: Ptr) -> Option<usize> {
         self.find(at).map(|(_, _, capacity)| capacity)
     }
 
-    /// Returns how many bytes the allocated block at `at` holds; none if no block begins there.
+    /// Returns the size in bytes of the allocated block at `at`; `None` if none begins there.
     pub fn capacity(&self, at: Ptr) -> Option<usize> {
         let (word, bit, capacity) = self.find(at)?;
         (self.allocated[word] & bit != 0).then_some(capacity)
     }
 
-    /// Returns the allocated blocks that nothing led to, in the order of their places.
+    /// Returns the allocated blocks that have not been reached, in the order of their places.
     pub fn unreached(&self) -> impl Iterator<Item = Block> + use<'_, 'h> {
         let spans = self.spans.iter().enumerate();
         let own = spans.filter_map(|(number, own)| Some((number as u32, (*own)?)));
@@ -296,8 +295,8 @@ fn within(shape: &Class, word: usize) -> u64 {
 }
 
 impl Shard<'_> {
-    /// Sets the bit of each block that the ledger has reached; of how many it was not set. With
-    /// nothing staged.
+    /// Sets the bit of each block that the ledger has reached; returns for how many it was not set.
+    /// Nothing may be staged.
     pub fn allocate_reached(&mut self, ledger: &Ledger<'_>) -> Result<u64, CommitError> {
         const AT_ONCE: usize = 256;
         let (mut blocks, mut staged) = (0, 0);
@@ -325,8 +324,8 @@ impl Shard<'_> {
         Ok(blocks)
     }
 
-    /// Sets the shard's count of allocated bytes to what its blocks have. Whether it differed. With
-    /// nothing staged.
+    /// Sets the shard's count of allocated bytes to the sum of its blocks; returns true if it
+    /// differed. Nothing may be staged.
     pub fn recount(&mut self) -> Result<bool, CommitError> {
         let found = Ledger::of(self, &mut |_| {}).bytes();
         let at = Ptr::from_raw(self.heap().area(self.id()).used());

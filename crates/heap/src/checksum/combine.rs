@@ -1,19 +1,19 @@
-//! The CRC-32C of two pieces, from the checksums of both.
+//! Computes the CRC-32C of two joined pieces from the checksums of both.
 //!
 //! A value has a checksum of its own in its entry, and is a part of the fresh range that publishes
-//! it. To read 4 KiB once more for the second checksum takes 89 ns; to combine two checksums takes
-//! a few.
+//! it. Reading 4 KiB again for the second checksum takes 89 ns; combining two checksums takes a
+//! few.
 //!
-//! The checksum of two pieces is that of the first, carried over as many zero bytes as the second
-//! has, with the checksum of the second added. To carry a checksum over zeros is to multiply it by
-//! a power of x modulo the polynomial: one carry-less multiplication for each bit of the length.
-//! The instruction for CRC-32C reduces the product, and multiplies it by x^33 by the way, which the
-//! constants make up for.
+//! The checksum of two pieces is the first one's, carried over as many zero bytes as the second
+//! has, plus the second one's. Carrying a checksum over zeros means multiplying it by a power of x
+//! modulo the polynomial: one carry-less multiplication for each bit of the length. The CRC-32C
+//! instruction reduces the product and also multiplies it by x^33, for which the constants
+//! compensate.
 
 #![allow(unsafe_code, reason = "the processor's instructions are called where they were found")]
 
-/// Returns the CRC-32C of bytes of which a first part has the CRC-32C `crc`, and the rest is
-/// `bytes`, whose own is `checksum`.
+/// Returns the CRC-32C of two joined pieces: the first has the CRC-32C `crc`, the second is `bytes`
+/// and has the CRC-32C `checksum`.
 #[inline]
 pub(crate) fn crc32c_combine(crc: u32, bytes: &[u8], checksum: u32) -> u32 {
     debug_assert_eq!(checksum, super::crc::crc32c(bytes), "the checksum of other bytes");
@@ -65,11 +65,11 @@ unsafe fn carried(crc: u32, zeros: usize) -> u32 {
     crc
 }
 
-/// The polynomial, its lowest coefficient in the highest bit.
+/// The polynomial, with the lowest coefficient in the highest bit.
 #[cfg(target_arch = "x86_64")]
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// x^(64 * 2^k - 33) modulo the polynomial, for lengths of as many bits as a `u32` has.
+/// x^(64 * 2^k - 33) modulo the polynomial; enough for lengths of 32 bits.
 #[cfg(target_arch = "x86_64")]
 const POWERS: [u64; 29] = {
     // x^0 is the highest bit.

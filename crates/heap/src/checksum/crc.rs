@@ -1,16 +1,16 @@
 //! CRC-32C.
 //!
-//! Entries and records are a few dozen bytes each. A crate for checksums is made for long input: it
-//! chooses an implementation in every call. The processor's own instruction needs one for eight
-//! bytes, each waiting three cycles for the one before. From [`LONG`] bytes on `crc-fast` is
-//! faster, since it multiplies polynomials in wide registers in addition to that: 4 KiB take 89 ns
-//! with it on a Zen 4, 184 ns in three interleaved checksums, 420 ns in one.
+//! Entries and records are a few dozen bytes each. A checksum crate is made for long input: it
+//! chooses an implementation in every call. The CPU's own instruction takes eight bytes at a time,
+//! each step waiting three cycles for the one before. From [`LONG`] bytes on, `crc-fast` is faster,
+//! since it also multiplies polynomials in wide registers: 4 KiB take 89 ns with it on a Zen 4, 184
+//! ns in three interleaved checksums, 420 ns in one.
 
 #![allow(unsafe_code, reason = "the processor's instruction is called where it was found")]
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Bytes from which the crate is faster.
+/// Length in bytes from which the crate is faster.
 const LONG: usize = 256;
 
 /// Returns the CRC-32C of `bytes`.
@@ -19,7 +19,8 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_append(0, bytes)
 }
 
-/// Returns the CRC-32C of bytes whose first part has the CRC-32C `crc` and whose second is `bytes`.
+/// Returns the CRC-32C of two joined pieces: the first has the CRC-32C `crc`, the second is
+/// `bytes`.
 #[inline]
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     if bytes.len() < LONG && available() {
@@ -48,7 +49,8 @@ fn available() -> bool {
 unsafe fn short(crc: u32, bytes: &[u8]) -> u32 {
     use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
     let checksum = |checksum, word: &[u8; 8]| _mm_crc32_u64(checksum, u64::from_le_bytes(*word));
-    // Four words at a time: a loop of one costs more for its ends than for the checksum.
+    // Four words at a time: a loop over single words costs more for its control than for the
+    // checksum.
     let (blocks, rest) = bytes.as_chunks::<32>();
     let of_blocks = blocks.iter().fold(u64::from(crc), |crc, block| {
         let (words, _) = block.as_chunks::<8>();

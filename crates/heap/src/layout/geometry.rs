@@ -10,14 +10,14 @@
 //!            zones                `zone_spans` spans of 64 KiB, at first the zone's span table
 //! ```
 //!
-//! The geometry is fixed when the pool is made; only the number of zones grows.
+//! The geometry is fixed when the pool is created; only the number of zones grows.
 //! `docs/format/pool.md` has the byte diagrams.
 
 /// Bytes of a cache line, the unit of flushing.
 pub(crate) const LINE: u64 = 64;
-/// Bytes of a span: the unit that is given to a size class, or to one large block.
+/// Bytes of a span: the unit that is cut into blocks of one size class, or is one large block.
 pub(crate) const SPAN: u64 = 65536;
-/// Words that each shard offers to the layer above as roots.
+/// Number of words that each shard offers to the layer above as roots.
 pub const ROOTS: usize = 128;
 /// The largest block: a whole span.
 pub const MAX_BLOCK: usize = SPAN as usize;
@@ -25,12 +25,13 @@ pub const MAX_BLOCK: usize = SPAN as usize;
 pub(crate) const HEADER_A: u64 = 0;
 pub(crate) const HEADER_B: u64 = 4096;
 pub(crate) const ZONES_WORD: u64 = 8192;
-/// The line in which the journal says how far it came (`pmem`).
+/// The line in which the journal records its progress (`pmem`).
 pub(crate) const JOURNAL_PROGRESS: u64 = ZONES_WORD + LINE;
 pub(crate) const SHARDS_AT: u64 = 12288;
 const SHARD_AREA: u64 = 2048;
 const MOST_SHARDS: usize = 1024;
-/// Zeros up to here say that a device is to hold a new pool. All shards' areas are before it.
+/// A device whose bytes are zeros up to here is to hold a new pool. All shards' areas are before
+/// it.
 pub(crate) const DEVICE_BLANK: u64 = 4 << 20;
 const ROOTS_IN_AREA: u64 = 1024;
 
@@ -38,7 +39,7 @@ const _: () = assert!(SHARDS_AT + MOST_SHARDS as u64 * SHARD_AREA <= DEVICE_BLAN
 const _: () = assert!(SPAN.is_multiple_of(LINE));
 const _: () = assert!(ROOTS_IN_AREA + ROOTS as u64 * 8 == SHARD_AREA);
 
-/// The sizes that are chosen when a pool is made.
+/// The sizes that are chosen when a pool is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// Shards: independent locks and logs; 1 to 1024.
@@ -53,9 +54,10 @@ pub struct Geometry {
 
 /// Spans of the smallest zone.
 const LEAST_ZONE_SPANS: usize = 8;
-/// Spans of the smallest zone that is chosen by itself (8 MiB): in less there is space for nothing.
+/// Spans of the smallest zone that is chosen automatically (8 MiB): a smaller one is too small to
+/// be of use.
 const LEAST_FITTING_SPANS: usize = 128;
-/// A pool of more zones than this has them of the usual size: what they leave of it is little.
+/// A pool with more zones than this uses the usual zone size: the rest that is lost is small.
 const FEW_ZONES: u64 = 16;
 
 impl Default for Geometry {
@@ -66,13 +68,13 @@ impl Default for Geometry {
 }
 
 impl Geometry {
-    /// Returns the geometry for a machine with this many cores, and a pool that may grow to `limit`
+    /// Returns the geometry for a machine with this many cores and a pool that may grow to `limit`
     /// bytes.
     ///
     /// Two shards for each core, so that threads seldom want the same one, and no more: a
-    /// transaction over many keys writes a record for each shard that it meets. From 4 to 64, and
-    /// no more than that all rings take a 64th of the pool. A pool of few zones has them of equal
-    /// size and of no more than the usual one, so that they take all of it; at least 8 MiB.
+    /// transaction over many keys writes a record for each shard that it touches. From 4 to 64
+    /// shards, limited so that all rings take at most a 64th of the pool. A pool of few zones has
+    /// zones of equal size, not above the usual one, so that they fill it; at least 8 MiB each.
     pub fn fitting(cores: usize, limit: u64) -> Geometry {
         let of_rings = limit / 64 / Geometry::default().ring_bytes();
         let most = 1 << of_rings.clamp(1, 64).ilog2();
@@ -112,7 +114,7 @@ impl Geometry {
         self.rings_at() + shard as u64 * self.ring_bytes()
     }
 
-    /// Returns where the first zone begins; a multiple of the span's size.
+    /// Returns the offset of the first zone; a multiple of the span size.
     pub(crate) fn zones_at(&self) -> u64 {
         (self.rings_at() + self.shards as u64 * self.ring_bytes()).next_multiple_of(SPAN)
     }
@@ -131,12 +133,12 @@ impl Geometry {
         bytes.saturating_sub(self.zones_at()) / self.zone_bytes()
     }
 
-    /// Spans at a zone's start that hold its span table and are never given away.
+    /// Returns how many spans at a zone's start hold its span table; they are never given out.
     pub(crate) fn table_spans(&self) -> u64 {
         (self.zone_spans as u64 * 8).div_ceil(SPAN)
     }
 
-    /// Returns where span number `span` of the pool is.
+    /// Returns the offset of span number `span`.
     pub(crate) fn span_at(&self, span: u32) -> u64 {
         self.zones_at() + u64::from(span) * SPAN
     }
@@ -148,7 +150,7 @@ impl Geometry {
         self.zones_at() + zone * self.zone_bytes() + index * 8
     }
 
-    /// Returns the number of the span that contains the byte at `at`; none before the zones.
+    /// Returns the number of the span that contains the byte at `at`; `None` before the zones.
     pub(crate) fn span_of(&self, at: u64) -> Option<u32> {
         u32::try_from(at.checked_sub(self.zones_at())? / SPAN).ok()
     }
@@ -159,26 +161,26 @@ impl Geometry {
     }
 }
 
-/// The words of a shard outside its blocks, each group in lines of its own.
+/// The words of a shard outside its blocks; each group has its own lines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ShardArea {
     at: u64,
 }
 
 impl ShardArea {
-    /// Returns where the log begins: line of the ring (16 bits) and sequence number of the record
-    /// there (48 bits).
+    /// Returns the offset of the tail: the line of the ring where the log begins (16 bits) and the
+    /// sequence number of the record there (48 bits).
     pub(crate) fn tail(self) -> u64 {
         self.at
     }
 
-    /// Returns the newest sequence number whose fence has completed, by `record::fenced_word`;
-    /// stored lazily.
+    /// Returns the offset of the newest sequence number whose fence has completed, as a
+    /// `record::fenced_word`; it is stored lazily.
     pub(crate) fn fenced(self) -> u64 {
         self.at + LINE
     }
 
-    /// Returns the number of bytes in allocated blocks of the shard; logged.
+    /// Returns the offset of the number of bytes in the shard's allocated blocks; it is logged.
     pub(crate) fn used(self) -> u64 {
         self.at + 2 * LINE
     }

@@ -1,12 +1,12 @@
-//! The pool's header: what the file is, its geometry, and the epoch of its current incarnation.
+//! The pool's header: what kind of file it is, its geometry, and the epoch of its current
+//! incarnation.
 //!
-//! Two copies are written in turn, so that one is whole whatever happens; the valid one with the
-//! higher generation counts. Magic and version keep their place forever. All fields are little
-//! endian.
+//! Two copies are written in turn, so that one is always whole; the valid one with the higher
+//! generation counts. Magic and version never change their place. All fields are little endian.
 //!
-//! A program that meets a feature that it does not know keeps the pool as it is (incompat), looks
-//! at it only (ro_compat), or uses it and leaves the bit (compat). Reserved bytes are zero: others
-//! are of a feature without a bit, or damage.
+//! A program that finds an unknown feature refuses the pool (incompat), only reads it (ro_compat),
+//! or uses it and leaves the bit alone (compat). Reserved bytes are zero: other values are damage,
+//! or belong to a feature without a bit.
 //!
 //! ```text
 //! 0   magic "PERDURA\0"        8     64  generation              8
@@ -29,27 +29,27 @@ use std::ops::Range;
 
 pub(crate) const MAGIC: [u8; 8] = *b"PERDURA\0";
 
-/// Returns true if a file that begins with these bytes is meant to be a pool.
+/// Returns true if a file that begins with these bytes claims to be a pool.
 pub fn begins_pool(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
 /// The format that this code reads and writes.
 pub const VERSION: u32 = 2;
-/// The file alone may lack writes: the header names a journal that has them.
+/// The file alone may lack writes: the header names the journal that has them.
 const JOURNALED: u64 = 1;
 /// Features that this code knows.
 const KNOWN_INCOMPAT: u64 = JOURNALED;
 const KNOWN_RO_COMPAT: u64 = 0;
-/// Bytes that hold nothing yet.
+/// Reserved bytes.
 const RESERVED: [Range<usize>; 2] = [108..112, JOURNAL_END..BYTES];
-/// The number of the journal, zero unless there is one.
+/// The number of the journal, or zero.
 const JOURNAL: usize = 136;
 const JOURNAL_END: usize = JOURNAL + size_of::<u64>();
 /// Bytes of a copy.
 pub(crate) const BYTES: usize = 192;
 
-/// What the header says.
+/// The content of the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) uuid: [u8; 16],
@@ -63,11 +63,11 @@ pub(crate) struct Header {
     pub(crate) power_safe: bool,
     /// The number of the journal without which the file is not complete; 0 if it is.
     pub(crate) journal: u64,
-    /// Features, as they were found.
+    /// The features that were found.
     pub(crate) features: Features,
 }
 
-/// What a pool has that others of its format do not.
+/// Optional features of a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Features {
     pub(crate) compat: u64,
@@ -76,13 +76,13 @@ pub(crate) struct Features {
 }
 
 impl Features {
-    /// Returns those features that forbid this program to write to the pool.
+    /// Returns the features that forbid this program to write to the pool.
     pub(crate) fn forbid_writing(&self) -> u64 {
         self.ro_compat & !KNOWN_RO_COMPAT
     }
 }
 
-/// Why no header could be taken from a pool.
+/// Why no header could be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HeaderError {
     Magic { found: [u8; 8] },
@@ -169,8 +169,8 @@ impl Header {
         })
     }
 
-    /// Returns the valid copy with the higher generation; when neither is valid, what is wrong with
-    /// the one that was written.
+    /// Returns the valid copy with the higher generation; if neither is valid, the error of the
+    /// copy that was written.
     pub(crate) fn read(region: &Region) -> Result<Header, HeaderError> {
         match (Self::read_at(region, HEADER_A), Self::read_at(region, HEADER_B)) {
             (Ok(a), Ok(b)) => Ok(if a.generation >= b.generation { a } else { b }),
@@ -194,10 +194,10 @@ impl Header {
         raw
     }
 
-    /// Makes this the pool's header: counts the generation up and writes over the older copy.
-    /// Durable on return. The magic goes last: while a pool is being made, it is either blank or
-    /// whole. After a fence that failed nothing more is written: what the header speaks of may be
-    /// lost, or the copy that would be left alone.
+    /// Makes this the pool's header: increments the generation and overwrites the older copy.
+    /// Durable on return. The magic is written last: a header under construction is either blank or
+    /// whole. After a failed fence nothing more is written: what the header refers to may be lost,
+    /// or the copy that would be the only one left.
     #[allow(unsafe_code, reason = "the header is written through the region")]
     pub(crate) fn write(&mut self, region: &Region) {
         if region.failed() {
@@ -222,9 +222,9 @@ impl Header {
         fault_points::fence(region, FaultPoint::FenceMagic);
     }
 
-    /// Begins an incarnation in both copies. Were one of the last incarnation left and the other
-    /// damaged later, the pool would go on from the last one's epoch: blind to the log of this one,
-    /// and soon giving its numbers a second time.
+    /// Begins an incarnation in both copies. If one copy still had the last incarnation, and the
+    /// other were damaged later, the pool would continue from the old epoch: it would not see the
+    /// log of this incarnation, and would soon use its numbers again.
     pub(crate) fn write_both(&mut self, region: &Region) {
         self.write(region);
         if FaultPoint::WriteBothHeaders.is_enabled() {
@@ -233,7 +233,7 @@ impl Header {
     }
 }
 
-/// Returns true if a region certainly holds no pool, nor anything else: see
+/// Returns true if a region certainly holds neither a pool nor anything else: see
 /// [`crate::Heap::is_blank`].
 pub(crate) fn is_blank(region: &Region) -> bool {
     let has_magic = |at: u64| region.len() > at && region.load(at) != 0;

@@ -1,10 +1,10 @@
 //! Size classes of blocks, and the shape of a span that is cut into blocks of one class.
 //!
 //! Up to 256 bytes the classes are 8 or 16 bytes apart, so that small entries waste little; up to 1
-//! KiB they are an eighth apart; above that a class is what fits a whole number of times into a
-//! span, in whole lines, so that little of the span's end is wasted. Blocks of a class that is a
-//! multiple of 64 are on lines. The last class is the whole span: it has no header, its word in the
-//! span table says all.
+//! KiB they are an eighth apart; above that a class is chosen so that a whole number of blocks, in
+//! whole lines, fills a span with little waste. Blocks whose size is a multiple of 64 are aligned
+//! to lines. The last class is the whole span: it has no header, and its word in the span table
+//! says everything.
 //!
 //! ```text
 //! span:  0   class u32 | count u32 | masked crc32c of these u32 | zero u32
@@ -21,17 +21,17 @@ pub(crate) struct Class {
     pub(crate) size: u32,
     /// Blocks in a span.
     pub(crate) count: u32,
-    /// Where the first block begins in its span.
+    /// Offset of the first block in its span.
     pub(crate) first: u32,
     /// A little more than 2^32 / size.
     reciprocal: u32,
 }
 
-/// Where the bitmap begins in a span.
+/// Offset of the bitmap in a span.
 pub(crate) const BITMAP_AT: u64 = LINE;
-/// How many classes there are; the last one is the whole span.
+/// Number of classes; the last one is the whole span.
 pub(crate) const CLASSES: usize = SIZES.len();
-/// More blocks than any span is cut into.
+/// More than the number of blocks in any span.
 pub(crate) const MOST_BLOCKS: usize = 4096;
 const _: () = assert!(shape(SIZES[0]).count < MOST_BLOCKS as u32 - 1);
 /// The class of blocks that take a whole span.
@@ -57,7 +57,7 @@ const fn table() -> [Class; CLASSES] {
     table
 }
 
-/// As many blocks as fit after a bitmap of whole lines.
+/// Returns the shape with as many blocks as fit after a bitmap of whole lines.
 const fn shape(size: u32) -> Class {
     let reciprocal = ((1 << 32) / size as u64) as u32 + 1;
     if size as u64 == SPAN {
@@ -75,12 +75,12 @@ const fn shape(size: u32) -> Class {
 }
 
 impl Class {
-    /// Words of the bitmap that hold bits.
+    /// Returns the number of the bitmap's words that hold bits.
     pub(crate) fn words(&self) -> usize {
         self.count.div_ceil(64) as usize
     }
 
-    /// Returns the number of the block that begins `offset` bytes into the span, if one does.
+    /// Returns the number of the block that begins `offset` bytes into the span, if there is one.
     #[inline]
     pub(crate) fn index(&self, offset: u32) -> Option<u32> {
         let from_first = offset.checked_sub(self.first)?;
@@ -89,13 +89,13 @@ impl Class {
         (index * self.size == from_first && index < self.count).then_some(index)
     }
 
-    /// Returns where block number `index` begins in the span.
+    /// Returns the offset of block number `index` in the span.
     pub(crate) fn offset(&self, index: u32) -> u32 {
         self.first + index * self.size
     }
 }
 
-/// Returns the smallest class whose blocks hold `len` bytes; none when it is longer than a span.
+/// Returns the smallest class whose blocks hold `len` bytes; `None` if it is longer than a span.
 #[inline]
 pub(crate) fn for_len(len: usize) -> Option<u8> {
     if len <= 1024 {

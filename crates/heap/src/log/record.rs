@@ -1,4 +1,4 @@
-//! The form of a record in a shard's redo log.
+//! The format of a record in a shard's redo log.
 //!
 //! A record begins on a line of the ring and takes whole lines. All fields are little endian.
 //!
@@ -11,17 +11,18 @@
 //! ..  entries
 //! ```
 //!
-//! An entry is one or two words; the high four bits of the first say what it is. A *change* names a
+//! An entry is one or two words; the high four bits of the first are its type. A *change* names a
 //! word by `offset / 8` in the low 45 bits: `SET` (the value follows), or one bit set or cleared
 //! (bit number in bits 48 to 53). All are idempotent. A *fresh range* is bytes that the transaction
-//! publishes: `FRESH` has their offset in the low 48 bits, bit 59 where they had a fence of their
-//! own; `PUBLISH` is a block that the range begins, with `offset / 8` and, in bits 48 to 59, the
-//! block's number in its span: its bit is set too. Length u32 | crc32c u32 follow.
+//! publishes: `FRESH` has their offset in the low 48 bits, and bit 59 if they had a fence of their
+//! own; `PUBLISH` is a block that begins with the range, with `offset / 8` and, in bits 48 to 59,
+//! the block's number in its span: its bit is set too. Length u32 | crc32c u32 follow.
 //!
 //! An overwriting SET takes one line: a block is published, a slot set, a bit cleared.
 //!
 //! A record too long for a part is *long*: its entries are in spans that are flushed with it, and
-//! its body names them: words in all, then for each span offset, and length u32 | crc32c u32.
+//! its body lists them: the total of words, then for each span its offset, and length u32 | crc32c
+//! u32.
 
 #![allow(unsafe_code, reason = "words are looked at as bytes")]
 
@@ -43,7 +44,7 @@ const OP_BIT_SET: u64 = 2;
 const OP_BIT_CLEAR: u64 = 3;
 const OP_FRESH: u64 = 4;
 const OP_PUBLISH: u64 = 5;
-/// Where the number of a bit, or of a block, is.
+/// Position of the number of a bit, or of a block.
 const NUMBER_SHIFT: u32 = 48;
 /// A fresh range whose bytes had a fence of their own before the record was written.
 const UNVERIFIED: u64 = 1 << 59;
@@ -51,13 +52,13 @@ const UNVERIFIED: u64 = 1 << 59;
 /// A block's number has 12 bits.
 const _: () = assert!(TABLE[0].count <= 1 << 12);
 
-/// What a record is: the bits of its kind.
+/// The kind of a record, by its bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RecordKind {
     /// One of the records of a transaction over several shards: its first word after the header is
     /// its link.
     pub(crate) linked: bool,
-    /// Its ranges and entries are in spans.
+    /// Its fresh ranges and entries are in spans.
     pub(crate) long: bool,
 }
 
@@ -75,14 +76,14 @@ impl RecordKind {
         known.then_some(RecordKind { linked: raw & Self::LINKED != 0, long: raw & Self::LONG != 0 })
     }
 
-    /// Words of the header, the link included.
+    /// Returns the number of words of the header, including the link.
     pub(crate) fn header_words(self) -> usize {
         HEADER_WORDS + usize::from(self.linked)
     }
 }
 
 /// The next record of a transaction over several shards: its shard, and its sequence number there.
-/// The links of all its records are a circle.
+/// The links of all its records form a circle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) shard: usize,
@@ -105,14 +106,14 @@ pub(crate) struct RecordHeader {
     pub(crate) epoch: u32,
     pub(crate) seq: u64,
     pub(crate) kind: RecordKind,
-    /// Log sequence number; the records of one transaction have the same.
+    /// Log sequence number; all records of one transaction have the same one.
     pub(crate) lsn: u64,
     pub(crate) words: usize,
 }
 
 impl RecordHeader {
-    /// Writes the header over the first words of `record`, whose body is complete, with the
-    /// checksum of all.
+    /// Writes the header over the first words of `record`, whose body is complete, and the checksum
+    /// of the whole record.
     pub(crate) fn write_checksummed(&self, record: &mut [u64]) {
         debug_assert_eq!(record.len(), self.words);
         let [first, second, third, ..] = record else { return };
@@ -122,7 +123,7 @@ impl RecordHeader {
         record[0] |= u64::from(checksum(record));
     }
 
-    /// Reads a header; none when it cannot be one. The checksum is not looked at.
+    /// Reads a header; `None` if it cannot be one. Does not verify the checksum.
     pub(crate) fn parse(words: &[u64; HEADER_WORDS], part_words: usize) -> Option<RecordHeader> {
         let header = RecordHeader {
             epoch: (words[0] >> 32) as u32,
@@ -134,13 +135,13 @@ impl RecordHeader {
         (header.kind.header_words()..=part_words).contains(&header.words).then_some(header)
     }
 
-    /// Lines that the record takes in the ring.
+    /// Returns the number of lines that the record takes in the ring.
     pub(crate) fn lines(&self) -> usize {
         self.words.div_ceil(8)
     }
 }
 
-/// Returns the checksum of a record: all of it but its own four bytes.
+/// Returns the checksum of a record, which covers everything but its own four bytes.
 pub(crate) fn checksum(record: &[u64]) -> u32 {
     crc32c(&bytes_of(record)[4..])
 }
@@ -150,7 +151,7 @@ pub(crate) fn checksum_words(crc: u32, words: &[u64]) -> u32 {
     crc32c_append(crc, bytes_of(words))
 }
 
-/// Returns the words as they are in the pool.
+/// Returns the words as bytes, as they are in the pool.
 pub(crate) fn bytes_of(words: &[u64]) -> &[u8] {
     // SAFETY: the bytes of the words, of which every one is initialised; any byte is a `u8`.
     unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
@@ -165,7 +166,7 @@ pub(crate) struct FreshRange {
     pub(crate) at: u64,
     pub(crate) len: u32,
     pub(crate) crc: u32,
-    /// Whether recovery compares the checksum: not for bytes that had a fence of their own.
+    /// Whether recovery verifies the checksum: not for bytes that had a fence of their own.
     pub(crate) verified: bool,
 }
 
@@ -177,7 +178,7 @@ impl FreshRange {
         out.extend_from_slice(&[self.at | mark | OP_FRESH << OP_SHIFT, self.length_and_crc()]);
     }
 
-    /// Appends the range to a record's body as that of block number `index` of its span, which
+    /// Like [`FreshRange::encode`], for a range that is block number `index` of its span; the block
     /// becomes allocated.
     #[inline]
     pub(crate) fn encode_published(&self, index: u16, out: &mut Vec<u64>) {
@@ -207,7 +208,7 @@ impl FreshRange {
     }
 }
 
-/// What becomes of one word.
+/// The change of one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Set(u64),
@@ -215,7 +216,7 @@ pub(crate) enum Change {
     ClearBit(u32),
 }
 
-/// One entry: the word at `at` changes so.
+/// One entry: the word at `at` and its change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) at: u64,
@@ -259,7 +260,7 @@ impl Entry {
     }
 }
 
-/// A change in the form in which it is made: at once, whatever its kind.
+/// A change in a form that is applied without branches, whatever its kind.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Word {
     pub(crate) at: u64,
@@ -292,8 +293,8 @@ impl From<Entry> for Word {
     }
 }
 
-/// Returns the changes of words in a record's body, in order; ends at the first word that begins no
-/// entry.
+/// Returns the changes of words in a record's body, in order; stops at the first word that does not
+/// begin an entry.
 #[inline]
 pub(crate) fn entries(body: &[u64]) -> impl Iterator<Item = Entry> + '_ {
     split(body).filter_map(Entry::decode)
@@ -304,7 +305,7 @@ pub(crate) fn fresh_ranges(body: &[u64]) -> impl Iterator<Item = FreshRange> + '
     split(body).filter_map(FreshRange::decode)
 }
 
-/// Cuts a body into its entries: two words each, the second 0 where there is one only.
+/// Splits a body into its entries: two words each, the second 0 for an entry of one word.
 #[inline]
 fn split(body: &[u64]) -> impl Iterator<Item = (u64, u64)> + '_ {
     let mut rest = body;
@@ -323,8 +324,9 @@ fn split(body: &[u64]) -> impl Iterator<Item = (u64, u64)> + '_ {
     })
 }
 
-/// Returns the hint that the record of this number was fenced: low half of the epoch, a check of
-/// all three, low half of the number. One store of one word, so that a commit pays nothing for it.
+/// Returns the hint that record `seq` was fenced: the low half of the epoch, a check over both
+/// numbers, and the low half of `seq`. It is one word and so one store: a commit pays next to
+/// nothing for it.
 #[inline]
 pub(crate) fn fenced_word(epoch: u32, seq: u64) -> u64 {
     let seq = seq & SEQ_MASK;
@@ -333,9 +335,8 @@ pub(crate) fn fenced_word(epoch: u32, seq: u64) -> u64 {
     u64::from(epoch) << 48 | check << 32 | seq & 0xffff_ffff
 }
 
-/// Returns the number that a hint of this epoch tells, where `next` is the number of the next
-/// record as far as the log is read. None if the hint is of another epoch, or not whole: nothing
-/// follows from it then.
+/// Returns the sequence number of a hint, given `next`, the sequence number after the last record
+/// that was read. `None` if the hint is of another epoch or damaged: then nothing follows from it.
 pub(crate) fn fenced_seq(word: u64, epoch: u32, next: u64) -> Option<u64> {
     let near = next & !0xffff_ffff | word & 0xffff_ffff;
     let may_be = [near, near.wrapping_add(1 << 32), near.wrapping_sub(1 << 32)];

@@ -1,22 +1,22 @@
-//! A shard's redo log: a ring of parts in the pool, and how far it is written.
+//! A shard's redo log: a ring of parts in the pool, and how far it has been written.
 //!
 //! A record does not cross a part's end. There is no padding: a reader that finds no record after
 //! the last one looks at the start of the next part, where only a record with the expected sequence
 //! number counts.
 //!
-//! Before a part is written again its records are *retired*: every line with a word that they
+//! Before a part is overwritten, its records are *retired*: every line with a word that they
 //! changed is flushed and fenced, and the tail moves past them. These lines are remembered in DRAM;
 //! the records are not read again.
 //!
-//! It happens by *sections*, the records of a part up to a bound, and as soon as a second section
-//! has begun after one. To wait until the ring is full would spare few flushes, for most lines are
-//! changed by few records, and would leave more to a recovery: which reads two sections of each
-//! ring at most, and a record of a third.
+//! Records are retired by *sections*: a section is the records of a part, up to a limit, and is
+//! retired as soon as a second section has begun after it. Waiting until the ring is full would
+//! save few flushes, since most lines are changed by few records, and would leave more work to
+//! recovery. As it is, recovery reads at most two sections of each ring and one record of a third.
 //!
-//! It happens inside commits, by their own fences. The commit that begins a section flushes the
-//! lines of the one before the last; its fence completes that. The shard's next commit stores the
-//! tail and flushes it; its fence makes the tail durable, and only then the space that the tail
-//! left may be written. Where that very commit enters the part that the tail leaves, as when each
+//! Retiring happens inside commits and uses their fences. The commit that begins a section flushes
+//! the lines of the one before the last; its fence completes that. The shard's next commit stores
+//! the tail and flushes it; its fence makes the tail durable, and only then may the space that the
+//! tail left be written. If that very commit enters the part that the tail leaves, as when each
 //! record takes a part of its own, it fences first.
 
 #![allow(unsafe_code, reason = "the tail is stored in the pool")]
@@ -28,18 +28,18 @@ use pmem::Region;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-/// A place in a ring, in lines from its begin.
+/// A place in a ring, in lines from its start.
 pub(crate) type LineIndex = u64;
 
-/// How many lines are remembered as listed, so that hot ones are listed once.
+/// How many lines are remembered as listed, so that a hot line is listed only once.
 const LISTED: usize = 256;
 
-/// Bytes of records that make a section full: the bounds, and what is shared among the shards.
-/// Small enough that a recovery is short, large enough that the fence of its retirement is one of
-/// many.
+/// Bytes of records that fill a section: the limits for one shard, and the total that the shards
+/// share. Small enough for a short recovery, large enough that the fence that completes a
+/// retirement is one of many.
 const SECTION: RangeInclusive<usize> = 2 << 10..=8 << 10;
 const SECTIONS: usize = 32 << 10;
-/// In a ring of small parts, as tests have them, sections are smaller still, so that a part has
+/// In a ring of small parts, which tests use, sections are smaller still, so that a part has
 /// several.
 const SMALL_SECTION: usize = 128;
 
@@ -54,9 +54,10 @@ struct Section {
     part: usize,
     /// Line of the ring and sequence number of the first record.
     first: (LineIndex, u64),
-    /// Words that the records have, the bodies of long ones included.
+    /// Words of its records, including the bodies of long ones.
     words: usize,
-    /// Offsets in the pool of the lines that the records changed. One may be here several times.
+    /// Offsets in the pool of the lines that the records changed. A line may be listed several
+    /// times.
     lines: Vec<u64>,
     /// Spans with the bodies of long records.
     long: Vec<u32>,
@@ -68,26 +69,25 @@ pub(crate) struct Ring {
     tail_at: u64,
     part_lines: u64,
     parts: usize,
-    /// Words from which a section is full.
+    /// A section is full from this many words on.
     section_words: usize,
-    /// What the tail has not passed, oldest first.
+    /// The sections that the tail has not passed, oldest first.
     sections: VecDeque<Section>,
-    /// This many of the oldest were flushed by the commit that was placed last: fenced before the
-    /// next one is placed.
+    /// The number of oldest sections that the last placed commit flushed; they are fenced before
+    /// the next one is placed.
     flushed: usize,
     /// The part being written, and the line after its last record.
     part: usize,
     at: LineIndex,
-    /// Lines that the newest section has listed, each at a place that follows from its number.
+    /// Lines that the newest section has listed, each in a slot that follows from its number.
     listed: Box<[u64; LISTED]>,
-    /// An emptied list of lines, for the next section: what is used again is in the processor's
-    /// cache.
+    /// An empty list of lines for the next section; a reused one is still in the CPU cache.
     spare: Vec<u64>,
     /// The next record's sequence number.
     pub(crate) seq: u64,
-    /// Spans with the body of the record that is placed next.
+    /// Spans with the body of the next record.
     next_long: Vec<u32>,
-    /// Spans whose records were retired by the commit in progress: free after its fence.
+    /// Spans whose records the commit in progress retires: free after its fence.
     pub(crate) released: Vec<u32>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn split_tail(word: u64) -> (LineIndex, u64) {
 }
 
 impl Ring {
-    /// Returns a ring without records, to be written from `line` on with sequence number `seq`.
+    /// Creates a ring without records, to be written from `line` on with sequence number `seq`.
     pub(crate) fn new(geometry: &Geometry, shard: usize, line: LineIndex, seq: u64) -> Ring {
         let part_lines = geometry.ring_part as u64 / LINE;
         let lines = part_lines * geometry.ring_parts as u64;
@@ -125,13 +125,13 @@ impl Ring {
         }
     }
 
-    /// Returns the longest record, in words.
+    /// Returns the maximum length of a record, in words.
     pub(crate) fn part_words(&self) -> usize {
         self.part_lines as usize * 8
     }
 
-    /// Finds space for a record of `lines` lines and takes it: the offset in the pool. `words` is
-    /// how many words the record has wherever they are. May flush lines and the tail: the caller
+    /// Takes space for a record of `lines` lines and returns its offset in the pool. `words` is the
+    /// number of words of the record, wherever they are. May flush lines and the tail: the caller
     /// fences on this thread before the next call.
     pub(crate) fn place(&mut self, region: &Region, lines: u64, words: usize) -> u64 {
         debug_assert!(lines <= self.part_lines);
@@ -158,7 +158,7 @@ impl Ring {
         self.base + at * LINE
     }
 
-    /// Begins to retire all sections but the newest, and begins one after it.
+    /// Begins to retire all sections but the newest, and starts a new one.
     #[cold]
     fn begin_section(&mut self, region: &Region) {
         if FaultPoint::RetireAhead.is_enabled() {
@@ -177,7 +177,7 @@ impl Ring {
         });
     }
 
-    /// Notes that the record placed last changes the words at these offsets.
+    /// Records that the last placed record changes the words at these offsets.
     #[inline]
     pub(crate) fn changes(&mut self, words: impl Iterator<Item = u64>) {
         let Some(Section { lines, .. }) = self.sections.back_mut() else { return };
@@ -189,7 +189,7 @@ impl Ring {
         }
     }
 
-    /// Keeps a span with the body of the record placed next until that record is retired.
+    /// Keeps a span with the body of the next record until that record is retired.
     pub(crate) fn hold_next(&mut self, span: u32) {
         if FaultPoint::HoldLong.is_enabled() {
             self.next_long.push(span);
@@ -198,12 +198,12 @@ impl Ring {
         }
     }
 
-    /// Returns true if it keeps spans with bodies of records.
+    /// Returns true if the ring keeps spans with bodies of records.
     pub(crate) fn holds_long(&self) -> bool {
         self.sections.iter().any(|section| !section.long.is_empty())
     }
 
-    /// Reclaims the spans of a record that is not going to be placed.
+    /// Reclaims the spans of a record that will not be placed.
     pub(crate) fn take_next_long(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.next_long)
     }
@@ -218,8 +218,8 @@ impl Ring {
         self.move_tail(region);
     }
 
-    /// Flushes what the oldest `count` sections changed; the tail may pass them after a fence of
-    /// this thread.
+    /// Flushes the lines that the oldest `count` sections changed; after a fence of this thread the
+    /// tail may pass them.
     fn flush_oldest(&mut self, region: &Region, count: usize) {
         for section in self.sections.iter_mut().take(count) {
             if FaultPoint::FlushRetired.is_enabled() {
@@ -231,8 +231,8 @@ impl Ring {
         self.flushed = count;
     }
 
-    /// Moves the tail past the sections that were flushed, and fenced since. It is flushed, not
-    /// fenced. The part of the newest of these sections.
+    /// Moves the tail past the sections that were flushed and have been fenced since. The tail is
+    /// flushed, not fenced. Returns the part of the newest of these sections.
     #[cold]
     fn move_tail(&mut self, region: &Region) -> Option<usize> {
         let mut left = None;
@@ -252,14 +252,14 @@ impl Ring {
         left
     }
 
-    /// Returns the tail word for the records that are held.
+    /// Returns the tail word for the records that have not been retired.
     pub(crate) fn tail(&self) -> u64 {
         let (line, seq) = self.sections.front().map_or((self.at, self.seq), |oldest| oldest.first);
         tail_word(line, seq)
     }
 }
 
-/// Returns the header of the record at `at`, if there can be one.
+/// Returns the header of the record at `at`, if it can be one.
 pub(crate) fn read_header(region: &Region, at: u64, part_words: usize) -> Option<RecordHeader> {
     let mut words = [0; HEADER_WORDS];
     for (i, word) in words.iter_mut().enumerate() {
@@ -274,7 +274,7 @@ pub(crate) fn read_words(region: &Region, at: u64, words: usize, out: &mut Vec<u
     out.extend((0..words as u64).map(|i| region.load(at + i * 8)));
 }
 
-/// What a long record's body says: where its entries are.
+/// The body of a long record: where its entries are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LongBody {
     pub(crate) words: usize,
@@ -300,7 +300,7 @@ impl LongBody {
         sound.then_some(LongBody { words: words as usize, pieces })
     }
 
-    /// Returns the entries.
+    /// Reads the entries.
     pub(crate) fn read(&self, region: &Region) -> Vec<u64> {
         let words = self.pieces.iter().flat_map(|&(at, len, _)| {
             (0..u64::from(len) / 8).map(move |i| region.load(at + i * 8))
@@ -308,7 +308,7 @@ impl LongBody {
         words.take(self.words).collect()
     }
 
-    /// Returns true if each piece has its checksum.
+    /// Returns true if the checksum of every piece matches.
     pub(crate) fn is_whole(&self, region: &Region) -> bool {
         let mut words = Vec::new();
         self.pieces.iter().all(|&(at, len, crc)| {

@@ -1,13 +1,14 @@
-//! What the pool itself says of media errors: the losses that are not resolved, and why it takes no
+//! The pool's own record of media errors: the losses that are not resolved, and why it takes no
 //! writes.
 //!
-//! Repairing a damaged page writes zeros over it, and the medium no longer reports what was lost
-//! there. So each loss is recorded here, flushed and fenced before its page is written, and removed
-//! when what was lost has an owner that says so durably. Opening a pool treats what it finds here
-//! as lost again: a process may end between any two steps.
+//! Repairing a damaged page overwrites it with zeros, and the medium no longer reports what was
+//! lost there. So each loss is recorded here, flushed and fenced before its page is written, and
+//! removed when its owner has recorded the loss durably. Opening a pool treats the losses recorded
+//! here as lost again: a process may end between any two steps.
 //!
 //! There is a copy in each of the two header pages, so that the loss of one page takes no record
-//! with it. All is self-checksummed: a torn entry was not fenced, and its page was not written.
+//! with it. Everything is self-checksummed: a torn entry was not fenced, and its page has not been
+//! written.
 //!
 //! ```text
 //! 512, 4608    stop       crc32c u32 of 4..256 | length u32, hides keys << 31 | text, 248 bytes
@@ -32,10 +33,10 @@ const STOP_AT: u64 = 512;
 const STOP_BYTES: usize = 256;
 const TEXT_AT: usize = 8;
 const ENTRIES_AT: u64 = STOP_AT + STOP_BYTES as u64;
-/// Losses that can be recorded at once.
+/// The number of losses that can be recorded at once.
 pub(crate) const ENTRIES: u64 = (PAGE - ENTRIES_AT) / 16;
-/// Not a page: it says that something was lost with its name, which whoever opens the pool has to
-/// look for.
+/// Not a page: records that something was lost together with its name, so that an opening of the
+/// pool must look for it.
 pub(crate) const NAMES: LostPage = LostPage { at: ((1 << 40) - 1) * PAGE, lines: 1 };
 const COPIES: [u64; 2] = [HEADER_A, HEADER_B];
 const HIDES: u32 = 1 << 31;
@@ -44,8 +45,8 @@ const _: () = assert!(BYTES as u64 <= STOP_AT);
 const _: () = assert!(HEADER_B - HEADER_A == PAGE && PAGE / LINE == 64);
 const _: () = assert!(ENTRIES == 208 && ENTRIES_AT + 16 * ENTRIES == PAGE);
 
-/// One thread at a time looks for a free entry, or removes what another may be about to rely on. A
-/// fence of any thread may come here.
+/// Only one thread at a time may look for a free entry, or remove one that another may be about to
+/// rely on. A fence of any thread may get here.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -55,14 +56,14 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Why a pool takes no writes, in this incarnation and in later ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
-    /// What was lost.
+    /// A description of the loss.
     pub why: String,
     /// Whether keys that are there may look as if they were not.
     pub hides_keys: bool,
 }
 
-/// Records losses durably; false if there is no space for them, or if it failed.
-/// [`Region::record_losses`] calls it.
+/// Records losses durably; returns false if there is no space for them, or if it failed. Called by
+/// [`Region::record_losses`].
 pub(crate) fn record(region: &Region, pages: &[LostPage]) -> bool {
     if !FaultPoint::RecordLosses.is_enabled() {
         return true;
@@ -86,27 +87,27 @@ pub(crate) fn record(region: &Region, pages: &[LostPage]) -> bool {
     !region.failed()
 }
 
-/// Returns the losses that are recorded.
+/// Returns the recorded losses.
 pub(crate) fn read(region: &Region) -> Vec<LostPage> {
     let pages = entries(region).into_iter().map(|(_, page)| page);
     pages.filter(|page| *page != NAMES).collect()
 }
 
-/// Returns true if something was lost with its name.
+/// Returns true if something was lost together with its name.
 pub(crate) fn has_lost_names(region: &Region) -> bool {
     entries(region).iter().any(|(_, page)| *page == NAMES)
 }
 
-/// Says durably that nothing is lost with its name any more.
+/// Durably removes the record that something was lost together with its name.
 pub(crate) fn forget_names(region: &Region) {
     forget(region, 0, &[Lost { at: NAMES.at, len: LINE }]);
 }
 
-/// Removes what was resolved of the region's first `pages` damaged pages. In one copy after the
-/// other, so that a crash leaves each entry whole in one of them.
+/// Removes the losses among the region's first `pages` damaged pages that have been resolved.
+/// Writes one copy after the other, so that a crash leaves each entry whole in one of them.
 pub(crate) fn forget(region: &Region, pages: usize, resolved: &[Lost]) {
     let _alone = alone();
-    // What was lost once more since then relies on the same entry.
+    // A line that has been lost again since then relies on the same entry.
     let later = region.lost_after(pages);
     let is_resolved = |line: u64| {
         resolved.iter().any(|lost| (lost.at..lost.at + lost.len).contains(&line))
@@ -129,7 +130,7 @@ pub(crate) fn forget(region: &Region, pages: usize, resolved: &[Lost]) {
     }
 }
 
-/// Makes both copies whole again, after one of them was lost.
+/// Restores both copies after one of them was lost.
 pub(crate) fn restore(region: &Region) {
     let _alone = alone();
     for (slot, page) in entries(region) {
@@ -141,7 +142,7 @@ pub(crate) fn restore(region: &Region) {
     }
 }
 
-/// Says durably that the pool takes no writes.
+/// Durably records that the pool takes no writes.
 pub(crate) fn stop(region: &Region, stop: &Stop) {
     let _alone = alone();
     if FaultPoint::RecordStop.is_enabled() {
@@ -149,7 +150,7 @@ pub(crate) fn stop(region: &Region, stop: &Stop) {
     }
 }
 
-/// Lets the pool take writes again, and removes every loss.
+/// Allows writes to the pool again, and removes all losses.
 pub(crate) fn clear(region: &Region) {
     let _alone = alone();
     for copy in COPIES {
@@ -205,7 +206,7 @@ fn slot_at(slot: u64) -> u64 {
     ENTRIES_AT + 16 * slot
 }
 
-/// Stores an entry; zeros where no line is left.
+/// Stores an entry; zeros if the page has no lost line left.
 fn put(region: &Region, at: u64, page: LostPage) {
     let word = if page.lines == 0 { 0 } else { word(page) };
     // SAFETY: only this module writes here, under its lock; no slice of the bytes exists.
@@ -215,7 +216,7 @@ fn put(region: &Region, at: u64, page: LostPage) {
     region.flush(at, 16);
 }
 
-/// Returns the entries that are whole in either copy, by their slot.
+/// Returns the entries that are valid in either copy, with their slots.
 fn entries(region: &Region) -> Vec<(u64, LostPage)> {
     let of_copy = |copy: u64| {
         (0..ENTRIES).filter_map(move |slot| {

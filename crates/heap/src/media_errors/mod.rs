@@ -1,6 +1,6 @@
-//! Media errors, as far as they concern every part of the heap: which losses are not resolved, as
-//! the pool itself records them (`losses`), and which thread resolves them (`resolving`). What
-//! becomes of lost metadata is decided in [`crate::repair`].
+//! Media errors, as far as they concern every part of the heap: the unresolved losses that the pool
+//! itself records (`losses`), and which thread resolves them (`resolving`). [`crate::repair`]
+//! decides what to do about lost metadata.
 
 pub(crate) mod losses;
 mod resolving;

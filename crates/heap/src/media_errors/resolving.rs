@@ -1,7 +1,7 @@
 //! Which thread resolves a loss.
 //!
-//! While a loss is not resolved no transaction commits, for it may have read zeros in the place of
-//! what was lost; only the thread that resolves it writes.
+//! While a loss is unresolved no transaction commits, for it may have read zeros in place of the
+//! lost bytes; only the thread that resolves the loss writes.
 
 use std::cell::Cell;
 
@@ -9,13 +9,13 @@ thread_local! {
     static RESOLVING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns true if the calling thread resolves a loss.
+/// Returns true if the calling thread is resolving a loss.
 #[cold]
 pub(crate) fn is_resolving() -> bool {
     RESOLVING.get()
 }
 
-/// Runs `work` as what resolves a loss: it may commit meanwhile.
+/// Runs `work`, which resolves a loss and may commit.
 pub(crate) fn resolve<T>(work: impl FnOnce() -> T) -> T {
     struct Reset;
     impl Drop for Reset {

@@ -5,7 +5,7 @@ use crate::transaction::heap::Heap;
 use std::sync::atomic::Ordering;
 
 impl Heap {
-    /// Retires every log, syncs, and marks the pool as closed cleanly. No write is taken
+    /// Retires every log, syncs, and marks the pool as closed cleanly. It takes no writes
     /// afterwards. A poisoned heap is not closed: the next opening recovers it.
     pub fn close(&self) -> std::io::Result<()> {
         let mut shards: Vec<_> = (0..self.shards()).map(|shard| self.lock(shard)).collect();
@@ -23,7 +23,7 @@ impl Heap {
         }
         self.region.fence();
         self.region.sync_flushed()?;
-        // The kernel tells of a lost page once: an earlier sync may have been told.
+        // The kernel reports a lost page only once: an earlier sync may have had the report.
         if self.region.failed() {
             self.poison();
             return Err(std::io::Error::other("what was written could not be made durable"));

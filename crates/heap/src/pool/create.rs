@@ -1,4 +1,4 @@
-//! Making a pool.
+//! Creating a pool.
 
 #![allow(unsafe_code, reason = "a new pool's metadata is zeroed")]
 
@@ -12,12 +12,12 @@ use crate::transaction::heap::Heap;
 use crate::transaction::state::ShardState;
 use pmem::{Domain, Region};
 
-/// What a new pool is given. Randomness comes in here, so that a test can repeat itself.
+/// The options of a new pool. Randomness is passed in here, so that a test is repeatable.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CreateOptions {
     /// The sizes.
     pub geometry: Geometry,
-    /// Tells the pool from any other.
+    /// Distinguishes the pool from any other.
     pub uuid: [u8; 16],
     /// The key of the hash that places keys: secret and random, so that no client can aim at one
     /// bucket.
@@ -27,8 +27,8 @@ pub struct CreateOptions {
 }
 
 impl CreateOptions {
-    /// Makes options for a pool of `geometry`, with uuid and seed from the system's random source,
-    /// and the present boot.
+    /// Returns options for a pool of `geometry`, with uuid and seed from the system's random
+    /// source, and the present boot.
     pub fn random(geometry: Geometry) -> std::io::Result<CreateOptions> {
         use std::io::Read;
         let mut bytes = [0; 32];
@@ -39,7 +39,7 @@ impl CreateOptions {
         Ok(CreateOptions { geometry, uuid, hash_seed, boot_id: pmem::boot_id() })
     }
 
-    /// Returns the same for a pool that may grow to `limit` bytes and is used by all cores of this
+    /// Returns options for a pool that may grow to `limit` bytes and is used by all cores of this
     /// process.
     pub fn fitting(limit: u64) -> std::io::Result<CreateOptions> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -48,7 +48,7 @@ impl CreateOptions {
 }
 
 impl Heap {
-    /// Makes a pool on a region: a new file, or a device, whose content is lost.
+    /// Creates a pool on a region: a new file, or a device, whose content is lost.
     pub fn create(region: Region, options: &CreateOptions) -> Result<Heap, CreateError> {
         let geometry = options.geometry;
         if !geometry.is_valid() {
@@ -91,28 +91,28 @@ impl Heap {
         Ok(Heap::assemble(region, header, (1, true), states))
     }
 
-    /// Returns a heap in anonymous memory, which holds up to `limit` bytes and survives nothing.
+    /// Creates a heap in anonymous memory, which holds up to `limit` bytes and survives nothing.
     pub fn volatile(limit: u64, options: &CreateOptions) -> Result<Heap, CreateError> {
         let reserve = options.geometry.pool_bytes(options.geometry.zones_in(limit).max(1));
         Heap::create(Region::anonymous(reserve as usize)?, options)
     }
 
     /// Returns true if the region certainly holds nothing: a new file, or one whose pool was never
-    /// finished. What comes after the header's pages is zeros or holes then, to the file's end. Of
-    /// a device, whose bytes may be anything, what [`crate::OpenError::NoHeader`] tells to zero for
-    /// a new pool.
+    /// finished, in which everything after the header's pages is zeros or holes. On a device, whose
+    /// other bytes may be anything, only the range is examined that [`crate::OpenError::NoHeader`]
+    /// tells the user to zero.
     pub fn is_blank(region: &Region) -> bool {
         header::is_blank(region)
     }
 }
 
-/// Returns true if what was fenced is there after a power loss.
+/// Returns true if fenced bytes survive a power loss.
 pub(super) fn survives_power_loss(region: &Region) -> bool {
     !region.emulated() && !matches!(region.domain(), Domain::Process | Domain::Volatile)
 }
 
-/// Zeros what a pool expects to be zero on a device, whose bytes may be anything: all before the
-/// zones, and each zone's span table.
+/// Zeros the ranges that a pool expects to be zero on a device, whose bytes may be anything:
+/// everything before the zones, and each zone's span table.
 fn blank(region: &Region, geometry: &Geometry) {
     let zeros = vec![0; SPAN as usize];
     let zero = |from: u64, to: u64| {

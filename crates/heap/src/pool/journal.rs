@@ -1,17 +1,18 @@
 //! The journal of a pool on an ordinary disk (`pmem::Domain::Journal`): the header names it as long
 //! as the file alone may lack writes.
 //!
-//! The header is written to the file itself when it begins to name a journal, before the first
-//! fence goes there; and again when it names none any more, after everything is applied. So a pool
-//! whose header names no journal is whole, and opens in every domain.
+//! The file itself gets the header that names a journal before the first fence goes to the journal,
+//! and the header that names none after everything has been applied. So a pool whose header names
+//! no journal is whole, and opens in every domain.
 
 use crate::error::OpenError;
 use crate::layout::header::{self, Header};
 use crate::layout::{HEADER_A, HEADER_B, JOURNAL_PROGRESS};
 use pmem::{Domain, JournalError, JournalId, JournalReading, JournalRecovery, Region};
 
-/// Stores what the pool's journal holds into the working memory, if the header names one; of a
-/// private copy, into that, and the journal is only read. Returns the header as it is then.
+/// Stores the content of the pool's journal into the working memory, if the header names one. For a
+/// private copy the journal is only read, and its content goes into the copy. Returns the header as
+/// it is then.
 pub(super) fn recover(
     region: &Region,
     header: Header,
@@ -43,9 +44,8 @@ pub(super) fn recover(
     Ok((recovered, Some(recovery)))
 }
 
-/// Writes both headers to the file again, as they are. A sync of an earlier process may have
-/// failed: then the file has another header than the page cache shows, which names another journal
-/// or none.
+/// Writes both headers to the file again, unchanged. A sync of an earlier process may have failed:
+/// then the file has another header than the page cache, and may name another journal or none.
 fn keep_headers(region: &Region) {
     for copy in [HEADER_A, HEADER_B] {
         region.flush(copy, header::BYTES);
@@ -53,21 +53,21 @@ fn keep_headers(region: &Region) {
     region.fence();
 }
 
-/// Begins a journal if the region has one that the header does not name: true if so. The caller
-/// writes the header, which names it now, to the file, and then starts the journal.
+/// Begins a journal if the region has one that the header does not name; returns true if so. The
+/// caller writes the header, which now names it, to the file, and then starts the journal.
 pub(super) fn begin(region: &Region, header: &mut Header) -> Result<bool, JournalError> {
     if region.domain() != Domain::Journal || header.journal != 0 {
         return Ok(false);
     }
-    // No other header of this pool has had it, nor one of a copy.
+    // Neither another header of this pool nor that of a copy has had this number.
     let journal = region.new_journal_number(header.generation + 1)?;
     region.begin_journal(JournalId { pool: header.uuid, journal }, JOURNAL_PROGRESS)?;
     header.journal = journal;
     Ok(true)
 }
 
-/// Ends the use of the journal: the file has everything. The caller writes the header, which names
-/// none any more.
+/// Ends the use of the journal: the file has everything. The caller writes the header, which no
+/// longer names one.
 pub(super) fn end(region: &Region, header: &mut Header) -> Result<(), JournalError> {
     if header.journal != 0 {
         region.end_journal()?;

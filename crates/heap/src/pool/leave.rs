@@ -1,12 +1,12 @@
-//! Leaving a journal while the pool stays open: its file will not be found again.
+//! Leaving a journal while the pool stays open, since its file will not be found again.
 
 use super::journal;
 use crate::transaction::heap::Heap;
 
 impl Heap {
-    /// Applies everything that the journal has, and ends its use: the pool's file alone has
-    /// everything that was committed, and names no journal. Later commits are written to it, and
-    /// synced, one by one; the next opening begins another journal.
+    /// Applies everything in the journal, and ends its use: the pool's file alone then has
+    /// everything that was committed, and names no journal. Later commits are written to it and
+    /// synced one by one; the next opening begins another journal.
     pub fn leave_journal(&self) -> std::io::Result<()> {
         let _shards: Vec<_> = (0..self.shards()).map(|shard| self.lock(shard)).collect();
         let mut header = self.header();

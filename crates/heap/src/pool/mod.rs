@@ -1,7 +1,7 @@
-//! A pool from its making to its end: it is created (`create`), opened and recovered (`open`),
-//! closed (`close`), and gives the space of free spans back (`shrink`). On an ordinary disk it has
-//! a journal (`journal`), which it leaves when that is lost (`leave`). It grows when a span is
-//! needed ([`crate::alloc::spans`]).
+//! The life cycle of a pool: it is created (`create`), opened and recovered (`open`), closed
+//! (`close`), and gives the space of free spans back (`shrink`). On an ordinary disk it has a
+//! journal (`journal`), which it leaves if that is lost (`leave`). It grows when a span is needed
+//! ([`crate::alloc::spans`]).
 
 mod close;
 pub(crate) mod create;

@@ -13,16 +13,16 @@ use crate::transaction::state::ShardState;
 use pmem::Region;
 
 impl Heap {
-    /// Opens the pool of a region in the machine's present boot, or makes one on a region that is
-    /// blank. Returns how it was recovered; `None` for a new pool. A file of zeros that is longer
-    /// than what an unfinished pool leaves may have been somebody's data, and is refused.
+    /// Opens the pool of a region in the machine's present boot, or creates one on a blank region.
+    /// Returns how it was recovered; `None` for a new pool. A file of zeros that is longer than an
+    /// unfinished pool may have been somebody's data, and is refused.
     pub fn open_or_create(region: Region) -> Result<(Heap, Option<Recovery>), PoolError> {
         let limit = region.reserved();
         Heap::open_or_create_up_to(region, limit)
     }
 
-    /// As [`Heap::open_or_create`], of a pool that grows to `limit` bytes and may be allowed more
-    /// later ([`Heap::set_largest_size`]), within the addresses that are reserved for it.
+    /// Like [`Heap::open_or_create`], for a pool that grows to `limit` bytes and may be allowed
+    /// more later ([`Heap::set_largest_size`]), within the addresses that are reserved for it.
     pub fn open_or_create_up_to(
         region: Region,
         limit: u64,
@@ -64,7 +64,7 @@ impl Heap {
             let (expected, found) = (hex(header.boot_id), hex(boot_id));
             return Err(OpenError::OtherBoot { expected, found });
         }
-        // Opening counts the generation up twice, closing once.
+        // Opening increments the generation twice, closing once.
         let has_space = header.generation < u64::MAX - 3;
         let next = header.epoch.checked_add(1).filter(|_| has_space);
         let epoch = next.ok_or(OpenError::Exhausted)?;
@@ -74,8 +74,7 @@ impl Heap {
             header.epoch = epoch;
         }
         let power_safe = survives_power_loss(&region);
-        // What was acknowledged before may be in no more than the caches, also where no log speaks
-        // of it.
+        // Writes acknowledged earlier may be in the caches only, even if no log mentions them.
         if power_safe && !header.power_safe && !header.clean && region.sync_all().is_err() {
             return Err(OpenError::Failed);
         }
@@ -101,11 +100,12 @@ impl Heap {
     }
 }
 
-/// Returns what a file is that has no space for a header: the begin of a pool, or something else.
+/// Returns the error for a file that is too short for a header: the start of a pool, or something
+/// else.
 fn too_short(region: &Region) -> OpenError {
     let found = region.first_bytes();
     let len = region.len().min(8) as usize;
-    // The magic of a pool that was never finished is zeros.
+    // A pool that was never finished has zeros for a magic.
     let has_none = len == 8 && found == [0; 8];
     if has_none || found[..len] == MAGIC[..len] {
         return OpenError::Truncated { expected: 3 * 4096, found: region.len() };
@@ -113,8 +113,7 @@ fn too_short(region: &Region) -> OpenError {
     OpenError::Magic { expected: MAGIC, found }
 }
 
-/// Marks as lost again what was lost and not resolved in an earlier incarnation, though it can be
-/// read.
+/// Marks unresolved losses of an earlier incarnation as lost again, though they can be read.
 fn replay_losses(region: &Region) -> Result<(), OpenError> {
     region.record_losses(losses::record);
     let pages =
@@ -123,14 +122,14 @@ fn replay_losses(region: &Region) -> Result<(), OpenError> {
     if all { Ok(()) } else { Err(OpenError::UnresolvedLosses) }
 }
 
-/// Returns how many zones the pool has, all of them in the file.
+/// Returns how many zones the pool has; all of them are in the file.
 fn zones(region: &Region, geometry: &Geometry) -> Result<u64, OpenError> {
     let zones = region.load(ZONES_WORD);
     let most = geometry.zones_in(region.len());
     let is_lost = zones == 0
         && region.lost().1.iter().any(|lost| (lost.at..lost.at + lost.len).contains(&ZONES_WORD));
     if is_lost && most > 0 {
-        // What was grown and not published is zeros: spans that are free.
+        // Zones that were grown and not published are zeros: free spans.
         return Ok(most);
     }
     if (1..=most).contains(&zones) {

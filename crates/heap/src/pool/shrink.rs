@@ -1,9 +1,9 @@
-//! Giving the space of free spans back to the file system: in the background, or by a purge.
+//! Gives the space of free spans back to the file system, in the background or by a purge.
 //!
-//! The background gives back what became free in this incarnation and nobody needed for a while:
-//! only whole huge pages, since a smaller hole would split one that others use, and never the last
-//! zone of free space. A purge gives all of it back, but what deletes may need. What may be given
-//! back, and how, is told in [`crate::alloc::punch`].
+//! The background gives back spans that became free in this incarnation and were not needed for a
+//! while: only whole huge pages, since a smaller hole would split one that others use, and never
+//! the last zone of free space. A purge gives back all free spans except those that deletes may
+//! need. [`crate::alloc::punch`] explains what may be given back, and how.
 
 use crate::alloc::punch::{Punched, Which};
 use crate::layout::SPAN;
@@ -12,24 +12,24 @@ use crate::transaction::release;
 use crate::transaction::span_transfer;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Spans of a pool.
+/// Numbers of spans in a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanCounts {
-    /// All that it has now.
+    /// All spans of the pool.
     pub all: u64,
-    /// Those that belong to no shard, as far as is known.
+    /// Spans that belong to no shard, as far as is known.
     pub free: u64,
 }
 
 impl Heap {
-    /// Returns the number of bytes that the pool takes of its medium: less than [`Heap::size`]
-    /// where space was given back.
+    /// Returns the number of bytes that the pool takes on its medium: less than [`Heap::size`] if
+    /// space was given back.
     pub fn space_taken(&self) -> u64 {
         let holes = || self.spans.lock().holes.len() as u64 * SPAN;
         self.region.allocated().unwrap_or_else(|| self.size().saturating_sub(holes()))
     }
 
-    /// Returns the number of bytes of the pool that take no space, since it was given back.
+    /// Returns the number of bytes of the pool that take no space because it was given back.
     pub fn given_back(&self) -> u64 {
         self.size().saturating_sub(self.space_taken())
     }
@@ -45,9 +45,9 @@ impl Heap {
         !self.keeps_space.load(Relaxed) && self.region.may_be_punched()
     }
 
-    /// Says that some time has passed: free space that was not needed since the call before is
-    /// given back by [`Heap::give_back`], but for that of a zone. For a background thread. Skips
-    /// shards that are locked.
+    /// Marks free space that was not needed since the previous call: [`Heap::give_back`] will give
+    /// it back, except that of one zone. Called periodically by a background thread. Skips shards
+    /// that are locked.
     pub fn rest(&self) {
         if !self.may_give_back() {
             return;
@@ -56,18 +56,18 @@ impl Heap {
         self.spans.rest();
     }
 
-    /// Gives a bounded part of the space back that was not needed for a while; true if there is
-    /// more. For a background thread.
+    /// Gives back a bounded part of the space that was not needed for a while; returns true if
+    /// there is more. For a background thread.
     pub fn give_back(&self) -> bool {
         self.may_give_back() && self.give_back_step(Which::Idle)
     }
 
-    /// Asks the background for a purge: for somebody who cannot wait, or holds shards.
+    /// Asks the background for a purge, for a caller that cannot wait or holds shards.
     pub fn ask_purge(&self) {
         self.purge_asked.store(true, Relaxed);
     }
 
-    /// Returns true if a purge was asked for that is not done.
+    /// Returns true if a requested purge has not finished.
     pub fn is_purging(&self) -> bool {
         self.purge_asked.load(Relaxed) || self.purge_stage.load(Relaxed) != 0
     }
@@ -78,12 +78,12 @@ impl Heap {
         (shard < self.shards()).then_some(shard)
     }
 
-    /// Does a bounded step of a purge that was asked for; returns true if there is more to do at
-    /// once. What cannot be done now, since a shard is locked, the store is paused or a loss is not
-    /// resolved, is done by a later call. For one thread, which holds no shard.
+    /// Does a bounded step of a requested purge; returns true if there is more to do at once. A
+    /// later call does what cannot be done now, because a shard is locked, the store is paused or a
+    /// loss is unresolved. For one thread, which holds no shard.
     pub fn purge_step(&self) -> bool {
         if !self.gives_space_back() {
-            // Neither now nor later: what was asked for is done.
+            // It can be done neither now nor later: the request is finished.
             self.purge_asked.store(false, Relaxed);
             self.purge_stage.store(0, Relaxed);
             return false;
@@ -92,7 +92,7 @@ impl Heap {
             return false;
         }
         let shards = self.shards();
-        // 0: none; then one shard after the other hands its spans over.
+        // 0: no purge; then one shard after the other gives its spans away.
         let next = match self.purge_stage.load(Relaxed) {
             0 if self.purge_asked.swap(false, Relaxed) => 1,
             0 => return false,
@@ -116,9 +116,9 @@ impl Heap {
         next != 0
     }
 
-    /// Gives the space of all free spans back now, but for what deletes may need where the medium
-    /// is full. Returns the bytes that were given back. Locks one shard after the other: the caller
-    /// holds none.
+    /// Gives back the space of all free spans now, except what deletes may need if the medium is
+    /// full. Returns the number of bytes given back. Locks one shard after the other; the caller
+    /// must hold none.
     pub fn purge(&self) -> u64 {
         if !self.may_give_back() {
             return 0;
@@ -144,13 +144,13 @@ impl Heap {
     }
 
     fn sweep_step(&self) -> bool {
-        // Before the store is looked at: a loss that is resolved by then may have stopped it, and
-        // zeros represent what was lost.
+        // Read before the store's state is checked: a loss that is resolved by then may have
+        // stopped the store, and its bytes read as zeros.
         let resolutions = self.region.resolutions();
         self.may_give_back() && self.went_on(self.spans.sweep(&self.region, resolutions))
     }
 
-    /// Returns true if a step did something, so that another one may.
+    /// Returns true if a step did something, so that another one is worthwhile.
     fn went_on(&self, step: Punched) -> bool {
         match step {
             Punched::More => true,

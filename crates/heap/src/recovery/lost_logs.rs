@@ -6,8 +6,8 @@ use crate::error::OpenError;
 use crate::layout::{Geometry, LINE};
 use pmem::Region;
 
-/// Refuses a pool whose logs may have ended in lost bytes: an acknowledged write could be among
-/// them. To be called before recovery writes anything.
+/// Refuses a pool whose logs may have ended in lost bytes. Must be called before recovery writes
+/// anything.
 pub(crate) fn refuse_lost_logs(
     region: &Region,
     geometry: &Geometry,
@@ -19,7 +19,7 @@ pub(crate) fn refuse_lost_logs(
     logs.iter().try_for_each(|log| refuse_lost_log(region, geometry, log))
 }
 
-/// Like [`refuse_lost_logs`], of one log.
+/// Like [`refuse_lost_logs`], for one log.
 pub(crate) fn refuse_lost_log(
     region: &Region,
     geometry: &Geometry,
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use pmem::{DomainRequest, MapOptions};
 
-    /// Returns a region of which the page at `at` was lost.
+    /// Returns a region whose page at `at` was lost.
     fn losing(at: u64, folder: &std::path::Path) -> Region {
         let path = folder.join("pool");
         let mut options = MapOptions::new(1 << 20);
@@ -79,12 +79,12 @@ mod tests {
             let answer = refuse_lost_logs(&region, &geometry, &[log(end)]);
             assert_eq!(answer.is_err(), refused, "lost {lost:#x}, end {end}: {answer:?}");
         };
-        // The log ends in part 1; what could follow is there, or at the start of part 2.
+        // The log ends in part 1; its continuation would be there, or at the start of part 2.
         check(ring + 4096, 70, true);
         check(ring + 2 * 4096, 70, true);
         check(ring + 3 * 4096, 70, false);
         check(ring, 70, false);
-        // From the last part it goes on in the first.
+        // A log in the last part continues in the first.
         check(ring, 200, true);
         check(ring + 4096, 200, false);
         check(geometry.shard_area(0).tail(), 0, true);

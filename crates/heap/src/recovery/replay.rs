@@ -1,8 +1,8 @@
-//! Bringing a pool to the state that its logs say, after a crash or a clean close.
+//! Brings a pool to the state that its logs describe, after a crash or a clean close.
 //!
-//! Bounded by the rings; nothing is scanned that grows with the number of keys. A crash anywhere in
-//! it changes nothing: what is accepted is made durable before the first store, the stores are
-//! idempotent, and the tails move only when the words are durable.
+//! The work is bounded by the rings; nothing is scanned that grows with the number of keys. A crash
+//! at any point is harmless: accepted records are made durable before the first store, the stores
+//! are idempotent, and the tails move only when the words are durable.
 
 #![allow(unsafe_code, reason = "words are stored in the pool")]
 
@@ -18,31 +18,31 @@ use crate::log::ring::tail_word;
 use pmem::Region;
 use std::collections::BTreeMap;
 
-/// What recovery found and did.
+/// What recovery found, and what it did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// The pool had been closed cleanly.
     pub clean: bool,
-    /// Records that were accepted.
+    /// The number of accepted records.
     pub records: u64,
-    /// Words that were stored again.
+    /// The number of words that were stored again.
     pub words: u64,
     /// The number of this incarnation of the pool.
     pub epoch: u32,
-    /// What the pool's journal gave, if it needed one.
+    /// The result of reading the pool's journal, if it needed one.
     pub journal: Option<pmem::JournalRecovery>,
 }
 
-/// The state in which the rings go on: for each shard the line and the sequence number of its next
-/// record.
+/// The state from which the rings continue: for each shard the line and the sequence number of its
+/// next record.
 pub(crate) struct Recovered {
     pub(crate) ends: Vec<(u64, u64)>,
     pub(crate) report: Recovery,
-    /// A log sequence number above every one that was given.
+    /// A log sequence number above every one that was used.
     pub(crate) lsn: u64,
 }
 
-/// Recovers every shard. The caller begins the next epoch afterwards.
+/// Recovers every shard. The caller then begins the next epoch.
 pub(crate) fn all(
     region: &Region,
     geometry: &Geometry,
@@ -85,8 +85,8 @@ pub(crate) fn all(
 }
 
 /// After a process crash, what is accepted may be in the caches only. A later power cut must not
-/// take a record whose words are stored already, nor a zone that this incarnation is going to use,
-/// nor the newer header while the older one is written over.
+/// take a record whose words are already stored, nor a zone that this incarnation will use, nor the
+/// newer header while the older one is overwritten.
 fn flush_accepted(region: &Region, logs: &[ShardLog]) {
     make_durable(region, ZONES_WORD, 8, FaultPoint::FlushAcceptedZones);
     for header in [HEADER_A, HEADER_B] {
@@ -104,15 +104,15 @@ fn flush_accepted(region: &Region, logs: &[ShardLog]) {
     fault_points::fence(region, FaultPoint::FenceAccepted);
 }
 
-/// Flushes what an earlier process stored. A sync of its may have failed: the kernel takes these
-/// pages for clean then, and a flush alone would not write them.
+/// Flushes what an earlier process stored. If a sync of that process failed, the kernel considers
+/// these pages clean, and a flush alone would not write them.
 fn make_durable(region: &Region, at: u64, len: usize, point: FaultPoint) {
     // SAFETY: the pool is being opened: nobody else reads or writes it.
     unsafe { region.make_dirty(at, len) };
     fault_points::flush(region, at, len, point);
 }
 
-/// Stores the words that the log changes, and flushes them; how many.
+/// Stores the words that the log changes, and flushes them; returns how many.
 pub(crate) fn store_words(region: &Region, log: &ShardLog) -> u64 {
     let skipped = revoked(&log.records);
     let mut skipped = skipped.iter();
@@ -135,9 +135,9 @@ pub(crate) fn store_words(region: &Region, log: &ShardLog) -> u64 {
     words
 }
 
-/// For each entry of the records, oldest first, whether a later record published bytes over its
-/// word, or has its body there: the block was freed and used again, and the entry concerns its
-/// earlier use.
+/// Returns, for each entry of the records, oldest first, whether a later record published bytes
+/// over its word, or has its body there: the block was freed and used again, and the entry concerns
+/// its earlier use.
 fn revoked(records: &[FoundRecord]) -> Vec<bool> {
     let mut published = Intervals::default();
     let mut newest_first = Vec::new();

@@ -1,7 +1,8 @@
-//! Reading a shard's log after a crash.
+//! Reads a shard's log after a crash.
 //!
-//! From the tail on, records count while epoch, sequence number and checksum hold. Whether the
-//! newest one is accepted is decided in `validate`; the fence of every earlier one has completed.
+//! From the tail on, records count as long as epoch, sequence number and checksum are right.
+//! `validate` decides whether the newest one is accepted; the fence of every earlier one has
+//! completed.
 
 use crate::error::OpenError;
 use crate::fault_points::FaultPoint;
@@ -10,7 +11,7 @@ use crate::log::record::{self, FreshRange, HEADER_WORDS, Link, RecordHeader, SEQ
 use crate::log::ring::{LineIndex, LongBody, read_header, read_words, split_tail};
 use pmem::Region;
 
-/// A shard whose sequence numbers come this far could soon not tell old from new.
+/// A shard whose sequence numbers get this far could soon not tell old records from new.
 const LAST_SEQ: u64 = SEQ_MASK - (1 << 32);
 
 /// A record in the log.
@@ -18,12 +19,12 @@ const LAST_SEQ: u64 = SEQ_MASK - (1 << 32);
 pub(crate) struct FoundRecord {
     pub(crate) at: u64,
     pub(crate) header: RecordHeader,
-    /// The next record of its transaction, if that has several.
+    /// The next record of its transaction, if the transaction has several.
     pub(crate) link: Option<Link>,
-    /// The entries, wherever they are, and the fresh ranges among them.
+    /// The entries, wherever they are stored, and the fresh ranges among them.
     pub(crate) fresh: Vec<FreshRange>,
     pub(crate) entries: Vec<u64>,
-    /// The body's pieces of a long record.
+    /// The pieces of the body, for a long record.
     pub(crate) long: Option<LongBody>,
 }
 
@@ -31,10 +32,10 @@ pub(crate) struct FoundRecord {
 #[derive(Debug)]
 pub(crate) struct ShardLog {
     pub(crate) shard: usize,
-    /// Where the log begins.
+    /// The line where the log begins.
     pub(crate) tail: LineIndex,
     pub(crate) records: Vec<FoundRecord>,
-    /// Line after the last record, and the next sequence number.
+    /// The line after the last record, and the next sequence number.
     pub(crate) end: LineIndex,
     pub(crate) seq: u64,
     /// The newest sequence number of this epoch whose fence is known to have completed.
@@ -42,12 +43,12 @@ pub(crate) struct ShardLog {
 }
 
 impl ShardLog {
-    /// Returns the error for a record that is not whole, though `found` shows that it was fenced.
+    /// Returns the error for a damaged record when `found` shows that it was fenced.
     pub(crate) fn damaged(&self, expected: u64, found: u64) -> OpenError {
         OpenError::DamagedLog { shard: self.shard, expected, found }
     }
 
-    /// Takes the newest record off.
+    /// Removes the newest record.
     pub(crate) fn drop_newest(&mut self, geometry: &Geometry) {
         let Some(dropped) = self.records.pop() else { return };
         let line = |at: u64| (at - geometry.ring_at(self.shard)) / LINE;
@@ -78,14 +79,10 @@ pub(crate) fn shard(
     Ok(log)
 }
 
-/// Reads what is sound of the log of one shard, and says what opening would refuse it for.
-/// `in_place`: every word that a
-/// record changed was stored, as when nothing but the process ended.
+/// Reads the sound part of a shard's log, and returns the error for which opening would refuse it.
+/// `in_place` says that every word that a record changed was stored, as when only the process
+/// ended.
 ///
-/// Then only the records after the last gap are taken: those before it would put older words over
-/// what the lost ones changed.
-/// Else nothing tells which words a lost record changed, and all that is there is taken in its
-/// order.
 pub(crate) fn rescue(
     region: &Region,
     geometry: &Geometry,
@@ -108,8 +105,7 @@ pub(crate) fn rescue(
         (0..reader.lines()).filter_map(|line| reader.any(line)).collect();
     all.sort_unstable_by_key(|found| found.header.seq);
     all.dedup_by_key(|found| found.header.seq);
-    // Those before the tail are retired. If there are no others, it may be the tail that is
-    // damaged.
+    // Records before the tail are retired. If there are no others, the tail itself may be damaged.
     if line <= reader.lines() && all.iter().any(|found| found.header.seq >= seq) {
         all.retain(|found| found.header.seq >= seq);
     }
@@ -176,7 +172,7 @@ impl Reader<'_> {
         ShardLog { shard: self.shard, tail, records, end: line, seq, fenced }
     }
 
-    /// Returns the record that begins on `line`, if it is whole and has the expected epoch and
+    /// Returns the record that begins on `line`, if it is valid and has the expected epoch and
     /// sequence number.
     fn record(&self, line: LineIndex, seq: u64) -> Option<FoundRecord> {
         let part_words = self.geometry.ring_part / 8;
@@ -201,9 +197,9 @@ impl Reader<'_> {
         Some(FoundRecord { at, header, link, fresh, entries, long })
     }
 
-    /// Checks that the log ends where no record follows. A later record, or the fenced number, may
-    /// show that one should. And where there is none at all, the record before the tail shows that
-    /// the tail is right: it is the last to be written over.
+    /// Checks that the log may end where no record follows. A later record, or the fenced number,
+    /// may show that one is missing. If there is no record at all, the record before the tail,
+    /// which is the last to be overwritten, shows that the tail is right.
     fn check_end(&self, log: &ShardLog) -> Result<(), OpenError> {
         let fenced =
             log.fenced.filter(|&fenced| FaultPoint::ReportFenced.is_enabled() && fenced >= log.seq);
@@ -221,15 +217,15 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the record of this epoch that begins on `line`, if one does.
+    /// Returns the record of this epoch that begins on `line`, if there is one.
     fn any(&self, line: LineIndex) -> Option<FoundRecord> {
         let header = read_header(self.region, self.place(line), self.geometry.ring_part / 8)?;
         let is_own = header.epoch == self.epoch;
         is_own.then(|| self.record(line, header.seq)).flatten()
     }
 
-    /// Returns the sequence numbers of the wanted records of this epoch that are whole, wherever
-    /// they are in the ring.
+    /// Returns the sequence numbers of the valid records of this epoch that `wanted` accepts,
+    /// wherever they are in the ring.
     fn whole(&self, wanted: impl Fn(u64) -> bool) -> impl Iterator<Item = u64> {
         (0..self.lines()).filter_map(move |line| {
             let header = read_header(self.region, self.place(line), self.geometry.ring_part / 8)?;

@@ -1,9 +1,9 @@
-//! Which newest records are accepted after a crash.
+//! Decides which newest records are accepted after a crash.
 //!
 //! The newest record of a ring may have reached the medium before its fence, and so without its
-//! fresh ranges: it is accepted only if their checksums hold. One that is linked to others is
-//! accepted only if all of them are there. One whose fence is known to have completed must be
-//! accepted: if it is not, the medium was damaged.
+//! fresh ranges: it is accepted only if their checksums match. A record that is linked to others is
+//! accepted only if all of them are there. A record whose fence is known to have completed must be
+//! accepted: if it cannot be, the medium was damaged.
 
 #![allow(unsafe_code, reason = "published bytes are read to compare their checksum")]
 
@@ -14,7 +14,7 @@ use crate::fault_points::FaultPoint;
 use crate::layout::Geometry;
 use pmem::Region;
 
-/// Takes the newest record off each log in which it is not accepted.
+/// Removes the newest record of each log in which it is not accepted.
 pub(crate) fn newest(
     region: &Region,
     geometry: &Geometry,
@@ -36,7 +36,7 @@ pub(crate) fn newest(
     Ok(())
 }
 
-/// Returns of each log whether its newest record is accepted.
+/// Returns for each log whether its newest record is accepted.
 pub(crate) fn accepted(region: &Region, logs: &[ShardLog]) -> Vec<bool> {
     let is_newest_whole = |log: &ShardLog| {
         log.records.last().is_some_and(|newest| is_whole(region, newest))
@@ -62,7 +62,7 @@ fn is_accepted(logs: &[ShardLog], whole: &[bool], shard: usize) -> bool {
         let Some(next) = logs.get(link.shard) else { return false };
         match next.records.last() {
             Some(last) if last.header.seq == link.seq => (at, found) = (link.shard, last),
-            // This shard has gone on, or its tail has: the fence of all linked records has
+            // This shard has continued, or its tail has moved: the fence of all linked records has
             // completed.
             _ => return next.seq > link.seq,
         }
@@ -70,7 +70,7 @@ fn is_accepted(logs: &[ShardLog], whole: &[bool], shard: usize) -> bool {
     false
 }
 
-/// Returns true if all bytes that a record publishes are there.
+/// Returns true if all bytes that a record publishes are intact.
 fn is_whole(region: &Region, found: &FoundRecord) -> bool {
     let body = found
         .long

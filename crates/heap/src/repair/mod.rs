@@ -1,4 +1,3 @@
-//! Making metadata again that the medium lost (`restore`), as far as something else tells what it
-//! was.
+//! Rebuilds metadata that the medium lost (`restore`), as far as it follows from something else.
 
 pub(crate) mod restore;

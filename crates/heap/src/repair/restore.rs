@@ -1,10 +1,10 @@
-//! What bytes meant that the medium lost, and making again what the heap itself knows.
+//! Finds out what lost bytes meant, and restores those that the heap itself knows.
 //!
 //! Headers, the number of zones, a shard's tail and counter, and the headers of spans are known in
-//! DRAM or follow from the rest. A log's bytes are needed by nobody once all its records are
-//! retired. What was in a block, or in a root word, is the business of the layer above, which is
-//! told. Bitmaps and the span table are the only truth of what they say: where they are lost
-//! nothing may be written any more, since a block in use could be given away.
+//! DRAM or follow from the rest. A log's bytes are no longer needed once all its records are
+//! retired. The content of a block, or of a root word, concerns the layer above, to which it is
+//! reported. Bitmaps and the span table cannot be derived from anything else: if they are lost,
+//! nothing may be written any more, since a block in use could be given out.
 
 #![allow(unsafe_code, reason = "metadata is stored in the pool")]
 
@@ -21,63 +21,63 @@ use pmem::Lost;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-/// Lost bytes that only the layer above can tell the meaning of.
+/// Lost bytes whose meaning only the layer above knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LostPart {
-    /// Some bytes of a block, which may be free: from, to, as offsets in the pool.
+    /// Some bytes of a block, which may be free: a range of offsets in the pool.
     Block {
         /// The shard that owns it.
         shard: usize,
-        /// Where it begins.
+        /// The block's start.
         at: Ptr,
         /// The first lost byte.
         from: u64,
-        /// The first byte after.
+        /// The end of the lost bytes, exclusive.
         to: u64,
     },
-    /// Root words of a shard: these numbers.
+    /// A range of root words of a shard.
     Roots {
         /// The shard.
         shard: usize,
         /// The first one.
         from: usize,
-        /// The first one after.
+        /// The end of the range, exclusive.
         to: usize,
     },
 }
 
-/// What became of lost bytes.
+/// The result of restoring lost bytes.
 #[derive(Debug, Default)]
 pub struct Restored {
-    /// What only the layer above can tell the meaning of.
+    /// The parts whose meaning only the layer above knows.
     pub parts: Vec<LostPart>,
     /// Lines that need nothing more.
     pub resolved: Vec<Lost>,
-    /// The first of what cannot be made again.
+    /// The first part that cannot be restored.
     pub irreplaceable: Option<Irreplaceable>,
 }
 
-/// Metadata was lost that nothing else tells.
+/// Metadata was lost that does not follow from anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the medium lost {what} at offset {at:#x}, which nothing else tells")]
 pub struct Irreplaceable {
-    /// What it was.
+    /// The lost part.
     pub what: &'static str,
     /// Byte offset in the pool.
     pub at: u64,
 }
 
 impl Heap {
-    /// Lets `work` commit although a loss is not resolved: it is what resolves it.
+    /// Runs `work`, which resolves a loss and may commit although it is unresolved.
     pub fn resolving<T>(&self, work: impl FnOnce() -> T) -> T {
         resolve(work)
     }
 
-    /// Makes again what the heap knows of lost bytes, which read as zeros and whose pages were
-    /// repaired. Tells what else they were. The caller holds no shard.
+    /// Restores what the heap knows of lost bytes, which read as zeros and whose pages were
+    /// repaired; reports what the others were. The caller holds no shard.
     pub fn restore(&self, lost: &[Lost]) -> Restored {
         let mut restored = Restored::default();
-        // Without its fence a record has no words in place: its log is needed still.
+        // Without its fence a record has no words in place: its log is still needed.
         let can_retire = !self.is_poisoned();
         if !FaultPoint::ForgetResolved.is_enabled() {
             losses::forget(&self.region, usize::MAX, lost);
@@ -103,15 +103,16 @@ impl Heap {
         restored
     }
 
-    /// Says durably that these losses, of the region's first `pages` damaged pages, are resolved.
+    /// Durably records that these losses, among the region's first `pages` damaged pages, are
+    /// resolved.
     pub fn forget_losses(&self, pages: usize, resolved: &[Lost]) {
         if !self.volatile && !self.region.failed() {
             losses::forget(&self.region, pages, resolved);
         }
     }
 
-    /// Says durably that something was lost with its name: to be known before that is all that
-    /// tells of it. Whoever opens the pool has to look for it.
+    /// Durably records that something was lost together with its name, before this is all that is
+    /// left of it. An opening of the pool must look for it.
     pub fn record_lost_names(&self) {
         if !self.volatile
             && !self.has_lost_names()
@@ -121,22 +122,22 @@ impl Heap {
         }
     }
 
-    /// Returns true if something was lost with its name.
+    /// Returns true if something was lost together with its name.
     pub fn has_lost_names(&self) -> bool {
         losses::has_lost_names(&self.region)
     }
 
-    /// Ends what [`Heap::record_lost_names`] said: nothing was found.
+    /// Removes the record of [`Heap::record_lost_names`]: nothing was found.
     pub fn forget_lost_names(&self) {
         losses::forget_names(&self.region);
     }
 
-    /// Takes no write from here on: what is in the pool cannot be relied on.
+    /// Refuses all writes from here on: the content of the pool is not reliable.
     pub fn stop(&self) {
         self.poison();
     }
 
-    /// As [`Heap::stop`], in later incarnations too, until a repair lifts it.
+    /// Like [`Heap::stop`], but also in later incarnations, until a repair lifts the stop.
     pub fn stop_durably(&self, stop: &Stop) {
         self.poison();
         let known = self.stopped();
@@ -150,20 +151,20 @@ impl Heap {
         losses::stopped(&self.region)
     }
 
-    /// Lets commits through although the pool is stopped: for a repair, which rebuilds bitmaps
-    /// first. Nobody else uses the heap. The pool stays stopped until [`Heap::lift_stop`].
+    /// Allows commits although the pool is stopped, for a repair, which first rebuilds bitmaps.
+    /// Nobody else uses the heap. The pool stays stopped until [`Heap::lift_stop`].
     pub fn begin_repair(&self) {
         self.repairing.store(true, Ordering::Relaxed);
         self.allow_commits();
     }
 
-    /// Ends a stop: everything was rebuilt and checked.
+    /// Ends a stop after everything was rebuilt and checked.
     pub fn lift_stop(&self) {
         losses::clear(&self.region);
         self.repairing.store(false, Ordering::Relaxed);
     }
 
-    /// Returns the shards of which a part of a bitmap is among these bytes.
+    /// Returns the shards that have a part of a bitmap among these bytes.
     pub fn lost_bitmaps(&self, lost: &[Lost]) -> BTreeSet<usize> {
         let lines =
             lost.iter().flat_map(|lost| (lost.at..lost.at + lost.len).step_by(LINE as usize));
@@ -195,11 +196,11 @@ impl Heap {
         Ok(())
     }
 
-    /// Makes every word durable in place that the log of a shard changed, so that the log is needed
-    /// no more.
+    /// Makes every word that the log of a shard changed durable in place, so that the log is no
+    /// longer needed.
     fn retire(&self, shard: usize) {
         let mut locked = self.lock(shard);
-        // Without its fence a record has no words in place: its log is needed still.
+        // Without its fence a record has no words in place: its log is still needed.
         if self.is_poisoned() {
             return;
         }
@@ -258,13 +259,13 @@ impl Heap {
             unsafe { self.region.write(base, &header(class, shape)) };
             self.region.flush(base, LINE as usize);
         } else if line < base + u64::from(shape.first) && self.repairing.load(Ordering::Relaxed) {
-            // Rebuilt before, from what can be reached.
+            // It has been rebuilt already, from what can be reached.
         } else if line < base + u64::from(shape.first) {
             return Err(Irreplaceable { what: "a part of a span's bitmap", at: line });
         } else {
             let inside = (line - base) as u32 - shape.first;
             let (first, last) = (inside / shape.size, (inside + LINE as u32 - 1) / shape.size);
-            // Free ones too, to which nothing leads: the bitmap may be lost as well.
+            // Also free blocks, to which nothing leads: the bitmap may be lost too.
             for index in first..=last.min(shape.count.saturating_sub(1)) {
                 let at = base + u64::from(shape.offset(index));
                 let to = (at + u64::from(shape.size)).min(line + LINE);

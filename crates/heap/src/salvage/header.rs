@@ -1,9 +1,8 @@
-//! What the header of a damaged pool said.
+//! Recovers the content of a damaged pool's header.
 //!
-//! Most of both copies is the same, and each has a checksum: a magic that was lost, one flipped
-//! bit, or lines that were lost at different places in the two are put right with certainty. Else
-//! the sizes are looked for: those with which the span table and the headers of spans, which are
-//! checksummed, agree with each other.
+//! Most of the two copies is the same, and each has a checksum. So a lost magic, one flipped bit,
+//! or lines lost at different places in the two copies can be corrected with certainty. Otherwise
+//! the sizes are searched for with which the span table and the checksummed headers of spans agree.
 
 use super::note::{SalvageError, SalvageNote};
 use super::shapes;
@@ -14,13 +13,13 @@ use crate::layout::span::split_span_word;
 use crate::layout::{Geometry, HEADER_A, HEADER_B, LINE, SPAN};
 use pmem::Region;
 
-/// Spans that are compared for one guess.
+/// The number of spans that are compared for one guess.
 const ENOUGH: u64 = 4096;
 
 pub(super) struct FoundHeader {
     pub(super) geometry: Geometry,
     pub(super) seed: Option<[u8; 16]>,
-    /// None where only the sizes are known.
+    /// `None` if only the sizes are known.
     pub(super) header: Option<Header>,
 }
 
@@ -55,14 +54,14 @@ pub(super) fn find(
     }
 }
 
-/// Returns why a copy that is whole is not for this program.
+/// Returns the reason why this program cannot use an intact copy.
 fn foreign(copy: &[u8; BYTES]) -> Option<HeaderError> {
     let crc = u32::from_le_bytes([12, 13, 14, 15].map(|at| copy[at]));
     let is_whole = copy[..8] == MAGIC && crc == crc32c(&copy[16..]);
     Header::decode(copy).err().filter(|_| is_whole)
 }
 
-/// Returns the header that both copies together tell, if its checksum shows that it is that.
+/// Returns the header that both copies together yield, if its checksum confirms it.
 fn repaired(copies: &[[u8; BYTES]; 2]) -> Option<Header> {
     let lines = |mask: usize| {
         let mut mixed = copies[0];
@@ -74,7 +73,7 @@ fn repaired(copies: &[[u8; BYTES]; 2]) -> Option<Header> {
         mixed
     };
     let whole = 1 << (BYTES / LINE as usize);
-    // The copies as they are come first and last: only the magic of one may be lost.
+    // The unchanged copies come first and last: one of them may lack only its magic.
     let mixed: Vec<[u8; BYTES]> = (0..whole).map(lines).collect();
     let flipped = [mixed[0], mixed[whole - 1]].into_iter().flat_map(|copy| {
         (12 * 8..BYTES * 8).map(move |bit| {
@@ -87,7 +86,7 @@ fn repaired(copies: &[[u8; BYTES]; 2]) -> Option<Header> {
     all.filter_map(|copy| Header::decode(&copy).ok()).max_by_key(|header| header.generation)
 }
 
-/// Returns the sizes with which most spans are what the span table says.
+/// Returns the sizes for which most spans agree with the span table.
 fn guessed(region: &Region, copies: &[[u8; BYTES]; 2]) -> Option<Geometry> {
     let number = |copy: &[u8; BYTES], at: usize| {
         u32::from_le_bytes([0, 1, 2, 3].map(|i| copy[at + i])) as usize
@@ -123,7 +122,7 @@ fn guessed(region: &Region, copies: &[[u8; BYTES]; 2]) -> Option<Geometry> {
     best.map(|(_, geometry)| geometry)
 }
 
-/// Returns how many more spans agree with the span table than not.
+/// Returns the number of spans that agree with the span table minus those that do not.
 fn score(region: &Region, geometry: &Geometry) -> i64 {
     let spans = region.len().saturating_sub(geometry.zones_at()) / SPAN;
     let mut score = 0;

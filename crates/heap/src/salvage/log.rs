@@ -1,9 +1,9 @@
-//! Applying the logs of a salvaged pool as far as they are sound.
+//! Applies the logs of a salvaged pool as far as they are sound.
 //!
-//! A pool that was closed needs none of them. Where the process ended and the machine did not,
-//! every word that a record changed is in place, except perhaps those of the newest one, whose
-//! reply had not left; a log that is damaged further back costs nothing then. Where the machine
-//! went down, what a lost record changed is missing, and so may be what followed from it.
+//! A pool that was closed needs none of them. If only the process ended, every word that a record
+//! changed is in place, except perhaps those of the newest record, whose reply had not been sent;
+//! damage further back in a log then costs nothing. If the machine was restarted, the changes of a
+//! lost record are missing, and so may be whatever followed from them.
 
 use super::note::SalvageNote;
 use crate::error::OpenError;
@@ -21,7 +21,7 @@ pub(super) fn recover(
     if header.clean {
         return;
     }
-    // What a journal did not have ended with the process.
+    // Bytes that a journal did not have were lost with the process.
     let in_place = header.boot_id == boot_id && header.journal == 0;
     if !in_place && !header.power_safe {
         notes.push(SalvageNote::OtherBoot);
@@ -33,7 +33,7 @@ pub(super) fn recover(
     let mut logs: Vec<ShardLog> = Vec::new();
     for shard in 0..geometry.shards {
         let (log, error) = scan::rescue(region, geometry, shard, header.epoch, in_place);
-        // Without a record after the damage, the newest one may be what was lost.
+        // If there is no record after the damage, the newest one may be among the lost ones.
         let costs = !in_place || log.records.is_empty();
         note(error, costs);
         note(lost_logs::refuse_lost_log(region, geometry, &log).err(), true);

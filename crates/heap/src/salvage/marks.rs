@@ -1,4 +1,4 @@
-//! Which blocks of a salvaged pool something led to: a bit for each, made span by span when one is
+//! The blocks of a salvaged pool that have been reached: one bit each, allocated span by span as
 //! needed.
 
 use super::reader::Salvage;
@@ -14,8 +14,8 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Marks the block that begins at `at`. True if one can begin there and it was not marked
-    /// before.
+    /// Marks the block that begins at `at`. Returns true if one can begin there and it was not
+    /// marked before.
     pub fn mark(&mut self, pool: &Salvage, at: Ptr) -> bool {
         let Some((span, number, _)) = pool.block(at) else { return false };
         let span = span as usize;

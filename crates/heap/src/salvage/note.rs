@@ -1,4 +1,4 @@
-//! Why nothing can be read from a pool, or what in it is not as it was left.
+//! Why nothing can be read from a pool, or what in it is damaged.
 
 use crate::error::OpenError;
 use pmem::JournalError;
@@ -7,19 +7,19 @@ use pmem::JournalError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SalvageError {
-    /// The region is not a private copy: what salvage changes would reach the file.
+    /// The region is not a private copy: changes made by salvage would reach the file.
     #[error("a pool is salvaged from a private copy of its pages only")]
     NotPrivate,
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("it is empty: no pool was made in it")]
     Blank,
-    /// It is a pool for another program, or no pool.
+    /// The pool is for another program, or is no pool.
     #[error("{0}")]
     Foreign(OpenError),
-    /// The header is lost, and nothing else looks like a pool's.
+    /// The header is lost, and nothing else looks like a part of a pool.
     #[error("{0}; nothing in it looks like the spans of a pool either")]
     NoPool(OpenError),
-    /// It needs a journal, which gives nothing.
+    /// The pool needs a journal that cannot be used.
     #[error(
         "{0}; without the journal (--without-journal) what the pool's file alone has is copied, \
          which lacks the newest writes"
@@ -27,28 +27,28 @@ pub enum SalvageError {
     Journal(JournalError),
 }
 
-/// Something of a pool that is not as it was left.
+/// Damage to a part of a pool.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SalvageNote {
-    /// No copy of the header was whole; what it said was found from both of them.
+    /// Neither copy of the header was valid; the header was reconstructed from both.
     #[error("both copies of the header are damaged; what they said was put together again")]
     HeaderRepaired,
-    /// The header is lost; the sizes were found from the spans.
+    /// The header is lost; the sizes were derived from the spans.
     #[error(
         "the header is lost; the pool's sizes were found from its spans. Its logs cannot be \
          validated without it: if the machine \
          went down while the pool was open, what was written last may be missing, or older"
     )]
     HeaderGuessed,
-    /// Where the pool was left open, the machine may have lost what its caches held.
+    /// The pool was left open, and the machine may have lost the content of its caches.
     #[error(
         "the pool was not closed before the machine went down, and its memory does not survive \
          that: values may be older than \
          what was acknowledged, or missing"
     )]
     OtherBoot,
-    /// The pool's journal was read up to here.
+    /// The pool's journal was read up to this error.
     #[error("{0}: what was written after that is missing, or older")]
     Journal(JournalError),
     /// The pool's journal was not read.
@@ -64,27 +64,27 @@ pub enum SalvageNote {
         else { ": costs nothing, since what it says is in place" }
     )]
     Log {
-        /// What opening would say.
+        /// The error that opening would report.
         error: OpenError,
-        /// Whether what was acknowledged may be lost with it.
+        /// Whether acknowledged writes may be lost with it.
         costs: bool,
     },
     /// The file is shorter than the pool.
     #[error("the pool was cut short: expected at least {expected} bytes, found {found}")]
     Cut {
-        /// Bytes that the pool had.
+        /// The pool's length in bytes.
         expected: u64,
-        /// Bytes of the file.
+        /// The file's length in bytes.
         found: u64,
-        /// Whether all of a shard's roots may be after the end.
+        /// Whether all of a shard's roots may be past the end.
         costs: bool,
     },
-    /// The number of zones makes no sense; the file's length says it.
+    /// The number of zones makes no sense; it follows from the file's length.
     #[error("the number of zones is {found}; the file holds {most}")]
     Zones {
-        /// What the word says.
+        /// The number in the pool.
         found: u64,
-        /// As many as there can be.
+        /// The maximum that the file can hold.
         most: u64,
     },
     /// Words of the span table disagree with their spans.
@@ -92,7 +92,7 @@ pub enum SalvageNote {
         "{count} spans, the first is number {first}: the span table does not say what they are"
     )]
     SpanTable {
-        /// How many.
+        /// The number of such spans.
         count: u64,
         /// The first one.
         first: u32,
@@ -103,7 +103,7 @@ pub enum SalvageNote {
 }
 
 impl SalvageNote {
-    /// Returns true if something that was acknowledged may be lost that nothing else names.
+    /// Returns true if an acknowledged write may be lost without any other report of it.
     pub fn costs(&self) -> bool {
         match self {
             SalvageNote::HeaderGuessed

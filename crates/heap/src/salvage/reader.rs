@@ -22,13 +22,13 @@ pub struct Salvage {
 }
 
 impl Salvage {
-    /// Reads what leads to everything else: journal, header, logs, span table. `boot_id` is that of
-    /// the machine's present boot.
+    /// Reads what leads to everything else: journal, header, logs, span table. `boot_id` is the
+    /// machine's present boot.
     pub fn open(region: Region, boot_id: [u8; 16]) -> Result<Salvage, SalvageError> {
         Salvage::open_with(region, boot_id, read_journal)
     }
 
-    /// As [`Salvage::open`], of what the pool's file has without its journal.
+    /// Like [`Salvage::open`], for the content of the pool's file without its journal.
     pub fn open_without_journal(
         region: Region,
         boot_id: [u8; 16],
@@ -73,46 +73,46 @@ impl Salvage {
         Ok(Salvage { region, geometry, seed: found.seed, shapes, notes })
     }
 
-    /// Returns how many shards there are.
+    /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.geometry.shards
     }
 
-    /// Returns the sizes chosen when the pool was made.
+    /// Returns the sizes that were chosen when the pool was created.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Returns the key of the hash that places keys, unless it is lost. Without a whole header it
-    /// may be damaged: whether it leads to the keys is for the layer above to see.
+    /// Returns the key of the hash that places keys, unless it is lost. Without a valid header it
+    /// may be damaged: the layer above must find out whether it leads to the keys.
     pub fn hash_seed(&self) -> Option<[u8; 16]> {
         self.seed
     }
 
-    /// Returns the memory below.
+    /// Returns the underlying region.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// Returns what is not as it was left.
+    /// Returns the damage that was found.
     pub fn notes(&self) -> &[SalvageNote] {
         &self.notes
     }
 
-    /// Returns where root word `n` of a shard is.
+    /// Returns the place of root word `n` of a shard.
     pub fn root(&self, shard: usize, n: usize) -> Ptr {
         Ptr::from_raw(self.geometry.shard_area(shard).root(n))
     }
 
-    /// Returns the number of bytes in allocated blocks, as the shards counted them; no more than
-    /// the file has.
+    /// Returns the number of bytes in allocated blocks, as the shards counted them; at most the
+    /// file's length.
     pub fn used(&self) -> u64 {
         let counted =
             (0..self.shards()).map(|s| self.region.load(self.geometry.shard_area(s).used()));
         counted.fold(0, u64::saturating_add).min(self.region.len())
     }
 
-    /// Returns how many bytes a block at `at` holds, allocated or not; 0 if none can begin there.
+    /// Returns the size in bytes of a block at `at`, allocated or not; 0 if none can begin there.
     pub fn capacity(&self, at: Ptr) -> usize {
         self.block(at).map_or(0, |(_, _, size)| size)
     }
@@ -125,8 +125,8 @@ impl Salvage {
         Some((span, number, size))
     }
 
-    /// Returns the blocks whose bits say that they are in use, in the order of their places, with
-    /// their sizes.
+    /// Returns the blocks that are in use according to their bits, in the order of their places,
+    /// with their sizes.
     pub fn allocated(&self) -> impl Iterator<Item = (Ptr, usize)> + '_ {
         self.shapes.iter().enumerate().flat_map(move |(span, shape)| {
             let base = self.geometry.span_at(span as u32);
@@ -158,14 +158,14 @@ impl View for Salvage {
     }
 }
 
-/// Takes for lost what was lost in an earlier incarnation, though it can be read.
+/// Marks losses of an earlier incarnation as lost, though they can be read.
 fn mark_losses(region: &Region) {
     losses::read(region).into_iter().for_each(|page| {
         region.mark_lost(page);
     });
 }
 
-/// Stores what the journal that the pool names holds, as far as it is whole.
+/// Stores the content of the journal that the pool names, as far as it is valid.
 fn read_journal(
     region: &Region,
     id: JournalId,
@@ -181,7 +181,7 @@ fn read_journal(
     Ok(())
 }
 
-/// Returns how many zones there are, the last one perhaps not as a whole.
+/// Returns the number of zones; the last one may be incomplete.
 fn zones(region: &Region, geometry: &Geometry, notes: &mut Vec<SalvageNote>) -> u64 {
     let (said, found) = (region.load(ZONES_WORD), region.len());
     let most = found.saturating_sub(geometry.zones_at()).div_ceil(geometry.zone_bytes());
@@ -192,6 +192,6 @@ fn zones(region: &Region, geometry: &Geometry, notes: &mut Vec<SalvageNote>) -> 
     } else if said == 0 || expected > found {
         notes.push(SalvageNote::Zones { found: said, most });
     }
-    // What was grown and not published is zeros: spans that are free.
+    // Zones that were grown and not published are zeros: free spans.
     most
 }

@@ -1,9 +1,8 @@
-//! What the spans of a salvaged pool are: by the span table, else by their own headers.
+//! The shapes of a salvaged pool's spans, from the span table or else from their own headers.
 //!
-//! A span that is cut into blocks says its class itself, with a checksum; only one that is a block
-//! as a whole is known from the table alone. So each of the two replaces the other, and where
-//! a word of the table is lost, a span without a header is taken for one block if something leads
-//! to its beginning.
+//! A span that is cut into blocks records its class itself, with a checksum; only a span that is
+//! one block is known from the table alone. So each of the two replaces the other. If a word of the
+//! table is lost, a span without a header is taken for one block if something leads to its start.
 
 use super::note::SalvageNote;
 use crate::layout::size_class::{BITMAP_AT, CLASSES, MOST_BLOCKS, TABLE, WHOLE};
@@ -11,23 +10,23 @@ use crate::layout::span::{header, split_span_word};
 use crate::layout::{Geometry, SPAN};
 use pmem::Region;
 
-/// The number of the block that is a whole span: another than those of the blocks that a span may
-/// be cut into, since what is not known may be either.
+/// The number of a block that is a whole span. It differs from the numbers of blocks that a span
+/// may be cut into, since an unknown span may be either.
 const WHOLE_NUMBER: u32 = MOST_BLOCKS as u32 - 1;
 
-/// What a span is.
+/// The shape of a span.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Shape {
-    /// The class of the blocks that it is cut into.
+    /// The class of the blocks that the span is cut into.
     class: Option<u8>,
     /// Whether it may be one block.
     is_whole: bool,
-    /// Whether it certainly is, and in use.
+    /// Whether it certainly is one block, and in use.
     in_use: bool,
 }
 
 impl Shape {
-    /// Returns the number and the size of the block that begins so far inside of the span.
+    /// Returns the number and the size of the block that begins `inside` bytes into the span.
     pub(super) fn block(&self, inside: u32) -> Option<(u32, usize)> {
         if inside == 0 {
             return self.is_whole.then_some((WHOLE_NUMBER, SPAN as usize));
@@ -36,7 +35,7 @@ impl Shape {
         shape.index(inside).map(|number| (number, shape.size as usize))
     }
 
-    /// Returns the blocks in use of the span that begins at `base`: places and sizes.
+    /// Returns the places and sizes of the blocks in use in the span that begins at `base`.
     pub(super) fn allocated(
         self,
         region: &Region,
@@ -56,7 +55,8 @@ impl Shape {
     }
 }
 
-/// Returns every span of this many zones, by its number; those that hold the table are none.
+/// Returns the shapes of all spans of this many zones, by number; spans that hold the table have
+/// none.
 pub(super) fn read(
     region: &Region,
     geometry: &Geometry,
@@ -85,7 +85,7 @@ pub(super) fn read(
     shapes
 }
 
-/// Returns what a span is, and whether the table and the span's header agree on it.
+/// Returns a span's shape, and whether the table and the span's header agree on it.
 fn shape(region: &Region, geometry: &Geometry, span: u32) -> (Shape, bool) {
     let word = region.load(geometry.span_word(span));
     let said = split_span_word(word, geometry.shards).map(|(class, _)| class);
@@ -96,7 +96,7 @@ fn shape(region: &Region, geometry: &Geometry, span: u32) -> (Shape, bool) {
         (Some(class), Some(own)) => (cut(own), class == own),
         (Some(class), None) => (Shape { is_whole: true, ..cut(class) }, false),
         (None, Some(own)) => {
-            // A free span may have been cut once: no bit is set then.
+            // A free span may have been cut earlier: then no bit is set.
             let shape = cut(own);
             let base = geometry.span_at(span);
             let is_free = word == 0 && shape.allocated(region, base).next().is_none();
@@ -106,7 +106,7 @@ fn shape(region: &Region, geometry: &Geometry, span: u32) -> (Shape, bool) {
     }
 }
 
-/// Returns the class that a span's own header says, if that is whole.
+/// Returns the class in a span's own header, if the header is valid.
 pub(super) fn own_class(region: &Region, base: u64) -> Option<u8> {
     let class = u8::try_from(region.load(base) & 0xffff_ffff).ok()?;
     let shape = TABLE.get(usize::from(class)).filter(|_| usize::from(class) < CLASSES - 1)?;

@@ -1,4 +1,4 @@
-//! Reading through the read cache, and what is set and counted of it.
+//! Reading through the read cache, its size and its statistics.
 
 #![allow(unsafe_code, reason = "published bytes are read")]
 
@@ -11,8 +11,9 @@ use crate::ptr::Ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Heap {
-    /// Lets all shards together keep copies of up to `bytes` in DRAM; 0 keeps none. A shard that is
-    /// locked now follows when it is locked next; a shard whose share changes begins with none.
+    /// Sets how many bytes all shards together may keep as copies in DRAM; 0 disables the cache. A
+    /// shard that is locked now follows when it is next locked; a shard whose share changes starts
+    /// with an empty cache.
     pub fn set_read_cache(&self, bytes: u64) {
         if self.read_cache.swap(bytes, Relaxed) != bytes {
             for shard in 0..self.shards() {
@@ -22,7 +23,7 @@ impl Heap {
         }
     }
 
-    /// Returns what the read caches of all shards did and hold. Takes no lock.
+    /// Returns statistics of the read caches of all shards. Takes no lock.
     pub fn read_cache_stats(&self) -> ReadCacheStats {
         let size = self.read_cache.load(Relaxed);
         let longest = longest(self.read_cache_share());
@@ -33,24 +34,26 @@ impl Heap {
         stats
     }
 
-    /// Counts hits, misses and evictions again.
+    /// Resets the counts of hits, misses and evictions.
     pub fn reset_read_cache_stats(&self) {
         self.slots.iter().for_each(|slot| slot.cached.reset());
     }
 }
 
 impl Shard<'_> {
-    /// Returns true if there is a read cache, and what is read is of now.
+    /// Returns true if there is a read cache, and the shard reads the present state, not a
+    /// snapshot.
     #[inline]
     pub fn has_read_cache(&self) -> bool {
         self.state.cache.is_some() && self.state.as_of.is_none()
     }
 
-    /// Bytes `from..from + len` of a block of this shard, after its words: a copy in DRAM if there
-    /// is one, else those in the pool, which are kept if they are `sound`. None if they are not.
+    /// Returns bytes `from..from + len` of a block of this shard, after its words: from a copy in
+    /// DRAM if there is one, else from the pool. Bytes from the pool are cached if they are
+    /// `sound`; `None` if they are not.
     ///
-    /// Of one block always the same bytes, from its published ones: what is there is the block's
-    /// alone.
+    /// Every call for a block must ask for the same range, and the range must be published: the
+    /// cache holds one range for each block.
     pub fn bytes_by_cache(
         &mut self,
         block: Ptr,
@@ -68,7 +71,7 @@ impl Shard<'_> {
         let Some(cache) = cache.as_mut().filter(|cache| cache.keeps(len) && !tx.is_dirty()) else {
             return Some(read()).filter(|bytes| sound(bytes));
         };
-        // What the medium lost reads as zeros until that is looked into.
+        // Lost bytes read as zeros until the loss is resolved.
         cache.bytes(block.raw(), len, read, sound, || !heap.region.has_unresolved_losses())
     }
 }

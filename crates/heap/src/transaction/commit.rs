@@ -6,10 +6,9 @@
 //! 4. The words are stored in place, not flushed; the shard's lock is released by the caller.
 //!
 //! Words reach the medium when their part of the ring is retired ([`crate::log::ring`]), or are
-//! stored again by recovery ([`crate::recovery`]). In a volatile heap only step 4 is left. Where no
-//! snapshot wants old values that is done as the transaction goes, by
-//! [`super::shard::Shard::set`]: whoever has the lock sees the new values, and they are undone if
-//! it does not commit.
+//! stored again by recovery ([`crate::recovery`]). A volatile heap needs only step 4. If no
+//! snapshot needs the old values, [`super::shard::Shard::set`] does it immediately: the holder of
+//! the lock sees the new values, and they are undone if the transaction does not commit.
 
 #![allow(unsafe_code, reason = "words are stored in the pool")]
 
@@ -61,7 +60,7 @@ pub(crate) fn or_poison<R>(heap: &Heap, part: impl FnOnce() -> R) -> R {
     done
 }
 
-/// Commits what `plan::make` worked out.
+/// Commits a transaction that `plan::make` has planned.
 #[inline]
 pub(crate) fn planned(
     heap: &Heap,
@@ -89,7 +88,7 @@ pub(crate) fn planned(
     Ok(())
 }
 
-/// Stores the words in place. They are durable already: in the record.
+/// Stores the words in place. They are already durable in the record.
 #[inline]
 pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut ShardState) {
     let region = &heap.region;
@@ -111,9 +110,9 @@ pub(crate) fn store_words(heap: &Heap, shard: usize, state: &mut ShardState) {
     unsafe { region.store(heap.area(shard).fenced(), fenced) };
 }
 
-/// Saves the words that are about to change, in each snapshot in whose time they do so for the
-/// first time, but those that only the allocator reads: bits of bitmaps, the span table, the count
-/// of bytes.
+/// Saves the old values of the words that are about to change, in each snapshot that has not saved
+/// them yet. Words that only the allocator reads are skipped: bits of bitmaps, the span table, the
+/// count of bytes.
 #[cold]
 fn save_words(heap: &Heap, shard: usize, state: &mut ShardState) {
     let ShardState { plan, snapshots, .. } = state;
@@ -137,11 +136,11 @@ fn save_words(heap: &Heap, shard: usize, state: &mut ShardState) {
     }
 }
 
-/// Brings the free blocks up to date with a transaction that is in effect, and opens a new one.
+/// Updates the free blocks after a transaction that is in effect, and opens a new one.
 #[inline]
 pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut ShardState) {
     forget_copies(state);
-    // The transaction is in effect: a panic from here on undoes no word.
+    // The transaction is in effect: from here on a panic undoes no word.
     state.tx.forget_replaced();
     let ShardState { tx, plan, alloc, ring, .. } = state;
     for &span in &plan.publishing {
@@ -164,8 +163,7 @@ pub(crate) fn finish(heap: &Heap, shard: usize, state: &mut ShardState) {
     state.committing = false;
 }
 
-/// Forgets the copies of all blocks that the open transaction, which is in effect now, changes in
-/// any way.
+/// Invalidates the copies of all blocks that the open transaction, which is in effect now, changes.
 #[inline]
 fn forget_copies(state: &mut ShardState) {
     if state.cache.is_some() && FaultPoint::ForgetCached.is_enabled() {
@@ -185,12 +183,13 @@ fn forget_changed(state: &mut ShardState) {
 }
 
 /// Drops the open transaction. In a poisoned heap its blocks stay taken: its record may have been
-/// written and count after all, so that nobody may write into what it publishes.
+/// written and may count after all, so nobody may overwrite what it publishes.
 #[cold]
 pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut ShardState) {
     let ShardState { tx, alloc, .. } = state;
     restore_words(heap, tx, 0);
-    // Out of the list before it is released: a panic in between releases none twice.
+    // Removed from the list before it is released, so that a panic in between cannot release it
+    // twice.
     while let Some(block) = tx.reserved.pop() {
         if !heap.is_poisoned() {
             alloc.release(block.place);
@@ -202,8 +201,8 @@ pub(crate) fn abandon(heap: &Heap, shard: usize, state: &mut ShardState) {
     run_pending_maintenance(heap, shard, state);
 }
 
-/// Gives the words that were changed at once, but for the first `kept` changes, their old values
-/// again.
+/// Restores the old values of the words that were changed in place, except for the first `kept`
+/// changes.
 #[inline]
 pub(crate) fn restore_words(heap: &Heap, tx: &mut Tx, kept: usize) {
     while tx.replaced.len() > kept {
@@ -215,8 +214,8 @@ pub(crate) fn restore_words(heap: &Heap, tx: &mut Tx, kept: usize) {
     }
 }
 
-/// Runs pending maintenance: gives blocks back that were reserved outside a transaction and
-/// dropped, resizes the read cache, and releases the parts of snapshots that were given up.
+/// Runs pending maintenance: returns blocks that were reserved outside a transaction and dropped,
+/// resizes the read cache, and releases the parts of snapshots that were given up.
 #[cold]
 pub(crate) fn run_pending_maintenance(heap: &Heap, shard: usize, state: &mut ShardState) {
     let slot = &heap.slots[shard];
@@ -229,11 +228,11 @@ pub(crate) fn run_pending_maintenance(heap: &Heap, shard: usize, state: &mut Sha
     }
 }
 
-/// Gives a shard the cache that is asked for.
+/// Gives a shard a read cache of the configured size.
 fn resize_read_cache(heap: &Heap, shard: usize, state: &mut ShardState) {
     let share = heap.read_cache_share();
     if state.cache.as_ref().map_or(0, |cache| cache.budget()) != share {
-        // The old one goes first: both count in the same place.
+        // The old cache is dropped first: both use the same counters.
         state.cache = None;
         let counts = &heap.slots[shard].cached;
         state.cache = (share > 0).then(|| Box::new(ReadCache::new(share, counts)));

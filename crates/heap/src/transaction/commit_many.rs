@@ -1,13 +1,14 @@
 //! The commit of a transaction on several shards: one fence for any number of them.
 //!
-//! Each shard gets a record of its own, and the records are *linked* in a circle: each names the
-//! next one's shard and sequence number. All are written and flushed, one fence makes them durable
-//! together, then the words are stored, and only then are the locks released.
+//! Each shard gets its own record, and the records are *linked* in a circle: each contains the
+//! shard and the sequence number of the next. All are written and flushed, one fence makes them
+//! durable together, then the words are stored, and only then are the locks released.
 //!
-//! After a crash the transaction counts if all its records are whole. One that is followed by
-//! another record, or is after its tail, was fenced, since the shard's lock is held until then; and
-//! the same fence made all of them durable. So [`crate::recovery::validate`] follows the links over
-//! whole newest records until it is back, or meets a shard that has gone on.
+//! After a crash the transaction counts if all its records are valid. A record that is followed by
+//! another one, or is before its log's tail, was fenced, since the shard's lock is held until then;
+//! and the same fence made all of them durable. So [`crate::recovery::validate`] follows the links
+//! over valid newest records until it gets back to the first, or reaches a shard that has
+//! continued.
 
 use super::commit::{abandon, finish, one, or_poison, store_words, undo};
 use super::heap::Heap;
@@ -19,7 +20,7 @@ use crate::fault_points::{self, FaultPoint};
 use crate::log::record::{Link, RecordKind};
 
 impl Heap {
-    /// Commits the open transactions of several shards as one: all are in effect after a crash, or
+    /// Commits the open transactions of several shards as one: after a crash, all are in effect or
     /// none. Costs one fence.
     pub fn commit_all(&self, shards: &mut [Shard<'_>]) -> Result<(), CommitError> {
         let mut dirty = 0;
@@ -68,7 +69,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Writes all records, each with the place of the next.
+    /// Writes all records, each with a link to the next.
     fn log_linked(&self, shards: &mut [Shard<'_>]) -> Result<(), CommitError> {
         // All are drafted before any is written: one may find no space.
         let drafted =
@@ -93,7 +94,7 @@ fn committing<'s, 'h>(shards: &'s mut [Shard<'h>]) -> impl Iterator<Item = &'s m
     shards.iter_mut().filter(|shard| shard.state.committing)
 }
 
-/// Returns the record that a shard writes next.
+/// Returns a link to the record that a shard writes next.
 fn link(shard: &Shard<'_>) -> Link {
     Link { shard: shard.id(), seq: shard.state.ring.seq }
 }

@@ -1,5 +1,4 @@
-//! Blocks that are reserved under the lock, filled without it, and published under it again: for
-//! large values.
+//! Blocks for large values: reserved under the lock, filled without it, and published under it.
 
 #![allow(unsafe_code, reason = "reserved blocks are written here")]
 
@@ -13,7 +12,7 @@ use crate::layout::size_class::{self, WHOLE};
 use crate::ptr::Ptr;
 use std::sync::PoisonError;
 
-/// A reserved block that belongs to no transaction yet. Dropped, it is given back.
+/// A reserved block that belongs to no transaction yet. If dropped, it is returned.
 #[derive(Debug)]
 pub struct Detached<'h> {
     heap: &'h Heap,
@@ -23,12 +22,12 @@ pub struct Detached<'h> {
 }
 
 impl<'h> Detached<'h> {
-    /// Returns how many bytes the block holds.
+    /// Returns the block's size in bytes.
     pub fn capacity(&self) -> usize {
         self.place.size() as usize
     }
 
-    /// Returns where the block is.
+    /// Returns the block's place.
     pub fn ptr(&self) -> Ptr {
         Ptr::from_raw(self.place.at)
     }
@@ -42,8 +41,8 @@ impl<'h> Detached<'h> {
         unsafe { self.heap.region.write_streaming(to, bytes) };
     }
 
-    /// Makes what this thread wrote into detached blocks durable, so that no record needs to verify
-    /// it.
+    /// Makes the bytes that this thread wrote into detached blocks durable, so that no record needs
+    /// to verify them.
     pub fn persist(blocks: &[Detached<'h>]) {
         if let Some(first) = blocks.first() {
             fault_points::fence(&first.heap.region, FaultPoint::FenceDetached);
@@ -75,7 +74,7 @@ impl<'h> Shard<'h> {
     pub fn adopt(&mut self, mut block: Detached<'h>) -> Fresh {
         assert!(block.shard == self.id(), "a block belongs to the shard that reserved it");
         block.adopted = true;
-        // Its span may have been published since it was reserved.
+        // Its span may have been published since the block was reserved.
         let span = self.state.alloc.span(block.place.span);
         let published = match FaultPoint::AskSpanAgain.is_enabled() {
             true => block.place.class == WHOLE || span.is_some_and(|span| span.published),

@@ -1,4 +1,4 @@
-//! A pool in use: its region, its shards and what they share.
+//! A pool in use: its region, its shards and their shared state.
 
 use super::pins::Pins;
 use super::read_cache;
@@ -15,17 +15,17 @@ use pmem::{Domain, Region};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A shard with its lock, and what may be read of it without.
+/// A shard with its lock, and the fields that may be read without it.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) state: Mutex<ShardState>,
     /// Threads that wait for `state`.
     pub(crate) waiting: AtomicU32,
-    /// A hint: `state` is locked.
+    /// A hint that `state` is locked.
     pub(crate) held: AtomicBool,
-    /// Those who wait for it without a thread ([`super::shard_wait`]),
+    /// Number of waiters for it that have no thread ([`super::shard_wait`]),
     pub(crate) awaited: AtomicU32,
-    /// ... and the ticket of the one for whom it is reserved; 0 for none.
+    /// ... and the ticket of the waiter for whom it is reserved; 0 for none.
     pub(crate) reserved: AtomicU64,
     pub(crate) pins: Arc<Pins>,
     /// Bytes in allocated blocks.
@@ -53,18 +53,18 @@ pub struct Heap {
     poisoned: AtomicBool,
     pub(crate) closed: AtomicBool,
     pub(crate) paused: AtomicBool,
-    /// Set while a repair rebuilds what nothing else tells.
+    /// Set while a repair rebuilds metadata that does not follow from anything else.
     pub(crate) repairing: AtomicBool,
     pub(crate) damaged: AtomicU64,
-    /// The medium was found to make no holes.
+    /// The medium turned out not to support holes.
     pub(crate) keeps_space: AtomicBool,
-    /// Somebody who cannot wait for it wants a purge.
+    /// A purge was requested.
     pub(crate) purge_asked: AtomicBool,
-    /// How far the purge is that was asked for ([`Heap::purge_step`]).
+    /// The progress of the requested purge ([`Heap::purge_step`]).
     pub(crate) purge_stage: AtomicUsize,
-    /// Where no block fits, a larger one serves.
+    /// Reservations that find no block may take a larger one.
     pub(crate) larger_blocks: AtomicBool,
-    /// Bytes that the read caches of all shards together may take.
+    /// The number of bytes that the read caches of all shards together may take.
     pub(crate) read_cache: AtomicU64,
     pub(crate) snapshots: SnapshotMemory,
 }
@@ -103,37 +103,37 @@ impl Heap {
         }
     }
 
-    /// Returns how many shards there are; fixed when the pool is made.
+    /// Returns the number of shards; fixed when the pool is created.
     pub fn shards(&self) -> usize {
         self.geometry.shards
     }
 
-    /// Returns the sizes chosen when the pool was made.
+    /// Returns the sizes that were chosen when the pool was created.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Returns the key of the hash that places keys; drawn when the pool was made.
+    /// Returns the key of the hash that places keys; drawn when the pool was created.
     pub fn hash_seed(&self) -> [u8; 16] {
         self.header().seed
     }
 
-    /// Tells this pool from any other.
+    /// Returns the identifier that distinguishes this pool from any other.
     pub fn uuid(&self) -> [u8; 16] {
         self.header().uuid
     }
 
-    /// Returns true if anything here outlives the process.
+    /// Returns true if the content of the heap outlives the process.
     pub fn is_durable(&self) -> bool {
         !self.volatile
     }
 
-    /// Returns the memory below.
+    /// Returns the underlying region.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// Returns the number of bytes in allocated blocks, of all shards.
+    /// Returns the number of bytes in allocated blocks of all shards.
     pub fn used(&self) -> u64 {
         self.slots.iter().map(|slot| slot.used.load(Ordering::Relaxed)).sum()
     }
@@ -143,17 +143,17 @@ impl Heap {
         self.geometry.pool_bytes(self.spans.zones())
     }
 
-    /// Returns the number of bytes that the pool takes when it has grown as far as it may.
+    /// Returns the size of the pool in bytes when it has grown as far as it may.
     pub fn largest_size(&self) -> u64 {
         self.geometry.pool_bytes(self.spans.max_zones())
     }
 
-    /// Returns the number of bytes that spans may take at most.
+    /// Returns the maximum number of bytes in spans.
     pub fn limit(&self) -> u64 {
         self.spans.limit()
     }
 
-    /// Returns true if the pool has all the zones that it may have: it grows no more.
+    /// Returns true if the pool has all the zones that it may have, so that it grows no more.
     pub fn is_at_limit(&self) -> bool {
         self.spans.is_at_limit()
     }
@@ -163,23 +163,24 @@ impl Heap {
         self.next_lsn.load(Ordering::Relaxed)
     }
 
-    /// References found so far that no intact pool has.
+    /// Returns the number of references found so far that no intact pool has.
     pub fn damaged(&self) -> u64 {
         self.damaged.load(Ordering::Relaxed) + self.region.faults()
     }
 
-    /// Adds space before it is needed; true when a zone was added. For a background thread.
+    /// Adds space before it is needed; returns true if a zone was added or a hole was refilled. For
+    /// a background thread.
     pub fn grow_ahead(&self) -> bool {
         !self.volatile && self.spans.grow_ahead(&self.region)
     }
 
-    /// Returns true if a durable step failed, so that no write is taken until the pool is opened
+    /// Returns true if a durable step failed: no writes are accepted until the pool is opened
     /// again.
     pub fn is_poisoned(&self) -> bool {
         self.poisoned.load(Ordering::Acquire)
     }
 
-    /// Returns true while writes are refused by [`Heap::pause`].
+    /// Returns true while [`Heap::pause`] refuses writes.
     pub fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Relaxed)
     }
@@ -197,7 +198,7 @@ impl Heap {
         self.next_lsn.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns whether writes are taken.
+    /// Fails unless writes are accepted.
     pub(crate) fn check_open(&self) -> Result<(), CommitError> {
         if self.is_poisoned() {
             return Err(CommitError::Poisoned);
@@ -219,7 +220,7 @@ impl Heap {
         CommitError::Poisoned
     }
 
-    /// Ends a poisoning: for a repair of a pool that was opened stopped.
+    /// Ends a poisoning, to repair a pool that was stopped when it was opened.
     pub(crate) fn allow_commits(&self) {
         self.poisoned.store(false, Ordering::Release);
     }

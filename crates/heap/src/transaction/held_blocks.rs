@@ -1,6 +1,6 @@
-//! Held blocks: freed, and not to be used again while a pin or a snapshot is older than that.
+//! Held blocks: freed, but not to be reused while an older pin or snapshot exists.
 //!
-//! A queue in pieces: to hold one more block never moves those that are held already.
+//! A queue in pieces: holding one more block never moves those that are held already.
 
 use crate::alloc::place::BlockPlace;
 use std::collections::LinkedList;
@@ -10,12 +10,12 @@ const PIECE: usize = 256;
 /// DRAM that a piece takes.
 const PIECE_BYTES: u64 = (PIECE * size_of::<(u64, BlockPlace)>()) as u64;
 
-/// The held blocks of a shard, in the order in which they were freed, each with the mark of that
-/// moment ([`super::pins::Pins::mark`]).
+/// The held blocks of a shard, in the order in which they were freed, each with its mark
+/// ([`super::pins::Pins::mark`]).
 #[derive(Debug, Default)]
 pub(crate) struct HeldBlocks {
     pieces: LinkedList<Vec<(u64, BlockPlace)>>,
-    /// How many of the first piece have gone.
+    /// How many blocks of the first piece have been taken.
     gone: usize,
     /// Bytes of the blocks.
     bytes: u64,

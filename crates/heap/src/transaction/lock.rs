@@ -1,5 +1,5 @@
-//! Locking a shard. Whoever takes the lock recovers it if its last holder panicked, and runs the
-//! maintenance that is pending.
+//! Locking a shard. Taking the lock recovers it if its last holder panicked, and runs pending
+//! maintenance.
 
 use super::commit;
 use super::heap::Heap;
@@ -11,11 +11,11 @@ use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// How long a thread that takes a shard again and again lets others have it first, each time.
+/// How long a thread that repeatedly takes a shard yields to waiting threads, each time.
 const WAITING_PATIENCE: Duration = Duration::from_micros(500);
-/// How long a snapshot's walk lets the one go first for whom a shard is reserved.
+/// How long a snapshot's walk yields to the waiter for whom a shard is reserved.
 const COURTESY: Duration = Duration::from_millis(5);
-/// Between two looks whether it has.
+/// Pause between two checks whether that waiter is done.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
 impl Heap {
@@ -27,9 +27,9 @@ impl Heap {
         self.locked(shard, locked.unwrap_or_else(|poison| self.recover_lock(shard, poison)))
     }
 
-    /// Lets threads that wait for a shard have it first, but does not wait for long. A mutex does
-    /// not see to that: it goes to whoever comes first after it is unlocked, and a thread that
-    /// waits must be woken before.
+    /// Yields to threads that wait for a shard, but only briefly. A mutex does not do that by
+    /// itself: after an unlock it goes to the first thread that tries, and a waiting thread must
+    /// first be woken.
     pub(crate) fn let_waiting_first(&self, shard: usize) {
         if self.is_reserved_from(shard, 0) {
             self.let_reserved_first(shard);
@@ -44,8 +44,8 @@ impl Heap {
         }
     }
 
-    /// Locks a shard unless it is locked, or reserved for another one than who has this ticket (0
-    /// for none).
+    /// Locks a shard unless it is locked, or reserved for another ticket than this one (0 for
+    /// none).
     pub(crate) fn try_lock_state(&self, shard: usize, ticket: u64) -> Option<StateGuard<'_>> {
         if self.is_reserved_from(shard, ticket) {
             return None;
@@ -67,8 +67,8 @@ impl Heap {
         state
     }
 
-    /// Recovers a poisoned lock: what its holder, which panicked, had staged is dropped. A panic in
-    /// a commit has poisoned the heap.
+    /// Recovers a poisoned lock: drops what the holder that panicked had staged. A panic in a
+    /// commit has poisoned the heap.
     #[cold]
     fn recover_lock<'h>(
         &'h self,
@@ -83,7 +83,8 @@ impl Heap {
         guard
     }
 
-    /// Wakes those who wait for a shard, but for `by`; where it is reserved, the one for whom.
+    /// Wakes the waiters of a shard, except `by`; if the shard is reserved, only the one that it is
+    /// reserved for.
     #[cold]
     pub(super) fn wake_waiting(&self, shard: usize, by: u64) {
         let reserved = self.slots[shard].reserved.load(Relaxed);
@@ -98,14 +99,14 @@ impl Heap {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns true if a shard is reserved for another one than who has this ticket.
+    /// Returns true if a shard is reserved for another ticket than this one.
     #[inline]
     pub(super) fn is_reserved_from(&self, shard: usize, ticket: u64) -> bool {
         let reserved = self.slots[shard].reserved.load(Relaxed);
         reserved != 0 && reserved != ticket && ticket != ANY_TURN
     }
 
-    /// Lets the one go first for whom a shard is reserved, but does not wait for long.
+    /// Yields to the waiter for whom a shard is reserved, but only briefly.
     #[cold]
     fn let_reserved_first(&self, shard: usize) {
         let began = Instant::now();
@@ -115,7 +116,7 @@ impl Heap {
     }
 }
 
-/// The state of a locked shard. Unlocking wakes those who wait for the shard.
+/// The state of a locked shard. Unlocking wakes the waiters of the shard.
 #[derive(Debug)]
 pub(crate) struct StateGuard<'h> {
     state: MutexGuard<'h, ShardState>,
@@ -134,7 +135,7 @@ impl<'h> StateGuard<'h> {
         StateGuard { state, unlocked: Unlocked { heap, shard, by: 0 } }
     }
 
-    /// Says whose ticket it is that unlocks: that one is not woken by it.
+    /// Sets the ticket of the waiter that unlocks: the unlocking does not wake it.
     pub(super) fn unlocked_by(&mut self, ticket: u64) {
         self.unlocked.by = ticket;
     }

@@ -1,4 +1,5 @@
-//! Locking shards: each opens a transaction. A lock that is not free is waited for, or left.
+//! Locking shards: each lock opens a transaction. The functions wait for a lock that is not free,
+//! or give up.
 
 use super::heap::Heap;
 use super::shard::Shard;
@@ -17,22 +18,21 @@ impl Heap {
         self.try_lock_as(shard, ANY_TURN)
     }
 
-    /// Does the same for one who waits and has this ticket.
+    /// Like [`Heap::try_lock`], for the waiter that has this ticket.
     #[inline]
     pub(super) fn try_lock_as(&self, shard: usize, ticket: u64) -> Option<Shard<'_>> {
         self.try_lock_state(shard, ticket).map(|state| Shard::new(self, shard, state))
     }
 
-    /// Locks shards, in ascending order, for the one who has this ticket (0 for none, [`ANY_TURN`]
-    /// for a short hold of the store's own, which is not kept from a shard by who waits); `None`,
-    /// and nothing locked, where one of them is locked or reserved for another.
+    /// Locks shards, in ascending order, for the waiter that has this ticket (0 for none;
+    /// [`ANY_TURN`] for a short hold by the store itself, which ignores reservations). Returns
+    /// `None`, with nothing locked, if one of the shards is locked or reserved for another.
     #[inline]
     pub fn try_lock_all<'h, C>(&'h self, shards: &[usize], ticket: u64) -> Option<C>
     where
         C: Default + Extend<Shard<'h>> + IntoIterator<Item = Shard<'h>>,
     {
-        // First a look at all: one who took some and gave them back would wake others without
-        // effect.
+        // Check all of them first: taking some and returning them would wake others for nothing.
         let is_taken = |&shard: &usize| {
             self.slots[shard].held.load(Ordering::Relaxed) || self.is_reserved_from(shard, ticket)
         };
@@ -52,11 +52,11 @@ impl Heap {
         Some(locked)
     }
 
-    /// Takes no write while paused, so that the file can be copied as it is. Commits that have
-    /// begun come to their end.
+    /// Refuses writes while paused, so that the file can be copied as it is. Returns after all
+    /// commits that have begun have ended.
     pub fn pause(&self, yes: bool) {
         if self.paused.swap(yes, Ordering::AcqRel) != yes && yes {
-            // Whoever checked before holds a shard.
+            // A commit that passed the check earlier holds a shard.
             (0..self.shards()).for_each(|shard| drop(self.lock(shard)));
         }
     }

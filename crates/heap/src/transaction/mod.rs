@@ -3,15 +3,15 @@
 //! A [`heap::Heap`] is a pool in use; each of its shards has a lock, which guards the
 //! [`state::ShardState`] of the open transaction, the log and the allocator. A locked shard
 //! ([`shard::Shard`]) reserves blocks, writes them, and stages changes of words (`staged`). A
-//! commit (`commit`, `commit_many`) works out what it will do (`plan`), writes one record
-//! (`write_record`), fences, and stores the words. `docs/commit-protocol.md` argues for this order.
+//! commit (`commit`, `commit_many`) plans its changes (`plan`), writes one record (`write_record`),
+//! fences, and stores the words. `docs/commit-protocol.md` argues for this order.
 //!
-//! In addition to that: blocks that are filled without the lock (`detached`), readers without the
-//! lock (`pins`, `pinned`), a view of the heap as it was (`snapshot`, with the words that changed
-//! since in an `overlay`, and what it costs in `snapshot_memory`), the freed blocks that both hold
-//! (`held_blocks`, `release`), copies in DRAM of what is read often (`read_cache`, `cached_reads`),
-//! free spans that move from one shard to another (`span_transfer`), what a full heap can still
-//! give (`evacuate`), and waiting for shards without a thread (`shard_wait`).
+//! There are also: blocks that are filled without the lock (`detached`), readers without the lock
+//! (`pins`, `pinned`), views of the heap at one moment (`snapshot`, with the words that changed
+//! since in an `overlay`, and their cost in `snapshot_memory`), the freed blocks that both hold
+//! (`held_blocks`, `release`), copies in DRAM of bytes that are read often (`read_cache`,
+//! `cached_reads`), free spans that move from one shard to another (`span_transfer`), the last
+//! reserves of a full heap (`evacuate`), and waiting for shards without a thread (`shard_wait`).
 
 mod cached_reads;
 mod commit;

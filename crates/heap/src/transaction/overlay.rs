@@ -1,8 +1,8 @@
-//! The words that changed since a snapshot's cut, with the values that they had then.
+//! The words that changed since a snapshot's cut, with their values at the cut.
 //!
-//! Kept by page of the pool, in a tree of small nodes: to save one more word moves at most a page
-//! of values and splits a few nodes, however many there are already. A table that doubles would
-//! move all of them at once, under the shard's lock.
+//! They are kept by page of the pool, in a tree of small nodes: saving one more word moves at most
+//! a page of values and splits a few nodes, however many there are. A table that doubles would move
+//! all of them at once, under the shard's lock.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ struct Page {
 }
 
 impl Page {
-    /// Returns the index of a word's value: where it is, or where it is to be inserted.
+    /// Returns the index of a word's value, or the index at which to insert it.
     fn find(&self, at: u64) -> Result<usize, usize> {
         let (word, bit) = bit(at);
         let before: u32 = self.saved[..word].iter().map(|bits| bits.count_ones()).sum();
@@ -37,7 +37,7 @@ fn bit(at: u64) -> (usize, u32) {
     ((word / 64) as usize, (word % 64) as u32)
 }
 
-/// Saved words of one shard.
+/// The saved words of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
     pages: BTreeMap<u64, Page>,
@@ -46,8 +46,8 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
-    /// Saves the value of the word at `at`, unless an older one is saved; `overwrites` saves it
-    /// even then.
+    /// Saves the value of the word at `at`, unless an older one is already saved; with
+    /// `overwrites`, even then.
     pub(crate) fn save(&mut self, at: u64, value: u64, overwrites: bool) {
         let page = self.pages.entry(at / PAGE).or_insert_with(|| {
             self.bytes += PAGE_OVERHEAD;
@@ -67,13 +67,13 @@ impl Overlay {
         }
     }
 
-    /// Returns the saved value of the word at `at`; none if it is as it was.
+    /// Returns the saved value of the word at `at`; `None` if the word has not changed.
     pub(crate) fn get(&self, at: u64) -> Option<u64> {
         let page = self.pages.get(&(at / PAGE))?;
         Some(page.values[page.find(at).ok()?])
     }
 
-    /// Puts the saved values of the line at `at`, a multiple of 64, over its words.
+    /// Overwrites the words of the line at `at`, a multiple of 64, with their saved values.
     pub(crate) fn apply_to_line(&self, at: u64, line: &mut [u64; 8]) {
         let Some(page) = self.pages.get(&(at / PAGE)) else { return };
         for (at, word) in (at..).step_by(8).zip(line) {
@@ -83,12 +83,12 @@ impl Overlay {
         }
     }
 
-    /// Returns how many words are saved.
+    /// Returns the number of saved words.
     pub(crate) fn words(&self) -> usize {
         self.words
     }
 
-    /// Returns how many bytes of DRAM they take, about.
+    /// Returns about how many bytes of DRAM they take.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

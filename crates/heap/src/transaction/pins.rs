@@ -1,7 +1,7 @@
-//! Readers that look at blocks without the shard's lock.
+//! Readers of blocks without the shard's lock.
 //!
-//! A pin is a number that only grows. A block freed while pins are held is reused only when every
-//! pin that was taken before it was freed has gone.
+//! A pin is a number that only grows. A block that is freed while pins are held is reused only
+//! after every pin that was taken before it was freed is gone.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ pub(crate) struct Pins {
 }
 
 impl Pins {
-    /// Takes a pin. Under the shard's lock, so that no block is freed meanwhile.
+    /// Takes a pin. Requires the shard's lock, so that no block is freed meanwhile.
     pub(crate) fn take(self: &Arc<Pins>) -> Pin {
         let number = self.next.load(Ordering::Relaxed);
         *self.lock().entry(number).or_insert(0) += 1;
@@ -24,7 +24,7 @@ impl Pins {
         Pin { pins: Arc::clone(self), number }
     }
 
-    /// Returns the mark for a block that is freed now; none when no reader can see it. Under the
+    /// Returns the mark for a block that is freed now; `None` if no reader can see it. Requires the
     /// shard's lock.
     pub(crate) fn mark(&self) -> Option<u64> {
         if self.count.load(Ordering::Acquire) == 0 {
@@ -33,8 +33,8 @@ impl Pins {
         Some(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Returns the number of the oldest pin: a block with a lesser mark may be used again. Without
-    /// pins each may.
+    /// Returns the number of the oldest pin: a block with a smaller mark may be reused. Without
+    /// pins, every block may.
     pub(crate) fn oldest(&self) -> u64 {
         self.lock().first_key_value().map_or(u64::MAX, |(&oldest, _)| oldest)
     }
@@ -44,7 +44,7 @@ impl Pins {
     }
 }
 
-/// Keeps every block that was allocated when it was taken as it was.
+/// Preserves every block that was allocated when the pin was taken.
 #[derive(Debug)]
 pub struct Pin {
     pins: Arc<Pins>,
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(pins.mark(), None);
     }
 
-    /// Several pins have one number where nothing is freed between them; they go in any order.
+    /// Several pins share a number if nothing is freed between them; they go in any order.
     #[test]
     fn a_block_waits_for_each_pin_however_many_there_are() {
         for seed in 0..200 {

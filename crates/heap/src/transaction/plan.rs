@@ -1,11 +1,11 @@
-//! What a commit will do, worked out before anything is written: fresh ranges and changes of words.
+//! The plan of a commit, made before anything is written: fresh ranges and changes of words.
 //!
-//! In a volatile heap nothing can go wrong any more and nobody reads a record: words are stored as
-//! soon as they are known, unless a snapshot wants their old values.
+//! In a volatile heap nothing can fail any more and nobody reads a record: words are stored as soon
+//! as they are known, unless a snapshot needs their old values.
 //!
-//! Blocks that the transaction reserved and freed again drop out. A span that no block was
-//! published in before is published here: its header and bitmap become a fresh range, with the bits
-//! of this transaction's blocks set as bytes.
+//! Blocks that the transaction reserved and freed again are left out. A span without a published
+//! block is published here: its header and bitmap become a fresh range, with the bits of this
+//! transaction's blocks set as bytes.
 
 #![allow(
     unsafe_code,
@@ -23,9 +23,9 @@ use crate::layout::span::span_word;
 use crate::log::record::{Change, Entry, FreshRange, RecordKind};
 use crate::log::ring::Ring;
 
-/// Empty spans that a commit releases, and four for each block that it frees.
+/// The number of empty spans that a commit releases, plus four for each block that it frees.
 const RELEASED: usize = 64;
-/// Words of a record that release a span.
+/// Words of a record for releasing one span.
 const WORDS_OF_RELEASE: usize = 2;
 /// Words that a record may need after its releases.
 const OTHER_WORDS: usize = 8;
@@ -66,12 +66,12 @@ fn drop_own_frees(tx: &mut Tx) {
 struct Planner<'a> {
     heap: &'a Heap,
     shard: usize,
-    /// Whether words are stored at once.
+    /// Whether words are stored immediately.
     in_place: bool,
     alloc: &'a mut BlockAllocator,
     ring: &'a Ring,
     plan: &'a mut Plan,
-    /// Bytes in allocated blocks, after the transaction.
+    /// Bytes in allocated blocks after the transaction.
     used: u64,
 }
 
@@ -94,8 +94,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Publishes a block by a fresh range and a change of its own: one that had a fence, that is a
-    /// whole span, or whose span is published with it.
+    /// Publishes a block by separate entries for its fresh range and its bit: a block that had a
+    /// fence, that is a whole span, or whose span is published in the same commit.
     #[cold]
     fn publish_in_parts(&mut self, block: &Reserved, len: u32, set: Entry) {
         let listed = if block.fenced { FaultPoint::ListDetached } else { FaultPoint::ListFresh };
@@ -122,21 +122,22 @@ impl Planner<'_> {
         FreshRange { at, len, crc, verified: !block.fenced }
     }
 
-    /// Marks a block as allocated in a span that is published now: its bitmap is a fresh range.
+    /// Marks a block as allocated in a span that this commit publishes: its bitmap is a fresh
+    /// range.
     #[cold]
     fn set_unpublished(&mut self, block: BlockPlace) {
         let Some(span) = self.alloc.span(block.span) else { return };
-        // Blocks that follow each other are of one span mostly.
+        // Consecutive blocks are mostly in one span.
         if !self.plan.publishing.iter().rev().any(|&span| span == block.span) {
             let (number, class) = (span.number, span.class);
             self.plan.publishing.push(block.span);
             self.set_span(number, span_word(class, self.shard));
         }
-        // SAFETY: the span is not published, so that no reader and no recovery looks at its bitmap.
+        // SAFETY: the span is not published, so no reader and no recovery reads its bitmap.
         unsafe { self.heap.region.change(block.bitmap, |word| word | 1 << block.bit()) };
     }
 
-    /// Lists the headers and bitmaps of spans that are published now.
+    /// Lists the headers and bitmaps of the spans that this commit publishes.
     fn publish_spans(&mut self) {
         if self.heap.volatile || !FaultPoint::ListSpanHeader.is_enabled() {
             return;
@@ -150,8 +151,8 @@ impl Planner<'_> {
         }
     }
 
-    /// What was appended to a block that this transaction frees is not published: the block may be
-    /// written again as soon as this record is fenced, while recovery still compares the record's
+    /// Bytes appended to a block that this transaction frees are not published: the block may be
+    /// overwritten as soon as this record is fenced, while recovery still verifies the record's
     /// checksums.
     fn publish_appended(&mut self, tx: &Tx) {
         if tx.appended.is_empty() || !FaultPoint::ListAppended.is_enabled() {
@@ -188,8 +189,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Spans that earlier commits emptied become free for any class: some of them, and no more than
-    /// the record has space for. A full pool has no space for a longer one.
+    /// Releases some of the spans that earlier commits emptied, so that they can be used for any
+    /// class. Limited by the space in the record: a full pool has no space for a longer one.
     fn release_some_spans(&mut self, freed: usize) {
         let space = self.ring.part_words().saturating_sub(self.plan.record.len() + OTHER_WORDS);
         let most = (RELEASED + 4 * freed).min(space / WORDS_OF_RELEASE);
@@ -201,7 +202,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Takes or gives up a whole span.
+    /// Takes or releases a whole span.
     #[cold]
     fn set_whole(&mut self, block: BlockPlace, word: u64) {
         let Some(number) = self.heap.geometry.span_of(block.at) else { return };
@@ -248,20 +249,20 @@ fn checksum(heap: &Heap, at: u64, len: u32) -> u32 {
     crc32c(unsafe { heap.region.bytes(at, len as usize) })
 }
 
-/// Returns true if the record is to hold this entry: always, but in a simulation.
+/// Returns true if the record is to contain this entry: always, except in a simulation.
 #[inline(always)]
 fn logs(heap: &Heap, entry: &Entry) -> bool {
     !cfg!(feature = "sim") || fault_point_of(heap, entry).is_enabled()
 }
 
-/// Returns true if a record publishes a new block by one entry: always, but where a simulation
-/// keeps a half of it out.
+/// Returns true if a record publishes a new block by one entry: always, except if a simulation
+/// leaves half of it out.
 #[inline(always)]
 fn publishes_at_once(heap: &Heap, set: &Entry) -> bool {
     FaultPoint::ListFresh.is_enabled() && logs(heap, set)
 }
 
-/// Returns what an entry changes.
+/// Returns the fault point of an entry, by what it changes.
 fn fault_point_of(heap: &Heap, entry: &Entry) -> FaultPoint {
     let geometry = &heap.geometry;
     match (&entry.change, geometry.span_of(entry.at)) {

@@ -1,19 +1,20 @@
-//! Copies in DRAM of bytes that are read often from a medium that is slower: the read cache.
+//! The read cache: copies in DRAM of bytes that are often read from a slower medium.
 //!
-//! Each shard has one of its own, after its lock: who reads, keeps or forgets a copy holds the
-//! lock, so that a commit and the end of the copies that it makes stale are one step for everybody
-//! else. It is off unless somebody asks for it; then it costs one branch a read and one a commit.
+//! Each shard has its own, under its lock: reading, adding or removing a copy requires the lock, so
+//! that for everybody else a commit and the invalidation of stale copies are one step. The cache is
+//! off by default; then it costs one branch for each read and commit.
 //!
-//! A copy belongs to a *block*: the bytes that one block holds after its words. Names are above
-//! this: a key that is renamed, moved to another database or swapped with it keeps its block, and
-//! one that is overwritten, deleted, expired, evicted or defragmented leaves it. So what makes a
-//! copy stale is known here, whatever the reason: a commit that changes a word of the block,
-//! appends to it, frees it, or publishes it again. Every commit says which blocks those are.
+//! A copy belongs to a *block*: it is the bytes that one block holds after its words. Names belong
+//! to the layer above: a key that is renamed, moved to another database or swapped with it keeps
+//! its block; a key that is overwritten, deleted, expired, evicted or defragmented leaves it. So
+//! the heap knows what makes a copy stale, whatever the reason: a commit that changes a word of the
+//! block, appends to it, frees it, or publishes it again. Every commit knows these blocks.
 //!
-//! What an open transaction changed is neither served nor kept: a transaction that has changed
-//! anything in a shard reads past the shard's cache. Hence a rollback has nothing to take back.
+//! Changes of an open transaction are neither served from the cache nor added to it: a transaction
+//! that has changed anything in a shard bypasses the shard's cache. So a rollback has nothing to
+//! undo here.
 //!
-//! A snapshot and a reader with a pin read past it, too.
+//! Snapshots and readers with a pin bypass it too.
 
 use quick_cache::Weighter;
 use quick_cache::unsync::Cache;
@@ -21,38 +22,38 @@ use rustc_hash::FxBuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Longer bytes are not kept: they would push out many others, and are read in long strides, which
-/// a slow medium is best at.
+/// Maximum length of a copy: longer ones would push out many others, and are read in long
+/// sequential runs, at which a slow medium is best.
 const LONGEST: usize = 32 << 10;
-/// A copy is at most this part of a shard's budget; the cache refuses what does not fit into its
-/// hot part.
+/// A copy takes at most this fraction of a shard's budget; the cache rejects copies that do not fit
+/// into its hot part.
 const PART: u64 = 8;
-/// DRAM that a copy takes in addition to its bytes: its place in the table and in the queue, and
-/// the allocator's.
+/// DRAM that a copy takes in addition to its bytes: its slots in the table and in the queue, and
+/// the allocator's overhead.
 const OVERHEAD: u64 = 96;
-/// What a copy is expected to take when the tables are made; they grow.
+/// Expected size of a copy, for the initial size of the tables; they grow.
 const EXPECTED: u64 = 4 << 10;
 
-/// What the read caches of all shards did, and hold.
+/// Statistics of the read caches of all shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCacheStats {
-    /// Bytes that they may take; 0 when there are none.
+    /// The number of bytes that they may take; 0 if disabled.
     pub size: u64,
-    /// The longest bytes that are kept.
+    /// The maximum length in bytes of a copy.
     pub longest: usize,
-    /// Bytes that they take, about.
+    /// About how many bytes they take.
     pub bytes: u64,
-    /// Copies that they hold.
+    /// The number of copies.
     pub entries: u64,
     /// Reads that found a copy.
     pub hits: u64,
-    /// Reads that found none and might have.
+    /// Reads that found none, of lengths that are cached.
     pub misses: u64,
     /// Copies that were evicted for others.
     pub evictions: u64,
 }
 
-/// Counts of one shard. Whoever holds its lock writes; anybody reads.
+/// Counts of one shard. The holder of its lock writes them; anybody may read.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     bytes: AtomicU64,
@@ -71,7 +72,7 @@ fn subtract(counter: &AtomicU64, n: u64) {
 }
 
 impl Counts {
-    /// Adds these counts to those of all shards.
+    /// Adds these counts to the totals of all shards.
     pub(super) fn add_to(&self, stats: &mut ReadCacheStats) {
         stats.bytes += self.bytes.load(Relaxed);
         stats.entries += self.entries.load(Relaxed);
@@ -131,7 +132,7 @@ pub(crate) struct ReadCache {
     counts: Arc<Counts>,
 }
 
-/// Returns the longest bytes that a shard with this budget keeps.
+/// Returns the maximum length of a copy for a shard with this budget.
 pub(super) fn longest(budget: u64) -> usize {
     (budget / PART).saturating_sub(OVERHEAD).min(LONGEST as u64) as usize
 }
@@ -149,14 +150,14 @@ impl ReadCache {
         self.budget
     }
 
-    /// Returns true if bytes of this length are kept.
+    /// Returns true if bytes of this length are cached.
     #[inline]
     pub(super) fn keeps(&self, len: usize) -> bool {
         len <= longest(self.budget)
     }
 
-    /// Returns the `len` bytes of a block: a copy if there is one, else those that `read` returns,
-    /// which are kept if they are `sound` and `may_keep` allows it. None if they are not sound.
+    /// Returns the `len` bytes of a block: a copy if there is one, else the result of `read`, which
+    /// is cached if it is `sound` and `may_keep` allows it. `None` if it is not sound.
     #[inline]
     pub(super) fn bytes<'c>(
         &'c mut self,
@@ -188,7 +189,7 @@ impl ReadCache {
         }
     }
 
-    /// Forgets the copy of a block.
+    /// Removes the copy of a block.
     pub(super) fn forget(&mut self, block: u64) {
         if let Some((_, copy)) = self.copies.remove(&block) {
             self.counts.went(&copy);

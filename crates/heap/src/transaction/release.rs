@@ -1,9 +1,9 @@
-//! Blocks and words that a snapshot or a pin held are given back, in bounded steps.
+//! Returns blocks and words that a snapshot or a pin held, in bounded steps.
 //!
-//! A block that was freed while somebody without the lock could read it is held. When nobody can
-//! any more it returns to the free blocks: some of them with each commit of the shard, some with
-//! each step of the background task, some whenever a writer finds no block. Nobody returns all of
-//! them under one lock: a snapshot may have held millions.
+//! A block that is freed while somebody without the lock could read it is held. When nobody can
+//! read it any more, it returns to the free blocks: some with each commit of the shard, some with
+//! each step of the background task, some whenever a writer finds no block. They are never all
+//! returned under one lock: a snapshot may have held millions.
 
 use super::heap::Heap;
 use super::shard_waits::ANY_TURN;
@@ -11,34 +11,35 @@ use super::snapshot_memory::{Cut, SnapshotLost, SnapshotStats};
 use super::state::ShardState;
 use crate::fault_points::FaultPoint;
 
-/// Blocks that a commit returns, or twice as many as it frees.
+/// The number of blocks that a commit returns; if it frees many, twice as many as it frees.
 const BY_COMMIT: usize = 32;
-/// Blocks that a step of the background, or a writer that finds no block, returns under one lock.
+/// The number of blocks that a background step, or a writer that finds no block, returns under one
+/// lock.
 pub(crate) const AT_ONCE: usize = 256;
-/// Blocks of a shard that are returned for a span.
+/// The number of blocks of a shard that are returned to get a span.
 pub(crate) const FOR_SPANS: usize = 1024;
 
 impl Heap {
-    /// Returns what snapshots hold, and how often one was given up. Takes no lock.
+    /// Returns what snapshots hold, and how many were given up. Takes no lock.
     pub fn snapshot_stats(&self) -> SnapshotStats {
         self.snapshots.stats()
     }
 
-    /// Lets all snapshots together hold this many bytes, of DRAM and of freed blocks, before the
-    /// oldest is given up. A half of the pool's limit unless set.
+    /// Sets how many bytes, of DRAM and of freed blocks, all snapshots together may hold before the
+    /// oldest is given up. The default is half of the pool's limit.
     pub fn set_snapshot_limit(&self, bytes: u64) {
         self.snapshots.set_limit(bytes);
     }
 
-    /// Gives the oldest snapshot up if blocks are held: for a writer that found none. Returns true
-    /// if that may let some return, by [`Heap::return_held_step`].
+    /// Gives up the oldest snapshot if blocks are held, for a writer that found none. Returns true
+    /// if [`Heap::return_held_step`] may then return some.
     pub fn give_snapshot_up(&self) -> bool {
         let gives = self.snapshots.held() > 0 && FaultPoint::GiveUpFull.is_enabled();
         gives && self.give_up(SnapshotLost::Full)
     }
 
-    /// Returns some of the held blocks of each shard that nobody can read any more to the free
-    /// blocks; how many. Locks one shard after the other, those that are free: it waits for none.
+    /// Returns some of the held blocks that nobody can read any more to the free blocks, in each
+    /// shard that is not locked; returns their number. Never waits for a lock.
     pub fn return_held_step(&self) -> usize {
         self.snapshots.free_discarded();
         match self.snapshots.held() {
@@ -47,13 +48,14 @@ impl Heap {
         }
     }
 
-    /// Returns some of the held blocks of one shard, unless that is locked; how many.
+    /// Returns some of the held blocks of one shard, unless it is locked, to the free blocks;
+    /// returns their number.
     pub(crate) fn return_held_of(&self, shard: usize) -> usize {
         let Some(mut state) = self.try_lock_state(shard, ANY_TURN) else { return 0 };
         return_held(self, shard, &mut state, AT_ONCE)
     }
 
-    /// Gives the oldest snapshot up: each shard's next holder releases its part.
+    /// Gives up the oldest snapshot: each shard's next holder releases its part.
     pub(crate) fn give_up(&self, why: SnapshotLost) -> bool {
         let is_new = self.snapshots.give_up(why);
         if is_new {
@@ -63,8 +65,8 @@ impl Heap {
     }
 }
 
-/// Lets freed blocks be used again when no reader can look at them any more: those of the open
-/// transaction, which is in effect, and some of those that were held.
+/// Makes freed blocks that no reader can see any more reusable: those of the open transaction,
+/// which is in effect, and some of the held ones.
 #[inline]
 pub(crate) fn reuse_freed(heap: &Heap, shard: usize, state: &mut ShardState) {
     let freed = state.tx.freed.len();
@@ -82,7 +84,7 @@ pub(crate) fn reuse_freed(heap: &Heap, shard: usize, state: &mut ShardState) {
     }
 }
 
-/// Holds what the open transaction frees.
+/// Holds the blocks that the open transaction frees.
 #[cold]
 fn hold(heap: &Heap, state: &mut ShardState, mark: u64) {
     let ShardState { tx, held, .. } = state;
@@ -93,7 +95,7 @@ fn hold(heap: &Heap, state: &mut ShardState, mark: u64) {
     limit(heap, state, is_over);
 }
 
-/// Gives a snapshot up where what is held exceeds the limit.
+/// Gives up a snapshot if more is held than the limit allows.
 pub(crate) fn limit(heap: &Heap, state: &mut ShardState, is_over: bool) {
     if is_over && state.is_in_snapshot() && FaultPoint::GiveUpOverLimit.is_enabled() {
         heap.give_up(SnapshotLost::OverLimit);
@@ -108,8 +110,8 @@ pub(crate) fn release_given_up(heap: &Heap, state: &mut ShardState) {
     }
 }
 
-/// Releases some of the shard's parts of snapshots: the saved words are freed by somebody without a
-/// lock, and what no other part holds can return. Returns true if there were any.
+/// Releases some of the shard's parts of snapshots: the saved words are left to be freed without a
+/// lock, and blocks that no other part holds can return. Returns true if there were any parts.
 pub(crate) fn release(heap: &Heap, state: &mut ShardState, which: impl Fn(&Cut) -> bool) -> bool {
     let mut any = false;
     for part in state.snapshots.extract_if(.., |part| which(&part.cut)) {
@@ -119,7 +121,8 @@ pub(crate) fn release(heap: &Heap, state: &mut ShardState, which: impl Fn(&Cut) 
     any
 }
 
-/// Returns up to `most` held blocks that nobody can read any more to the free blocks; how many.
+/// Returns at most `most` held blocks that nobody can read any more to the free blocks; returns
+/// their number.
 #[cold]
 pub(crate) fn return_held(heap: &Heap, shard: usize, state: &mut ShardState, most: usize) -> usize {
     let ShardState { alloc, held, .. } = state;

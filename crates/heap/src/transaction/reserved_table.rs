@@ -1,13 +1,13 @@
-//! Finds a block that the open transaction reserved by its place.
+//! Finds the blocks that the open transaction reserved, by their places.
 //!
-//! A transaction that fills an index reserves blocks by the million, and asks of each word that it
-//! changes whether it is in one of them. So this is ordered as the blocks are: a piece of the table
-//! is for the 64 blocks of one word of a bitmap. Blocks are reserved one after the other of one
-//! span, so that most of them enter a piece that was used just before, and a structure that is
-//! filled in order asks for pieces that are in the processor's cache. A table by the address of
-//! each block was larger than any cache.
+//! A transaction that fills an index reserves millions of blocks, and checks for each word that it
+//! changes whether the word is in one of them. So the table follows the order of the blocks: a
+//! piece of it is for the 64 blocks of one word of a bitmap. Blocks are reserved one after the
+//! other in a span, so most of them go to the piece that was used last, and a structure that is
+//! filled in order uses pieces that are in the CPU cache. A table by the address of each block was
+//! larger than any cache.
 //!
-//! A transaction of few blocks, which are searched one by one, has nothing here.
+//! A transaction of few blocks, which are searched one by one, does not use the table.
 
 use crate::alloc::place::BlockPlace;
 use rustc_hash::FxHashMap;
@@ -17,23 +17,23 @@ const PIECE: usize = 64;
 /// Pieces whose memory is kept for the next transaction.
 const KEPT: usize = 1024;
 
-/// From the places of blocks to their indexes in the list of reserved ones.
+/// Maps the places of blocks to their indexes in the list of reserved ones.
 #[derive(Debug, Default)]
 pub(crate) struct ReservedTable {
-    /// Pieces, by where their bitmap word is; that of a whole span, by the span's place.
+    /// Index of the piece for each bitmap word; for a whole span, by the span's place.
     by_word: FxHashMap<u64, u32>,
     /// For each block of a word, its index + 1, or 0.
     pieces: Vec<[u32; PIECE]>,
-    /// Pieces that were used last, the one found last first, and what they are for: a structure
-    /// that is filled changes its newest block and its header by turns.
+    /// The two pieces that were used last, the latest first, with their keys: filling a structure
+    /// changes its newest block and its header in turns.
     last: [Option<(u64, u32)>; 2],
-    /// How many of the list are entered.
+    /// How many blocks of the list have been entered.
     entered: usize,
 }
 
 impl ReservedTable {
-    /// Returns the index of a block in a list of which only more was added since the call before:
-    /// its length, and where each of its blocks is.
+    /// Returns the index of a block in a list that has only grown since the previous call; given
+    /// are its length and the place of each block.
     pub(crate) fn find(
         &mut self,
         (len, place_of): (usize, impl Fn(usize) -> BlockPlace),
@@ -47,7 +47,7 @@ impl ReservedTable {
         (self.pieces[piece as usize][bit] as usize).checked_sub(1)
     }
 
-    /// Forgets the last block of the list, which leaves it.
+    /// Removes the last block of the list.
     pub(crate) fn forget_last(&mut self, index: usize, place: &BlockPlace) {
         if index < self.entered {
             self.entered = index;
@@ -63,7 +63,7 @@ impl ReservedTable {
         (self.last, self.entered) = ([None; 2], 0);
     }
 
-    /// Returns what the table says of a block, in a piece that is added where there is none.
+    /// Returns the entry of a block; adds the piece if there is none.
     fn enter(&mut self, place: &BlockPlace) -> &mut u32 {
         let word = word_of(place);
         let piece = self.piece(word).unwrap_or_else(|| {
@@ -87,7 +87,7 @@ impl ReservedTable {
     }
 }
 
-/// Returns what a block's piece is known by.
+/// Returns the key of a block's piece.
 #[inline]
 fn word_of(place: &BlockPlace) -> u64 {
     if place.bitmap == 0 { place.at } else { place.bitmap }
@@ -104,7 +104,7 @@ mod tests {
         BlockPlace { at, bitmap, span: 0, index, class: 0, published: true }
     }
 
-    /// The table against the list, over reservations and returns of random lengths.
+    /// Compares the table with the list, over random reservations and returns.
     #[test]
     fn each_reserved_block_is_found_where_it_is_in_the_list_and_no_other_is() {
         let spans = [1 << 16, 7 << 16, 300 << 16];

@@ -1,7 +1,7 @@
 //! A locked shard with an open transaction.
 //!
-//! What is staged here is seen through [`View`] by this guard alone; nothing of it is durable or
-//! visible to others before [`Shard::commit`]. Dropping the guard drops what was staged.
+//! Only this guard sees what is staged here, through [`View`]; nothing of it is durable or visible
+//! to others before [`Shard::commit`]. Dropping the guard drops what was staged.
 
 #![allow(
     unsafe_code,
@@ -24,12 +24,12 @@ use crate::layout::{ROOTS, SPAN};
 use crate::log::record::FreshRange;
 use crate::ptr::{Ptr, View};
 
-/// Bytes that are put together outside the pool before they are written.
+/// Bytes up to this length are assembled outside the pool before they are written.
 const SHORT: usize = 128;
-/// How many freed blocks are compared with one that is freed, where that is checked at all.
+/// How many freed blocks are compared with a newly freed one, when that is checked at all.
 const COMPARED: usize = 64;
 
-/// A reserved block that no reader can reach, of the transaction that reserved it.
+/// A reserved block that no reader can reach; it belongs to the transaction that reserved it.
 #[derive(Debug)]
 pub struct Fresh {
     ptr: Ptr,
@@ -38,18 +38,18 @@ pub struct Fresh {
 }
 
 impl Fresh {
-    /// Returns where the block is.
+    /// Returns the block's place.
     pub fn ptr(&self) -> Ptr {
         self.ptr
     }
 
-    /// Returns how many bytes it holds.
+    /// Returns the block's size in bytes.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 }
 
-/// A state of the open transaction to which it can go back.
+/// A state of the open transaction that it can return to.
 #[derive(Debug, Clone, Copy)]
 pub struct Savepoint {
     staged: usize,
@@ -110,22 +110,22 @@ impl View for Shard<'_> {
 }
 
 impl<'h> Shard<'h> {
-    /// Lets the open transaction see the shard as it was at a cut of which this has a part, until
-    /// it ends. It is to change nothing.
+    /// Makes the open transaction see the shard as it was at a cut of which this shard has a part,
+    /// until the transaction ends. It must not change anything.
     pub(crate) fn read_as_of(&mut self, cut: u64) {
         let state = &mut *self.state;
         debug_assert!(state.tx.is_blank(), "what was staged is of another time");
         let part = state.snapshots.iter().position(|part| part.cut.number == cut);
-        // Where no word has changed since, it sees what there is now.
+        // If no word has changed since, it sees the present state.
         if let Some(part) = part.filter(|&part| state.snapshots[part].overlay.words() > 0) {
             state.as_of = Some(part);
             state.tx.staged.touch_all();
-            // Not blank, so that the drop of this guard ends it.
+            // No longer blank, so that dropping this guard ends the transaction.
             state.tx.has_savepoint = true;
         }
     }
 
-    /// Like [`View::word`], where the word's line may be staged.
+    /// Like [`View::word`], if the word's line may be staged.
     #[cold]
     #[inline(never)]
     fn word_with_staged(&self, at: Ptr) -> u64 {
@@ -134,7 +134,7 @@ impl<'h> Shard<'h> {
         staged.or_else(saved).unwrap_or_else(|| self.heap.region.load(at.raw()))
     }
 
-    /// Puts staged words over those of a line.
+    /// Overwrites the words of a line with the staged ones.
     #[inline(never)]
     fn apply_staged(&self, at: Ptr, line: &mut [u64; 8]) {
         if let Some(words) = self.state.saved_words() {
@@ -143,7 +143,7 @@ impl<'h> Shard<'h> {
         self.state.tx.staged.apply_to_line(at.raw(), line);
     }
 
-    /// Like [`View::tagged`], where a word of the line may be staged.
+    /// Like [`View::tagged`], if a word of the line may be staged.
     #[inline(never)]
     fn tagged_with_staged(&self, at: Ptr, tag: u16) -> u8 {
         let is_tagged = |value: u64| u8::from((value >> 48) as u16 == tag);
@@ -168,13 +168,14 @@ impl<'h> Shard<'h> {
         self.id
     }
 
-    /// Unlocks the shard, in which nothing was done, and does not wake the one who has this ticket.
+    /// Unlocks the shard, in which nothing was done, without waking the waiter that has this
+    /// ticket.
     #[cold]
     pub(super) fn unlock_quietly(mut self, ticket: u64) {
         self.state.unlocked_by(ticket);
     }
 
-    /// Returns the heap that it is a part of.
+    /// Returns the heap that the shard belongs to.
     pub fn heap(&self) -> &'h Heap {
         self.heap
     }
@@ -217,8 +218,8 @@ impl<'h> Shard<'h> {
         Ok(self.enter(Reserved::new(place)))
     }
 
-    /// Returns a free block of `class`: of this shard, or, when there is none, of a span that
-    /// another shard does not need.
+    /// Returns a free block of `class` from this shard, or else from a span that another shard does
+    /// not need.
     pub(crate) fn take_block(&mut self, class: u8) -> Result<BlockPlace, Full> {
         match self.try_take_block(class) {
             Some(place) => Ok(place),
@@ -231,8 +232,8 @@ impl<'h> Shard<'h> {
         alloc.reserve(&self.heap.region, &self.heap.spans, class, tx.may_use_reserve)
     }
 
-    /// Takes a block that a reader held, or one of a span of another shard. A snapshot that holds
-    /// any is given up before there is no space.
+    /// Takes a block that a reader held, or one of another shard's span. Gives up a snapshot that
+    /// holds blocks before it reports that there is no space.
     #[cold]
     fn take_block_of_others(&mut self, class: u8) -> Result<BlockPlace, Full> {
         self.state.alloc.empty_caches();
@@ -256,8 +257,8 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Writes `bytes` at offset `at` of a reserved block. Cheapest in order, from the block's
-    /// start.
+    /// Writes `bytes` at offset `at` of a reserved block. Cheapest if the block is written in
+    /// order, from its start.
     pub fn write(&mut self, fresh: &Fresh, at: usize, bytes: &[u8]) {
         let cached = self.put(fresh, at, bytes);
         if !self.heap.volatile {
@@ -265,7 +266,7 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// As [`Shard::write`], of bytes whose CRC-32C is `crc`, so that they are not read once more
+    /// Like [`Shard::write`], for bytes whose CRC-32C is `crc`, so that they need not be read again
     /// for it.
     pub fn write_checksummed(&mut self, fresh: &Fresh, at: usize, bytes: &[u8], crc: u32) {
         let cached = self.put(fresh, at, bytes);
@@ -274,7 +275,8 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Copies bytes into a reserved block, through the cache or past it: whether through it.
+    /// Copies bytes into a reserved block, through the cache or past it; returns true if through
+    /// it.
     #[inline]
     fn put(&mut self, fresh: &Fresh, at: usize, bytes: &[u8]) -> bool {
         assert!(at + bytes.len() <= fresh.capacity, "a write past the block's end");
@@ -290,8 +292,9 @@ impl<'h> Shard<'h> {
         through_cache
     }
 
-    /// Lets `fill` write `len` bytes at offset `at` of a reserved block in place, all of them: they
-    /// hold anything before. For what is short; long bytes go past the cache by [`Shard::write`].
+    /// Lets `fill` write `len` bytes at offset `at` of a reserved block in place. It must write all
+    /// of them: their previous content is undefined. For short values; long ones should go past the
+    /// cache with [`Shard::write`].
     #[inline]
     pub fn write_with(
         &mut self,
@@ -303,8 +306,8 @@ impl<'h> Shard<'h> {
         assert!(at + len <= fresh.capacity, "a write past the block's end");
         let to = fresh.ptr.raw() + at as u64;
         if !self.heap.volatile && len <= SHORT {
-            // The checksum is taken before they are stored: to read them back would wait for their
-            // lines.
+            // The checksum is computed before the bytes are stored: reading them back would wait
+            // for their lines.
             let mut bytes = [0; SHORT];
             let bytes = &mut bytes[..len];
             fill(bytes);
@@ -322,25 +325,25 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Writes a word, in the machine's order of a word, at offset `at`, a multiple of 8.
+    /// Writes a word, little endian, at offset `at`, a multiple of 8.
     pub fn write_word(&mut self, fresh: &Fresh, at: usize, value: u64) {
         self.write(fresh, at, &value.to_le_bytes());
     }
 
     /// Makes the first `len` bytes of a reserved block, all of which were written, part of the
-    /// transaction. What is not published is given back at the end of the transaction.
+    /// transaction. A block that is not published is returned at the end of the transaction.
     pub fn publish(&mut self, fresh: Fresh, len: usize) -> Ptr {
         assert!(len <= fresh.capacity, "published past the block's end");
         self.state.tx.publish(fresh.index, len as u32);
         fresh.ptr
     }
 
-    /// Writes after the published length of a block of this shard; within [`Shard::capacity`]. The
-    /// new length is published by [`Shard::set`].
+    /// Writes after the published length of a block of this shard, within [`Shard::capacity`].
+    /// Publish the new length with [`Shard::set`].
     pub fn append(&mut self, block: Ptr, at: usize, bytes: &[u8]) {
         assert!(at + bytes.len() <= self.capacity(block), "an append past the block's end");
         let to = block.raw() + at as u64;
-        // SAFETY: the bytes are after the length that readers know; this guard is borrowed mutably.
+        // SAFETY: the bytes are past the length that readers know; this guard is borrowed mutably.
         unsafe { self.heap.region.write(to, bytes) };
         if let Some(index) = self.reserved_with(to) {
             let reserved = &mut self.state.tx.reserved[index];
@@ -357,14 +360,14 @@ impl<'h> Shard<'h> {
         self.state.tx.appended.push(range);
     }
 
-    /// Returns how many bytes an allocated block of this shard holds; 0 where there is none.
+    /// Returns the size in bytes of an allocated block of this shard; 0 if there is none.
     pub fn capacity(&self, block: Ptr) -> usize {
         let class = self.state.alloc.class_at(&self.heap.region, block.raw());
         class.map_or(0, |class| TABLE[class as usize].size as usize)
     }
 
-    /// Says that a block of this shard is going to be freed: the processor is asked for the start
-    /// of its span's bitmap, which is rarely in its cache.
+    /// Announces that a block of this shard will be freed: prefetches the start of its span's
+    /// bitmap, which is rarely in the CPU cache.
     #[inline]
     pub fn expect_free(&self, block: Ptr) {
         self.heap.region.prefetch((block.raw() & !(SPAN - 1)) + BITMAP_AT);
@@ -379,7 +382,7 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Frees a block that is a whole span, or of a span that was not looked at.
+    /// Frees a block that is a whole span, or whose span has not been visited.
     #[cold]
     fn free_slow(&mut self, block: Ptr) {
         match self.state.alloc.taken(&self.heap.region, block.raw()) {
@@ -397,8 +400,8 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Frees a block that this transaction reserved. Any other one is free already: only what is
-    /// damaged leads there.
+    /// Frees a block that this transaction reserved. Any other block here is already free: only a
+    /// damaged structure leads to it.
     #[cold]
     fn free_own(&mut self, block: Ptr) {
         let own = self.reserved_with(block.raw()).map(|own| self.state.tx.reserved[own].place);
@@ -408,8 +411,8 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Returns true if a taken block is allocated in the pool. One that is not is the open
-    /// transaction's own.
+    /// Returns true if a taken block is allocated in the pool. If not, the open transaction
+    /// reserved it.
     #[inline(always)]
     fn is_allocated(&self, place: &BlockPlace) -> bool {
         place.class == WHOLE || self.heap.region.load(place.bitmap) >> place.bit() & 1 != 0
@@ -427,20 +430,20 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Returns true if the span of this block is mostly empty, so that moving the block away helps
-    /// to free it.
+    /// Returns true if the span of this block is mostly empty, so that moving the block elsewhere
+    /// helps to free the span.
     pub fn is_sparse(&self, block: Ptr) -> bool {
         self.state.alloc.is_sparse(&self.heap.region, block.raw())
     }
 
-    /// Allows reservations to use the emergency reserve, which is kept for deletes, from here to
-    /// the end of the transaction; returns whether they were allowed to before.
+    /// Allows or forbids reservations to use the emergency reserve, which is kept for deletes,
+    /// until the end of the transaction; returns the previous setting.
     pub fn allow_reserve(&mut self, yes: bool) -> bool {
         std::mem::replace(&mut self.state.tx.may_use_reserve, yes)
     }
 
-    /// Keeps the blocks that are allocated now as they are while the pin lives, so that
-    /// [`Heap::pinned`] reads them without the lock.
+    /// Preserves the blocks that are allocated now while the pin lives, so that [`Heap::pinned`]
+    /// can read them without the lock.
     pub fn pin(&self) -> Pin {
         self.heap.slots[self.id].pins.take()
     }
@@ -460,12 +463,11 @@ impl<'h> Shard<'h> {
         }
     }
 
-    /// Drops what was staged, reserved and freed since the savepoint, the newest one or one before
-    /// it.
+    /// Drops what was staged, reserved and freed since a savepoint, the newest or an earlier one.
     pub fn rollback_to(&mut self, to: Savepoint) {
         let heap = self.heap;
         let state = &mut *self.state;
-        // What was changed at once was changed last: a snapshot goes in a transaction, none comes.
+        // Changes in place were made last: a snapshot can end during a transaction, but not begin.
         restore_words(heap, &mut state.tx, to.replaced);
         while state.tx.undo.len() > to.undo {
             if let Some((at, old)) = state.tx.undo.pop() {
@@ -493,8 +495,7 @@ impl<'h> Shard<'h> {
         self.state.tx.is_dirty()
     }
 
-    /// Makes the transaction durable, with one fence, and then visible. A new transaction is open
-    /// afterwards.
+    /// Makes the transaction durable, with one fence, and then visible. Opens a new transaction.
     pub fn commit(&mut self) -> Result<(), CommitError> {
         commit::one(self.heap, self.id, &mut self.state)
     }
@@ -523,12 +524,12 @@ impl<'h> Shard<'h> {
         tx.reserved_at(&alloc.block_with(at)?)
     }
 
-    /// Changes a word that no record will name. The lock keeps others from it until the transaction
-    /// commits, and its old value comes back if it does not.
+    /// Changes a word in place, without a record. The lock hides it from others until the
+    /// transaction commits; if it does not commit, the old value is restored.
     #[inline]
     fn set_at_once(&mut self, at: Ptr, value: u64) {
         let tx = &mut self.state.tx;
-        // A long loop over one structure changes the same few words again and again.
+        // A long loop over one structure changes the same few words repeatedly.
         let is_known = tx.replaced.len() > 64
             && !tx.has_savepoint
             && tx.replaced.iter().rev().take(4).any(|(known, _)| *known == at.raw());
@@ -543,7 +544,7 @@ impl<'h> Shard<'h> {
         unsafe { self.heap.region.change(at.raw(), change) };
     }
 
-    /// A word of a block that this transaction reserved is changed as bytes: a record never targets
+    /// Changes a word of a block that this transaction reserved, as bytes: a record never targets
     /// its own fresh ranges.
     fn set_reserved(&mut self, index: usize, at: Ptr, value: u64) {
         let region = &self.heap.region;

@@ -1,20 +1,20 @@
 //! Waiting for shards without a thread.
 //!
 //! A thread that serves many clients must not sleep until one of them gets a shard that another
-//! thread has. It tries to lock, and where that fails it enters a [`ShardWait`] and serves others:
-//! whoever unlocks one of the shards wakes those who wait for it, and they try again.
+//! thread holds. It tries to lock, and if that fails it enters a [`ShardWait`] and serves other
+//! clients: unlocking one of the shards wakes its waiters, and they try again.
 //!
-//! **Why nobody waits forever.** A lock goes to whoever tries first, which keeps short holds short.
-//! So one who waits could fail again and again. Once it has waited for [`PATIENCE`] its shards are
-//! *reserved* for it: no other session can lock them by a try, and a snapshot's walk lets it go
-//! first. A shard is reserved for one at a time, all shards of a wait at once and only where nobody
-//! who came earlier waits for one of them; so two waits never hold what the other needs, and the
-//! oldest of any that share a shard gets its turn as soon as those who have it now are done.
+//! **Why nobody waits forever.** A lock goes to the first thread that tries, which keeps short
+//! holds short. So a waiter could fail again and again. Once it has waited for [`PATIENCE`], its
+//! shards are *reserved* for it: no other session can lock them with a try, and a snapshot's walk
+//! yields to it. All shards of a wait are reserved at once, and only if no earlier waiter waits for
+//! one of them; so two waits never hold what the other needs, and the oldest of any that share a
+//! shard gets its turn as soon as the present holders are done.
 //!
 //! **Why no wake-up is lost.** A wait is counted at its shards, and its waker is in place, before
-//! the try that decides whether it sleeps; an unlock is followed by a look at that count. The
-//! unlock of a standard mutex is a read-modify-write, which x86-64 orders before the look. Other
-//! processors may reorder the two: whoever waits tries again by itself after some milliseconds.
+//! the try that decides whether it sleeps; every unlock then checks that count. The unlock of a
+//! standard mutex is a read-modify-write, which x86-64 orders before the check. Other processors
+//! may reorder the two: waiters also try again by themselves after some milliseconds.
 
 use super::heap::Heap;
 use super::shard_waits::Entry;
@@ -23,13 +23,13 @@ use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// How long one who waits is passed by those who come later.
+/// How long a waiter lets later ones pass.
 const PATIENCE: Duration = Duration::from_millis(1);
-/// From this share of all shards on, in halves, a wait reserves them at once: it would hardly find
-/// them all free.
+/// A wait for at least this share of all shards (2: a half) reserves them at once: it would hardly
+/// find them all free.
 const MANY: usize = 2;
 
-/// A place among those who wait for shards. Dropped, it waits no more and has nothing reserved.
+/// A place among the waiters for shards. Dropping it ends the wait and its reservations.
 #[derive(Debug)]
 pub struct ShardWait {
     heap: Arc<Heap>,
@@ -45,7 +45,7 @@ fn distinct(shards: &[usize]) -> Box<[usize]> {
 }
 
 impl ShardWait {
-    /// Enters those who wait for these shards.
+    /// Enters a wait for these shards.
     pub fn enter(heap: &Arc<Heap>, shards: &[usize]) -> ShardWait {
         let ticket = heap.waits.tickets.fetch_add(1, Relaxed) + 1;
         let shards = distinct(shards);
@@ -60,12 +60,12 @@ impl ShardWait {
         ShardWait { heap: Arc::clone(heap), ticket }
     }
 
-    /// Returns the number by which [`Heap::try_lock_all`] knows it.
+    /// Returns the ticket, by which [`Heap::try_lock_all`] knows the waiter.
     pub fn ticket(&self) -> u64 {
         self.ticket
     }
 
-    /// Waits for these shards instead, and keeps its place.
+    /// Changes the shards that it waits for, and keeps its place.
     pub fn wait_for(&self, shards: &[usize]) {
         let mut list = self.heap.waits.list();
         let Some(entry) = list.get_mut(&self.ticket) else { return };
@@ -75,14 +75,14 @@ impl ShardWait {
         }
         let before = std::mem::replace(&mut entry.shards, shards.clone());
         let had_reserved = std::mem::take(&mut entry.has_reserved);
-        // An unlock of one of them may have come before it was counted there.
+        // An unlock of one of them may have come before the wait was counted there.
         entry.waker = None;
         drop(list);
         self.leave(&before, had_reserved);
         self.heap.count_awaited(&shards, true);
     }
 
-    /// Lets others have what is reserved for it, while it does not try to lock.
+    /// Gives up its reservations while it does not try to lock.
     pub fn release(&self) {
         let mut list = self.heap.waits.list();
         let Some(entry) = list.get_mut(&self.ticket) else { return };
@@ -92,8 +92,8 @@ impl ShardWait {
         self.give_up_reserved(&shards, had_reserved);
     }
 
-    /// Returns true if it is worth trying to lock the shards: this is the first call, or one of
-    /// them was unlocked since the last. Else `waker` is woken when one is.
+    /// Returns true if it is worth trying to lock the shards: on the first call, or if one of them
+    /// was unlocked since the previous call. Otherwise `waker` is woken at the next unlock.
     pub fn poll(&self, waker: &Waker) -> bool {
         let heap = &*self.heap;
         let mut list = heap.waits.list();
@@ -116,7 +116,7 @@ impl ShardWait {
         !is_armed
     }
 
-    /// Undoes what was noted at these shards, and lets those try who were passed by.
+    /// Removes the wait from these shards, and wakes waiters that its reservation kept out.
     fn leave(&self, shards: &[usize], had_reserved: bool) {
         self.heap.count_awaited(shards, false);
         self.give_up_reserved(shards, had_reserved);

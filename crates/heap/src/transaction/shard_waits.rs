@@ -1,4 +1,4 @@
-//! Those who wait for shards without a thread ([`super::shard_wait`]), as a heap keeps them.
+//! A heap's list of waiters for shards without a thread ([`super::shard_wait`]).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -6,22 +6,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-/// The ticket of what does not take turns.
+/// The ticket of callers that do not take turns.
 pub const ANY_TURN: u64 = u64::MAX;
 
-/// All who wait, by their tickets: in the order in which they came.
+/// All waiters by ticket, that is, in order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct ShardWaits {
     list: Mutex<BTreeMap<u64, Entry>>,
     pub(super) tickets: AtomicU64,
 }
 
-/// One who waits.
+/// One waiter.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) since: Instant,
     pub(super) shards: Box<[usize]>,
-    /// Taken when it is woken.
+    /// Taken when the waiter is woken.
     pub(super) waker: Option<Waker>,
     pub(super) has_reserved: bool,
 }

@@ -1,17 +1,17 @@
-//! Views of the whole heap as it was at one moment, while writers go on.
+//! Views of the whole heap as it was at one moment, while writers continue.
 //!
 //! From the cut on, the first change of a word saves its old value in DRAM ([`super::overlay`]),
 //! and freed blocks are held ([`super::held_blocks`]). A reader of the snapshot locks a shard for a
-//! bounded number of steps and sees words through the saved values; bytes that were published do
-//! not change. Nothing is copied that is not changed, and there is no fork, which gives no
-//! copy-on-write over a shared mapping.
+//! bounded number of steps and sees words through the saved values; published bytes do not change.
+//! Only what changes is copied. There is no fork, since it gives no copy-on-write over a shared
+//! mapping.
 //!
-//! There may be several snapshots, each with saved values of its own: none knows of another, and a
-//! commit saves a word in each. Each shard has a part of each snapshot, after its lock. The reader
-//! releases a part when it has read that shard, so that a snapshot of many shards holds little at
-//! its end. When they cost too much, the oldest is given up ([`super::snapshot_memory`]): its
-//! reader is told when it locks the next shard. What can be read is decided under the shard's lock,
-//! by whether it has its part.
+//! There may be several snapshots, each with its own saved values: they are independent, and a
+//! commit saves a word in each. Each shard has a part of each snapshot, under its lock. The reader
+//! releases a part when it has read that shard, so that a snapshot of many shards holds little
+//! towards its end. If snapshots cost too much, the oldest is given up
+//! ([`super::snapshot_memory`]): its reader learns that when it locks the next shard. A shard can
+//! be read as long as it has its part, which is decided under its lock.
 
 use super::heap::Heap;
 use super::overlay::Overlay;
@@ -23,16 +23,17 @@ use crate::fault_points::FaultPoint;
 use crate::ptr::{Ptr, View};
 use std::sync::Arc;
 
-/// Steps in which held blocks are returned by who held them. Others return the rest.
+/// Maximum number of steps in which a new snapshot returns the blocks that earlier ones held.
+/// Others return the rest.
 const STEPS: usize = 1 << 20;
 
-/// There are as many snapshots as may be ([`crate::MOST_SNAPSHOTS`]).
+/// There are already [`crate::MOST_SNAPSHOTS`] snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many snapshots are being read")]
 pub struct SnapshotError;
 
-/// The heap as it was when the snapshot was taken. Held memory goes back when it is dropped, that
-/// of a shard when it is released.
+/// The heap as it was when the snapshot was taken. Held memory is returned when the snapshot is
+/// dropped, and that of a shard when the shard is released.
 #[derive(Debug)]
 pub struct Snapshot {
     heap: Arc<Heap>,
@@ -46,15 +47,15 @@ pub struct SnapshotShard<'s> {
 }
 
 impl Heap {
-    /// Takes a snapshot. All shards are locked for the moment of the cut; `at_cut` runs under these
+    /// Takes a snapshot. Locks all shards for the moment of the cut; runs `at_cut` under these
     /// locks.
     pub fn snapshot<T>(
         self: &Arc<Heap>,
         at_cut: impl FnOnce() -> T,
     ) -> Result<(Snapshot, T), SnapshotError> {
-        // What an earlier one left is not to count for this one.
+        // Memory that an earlier snapshot held must not count for this one.
         (0..STEPS).all(|_| !self.snapshots.is_any_taken() && self.return_held_step() > 0);
-        // Dropped after the locks, should `at_cut` panic.
+        // Dropped after the locks if `at_cut` panics.
         let snapshot;
         let mut shards = Vec::with_capacity(self.shards());
         shards.extend((0..self.shards()).map(|shard| self.lock(shard)));
@@ -77,15 +78,15 @@ impl Heap {
 }
 
 impl Snapshot {
-    /// Locks a shard for reading it as it was, after whoever waits for it. Hold it for a bounded
+    /// Locks a shard for reading it as it was, after yielding to its waiters. Hold it for a bounded
     /// number of steps only: writers wait.
     pub fn lock(&self, shard: usize) -> Result<SnapshotShard<'_>, SnapshotLost> {
         self.heap.let_waiting_first(shard);
         self.transaction(shard).map(|shard| SnapshotShard { shard })
     }
 
-    /// Locks a shard, as [`Heap::lock`], and opens a transaction that sees it as it was: for what
-    /// reads shards. It must not change anything, nor commit.
+    /// Locks a shard, like [`Heap::lock`], and opens a transaction that sees it as it was, for code
+    /// that reads shards. The transaction must not change anything, nor commit.
     pub fn transaction(&self, shard: usize) -> Result<Shard<'_>, SnapshotLost> {
         let mut locked = self.heap.lock(shard);
         if FaultPoint::RefuseReleased.is_enabled() {
@@ -99,7 +100,7 @@ impl Snapshot {
         Ok(locked)
     }
 
-    /// Gives back what the snapshot holds of a shard, which is not read any more.
+    /// Returns what the snapshot holds of a shard that will not be read any more.
     pub fn release(&self, shard: usize) {
         let is_own = |cut: &Cut| cut.number == self.cut.number;
         let had_part = release::release(&self.heap, &mut self.heap.lock_state(shard), is_own);
@@ -109,7 +110,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns how many words have changed since the cut, of the shards that were not released:
+    /// Returns how many words have changed since the cut in the shards that were not released;
     /// their old values are held in DRAM.
     pub fn held_words(&self) -> usize {
         let words = |shard| {

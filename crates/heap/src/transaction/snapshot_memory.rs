@@ -1,56 +1,57 @@
-//! Which snapshots of a heap there are, what they cost, and which were given up.
+//! The snapshots of a heap: their cost, and which were given up.
 //!
-//! A snapshot costs DRAM, for the saved words, and space of the pool, for the blocks that it holds.
+//! A snapshot costs DRAM, for the saved words, and space in the pool, for the blocks that it holds.
 //! When all together cost more than the limit, or when a writer finds no block, the oldest one is
-//! given up, before its reader is done: no write is refused because of a snapshot. It is the one
-//! that holds most: what it holds and the next one does not goes back. The next one is given up
-//! only if what is held grows by another eighth of the limit, since what the first one held takes
-//! some time to return.
+//! given up, even if its reader is not done: no write is refused because of a snapshot. The oldest
+//! holds most: what it holds and the next one does not is returned. The next one is given up only
+//! if the total grows by another eighth of the limit, since it takes some time to return what the
+//! first one held.
 
 use super::overlay::Overlay;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Snapshots that may be read at once: a commit saves each word that it changes in each of them.
+/// The maximum number of snapshots at once: a commit saves each word that it changes in each of
+/// them.
 pub const MOST_SNAPSHOTS: usize = 64;
-/// The part of the limit by which what is held must grow before one more snapshot is given up.
+/// The total must grow by this fraction of the limit before another snapshot is given up.
 const GROWTH: u64 = 8;
 
 /// Why a part of a snapshot cannot be read any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotLost {
-    /// The bytes that it held, of DRAM and of the pool, exceeded the limit.
+    /// It held more bytes, of DRAM and of the pool, than the limit allows.
     #[error("the snapshot was given up: it held more memory than its limit allows")]
     OverLimit,
-    /// A writer found no space but what the snapshot held.
+    /// A writer found no space except what the snapshot held.
     #[error(
         "the snapshot was given up: the store was full, and writes need the space that it held"
     )]
     Full,
-    /// It was read to its end, and its memory was given back.
+    /// It was read to its end, and its memory was returned.
     #[error("this part of the snapshot has been read and released")]
     Released,
 }
 
-/// What snapshots hold and held.
+/// What snapshots hold now and held before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SnapshotStats {
     /// Whether there is a snapshot.
     pub is_taken: bool,
-    /// How many there are, with those that were given up and are not dropped yet.
+    /// The number of snapshots, including those that were given up and have not been dropped.
     pub taken: usize,
     /// Bytes of freed blocks that snapshots, or other readers without a lock, hold, or that have
     /// not been returned yet.
     pub held: u64,
     /// Bytes of DRAM for saved words and the lists of held blocks.
     pub overlay: u64,
-    /// The most that both may be together before a snapshot is given up.
+    /// The maximum of both together before a snapshot is given up.
     pub limit: u64,
-    /// The most that they were since a snapshot was taken when there was no other.
+    /// The peak of both together since a snapshot was taken when there was no other.
     pub peak: u64,
-    /// Snapshots that were given up.
+    /// The number of snapshots that were given up.
     pub given_up: u64,
 }
 
@@ -58,10 +59,10 @@ const TAKEN: u8 = 0;
 const OVER_LIMIT: u8 = 1;
 const FULL: u8 = 2;
 
-/// The moment of a snapshot, and whether that was given up since.
+/// The moment of a snapshot, and whether the snapshot was given up since.
 #[derive(Debug)]
 pub(crate) struct Cut {
-    /// Greater than that of each cut before.
+    /// Greater than the number of every earlier cut.
     pub(crate) number: u64,
     stage: AtomicU8,
 }
@@ -77,29 +78,28 @@ impl Cut {
     }
 }
 
-/// The cuts of the snapshots that there are, the oldest first.
+/// The cuts of the present snapshots, the oldest first.
 #[derive(Debug, Default)]
 struct Cuts {
     taken: Vec<Arc<Cut>>,
     next: u64,
 }
 
-/// What all snapshots of a heap hold, as it is counted.
+/// Counts what all snapshots of a heap hold.
 #[derive(Debug)]
 pub(crate) struct SnapshotMemory {
-    /// Grows under the locks of all shards. A cut leaves it when no shard has a part of it.
+    /// Grows under the locks of all shards. A cut is removed when no shard has a part of it.
     cuts: Mutex<Cuts>,
-    /// How many there are.
+    /// The number of cuts.
     taken: AtomicUsize,
     held: AtomicU64,
     overlay: AtomicU64,
     limit: AtomicU64,
-    /// What may be held although it is over the limit: a snapshot was given up, and what it held is
-    /// on its way.
+    /// May exceed the limit: after a snapshot was given up, while what it held is being returned.
     allowance: AtomicU64,
     peak: AtomicU64,
     given_up: AtomicU64,
-    /// Overlays that nobody reads any more, to be freed by somebody who holds no lock.
+    /// Overlays that nobody reads any more, to be freed by a thread that holds no lock.
     discarded: Mutex<Vec<Overlay>>,
 }
 
@@ -122,7 +122,7 @@ impl SnapshotMemory {
         self.taken.load(Acquire) > 0
     }
 
-    /// Begins a snapshot, unless there are as many as may be. The caller holds all shards.
+    /// Begins a snapshot, unless there are already the maximum number. The caller holds all shards.
     pub(crate) fn begin(&self) -> Option<Arc<Cut>> {
         let mut cuts = self.cuts();
         if cuts.taken.len() == MOST_SNAPSHOTS {
@@ -145,7 +145,7 @@ impl SnapshotMemory {
         self.taken.store(cuts.taken.len(), Release);
     }
 
-    /// Gives the oldest snapshot up that was not given up before; true if there is one.
+    /// Gives up the oldest snapshot that has not been given up; returns true if there is one.
     pub(crate) fn give_up(&self, why: SnapshotLost) -> bool {
         let cuts = self.cuts();
         let Some(oldest) = cuts.taken.iter().find(|cut| cut.lost().is_none()) else {
@@ -176,8 +176,8 @@ impl SnapshotMemory {
         self.held.load(Relaxed)
     }
 
-    /// Counts more bytes: of held blocks, and of DRAM. Returns true if they exceed the limit, so
-    /// that a snapshot is to be given up.
+    /// Adds bytes of held blocks and of DRAM. Returns true if the total exceeds the limit, so that
+    /// a snapshot must be given up.
     pub(crate) fn add(&self, held: u64, overlay: u64) -> bool {
         let held = self.held.fetch_add(held, Relaxed) + held;
         let overlay = self.overlay.fetch_add(overlay, Relaxed) + overlay;
@@ -185,7 +185,7 @@ impl SnapshotMemory {
         held + overlay > self.limit.load(Relaxed).max(self.allowance.load(Relaxed))
     }
 
-    /// Counts fewer bytes.
+    /// Subtracts bytes.
     pub(crate) fn subtract(&self, held: u64, overlay: u64) {
         self.held.fetch_sub(held, Relaxed);
         self.overlay.fetch_sub(overlay, Relaxed);

@@ -2,7 +2,7 @@
 //!
 //! A span's word in the span table is logged by its owner. Before another shard may log it, the
 //! first owner's log is retired past the release: its tail is durable, so that recovery never
-//! stores the old word over the new one. So it is before the space of a span is given back
+//! stores the old word over the new one. The same is done before the space of a span is given back
 //! ([`crate::alloc::punch`]).
 
 use super::commit;
@@ -16,15 +16,15 @@ use crate::log::record::RecordKind;
 use std::sync::atomic::Ordering;
 
 impl Heap {
-    /// Makes the free spans of all shards that nobody holds available to all: for a transaction
-    /// over several shards that found no space, since none of them can have the others' while it
-    /// holds them. Returns true if there were any.
+    /// Makes the free spans of all unlocked shards available to all. For a transaction over several
+    /// shards that found no space, since while it holds them none can have the others' spans.
+    /// Returns true if there were any.
     pub fn share_free_spans(&self) -> bool {
         from_others(self, usize::MAX)
     }
 
-    /// Makes the free spans of one shard available to all, unless the shard is locked. Returns how
-    /// many there were.
+    /// Makes the free spans of one shard available to all, unless the shard is locked. Returns
+    /// their number.
     pub fn share_free_spans_of(&self, shard: usize) -> Option<usize> {
         let mut state = self.try_lock_state(shard, ANY_TURN)?;
         let spans = take(self, shard, &mut state, Which::All);
@@ -34,8 +34,8 @@ impl Heap {
     }
 }
 
-/// Collects free spans of all shards but `needy`, as far as their locks are free. Returns true if
-/// there were any.
+/// Collects free spans of all shards except `needy` whose locks are free. Returns true if there
+/// were any.
 pub(crate) fn from_others(heap: &Heap, needy: usize) -> bool {
     if heap.check_open().is_err() {
         return false;
@@ -57,7 +57,7 @@ pub(crate) fn from_others(heap: &Heap, needy: usize) -> bool {
     any
 }
 
-/// Collects all free spans of one shard, whoever holds it.
+/// Collects all free spans of one shard; waits for its lock.
 pub(crate) fn from_one(heap: &Heap, shard: usize) {
     if heap.check_open().is_ok() {
         let mut state = heap.lock_state(shard);
@@ -66,8 +66,8 @@ pub(crate) fn from_one(heap: &Heap, shard: usize) {
     }
 }
 
-/// Collects the free spans of one shard that it did not need since the call before, unless it is
-/// locked.
+/// Collects the free spans of one shard that it has not needed since the previous call, unless it
+/// is locked.
 pub(crate) fn rested(heap: &Heap, shard: usize) {
     if heap.check_open().is_ok()
         && let Some(mut state) = heap.try_lock_state(shard, ANY_TURN)
@@ -77,7 +77,7 @@ pub(crate) fn rested(heap: &Heap, shard: usize) {
     }
 }
 
-/// Makes spans available to all: nobody needs a block that is too large then, unless all are kept
+/// Makes spans available to all. Then nobody needs to take too large a block, unless all are kept
 /// for deletes.
 fn give(heap: &Heap, spans: Vec<u32>) {
     let is_any = !spans.is_empty();
@@ -94,19 +94,19 @@ fn take(heap: &Heap, shard: usize, state: &mut ShardState, which: Which) -> Vec<
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     All,
-    /// Those that were not needed for a while, if they are many.
+    /// Spans that were not needed for a while, if there are many.
     Rested,
 }
 
-/// Spans of a shard that are worth the fences of a collection.
+/// The number of spans of a shard that is worth the fences of a collection.
 const MANY: usize = 16;
-/// Records by which a shard releases its empty spans at once: a full pool has no space for a long
-/// one.
+/// The maximum number of records in which a shard releases its empty spans: a full pool has no
+/// space for one long record.
 const RECORDS: usize = 64;
 
-/// Releases the empty spans of a shard and takes its free ones, with its log retired.
+/// Releases the empty spans of a shard, retires its log, and takes its free spans.
 fn collect(heap: &Heap, shard: usize, state: &mut ShardState, which: Which) -> Vec<u32> {
-    // The lock's last holder may have left a commit half done.
+    // The last holder of the lock may have left a commit half done.
     if heap.check_open().is_err() {
         return Vec::new();
     }

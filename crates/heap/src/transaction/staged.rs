@@ -1,24 +1,23 @@
 //! The words that an open transaction will change, readable before they are stored.
 //!
-//! After a savepoint staging only appends, so that going back is a truncation; the newest of
-//! several values of a word counts, and is the only one that a commit sees: a run of commands that
-//! changes the same word each time logs it once. Few words are searched from the end; many through
-//! a table of the lines that they are in, since readers ask for a whole line as often as for a
-//! word.
+//! After a savepoint staging only appends, so that a rollback is a truncation. Of several values of
+//! a word only the newest counts and is seen by a commit: a run of commands that changes the same
+//! word each time logs it once. A few words are searched from the end; many through a table of
+//! their lines, since readers ask for a whole line as often as for a word.
 
 const FEW: usize = 12;
 /// No index.
 const NONE: u32 = u32::MAX;
 /// Words of a line.
 const LINE: usize = 8;
-/// Words of bits for groups of lines: enough that a run of commands leaves most of them 0.
+/// Words of the bit set for groups of lines: enough that a run of commands leaves most bits 0.
 const GROUPS: usize = 8;
 
 #[derive(Debug)]
 struct Word {
     at: u64,
     value: u64,
-    /// The index of the value that this one takes the place of, or `NONE`.
+    /// The index of the value that this one replaces, or `NONE`.
     older: u32,
     is_newest: bool,
 }
@@ -27,7 +26,7 @@ struct Word {
 #[derive(Debug)]
 struct Line {
     number: u64,
-    /// For each of its words, index + 1 of the newest value, or 0.
+    /// For each of its words, the index of the newest value plus 1, or 0.
     newest: [u32; LINE],
 }
 
@@ -35,13 +34,13 @@ struct Line {
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     words: Vec<Word>,
-    /// Their lines, and some that had words before a truncation, when there are more than `FEW`
-    /// words.
+    /// The lines of the words, and some that had words before a truncation, if there are more than
+    /// `FEW` words.
     lines: Vec<Line>,
-    /// Open addressing: index + 1 of a line.
+    /// Open addressing: the index of a line plus 1.
     table: Vec<u32>,
     tabled: bool,
-    /// One bit for each of 512 groups of lines: none is staged in a group whose bit is 0.
+    /// One bit for each of 512 groups of lines: no line is staged in a group whose bit is 0.
     groups: [u64; GROUPS],
     /// Words before this one belong to a savepoint and are not overwritten.
     floor: usize,
@@ -58,7 +57,7 @@ impl Staged {
         self.words.len()
     }
 
-    /// Returns every word that is staged, with its newest value.
+    /// Returns every staged word with its newest value.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.words.iter().filter(|word| word.is_newest).map(|word| (word.at, word.value))
     }
@@ -68,7 +67,7 @@ impl Staged {
         if self.touches_line(at) { self.newest(at) } else { None }
     }
 
-    /// Returns the newest staged value of a word whose line may have one.
+    /// Returns the newest staged value of a word, if it has one.
     pub(crate) fn newest(&self, at: u64) -> Option<u64> {
         self.find(at).map(|i| self.words[i].value)
     }
@@ -80,13 +79,13 @@ impl Staged {
         self.groups[word] & bit != 0
     }
 
-    /// Puts the newest staged values of the line at `at`, a multiple of 64, over its words.
+    /// Overwrites the words of the line at `at`, a multiple of 64, with their newest staged values.
     pub(crate) fn apply_to_line(&self, at: u64, words: &mut [u64; LINE]) {
         self.each_of_line(at, |word, value| words[word] = value);
     }
 
-    /// Shows the staged words of the line at `at`, a multiple of 64: which of its words each is,
-    /// and its value. Of several values of a word, the newest is the last.
+    /// Calls `each` for the staged words of the line at `at`, a multiple of 64, with the word's
+    /// index in the line and its value. Of several values of a word, the newest comes last.
     #[inline]
     pub(crate) fn each_of_line(&self, at: u64, mut each: impl FnMut(usize, u64)) {
         if !self.tabled {
@@ -118,13 +117,13 @@ impl Staged {
         }
     }
 
-    /// From here on `truncate(self.len())` can come back to this state.
+    /// Marks a state to which `truncate` can return, and returns its length.
     pub(crate) fn mark(&mut self) -> usize {
         self.floor = self.words.len();
         self.floor
     }
 
-    /// Goes back to the first `len` words, at the cost of those that are dropped.
+    /// Returns to the first `len` words, at the cost of those that are dropped.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.tabled &= len > FEW;
         while self.words.len() > len {
@@ -132,7 +131,7 @@ impl Staged {
             if self.tabled
                 && let Some(line) = self.find_line(line_of(at))
             {
-                // Of none, the index and 1 are 0.
+                // For `NONE`, the index plus 1 is 0.
                 self.lines[line].newest[word_of(at)] = older.wrapping_add(1);
             }
             if let Some(older) = self.words.get_mut(older as usize) {
@@ -142,8 +141,8 @@ impl Staged {
         self.floor = self.floor.min(len);
     }
 
-    /// Lets every line be one that may be staged, until it is cleared: of a transaction that reads
-    /// the past, and finds the values of words elsewhere.
+    /// Marks every line as possibly staged, until `clear`: for a transaction that reads the past,
+    /// and finds the values of words elsewhere.
     pub(crate) fn touch_all(&mut self) {
         self.groups = [u64::MAX; GROUPS];
     }
@@ -168,7 +167,7 @@ impl Staged {
         (self.table[self.place(number)] as usize).checked_sub(1)
     }
 
-    /// Returns where the table has a line, or the empty place where it belongs.
+    /// Returns the slot of a line in the table, or the empty slot where it belongs.
     #[inline]
     fn place(&self, number: u64) -> usize {
         let mask = self.table.len() - 1;
@@ -187,7 +186,7 @@ impl Staged {
         }
     }
 
-    /// Makes the table of all words.
+    /// Builds the table of all words.
     fn build(&mut self) {
         self.lines.clear();
         self.resize(self.words.len());
@@ -195,7 +194,7 @@ impl Staged {
         (0..self.words.len()).for_each(|index| self.insert(index));
     }
 
-    /// Makes a table that has place for twice as many lines as these.
+    /// Makes a table with space for twice as many lines.
     fn resize(&mut self, lines: usize) {
         self.table.clear();
         self.table.resize((lines * 4).next_power_of_two(), 0);
@@ -227,7 +226,7 @@ fn line_of(at: u64) -> u64 {
     at >> 6
 }
 
-/// Returns which word of its line a word is.
+/// Returns the index of a word in its line.
 #[inline]
 fn word_of(at: u64) -> usize {
     (at >> 3) as usize % LINE
@@ -279,7 +278,7 @@ mod tests {
         assert_eq!((staged.len(), staged.get(8)), (1, Some(2)));
     }
 
-    /// The table against a list, over stagings, marks and returns at random.
+    /// Compares the table with a list, over random stagings, marks and returns.
     #[test]
     fn any_order_of_stagings_and_returns_leaves_the_newest_values() {
         let mut staged = Staged::default();

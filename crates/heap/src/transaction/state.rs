@@ -1,4 +1,4 @@
-//! What a shard keeps in DRAM after its lock: the open transaction, the log's state, the free
+//! The state of a shard in DRAM, under its lock: the open transaction, the log's state, the free
 //! blocks.
 
 use super::held_blocks::HeldBlocks;
@@ -18,18 +18,18 @@ use crate::log::ring::Ring;
 use pmem::Region;
 use std::sync::Arc;
 
-/// How many reserved blocks are searched one by one.
+/// Up to this many reserved blocks are searched one by one.
 pub(crate) const FEW: usize = 8;
 
 /// A block that the open transaction reserved.
 #[derive(Debug, Clone)]
 pub(crate) struct Reserved {
     pub(crate) place: BlockPlace,
-    /// Length of what becomes part of the transaction, once it is published.
+    /// The length that becomes part of the transaction, once the block is published.
     pub(crate) published: Option<u32>,
-    /// Bytes that went through the cache and must be flushed: from, to.
+    /// The range of bytes that went through the cache and must be flushed: start, end.
     pub(crate) cached: (u32, u32),
-    /// Bytes from the start whose checksum is `crc`, written in order; none when they were not.
+    /// The number of bytes from the start that `crc` covers, if they were written in order.
     pub(crate) checksummed: Option<u32>,
     pub(crate) crc: u32,
     /// Whether the bytes had a fence of their own.
@@ -55,13 +55,13 @@ impl Reserved {
         at.wrapping_sub(self.place.at) < u64::from(self.place.size())
     }
 
-    /// Notes that `bytes` were written at `from`, through the cache or past it.
+    /// Records that `bytes` were written at `from`, through the cache or past it.
     #[inline]
     pub(crate) fn wrote(&mut self, from: u32, bytes: &[u8], cached: bool) {
         self.wrote_by(from, bytes, cached, |crc| crc32c_append(crc, bytes));
     }
 
-    /// As [`Reserved::wrote`], of bytes with this checksum.
+    /// Like [`Reserved::wrote`], for bytes with this checksum.
     #[inline]
     pub(crate) fn wrote_checksummed(
         &mut self,
@@ -76,7 +76,7 @@ impl Reserved {
     #[inline(always)]
     fn wrote_by(&mut self, from: u32, bytes: &[u8], cached: bool, append: impl FnOnce(u32) -> u32) {
         let to = from + bytes.len() as u32;
-        // These bytes have the record's fence alone: it has to be verified that they arrived.
+        // These bytes have only the record's fence: recovery must verify that they arrived.
         self.fenced = false;
         if cached {
             self.cached = (self.cached.0.min(from), self.cached.1.max(to));
@@ -95,7 +95,7 @@ impl Reserved {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Freed {
     pub(crate) place: BlockPlace,
-    /// Whether the transaction reserved it itself.
+    /// Whether this transaction reserved it.
     pub(crate) own: bool,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Freed {
 pub(crate) struct Tx {
     pub(crate) staged: Staged,
     pub(crate) reserved: Vec<Reserved>,
-    /// Finds the place of a block in `reserved`, when there are many.
+    /// Finds the index of a block in `reserved`, if there are many.
     pub(crate) reserved_table: ReservedTable,
     /// One bit for each of 64 groups of spans: no block is reserved in a group whose bit is 0.
     pub(crate) reserved_in: u64,
@@ -112,16 +112,15 @@ pub(crate) struct Tx {
     pub(crate) freed: Vec<Freed>,
     /// Old values of words that were changed in reserved blocks after a savepoint.
     pub(crate) undo: Vec<(u64, u64)>,
-    /// Words that were changed at once, in the order of the changes, with the values that they had
-    /// before.
+    /// Words that were changed in place, in the order of the changes, with their previous values.
     pub(crate) replaced: Vec<(u64, u64)>,
-    /// Published lengths of reserved blocks, by index, before they changed after a savepoint.
+    /// Published lengths of reserved blocks before a change after a savepoint, by index.
     pub(crate) unpublished: Vec<(usize, Option<u32>)>,
     pub(crate) has_savepoint: bool,
     pub(crate) may_use_reserve: bool,
 }
 
-/// Returns the group of the span that contains `at`: a bit.
+/// Returns the group of the span that contains `at`, as a bit.
 #[inline]
 pub(crate) fn span_group(at: u64) -> u64 {
     1 << (at / SPAN % 64)
@@ -149,7 +148,7 @@ impl Tx {
             || self.reserved.iter().any(|r| r.published.is_some())
     }
 
-    /// Returns which reserved block is at this place.
+    /// Returns the index of the reserved block at this place.
     pub(crate) fn reserved_at(&mut self, place: &BlockPlace) -> Option<usize> {
         if self.reserved.len() <= FEW {
             return self.reserved.iter().rposition(|block| block.place.at == place.at);
@@ -166,7 +165,7 @@ impl Tx {
         }
     }
 
-    /// Forgets old values, and the memory of very many.
+    /// Drops old values, and their memory if there are very many.
     pub(crate) fn forget_replaced(&mut self) {
         const KEPT: usize = 1 << 16;
         self.replaced.clear();
@@ -188,20 +187,20 @@ impl Tx {
     }
 }
 
-/// What a commit is about to do, worked out before anything is written.
+/// The plan of a commit, made before anything is written.
 ///
-/// An entry is written in the form of the record as soon as it is known, and noted in `words`, from
-/// where its word is stored: to read the record again would cost more than to write both.
+/// As soon as an entry is known it is written in the form of the record, and also added to `words`,
+/// from which its word is stored: reading the record again would cost more than writing both.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Header and link, blank until the record has its checksum; the entries.
+    /// Header and link, blank until the record is checksummed, and the entries.
     pub(crate) record: Vec<u64>,
     pub(crate) kind: RecordKind,
-    /// What is in the ring in place of `record` when that is too long for it.
+    /// The record that goes into the ring if `record` is too long for it.
     pub(crate) long: Vec<u64>,
-    /// The words that change: what the record says of them, in the form in which they are stored.
+    /// The changed words, in the form in which they are stored.
     pub(crate) words: Vec<Word>,
-    /// Spans, by their place in the allocator, that this commit publishes or releases.
+    /// Spans that this commit publishes or releases, by their indexes in the allocator.
     pub(crate) publishing: Vec<u32>,
     pub(crate) releasing: Vec<u32>,
 }
@@ -220,13 +219,13 @@ impl Plan {
     }
 }
 
-/// What a shard keeps while a snapshot reads it.
+/// The part of a snapshot that a shard keeps while the snapshot is read.
 #[derive(Debug)]
 pub(crate) struct SnapshotPart {
     pub(crate) cut: Arc<Cut>,
     /// Old values of the words that changed since the cut.
     pub(crate) overlay: Overlay,
-    /// Holds the blocks that are freed since.
+    /// Holds the blocks that have been freed since.
     pub(crate) _pin: Pin,
 }
 
@@ -240,18 +239,18 @@ pub(crate) struct ShardState {
     /// Freed blocks that a reader may still look at.
     pub(crate) held: HeldBlocks,
     pub(crate) used: u64,
-    /// Copies of what is read often.
+    /// Copies of bytes that are read often.
     pub(crate) cache: Option<Box<ReadCache>>,
-    /// The shard's parts of the snapshots that read it, the oldest first.
+    /// The shard's parts of the present snapshots, the oldest first.
     pub(crate) snapshots: Vec<SnapshotPart>,
-    /// The index of the part through which the open transaction reads; none for any that writes.
+    /// The index of the part through which the open transaction reads; `None` if it may write.
     pub(crate) as_of: Option<usize>,
     /// Set during a commit: a panic then leaves the shard half changed.
     pub(crate) committing: bool,
 }
 
 impl ShardState {
-    /// Returns the state of a shard whose log goes on at `line` with sequence number `seq`.
+    /// Creates the state of a shard whose log continues at `line` with sequence number `seq`.
     pub(crate) fn new(
         region: &Region,
         geometry: &Geometry,
@@ -278,14 +277,14 @@ impl ShardState {
         !self.snapshots.is_empty()
     }
 
-    /// Returns true if a word of a volatile heap may change at once: nobody reads its old value,
-    /// and none is staged that a commit would store over the new one.
+    /// Returns true if a word of a volatile heap may be changed in place: nobody reads its old
+    /// value, and no value is staged that a commit would store over the new one.
     #[inline]
     pub(crate) fn changes_at_once(&self) -> bool {
         self.snapshots.is_empty() && self.tx.staged.is_empty()
     }
 
-    /// Returns the shard's part of a snapshot; none if it was released.
+    /// Returns the shard's part of a snapshot; `None` if it was released.
     pub(crate) fn part_of(&self, cut: u64) -> Option<&SnapshotPart> {
         self.snapshots.iter().find(|part| part.cut.number == cut)
     }

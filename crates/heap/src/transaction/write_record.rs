@@ -1,8 +1,7 @@
-//! The record of a planned transaction: made to fit, checksummed, written into the ring and
-//! flushed.
+//! The record of a planned transaction: fitted into the ring, checksummed, written and flushed.
 //!
-//! Drafting is the only step of a commit that can find no space: a record too long for the ring
-//! takes spans. So, of several shards, all are drafted before any is written.
+//! Drafting is the only step of a commit that can run out of space: a record too long for the ring
+//! takes spans. So in a commit of several shards all are drafted before any is written.
 
 #![allow(unsafe_code, reason = "records are stored in the pool")]
 
@@ -16,8 +15,8 @@ use crate::layout::{LINE, SPAN};
 use crate::log::record::{self, HEADER_WORDS, Link, RecordHeader};
 use crate::log::ring::LongBody;
 
-/// Makes a planned record fit into the ring: one that is too long goes into spans. When there is no
-/// space for that, the plan is to be undone.
+/// Makes a planned record fit into the ring: one that is too long goes into spans. If there is no
+/// space for that, the caller undoes the plan.
 #[inline]
 pub(crate) fn draft(heap: &Heap, state: &mut ShardState) -> Result<(), CommitError> {
     if state.plan.record.len() <= state.ring.part_words() {
@@ -28,9 +27,8 @@ pub(crate) fn draft(heap: &Heap, state: &mut ShardState) -> Result<(), CommitErr
     Ok(())
 }
 
-/// Flushes the new bytes; seals the record, writes it where the ring has space, and flushes it.
-/// Nobody reads it again but a recovery, so it goes past the cache. Not durable before the caller's
-/// fence.
+/// Flushes the new bytes; checksums the record, writes it into the ring, and flushes it. Only
+/// recovery reads it again, so it goes past the cache. It is not durable before the caller's fence.
 pub(crate) fn write(heap: &Heap, state: &mut ShardState, lsn: u64, link: Option<Link>) {
     flush_fresh(heap, state);
     let ShardState { plan, ring, .. } = state;
@@ -45,7 +43,7 @@ pub(crate) fn write(heap: &Heap, state: &mut ShardState, lsn: u64, link: Option<
     words.resize(header.lines() * LINE as usize / 8, 0);
     let at = ring.place(&heap.region, header.lines() as u64, weight);
     if heap.region.failed() {
-        // The durable tail may still lead to what is there. The caller's fence fails.
+        // The durable tail may still lead to the present content. The caller's fence fails.
         return;
     }
     // SAFETY: the ring belongs to this shard, whose lock the caller holds; the place is retired or
@@ -75,8 +73,8 @@ fn flush_fresh(heap: &Heap, state: &ShardState) {
     }
 }
 
-/// Writes a body too long for the ring into spans, flushes it, and gives the record that names
-/// them.
+/// Writes a body that is too long for the ring into spans, flushes it, and returns the record that
+/// lists them.
 fn write_long(heap: &Heap, state: &mut ShardState) -> Result<Vec<u64>, CommitError> {
     let kind = state.plan.kind;
     let body = &state.plan.record[kind.header_words()..];
@@ -91,7 +89,7 @@ fn write_long(heap: &Heap, state: &mut ShardState) -> Result<Vec<u64>, CommitErr
         spans.push(span);
         let at = heap.geometry.span_at(span);
         let bytes = record::bytes_of(piece);
-        // SAFETY: a free span, reached by nobody.
+        // SAFETY: a free span, which nobody can reach.
         unsafe { heap.region.write(at, bytes) };
         fault_points::flush(&heap.region, at, bytes.len(), FaultPoint::FlushLong);
         long.pieces.push((at, bytes.len() as u32, crc32c(bytes)));

@@ -1,11 +1,11 @@
-//! Words of a volatile heap change as a transaction goes: it alone sees that until it commits, and
-//! whatever else ends it undoes them.
+//! Words of a volatile heap change during a transaction: only the transaction sees them until it
+//! commits, and if it ends in any other way they are undone.
 
 use heap::{CreateOptions, Geometry, Heap, Ptr, Savepoint, Shard, Snapshot, View};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Roots that are set.
+/// The number of roots that are set.
 const WORDS: usize = 40;
 
 fn volatile() -> Arc<Heap> {
@@ -18,7 +18,7 @@ fn set(shard: &mut Shard<'_>, root: usize, value: u64) {
     shard.set(shard.root(root), value);
 }
 
-/// Takes all space by blocks of which three are in a span.
+/// Takes all space with blocks of which three fit into a span.
 fn fill(shard: &mut Shard<'_>) -> Vec<Ptr> {
     let mut blocks = Vec::new();
     while let Ok(fresh) = shard.reserve(20_000) {
@@ -68,7 +68,7 @@ fn a_transaction_that_does_not_commit_undoes_its_words() {
     assert_eq!(all(&shard)[..2], [1, 0]);
 }
 
-/// A word of a block that goes when the transaction does, and is somebody else's afterwards.
+/// A word of a block that goes away with its transaction, and later belongs to another one.
 #[test]
 fn words_of_new_blocks_do_not_come_back_in_later_ones() {
     let heap = volatile();
@@ -165,8 +165,8 @@ fn any_order_of_changes_and_returns_leaves_the_words_of_a_model() {
     }
 }
 
-/// From staging on, a transaction goes on with it, though the snapshot is over: its last values
-/// count.
+/// Once a transaction stages words it goes on staging, even after the snapshot has ended: its last
+/// values count.
 #[test]
 fn a_snapshot_that_is_given_up_within_a_transaction_changes_no_word() {
     let heap = volatile();
@@ -190,7 +190,7 @@ fn a_snapshot_that_is_given_up_within_a_transaction_changes_no_word() {
     assert!(snapshot.lock(0).is_err(), "it was given up");
 }
 
-/// The same in a savepoint: what was changed at once is undone before what was changed earlier.
+/// The same within a savepoint: words that were changed in place are undone before earlier changes.
 #[test]
 fn a_savepoint_outlives_a_snapshot_that_is_given_up() {
     let heap = volatile();

@@ -1,4 +1,4 @@
-//! What a program does with a pool that has features that it does not know: by kind of feature.
+//! How a program treats a pool with features that it does not know, by kind of feature.
 
 use heap::{CreateOptions, Geometry, Heap, OpenError, View};
 use pmem::{DomainRequest, MapOptions, Region};
@@ -17,7 +17,7 @@ fn region(path: &Path) -> Region {
     Region::open(path, &options).expect("a mapping")
 }
 
-/// A pool with a number in a root and an unknown feature of the kind that is at `feature`.
+/// Creates a pool with a number in a root and an unknown feature of the kind at `feature`.
 fn pool(path: &Path, feature: u64) {
     let geometry = Geometry { shards: 1, ring_parts: 4, ring_part: 4096, zone_spans: 16 };
     let options = CreateOptions { geometry, ..CreateOptions::default() };

@@ -1,4 +1,4 @@
-//! How many fences commits cost in a pool of many shards, the retirement of their logs included.
+//! How many fences commits cost in a pool of many shards, including the retirement of their logs.
 
 use heap::{CreateOptions, Geometry, Heap, Shard};
 use pmem::{DomainRequest, MapOptions, Region};
@@ -11,8 +11,8 @@ fn pool(folder: &tempfile::TempDir, geometry: Geometry) -> Heap {
     Heap::create(region, &options).expect("a pool")
 }
 
-/// Changes this many words of each of some shards in one transaction; the fences that its commit
-/// took.
+/// Changes this many words of each of some shards in one transaction; returns the number of fences
+/// that its commit took.
 fn commit(heap: &Heap, shards: impl Iterator<Item = usize>, words: u64, round: u64) -> u64 {
     let mut locked: Vec<Shard<'_>> = shards.map(|shard| heap.lock(shard)).collect();
     for shard in &mut locked {

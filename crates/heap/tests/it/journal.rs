@@ -1,4 +1,4 @@
-//! Pools with a journal: closed ones are ordinary pools, others need it.
+//! Pools with a journal: if closed they are ordinary pools, otherwise they need it.
 
 use heap::{CreateOptions, Geometry, Heap, OpenError, View};
 use pmem::{DomainRequest, MapOptions, Region};
@@ -136,7 +136,7 @@ fn a_journal_that_does_not_belong_to_the_pool_is_refused_and_nothing_changes() {
     fs::remove_file(&files.journal).unwrap();
     files.check_refused(DomainRequest::Journal, "is missing");
     assert!(!files.journal.exists());
-    // That of another pool.
+    // The journal of another pool.
     let other = Files::new();
     let options = CreateOptions { geometry: GEOMETRY, uuid: [6; 16], ..Default::default() };
     drop(Heap::create(other.region(DomainRequest::Journal), &options).unwrap());

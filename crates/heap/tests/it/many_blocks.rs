@@ -1,4 +1,4 @@
-//! What a transaction of many blocks costs: each block as much as in a small one.
+//! The cost of a transaction of many blocks: each block costs as much as in a small one.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn block(shard: &mut Shard<'_>) -> Ptr {
     shard.publish(fresh, 40)
 }
 
-/// The shortest of a few runs, each in a heap of its own.
+/// Returns the shortest of a few runs, each in a heap of its own.
 fn shortest(run: impl Fn(&mut Shard<'_>)) -> Duration {
     let once = || {
         let heap = heap();
@@ -30,8 +30,8 @@ fn shortest(run: impl Fn(&mut Shard<'_>)) -> Duration {
     (0..3).map(|_| once()).min().expect("a run")
 }
 
-/// A hundred thousand blocks are a matter of milliseconds, unless each is compared with all others:
-/// then of many seconds.
+/// A hundred thousand blocks take milliseconds; if each were compared with all others, many
+/// seconds.
 #[track_caller]
 fn takes_no_time(run: impl Fn(&mut Shard<'_>, usize)) {
     let took = shortest(|shard| run(shard, 100_000));
@@ -40,7 +40,7 @@ fn takes_no_time(run: impl Fn(&mut Shard<'_>, usize)) {
 
 #[test]
 fn blocks_that_their_own_transaction_frees_are_found_by_their_place() {
-    // As one member that gets a score after the other.
+    // Like one member that gets one score after another.
     takes_no_time(|shard, count| {
         let mut last = block(shard);
         for _ in 0..count {
@@ -65,8 +65,8 @@ fn appended_bytes_are_compared_with_freed_blocks_by_their_place() {
     });
 }
 
-/// Words of blocks that the transaction has reserved, in any order with savepoints, returns to them
-/// and frees: each has the value that a list of all of them has, and no other is in use.
+/// Words of blocks that the transaction has reserved, with savepoints, rollbacks and frees in any
+/// order: each has the value that a list of all of them has, and no other block is in use.
 #[test]
 fn words_of_reserved_blocks_follow_savepoints_and_returns() {
     for seed in 0..50 {
@@ -113,8 +113,8 @@ fn words_of_reserved_blocks_follow_savepoints_and_returns() {
     }
 }
 
-/// How many whole spans another shard gets when this one has made a transaction longer than its
-/// log, and this many short ones.
+/// Returns how many whole spans another shard gets after this one has made a transaction longer
+/// than its log, and this many short ones.
 fn spans_left(short: u64) -> usize {
     let folder = tempfile::tempdir().expect("a scratch directory");
     let map = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(64 << 20) };

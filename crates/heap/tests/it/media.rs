@@ -1,7 +1,7 @@
-//! Bytes of a pool's own that the medium lost are made again, or the layer above is told, or
-//! nothing is written any more.
+//! Lost bytes of a pool's own metadata are restored, or reported to the layer above, or the pool
+//! takes no more writes.
 //!
-//! The bytes are set to zero after the heap's back, as they read after a loss.
+//! The bytes are set to zero without the heap's knowledge, as they read after a loss.
 
 use heap::{CreateOptions, Geometry, Heap, LostPart, Ptr, View};
 use pmem::{DomainRequest, Lost, MapOptions, Region};
@@ -54,7 +54,7 @@ impl Pool {
     }
 }
 
-/// Puts a block with these bytes after a root of the shard.
+/// Puts a block with these bytes into a root of the shard.
 fn put(heap: &Heap, shard: usize, root: usize, text: &[u8]) -> Ptr {
     let mut shard = heap.lock(shard);
     let fresh = shard.reserve(text.len()).expect("free memory");
@@ -89,15 +89,15 @@ fn line(at: u64) -> Lost {
     Lost { at, len: 64 }
 }
 
-/// What only the layer above can tell of these bytes.
+/// Returns the parts of these bytes whose meaning only the layer above knows.
 fn lost_parts(heap: &Heap, lost: Lost) -> Vec<LostPart> {
     let restored = heap.restore(&[lost]);
     assert_eq!(restored.irreplaceable, None);
     restored.parts
 }
 
-/// That these bytes are made again while the pool is in use, and that it lives on after the process
-/// is killed.
+/// Checks that these bytes are restored while the pool is in use, and that the pool survives when
+/// the process is killed.
 #[track_caller]
 fn check_made_again(lost: Lost, same_bytes: bool) {
     let pool = Pool::new();
@@ -177,7 +177,7 @@ fn the_layer_above_is_reported_to_blocks_and_roots() {
         let LostPart::Block { from, to, .. } = part else { panic!("{part:?}") };
         assert!(inside.at <= from && from < to && to <= inside.at + 64);
     }
-    // A span that nobody has.
+    // A span that belongs to nobody.
     assert_eq!(lost_parts(&heap, line(ZONES + 15 * 65536 + 64)), []);
 }
 

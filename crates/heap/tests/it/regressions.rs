@@ -1,7 +1,7 @@
-//! Bugs that searches found in the heap, each as a short history of its own.
+//! Bugs that searches found in the heap, each as a short history.
 //!
-//! Random crashes over the simulated medium found them first; others of their kind are shown there,
-//! by disabling the fault point that prevents them
+//! Random crashes over the simulated medium found them first; others of their kind are shown by
+//! disabling the fault points that prevent them
 //! (`crates/sim/tests/fault_points/commit_protocol.rs`).
 
 use heap::{CreateOptions, Detached, Full, Geometry, Heap, Ptr, Shard, View};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const BOOT: [u8; 16] = [1; 16];
 const RESERVE: u64 = 2 * 64 * SPAN;
 const SPAN: u64 = 65536;
-/// Where shard 0 says which record was fenced last.
+/// The word in which shard 0 records the newest fenced record.
 const FENCED: u64 = 12288 + 64;
 
 struct Pool {
@@ -55,8 +55,8 @@ fn get(shard: &Shard<'_>, root: usize, len: usize) -> Option<Vec<u8>> {
     (!block.is_null()).then(|| shard.bytes(block, len).to_vec())
 }
 
-/// A span that a shard gave up was ahead of the cursor that looks for free spans, which gave it to
-/// somebody else while the shard still had it among its own.
+/// A span that a shard released was ahead of the cursor that looks for free spans. The cursor gave
+/// it to another shard while the first still had it among its own.
 #[test]
 fn a_span_freed_after_a_reopening_is_not_found_twice() {
     let (pool, heap) = Pool::new();
@@ -92,8 +92,8 @@ fn a_span_freed_after_a_reopening_is_not_found_twice() {
     heap.allocated().expect("no block is allocated twice");
 }
 
-/// A rollback left the length to which an append had published a block of the same transaction. The
-/// record's checksum covered bytes that the next append wrote over, and an acknowledged transaction
+/// A rollback kept the length to which an append had published a block of the same transaction. The
+/// record's checksum covered bytes that the next append overwrote, and an acknowledged transaction
 /// was not accepted.
 #[test]
 fn a_rollback_takes_back_to_where_a_block_was_published() {
@@ -113,8 +113,8 @@ fn a_rollback_takes_back_to_where_a_block_was_published() {
     assert_eq!(get(&heap.lock(0), 0, 9), Some(b"published".to_vec()));
 }
 
-/// A damaged structure leads to a block twice: kept for the next transactions twice, it was given
-/// to two of them.
+/// A damaged structure leads to a block twice: it was cached twice for the next transactions, and
+/// given to two of them.
 #[test]
 fn a_block_that_is_freed_twice_is_given_out_once() {
     let (_pool, heap) = Pool::new();
@@ -133,8 +133,8 @@ fn a_block_that_is_freed_twice_is_given_out_once() {
     assert!(given.windows(2).all(|pair| pair[0] != pair[1]), "a block was given out twice");
 }
 
-/// A damaged structure leads to a block that is free, and kept for the next reservation: it was
-/// taken for one of this transaction, and what was published there went with it.
+/// A damaged structure leads to a block that is free and cached for the next reservation: it was
+/// taken for a block of this transaction, and what was published there was lost.
 #[test]
 fn a_free_of_what_is_free_takes_nothing_from_who_reserves_it_next() {
     let (_pool, heap) = Pool::new();
@@ -153,7 +153,8 @@ fn a_free_of_what_is_free_takes_nothing_from_who_reserves_it_next() {
     assert_eq!(get(&shard, 1, 50), Some(vec![3; 50]));
 }
 
-/// Zeros instead of both copies of the header made a new pool over an old one's blocks and logs.
+/// If both copies of the header were zeros, a new pool was created over an old one's blocks and
+/// logs.
 #[test]
 fn a_pool_that_lost_its_header_is_not_taken_for_a_new_file() {
     let (pool, heap) = Pool::new();
@@ -169,7 +170,8 @@ fn a_pool_that_lost_its_header_is_not_taken_for_a_new_file() {
     assert!(matches!(Heap::open(region, BOOT), Err(heap::OpenError::NoHeader)));
 }
 
-/// Zeros up to where the shards' areas may reach made a new pool over an old one's blocks.
+/// If the bytes up to where the shards' areas may reach were zeros, a new pool was created over an
+/// old one's blocks.
 #[test]
 fn a_pool_whose_first_2_mib_are_zeros_is_not_taken_for_a_new_file() {
     let (pool, heap) = Pool::new();
@@ -203,7 +205,7 @@ fn what_holds_nothing_is_blank_and_nothing_else_is() {
     check(0, &[], true);
     check(100 << 20, &[], true);
     check(100 << 20, &[(3 << 20, 0), (50 << 20, 0)], true);
-    // What the making of a pool writes before its header is whole.
+    // Bytes that creating a pool writes before its header is whole.
     check(100 << 20, &[(8192, 1), (40, 9), (4096 + 40, 9)], true);
     check(100 << 20, &[(0, b'P')], false);
     check(100 << 20, &[(4096, b'P')], false);
@@ -258,8 +260,8 @@ fn a_file_of_zeros_is_no_new_pool_unless_one_was_never_finished() {
     }
 }
 
-/// One flipped bit of the hint that says which records were fenced, which had no checksum, and a
-/// pool that was closed cleanly opened no more.
+/// The hint that records which record was fenced had no checksum: after one flipped bit, a pool
+/// that was closed cleanly could not be opened.
 #[test]
 fn a_flipped_bit_of_the_fenced_hint_costs_nothing() {
     for closed in [true, false] {
@@ -289,8 +291,8 @@ fn a_flipped_bit_of_the_fenced_hint_costs_nothing() {
     }
 }
 
-/// Bytes followed by their own CRC have a CRC that does not depend on them: the record's checksum
-/// over the header of a new span would have taken any other span's header for it.
+/// Bytes followed by their own CRC have a CRC that does not depend on them: to the record's
+/// checksum, the header of a new span would have looked like any other span's header.
 #[test]
 fn a_record_distinguishes_the_header_of_its_span_from_that_of_another() {
     let (pool, heap) = Pool::new();
@@ -310,9 +312,9 @@ fn a_record_distinguishes_the_header_of_its_span_from_that_of_another() {
     assert!(!is_accepted, "a record was accepted over a header that is not the one it published");
 }
 
-/// What was appended to a block that the same transaction freed was listed with the record's
-/// checksums. The block was free for the next transaction at once, whose first bytes falsified the
-/// record: an acknowledged transaction was lost.
+/// Bytes appended to a block that the same transaction freed were listed with the record's
+/// checksums. The next transaction could use the block at once; its first bytes invalidated the
+/// record, and an acknowledged transaction was lost.
 #[test]
 fn bytes_appended_to_a_block_that_is_freed_are_not_part_of_the_record() {
     let (pool, heap) = Pool::new();
@@ -336,8 +338,8 @@ fn bytes_appended_to_a_block_that_is_freed_are_not_part_of_the_record() {
     assert_eq!([0, 1].map(|root| shard.word(shard.root(root))), [0, 7]);
 }
 
-/// What was appended to a block that had a fence of its own was accepted as if it had had that
-/// fence too.
+/// Bytes appended to a block that had a fence of its own were accepted as if that fence had covered
+/// them too.
 #[test]
 fn an_append_to_an_adopted_block_is_verified_with_it() {
     let check = |appended: bool| {
@@ -356,8 +358,8 @@ fn an_append_to_an_adopted_block_is_verified_with_it() {
         shard.commit().expect("a commit");
         drop(shard);
         drop(heap);
-        // The record arrived, and neither what is stored after its fence, nor bytes that only this
-        // fence made durable.
+        // The record arrived, but neither the words that are stored after its fence, nor bytes that
+        // only this fence made durable.
         let file = std::fs::OpenOptions::new().write(true).open(&pool.path).expect("the pool");
         for (at, len) in [(at.raw() + 500, 100), (root.raw(), 8), (FENCED, 8)] {
             file.write_all_at(&vec![0; len], at).expect("a write");

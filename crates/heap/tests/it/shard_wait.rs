@@ -51,14 +51,14 @@ fn who_has_waited_goes_before_those_who_come_later() {
     let second = ShardWait::enter(&heap, &[3]);
     std::thread::sleep(Duration::from_millis(2));
     let _ = (first.poll(Waker::noop()), second.poll(Waker::noop()));
-    // What is reserved is kept from other sessions, not from the store's own short holds.
+    // A reserved shard is kept from other sessions, not from the store's own short holds.
     assert!(try_lock(&heap, &[3], 0).is_none() && try_lock(&heap, &[3], second.ticket()).is_none());
     drop(heap.try_lock(3).expect("a free shard"));
     assert!(try_lock(&heap, &[1, 3], first.ticket()).is_none(), "others have one of them");
     drop(held);
     assert!(try_lock(&heap, &[1], 0).is_none());
     drop(try_lock(&heap, &[1, 3], first.ticket()).expect("its turn"));
-    // It does not try for a while, then it waits no more.
+    // It does not try for a while: then its shards are not kept for it.
     first.release();
     assert!(try_lock(&heap, &[1, 3], 0).is_some());
     drop(first);

@@ -1,4 +1,4 @@
-//! What a snapshot holds, when it goes back, and when the snapshot is given up.
+//! What a snapshot holds, when that is returned, and when the snapshot is given up.
 
 use heap::{CreateOptions, Full, Geometry, Heap, Ptr, Shard, Snapshot, SnapshotLost, View};
 use pmem::{DomainRequest, MapOptions, Region};
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const GEOMETRY: Geometry = Geometry { shards: 4, ring_parts: 4, ring_part: 4096, zone_spans: 64 };
-/// Roots of each shard with a block.
+/// The number of roots of each shard that have a block.
 const BLOCKS: usize = 100;
 const LEN: usize = 100;
-/// What a block of this length takes at least.
+/// The minimum size of a block of this length.
 const TAKEN: u64 = LEN as u64;
-/// Blocks that a commit returns at most, if it frees few.
+/// The maximum number of blocks that a commit returns if it frees few.
 const BY_COMMIT: u64 = 32;
 
 fn volatile() -> Arc<Heap> {
@@ -32,7 +32,7 @@ fn pool(folder: &tempfile::TempDir) -> Arc<Heap> {
     Arc::new(Heap::create(region, &options).expect("a pool"))
 }
 
-/// Puts a block of this length into a root; the block that it had is freed.
+/// Puts a block of this length into a root; frees the block that it had.
 fn put(shard: &mut Shard<'_>, root: usize, len: usize, fill: u8) -> Result<(), Full> {
     let fresh = shard.reserve(len)?;
     shard.write(&fresh, 0, &vec![fill; len]);
@@ -56,8 +56,8 @@ fn put_all(heap: &Heap, fill: u8) {
     }
 }
 
-/// Puts blocks of a length into the roots of all shards but the last root, until no shard has
-/// space; which roots have one.
+/// Puts blocks of a length into the roots of all shards, except the last root, until no shard has
+/// space; returns the roots that have one.
 fn fill(heap: &Heap, len: usize) -> Vec<(usize, usize)> {
     let roots =
         (0..heap::ROOTS - 1).flat_map(|root| (0..heap.shards()).map(move |shard| (shard, root)));
@@ -92,7 +92,7 @@ fn a_shard_that_was_read_gives_back_what_it_held_at_once() {
         assert_eq!(after.held, at_first.held * (3 - shard as u64) / 4, "shard {shard}");
         assert!(after.overlay < before.overlay, "{after:?}");
         assert_eq!(snapshot.lock(shard).err(), Some(SnapshotLost::Released));
-        // What is freed now is not held.
+        // Blocks that are freed now are not held.
         (0..BLOCKS).for_each(|root| put(&mut heap.lock(shard), root, LEN, 3).expect("space"));
         assert_eq!(heap.snapshot_stats().held, after.held);
         before = after;
@@ -110,7 +110,7 @@ fn words_that_only_the_allocator_reads_are_not_saved() {
         put_all(&heap, 1);
         let (snapshot, ()) = heap.snapshot(|| ()).expect("a snapshot");
         (0..3).for_each(|fill| put_all(&heap, fill));
-        // One root for each block: no bitmap, no span, no count.
+        // One root for each block; no bitmap, span or count.
         assert_eq!(snapshot.held_words(), 4 * BLOCKS);
     }
 }
@@ -180,7 +180,7 @@ fn a_full_pool_gives_the_snapshot_up_and_takes_the_write() {
     for (heap, len) in [(volatile(), 20_000), (pool(&folder), 20_000), (volatile(), 65536)] {
         let stored = fill(&heap, len);
         let (snapshot, ()) = heap.snapshot(|| ()).expect("a snapshot");
-        // Nothing is held: a write that finds no space is refused, and the snapshot goes on.
+        // Nothing is held: a write that finds no space is refused, and the snapshot continues.
         assert_eq!(put(&mut heap.lock(0), heap::ROOTS - 1, len, 2), Err(Full));
         assert!(snapshot.lock(0).is_ok());
         stored[..stored.len() / 2].iter().for_each(|at| delete(&heap, *at));
@@ -218,8 +218,8 @@ fn a_snapshot_that_holds_more_than_its_limit_is_given_up() {
     assert_eq!((stats.held, stats.overlay, snapshot.held_words()), (0, 0, 0));
 }
 
-/// Spans that readers held are released by records of a usual length: a full pool has no space for
-/// a longer one.
+/// Spans that readers held are released by records of the usual length: a full pool has no space
+/// for a longer one.
 #[test]
 fn many_spans_that_were_held_are_released_a_few_at_a_time() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -229,7 +229,7 @@ fn many_spans_that_were_held_are_released_a_few_at_a_time() {
     let region = Region::open(folder.path().join("pool"), &options).expect("a region");
     let options = CreateOptions { geometry, ..CreateOptions::default() };
     let heap = Arc::new(Heap::create(region, &options).expect("a pool"));
-    // Two in a span, so that a record has space for a part of the spans only.
+    // Two in a span, so that a record has space for only a part of the spans.
     let stored = fill(&heap, 30_000);
     let (snapshot, ()) = heap.snapshot(|| ()).expect("a snapshot");
     stored.iter().for_each(|at| delete(&heap, *at));
@@ -252,7 +252,7 @@ fn a_panic_at_the_cut_leaves_no_snapshot() {
     assert!(heap.snapshot(|| ()).is_ok());
 }
 
-/// What the block of a root has, as a snapshot sees it.
+/// Returns the content of a root's block as a snapshot sees it.
 fn filled(snapshot: &Snapshot, shard: usize, root: usize) -> u8 {
     let view = snapshot.lock(shard).expect("it is not given up");
     let bytes = view.bytes(Ptr::from_raw(view.word(view.root(root))), LEN);
@@ -341,7 +341,7 @@ fn the_oldest_of_several_snapshots_is_given_up_first() {
         put_all(&heap, fill);
     }
     assert_eq!(old.lock(1).err(), Some(SnapshotLost::OverLimit));
-    // What it held returns meanwhile, so that the young one goes on.
+    // The space that it held is returned meanwhile, so that the younger one continues.
     for _ in 0..4 {
         fill += 1;
         put_all(&heap, fill);
@@ -350,7 +350,7 @@ fn the_oldest_of_several_snapshots_is_given_up_first() {
     }
     assert_eq!(heap.snapshot_stats().given_up, 1);
     assert!(held() < limit, "{} of {limit}", held());
-    // Until it holds too much itself.
+    // ... until that one holds too much itself.
     for _ in 0..1000 {
         fill = fill.wrapping_add(1);
         put_all(&heap, fill);
@@ -424,8 +424,8 @@ fn a_transaction_of_a_snapshot_sees_the_past_and_the_next_one_the_present() {
     check(&heap.lock(0), 4);
 }
 
-/// Readers of a snapshot take a shard again and again; whoever waits for it meanwhile must not have
-/// to be quick to get it between two of them.
+/// Readers of a snapshot take a shard again and again; a waiting thread must not have to be quick
+/// to get it in between.
 #[test]
 fn a_writer_waits_for_few_steps_of_a_reader() {
     const WRITES: u64 = 300;
@@ -456,7 +456,8 @@ fn a_writer_waits_for_few_steps_of_a_reader() {
         is_over.store(true, Relaxed);
         waited
     });
-    // One is under way when the writer comes; more pass where the machine does not run it.
+    // One is under way when the writer arrives; more pass if the machine does not schedule the
+    // writer.
     let soon = waited.iter().filter(|steps| **steps < 4).count();
     assert!(soon * 5 > waited.len() * 4, "{soon} of {WRITES} writes: {waited:?}");
     let sum: u64 = waited.iter().sum();

@@ -1,5 +1,5 @@
-//! The space of free spans goes back to the file system, and is there again before anybody stores
-//! into it.
+//! The space of free spans is given back to the file system, and is reserved again before anybody
+//! stores into it.
 
 use heap::{CreateOptions, Geometry, Heap, Ptr, Shard, View};
 use pmem::{DomainRequest, MapOptions, Region};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 const BOOT: [u8; 16] = [1; 16];
 const GEOMETRY: Geometry = Geometry { shards: 4, ring_parts: 8, ring_part: 4096, zone_spans: 128 };
 const ZONE: u64 = 128 << 16;
-/// Blocks of a shard, two in a span.
+/// The number of blocks of a shard; two fit into a span.
 const BLOCKS: usize = 120;
 const LEN: usize = 30_000;
 
@@ -207,7 +207,7 @@ fn so_does_what_a_snapshot_shows() {
     }
 }
 
-/// Rests as often as it takes for what a shard does not need to be given back.
+/// Rests as often as it takes until spans that a shard does not need are given back.
 fn rest(heap: &Heap) {
     for _ in 0..4 {
         heap.rest();
@@ -235,7 +235,7 @@ fn the_background_gives_back_what_rested_but_a_zone() {
     verify(&heap);
 }
 
-/// The shards take spans in turn, so that each huge page has some of all of them.
+/// The shards take spans in turn, so that each huge page has some of every shard.
 #[test]
 fn what_is_kept_does_not_keep_huge_pages_of_others() {
     let geometry = Geometry { zone_spans: 512, ..GEOMETRY };

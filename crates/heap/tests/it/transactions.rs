@@ -242,7 +242,7 @@ fn a_full_pool_says_so_loses_nothing_and_takes_writes_again_after_deletes() {
         shard.commit().unwrap();
     }
     assert_eq!(heap.used(), 0);
-    // All of it can now go to one shard: the others hand their spans over.
+    // All of it can now go to one shard: the others transfer their spans.
     let mut shard = heap.lock(3);
     let mut whole = 0;
     while shard.reserve(65536).is_ok() {
@@ -292,8 +292,8 @@ fn blocks_kept_for_the_next_transaction_hold_no_span() {
     shard.commit().unwrap();
     put(&mut shard, 0, b"a commit releases what is empty").unwrap();
     shard.commit().unwrap();
-    // One is filled with what was put, and those are not released that were being filled when they
-    // became empty.
+    // One span holds what was put, and spans that were being filled when they became empty are not
+    // released.
     assert!(whole_spans(&mut shard) >= free - 3);
 }
 
@@ -412,7 +412,7 @@ fn a_pool_cut_short_or_of_something_else_is_refused() {
 
 #[test]
 fn a_damaged_tail_is_refused() {
-    /// Where the tail of shard 0 is: see the pool's format.
+    /// The place of shard 0's tail: see the pool's format.
     const TAIL: u64 = 12288;
     let (pool, heap) = Pool::new(1);
     let mut shard = heap.lock(0);
@@ -436,12 +436,12 @@ fn a_damaged_tail_is_refused() {
     let flips = [(0, 1), (0, 0x40), (3, 0x10), (5, 0x80), (6, 1), (7, 0x80)];
     let errors: Vec<String> = flips.into_iter().map(|(byte, flip)| refused(byte, flip)).collect();
     let expected = [
-        // The number is another than that of the newest record in the ring.
+        // The number differs from that of the newest record in the ring.
         "DamagedLog { shard: 0, expected: 1, found: 9 }",
         "DamagedLog { shard: 0, expected: 10, found: 64 }",
         "DamagedLog { shard: 0, expected: 10, found: 268435456 }",
         "DamagedLog { shard: 0, expected: 10, found: 140737488355328 }",
-        // The place is not where record 0 is, though there are later ones.
+        // The place is not that of record 0, though there are later ones.
         "DamagedLog { shard: 0, expected: 0, found: 9 }",
         // There is no such place.
         "DamagedTail { shard: 0, lines: 256, found: 32768 }",
@@ -458,7 +458,8 @@ fn a_damaged_copy_of_the_header_costs_nothing() {
     for copy in [0, 4096] {
         let (pool, heap) = Pool::new(1);
         drop(heap);
-        // Its second incarnation, whose commits must not be forgotten for those of the first.
+        // The pool's second incarnation, whose commits must not be forgotten in favour of the
+        // first.
         let heap = pool.open();
         let mut shard = heap.lock(0);
         for n in 0..10 {

@@ -1,22 +1,22 @@
-//! A slower medium, emulated on memory that is as fast as DRAM: so that its read penalty, and what
-//! is done against it, can be studied on a machine without it.
+//! A slower medium, emulated on memory as fast as DRAM, so that its read penalty, and measures
+//! against it, can be studied on a machine without it.
 //!
-//! In a build with the feature `emulate-media` only; any other has nothing of this, no branch and
-//! no field.
+//! Only in a build with the feature `emulate-media`; any other build has nothing of this, neither a
+//! branch nor a field.
 //!
 //! - A *read* is charged for each line that a simulated last-level cache ([`tags`]) does not hold:
-//!   a dependent access costs the medium's latency, the lines that follow in the same range are on
-//!   their way meanwhile, as hardware prefetch and line-fill buffers have it. A line that was asked
-//!   for by a prefetch costs its share of the bandwidth only.
+//!   a dependent access costs the medium's latency; the lines that follow in the same range are
+//!   loaded meanwhile, as by hardware prefetch and line-fill buffers. A prefetched line costs only
+//!   its share of the bandwidth.
 //! - A *write* is charged when it leaves the caches: for each line that is flushed or streamed. The
-//!   first after a fence costs what a line takes to the persistence domain, and all of them go
-//!   through a bucket that drains at the medium's write bandwidth, in blocks of the medium's own
-//!   size.
-//! - What DRAM takes in the study that the numbers come from is subtracted, since the memory that
-//!   emulates takes as much by itself ([`model`]); so is the time that the emulation itself takes.
-//!   The rest is spun off.
+//!   first after a fence costs the time that a line takes to the persistence domain, and all of
+//!   them go through a bucket that drains at the medium's write bandwidth, in blocks of the
+//!   medium's own size.
+//! - The time that DRAM takes in the study from which the numbers come is subtracted, since the
+//!   emulating memory takes that by itself ([`model`]); so is the time of the emulation itself. The
+//!   rest is spent spinning.
 //!
-//! Everything that tells a figure has to say that it was made here: [`Emulation::summary`].
+//! Everything that reports a figure must say that it was measured here: [`Emulation::summary`].
 
 mod model;
 mod spin;
@@ -41,14 +41,14 @@ pub struct Charged {
     pub following: u64,
     /// Prefetches that went to the medium.
     pub prefetched: u64,
-    /// Reads that the simulated cache held.
+    /// Reads that hit the simulated cache.
     pub cached: u64,
     /// Lines written to the medium.
     pub written: u64,
 }
 
 impl Charged {
-    /// Returns what was charged between `earlier` and this reading.
+    /// Returns the charges between `earlier` and this reading.
     pub fn since(&self, earlier: &Charged) -> Charged {
         Charged {
             random: self.random - earlier.random,
@@ -59,7 +59,7 @@ impl Charged {
         }
     }
 
-    /// Lines that were read from the medium.
+    /// Returns the number of lines that were read from the medium.
     pub fn read(&self) -> u64 {
         self.random + self.following + self.prefetched
     }
@@ -69,13 +69,13 @@ thread_local! {
     static CHARGED: Cell<Charged> = const { Cell::new(Charged {
         random: 0, following: 0, prefetched: 0, cached: 0, written: 0,
     }) };
-    /// Whether the thread flushed a line since its last fence.
+    /// Whether the thread has flushed a line since its last fence.
     static FLUSHED: Cell<bool> = const { Cell::new(false) };
-    /// The medium's block that the thread wrote last.
+    /// The block of the medium that the thread wrote last.
     static LAST_BLOCK: Cell<u64> = const { Cell::new(u64::MAX) };
 }
 
-/// Returns what the calling thread was charged for.
+/// Returns the charges of the calling thread.
 pub fn charged() -> Charged {
     CHARGED.get()
 }
@@ -86,23 +86,24 @@ fn count(change: impl FnOnce(&mut Charged)) {
     CHARGED.set(charged);
 }
 
-/// A medium that is emulated.
+/// An emulated medium.
 pub struct Emulation {
     model: Model,
-    /// Whether flushes are executed here, and take time of their own.
+    /// Whether flushes are executed here, and take time themselves.
     flushes: bool,
     tags: Tags,
-    /// When the medium will have written what it was given, in picoseconds of [`spin::now`].
+    /// When the medium will have written everything that it was given, in picoseconds of
+    /// [`spin::now_ps`].
     drained: AtomicU64,
 }
 
-/// Bytes of a read from which the time for looking its lines up is worth counting.
+/// From this many bytes of a read on, the time of looking its lines up is worth measuring.
 const FEW_LINES: usize = 256;
-/// What the medium takes of writes before anybody waits: its own buffer.
+/// Bytes that the medium accepts before a writer has to wait: its own buffer.
 const BUFFER: u64 = 16 << 10;
 
 impl Emulation {
-    /// Emulates `model` after a cache of `cache` bytes; 0: as large as the machine's own.
+    /// Emulates `model` below a cache of `cache` bytes; 0 means as large as the machine's own.
     pub fn new(model: Model, cache: u64) -> Emulation {
         let cache = if cache > 0 { cache } else { tags::machine() };
         Emulation { model, flushes: false, tags: Tags::new(cache), drained: AtomicU64::new(0) }
@@ -113,7 +114,7 @@ impl Emulation {
         self.model.name
     }
 
-    /// Returns what is emulated and how, for people.
+    /// Describes for people what is emulated, and how.
     pub fn summary(&self) -> String {
         let Model { name, random_ns, sequential_ns, read_mb_s, write_ns, write_mb_s, .. } =
             self.model;
@@ -125,7 +126,7 @@ impl Emulation {
     }
 
     fn read(&self, off: u64, len: usize) {
-        // To ask for the time takes longer than to look a line up.
+        // Reading the clock takes longer than looking a line up.
         let begin = (len > FEW_LINES).then(spin::begin);
         let (mut cached, mut random, mut following) = (0, 0, 0);
         let mut follows = false;
@@ -158,12 +159,12 @@ impl Emulation {
         }
     }
 
-    /// Lines that were stored into: they are in the cache now.
+    /// Records lines that were stored to: they are in the cache now.
     fn stored(&self, off: u64, len: usize) {
         lines(off, len).for_each(|line| _ = self.tags.touch(line / LINE));
     }
 
-    /// Lines on their way to the medium; those that were `streamed` leave the cache.
+    /// Records lines on their way to the medium; `streamed` ones leave the cache.
     fn written(&self, off: u64, len: usize, streamed: bool) {
         let begin = spin::begin();
         let (mut ps, mut bytes, mut written) = (0, 0, 0);
@@ -187,7 +188,7 @@ impl Emulation {
         FLUSHED.set(false);
     }
 
-    /// Puts bytes into the medium's queue; picoseconds until there is space for them.
+    /// Puts bytes into the medium's queue; returns the picoseconds until there is space for them.
     fn queue(&self, bytes: u64) -> u64 {
         if self.model.write_mb_s == 0 {
             return 0;
@@ -206,19 +207,19 @@ impl fmt::Debug for Emulation {
 }
 
 impl Region {
-    /// This region, as if it were on a slower medium.
+    /// Returns this region, as if it were on a slower medium.
     pub fn emulating(mut self, mut emulation: Emulation) -> Region {
         emulation.flushes = self.domain == Domain::Clwb;
         self.emulation = Some(Box::new(emulation));
         self
     }
 
-    /// Returns the medium that is emulated here.
+    /// Returns the emulated medium.
     pub fn emulation(&self) -> Option<&Emulation> {
         self.emulation.as_deref()
     }
 
-    /// Returns the medium, where it is not what memory is anyway.
+    /// Returns the emulated medium, unless it is as fast as memory.
     #[inline]
     fn charging(&self) -> Option<&Emulation> {
         self.emulation().filter(|emulation| !emulation.model.is_dram)

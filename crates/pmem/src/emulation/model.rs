@@ -1,17 +1,18 @@
 //! The media that can be emulated, as numbers, each with its source.
 //!
-//! `docs/emulated-media.md` has the same table, with what was verified and what is a parameter.
+//! `docs/emulated-media.md` has the same table, and tells which numbers were verified and which are
+//! parameters.
 
 use crate::lines::LINE;
 
 /// A medium that can be emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
-    /// One Intel Optane DC module (100 series), App Direct, after ADR.
+    /// One Intel Optane DC module (100 series), App Direct, with ADR.
     Optane,
     /// An NVDIMM-N: DRAM that saves itself to flash when the power fails.
     NvdimmN,
-    /// DRAM after a CXL link, taken for persistent.
+    /// DRAM on a CXL link, treated as persistent.
     Cxl,
 }
 
@@ -23,7 +24,7 @@ impl Media {
             .find(|media| media.model().name.as_bytes() == name)
     }
 
-    /// Returns its numbers.
+    /// Returns its parameters.
     pub const fn model(self) -> Model {
         match self {
             // Izraelevitz, Yang et al., "Basic Performance Measurements of the Intel Optane DC
@@ -52,7 +53,7 @@ impl Media {
             },
             // Sun et al., "Demystifying CXL Memory with Genuine CXL-Ready Systems and Devices"
             // (MICRO '23), and later studies: two to five times DRAM's latency. The values are
-            // parameters within that.
+            // parameters within that range.
             Media::Cxl => Model {
                 name: "cxl",
                 is_dram: false,
@@ -67,27 +68,27 @@ impl Media {
     }
 }
 
-/// What DRAM takes in the study of Optane: a dependent read anywhere, one that follows, and a line
-/// through ADR, in nanoseconds. A medium is charged for what it takes beyond that, since the memory
-/// that emulates it takes as much by itself.
+/// What DRAM takes in the study of Optane, in nanoseconds: a dependent read anywhere, a read that
+/// follows, and a line through ADR. A medium is charged only for the time beyond that, since the
+/// emulating memory takes that much by itself.
 const DRAM_RANDOM_NS: u64 = 101;
 const DRAM_SEQUENTIAL_NS: u64 = 81;
 const DRAM_WRITE_NS: u64 = 86;
 
-/// How many lines of one range are on their way at a time: the line-fill buffers of a core. A
-/// parameter: ten to sixteen in the processors of these years.
+/// How many lines of one range are loaded at a time: the line-fill buffers of a core. A parameter:
+/// ten to sixteen in the CPUs of these years.
 const AT_ONCE: u64 = 10;
 
-/// A medium as numbers. Zero represents "as DRAM".
+/// A medium as numbers. Zero means "as DRAM".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     /// Its name.
     pub name: &'static str,
-    /// It is DRAM: nothing is charged, nor looked up.
+    /// It is DRAM: nothing is charged or looked up.
     pub is_dram: bool,
     /// Latency of a read that depends on the one before, anywhere, in nanoseconds.
     pub random_ns: u64,
-    /// Latency of one that follows it, in nanoseconds.
+    /// Latency of a read that follows it, in nanoseconds.
     pub sequential_ns: u64,
     /// Bytes that the medium reads and writes at a time, a power of two.
     pub block: u64,
@@ -100,7 +101,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A medium that counts and delays nothing: for tests.
+    /// A medium that counts and delays nothing, for tests.
     pub const COUNTING: Model = Model {
         name: "counting",
         is_dram: false,
@@ -120,12 +121,13 @@ impl Model {
         self.random_ns.saturating_sub(DRAM_RANDOM_NS) * 1000
     }
 
-    /// As many lines as fit are on their way, each for the sequential latency.
+    /// As many lines as possible are loaded at a time, each with the sequential latency.
     pub(super) fn following_ps(&self) -> u64 {
         self.sequential_ns.saturating_sub(DRAM_SEQUENTIAL_NS) * 1000 / AT_ONCE
     }
 
-    /// Returns `flushes`: whether the memory that emulates it has to write a line back, too.
+    /// Returns the time to write a line. `flushes` tells whether the emulating memory must write it
+    /// back too.
     pub(super) fn write_ps(&self, flushes: bool) -> u64 {
         self.write_ns.saturating_sub(if flushes { DRAM_WRITE_NS } else { 0 }) * 1000
     }

@@ -1,16 +1,16 @@
-//! Waiting for nanoseconds: by the processor's time-stamp counter, whose rate is calibrated once.
+//! Waits for nanoseconds by the CPU's time-stamp counter, whose rate is calibrated once.
 //!
-//! What a thread is charged becomes its debt, and what the emulation itself took, looking lines up,
-//! pays for it. Only a debt that is worth it is spun off; a thread that paid more than it owed has
-//! a little credit.
+//! A thread's charges become its debt, and the time that the emulation itself took, for looking
+//! lines up, pays for it. Only a large enough debt is spun off; a thread that paid more than its
+//! debt has a little credit.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A debt from which it pays to spin.
+/// The smallest debt for which it pays to spin.
 const LEAST_PS: i64 = 50_000;
-/// The most that a thread may have paid ahead.
+/// The maximum credit of a thread.
 const CREDIT_PS: i64 = 1_000_000;
 
 thread_local! {
@@ -23,7 +23,7 @@ fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Without a counter that is cheap and known: nanoseconds of the system's clock.
+/// Without a cheap and known counter: nanoseconds of the system's clock.
 #[cfg(not(target_arch = "x86_64"))]
 fn ticks() -> u64 {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
@@ -47,18 +47,18 @@ fn ps(ticks: u64) -> u64 {
     ((u128::from(ticks) * u128::from(ps_of_1024_ticks())) >> 10) as u64
 }
 
-/// Returns the time since some moment, in picoseconds.
+/// Returns the time since some fixed moment, in picoseconds.
 pub(super) fn now_ps() -> u64 {
     ps(ticks())
 }
 
-/// Returns the start of what the emulation does by itself.
+/// Returns the time at which the emulation's own work begins.
 pub(super) fn begin() -> u64 {
     ticks()
 }
 
-/// Charges the calling thread with this many picoseconds, of which the time since `begin` is paid
-/// already.
+/// Charges the calling thread with this many picoseconds; the time since `begin` has already been
+/// paid.
 pub(super) fn pay(begin: u64, charge: u64) {
     let paid = ps(ticks().wrapping_sub(begin)) as i64;
     let debt = (DEBT_PS.get() + charge as i64 - paid).max(-CREDIT_PS);

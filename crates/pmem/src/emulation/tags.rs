@@ -1,18 +1,18 @@
-//! The tags of a last-level cache: which lines of the region a processor's cache would hold.
+//! The tags of a last-level cache: which lines of the region a CPU cache would hold.
 //!
-//! Set-associative, the least recently used of a set goes. All threads share it, as cores share
-//! that cache, without a lock: two that meet in a set may lose or double a tag, which costs
-//! precision only. Other memory of the process, which would compete for the real cache, is not in
-//! it.
+//! The cache is set-associative; the least recently used line of a set is evicted. All threads
+//! share it without a lock, as cores share such a cache: two that meet in a set may lose or double
+//! a tag, which only costs precision. Other memory of the process, which would compete for the real
+//! cache, is not in it.
 //!
-//! A lookup has to be much shorter than what it decides about. So a set is two words of four tags
-//! each, newest first, and is searched and shifted as words: a few instructions, and four
-//! neighbouring sets on a line of the host.
+//! A lookup must be much shorter than the access that it decides about. So a set is two words of
+//! four tags each, newest first, and is searched and shifted as words: a few instructions, with
+//! four neighbouring sets on one line of the host.
 
 use crate::lines::LINE;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Tags of a word, of 16 bits.
+/// Number of 16-bit tags in a word.
 const WAYS_OF_WORD: u64 = 4;
 const WAYS: u64 = 2 * WAYS_OF_WORD;
 const TAG: u64 = 0xffff;
@@ -20,7 +20,7 @@ const TAG: u64 = 0xffff;
 const ONES: u64 = 0x0001_0001_0001_0001;
 /// The highest bit of each lane.
 const HIGH: u64 = ONES << 15;
-/// Where the machine does not tell the size of its cache.
+/// Used if the machine does not report the size of its cache.
 const USUAL: u64 = 32 << 20;
 
 pub(super) struct Tags {
@@ -31,18 +31,18 @@ pub(super) struct Tags {
 fn way_of(word: u64, tag: u64) -> Option<u32> {
     let differ = word ^ (ONES * tag);
     let equal = differ.wrapping_sub(ONES) & !differ & HIGH;
-    // The lowest such bit is right; a borrow can falsify higher ones only.
+    // The lowest such bit is right; a borrow can only falsify higher ones.
     (equal != 0).then(|| equal.trailing_zeros() / 16)
 }
 
-/// Returns the word with `tag` in front, and what was in front of `way` one further.
+/// Returns the word with `tag` in front, and the tags before `way` moved back by one.
 fn in_front(word: u64, tag: u64, way: u32) -> u64 {
     let moved = u64::MAX >> (48 - 16 * way);
     word & !moved | (word << 16) & moved | tag
 }
 
 impl Tags {
-    /// Of a cache of at most `bytes`; a power of two of sets.
+    /// Creates the tags of a cache of at most `bytes`, with a power of two of sets.
     pub(super) fn new(bytes: u64) -> Tags {
         let sets = 1 << (bytes / (LINE * WAYS)).max(1).ilog2();
         Tags { sets: (0..sets).map(|_| Default::default()).collect() }
@@ -52,14 +52,14 @@ impl Tags {
         self.sets.len() as u64 * WAYS * LINE
     }
 
-    /// Returns the set of a line, and its tag there; 0 is no tag. In a pool of many thousand times
-    /// the cache, tags repeat.
+    /// Returns the set of a line, and its tag there; 0 is no tag. In a pool many thousand times as
+    /// large as the cache, tags repeat.
     fn set(&self, line: u64) -> (&[AtomicU64; 2], u64) {
         let sets = self.sets.len() as u64;
         (&self.sets[(line & (sets - 1)) as usize], (line >> sets.ilog2()) % TAG + 1)
     }
 
-    /// Puts a line in front of its set; whether it was there.
+    /// Puts a line in front of its set; returns true if it was there.
     pub(super) fn touch(&self, line: u64) -> bool {
         let ([newer, older], tag) = self.set(line);
         let front = newer.load(Relaxed);
@@ -130,7 +130,7 @@ mod tests {
             }
             if random >> 60 == 0 {
                 tags.drop_line(line);
-                // An empty way is left .
+                // An empty way is left.
                 if let Some(at) = at {
                     queue.insert(at, u64::MAX);
                 }

@@ -1,14 +1,14 @@
-//! A fence: its thread's lines are copied to the end of the buffer.
+//! A fence: copies its thread's lines to the end of the buffer.
 //!
-//! The bytes are copied while the buffer is locked, so that of each line the newest content comes
-//! last in the journal. Were they copied before, another thread could copy a newer content of a
+//! The bytes are copied while the buffer is locked, so that the newest content of each line comes
+//! last in the journal. If they were copied before, another thread could copy newer content of a
 //! line that both have flushed, and append it first.
 //!
-//! A fence of more lines than the buffer has space for is spread over several batches. That breaks
-//! no rule: a line may reach the medium before its fence.
+//! A fence with more lines than fit into the buffer is spread over several batches. That breaks no
+//! rule: a line may reach the medium before its fence.
 //!
-//! No more is appended than the ring has space for. So what was appended can be written at any
-//! time, and a checkpoint, which makes space, never waits for space.
+//! No more is appended than fits into the ring. So appended lines can be written at any time, and a
+//! checkpoint, which makes space, never waits for space.
 
 use super::batch::LineRange;
 use super::core::{Buffer, Count, Journal, locked};
@@ -18,8 +18,8 @@ use crate::fault_points::FaultPoint;
 use std::mem;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// Copies the lines of a range to the end of a vector; false if the medium has lost some of the
-/// region, so that there may be zeros instead. What a thread has stored is never lost.
+/// Copies the lines of a range to the end of a vector; returns false if the medium has lost some of
+/// the region, so that there may be zeros instead. A thread's own stores are never lost.
 pub(crate) type CopyLines<'m> = &'m dyn Fn(LineRange, &mut Vec<u8>) -> bool;
 
 impl Journal {
@@ -69,18 +69,18 @@ impl Journal {
         }
     }
 
-    /// Returns the length that the batch in the buffer may have, so that the ring has space for it
-    /// wherever it begins.
+    /// Returns the maximum length of the batch in the buffer for which the ring has space, wherever
+    /// the batch begins.
     fn longest_now(&self, buffer: &Buffer) -> usize {
         let capacity = self.progress.capacity.load(Acquire);
-        // The tail's block has batches that are not applied.
+        // The tail's block has batches that have not been applied.
         let end = self.progress.tail.load(Acquire) / BLOCK * BLOCK + capacity;
-        // The batch before may have to begin a block later than it was to.
+        // The previous batch may have to begin a block later than planned.
         let begin = buffer.ring_at.next_multiple_of(BLOCK) + BLOCK;
         end.saturating_sub(begin).min(buffer.longest) as usize
     }
 
-    /// Goes on with a checkpoint, so that the ring gets space.
+    /// Continues a checkpoint, so that the ring gets space.
     #[cold]
     fn free_ring(&self, copy: CopyLines<'_>) -> Result<(), JournalError> {
         if !self.checkpoint_step(copy)? {
@@ -126,7 +126,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes lines to the pool's file and syncs it: before a journal is in use, and after.
+    /// Writes lines to the pool's file and syncs it: used before and after the journal is in use.
     fn write_through(
         &self,
         ranges: &mut dyn Iterator<Item = LineRange>,

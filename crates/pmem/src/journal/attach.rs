@@ -1,16 +1,16 @@
-//! Beginning a journal for a pool, reading it again after a crash, and ending its use.
+//! Begins a journal for a pool, reads it again after a crash, and ends its use.
 //!
 //! The pool's owner names the journal in the pool's file, by number, as long as that file alone may
 //! lack writes:
 //!
-//! 1. A journal is begun: empty, under a new number. Synced.
-//! 2. The pool names it. That is written to the pool's file itself, and synced.
-//! 3. Only from here on fences go to the journal.
+//! 1. A journal is begun: empty, with a new number. Synced.
+//! 2. The pool names it. This is written to the pool's file itself, and synced.
+//! 3. Only from then on do fences go to the journal.
 //! 4. At a clean close everything is applied, so that the journal is empty, and synced.
-//! 5. The pool names no journal any more.
+//! 5. The pool no longer names a journal.
 //!
-//! So a journal that is not empty belongs to a pool that names it, and whatever else is found was
-//! put together by somebody: it is refused.
+//! So a journal that is not empty belongs to a pool that names it; any other combination of files
+//! was made by somebody, and is refused.
 
 use super::append::CopyLines;
 use super::batch::{BatchBuffer, BatchHeader, LineRange, ranges};
@@ -35,36 +35,36 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
-/// Bytes that are looked at at once.
+/// Bytes that are examined at once.
 const CHUNK: u64 = at_once(1 << 20, 4 * BLOCK);
 
-/// Bytes that the kernel is asked to read at once: a ring of the usual length.
+/// Bytes that the kernel is asked to read ahead: a ring of the usual length.
 const READ_AHEAD: u64 = DEFAULT_CAPACITY;
 
-/// What a recovery found in a journal.
+/// The result of recovering from a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalRecovery {
-    /// Batches that were stored into the working memory.
+    /// The number of batches that were stored into the working memory.
     pub batches: u64,
-    /// Bytes of their lines.
+    /// The number of bytes of their lines.
     pub bytes: u64,
-    /// Sequence number of the first of them.
+    /// The sequence number of the first of them.
     pub first: u64,
-    /// Position in the ring where the first of them begins,
+    /// The position in the ring where the first of them begins,
     pub tail: u64,
     /// ... and where the last one ends.
     pub head: u64,
-    /// Bytes of the ring.
+    /// The number of bytes of the ring.
     pub capacity: u64,
 }
 
-/// Stores lines into the working memory; false if it has none there.
+/// Stores lines into the working memory; returns false if it does not contain them.
 pub(crate) type StoreLines<'m> = &'m dyn Fn(LineRange, &[u8]) -> bool;
 
 impl Journal {
-    /// Begins a journal, which is empty: fences go to the pool's file still, until
-    /// [`Journal::start`]. The line of the pool's file at `progress_at` is the journal's; it is
-    /// synced with the next fence.
+    /// Begins an empty journal: fences still go to the pool's file until [`Journal::start`]. The
+    /// line of the pool's file at `progress_at` belongs to the journal; it is synced with the next
+    /// fence.
     pub(crate) fn begin(&self, id: JournalId, progress_at: u64) -> Result<(), JournalError> {
         self.check()?;
         let file = self.place.open_or_create()?;
@@ -82,7 +82,7 @@ impl Journal {
         }
         if size < needed || is_blank {
             // A process that ended here may have left a file of this size that was never synced. No
-            // superblock may arrive before the size that it names.
+            // superblock may arrive before the size that it contains.
             self.sync_file(&*file)?;
             self.place.sync_name()?;
         }
@@ -105,8 +105,8 @@ impl Journal {
         self.prepare(file, superblock, end, Checkpointer::new(said, progress_at))
     }
 
-    /// Makes a file as long as it is to be, with space for all of it, and writes zeros up to
-    /// `written`. A disk that has no space for all of it keeps none of it.
+    /// Extends a file to its full length, with space for all of it, and writes zeros up to
+    /// `written`. If the disk has no space for all of it, none of it is kept.
     fn make_space(
         &self,
         file: &dyn Storage,
@@ -119,7 +119,7 @@ impl Journal {
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded
             | io::ErrorKind::FileTooLarge => {
-                // If that fails too, a later start finds zeros, and goes on from there.
+                // If that fails too, a later start finds zeros, and continues from there.
                 let _ = file.cut(from);
                 JournalError::NoSpace { path: self.place.path(), needed: to, source: error }
             }
@@ -127,15 +127,15 @@ impl Journal {
         })
     }
 
-    /// Lets fences go to the journal from here on: the pool names it.
+    /// Makes fences go to the journal from here on: the pool names it.
     pub(crate) fn start(&self) {
         if let Some(writer) = &*locked(&self.writer) {
             locked(&self.buffer).longest = longest_batch(writer.capacity);
         }
     }
 
-    /// Reads the journal that a pool names: `store` stores its lines, in order. Fences go to the
-    /// journal from here on. `said` is the line of the pool's file at `progress_at`.
+    /// Reads the journal that a pool names: `store` stores its lines, in order. From here on fences
+    /// go to the journal. `said` is the line of the pool's file at `progress_at`.
     pub(crate) fn recover(
         &self,
         id: JournalId,
@@ -180,8 +180,8 @@ impl Journal {
         superblock.limit = limit_after(end.position, superblock.capacity, &*file)?;
         let said = PoolProgress::at_tail(&superblock);
         self.say(&said, progress_at)?;
-        // From the next superblock on it must be there. What an earlier process wrote may be in the
-        // page cache alone: its sync may have failed.
+        // After the next superblock these bytes must exist. What an earlier process wrote may be in
+        // the page cache only: its sync may have failed.
         self.sync_pool()?;
         superblock.write(&*file, || self.sync_file(&*file))?;
         let head = end.position.next_multiple_of(BLOCK);
@@ -192,7 +192,7 @@ impl Journal {
         Ok(recovery)
     }
 
-    /// Ends the use of the journal: everything is applied, and fences go to the pool's file again.
+    /// Ends the use of the journal: applies everything; fences go to the pool's file again.
     pub(crate) fn end(&self, copy: CopyLines<'_>) -> Result<(), JournalError> {
         self.checkpoint(copy)?;
         self.lower_limit()?;
@@ -241,14 +241,14 @@ impl Journal {
     }
 }
 
-/// Reads the superblock of a file; none if it was never written.
+/// Reads the superblock of a file; `None` if it was never written.
 pub(super) fn found(file: &dyn Storage) -> Result<Option<Superblock>, JournalError> {
     if file.size()? == 0 {
         return Ok(None);
     }
     let size = file.size()?;
     if size < RING_AT {
-        // A power loss may leave the beginning of a file that was being made.
+        // A power loss may leave the beginning of a file that was being created.
         let mut found = vec![0; size as usize];
         file.read_at(&mut found, 0)?;
         return match found.iter().all(|byte| *byte == 0) {
@@ -267,7 +267,7 @@ pub(super) fn found(file: &dyn Storage) -> Result<Option<Superblock>, JournalErr
     }
 }
 
-/// Refuses a journal that is not the one that a pool names.
+/// Refuses a journal that is not the one that the pool names.
 pub(super) fn check_id(superblock: &Superblock, id: JournalId) -> Result<(), JournalError> {
     check_owner(superblock, id)?;
     if superblock.id.journal != id.journal {
@@ -277,7 +277,7 @@ pub(super) fn check_id(superblock: &Superblock, id: JournalId) -> Result<(), Jou
     Ok(())
 }
 
-/// Refuses a journal that is shorter than its ring.
+/// Refuses a journal file that is shorter than its ring.
 pub(super) fn check_length(
     file: &dyn Storage,
     superblock: &Superblock,
@@ -296,8 +296,8 @@ fn check_owner(superblock: &Superblock, id: JournalId) -> Result<(), JournalErro
     }
 }
 
-/// Returns the superblock of a journal that was used before, if it holds nothing: after its last
-/// batch.
+/// Returns the superblock of a journal that was used before, positioned after its last batch, if
+/// the journal is empty.
 pub(super) fn emptied(
     file: &dyn Storage,
     superblock: Superblock,
@@ -314,8 +314,8 @@ pub(super) fn emptied(
     Ok(superblock)
 }
 
-/// Returns the superblock of a journal that is new. A file that has bytes and no superblock has
-/// lost it: what its ring holds might count again.
+/// Returns the superblock of a new journal. A file that has bytes but no superblock has lost it:
+/// the batches in its ring might count again.
 fn blank(file: &dyn Storage, id: JournalId, capacity: u64) -> Result<Superblock, JournalError> {
     let size = file.size()?;
     let mut chunk = vec![0; size.min(CHUNK) as usize];
@@ -341,15 +341,15 @@ fn blank(file: &dyn Storage, id: JournalId, capacity: u64) -> Result<Superblock,
     })
 }
 
-/// How far a journal was replayed.
+/// The result of replaying a journal.
 pub(super) struct Replayed {
     end: ScanEnd,
-    /// A place before all batches that no later one names as synced.
+    /// A place before all batches that no later one records as synced.
     before_unsynced: ScanEnd,
 }
 
-/// Stores the lines of all batches that count, and says in `recovery` how far it came. `said` is
-/// what the pool's file says of it.
+/// Stores the lines of all valid batches, and records the progress in `recovery`. `said` is the
+/// progress recorded in the pool's file.
 pub(super) fn replay(
     file: &dyn Storage,
     superblock: &Superblock,
@@ -384,8 +384,8 @@ pub(super) fn replay(
     Ok(Replayed { end, before_unsynced: known.copied().unwrap_or(places[0]) })
 }
 
-/// Writes batches again that no later one names as synced. They may be in the page cache alone: a
-/// sync of an earlier process may have failed, and the kernel takes their pages for clean since.
+/// Rewrites batches that no later one records as synced. They may be in the page cache only: a sync
+/// of an earlier process may have failed, and the kernel has considered their pages clean since.
 fn rewrite(
     file: &dyn Storage,
     superblock: &Superblock,
@@ -401,7 +401,7 @@ fn rewrite(
             ring.write(bytes, position)?;
         }
     }
-    // The kernel may have given up a page in between, and what the disk has of it is older.
+    // The kernel may have dropped a page in between, and the disk has an older version of it.
     match scan.end() == end {
         true => Ok(()),
         false => Err(io::Error::other("it reads otherwise than a moment ago").into()),

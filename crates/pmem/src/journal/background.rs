@@ -1,17 +1,17 @@
-//! The background work of a journal: syncing what nobody waited for, and checkpoints.
+//! The background work of a journal: syncing lines that nobody waits for, and checkpoints.
 //!
-//! Two threads per region do it, so that a sync never waits for a checkpoint: how much a
-//! power loss may take would follow from how full the ring is. They sleep on a condition variable,
-//! look several times a second, and at once when the ring becomes half full or when they are told
-//! to end. What is due then is worked out from positions and times alone ([`Syncing`],
+//! Each region has two threads for this, so that a sync never waits for a checkpoint: otherwise the
+//! fill level of the ring would determine how much a power loss may take. They sleep on a condition
+//! variable, look several times a second, and at once when the ring becomes half full or when they
+//! are told to end. What is due is computed from positions and times alone ([`Syncing`],
 //! [`Applying`]), so that it can be tested without waiting.
 //!
-//! Checkpoints are late, since pages that change again meanwhile are written once: a pass begins
-//! when the ring is half full; and when nothing was fenced for a while, so that nothing is left in
-//! it. Neither thread holds the writer's lock over a sync, so that whoever only writes does not
-//! wait for it.
+//! Checkpoints are late, since a page that changes again meanwhile is then written only once: a
+//! pass begins when the ring is half full, and when nothing was fenced for a while, so that the
+//! ring becomes empty. Neither thread holds the writer's lock during a sync, so that threads that
+//! only write do not wait for it.
 //!
-//! A failure is the region's, as any other; the threads end with it.
+//! A failure is one of the region, like any other, and ends the threads.
 
 use super::append::CopyLines;
 use super::core::{Journal, JournalCounts, locked};
@@ -26,25 +26,25 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the threads look, at least.
+/// The maximum time between two looks of the threads,
 const LOOK: Duration = Duration::from_millis(100);
 
-/// ... and at most.
+/// ... and the minimum.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// How long nothing is fenced before everything is applied.
+/// Everything is applied after this time without a fence.
 const REST: Duration = Duration::from_millis(500);
 
 /// The threads that do the background work of a region's journal. Dropping it ends them, and waits
-/// for that.
+/// until they have ended.
 pub struct JournalThread {
     attention: Arc<Attention>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl JournalThread {
-    /// Starts the threads for the region of `owner`, which they keep for as long; none if the
-    /// region has no journal. They sync this often, or only what is applied.
+    /// Starts the threads for the region of `owner`, which they keep while they run; starts none if
+    /// the region has no journal. They sync at this interval, or only what is applied.
     pub fn start<T: Send + Sync + 'static>(
         owner: Arc<T>,
         region: fn(&T) -> &Region,
@@ -56,7 +56,7 @@ impl JournalThread {
         let attention = Arc::clone(&journal.attention);
         attention.ask(|asked| *asked = Asked { sync_every, looks: asked.looks, ends: false });
         let (syncing, applying) = (Syncing::new(journal), Applying::new(journal));
-        // What has started ends when this is dropped.
+        // If starting fails, dropping this ends the threads that have started.
         let mut threads = JournalThread { attention, threads: Vec::new() };
         let of_owner = Arc::clone(&owner);
         threads.add("journal-sync", move || work(region(&of_owner), syncing))?;
@@ -69,7 +69,7 @@ impl JournalThread {
         Ok(())
     }
 
-    /// Changes how often what nobody waited for is synced.
+    /// Changes the interval at which lines that nobody waits for are synced.
     pub fn sync_every(&self, sync_every: Option<Duration>) {
         self.attention.ask(|asked| asked.sync_every = sync_every);
     }
@@ -79,7 +79,7 @@ impl Drop for JournalThread {
     fn drop(&mut self) {
         self.attention.ask(|asked| asked.ends = true);
         for thread in self.threads.drain(..) {
-            // A panic of a thread is the region's failure already.
+            // A panic of a thread is already a failure of the region.
             let _ = thread.join();
         }
     }
@@ -92,17 +92,17 @@ pub(super) struct Attention {
     changed: Condvar,
 }
 
-/// The requests that others make of the threads.
+/// Requests to the threads.
 #[derive(Clone, Copy, Default)]
 struct Asked {
     ends: bool,
-    /// How often they were asked to look at once.
+    /// How many times they were asked to look at once.
     looks: u64,
     sync_every: Option<Duration>,
 }
 
 impl Attention {
-    /// Has the threads look at once.
+    /// Makes the threads look at once.
     pub(super) fn look(&self) {
         self.ask(|_| {});
     }
@@ -120,8 +120,7 @@ impl Attention {
         !self.asked.lock().unwrap_or_else(PoisonError::into_inner).ends
     }
 
-    /// Waits until it is time to look, or a thread is asked to that has `seen` what was asked
-    /// before.
+    /// Waits until it is time to look, or until there is a request that is newer than `seen`.
     fn wait(&self, seen: u64) -> Asked {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let longest = asked.sync_every.map_or(LOOK, |every| (every / 4).clamp(SHORTEST, LOOK));
@@ -135,7 +134,7 @@ impl Attention {
 
 /// The work of one of the threads.
 pub(super) trait Duty {
-    /// Does what is due; `every` says how often what nobody waited for is synced.
+    /// Does what is due; `every` is the interval at which lines that nobody waits for are synced.
     fn look(
         &mut self,
         journal: &Journal,
@@ -144,7 +143,7 @@ pub(super) trait Duty {
     ) -> Result<(), JournalError>;
 }
 
-/// A thread, until it is told to end or the journal has failed.
+/// Runs one of the threads, until it is told to end or the journal has failed.
 fn work(region: &Region, mut duty: impl Duty) {
     let Some(journal) = &region.journal else { return };
     let mut seen = 0;
@@ -168,21 +167,21 @@ fn work(region: &Region, mut duty: impl Duty) {
     }
 }
 
-/// How far a journal is.
+/// The progress of a journal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct State {
     /// Positions of lines.
     appended: u64,
     synced: u64,
-    /// Bytes of the ring in use, and of the whole.
+    /// Bytes of the ring in use, and in total.
     used: u64,
     capacity: u64,
     is_near_limit: bool,
 }
 
-/// Works out when what nobody waited for is to be synced.
+/// Decides when lines that nobody waits for are to be synced.
 pub(super) struct Syncing {
-    /// When everything was synced, or a sync was due, last.
+    /// When everything was last synced, or a sync was last due.
     synced: Duration,
 }
 
@@ -215,7 +214,7 @@ impl Duty for Syncing {
     }
 }
 
-/// Works out when a checkpoint is due.
+/// Decides when a checkpoint is due.
 pub(super) struct Applying {
     /// The position after everything that was appended, as of the last look, and when it was
     /// reached.
@@ -223,15 +222,15 @@ pub(super) struct Applying {
     since: Duration,
 }
 
-/// What is to be done.
+/// The work that is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Due {
-    /// Everything that is appended is to be written and synced first: what is in the buffer stays
-    /// in it otherwise.
+    /// First write and sync everything that was appended; otherwise the lines in the buffer stay in
+    /// it.
     sync: bool,
-    /// The limit is to be raised.
+    /// Raise the limit.
     raise_limit: bool,
-    /// Checkpoints are to be made until this many bytes of the ring are in use.
+    /// Make checkpoints until this many bytes of the ring are in use.
     apply_to: Option<u64>,
 }
 
@@ -273,13 +272,13 @@ impl Duty for Applying {
 impl Journal {
     fn state(&self) -> State {
         let JournalCounts { used, capacity, .. } = self.counts();
-        // What is synced first: it never passes what is appended.
+        // `synced` is read first, so that it never exceeds `appended`.
         let synced = self.synced();
         let is_near_limit = self.is_near_limit(self.progress.head.load(Acquire), capacity);
         State { appended: self.appended(), synced, used, capacity, is_near_limit }
     }
 
-    /// Does what is due, as long as it may go on.
+    /// Does what is due, as long as `goes_on` allows it.
     fn tend(
         &self,
         due: Due,
@@ -293,7 +292,7 @@ impl Journal {
             self.sync_in_background()?;
         }
         let Some(left) = due.apply_to else { return Ok(()) };
-        // What is written from here on is left for later, unless the ring is half full of it.
+        // Lines written from here on are left for later, unless they fill half the ring.
         let end = self.progress.head.load(Acquire);
         let is_due = || {
             let JournalCounts { used, capacity, .. } = self.counts();
@@ -304,7 +303,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes durable what was appended so far. Others may write meanwhile, and sync.
+    /// Makes durable what has been appended so far. Others may write and sync meanwhile.
     pub(crate) fn sync_in_background(&self) -> Result<(), JournalError> {
         let mut writer = locked(&self.writer);
         let Some(open) = &mut *writer else { return self.check() };
@@ -329,8 +328,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Wakes the thread if what was just written made the ring more than half full, or came near
-    /// the limit.
+    /// Wakes the thread if the last write made the ring more than half full, or came near the
+    /// limit.
     pub(super) fn notify_if_due(&self, head: u64, space: u64, capacity: u64) {
         let used = head - self.progress.tail.load(Acquire);
         let is_half_full = used > capacity / 2 && used - space <= capacity / 2;
@@ -380,7 +379,7 @@ mod tests {
             assert_eq!(due, Due { apply_to, ..Due::default() }, "{ms} ms");
         };
         check(100, state(0, 0, 0), false, None);
-        // Fences all the time: never at rest.
+        // Continuous fences: never at rest.
         for ms in (200..1100).step_by(100) {
             check(ms, state(ms, 0, 0), false, None);
         }
@@ -390,11 +389,11 @@ mod tests {
         }
         check(2099, state(2099, 1100, 4096), false, None);
         check(2100, state(2100, 1100, 4096), true, None);
-        // Nothing more: everything is synced and applied, and then there is nothing to do.
+        // No more fences: everything is synced and applied, and then there is nothing to do.
         check(2599, state(2100, 2100, 8192), false, None);
         check(2600, state(2100, 2100, 8192), false, Some(0));
         check(9000, state(2100, 2100, 0), false, None);
-        // What is fenced after that has its whole second.
+        // Lines that are fenced after that have their whole second.
         check(9100, state(2200, 2100, 0), false, None);
         check(9999, state(2300, 2100, 0), false, None);
         check(10_000, state(2400, 2100, 0), true, None);
@@ -448,7 +447,7 @@ mod tests {
         assert_eq!(applying.due(at(60_500), state(60_000, 0, RING / 4)), at_rest);
     }
 
-    /// A file whose syncs, or writes, begin to fail, or panic.
+    /// A file whose syncs or writes begin to fail, or panic.
     struct Failing {
         file: Memory,
         syncs_left: AtomicUsize,
@@ -475,7 +474,7 @@ mod tests {
             self.file.size()
         }
 
-        /// It is a new file.
+        /// A new file: nothing has been written.
         fn written_up_to(&self, from: u64) -> io::Result<u64> {
             Ok(from)
         }
@@ -485,9 +484,9 @@ mod tests {
         }
     }
 
-    /// A region with an empty journal in use, of which this many more syncs end well.
+    /// Returns a region with an empty journal in use, of which this many more syncs succeed.
     fn region(syncs: usize, panics: bool) -> Arc<Region> {
-        // Beginning takes some.
+        // Beginning the journal takes some syncs.
         let beginning = 3;
         let syncs_left = AtomicUsize::new(syncs + beginning);
         let file = Arc::new(Failing { file: Memory::new(0), syncs_left, panics });
@@ -514,7 +513,7 @@ mod tests {
         region.fence();
     }
 
-    /// Waits for something that is to come.
+    /// Waits until a condition holds.
     fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         let begin = Instant::now();
         while !holds() {
@@ -539,7 +538,7 @@ mod tests {
         assert_eq!(region.synced(), region.appended());
         drop(thread);
         assert_eq!(region.journal_failure(), None);
-        // One that ended may be followed by another.
+        // After one has ended, another may start.
         let thread = start(&region, Some(Duration::ZERO));
         put(&region, 64, 1);
         wait_until("the sync", || region.synced() == region.appended());

@@ -1,9 +1,9 @@
-//! A batch: the lines that threads flushed and fenced since the batch before, written at once.
+//! A batch: the lines that threads flushed and fenced since the previous batch, written at once.
 //!
-//! One header and one checksum serve all fences that came together, so that a fence costs a copy of
-//! its lines and nothing more. The checksum begins with the pool's identifier: bytes that a client
-//! stored in a value, and that look like a batch, are none. Nor is anything read because of
-//! them: a header has a check of its own, over the journal's number, which is random.
+//! One header and one checksum serve all fences that came together, so that a fence costs no more
+//! than a copy of its lines. The checksum begins with the pool's identifier: bytes that a client
+//! stored in a value and that look like a batch are not one. Nor do they cause any further reads: a
+//! header has its own check, over the journal's number, which is random.
 //!
 //! ```text
 //! 0   magic "PJBATCH\0"                       8
@@ -34,12 +34,12 @@ pub(crate) const HEADER: usize = 64;
 pub(crate) const RANGE_HEAD: usize = 8;
 const CHECK: usize = 40;
 const RESERVED: usize = CHECK + size_of::<u64>();
-/// Lines that one range can have.
+/// Maximum number of lines in one range.
 const MOST_LINES: u64 = u16::MAX as u64;
-/// Lines of the longest region.
+/// Maximum number of lines in a region.
 const MOST_LINE: u64 = 1 << 48;
 
-/// What the header says.
+/// The content of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchHeader {
     pub(crate) incarnation: u64,
@@ -49,20 +49,20 @@ pub(crate) struct BatchHeader {
     pub(crate) len: usize,
 }
 
-/// How the headers of a journal's batches are told from other bytes.
+/// How to tell the headers of a journal's batches from other bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeaderRules {
     /// The journal's number, with which the check of a header begins.
     pub(crate) number: u64,
     /// Sequence number of the first batch whose header has a check. In formats 1 to 3 it is zero.
     pub(crate) checked_from: u64,
-    /// Bytes that a batch may have.
+    /// Maximum number of bytes of a batch.
     pub(crate) longest: u64,
 }
 
 impl BatchHeader {
-    /// Returns the header that these bytes are; whether the rest of the batch is whole, its
-    /// checksum says.
+    /// Returns the header in these bytes; the checksum tells whether the rest of the batch is
+    /// whole.
     pub(crate) fn parse(raw: &[u8; HEADER], rules: &HeaderRules) -> Option<BatchHeader> {
         let u64_at = |at: usize| u64::from_le_bytes(array(raw, at));
         let header = BatchHeader {
@@ -82,13 +82,13 @@ impl BatchHeader {
         (u64_at(CHECK) == check).then_some(header)
     }
 
-    /// Returns the bytes that the batch takes in the ring, at least.
+    /// Returns the minimum number of bytes that the batch takes in the ring.
     pub(crate) fn space(&self) -> u64 {
         (self.len as u64).next_multiple_of(LINE)
     }
 }
 
-/// Lines of the region: the first one's number, and how many.
+/// Lines of the region: the number of the first one, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LineRange {
     pub(crate) first: u64,
@@ -101,7 +101,7 @@ impl LineRange {
         (self.first * LINE, (self.lines * LINE) as usize)
     }
 
-    /// Cuts off as many lines as `len` bytes of a batch have space for.
+    /// Cuts off as many lines as fit into `len` bytes of a batch.
     pub(crate) fn cut(&mut self, len: usize) -> Option<LineRange> {
         let space = len.saturating_sub(RANGE_HEAD) as u64 / LINE;
         let lines = self.lines.min(space).min(MOST_LINES);
@@ -112,7 +112,7 @@ impl LineRange {
     }
 }
 
-/// A batch that is being put together.
+/// A batch under construction.
 #[derive(Debug)]
 pub(crate) struct BatchBuffer {
     bytes: Vec<u8>,
@@ -129,12 +129,12 @@ impl BatchBuffer {
         self.bytes.len() == HEADER
     }
 
-    /// Returns the bytes so far.
+    /// Returns the number of bytes so far.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Adds a range, whose bytes `copy` appends.
+    /// Adds a range; `copy` appends its bytes.
     #[inline]
     pub(crate) fn push(&mut self, range: LineRange, copy: impl FnOnce(&mut Vec<u8>)) {
         debug_assert!((1..=MOST_LINES).contains(&range.lines) && range.first < MOST_LINE);
@@ -144,8 +144,8 @@ impl BatchBuffer {
         debug_assert_eq!(self.bytes.len() - from, range.bytes().1);
     }
 
-    /// Completes the batch: its header, its checksum, its padding of this length. Returns all of
-    /// its bytes.
+    /// Completes the batch with its header, its checksum, and padding of this length. Returns all
+    /// of its bytes.
     pub(crate) fn finish(
         &mut self,
         id: &JournalId,
@@ -168,14 +168,14 @@ impl BatchBuffer {
         &self.bytes
     }
 
-    /// Empties it, for the next batch.
+    /// Empties the buffer, for the next batch.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.resize(HEADER, 0);
     }
 }
 
-/// Returns true if the bytes of a batch, header and ranges, have the checksum of the header.
+/// Returns true if the bytes of a batch, header and ranges, match the checksum in the header.
 pub(crate) fn has_checksum(pool: &[u8; 16], batch: &[u8]) -> bool {
     let found = u32::from_le_bytes(array(batch, 8));
     found == checksum_of(pool, batch) || !FaultPoint::VerifyBatch.is_enabled()
@@ -198,7 +198,7 @@ fn checksum_of(pool: &[u8; 16], batch: &[u8]) -> u32 {
 /// A range and its bytes.
 pub(crate) type RangeBytes<'b> = (LineRange, &'b [u8]);
 
-/// Returns the ranges of a batch with their bytes; none if they do not fill it as they should.
+/// Returns the ranges of a batch with their bytes; `None` if they do not fill it exactly.
 pub(crate) fn ranges(batch: &[u8]) -> Option<Vec<RangeBytes<'_>>> {
     let mut rest = batch.get(HEADER..)?;
     let mut ranges = Vec::new();
@@ -219,7 +219,7 @@ pub(crate) fn ranges(batch: &[u8]) -> Option<Vec<RangeBytes<'_>>> {
 const _: () = {
     assert!(CHECK == 32 + size_of::<u64>() && RESERVED < HEADER);
     assert!(RANGE_HEAD == size_of::<u64>());
-    // Any region has fewer lines than a range can name.
+    // No region has more lines than a range can address.
     assert!(MOST_LINE <= 1 << (64 - 16));
 };
 
@@ -243,7 +243,7 @@ pub(crate) mod tests {
         with_id(&ID, sequences, lines)
     }
 
-    /// Returns such a batch of some journal.
+    /// Returns such a batch for some journal.
     pub(crate) fn with_id(
         id: &JournalId,
         sequences: BatchHeader,
@@ -334,7 +334,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// What has its checksum and no sense is refused, and nothing panics.
+        /// A batch with a right checksum and senseless content is refused, and nothing panics.
         #[test]
         fn random_ranges_are_taken_whole_or_not_at_all(
             body in prop::collection::vec(any::<u8>(), 0..400),

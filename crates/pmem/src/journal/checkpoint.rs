@@ -1,26 +1,26 @@
-//! Checkpoints: pages that changed are written from the working memory to the pool's file, so that
-//! the batches that changed them may leave the ring.
+//! Checkpoints: write changed pages from the working memory to the pool's file, so that the batches
+//! that changed them may leave the ring.
 //!
-//! A pass begins with the *cut*, the end of what is written to the ring. Then it goes through the
-//! pages that were marked ([`DirtyPages`](super::dirty_pages::DirtyPages)), a group at a time:
+//! A pass begins with the *cut*, the end of what has been written to the ring. Then it goes through
+//! the marked pages ([`DirtyPages`](super::dirty_pages::DirtyPages)), a group at a time:
 //!
 //! 1. the marks of the group's pages are taken, and the pages are copied;
 //! 2. everything that was appended until then is synced in the journal;
 //! 3. the copies are written to the pool's file.
 //!
 //! After the last page the file is synced, and the tail of the ring moves to the cut. All lines of
-//! batches before the cut were marked before it, so that the file has them, or newer ones. A crash
-//! on the way is repaired by storing the batches from the old tail on.
+//! batches before the cut were marked before it, so the file has them, or newer ones. After a crash
+//! in between, recovery stores the batches from the old tail on.
 //!
-//! A copy has what threads have stored and not flushed yet, as persistent memory may when its
-//! power fails: the processor may write back any line at any time. What a thread has stored after
-//! a fence is never in the file without that fence, since step 2 comes between.
+//! A copy contains stores that have not been flushed yet, as persistent memory may when its power
+//! fails: the CPU may write back any line at any time. A store after a fence never gets into the
+//! file without that fence, since step 2 comes in between.
 //!
-//! The header of a pool names its journal, and is read before that: it is written while no pass is
-//! under way, so that a crash in one never tears both copies of it.
+//! The header of a pool names its journal, and is read before the journal: it is written while no
+//! pass is under way, so that a crash never tears both copies of it.
 //!
-//! Whoever runs a pass holds its lock for one group: others may go on with it. A failure anywhere,
-//! a panic too, stops the journal. It keeps everything.
+//! A thread that runs a pass holds its lock for one group: others may continue the pass. A failure
+//! anywhere, including a panic, stops the journal. It keeps everything.
 
 use super::append::CopyLines;
 use super::batch::LineRange;
@@ -39,37 +39,38 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::atomic::{Ordering, fence};
 use std::thread;
 
-/// Pages that are copied and written at once.
+/// Number of pages that are copied and written at once.
 const GROUP: u64 = at_once(8 << 20, 3 * PAGE) / PAGE;
 
-/// Bytes of pages after which they are synced, so that the sync at the end of a pass is short.
+/// Number of bytes of pages after which they are synced, so that the sync at the end of a pass is
+/// short.
 const SYNC_EACH: u64 = at_once(64 << 20, 4 * GROUP * PAGE);
 
-/// The writer of pages to the pool's file.
+/// The state of writing pages to the pool's file.
 pub(super) struct Checkpointer {
-    /// How far the journal came, as the pool's file says it,
+    /// The journal's progress, as recorded in the pool's file,
     said: PoolProgress,
-    /// ... and the offset of the line in which it does.
+    /// ... and the offset of the line where it is recorded.
     said_at: u64,
-    /// The pass that is under way.
+    /// The pass under way.
     pass: Option<Pass>,
     /// Copies of pages, kept so that no group allocates,
     copies: Vec<u8>,
-    /// ... and which lines they are.
+    /// ... and their ranges of lines.
     runs: Vec<LineRange>,
 }
 
-/// A pass through the pages that were marked.
+/// A pass through the marked pages.
 struct Pass {
-    /// The end of the batches that the file has after it.
+    /// The end of the batches that the file has after the pass.
     cut: ScanEnd,
-    /// The page to go on from.
+    /// The page to continue from.
     next: u64,
-    /// Bytes that were written since the last sync of the pool's file.
+    /// Bytes written since the last sync of the pool's file.
     unsynced: u64,
 }
 
-/// Fails the journal if it is dropped in a panic: pages were taken, and are not written.
+/// Fails the journal if it is dropped in a panic: pages were taken, and have not been written.
 struct FailInPanic<'j>(&'j Journal);
 
 impl Drop for FailInPanic<'_> {
@@ -87,8 +88,8 @@ impl Checkpointer {
 }
 
 impl Journal {
-    /// Goes on with a checkpoint by one group of pages, or begins one; false if everything that was
-    /// written to the ring is in the pool's file, or the journal keeps what it has.
+    /// Continues a checkpoint by one group of pages, or begins one; returns false if everything
+    /// that was written to the ring is in the pool's file, or the journal keeps what it has.
     pub(crate) fn checkpoint_step(&self, copy: CopyLines<'_>) -> Result<bool, JournalError> {
         let mut checkpointer = locked(&self.checkpointer);
         let Some(checkpointer) = &mut *checkpointer else { return Ok(false) };
@@ -96,7 +97,7 @@ impl Journal {
         if self.is_held() {
             return Ok(false);
         }
-        // Others go on writing meanwhile.
+        // Others continue to write meanwhile.
         self.raise_limit()?;
         let mut pass = match checkpointer.pass.take() {
             Some(pass) => pass,
@@ -119,7 +120,7 @@ impl Journal {
         locked(&self.checkpointer).as_ref().is_some_and(|open| open.pass.is_some())
     }
 
-    /// Brings everything that was appended into the pool's file.
+    /// Writes everything that was appended to the pool's file.
     pub(crate) fn checkpoint(&self, copy: CopyLines<'_>) -> Result<(), JournalError> {
         self.sync_up_to(self.appended())?;
         let end = self.progress.head.load(Acquire);
@@ -138,7 +139,7 @@ impl Journal {
         Ok((!is_empty).then_some(Pass { cut, next: 0, unsynced: 0 }))
     }
 
-    /// Writes the next group of pages; false if the last one is among them.
+    /// Writes the next group of pages; returns false after the last group.
     fn write_group(
         &self,
         checkpointer: &mut Checkpointer,
@@ -153,14 +154,14 @@ impl Journal {
         if runs.is_empty() {
             return Ok(next.is_some());
         }
-        // A store that a copy has came after fences whose appends have begun: whoever takes the
-        // lock after this sees them.
+        // A store in a copy came after fences whose appends have begun: taking the lock now sees
+        // them.
         fence(Ordering::SeqCst);
         let appended = locked(&self.buffer).end;
         if FaultPoint::SyncBeforeWrite.is_enabled() && self.synced() < appended {
             self.sync_in_background()?;
         }
-        // A journal that lacks what the pages show is too old for them.
+        // A journal that lacks what the pages contain is too old for them.
         said.synced = self.progress.synced_sequence.load(Acquire);
         self.say(said, *said_at)?;
         put_line(copies, runs, *said_at, &said.encode());
@@ -181,7 +182,8 @@ impl Journal {
         Ok(next.is_some())
     }
 
-    /// Takes pages and copies them. Returns the page to go on from; none after the last one.
+    /// Takes the marks of pages and copies the pages. Returns the page to continue from; `None`
+    /// after the last one.
     fn copy_pages(
         &self,
         from: u64,
@@ -196,7 +198,7 @@ impl Journal {
         for run in runs {
             pause();
             if !copy(*run, copies) {
-                // Once written over, the medium would not report it any more.
+                // Once overwritten, the medium would no longer report the loss.
                 let cause = "the medium has lost a part of it";
                 return Err(self.fail("read the pool's pages", cause));
             }
@@ -204,7 +206,7 @@ impl Journal {
         Ok(next)
     }
 
-    /// Copies pages, and takes the marks after that: a mistake that a test simulates.
+    /// Copies pages, and takes the marks afterwards: a mistake that a test simulates.
     #[cold]
     fn copy_early(
         &self,
@@ -239,7 +241,7 @@ impl Journal {
         self.move_tail(cut)
     }
 
-    /// Moves the tail to a cut: the pool has what is before it.
+    /// Moves the tail to a cut: the pool has everything before it.
     fn move_tail(&self, cut: ScanEnd) -> Result<(), JournalError> {
         let mut open = locked(&self.superblock);
         let Some(open) = &mut *open else { return self.check() };
@@ -254,7 +256,8 @@ impl Journal {
     }
 }
 
-/// Puts a line into the copies, if they have its page: the working memory has another one there.
+/// Puts a line into the copies, if they contain its page: the working memory has another version
+/// there.
 fn put_line(copies: &mut [u8], runs: &[LineRange], off: u64, line: &[u8]) {
     let number = off / LINE;
     let mut at = 0;

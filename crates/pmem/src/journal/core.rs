@@ -1,15 +1,15 @@
-//! The state that append, writer and checkpoints share: the files, how far each has come, the
-//! failure.
+//! The state that appending, the writer and checkpoints share: the files, how far each has come,
+//! the failure.
 //!
-//! Four locks, taken in this order: that of the checkpoint, the writer's, the superblock's, the
-//! buffer's. A thread that appends takes the buffer's alone, for as long as it copies its lines.
-//! The writer's is held over a write and a sync of the journal, so that whoever waits for it finds
-//! its own lines written by the thread before: one writes for all. That of the checkpoint is held
-//! for a group of pages; nobody who writes waits for it, unless the ring is full.
+//! Four locks, taken in this order: the checkpoint's, the writer's, the superblock's, the buffer's.
+//! A thread that appends takes only the buffer's, while it copies its lines. The writer's is held
+//! during a write and a sync of the journal, so that a thread that waits for it finds its own lines
+//! written by the previous one: one thread writes for all. The checkpoint's is held for a group of
+//! pages; no writer waits for it unless the ring is full.
 //!
-//! Two more locks are held over one system call each. The kernel reports a page that it could not
-//! write once, to whoever syncs next: so the syncs of a file follow each other, and each finds the
-//! failure of the one before.
+//! Two more locks are held during one system call each. The kernel reports a page that it could not
+//! write only once, to the next sync: so the syncs of a file run one after the other, and each sees
+//! the failure of the previous one.
 
 use super::background::Attention;
 use super::batch::BatchBuffer;
@@ -31,7 +31,7 @@ use std::time::Duration;
 /// The journal of a region.
 pub(crate) struct Journal {
     pub(super) place: JournalPlace,
-    /// Bytes of a ring that is made.
+    /// Size in bytes of a ring that is created.
     pub(super) capacity: u64,
     pub(super) pool: Arc<dyn Storage>,
     pub(super) buffer: Mutex<Buffer>,
@@ -44,39 +44,39 @@ pub(crate) struct Journal {
     pub(super) clock: Arc<dyn Clock>,
     syncing_file: Mutex<()>,
     syncing_pool: Mutex<()>,
-    /// Nothing is applied: what the journal has stays in it.
+    /// Nothing is applied: the journal keeps what it has.
     pub(super) held: AtomicBool,
     failure: OnceLock<String>,
 }
 
-/// Lines that were fenced and not written yet.
+/// Lines that were fenced and have not been written.
 #[derive(Default)]
 pub(super) struct Buffer {
     pub(super) batch: BatchBuffer,
     /// Position after the last line.
     pub(super) end: u64,
-    /// Length that the batch may have; 0 while no journal is in use: then a fence writes to the
-    /// pool's file.
+    /// Maximum length of the batch; 0 while no journal is in use: then a fence writes to the pool's
+    /// file.
     pub(super) longest: u64,
-    /// Position in the ring after the batches before: where this one may begin.
+    /// Position in the ring after the previous batches, where this one may begin.
     pub(super) ring_at: u64,
     /// Pages that the pool's file lacks.
     pub(super) dirty: DirtyPages,
 }
 
-/// How far each step has come. Positions of lines count the bytes that were appended since the
-/// journal was opened; positions in the ring count its bytes since it was made.
+/// How far each step has come. Positions of lines count the bytes appended since the journal was
+/// opened; positions in the ring count its bytes since it was created.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// Lines that were appended.
+    /// Position after the lines that were appended,
     pub(super) appended: AtomicU64,
     /// ... written to the journal's file,
     pub(super) written: AtomicU64,
     /// ... and synced.
     pub(super) synced: AtomicU64,
-    /// Position in the ring after what was written,
+    /// Position in the ring after everything that was written,
     pub(super) head: AtomicU64,
-    /// ... and of what is not in the pool's file.
+    /// ... and the start of what is not in the pool's file.
     pub(super) tail: AtomicU64,
     /// All batches before this sequence number are synced.
     pub(super) synced_sequence: AtomicU64,
@@ -84,10 +84,10 @@ pub(super) struct Progress {
     pub(super) limit: AtomicU64,
     /// Bytes of the ring; 0 before a journal is in use.
     pub(super) capacity: AtomicU64,
-    /// When the oldest write was made that is not synced, in nanoseconds of the clock, after 1; 0
-    /// if there is none.
+    /// When the oldest unsynced write was made, in nanoseconds of the clock plus 1; 0 if there is
+    /// none.
     oldest_unsynced: AtomicU64,
-    /// All of the ring was written before.
+    /// All of the ring has been written at least once.
     pub(super) is_written: AtomicBool,
     /// The journal's file is persistent memory.
     pub(super) is_mapped: AtomicBool,
@@ -96,7 +96,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Publishes when the oldest write was made that is not synced.
+    /// Publishes when the oldest unsynced write was made.
     pub(super) fn note_unsynced(&self, writes: &UnsyncedWrites) {
         let oldest = writes.oldest().map_or(0, |time| time.as_nanos() as u64 + 1);
         self.oldest_unsynced.store(oldest, Ordering::Release);
@@ -134,36 +134,36 @@ impl Count {
     const COUNTS: usize = Count::RecoveryNanos as usize + 1;
 }
 
-/// Times of syncs that are told apart: up to 2^n microseconds for the n-th; the last has all longer
-/// ones.
+/// Number of buckets for the times of syncs: bucket n is for up to 2^n microseconds; the last also
+/// has all longer times.
 pub const SYNC_TIMES: usize = 24;
 
-/// Returns which of the times of syncs a time is.
+/// Returns the bucket of a time.
 fn sync_time(time: Duration) -> usize {
     let microseconds = time.as_nanos().div_ceil(1000).max(1) as u64;
     (microseconds.next_power_of_two().ilog2() as usize).min(SYNC_TIMES - 1)
 }
 
-/// What a journal did since the region was opened.
+/// What a journal has done since the region was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalCounts {
     /// Batches that were written.
     pub batches: u64,
     /// Syncs of the journal's file.
     pub syncs: u64,
-    /// Passes of checkpoints: how often all pages that had changed were written.
+    /// Checkpoint passes: how many times all changed pages were written.
     pub applied: u64,
-    /// How often a writer found the ring full, and waited,
+    /// How many times a writer found the ring full and waited,
     pub full_waits: u64,
     /// ... and the nanoseconds that writers waited for space in it.
     pub full_wait_ns: u64,
-    /// Bytes written to the journal, padding included.
+    /// Bytes written to the journal, including padding.
     pub bytes_written: u64,
     /// Bytes written to the pool's file.
     pub bytes_applied: u64,
-    /// Those of them that made batches durable,
+    /// Syncs that made batches durable,
     pub batch_syncs: u64,
-    /// ... the nanoseconds that these took,
+    /// ... the nanoseconds that they took,
     pub batch_sync_ns: u64,
     /// ... and how many took up to 2^n microseconds, and longer than 2^(n-1).
     pub batch_sync_times: [u64; SYNC_TIMES],
@@ -173,13 +173,13 @@ pub struct JournalCounts {
     pub recovered_bytes: u64,
     /// ... and the nanoseconds that it took to read and store them.
     pub recovery_ns: u64,
-    /// Bytes of the ring that are in use now: what is not applied yet.
+    /// Bytes of the ring in use now, that is, not applied.
     pub used: u64,
     /// Bytes of the whole ring; 0 before a journal is in use.
     pub capacity: u64,
-    /// Nanoseconds since the oldest write that is not synced; 0 if all are.
+    /// Nanoseconds since the oldest unsynced write; 0 if there is none.
     pub unsynced_ns: u64,
-    /// The journal's file is persistent memory, or counts as that: a fence makes it durable.
+    /// The journal's file is persistent memory, or counts as such: a fence makes it durable.
     pub is_mapped: bool,
 }
 
@@ -203,22 +203,22 @@ impl Journal {
         }
     }
 
-    /// Goes by another clock.
+    /// Uses another clock.
     #[cfg(feature = "sim")]
     pub(crate) fn go_by(&mut self, clock: Arc<dyn Clock>) {
         self.clock = clock;
     }
 
-    /// Returns a number for a journal that is begun: see [`JournalPlace::new_number`].
+    /// Returns a number for a new journal: see [`JournalPlace::new_number`].
     pub(crate) fn new_number(&self, simulated: u64) -> Result<u64, JournalError> {
         Ok(self.place.new_number(simulated)?)
     }
 
-    /// Returns what was counted.
+    /// Returns the counts.
     pub(crate) fn counts(&self) -> JournalCounts {
         let Progress { counts, sync_times, head, tail, capacity, is_mapped, .. } = &self.progress;
         let counted = |count: Count| counts[count as usize].load(Ordering::Relaxed);
-        // The tail first: it never passes the head.
+        // The tail is read first, so that it never exceeds the head.
         let tail = tail.load(Ordering::Acquire);
         JournalCounts {
             batches: counted(Count::Batches),
@@ -241,7 +241,7 @@ impl Journal {
         }
     }
 
-    /// Returns how old the oldest write is that is not synced; 0 if there is none.
+    /// Returns the age of the oldest unsynced write; 0 if there is none.
     pub(crate) fn unsynced_age(&self) -> Duration {
         match self.progress.oldest_unsynced.load(Ordering::Acquire) {
             0 => Duration::ZERO,
@@ -249,7 +249,7 @@ impl Journal {
         }
     }
 
-    /// Refuses everything after a failure.
+    /// Fails after an earlier failure.
     #[inline]
     pub(super) fn check(&self) -> Result<(), JournalError> {
         match self.failure.get() {
@@ -263,7 +263,7 @@ impl Journal {
         self.failure.get().map(String::as_str)
     }
 
-    /// Fails for good: nothing is written, synced or applied any more.
+    /// Records a permanent failure: nothing is written, synced or applied any more.
     #[cold]
     pub(super) fn fail(&self, step: &str, cause: impl Display) -> JournalError {
         let first = self.failure.get_or_init(|| format!("{step}: {cause}"));
@@ -284,7 +284,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes to the pool's file, which is yet to be synced.
+    /// Writes to the pool's file, which must still be synced.
     pub(super) fn write_to_pool(&self, bytes: &[u8], at: u64) -> Result<(), JournalError> {
         self.pool.write_at(bytes, at).map_err(|error| self.fail("write to the pool", error))
     }
@@ -315,14 +315,15 @@ impl Journal {
     }
 }
 
-/// Why the pool's file got no space.
+/// Why the pool's file could not get space.
 pub(crate) enum AllocateError {
-    /// The file is as long as it was, or longer.
+    /// The file is at least as long as before.
     Refused(std::io::Error),
     Failed(JournalError),
 }
 
-/// Locks a mutex, whoever panicked while holding it: what failed halfway has failed for good.
+/// Locks a mutex, even if a thread panicked while holding it: a half-done operation has failed the
+/// journal for good.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     lock(mutex).unwrap_or_else(PoisonError::into_inner)
 }

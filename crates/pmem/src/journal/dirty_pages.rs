@@ -1,8 +1,8 @@
 //! Pages of the working memory that the pool's file lacks: one bit for each.
 //!
-//! A page is marked when lines of it are appended, in the buffer's lock, and is taken in the same
-//! lock before it is copied for the file. So a line that is appended after its page was taken marks
-//! the page again, and one that was appended before is in the copy.
+//! A page is marked when lines of it are appended, under the buffer's lock, and its mark is taken
+//! under the same lock before the page is copied for the file. So a line that is appended after the
+//! mark was taken marks the page again, and a line that was appended before is in the copy.
 
 use super::batch::LineRange;
 use crate::fault_points::FaultPoint;
@@ -12,14 +12,14 @@ use crate::mapping::PAGE;
 /// Lines of a page.
 pub(super) const PAGE_LINES: u64 = PAGE / LINE;
 
-/// Words that are looked at in one lock: those of 1 GiB.
+/// Number of words that are examined under one lock: those of 1 GiB.
 const LOOKED_AT: usize = 4096;
 
-/// Pages by their numbers.
+/// One bit for each page, by number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DirtyPages {
     words: Vec<u64>,
-    /// The line after the last one that was marked: the region may end inside its page.
+    /// The end of the last marked line: the region may end within its page.
     end: u64,
 }
 
@@ -42,8 +42,9 @@ impl DirtyPages {
         }
     }
 
-    /// Takes up to `most` pages from page `from` on: their lines are added to `runs`, ascending,
-    /// those of adjacent pages as one. Returns the page to go on from; none after the last one.
+    /// Takes the marks of up to `most` pages from page `from` on: adds their lines to `runs`,
+    /// ascending, with adjacent pages as one range. Returns the page to continue from; `None` after
+    /// the last one.
     pub(super) fn take(&mut self, from: u64, most: u64, runs: &mut Vec<LineRange>) -> Option<u64> {
         let (mut at, mut left) = (from, most);
         let stop = from as usize / 64 + LOOKED_AT;
@@ -83,7 +84,7 @@ mod tests {
         LineRange { first, lines }
     }
 
-    /// Takes all pages, this many at once.
+    /// Takes all marks, this many at a time.
     fn take_all(pages: &mut DirtyPages, most: u64) -> Vec<LineRange> {
         let (mut runs, mut from) = (Vec::new(), 0);
         while let Some(next) = pages.take(from, most, &mut runs) {

@@ -7,28 +7,28 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// The pool needs its journal, and the file does not exist.
+    /// The pool needs its journal, and the journal's file does not exist.
     #[error(
         "the pool's journal {} is missing: it holds writes that the pool's file does not have; \
          put it back, or say where it is",
         path.display()
     )]
     Missing {
-        /// Where it was looked for.
+        /// Where it was expected.
         path: PathBuf,
     },
-    /// There is no space for a journal of the size that was asked for.
+    /// There is no space for a journal of the requested size.
     #[error(
         "no space for the pool's journal {}, which takes {needed} bytes ({source}): free some, \
          choose a smaller size (`journal-size`), or put it on another disk (`journal`)",
         path.display()
     )]
     NoSpace {
-        /// Where it was to be made.
+        /// Where it was to be created.
         path: PathBuf,
         /// Its length.
         needed: u64,
-        /// What the file system said.
+        /// The file system's error.
         source: io::Error,
     },
     /// The file holds something else.
@@ -45,7 +45,7 @@ pub enum JournalError {
         /// The journal's format.
         found: u32,
     },
-    /// Neither copy of the superblock is whole.
+    /// Both copies of the superblock are damaged.
     #[error("both copies of the journal's superblock are damaged")]
     Superblock,
     /// The journal belongs to another pool.
@@ -56,10 +56,10 @@ pub enum JournalError {
     OtherPool {
         /// The pool's identifier.
         expected: String,
-        /// That in the journal.
+        /// The identifier in the journal.
         found: String,
     },
-    /// The journal belongs to the pool, but not to the state in which the pool is.
+    /// The journal belongs to the pool, but not to the pool's present state.
     #[error(
         "the journal belongs to another incarnation of the pool: expected journal {expected} of \
          it, found {found}, which holds writes that are not in the pool; an older copy of one of \
@@ -78,24 +78,24 @@ pub enum JournalError {
          one: put back the two that belong together"
     )]
     OldPool {
-        /// Sequence number before which the pool has all batches; 0 if it says nothing.
+        /// The pool has all batches before this sequence number; 0 if it does not record any.
         applied: u64,
-        /// That of the first batch of the journal.
+        /// The sequence number of the first batch of the journal.
         tail: u64,
     },
-    /// The journal lacks batches that had been synced when the pool's file was written.
+    /// The journal lacks batches that had been synced when the pool's file was last written.
     #[error(
         "the journal is older than the pool's file: it ends before batch {end}, and all before \
          {synced} had been synced; an older copy of the journal was put in the place of a newer \
          one: put back the two that belong together"
     )]
     OldJournal {
-        /// Sequence number of the batch that would come next.
+        /// The sequence number of the next batch.
         end: u64,
-        /// That before which all batches had been synced.
+        /// The pool records that all batches before this sequence number were synced.
         synced: u64,
     },
-    /// The pool's file does not say in whole how far its journal came.
+    /// The pool's record of its journal's progress is damaged.
     #[error("the line of the pool's file that says how far its journal came is damaged")]
     Progress,
     /// The journal is shorter than its ring.
@@ -104,9 +104,9 @@ pub enum JournalError {
          copy"
     )]
     Cut {
-        /// Length of a whole one.
+        /// The expected length.
         expected: u64,
-        /// Length that was found.
+        /// The length that was found.
         found: u64,
     },
     /// A batch that had been synced is not whole.
@@ -120,7 +120,7 @@ pub enum JournalError {
         /// A later one that shows that it had been synced.
         found: u64,
     },
-    /// A batch is whole and makes no sense.
+    /// A batch is whole but makes no sense.
     #[error(
         "batch {sequence} of the journal is whole, but its ranges are not those of this pool, \
          which may have been cut short"
@@ -129,7 +129,7 @@ pub enum JournalError {
         /// The batch.
         sequence: u64,
     },
-    /// The journal keeps its batches for now.
+    /// The journal is held and keeps its batches.
     #[error("a file of the store is not in its place, and nothing is applied to the pool")]
     Held,
     /// The journal has failed: nothing is accepted before the pool is opened again.

@@ -1,14 +1,14 @@
-//! The `journal` domain's flush: lines remembered by the thread that flushed them, copied at its
-//! fence.
+//! The `journal` domain's flush: each thread remembers the lines that it flushed, and its fence
+//! copies them.
 //!
-//! A thread remembers ranges of lines for each region that it touched. Its lists are kept, so that
-//! a commit allocates nothing.
+//! A thread remembers ranges of lines for each region that it used. Its lists are kept, so that a
+//! commit allocates nothing.
 
 use super::batch::LineRange;
 use crate::lines::LINE;
 use std::cell::RefCell;
 
-/// Lists of one thread that are kept while they are empty.
+/// Maximum number of empty lists that a thread keeps.
 const KEPT: usize = 4;
 
 /// Lines `[first, end)`.
@@ -41,8 +41,8 @@ pub(crate) fn remember(region: u64, off: u64, len: usize) {
     });
 }
 
-/// Gives what the calling thread remembered of region `region` to `take`: ascending ranges, no line
-/// twice. What is taken is forgotten. `take` must not flush.
+/// Passes the remembered ranges of the calling thread for region `region` to `take`, ascending and
+/// without duplicate lines, and forgets them. `take` must not flush.
 pub(crate) fn take<R>(
     region: u64,
     take: impl FnOnce(&mut dyn Iterator<Item = LineRange>) -> R,

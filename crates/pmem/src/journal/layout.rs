@@ -1,11 +1,11 @@
-//! Where everything is in a journal file, and the sizes on which writer and scan agree.
+//! The layout of a journal file, and the sizes on which writer and scan agree.
 //!
-//! The unit of alignment is a block of 4 KiB, not the 512 bytes that a disk may call its sector: a
-//! disk whose physical sectors are longer rewrites a whole one for each write, and a power loss
-//! meanwhile may take the neighbours, which were synced before. Nothing that was synced shares a
-//! block with what is written later.
+//! The unit of alignment is a block of 4 KiB, not the 512 bytes that a disk may report as its
+//! sector: a disk with longer physical sectors rewrites a whole one for each write, and a power
+//! loss meanwhile may destroy the neighbouring bytes, which had been synced. So synced bytes never
+//! share a block with later writes.
 
-/// Bytes to which superblocks are aligned, and the first batch after a sync.
+/// The alignment in bytes of superblocks, and of the first batch after a sync.
 pub(crate) const BLOCK: u64 = 4096;
 
 /// Offsets of the two copies of the superblock.
@@ -14,25 +14,25 @@ pub(crate) const SUPERBLOCKS: [u64; 2] = [0, BLOCK];
 /// Offset of the ring.
 pub(crate) const RING_AT: u64 = 2 * BLOCK;
 
-/// The shortest ring: several of the shortest batches.
+/// Minimum length of a ring: several of the shortest batches.
 pub(crate) const LEAST_CAPACITY: u64 = 16 * BLOCK;
 
-/// The longest ring. Positions in it do not wrap around, whatever is written.
+/// Maximum length of a ring. Positions in it never wrap around.
 pub(crate) const MOST_CAPACITY: u64 = 1 << 40;
 
-/// Bytes of a ring that nobody chose.
+/// Default size of a ring in bytes.
 pub const DEFAULT_CAPACITY: u64 = 256 << 20;
 
-/// Bytes of the longest batch, header and padding included, in any ring.
+/// Maximum length of a batch in any ring, including header and padding.
 const LONGEST_BATCH: u64 = 1 << 20;
 
-/// Returns how many bytes are handled at once. Simulated rings are small, and are to meet the ends
-/// of such parts all the same.
+/// Returns how many bytes are handled at once. Simulated rings are small, but should still reach
+/// the ends of such parts.
 pub(crate) const fn at_once(bytes: u64, simulated: u64) -> u64 {
     if cfg!(any(test, feature = "sim")) { simulated } else { bytes }
 }
 
-/// Returns the length of the longest batch in a ring: several find space in it.
+/// Returns the maximum length of a batch in a ring: several must fit.
 pub(crate) const fn longest_batch(capacity: u64) -> u64 {
     let share = capacity / 8 / BLOCK * BLOCK;
     if share < LONGEST_BATCH { share } else { LONGEST_BATCH }
@@ -43,12 +43,12 @@ pub(crate) const fn is_capacity(capacity: u64) -> bool {
     capacity >= LEAST_CAPACITY && capacity <= MOST_CAPACITY && capacity.is_multiple_of(BLOCK)
 }
 
-/// Returns the length of a ring for a length that was asked for.
+/// Returns the length of a ring for a requested length.
 pub(crate) fn capacity_for(wanted: u64) -> u64 {
     wanted.clamp(LEAST_CAPACITY, MOST_CAPACITY) / BLOCK * BLOCK
 }
 
-/// Returns the array at a place of some bytes, which must have that many.
+/// Returns the array at an offset of some bytes, which must be long enough.
 pub(crate) fn array<const N: usize>(raw: &[u8], at: usize) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&raw[at..at + N]);

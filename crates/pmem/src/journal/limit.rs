@@ -1,22 +1,23 @@
-//! How far into the ring batches may be: what a recovery reads to tell damage from the end.
+//! The limit: how far into the ring batches may be, which is as far as recovery reads to tell
+//! damage from the end.
 //!
-//! A batch that is not whole is the end, unless a later one names it as synced, and that one may be
-//! anywhere that was written to. Reading a whole ring for it would take most of the time of a
-//! restart. So the superblock has a limit: the writer writes past it only after both copies have
-//! a higher one, synced. What the ring has from there on is older than the tail, or was left by an
-//! earlier incarnation and refuted when this one was opened: it names nothing as synced that could
-//! be missing now.
+//! A batch that is not whole is the end, unless a later one records it as synced, and that one may
+//! be anywhere that was written to. Reading a whole ring for it would take most of the time of a
+//! restart. So the superblock has a limit: the writer writes past it only after both copies have a
+//! higher one, synced. Beyond the limit, the ring's content is older than the tail, or was left by
+//! an earlier incarnation and refuted when this one was opened: it records nothing as synced that
+//! could be missing now.
 //!
-//! The limit is put a quarter of the ring past the newest batch, or 64 MiB if that is more, with
-//! each move of the tail, and by the background thread when half of that is used up. So the writer
-//! waits for it only if a sync takes longer than 32 MiB of writes do. A ring of 64 MiB or less
-//! never has a limit before its end: a sync of a slow disk would often take longer than its
-//! quarter lasts.
+//! Each move of the tail puts the limit a quarter of the ring past the newest batch, or 64 MiB if
+//! that is more; so does the background thread when half of that is used up. So the writer waits
+//! for the limit only if a sync takes longer than 32 MiB of writes. A ring of 64 MiB or less never
+//! has a limit before its end: a sync of a slow disk would often take longer than a quarter of such
+//! a ring lasts.
 //!
-//! In a file that is new the limit is as far ahead as was written, but 4 MiB at least. What is
-//! before it is written with zeros first, once, so that batches change no metadata of the file: a
-//! journal that is made, and hardly used, writes little. These zeros are synced a part at a time:
-//! whoever waits for another sync of the file waits for that many of them.
+//! In a new file the limit is only as far ahead as has been written, but at least 4 MiB. The part
+//! before it is first filled with zeros, once, so that batches change no metadata of the file; and
+//! a journal that is created and hardly used writes little. These zeros are synced a part at a
+//! time: a thread that waits for another sync of the file waits for at most that many of them.
 
 use super::core::{Journal, locked};
 use super::error::JournalError;
@@ -28,25 +29,25 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// How far the limit is ahead at least. Simulated rings are small, and are to meet it all the same.
+/// Minimum distance of the limit. Simulated rings are small, but should still reach it.
 const LEAST_AHEAD: u64 = if cfg!(any(test, feature = "sim")) { BLOCK } else { LEAST };
 const LEAST: u64 = 64 << 20;
 
-/// How far the limit of an empty ring is ahead in a new file, and how many zeros are written
-/// between two syncs: what takes a few milliseconds to write.
+/// Distance of the limit of an empty ring in a new file, and the number of zeros written between
+/// two syncs: they take a few milliseconds to write.
 const FIRST: u64 = 4 << 20;
 
-/// Returns the same for a ring of this length: of a simulated one, which is small, an eighth.
+/// Returns that distance for a ring of this length; an eighth of a simulated ring, which is small.
 fn first(capacity: u64) -> u64 {
     FIRST.min(at_once(FIRST, capacity / 8))
 }
 
-/// The superblock of a journal that is in use, and its file.
+/// The superblock of a journal in use, and its file.
 pub(super) struct OpenSuperblock {
     pub(super) file: Arc<dyn Storage>,
     pub(super) superblock: Superblock,
-    /// Bytes of the ring, from its beginning on, that were written since the file was made, or may
-    /// be written from now on.
+    /// Bytes of the ring, from its start, that were written since the file was created, or may be
+    /// written from now on.
     written: u64,
 }
 
@@ -60,7 +61,7 @@ impl OpenSuperblock {
         Ok(OpenSuperblock { file, superblock, written })
     }
 
-    /// Returns true if the whole ring was written before.
+    /// Returns true if the whole ring has been written at least once.
     pub(super) fn is_written(&self) -> bool {
         self.written >= self.superblock.capacity
     }
@@ -71,8 +72,8 @@ impl OpenSuperblock {
     }
 }
 
-/// Returns how far the limit is put past the newest batch, which ends at `head`, in a ring that was
-/// written as a whole or is being written for the first time.
+/// Returns how far past the newest batch, which ends at `head`, the limit is put. `is_written`
+/// tells whether the whole ring has been written, or is being written for the first time.
 fn ahead(head: u64, capacity: u64, is_written: bool) -> u64 {
     let most = ahead_at_least(LEAST_AHEAD, capacity);
     if is_written { most } else { most.min(head.max(first(capacity))) }
@@ -82,14 +83,14 @@ fn ahead_at_least(least: u64, capacity: u64) -> u64 {
     least.max(capacity / 4)
 }
 
-/// Returns the limit for batches that end at `head`, in a ring of a file that is being opened.
+/// Returns the limit for batches that end at `head`, when the ring's file is opened.
 pub(super) fn limit_after(head: u64, capacity: u64, file: &dyn Storage) -> io::Result<u64> {
     let is_written = file.written_up_to(RING_AT)? >= RING_AT + capacity;
     Ok(head + ahead(head, capacity, is_written))
 }
 
 impl Journal {
-    /// Returns true if the background thread is to raise the limit.
+    /// Returns true if the background thread should raise the limit.
     pub(super) fn is_near_limit(&self, head: u64, capacity: u64) -> bool {
         let limit = self.progress.limit.load(Acquire);
         // The writer stops at the tail anyway.
@@ -98,7 +99,7 @@ impl Journal {
         head + ahead(head, capacity, is_written) / 2 > limit && limit < end
     }
 
-    /// Returns true if batches may end there.
+    /// Returns true if batches may end at `end`.
     pub(super) fn is_before_limit(&self, end: u64) -> bool {
         end <= self.progress.limit.load(Acquire)
     }
@@ -107,7 +108,7 @@ impl Journal {
     pub(super) fn wait_for_limit(&self, end: u64) -> Result<(), JournalError> {
         match &mut *locked(&self.superblock) {
             Some(open) if !self.is_before_limit(end) => {
-                // The background puts it further ahead: here somebody waits for the zeros.
+                // The background thread puts it further ahead: here a writer waits for the zeros.
                 let head = self.progress.head.load(Acquire);
                 let least = head + first(open.superblock.capacity);
                 self.write_superblock(open, least.max(end))
@@ -135,7 +136,7 @@ impl Journal {
         self.write_superblock(open, open.limit_after(self.progress.head.load(Acquire)))
     }
 
-    /// Writes zeros to what was never written of the ring before the limit.
+    /// Fills the part of the ring before the limit that was never written with zeros.
     fn write_up_to_limit(&self, open: &mut OpenSuperblock) -> Result<(), JournalError> {
         let capacity = open.superblock.capacity;
         let (end, part) = (open.superblock.limit.min(capacity), first(capacity));
@@ -153,13 +154,13 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes the superblock, with this limit, or the one that it has if that is higher.
+    /// Writes the superblock with this limit, or with its present one if that is higher.
     pub(super) fn write_superblock(
         &self,
         open: &mut OpenSuperblock,
         limit: u64,
     ) -> Result<(), JournalError> {
-        // Whoever waited for the lock may have waited for a sync that failed.
+        // While waiting for the lock, this thread may have waited for a sync that failed.
         self.check()?;
         open.superblock.limit = open.superblock.limit.max(limit);
         self.write_up_to_limit(open)?;
@@ -172,12 +173,13 @@ impl Journal {
         Ok(())
     }
 
-    /// Says that there is nothing after the tail: the next opening need not look for it.
+    /// Lowers the limit to the tail: there is nothing after the tail, and the next opening need not
+    /// look for it.
     pub(super) fn lower_limit(&self) -> Result<(), JournalError> {
         let mut open = locked(&self.superblock);
         let Some(open) = &mut *open else { return self.check() };
         if open.file.size()? < RING_AT + open.superblock.capacity {
-            // It was cut short, and is not used again.
+            // The file was cut short, and is not used again.
             return Ok(());
         }
         open.superblock.limit = 0;

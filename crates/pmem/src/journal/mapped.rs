@@ -1,12 +1,12 @@
-//! A journal's file on persistent memory: the tail of the log is stored past the cache, and is
-//! durable after a fence, without a system call.
+//! A journal's file on persistent memory: its writes are stored past the cache, and are durable
+//! after a fence, without a system call.
 //!
-//! Whether it is persistent memory is asked of the kernel, by mapping it with `MAP_SYNC`, as for a
-//! pool. Only writes go through the mapping, once the file has its length: what is read comes from
-//! the file, which has the same bytes.
+//! The kernel is asked whether it is persistent memory, by mapping it with `MAP_SYNC`, as for a
+//! pool. Only writes go through the mapping, once the file has its length: reads go to the file,
+//! which has the same bytes.
 //!
-//! Each write ends with its own fence, in the thread that stored: another thread may sync after it,
-//! and a fence is none for what others have stored.
+//! Each write ends with its own fence, in the thread that stored: another thread may sync
+//! afterwards, and its fence would not cover these stores.
 
 #![allow(unsafe_code, reason = "lines are stored into the mapped file")]
 
@@ -22,15 +22,15 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// A file of which the lines are mapped: writes are stores, and need no sync.
+/// A file whose lines are mapped: writes are stores, and need no sync.
 pub(super) struct MappedStorage {
     file: Arc<dyn Storage>,
     lines: Box<dyn MappedLines>,
 }
 
 impl MappedStorage {
-    /// Returns the file, with its writes going to its lines if it has some. What was written before
-    /// is synced.
+    /// Returns the file; if its lines can be mapped, its writes go to them. Earlier writes are
+    /// synced.
     pub(super) fn over(file: Arc<dyn Storage>) -> io::Result<(Arc<dyn Storage>, bool)> {
         let Some(lines) = file.map()? else { return Ok((file, false)) };
         file.sync()?;
@@ -43,7 +43,7 @@ impl Storage for MappedStorage {
         self.file.read_at(bytes, at)
     }
 
-    /// Stores bytes, which are durable when this returns. Nobody else stores there meanwhile.
+    /// Stores bytes; they are durable when this returns. Nobody else stores there meanwhile.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         let len = bytes.len() as u64;
         let end = at.checked_add(len).filter(|end| *end <= self.lines.size());
@@ -68,8 +68,8 @@ impl Storage for MappedStorage {
         Ok(())
     }
 
-    /// Writes them as to any file, since the first store to a page that was never written waits
-    /// for the file system; and syncs them, so that they never arrive after what is stored there.
+    /// Writes the zeros as to any file, since the first store to a page that was never written
+    /// waits for the file system; and syncs them, so that they never arrive after later stores.
     fn write_zeros(&self, from: u64, to: u64) -> io::Result<()> {
         self.file.write_zeros(from, to)?;
         self.file.sync()
@@ -108,7 +108,7 @@ pub(super) struct FileLines {
 }
 
 impl FileLines {
-    /// Maps a file, if it is persistent memory or is to count as that.
+    /// Maps a file, if it is persistent memory or is to count as such.
     pub(super) fn new(file: &File, emulate: bool) -> io::Result<Option<FileLines>> {
         let sync = match accepts_sync(file) {
             Ok(()) => true,
@@ -148,8 +148,8 @@ impl MappedLines for FileLines {
         assert!(whole_lines, "only whole lines are streamed");
         let to = self.place(at, bytes.len() as u64);
         // SAFETY: whole lines of the mapping, which the file has (checked above); nobody has a
-        // reference into it, and no other thread stores there (the writer, and whoever writes the
-        // superblock, which is elsewhere, have a lock each).
+        // reference into it, and no other thread stores there (the writer, and the thread that
+        // writes the superblock, which is elsewhere, have a lock each).
         unsafe { stream::copy_lines(to, bytes.as_ptr(), bytes.len()) };
     }
 

@@ -1,21 +1,21 @@
-//! The journal: what makes a pool on an ordinary disk survive a power loss.
+//! The journal: makes a pool on an ordinary disk survive a power loss.
 //!
-//! The pool's file is mapped privately, as working memory: the kernel writes no store back. What a
-//! thread flushed between two fences is appended to the journal, a ring of batches in a file of its
-//! own, which is written and synced for all threads that wait. Synced batches are applied to the
-//! pool's file in the background, in order. After a crash the batches are stored into the working
-//! memory again, and the layer above recovers over that as over any medium.
+//! The pool's file is mapped privately, as working memory: the kernel writes no store back. The
+//! lines that a thread flushed between two fences are appended to the journal, a ring of batches in
+//! a separate file, which is written and synced for all waiting threads together. Synced batches
+//! are applied to the pool's file in the background, in order. After a crash the batches are stored
+//! into the working memory again, and the layer above recovers over that as over any medium.
 //!
-//! The rule that this crate gives its users holds here as follows: a line that a thread flushed has
-//! arrived, after the next fence of the same thread, in the *order of the journal*; what a crash
-//! leaves is a prefix of that order. A position in it says when a fence is durable.
-//! `docs/journal.md` argues for this step by step, `docs/format/journal.md` has the byte diagrams.
+//! The rule that this crate gives its users holds here as follows: after the next fence of the same
+//! thread, a flushed line has arrived in the *order of the journal*; a crash leaves a prefix of
+//! that order. A position in it tells when a fence is durable. `docs/journal.md` argues for this
+//! step by step, `docs/format/journal.md` has the byte diagrams.
 //!
 //! Invariants:
 //!
-//! - of each line, a later batch never has an older content than an earlier one;
-//! - the pool's file holds no byte that was not synced in the journal before, but for those that
-//!   were written while no journal was in use;
+//! - a later batch never has an older content of a line than an earlier one;
+//! - every byte in the pool's file was synced in the journal before, except those written while no
+//!   journal was in use;
 //! - a batch leaves the ring only after the pool's file has it, synced;
 //! - after a failed write or sync nothing more is written, to either file.
 

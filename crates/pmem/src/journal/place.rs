@@ -1,4 +1,4 @@
-//! Where a journal's file is, and opening it.
+//! The place of a journal's file, and opening it.
 
 use super::error::JournalError;
 use super::mapped::FileLines;
@@ -11,35 +11,35 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The file that was opened last, for as long as it is used.
+/// The last file that was opened, while it is in use.
 #[derive(Default)]
 pub(crate) struct OpenedFile(Mutex<Weak<LockedStorage>>);
 
-/// Where the file is.
+/// The place of a journal's file.
 pub(crate) enum JournalPlace {
-    /// Under a path, in a file, which is to count as persistent memory if `emulate` says so.
+    /// A file at a path; it counts as persistent memory if `emulate` is true.
     File { path: PathBuf, emulate: bool, opened: OpenedFile },
-    /// Given; a file without bytes counts as none.
+    /// A given file; an empty one counts as missing.
     #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "for simulations"))]
     Given(Arc<dyn Storage>),
 }
 
 impl JournalPlace {
-    /// Returns the place of a file, which is to count as persistent memory if `emulate` says so. It
-    /// stays where it is if the process goes to another directory.
+    /// Returns the place of a file, which counts as persistent memory if `emulate` is true. The
+    /// place does not depend on later changes of the working directory.
     pub(crate) fn file(path: PathBuf, emulate: bool) -> JournalPlace {
         let path = std::path::absolute(&path).unwrap_or(path);
         JournalPlace::File { path, emulate, opened: OpenedFile::default() }
     }
 
-    /// Returns the place that a pool's journal has by default: next to the pool.
+    /// Returns the default place of a pool's journal: next to the pool.
     pub(crate) fn of_pool(pool: &Path) -> PathBuf {
         let mut name = pool.as_os_str().to_owned();
         name.push(".journal");
         PathBuf::from(name)
     }
 
-    /// Opens the file, and locks it; none if it does not exist.
+    /// Opens and locks the file; `None` if it does not exist.
     pub(super) fn open(&self) -> Result<Option<Arc<dyn Storage>>, JournalError> {
         match self {
             JournalPlace::File { path, .. } if !path.exists() => Ok(None),
@@ -51,8 +51,7 @@ impl JournalPlace {
         }
     }
 
-    /// Opens a file to read it, and locks it against those that would write; none if it does not
-    /// exist.
+    /// Opens a file for reading, and locks it against writers; `None` if it does not exist.
     pub(super) fn open_shared(path: &Path) -> Result<Option<Arc<dyn Storage>>, JournalError> {
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -82,8 +81,8 @@ impl JournalPlace {
         }
     }
 
-    /// Returns a number for a journal that is begun: one that no copy of the file has, wherever it
-    /// is begun, and that no client can know. A simulated file gets the number that is given.
+    /// Returns a number for a new journal: one that no copy of the file has, wherever it is begun,
+    /// and that no client can know. A simulated file gets the given number.
     pub(super) fn new_number(&self, simulated: u64) -> io::Result<u64> {
         let JournalPlace::File { .. } = self else { return Ok(simulated) };
         let mut bytes = [0; 8];
@@ -91,8 +90,8 @@ impl JournalPlace {
         Ok(u64::from_le_bytes(bytes).max(1))
     }
 
-    /// Returns the file that is in use, and the path under which it was opened; none before a
-    /// journal is in use, and after.
+    /// Returns the file in use, and the path under which it was opened; `None` before and after a
+    /// journal is in use.
     pub(super) fn in_use(&self) -> Option<(&Path, Arc<LockedStorage>)> {
         let JournalPlace::File { path, opened, .. } = self else { return None };
         let file = opened.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade()?;
@@ -114,7 +113,7 @@ fn open_locked(
     emulate: bool,
     opened: &OpenedFile,
 ) -> Result<Arc<dyn Storage>, JournalError> {
-    // A process that was just killed may hold it for a moment longer than the pool.
+    // A process that was just killed may hold it slightly longer than the pool.
     let file = when_unlocked(|| LockedFile::exclusive(path, create), |_| {}).map_err(unlocked)?;
     let file = Arc::new(LockedStorage { file, emulate });
     *opened.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&file);
@@ -135,7 +134,7 @@ pub(crate) struct LockedStorage {
 }
 
 impl LockedStorage {
-    /// Returns the file, which is not to be written.
+    /// Returns the file; it must not be written through this.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }

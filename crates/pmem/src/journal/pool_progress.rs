@@ -1,13 +1,13 @@
-//! The line of the pool's file in which the journal says how far it came.
+//! The line of the pool's file that records the journal's progress.
 //!
-//! Each of the two files is whole by itself, and may be put back from a copy that is older than the
-//! other one. A pool that lacks what left the journal long ago, or a journal that lacks what had
-//! been synced, would answer with a state that never was. So the pool's file says up to where
-//! batches were applied to it, and up to where the journal was synced then. It is written with each
-//! group of pages of a checkpoint, and at its end, before the sync of these: the pool says it no
-//! later than the superblock of the journal moves its tail.
+//! Each of the two files is consistent by itself, and may be restored from a copy that is older
+//! than the other one. A pool that lacks batches that left the journal long ago, or a journal that
+//! lacks batches that had been synced, would yield a state that never existed. So the pool's file
+//! records up to where batches were applied to it, and up to where the journal was synced then. It
+//! is written with each group of pages of a checkpoint, and at the end of it, before these are
+//! synced: the pool records this no later than the journal's superblock moves its tail.
 //!
-//! The line is the journal's own: nobody stores there, so that no batch has it.
+//! The line belongs to the journal: nobody else stores there, so no batch contains it.
 //!
 //! ```text
 //! 0   crc32c u32 of 8..32        4     16  applied: sequence number   8
@@ -29,7 +29,7 @@ const END: usize = 32;
 /// The content of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolProgress {
-    /// The number of the journal that it speaks of.
+    /// The number of the journal that it describes.
     pub(crate) number: u64,
     /// The pool's file has all batches before this sequence number.
     pub(crate) applied: u64,
@@ -38,7 +38,7 @@ pub(crate) struct PoolProgress {
 }
 
 impl PoolProgress {
-    /// Returns what the pool's file says of a journal that was just opened.
+    /// Returns the progress to record for a journal that was just opened.
     pub(super) fn at_tail(superblock: &Superblock) -> PoolProgress {
         let Superblock { id, tail_sequence, synced, .. } = *superblock;
         PoolProgress { number: id.journal, applied: tail_sequence, synced }
@@ -54,7 +54,7 @@ impl PoolProgress {
         out
     }
 
-    /// Returns what a line says; nothing if it was never written.
+    /// Decodes a line; `None` if it was never written.
     pub(super) fn decode(raw: &[u8; BYTES]) -> Result<Option<PoolProgress>, JournalError> {
         if raw.iter().all(|byte| *byte == 0) {
             return Ok(None);
@@ -65,8 +65,7 @@ impl PoolProgress {
         if progress.encode() == *raw { Ok(Some(progress)) } else { Err(JournalError::Progress) }
     }
 
-    /// Refuses a pool that lacks batches which have left its journal. `said` is what the pool's
-    /// file says.
+    /// Refuses a pool that lacks batches which have left its journal. `said` is the pool's record.
     pub(super) fn refuse_old_pool(
         said: Option<PoolProgress>,
         superblock: &Superblock,
@@ -80,15 +79,15 @@ impl PoolProgress {
         }
     }
 
-    /// Returns what a pool says of this journal. What it says of one in a format before counts for
-    /// nothing: it may be from an opening that was interrupted, and older programs leave it as it
-    /// is.
+    /// Returns a pool's record if it describes this journal. A record about a journal in an earlier
+    /// format is ignored: it may be from an interrupted opening, and older programs do not update
+    /// it.
     fn of_journal(said: Option<PoolProgress>, superblock: &Superblock) -> Option<PoolProgress> {
         said.filter(|said| superblock.is_said_by_pool() && said.number == superblock.id.journal)
     }
 
-    /// Refuses a journal that ends before what the pool knows to have been synced. A pool that says
-    /// nothing has not come further than the beginning of the journal: that never held anything.
+    /// Refuses a journal that ends before a batch that the pool records as synced. A pool without a
+    /// record has not got past the journal's beginning, when the journal was empty.
     pub(super) fn refuse_old_journal(
         said: Option<PoolProgress>,
         superblock: &Superblock,
@@ -109,7 +108,7 @@ impl PoolProgress {
 }
 
 impl Journal {
-    /// Says in the pool's file, which is yet to be synced, how far the journal came.
+    /// Records the journal's progress in the pool's file, which must still be synced.
     pub(super) fn say(&self, progress: &PoolProgress, at: u64) -> Result<(), JournalError> {
         self.write_to_pool(&progress.encode(), at)
     }
@@ -149,14 +148,14 @@ mod tests {
         let synced = |synced| Some(PoolProgress { synced, ..SAID });
         assert_eq!([8, 9, 10].map(|n| check(applied(n), 12)), [false, true, true]);
         assert_eq!([11, 12, 13].map(|n| check(synced(n), 12)), [true, true, false]);
-        // Of a journal that was just begun, the pool may not say anything yet.
+        // If a journal was just begun, the pool may not have a record yet.
         let begun = Superblock { tail: 0, ..used };
         let other = Some(PoolProgress { number: 2, ..SAID });
         for said in [None, other] {
             assert_eq!([9, 10].map(|end| is_accepted(&begun, said, end)), [true, false]);
             assert_eq!([9, 10].map(|end| is_accepted(&used, said, end)), [false, false]);
         }
-        // Nothing is said of an older format, or it is not up to date.
+        // For an older format there is no record, or it is out of date.
         let older = Superblock { checked_from: u64::MAX / 2, ..used };
         assert!(
             [None, other, applied(8), synced(13)].map(|said| is_accepted(&older, said, 12))

@@ -1,9 +1,8 @@
-//! Reading a journal without changing it: for programs that look at a pool, or copy what is sound
-//! in it.
+//! Reads a journal without changing it, for programs that examine a pool or copy its sound parts.
 //!
-//! The file is opened for reading, and locked against those that would write. What it holds is
-//! stored into a private copy of the pool's pages. A journal that is damaged, or was cut, is read
-//! up to there: a prefix is a state that a crash may leave.
+//! The file is opened for reading, and locked against writers. Its batches are stored into a
+//! private copy of the pool's pages. A damaged or truncated journal is read up to the damage: a
+//! prefix is a state that a crash may leave.
 
 use super::attach::{self, JournalRecovery, StoreLines};
 use super::error::JournalError;
@@ -15,7 +14,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a journal gave to a copy of its pool.
+/// The result of reading a journal into a copy of its pool.
 #[derive(Debug)]
 pub struct JournalReading {
     /// What was stored.
@@ -24,8 +23,8 @@ pub struct JournalReading {
     pub problem: Option<JournalError>,
 }
 
-/// Reads the journal that a pool names, as far as it is whole. `line` is what the pool's file says
-/// of it.
+/// Reads the journal that a pool names, as far as it is whole. `line` is the pool's record of its
+/// progress.
 pub(crate) fn read(
     path: &Path,
     id: JournalId,
@@ -49,8 +48,8 @@ pub(crate) fn read(
     }
 }
 
-/// Refuses what an opening would refuse: that a journal of this pool, which names none, holds
-/// batches. A file of something else is none of the pool's business.
+/// Refuses what an opening would refuse: batches in a journal of this pool, which names none. Any
+/// other file does not concern the pool.
 pub(crate) fn refuse_unnamed(path: &Path, id: JournalId) -> Result<(), JournalError> {
     let Some(file) = JournalPlace::open_shared(path)? else { return Ok(()) };
     match attach::found(&*file) {
@@ -61,7 +60,7 @@ pub(crate) fn refuse_unnamed(path: &Path, id: JournalId) -> Result<(), JournalEr
     }
 }
 
-/// A file that has zeros after its end.
+/// A file with zeros after its end.
 struct CutFile(Arc<dyn Storage>);
 
 impl Storage for CutFile {

@@ -1,4 +1,4 @@
-//! The ring of a journal file: positions that only grow, and where their bytes are.
+//! The ring of a journal file: positions that only grow, and the places of their bytes.
 
 use super::batch::{BatchHeader, HEADER, HeaderRules, has_checksum};
 use super::layout::{BLOCK, RING_AT};
@@ -21,19 +21,19 @@ impl Ring<'_> {
         if rest.is_empty() { Ok(()) } else { self.file.read_at(rest, RING_AT) }
     }
 
-    /// Says that this many bytes will be read from a position on.
+    /// Announces that this many bytes will be read from a position on.
     pub(crate) fn will_read(&self, position: u64, len: u64) {
         self.in_file(position, len, |from, to| self.file.will_read(from, to));
     }
 
-    /// Says that this many bytes from a position on are written before they are read. The kernel
-    /// gives up their pages, which may be joined to long ones: it looks at all of such a page for
-    /// each small write.
+    /// Announces that this many bytes from a position on will be overwritten before they are read.
+    /// The kernel drops their pages, which may be parts of large folios: for each small write it
+    /// would go through all of such a folio.
     pub(crate) fn will_overwrite(&self, position: u64, len: u64) {
         self.in_file(position, len, |from, to| self.file.will_overwrite(from, to));
     }
 
-    /// Gives the ranges of the file that are some bytes of the ring.
+    /// Calls `each` with the ranges of the file that hold some bytes of the ring.
     fn in_file(&self, position: u64, len: u64, mut each: impl FnMut(u64, u64)) {
         let (at, len) = (position % self.capacity, len.min(self.capacity));
         let first = len.min(self.capacity - at);
@@ -51,14 +51,15 @@ impl Ring<'_> {
         if rest.is_empty() { Ok(()) } else { self.file.write_at(rest, RING_AT) }
     }
 
-    /// Returns where a position is in the file, and how many of `len` bytes are before the end.
+    /// Returns the place of a position in the file, and how many of `len` bytes are before the end
+    /// of the ring.
     fn place(&self, position: u64, len: usize) -> (u64, usize) {
         let at = position % self.capacity;
         (RING_AT + at, len.min((self.capacity - at) as usize))
     }
 
-    /// Reads the batch at a position into `bytes`, without its padding; none if there is none that
-    /// is whole.
+    /// Reads the batch at a position into `bytes`, without its padding; `None` if there is no whole
+    /// batch.
     pub(crate) fn read_batch(
         &self,
         pool: &[u8; 16],

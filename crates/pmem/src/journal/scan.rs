@@ -1,19 +1,20 @@
-//! Reading a journal from its tail: which batches count, and whether one is missing.
+//! Reads a journal from its tail: which batches are valid, and whether one is missing.
 //!
-//! A batch counts while it is whole, its sequence number is the next one, and its incarnation is
-//! not older than that of the batch before. What comes after an end may be left from an earlier
-//! incarnation: batches that were written and never synced, with the very sequence numbers that are
-//! expected next. Their incarnation is older than that of the batch that was written over their
-//! first one; if that batch is applied, the superblock has its incarnation.
+//! A batch is valid if it is whole, its sequence number is the next one, and its incarnation is not
+//! older than that of the previous batch. After the end there may be batches of an earlier
+//! incarnation that were written and never synced, with the very sequence numbers that are expected
+//! next. Their incarnation is older than that of the batch that overwrote the first of them; if
+//! that batch has been applied, the superblock has its incarnation.
 //!
-//! Nor does a batch that an opening found torn, and that is whole later: the batch that is written
-//! over it may be torn too, and have the very bytes that were missing. The superblock has the
-//! sequence number with which the last opening began, and from there on only that counts.
+//! A batch that an opening found torn, and that is whole later, is not valid either: the batch
+//! written over it may be torn too, and contain the very bytes that were missing. The superblock
+//! has the sequence number with which the last opening began; from there on only batches of that
+//! incarnation are valid.
 //!
-//! The first batch that does not count is the end, if nothing shows that it had been synced. Blocks
-//! of several writes that were not synced reach the medium in any order, so a whole batch after a
-//! torn one is no damage by itself. Each batch says which ones had been synced when it was written:
-//! a later batch that names the missing one as synced shows damage.
+//! The first invalid batch is the end, unless something shows that it had been synced. Blocks of
+//! several unsynced writes reach the medium in any order, so a whole batch after a torn one does
+//! not mean damage by itself. Each batch records which ones had been synced when it was written: a
+//! later batch that records the missing one as synced shows damage.
 
 use super::batch::{BatchHeader, HEADER, has_checksum};
 use super::error::JournalError;
@@ -24,19 +25,19 @@ use crate::fault_points::FaultPoint;
 use crate::lines::LINE;
 use std::io;
 
-/// Bytes that are read at once: many batches, and few enough for a processor's own cache.
+/// Number of bytes that are read at once: many batches, and few enough for a CPU cache.
 const WINDOW: u64 = at_once(256 << 10, 5 * BLOCK);
 
-/// How far a journal was read.
+/// How far a journal has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScanEnd {
-    /// Position after the last batch that counts.
+    /// Position after the last valid batch.
     pub(crate) position: u64,
-    /// Sequence number of the batch that would be there.
+    /// Sequence number of the next batch.
     pub(crate) sequence: u64,
-    /// Incarnation of the last batch that counts, or that was applied.
+    /// Incarnation of the last batch that is valid, or was applied.
     pub(crate) incarnation: u64,
-    /// All batches before this one are known to be durable, as the batches themselves say.
+    /// All batches before this one are known to be durable, according to the batches themselves.
     pub(crate) synced: u64,
 }
 
@@ -48,8 +49,8 @@ pub(crate) struct Scan<'f> {
     window: Window,
 }
 
-/// Bytes of the ring that were read ahead. Whoever scans does not look at those that somebody may
-/// be writing meanwhile.
+/// Bytes of the ring that were read ahead. A scan never looks at bytes that somebody may be writing
+/// meanwhile.
 #[derive(Default)]
 struct Window {
     from: u64,
@@ -57,7 +58,7 @@ struct Window {
 }
 
 impl Window {
-    /// Returns `len` bytes from a position on; what is read ahead ends before `last`.
+    /// Returns `len` bytes from a position on; reads ahead no further than `last`.
     fn read(&mut self, ring: &Ring<'_>, position: u64, len: usize, last: u64) -> io::Result<&[u8]> {
         let end = position + len as u64;
         if position < self.from || end > self.from + self.bytes.len() as u64 {
@@ -65,7 +66,7 @@ impl Window {
             self.bytes.resize(ahead.max(len as u64) as usize, 0);
             self.from = position;
             let read = ring.read(&mut self.bytes, position);
-            // What a read that failed left is nobody's.
+            // The bytes left by a failed read are invalid.
             read.inspect_err(|_| self.bytes.clear())?;
         }
         let at = (position - self.from) as usize;
@@ -85,20 +86,20 @@ impl<'f> Scan<'f> {
         Scan { ring, superblock: *superblock, end, window: Window::default() }
     }
 
-    /// Returns a scan that goes on where another one was.
+    /// Returns a scan that continues from the end of another one.
     pub(crate) fn resume(ring: Ring<'f>, superblock: &Superblock, end: ScanEnd) -> Scan<'f> {
         Scan { end, ..Scan::new(ring, superblock) }
     }
 
-    /// Returns how far it was read.
+    /// Returns how far the scan has read.
     pub(crate) fn end(&self) -> ScanEnd {
         self.end
     }
 
-    /// Reads the next batch that counts, if there is one: its position and its bytes, without the
+    /// Reads the next valid batch, if there is one: its position and its bytes, without the
     /// padding.
     pub(crate) fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
-        // After the last one; or, if a sync came between, in the next block.
+        // It follows the last one directly; or, if there was a sync in between, in the next block.
         let after = self.end.position;
         let found = match self.read_at(after)? {
             None if !after.is_multiple_of(BLOCK) && FaultPoint::ScanNextBlock.is_enabled() => {
@@ -117,7 +118,7 @@ impl<'f> Scan<'f> {
         Ok(Some((position, bytes)))
     }
 
-    /// Reads the batch at a position, if it is there and counts.
+    /// Reads the batch at a position, if there is a valid one.
     fn read_at(&mut self, position: u64) -> io::Result<Option<(u64, BatchHeader)>> {
         let last = self.superblock.last();
         if position >= last {
@@ -150,8 +151,8 @@ impl<'f> Scan<'f> {
         is_later && (!is_given_up || !FaultPoint::CheckOpening.is_enabled())
     }
 
-    /// Refuses the journal if a batch shows that the one at the end had been synced: it is before
-    /// the superblock's limit.
+    /// Refuses the journal if a batch before the superblock's limit shows that the one at the end
+    /// had been synced.
     pub(crate) fn refuse_damage(&self) -> Result<(), JournalError> {
         if !FaultPoint::FindDamage.is_enabled() {
             return Ok(());
@@ -171,8 +172,8 @@ impl<'f> Scan<'f> {
             for at in (0..len).step_by(LINE as usize) {
                 let raw = chunk[at..].first_chunk::<HEADER>();
                 let header = raw.and_then(|raw| BatchHeader::parse(raw, &rules));
-                // A batch speaks of batches before it. So, once none of an older format is left,
-                // whatever counts here has a check.
+                // A batch only names batches before it. So once none of an older format is left,
+                // every batch that matters here has a check.
                 let speaks = |header: &BatchHeader| {
                     header.synced > missing && header.synced <= header.sequence
                 };
@@ -209,7 +210,7 @@ mod tests {
         Superblock { capacity, tail: TAIL, tail_sequence: 10, incarnation: 3, limit: 0, ..sample() }
     }
 
-    /// Returns a journal whose batches begin at its tail, one after the other.
+    /// Returns a journal whose batches follow each other from its tail on.
     fn journal(batches: &[Vec<u8>]) -> Memory {
         let file = Memory::new((RING_AT + LEAST_CAPACITY) as usize);
         let ring = Ring { file: &file, capacity: LEAST_CAPACITY };
@@ -221,7 +222,8 @@ mod tests {
         file
     }
 
-    /// Returns the sequence numbers that count, where the scan ended, and whether it refused.
+    /// Returns the valid sequence numbers, where the scan ended, and whether the journal was
+    /// refused.
     fn read(file: &Memory) -> (Vec<u64>, ScanEnd, Result<(), String>) {
         let superblock = superblock();
         let ring = Ring { file, capacity: superblock.capacity };
@@ -301,7 +303,7 @@ mod tests {
         check(&[one(1, 10, 10), one(2, 11, 11), one(3, 12, 12)], &[10, 11, 12], None);
         check(&[one(1, 10, 10), one(2, 11, 11), one(1, 12, 11)], &[10, 11], None);
         check(&[one(0, 10, 10)], &[], None);
-        // Nor does what claims to be of an incarnation that there was not yet.
+        // Nor is a batch valid that claims an incarnation that has not existed yet.
         check(&[one(1, 10, 10), one(4, 11, 11)], &[10], None);
     }
 
@@ -327,13 +329,13 @@ mod tests {
         put(one(1, 13, 13), 2 * BLOCK);
         let sequences = |file: &Memory| read(file).0;
         assert_eq!(sequences(&file), [10, 11, 12, 13]);
-        // A later one of the same block, whole, after one that is torn.
+        // A later batch of the same block, whole, after a torn one.
         put(one(1, 14, 13), 2 * BLOCK + 192);
         put(one(1, 15, 13), 2 * BLOCK + 384);
         ring.write(&[1], TAIL + 2 * BLOCK + 192 + 100).unwrap();
         assert_eq!(sequences(&file), [10, 11, 12, 13]);
         assert_eq!(read(&file).2, Ok(()));
-        // Its place was taken in the next block, by the next incarnation.
+        // Its place was taken by a batch of the next incarnation, in the next block.
         put(one(2, 14, 14), 3 * BLOCK);
         put(one(2, 15, 14), 3 * BLOCK + 192);
         assert_eq!(sequences(&file), [10, 11, 12, 13, 14, 15]);
@@ -354,7 +356,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is done to the bytes, a prefix of the batches counts, each as it was.
+        /// Whatever is done to the bytes, the valid batches are a prefix, each unchanged.
         #[test]
         fn of_a_damaged_journal_a_prefix_counts(
             lens in prop::collection::vec(1..90u64, 1..8),
@@ -379,7 +381,7 @@ mod tests {
             prop_assert!(count <= batches.len());
             let _ = scan.refuse_damage();
 
-            // A file that was cut is an error, not a panic.
+            // A truncated file is an error, not a panic.
             let short = file.bytes()[..cut.index(RING_AT as usize)].to_vec();
             let short = Memory::from(short);
             let mut scan = Scan::new(Ring { file: &short, capacity: LEAST_CAPACITY }, &superblock);
@@ -400,7 +402,7 @@ mod tests {
         }
     }
 
-    /// A file that counts the bytes that are read.
+    /// A file that counts the bytes that are read from it.
     struct Counted {
         file: Memory,
         read: AtomicU64,
@@ -429,8 +431,8 @@ mod tests {
         }
     }
 
-    /// Values may have what looks like a header in each of their lines, of a batch as long as may
-    /// be: were it taken for one, the batch would be read.
+    /// A client's values may contain, in each of their lines, a fake header of a batch of maximum
+    /// length: if it were accepted, the batch would be read.
     #[test]
     fn headers_that_a_client_made_up_are_read_once() {
         let line_of = |id: JournalId| {
@@ -450,13 +452,13 @@ mod tests {
         };
         let rings = |read: u64| read / LEAST_CAPACITY;
         assert_eq!(rings(read_with(line_of(JournalId { journal: ID.journal + 1, ..ID }))), 1);
-        // As if of an older format, which has no check: sequence number, synced, check.
+        // A fake of an older format, which has no check: sequence number, synced, check.
         let mut older = line_of(ID);
         older[24..32].fill(0);
         older[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
         older[40..48].fill(0);
         assert_eq!(rings(read_with(older)), 1);
-        // Whoever knew the number would have batches read.
+        // Somebody who knew the number could cause batches to be read.
         assert!(rings(read_with(line_of(ID))) > 100);
     }
 

@@ -1,5 +1,5 @@
-//! What the two background threads do, step by step, for simulations that run it in threads of
-//! their own.
+//! The work of the two background threads, step by step, for simulations that run it in their own
+//! threads.
 
 use super::background::{Applying, Duty, Syncing};
 use super::error::JournalError;
@@ -13,7 +13,7 @@ pub struct SyncSteps(Syncing);
 pub struct ApplySteps(Applying);
 
 impl Region {
-    /// Returns what the two background threads of the journal do; none without one.
+    /// Returns the work of the journal's two background threads; `None` without a journal.
     pub fn background_steps(&self) -> Option<(SyncSteps, ApplySteps)> {
         let journal = self.journal.as_ref()?;
         Some((SyncSteps(Syncing::new(journal)), ApplySteps(Applying::new(journal))))
@@ -21,14 +21,14 @@ impl Region {
 }
 
 impl SyncSteps {
-    /// Looks, as the thread does several times a second.
+    /// Takes one look, as the thread does several times a second.
     pub fn look(&mut self, region: &Region, every: Option<Duration>) -> Result<(), JournalError> {
         region.with_journal_and_lines(|journal, copy| self.0.look(journal, every, copy))
     }
 }
 
 impl ApplySteps {
-    /// Looks, as the thread does several times a second.
+    /// Takes one look, as the thread does several times a second.
     pub fn look(&mut self, region: &Region) -> Result<(), JournalError> {
         region.with_journal_and_lines(|journal, copy| self.0.look(journal, None, copy))
     }

@@ -1,8 +1,8 @@
-//! A file as the journal uses it: the journal's own, and that of the pool.
+//! The file interface that the journal uses, for its own file and for the pool's.
 //!
-//! What is written may be on the medium at any time, or in part, by sectors; it is certain to be
-//! after a sync that ended well. A sync that failed may have lost what was written before it, and a
-//! later one does not write it again: so nothing is accepted after one.
+//! Written bytes may be on the medium at any time, or in part, by sectors; they certainly are after
+//! a successful sync. A failed sync may have lost earlier writes, and a later sync does not write
+//! them again: so nothing is accepted after one.
 
 use crate::calls::{self, Call};
 use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fdatasync, seek};
@@ -12,13 +12,13 @@ use std::io;
 use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 
-/// A file, or what a simulation puts in its place.
+/// A file, or its replacement in a simulation.
 pub trait Storage: Send + Sync {
     /// Fills `bytes` from `at` on.
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
     /// Writes all of `bytes` at `at`.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
-    /// Makes what was written, and the file's length, durable.
+    /// Makes everything written, and the file's length, durable.
     fn sync(&self) -> io::Result<()>;
     /// Returns the file's length.
     fn size(&self) -> io::Result<u64>;
@@ -34,39 +34,39 @@ pub trait Storage: Send + Sync {
         }
         Ok(())
     }
-    /// Returns where the bytes end that were written, from `from` on: what follows may have space
-    /// alone, which the first write to it changes in the file system's books.
+    /// Returns the end of the written bytes, searching from `from` on: the bytes after it may have
+    /// only space, and the first write to them changes the file system's metadata.
     fn written_up_to(&self, _from: u64) -> io::Result<u64> {
         self.size()
     }
-    /// Gives the file space for `[from, to)`, zeros where it had none.
+    /// Reserves space for `[from, to)`, which reads as zeros where there was none.
     fn allocate(&self, from: u64, to: u64) -> io::Result<()>;
-    /// Cuts the file off at `len`.
+    /// Truncates the file to `len`.
     fn cut(&self, _len: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Makes the file's name durable, where that is for the file to do.
+    /// Makes the file's name durable, if the file is responsible for that.
     fn sync_name(&self) -> io::Result<()> {
         Ok(())
     }
-    /// Called when the file has its length, and is about to be written again and again. Returns its
-    /// lines if it is persistent memory: from here on they are stored to, and the file is read.
+    /// Called when the file has its length and is about to be written repeatedly. Returns its lines
+    /// if it is persistent memory: from then on they are stored to, and reads go to the file.
     fn map(&self) -> io::Result<Option<Box<dyn MappedLines>>> {
         Ok(None)
     }
-    /// Says that `[from, to)` will be read soon.
+    /// Announces that `[from, to)` will be read soon.
     fn will_read(&self, _from: u64, _to: u64) {}
-    /// Says that `[from, to)`, which is synced, will not be read: it is written before that.
+    /// Announces that `[from, to)`, which is synced, will be overwritten before it is read.
     fn will_overwrite(&self, _from: u64, _to: u64) {}
 }
 
-/// The lines of a file on persistent memory, or what a simulation puts in their place.
+/// The lines of a file on persistent memory, or their replacement in a simulation.
 ///
-/// As on a processor: what is streamed is durable after a fence of the thread that did it, what is
-/// stored after it was written back and the thread that did that has fenced. Before that any part
-/// of it may be durable, by words.
+/// As on a CPU: streamed bytes are durable after a fence of the thread that streamed them; stored
+/// bytes, after some thread has written them back and then fenced. Before that any part of them may
+/// be durable, in units of words.
 pub trait MappedLines: Send + Sync {
-    /// Returns how many bytes they have. All of what follows is within them.
+    /// Returns the number of bytes. All other calls stay within them.
     fn size(&self) -> u64;
     /// Returns true if whole lines are stored past the cache.
     fn streams(&self) -> bool;
@@ -76,7 +76,7 @@ pub trait MappedLines: Send + Sync {
     fn store(&self, bytes: &[u8], at: u64);
     /// Writes back the lines that some bytes are in.
     fn write_back(&self, at: u64, len: u64);
-    /// Waits until what this thread streamed and wrote back is durable.
+    /// Waits until everything that this thread streamed and wrote back is durable.
     fn fence(&self);
 }
 
@@ -98,14 +98,14 @@ impl Storage for File {
     }
 
     fn written_up_to(&self, from: u64) -> io::Result<u64> {
-        // A file system that knows no holes says that there are none.
+        // A file system without holes reports that there are none.
         seek(self, SeekFrom::Hole(from)).or_else(|_| Storage::size(self))
     }
 
     fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
         let space = || fallocate(self, FallocateFlags::empty(), from, to - from);
         match calls::make(Call::Allocate, space) {
-            // A file system without allocation in advance: writing zeros allocates.
+            // A file system without preallocation: writing zeros allocates.
             Err(Errno::OPNOTSUPP) => self.write_zeros(from.max(Storage::size(self)?), to),
             other => Ok(other?),
         }
@@ -116,7 +116,7 @@ impl Storage for File {
     }
 
     fn will_read(&self, from: u64, to: u64) {
-        // Advice: a refusal changes nothing.
+        // Only advice: a refusal changes nothing.
         let _ = fadvise(self, from, NonZero::new(to.saturating_sub(from)), Advice::WillNeed);
     }
 

@@ -1,9 +1,10 @@
-//! The superblock: whose journal this is, and where the batches begin that are not applied.
+//! The superblock: to which pool the journal belongs, and where the batches begin that have not
+//! been applied.
 //!
 //! Two copies are written one after the other, each synced before the other is touched, so that one
-//! is whole whatever happens. A copy that a crash left half written has a wrong checksum, and the
-//! other one counts. The space that a new tail frees is written to only when both copies have that
-//! tail: were one damaged later, the other would still name it.
+//! is always whole. A copy that a crash left half written has a wrong checksum, and the other one
+//! is used. The space that a new tail frees is written only when both copies have that tail: if one
+//! were damaged later, the other must not have an older tail.
 //!
 //! ```text
 //! 0   magic "PERDURAJ"          8     48  incarnation                 8
@@ -32,16 +33,16 @@ use std::io;
 pub(crate) const MAGIC: [u8; 8] = *b"PERDURAJ";
 /// The format that this code writes.
 pub(crate) const VERSION: u32 = 4;
-/// The oldest that it reads: there each batch began a block.
+/// The oldest format that it reads, in which each batch began a block.
 const OLDEST_VERSION: u32 = 1;
-/// The first whose batches have a check of their header.
+/// The first format whose batches have a check of their header.
 const FIRST_CHECKED: u32 = 4;
-/// Bytes of a copy. It is in one sector of any disk, so that no disk tears it in normal use.
+/// Bytes of a copy, which is within one sector of any disk, so that no disk tears it in normal use.
 pub(crate) const BYTES: usize = 128;
 const RESERVED: usize = 120;
-/// The same in the formats before.
+/// Start of the reserved bytes in earlier formats.
 const RESERVED_BEFORE: usize = 104;
-/// No counter comes this far, so that none overflows.
+/// No counter gets this far, so none overflows.
 const MOST_COUNTED: u64 = u64::MAX / 2;
 
 /// The pool and the journal that belong together.
@@ -49,43 +50,44 @@ const MOST_COUNTED: u64 = u64::MAX / 2;
 pub struct JournalId {
     /// The pool's own identifier.
     pub pool: [u8; 16],
-    /// The number under which the pool names this journal: another one for each time that a journal
-    /// is begun for it.
+    /// The number under which the pool names this journal; a new one each time that a journal is
+    /// begun for the pool.
     pub journal: u64,
 }
 
-/// What the superblock says.
+/// The content of the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
     pub(crate) id: JournalId,
     /// Counts writes of the superblock.
     pub(crate) generation: u64,
-    /// Counts openings: batches of an earlier one that were never synced are told by it.
+    /// Counts openings: distinguishes unsynced batches of earlier ones.
     pub(crate) incarnation: u64,
-    /// Position of the oldest batch that is not applied.
+    /// Position of the oldest batch that has not been applied.
     pub(crate) tail: u64,
     /// Its sequence number.
     pub(crate) tail_sequence: u64,
     pub(crate) capacity: u64,
-    /// The incarnation of the newest batch that is applied: an older one has no batch after it.
+    /// The incarnation of the newest applied batch: no batch after it has an older one.
     pub(crate) tail_incarnation: u64,
-    /// The sequence number with which this incarnation began: from there on no batch of an earlier
-    /// one counts, and all before it were synced. 0 in format 1, which does not say.
+    /// The sequence number with which this incarnation began: from there on batches of earlier ones
+    /// are invalid, and all before it were synced. 0 in format 1, which does not record it.
     pub(crate) opened_at: u64,
-    /// Position before which all batches end that this incarnation wrote. 0 in formats 1 and 2,
-    /// which do not say: they may be anywhere in the ring.
+    /// All batches that this incarnation wrote end before this position. 0 in formats 1 and 2,
+    /// which do not record it: they may be anywhere in the ring.
     pub(crate) limit: u64,
-    /// All batches before this sequence number were synced when this was written: if one is not
-    /// there, what the file was is lost. 0 in formats 1 to 3, which do not say.
+    /// All batches before this sequence number were synced when this was written: if one is
+    /// missing, the file has lost data. 0 in formats 1 to 3, which do not record it.
     pub(crate) synced: u64,
-    /// Sequence number of the first batch whose header has a check. In formats 1 to 3 none has.
+    /// Sequence number of the first batch whose header has a check. In formats 1 to 3 no header has
+    /// one.
     pub(crate) checked_from: u64,
 }
 
-/// Why a copy does not count.
+/// Why a copy is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SuperblockError {
-    /// Zeros: nothing was written yet.
+    /// Zeros: nothing has been written.
     Blank,
     Magic,
     Version {
@@ -154,37 +156,37 @@ impl Superblock {
         }
     }
 
-    /// Returns the position before which everything in the ring is. Nothing is written to the
-    /// tail's block as long as it is that.
+    /// Returns the end of everything in the ring. The tail's block is not overwritten while it is
+    /// the tail's.
     pub(crate) fn last(&self) -> u64 {
         self.tail / BLOCK * BLOCK + self.capacity
     }
 
-    /// Returns the position before which all batches of this incarnation are.
+    /// Returns the position before which all batches of this incarnation end.
     pub(crate) fn batches_end(&self) -> u64 {
         if self.limit == 0 { self.last() } else { self.limit.min(self.last()) }
     }
 
-    /// Returns true if the pool's file says how far this journal came: in formats 1 to 3 it does
+    /// Returns true if the pool's file records this journal's progress: in formats 1 to 3 it does
     /// not.
     pub(crate) fn is_said_by_pool(&self) -> bool {
         self.checked_from < MOST_COUNTED
     }
 
-    /// Returns how the headers of its batches are told from other bytes.
+    /// Returns how to tell the headers of its batches from other bytes.
     pub(crate) fn header_rules(&self) -> HeaderRules {
         let Superblock { id, checked_from, capacity, .. } = *self;
         HeaderRules { number: id.journal, checked_from, longest: longest_batch(capacity) }
     }
 
-    /// Returns what only counts up.
+    /// Returns the counters, which only grow.
     fn counters(&self) -> [u64; 8] {
         let Superblock { generation, incarnation, tail, limit, synced, .. } = *self;
         let Superblock { tail_sequence, tail_incarnation, opened_at, .. } = *self;
         [generation, incarnation, tail, tail_sequence, tail_incarnation, opened_at, limit, synced]
     }
 
-    /// Reads both copies: the valid one with the higher generation, or why there is none.
+    /// Reads both copies; returns the valid one with the higher generation, or why there is none.
     pub(crate) fn read(file: &dyn Storage) -> io::Result<Result<Superblock, SuperblockError>> {
         let (a, b) = (read_copy(file, SUPERBLOCKS[0])?, read_copy(file, SUPERBLOCKS[1])?);
         Ok(match (a, b) {
@@ -194,8 +196,8 @@ impl Superblock {
         })
     }
 
-    /// Writes both copies, one after the other, with a call of `sync` after each. The one that an
-    /// interrupted write may have left half written goes first.
+    /// Writes both copies, one after the other, and calls `sync` after each. The copy that an
+    /// interrupted write may have left half written is written first.
     pub(crate) fn write<E: From<io::Error>>(
         &mut self,
         file: &dyn Storage,
@@ -301,7 +303,7 @@ pub(crate) mod tests {
         let mut next = Superblock { tail: 6 * BLOCK, ..superblock };
         let mut writes = 0;
         next.write(&file, || {
-            // The copy that was just written may be torn: the other one still counts.
+            // The copy that was just written may be torn: the other one is still valid.
             let torn = Memory::from(file.bytes());
             let other = if writes == 0 { superblock.tail } else { 6 * BLOCK };
             let written = SUPERBLOCKS[(superblock.generation as usize + 1 + writes) % 2];

@@ -1,42 +1,42 @@
-//! How old the oldest write is that is not synced: what a power loss would take.
+//! The age of the oldest unsynced write: what a power loss would take.
 //!
-//! All of this is under the writer's lock. What a sync under way covers is known by the position up
-//! to which was written when it began; what is written meanwhile is the next one's.
+//! All of this is under the writer's lock. A sync in progress covers everything up to the position
+//! that had been written when it began; later writes belong to the next one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Writes that are not synced.
+/// Writes that have not been synced.
 #[derive(Debug, Default)]
 pub(super) struct UnsyncedWrites {
-    /// When the oldest was made of those that no sync under way covers.
+    /// When the oldest write was made that no sync in progress covers.
     next: Option<Duration>,
-    /// For each sync under way: the position up to which it syncs, and when the oldest write was
-    /// made that it covers and the one before it does not.
+    /// For each sync in progress: the position up to which it syncs, and when the oldest write was
+    /// made that it covers and the previous sync does not.
     syncing: VecDeque<(u64, Duration)>,
 }
 
 impl UnsyncedWrites {
-    /// Notes a write at a time.
+    /// Records a write at a time.
     pub(super) fn write(&mut self, now: Duration) {
         self.next.get_or_insert(now);
     }
 
-    /// Notes that a sync begins of what was written up to a position.
+    /// Records that a sync begins, of everything up to a position.
     pub(super) fn begin_sync(&mut self, end: u64) {
         if let Some(oldest) = self.next.take() {
             self.syncing.push_back((end, oldest));
         }
     }
 
-    /// Notes that a sync ended well of what was written up to a position.
+    /// Records that a sync succeeded, of everything up to a position.
     pub(super) fn end_sync(&mut self, end: u64) {
         while self.syncing.front().is_some_and(|(first, _)| *first <= end) {
             self.syncing.pop_front();
         }
     }
 
-    /// Returns when the oldest was made.
+    /// Returns when the oldest unsynced write was made.
     pub(super) fn oldest(&self) -> Option<Duration> {
         self.syncing.front().map(|(_, oldest)| *oldest).or(self.next)
     }
@@ -56,7 +56,7 @@ mod tests {
         assert_eq!(writes.oldest(), Some(time(1)));
         writes.begin_sync(20);
         writes.write(time(3));
-        // Another one begins, and has nothing to wait for but what came meanwhile.
+        // Another sync begins, and covers only later writes.
         writes.begin_sync(30);
         writes.begin_sync(30);
         writes.write(time(4));

@@ -1,11 +1,11 @@
-//! The journal's file may be moved, removed or cut short while it is in use: looking at it, and
-//! keeping what the journal has.
+//! The journal's file may be moved, removed or truncated while it is in use: detects that, and
+//! keeps what the journal has.
 //!
-//! What is written into a file without a name is lost with the process, however durable it is. And
-//! a journal whose batches leave the ring while the pool's file is not in its place leaves them
-//! nowhere: whoever copied the pool's file before has one that lacks them, next to a journal that
-//! counts as empty. So while a file is not in its place the journal can be *held*: batches are
-//! written and synced, and none is applied; nor does its use end.
+//! Bytes written to a file without a name are lost with the process, however durable they are. And
+//! if batches leave the ring while the pool's file is not in its place, they are in no file that
+//! will be found: somebody who copied the pool's file before has one that lacks them, next to a
+//! journal that counts as empty. So while a file is not in its place the journal can be *held*:
+//! batches are written and synced, but none is applied, and the journal's use does not end.
 
 use super::core::{Journal, locked};
 use super::error::JournalError;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, SeqCst};
 
-/// The file of a journal that is in use, as it was found.
+/// The file of a journal in use, as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalFile {
     /// The path under which it was opened.
@@ -27,29 +27,29 @@ pub struct JournalFile {
     pub cut_short: Option<CutShort>,
 }
 
-/// The lengths of a file that was cut short.
+/// The lengths of a truncated file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutShort {
     /// The length that it had.
     pub expected: u64,
-    /// The one that was found.
+    /// The length that was found.
     pub found: u64,
 }
 
-/// What the files of a journal that failed still have of what was acknowledged, if they are in
-/// their places.
+/// How much of the acknowledged data the files of a failed journal still have, if they are in their
+/// places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// All of it.
     All,
-    /// What was synced: the rest may be on the disk or not.
+    /// The synced part; the rest may or may not be on the disk.
     Synced,
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
 }
 
 impl Journal {
-    /// Returns what is seen of the file; none before a journal is in use, and after.
+    /// Returns the present state of the file; `None` before and after a journal is in use.
     pub(crate) fn file(&self) -> Option<JournalFile> {
         let (path, storage) = self.place.in_use()?;
         let expected = match self.progress.capacity.load(Acquire) {
@@ -62,29 +62,30 @@ impl Journal {
         Some(JournalFile { path: path.to_owned(), place, cut_short })
     }
 
-    /// Returns the file itself, as long as it is in use.
+    /// Returns the file itself while it is in use.
     pub(crate) fn open_file(&self) -> Option<Arc<LockedStorage>> {
         self.place.in_use().map(|(_, file)| file)
     }
 
-    /// Keeps what the journal has in it, or no longer. When this returns, nothing is being applied.
+    /// Holds the journal, so that it keeps what it has, or ends that. When this returns, nothing is
+    /// being applied.
     pub(crate) fn hold(&self, yes: bool) {
         self.held.store(yes, SeqCst);
-        // Whoever looked before has the lock.
+        // A thread that read `held` earlier has the lock.
         drop(locked(&self.checkpointer));
     }
 
-    /// Returns true while nothing is applied.
+    /// Returns true while the journal is held.
     pub(crate) fn is_held(&self) -> bool {
         self.held.load(SeqCst)
     }
 
-    /// Refuses what takes that everything is applied.
+    /// Refuses operations that need everything to be applied.
     pub(super) fn refuse_held(&self) -> Result<(), JournalError> {
         if self.is_held() { Err(JournalError::Held) } else { Ok(()) }
     }
 
-    /// Returns what the files still have, by the step that failed; none if none did.
+    /// Returns what the files still have, judging by the step that failed; `None` if none failed.
     pub(crate) fn kept(&self) -> Option<Kept> {
         self.failure().map(kept_after)
     }

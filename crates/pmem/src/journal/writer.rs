@@ -1,14 +1,14 @@
-//! Writing and syncing the journal: one thread for all that wait.
+//! Writes and syncs the journal: one thread does it for all that wait.
 //!
-//! Whoever needs its lines written or synced takes the writer. The thread that had it before may
-//! have done it meanwhile; if not, this one writes everything that was appended so far, as one
-//! batch, and syncs once. Those that come meanwhile wait for the writer, and share the next write.
+//! A thread that needs its lines written or synced takes the writer. The previous holder may have
+//! done it meanwhile; if not, this thread writes everything that was appended so far, as one batch,
+//! and syncs once. Threads that come meanwhile wait for the writer, and share the next write.
 //!
-//! The first batch after a sync begins a block, so that no block with synced bytes is written to
-//! again: a power loss meanwhile could take them too. Batches that no sync parts follow each other
-//! within the block, so that a small write that nobody syncs costs its own bytes. Whenever a batch
-//! comes into a block, the rest of it is written with zeros: nothing needs to be read for that, and
-//! what was there before does not look like the next batch.
+//! The first batch after a sync begins a new block, so that a block with synced bytes is never
+//! written again: a power loss meanwhile could destroy them too. Batches without a sync in between
+//! follow each other within the block, so that a small unsynced write costs only its own bytes.
+//! Whenever a batch enters a block, the rest of the block is filled with zeros: nothing has to be
+//! read for that, and old content does not look like the next batch.
 
 use super::batch::{BatchBuffer, BatchHeader};
 use super::core::{Count, Journal, locked};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
-/// What it takes to write the next batch.
+/// The state for writing the next batch.
 pub(super) struct Writer {
     pub(super) file: Arc<dyn Storage>,
     pub(super) id: JournalId,
@@ -39,7 +39,7 @@ pub(super) struct Writer {
     pub(super) sequence: u64,
     /// All batches before this one are synced.
     pub(super) synced_sequence: u64,
-    /// An empty batch, to be exchanged for the full one.
+    /// An empty batch, to swap with the full one.
     pub(super) spare: BatchBuffer,
     pub(super) unsynced: UnsyncedWrites,
 }
@@ -51,7 +51,7 @@ impl Journal {
         self.progress.appended.load(Acquire)
     }
 
-    /// Returns the position up to which lines are written to the journal's file.
+    /// Returns the position up to which lines have been written to the journal's file.
     pub(crate) fn written(&self) -> u64 {
         self.progress.written.load(Acquire)
     }
@@ -61,7 +61,7 @@ impl Journal {
         self.progress.synced.load(Acquire)
     }
 
-    /// Returns when lines are written up to `position`, by whatever thread.
+    /// Returns when some thread has written the lines up to `position`.
     pub(crate) fn write_up_to(&self, position: u64) -> Result<(), JournalError> {
         if self.written() >= position {
             return Ok(());
@@ -73,8 +73,8 @@ impl Journal {
         }
     }
 
-    /// Returns when lines are written up to `position`, by whatever thread, and no write that is
-    /// not synced is this old: a sync that is late is waited for.
+    /// Returns when some thread has written the lines up to `position`, and no unsynced write is as
+    /// old as `age`: waits for a late sync.
     pub(crate) fn write_within(&self, position: u64, age: Duration) -> Result<(), JournalError> {
         self.write_up_to(position)?;
         match self.unsynced_age() < age || !FaultPoint::WaitForLateSync.is_enabled() {
@@ -83,7 +83,7 @@ impl Journal {
         }
     }
 
-    /// Returns when lines are durable up to `position`, by whatever thread.
+    /// Returns when some thread has made the lines up to `position` durable.
     pub(crate) fn sync_up_to(&self, position: u64) -> Result<(), JournalError> {
         if self.synced() >= position {
             return Ok(());
@@ -98,7 +98,7 @@ impl Journal {
         }
     }
 
-    /// Writes what was appended, so that there is space in the buffer.
+    /// Writes everything appended, so that there is space in the buffer.
     pub(super) fn write_buffer(&self) -> Result<(), JournalError> {
         match &mut *locked(&self.writer) {
             Some(writer) => self.write(writer),
@@ -106,7 +106,7 @@ impl Journal {
         }
     }
 
-    /// Writes what was appended.
+    /// Writes everything appended.
     pub(super) fn write(&self, writer: &mut Writer) -> Result<(), JournalError> {
         self.check()?;
         let mut buffer = locked(&self.buffer);
@@ -148,7 +148,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Syncs what was written.
+    /// Syncs everything written.
     fn sync_written(&self, writer: &mut Writer) -> Result<(), JournalError> {
         let written = self.written();
         writer.begin_sync(written);
@@ -160,14 +160,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Notes that what was written up to a position is synced.
+    /// Records that everything written up to a position is synced.
     pub(super) fn end_sync(&self, writer: &mut Writer, written: u64) {
         writer.unsynced.end_sync(written);
         self.progress.note_unsynced(&writer.unsynced);
     }
 
-    /// Returns a place for a batch of this length, when the superblock's limit is after it. The
-    /// ring has space: no more is appended than that.
+    /// Returns the place for a batch of this length, once the superblock's limit is past it. The
+    /// ring has space: no more is appended than fits.
     fn wait_for_place(&self, writer: &mut Writer, len: usize) -> Result<Place, JournalError> {
         let place = writer.place(len);
         if self.is_before_limit(place.end(len)) || !FaultPoint::KeepLimit.is_enabled() {
@@ -175,9 +175,9 @@ impl Journal {
         }
         self.progress.count(Count::FullWaits, 1);
         let begin = self.clock.now();
-        // Nobody else can sync what was written: the writer's lock is held meanwhile.
+        // Nobody else can sync what was written: this thread holds the writer's lock.
         self.sync_written(writer)?;
-        // What is synced shares no block with the batch.
+        // Synced bytes share no block with the batch.
         let place = writer.place(len);
         self.wait_for_limit(place.end(len))?;
         let waited = self.clock.now().saturating_sub(begin);
@@ -186,13 +186,13 @@ impl Journal {
     }
 }
 
-/// Where a batch goes in the ring.
+/// The place of a batch in the ring.
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     at: u64,
     /// Position after it,
     head: u64,
-    /// ... and zeros that are written after it.
+    /// ... and the number of zeros that are written after it.
     padding: usize,
 }
 
@@ -204,14 +204,14 @@ impl Place {
 }
 
 impl Writer {
-    /// Notes that a sync begins of what was written up to a position. What is written from here on
-    /// shares no block with that.
+    /// Records that a sync begins, of everything written up to a position. Later writes share no
+    /// block with that.
     pub(super) fn begin_sync(&mut self, written: u64) {
         self.begins_block = true;
         self.unsynced.begin_sync(written);
     }
 
-    /// Returns where a batch of this length goes.
+    /// Returns the place of a batch of this length.
     fn place(&self, len: usize) -> Place {
         let begins_block = self.begins_block && FaultPoint::BeginBlock.is_enabled();
         let at = if begins_block { self.head.next_multiple_of(BLOCK) } else { self.head };
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(place(256, true, 200), (4096, 4352, 3896));
         assert_eq!(place(4096, false, 4096), (4096, 8192, 0));
         assert_eq!(place(4096, true, 4097), (4096, 8256, 4095));
-        // After a batch that was not synced.
+        // After an unsynced batch.
         assert_eq!(place(256, false, 200), (256, 512, 56));
         assert_eq!(place(256, false, 3840), (256, 4096, 0));
         assert_eq!(place(256, false, 3841), (256, 4160, 4095));

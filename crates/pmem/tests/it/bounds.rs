@@ -12,7 +12,7 @@ fn region() -> Region {
     region
 }
 
-/// Runs `access` on a fresh region of [`LEN`] bytes and compares how many faults it caused.
+/// Runs `access` on a fresh region of [`LEN`] bytes and checks how many faults it caused.
 fn check(expect: u64, access: impl Fn(&Region)) {
     let region = region();
     access(&region);

@@ -1,4 +1,4 @@
-//! Each persistence domain on the media that a test machine has, and what is refused where.
+//! Each persistence domain on the media of a test machine, and where it is refused.
 
 #![allow(unsafe_code, reason = "stores into a region are unsafe")]
 

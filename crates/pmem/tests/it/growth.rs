@@ -1,4 +1,4 @@
-//! A region grows by zeros that the medium really has, or stays as it is.
+//! A region grows by zeros that the medium really provides, or stays as it is.
 
 #![allow(unsafe_code, reason = "stores into a region are unsafe")]
 
@@ -43,7 +43,7 @@ fn in_each_domain() {
     }
 }
 
-/// The kernel may not find a huge page at one moment and find one at the next; not this many times
+/// The kernel may find no huge page at one moment and find one at the next; but not this many times
 /// in a row.
 #[test]
 fn in_memory_by_huge_pages_where_the_kernel_has_them() {
@@ -63,7 +63,7 @@ fn in_memory_by_huge_pages_where_the_kernel_has_them() {
     assert!(joined, "pages stay small, though the kernel would join them");
 }
 
-/// How much of a mapped file of a tmpfs is mapped by huge pages.
+/// Returns how much of a mapped tmpfs file uses huge pages.
 fn kib_in_huge_pages(path: &Path) -> usize {
     let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let of_file = smaps.lines().skip_while(|line| !line.ends_with(path.to_str().unwrap()));
@@ -100,7 +100,7 @@ fn a_file_longer_than_the_reserve_is_mapped_whole() {
 fn a_full_file_system_is_an_error_and_nothing_changes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("pool");
-    // More than any test machine has. Some file systems say that the file is too large instead.
+    // More than any test machine has. Some file systems report that the file is too large instead.
     let region = open(&path, DomainRequest::Process, 1 << 45);
     region.grow(STEP).unwrap();
     let error = region.grow(1 << 45).unwrap_err();

@@ -1,4 +1,4 @@
-//! The domain `journal` on real files: what comes back after the process is gone, and what is
+//! The domain `journal` on real files: what is recovered after the process has ended, and what is
 //! refused.
 
 #![allow(unsafe_code, reason = "stores into a region are unsafe")]
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 const LEN: u64 = 1 << 20;
 const RING: u64 = 64 << 10;
-/// Where the pool says how far its journal came.
+/// Where the pool records its journal's progress.
 const PROGRESS_AT: u64 = LEN / 2;
 const ID: JournalId = JournalId { pool: [7; 16], journal: 1 };
 
@@ -37,7 +37,7 @@ impl Files {
         Region::open(&self.pool, &options).unwrap()
     }
 
-    /// A region of a megabyte with an empty journal in use.
+    /// Returns a region of a megabyte with an empty journal in use.
     fn begun(&self) -> Region {
         let region = self.open();
         region.grow(LEN).unwrap();
@@ -52,7 +52,7 @@ impl Files {
         Ok(region)
     }
 
-    /// Returns true if nothing was applied to the pool's file.
+    /// Returns true if nothing has been applied to the pool's file.
     fn is_unchanged(&self) -> bool {
         let mut file = fs::read(&self.pool).unwrap();
         file[PROGRESS_AT as usize..][..64].fill(0);
@@ -66,7 +66,7 @@ impl Files {
         fs::write(&self.journal, bytes).unwrap();
     }
 
-    /// Makes of a journal whose batches begin a block each, and of its pool, those that a program
+    /// Turns a journal in which each batch begins a block, and its pool, into those that a program
     /// of an older format would have left.
     fn make_older(&self, batches: usize) {
         let crc = |bytes: &[u8]| checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32;
@@ -282,7 +282,7 @@ fn each_refusal_says_what_is_wrong() {
     check(&|bytes| (bytes[30] ^= 1, bytes[4096 + 30] ^= 1).0, "superblock are damaged");
     check(&|bytes| (bytes[8] += 1, bytes[4096 + 8] += 1).0, "has format 5");
     check(&|bytes| bytes[8192 + 100] ^= 1, "batch 1 is not whole, though it was synced");
-    // The last batch: nothing shows that it was synced.
+    // The last batch: nothing shows that it had been synced.
     files.damage(|bytes| bytes[8192 + 2 * 4096 + 100] ^= 1);
     assert_eq!(files.recovered().unwrap().load(64 * 3), 0);
     fs::write(&files.journal, &whole).unwrap();
@@ -290,7 +290,7 @@ fn each_refusal_says_what_is_wrong() {
     let error = |id| files.open().recover_journal(id, PROGRESS_AT).unwrap_err().to_string();
     assert!(error(JournalId { pool: [8; 16], ..ID }).contains("another pool: expected one of"));
     assert!(error(JournalId { journal: 2, ..ID }).contains("expected journal 2 of it, found 1"));
-    // Nothing that holds writes is overwritten.
+    // A journal that holds writes is never overwritten.
     let begin = |id| files.open().begin_journal(id, PROGRESS_AT).unwrap_err().to_string();
     assert!(
         begin(JournalId { journal: 2, ..ID }).contains("holds writes that are not in the pool")
@@ -360,7 +360,8 @@ fn a_pool_and_a_journal_of_different_ages_are_refused() {
     }
 }
 
-/// Once a pool was opened with a journal that has some batches, one that lacks them is too old.
+/// Once a pool has been opened with a journal that has some batches, a journal that lacks them is
+/// too old.
 #[test]
 fn a_journal_that_lacks_what_an_opening_found_is_refused() {
     let files = Files::new();
@@ -390,7 +391,7 @@ fn a_journal_whose_superblocks_were_zeroed_is_not_taken_for_a_new_one() {
     let error = files.open().begin_journal(next, PROGRESS_AT).unwrap_err().to_string();
     assert!(error.contains("both copies of the journal's superblock are damaged"), "{error}");
     assert!(fs::read(&files.journal).unwrap() == before);
-    // One that was never begun, of which a power loss may have left the beginning.
+    // A journal that was never begun, of which a power loss may have left the beginning.
     for len in [RING as usize + 8192, 7168, 1, 0] {
         files.damage(|bytes| *bytes = vec![0; len]);
         files.open().begin_journal(next, PROGRESS_AT).unwrap();
@@ -446,7 +447,7 @@ fn a_journal_that_is_held_keeps_what_it_has() {
     drop(region);
     let region = files.recovered().unwrap();
     assert_eq!([64, 128].map(|off| region.load(off)), [1, 2]);
-    // What has no space any more fails, and nothing waits.
+    // A fence without space fails, and nothing waits.
     region.hold_journal(true);
     while !region.failed() {
         put(&region, 64, 3);
@@ -456,7 +457,7 @@ fn a_journal_that_is_held_keeps_what_it_has() {
     assert!(region.journal_failure().is_some_and(|why| why.contains("not in its place")));
     assert_eq!(region.kept_by_journal(), Some(Kept::All));
     drop(region);
-    // Otherwise it goes on where it was.
+    // Otherwise it continues where it was.
     let region = files.recovered().unwrap();
     region.hold_journal(true);
     region.hold_journal(false);

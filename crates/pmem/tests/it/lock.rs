@@ -1,4 +1,4 @@
-//! One process at a time works on a file.
+//! Only one process at a time works on a file.
 
 #![allow(unsafe_code, reason = "a descriptor is borrowed by its number")]
 
@@ -39,7 +39,7 @@ fn a_file_that_is_held_for_a_moment_is_waited_for() {
     assert!(held.take().is_none(), "the lock was waited for");
 }
 
-/// As in a child that was forked by another thread and has not yet executed its program.
+/// Like a child that was forked by another thread and has not yet executed its program.
 #[test]
 fn a_descriptor_that_lives_on_keeps_no_lock() {
     let dir = tempfile::tempdir().unwrap();
@@ -62,7 +62,7 @@ fn a_lock_of_another_process_is_seen() {
     let path = dir.path().join("pool");
     let options = MapOptions { domain: DomainRequest::Process, ..MapOptions::new(1 << 20) };
     std::fs::write(&path, []).unwrap();
-    // flock(1) says when it holds the lock, and holds it until its input ends.
+    // flock(1) reports when it holds the lock, and holds it until its input ends.
     let mut holder = Command::new("flock")
         .arg(&path)
         .args(["sh", "-c", "echo locked; cat >/dev/null"])

@@ -1,5 +1,4 @@
-//! What a region does when the medium has lost bytes: here a file that is cut short under its
-//! mapping.
+//! A region after the medium has lost bytes: here, a file that is truncated under its mapping.
 //!
 //! A page that the file no longer has raises the same signal as a poisoned line of persistent
 //! memory.
@@ -22,7 +21,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// This many pages, each word of which holds its own offset.
+    /// Creates a pool of this many pages, in which each word holds its own offset.
     fn new(pages: u64) -> Pool {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pool");
@@ -90,15 +89,15 @@ fn a_page_is_written_again_before_a_fence_completes() {
     assert!(!pool.region.failed());
 }
 
-/// A page past the file's end is no loss of the medium: to write it would make the file long again,
-/// with zeros between.
+/// A page past the file's end is not a loss of the medium: writing it would extend the file again,
+/// with zeros in between.
 #[test]
 fn a_file_that_was_cut_short_is_not_made_long_again() {
     let pool = Pool::new(300);
     assert_eq!(pool.region.cut_short(), None);
     pool.cut(5);
     assert_eq!(pool.region.cut_short(), Some(5 * PAGE));
-    // More pages than are remembered.
+    // More pages than can be remembered.
     for page in 6..300 {
         assert_eq!(pool.region.load(page * PAGE), 0);
     }
@@ -148,8 +147,8 @@ fn an_inspected_file_is_never_written_to() {
     assert_eq!(seen.lost().1, [Lost { at: 7 * PAGE, len: PAGE }]);
 }
 
-/// More than can be remembered: nothing is written from a private mapping, so each may be read
-/// around.
+/// More than can be remembered: nothing is written from a private mapping, so every loss may be
+/// read around.
 #[test]
 fn an_inspected_file_may_lose_any_number_of_pages() {
     const PAGES: u64 = 600;
@@ -164,9 +163,9 @@ fn an_inspected_file_may_lose_any_number_of_pages() {
     assert_eq!(seen.media_errors(), PAGES - 2);
 }
 
-/// Writers store and fence in pages that are cut off under them, again and again: what a fence has
-/// covered is in the file or was lost with its page before; no store is lost between a private page
-/// and the file.
+/// Writers store and fence in pages that are repeatedly cut off under them. Whatever a fence has
+/// covered is in the file, or was lost with its page before; no store is lost between a private
+/// page and the file.
 #[test]
 fn no_store_is_lost_between_a_private_page_and_the_file() {
     let pool = Arc::new(Pool::new(4));
@@ -184,7 +183,7 @@ fn no_store_is_lost_between_a_private_page_and_the_file() {
                     pool.region.flush(at, 8);
                     pool.region.fence();
                     let seen = pool.region.load(at);
-                    // The page may have been cut off since, and read as zeros.
+                    // The page may have been cut off since, and then reads as zeros.
                     assert!(seen == rounds || seen == 0, "writer {writer}: {seen} of {rounds}");
                 }
                 rounds

@@ -1,4 +1,4 @@
-//! A medium for panics: it knows what the end of the process leaves, and lets the calling thread
+//! A medium for panics: it knows what the end of the process leaves, and makes the calling thread
 //! panic at each event.
 
 use pmem::{Recorder, panic_point};

@@ -1,5 +1,5 @@
-//! What is done with a keyspace: requests of several connections, transactions, pipelined runs, and
-//! all that a server does in the background.
+//! The actions on a keyspace: requests of several connections, transactions, pipelined runs, and
+//! everything that a server does in the background.
 
 use super::generate::{self, DATABASES, Taste};
 use super::journal::{Feed, Journal, TestClock, Words};
@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, atomic::Ordering::Relaxed};
 
-/// Keys of a request that fills.
+/// Number of keys of a request that fills the pool.
 const KEYS_AT_ONCE: usize = 70;
 
-/// One thing to do.
+/// One action.
 pub(crate) enum Action {
     Request(Words, &'static str),
     /// All in one MULTI and EXEC.
@@ -35,7 +35,7 @@ pub(crate) enum Action {
     Expire(usize),
     Reclaim(usize),
     Defragment(usize),
-    /// This many steps of making space of sparsely used spans.
+    /// Takes this many steps of compaction: making space out of sparsely used spans.
     Compact(usize),
     Evict(u64),
     Snapshot,
@@ -79,7 +79,7 @@ impl fmt::Debug for Action {
     }
 }
 
-/// Every command that writes, in turn and at random.
+/// Draws every command that writes, in turn and at random.
 pub(crate) struct Draw<'a> {
     pub(crate) writers: &'a [(Vec<&'static str>, &'static CommandSpec)],
     pub(crate) taste: Taste,
@@ -96,8 +96,8 @@ impl Draw<'_> {
             return Action::Pipeline(requests.collect());
         }
         match self.any_action(now, rng) {
-            // What others own is not to be deleted, nor can be told apart from what they did
-            // meanwhile.
+            // Keys of others must not be deleted, and a snapshot of them could not be compared with
+            // what they did meanwhile.
             Action::Evict(_) | Action::Snapshot if is_owned => Action::Grow,
             action => action,
         }
@@ -131,7 +131,7 @@ impl Draw<'_> {
         }
     }
 
-    /// Many keys at once, others for each `n`.
+    /// Returns a request for many keys at once, others for each `n`.
     pub(crate) fn filling(&self, n: usize) -> Action {
         let keys = (0..KEYS_AT_ONCE).map(|key| format!("s{}", n * KEYS_AT_ONCE + key));
         let pairs = keys.flat_map(|key| [key.into_bytes(), b"first".to_vec()]);
@@ -157,8 +157,8 @@ impl Draw<'_> {
         Script::draw(commands, &self.taste, self.may_pause, rng)
     }
 
-    /// A change of the function libraries. What changes those of all is left to those that share
-    /// them.
+    /// Returns a change of the function libraries. Changes of all libraries are left to threads
+    /// that share them.
     fn of_libraries(&self, now: u64, rng: &mut Rng) -> (Words, &'static str) {
         let others = ["delete", "restore", "flush"];
         let most = if self.taste.owner.is_some() { 1 } else { others.len() };
@@ -175,13 +175,13 @@ impl Draw<'_> {
             if spec.group == Group::Scripting {
                 continue;
             }
-            // What empties whole databases would leave nothing to do for the others.
+            // A command that empties whole databases would leave nothing to do for the others.
             let is_owned = self.taste.owner.is_some();
             if !spec.keys.is_empty() || (!is_owned && rng.usize(..6) == 0) {
                 break (words, spec);
             }
         };
-        // A quarter are SET and APPEND: others need something to work on.
+        // A quarter are SET and APPEND: other commands need something to work on.
         let (words, spec) = match rng.usize(..4) {
             0 => self
                 .writers
@@ -194,7 +194,7 @@ impl Draw<'_> {
     }
 }
 
-/// One thread's connections and errands.
+/// The connections and background work of one thread.
 pub(crate) struct Actor<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) journal: &'a Journal,
@@ -204,7 +204,7 @@ pub(crate) struct Actor<'a> {
     pub(crate) sessions: Vec<Session>,
     /// The number of its first connection among those of all threads.
     first: usize,
-    /// Receives the messages of its scripts, on a channel of its own.
+    /// Receives the messages of its scripts, on a separate channel.
     listener: Session,
     channel: String,
     pub(crate) writer: Writer,
@@ -213,14 +213,14 @@ pub(crate) struct Actor<'a> {
     pub(crate) snapshots: &'a Mutex<Snapshots>,
 }
 
-/// A snapshot that is being read, and those that were: from which position, and what.
+/// The snapshot that is being read, and earlier ones: from which position, and their content.
 #[derive(Default)]
 pub(crate) struct Snapshots {
     current: Option<(SnapshotWalk<Snapshot>, Taken)>,
     pub(crate) done: Vec<Taken>,
 }
 
-/// The position of a snapshot, the time at its cut, and what it gave.
+/// The position of a snapshot, the time at its cut, and its content.
 pub(crate) struct Taken {
     pub(crate) position: usize,
     pub(crate) now: u64,
@@ -247,7 +247,7 @@ impl<'a> Actor<'a> {
             (engine.connect(Peer::default(), first), Writer::new(Protocol::Resp2));
         listener.set_can_block();
         let subscribe: [&[u8]; 2] = [b"SUBSCRIBE", channel.as_bytes()];
-        // Any command may evict what an earlier incarnation has left.
+        // Any command may evict keys that an earlier incarnation left.
         journal.begun(vec!["subscribe"]);
         let _ = engine.execute(&mut listener, &subscribe, &mut writer);
         journal.acknowledged();
@@ -268,7 +268,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Does it, as this connection of its thread.
+    /// Runs an action as this connection of its thread.
     pub(crate) fn act(&mut self, connection: usize, action: &Action) -> Result<(), String> {
         let keyspace = self.engine.keyspace();
         match action {
@@ -343,7 +343,7 @@ impl<'a> Actor<'a> {
         reply
     }
 
-    /// One request, one transaction.
+    /// Runs one request as one transaction.
     fn alone(&mut self, connection: usize, words: &Words, names: Vec<&'static str>) {
         self.journal.begun(names);
         let reply = self.request(connection, words);
@@ -413,7 +413,7 @@ impl<'a> Actor<'a> {
         self.check_messages(usize::from(counts))
     }
 
-    /// Adds what a script did that gave this reply. Returns false if nothing of it counts.
+    /// Adds what a script with this reply did. Returns false if none of it counts.
     fn add_done(&self, script: &Script, reply: &[u8], done: &mut Vec<Words>) -> bool {
         self.journal.count(script.outcome(reply));
         let Some(commands) = script.done(reply) else { return false };
@@ -421,7 +421,7 @@ impl<'a> Actor<'a> {
         true
     }
 
-    /// Each script that counts has sent its message once.
+    /// Checks that each script that counts has sent its message once.
     fn check_messages(&mut self, expected: usize) -> Result<(), String> {
         let mut pushes = Vec::new();
         let _ = self.listener.client.take_pushes(&mut pushes);
@@ -432,7 +432,8 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// As the server executes what arrived at once: runs share a transaction where they can.
+    /// Executes requests like the server when they arrive together: runs share a transaction if
+    /// possible.
     fn pipeline(&mut self, connection: usize, all: &[(Words, &'static str)]) {
         let names = |part: &[(Words, &'static str)]| part.iter().map(|(_, name)| *name).collect();
         let mut rest = all;
@@ -475,7 +476,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Lowers the limit for a moment, so that a key or two must go.
+    /// Lowers the limit for a moment, so that a key or two must be evicted.
     fn evict(&mut self, seed: u64) -> Result<(), String> {
         let keyspace = self.engine.keyspace();
         let before = keyspace.eviction();
@@ -488,7 +489,7 @@ impl<'a> Actor<'a> {
         keyspace.set_eviction(before, self.clock.now());
         let mut txn = match evicted {
             Ok(Some(txn)) => txn,
-            // Others have the shards of all that could be evicted: it waits for none.
+            // Others hold the shards of all keys that could be evicted: it waits for none.
             Ok(None) | Err(Error::Locked(_)) => return Ok(()),
             Err(error) => return Err(text_of(error)),
         };
@@ -502,7 +503,7 @@ impl<'a> Actor<'a> {
         Ok(())
     }
 
-    /// Takes a snapshot, or reads on in the one that was taken.
+    /// Takes a snapshot, or continues to read the one that was taken.
     fn snapshot(&mut self) -> Result<(), String> {
         let mut snapshots = pmem::lock(self.snapshots).expect("no panic");
         let (journal, now) = (self.journal, self.clock.now());
@@ -520,7 +521,7 @@ impl<'a> Actor<'a> {
             });
             match shown {
                 Err(SnapshotLost::Released) => return Err("it was released too early".into()),
-                // What it gave is nothing.
+                // Its content is discarded.
                 Err(_) => return Ok(()),
                 Ok(()) => {}
             }
@@ -534,7 +535,7 @@ impl<'a> Actor<'a> {
             more = more
                 && match walk.next(&mut items) {
                     Err(SnapshotLost::Released) => return Err("it was released too early".into()),
-                    // What it gave is nothing.
+                    // Its content is discarded.
                     Err(_) => return Ok(()),
                     Ok(more) => more,
                 };
@@ -551,7 +552,7 @@ impl<'a> Actor<'a> {
 }
 
 impl Taken {
-    /// A key, or more elements of one.
+    /// Adds a key, or more elements of one.
     fn add(&mut self, item: Item) {
         let expiry = item.expiry.unwrap_or(0);
         let before = self.keys.remove(&(item.db.number(), item.key.clone()));
@@ -573,7 +574,7 @@ impl Taken {
         self.keys.insert((item.db.number(), item.key), (value, expiry));
     }
 
-    /// Returns whether it gave what the keyspace held at its cut.
+    /// Checks that the snapshot gave what the keyspace held at its cut.
     pub(crate) fn check(self, states: &[State]) -> Result<(), String> {
         let (now, expected) = (self.now, &states[self.position]);
         let keys = self.keys.into_iter();
@@ -587,7 +588,7 @@ impl Taken {
     }
 }
 
-/// A request as another engine can repeat it that draws other random numbers.
+/// Returns a request that another engine, which draws other random numbers, can repeat.
 fn as_done(words: &Words, reply: &[u8]) -> Words {
     let members: Words = match reply.first() {
         Some(b'$') if !reply.starts_with(b"$-1") => vec![bulk(reply).to_vec()],

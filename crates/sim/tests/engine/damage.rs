@@ -1,12 +1,14 @@
-//! Flipped bits: what they hit is told, or costs nothing. Never is anything else served as if
+//! Flipped bits: the damage is reported, or costs nothing. Nothing else is ever served as if
 //! nothing had happened.
 //!
-//! A bit of one copy of the header costs nothing. A bit of a log or of its tail is told when the
-//! pool is opened, or is in what is not needed any more. A bit of a string is found by a check.
+//! A flipped bit in one copy of the header costs nothing. A flipped bit in a log or in its tail is
+//! reported when the pool is opened, or is in a part that is no longer needed. A flipped bit in a
+//! string is found by a check.
 //!
-//! Two things cannot be told after a loss of power: whether the newest record of a log was torn or
-//! damaged, so that the state before it will do; and a bit that makes the tail's number that of the
-//! next record, as if the log were empty, so that the lowest bits of a tail are left alone.
+//! Two things cannot be decided after a power loss: whether the newest record of a log was torn or
+//! damaged, so that the previous state is acceptable; and a flipped bit that turns the tail's
+//! number into that of the next record, as if the log were empty. So the lowest bits of a tail are
+//! left alone.
 
 use super::Commands;
 use super::state::State;
@@ -16,14 +18,14 @@ use sim::{Left, Workload};
 use std::sync::Arc;
 
 const FLIPS: usize = 24;
-/// Where the copies of the header are, and how long they are.
+/// The places of the copies of the header, and their length.
 const HEADERS: [usize; 2] = [0, 4096];
 const HEADER: usize = 192;
-/// Where the rings are: after the shards' areas.
+/// The place of the rings: after the shards' areas.
 const SHARDS_AT: usize = 12288;
 const SHARD_AREA: usize = 2048;
 
-/// What a flipped bit may do.
+/// What a flipped bit may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cost {
     Nothing,
@@ -68,7 +70,7 @@ fn in_tails(commands: &Commands, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> 
     (0..FLIPS).map(|n| (tail(n) + rng.usize(1..8), Cost::Reported)).collect()
 }
 
-/// Wherever a copy of a string's start is: one of them is the value.
+/// Returns places where a copy of a string's start is: one of them is the value.
 fn in_strings(image: &[u8], state: &State, rng: &mut fastrand::Rng) -> Vec<(usize, Cost)> {
     let pieces = state.live(state.now).flat_map(|(_, (value, _))| match value {
         Content::String(value) => std::slice::from_ref(value),

@@ -1,9 +1,9 @@
-//! Requests made from the command table: the documented arguments of a command are its grammar, so
-//! that a command is tried from the day on which it is in the table.
+//! Generates requests from the command table: the documented arguments of a command are its
+//! grammar, so that a command is tried as soon as it is in the table.
 //!
-//! Most requests succeed and change something: keys are few, so that commands meet; numbers are
-//! small; expiry times are around the clock's next ticks. What a command's arguments mean is told
-//! by their kinds and names alone.
+//! Most requests succeed and change something: keys are few, so that commands meet the same ones;
+//! numbers are small; expiry times are around the clock's next ticks. Only the kinds and names of a
+//! command's arguments tell what they mean.
 
 use super::scripts;
 use commands::CommandSpec;
@@ -13,33 +13,33 @@ use fastrand::Rng;
 /// Databases in use.
 pub(crate) const DATABASES: usize = 3;
 
-/// The sizes of values: integers and short strings mostly; some that have blocks of their own, some
-/// that are written before their shard is locked, some of several spans.
+/// The sizes of values: mostly integers and short strings; some values have their own blocks, some
+/// are written before their shard is locked, some take several spans.
 const LENGTHS: [usize; 12] = [1, 3, 8, 20, 44, 60, 120, 300, 1200, 3000, 5000, 12_000];
 const LARGE: [usize; 3] = [33_000, 40_000, 70_000];
 
 /// Names of arguments of streams' commands that are IDs.
 const ID: &[&str] = &["id", "start", "end", "last-id", "max_deleted_entry_id"];
 
-/// From what requests are drawn.
+/// The parameters from which requests are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taste {
     /// Keys of each kind.
     pub(crate) keys: usize,
-    /// How often the last repeatable argument is repeated at most.
+    /// Maximum number of repetitions of the last repeatable argument.
     pub(crate) repeats: usize,
-    /// How many members, fields or elements a command gets sometimes, small ones: an index that
-    /// gets this many at once is filled in its own order. 0: no command does.
+    /// How many small members, fields or elements a command sometimes gets: an index that gets this
+    /// many at once is filled in its own order. 0: never.
     pub(crate) many: usize,
-    /// Most keys are there from the beginning.
+    /// Whether most keys exist from the beginning.
     pub(crate) filled_at_first: bool,
     /// One value in this many is large.
     pub(crate) large_one_in: usize,
-    /// The thread whose keys they are: nobody else names them. None: all threads share all keys.
+    /// The thread that owns these keys: nobody else uses them. `None`: all threads share all keys.
     pub(crate) owner: Option<u8>,
 }
 
-/// Every command of the table that may write: the names of its words, and its description.
+/// Returns every command of the table that may write: the words of its name, and its description.
 pub(crate) fn writers(table: &commands::Table) -> Vec<(Vec<&'static str>, &'static CommandSpec)> {
     let words = |command: &commands::Command| match command.parent {
         Some(parent) => vec![parent.name, command.spec.name],
@@ -81,7 +81,7 @@ struct Request<'a> {
     spec: &'a CommandSpec,
     now: u64,
     taste: &'a Taste,
-    /// What follows is repeated very often.
+    /// The following arguments are repeated very often.
     is_one_of_many: bool,
     rng: &'a mut Rng,
 }
@@ -120,7 +120,7 @@ impl Request<'_> {
         }
     }
 
-    /// Returns how often an argument is given.
+    /// Returns how many times an argument is given.
     fn times(&mut self, arg: &Arg) -> usize {
         if !arg.is_multiple {
             return 1;
@@ -135,7 +135,7 @@ impl Request<'_> {
         self.taste.many + self.rng.usize(..self.taste.many / 4)
     }
 
-    /// Returns true if a command would fail, or change nothing, without this.
+    /// Returns true if a command would fail, or change nothing, without this argument.
     fn is_wanted(&self, arg: &Arg) -> bool {
         self.spec.name == "sort" && ["ALPHA", "STORE"].contains(&arg.token)
             || self.spec.group == Group::Scripting
@@ -179,14 +179,14 @@ impl Request<'_> {
             _ if self.spec.group == Group::SortedSet && ["min", "max"].contains(&name) => {
                 self.end_of_range()
             }
-            // Few, so that what was written is met again.
+            // Few, so that written fields are hit again.
             _ if name == "field" && self.rng.usize(..4) > 0 => number(self.rng.u8(..8)),
             _ if name == "operation" => self.one_of(&["AND", "OR", "XOR", "NOT"]),
             _ => self.value(),
         }
     }
 
-    /// An ID of an entry that may be there; for XADD, of one that may come.
+    /// Returns the ID of an entry that may exist; for XADD, one that may come.
     fn id(&mut self) -> Vec<u8> {
         match self.spec.name {
             "xadd" => format!("{}-*", self.now - 1),
@@ -201,7 +201,8 @@ impl Request<'_> {
         words[self.rng.usize(..words.len())].as_bytes().to_vec()
     }
 
-    /// An end of a range of scores, ranks or names: which of them a command takes, its name says.
+    /// Returns an end of a range of scores, ranks or names: the command's name tells which it
+    /// takes.
     fn end_of_range(&mut self) -> Vec<u8> {
         if self.spec.name.ends_with("lex") {
             return self.one_of(&["-", "+", "[1", "(5", "[a"]);
@@ -209,7 +210,7 @@ impl Request<'_> {
         number(self.rng.i64(-13..13))
     }
 
-    /// A point in time: near, so that some keys expire, or far.
+    /// Returns a point in time: near, so that some keys expire, or far.
     fn time(&mut self) -> u64 {
         let far = [500, 1500, 2500, 1_000_000][self.rng.usize(..4)];
         self.now + self.rng.u64(..far) + 1
@@ -226,7 +227,7 @@ impl Request<'_> {
             Group::Stream => "x",
             _ => "s",
         };
-        // Until a group has commands, its keys would never be there.
+        // Until a group has commands, its keys would never exist.
         let kind = if self.rng.bool() { "s" } else { kind };
         let n = self.rng.usize(..self.taste.keys);
         let tag = if n.is_multiple_of(4) { "{tag}" } else { "" };
@@ -236,7 +237,7 @@ impl Request<'_> {
         }
     }
 
-    /// Letters, as many as a value has.
+    /// Returns letters, as many as a value has.
     fn text(&mut self) -> String {
         let len = self.value().len();
         (0..len).map(|_| self.rng.lowercase()).collect()
@@ -259,7 +260,7 @@ fn number(value: impl std::fmt::Display) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// Makes the word right that counts the fields after FIELDS, which come last.
+/// Corrects the word that counts the fields after FIELDS, which come last.
 fn count_fields(spec: &CommandSpec, words: &mut [Vec<u8>]) {
     let Some(arg) = spec.args.last().filter(|arg| arg.token == "FIELDS") else { return };
     let Some(at) = words.iter().position(|word| word == b"FIELDS") else { return };
@@ -268,7 +269,7 @@ fn count_fields(spec: &CommandSpec, words: &mut [Vec<u8>]) {
     words[at + 1] = number((words.len() - at - 2) / each);
 }
 
-/// Makes the word that counts a request's keys right.
+/// Corrects the word that counts a request's keys.
 fn count_keys(spec: &CommandSpec, words: &mut [Vec<u8>]) {
     for keys in spec.keys {
         if let (commands::spec::Begin::Index(begin), Find::KeyNum { at, first, step }) =

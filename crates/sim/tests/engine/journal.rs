@@ -1,14 +1,14 @@
-//! What happened in an incarnation, in the order in which it took effect, and what may be found
-//! from each moment of it on.
+//! Everything that happened in an incarnation, in the order in which it took effect, and what may
+//! be found from each moment of it on.
 //!
-//! An action is under way from its begin to its acknowledgement. Its transactions take effect one
-//! after the other. Where there is a command log, the engine appends to it under the shards' locks:
-//! that is the order, and the effects are fed to the reference. Where there is none (as on
-//! persistent memory), the requests that succeeded are fed to the reference themselves; there is
-//! one thread, or each has keys of its own, so that the order among them does not matter.
+//! An action is under way from its start to its acknowledgement. Its transactions take effect one
+//! after the other. If there is a command log, the engine appends to it under the shards' locks:
+//! that is the order, and the effects are fed to the reference. If there is none (as on persistent
+//! memory), the requests that succeeded are fed to the reference themselves; there is one thread,
+//! or each thread has its own keys, so that the order among threads does not matter.
 //!
-//! After a crash a transaction that took effect must be there. Of those under way each thread's
-//! next one may be: whole.
+//! After a crash a transaction that took effect must be there. Of those under way, each thread's
+//! next one may be there: whole.
 
 use super::state::{self, State};
 use commands::{Clock, CommandLog, Engine, EngineOptions, Peer, Session, commands_of};
@@ -35,26 +35,25 @@ impl TestClock {
 }
 
 thread_local! {
-    /// How far ahead of the time of actions this thread's time is, in ns.
+    /// How far this thread's time is ahead of the time of actions, in ns.
     static AHEAD: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// By how much each look at a running clock advances it, in ns: a script that looks twice takes
-/// long.
+/// How far each look at a running clock advances it, in ns: a script that looks twice takes long.
 const LOOK: u64 = 200_000_000;
 
 impl TestClock {
-    /// Lets time pass for this thread, whenever it has looked at the clock.
+    /// Makes time pass for this thread each time that it looks at the clock.
     pub(crate) fn run() {
         AHEAD.set(Some(0));
     }
 
-    /// Returns true if it is running for this thread.
+    /// Returns true if the clock is running for this thread.
     pub(crate) fn is_running() -> bool {
         AHEAD.get().is_some()
     }
 
-    /// Gives this thread the time of actions again.
+    /// Returns this thread to the time of actions.
     pub(crate) fn stop() {
         AHEAD.set(None);
     }
@@ -70,13 +69,13 @@ impl Clock for TestClock {
 
 pub(crate) type Words = Vec<Vec<u8>>;
 
-/// What a transaction did.
+/// The effects of a transaction.
 pub(crate) enum Feed {
-    /// These commands, as the log has them, the first on this database.
+    /// These commands, from the log, the first on this database.
     Effects(Db, Vec<u8>),
     /// These requests of a connection.
     Requests(usize, Vec<Words>),
-    /// These keys went.
+    /// These keys were deleted.
     Deleted(Vec<(Db, Vec<u8>)>),
 }
 
@@ -97,7 +96,7 @@ thread_local! {
     static THREAD: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Who acts from here on, in this thread.
+/// Sets the thread that acts from here on.
 pub(crate) fn act_as(thread: usize) {
     THREAD.set(thread);
 }
@@ -107,7 +106,7 @@ pub(crate) struct Journal {
     marker: Marker,
     clock: Arc<TestClock>,
     entries: Mutex<Vec<Entry>>,
-    /// How often something happened that is worth a count.
+    /// How many times noteworthy things happened.
     pub(crate) counted: Mutex<BTreeMap<&'static str, u64>>,
 }
 
@@ -143,12 +142,12 @@ impl Journal {
         self.enter(Meaning::Acknowledged);
     }
 
-    /// How many transactions have taken effect.
+    /// Returns how many transactions have taken effect.
     pub(crate) fn position(&self) -> usize {
         self.entries().iter().filter(|e| matches!(e.meaning, Meaning::Effective(_))).count()
     }
 
-    /// The states after each transaction, the first one before all, and who made each.
+    /// Returns the states before and after each transaction, and who made each.
     pub(crate) fn states(
         &self,
         before: State,
@@ -156,7 +155,7 @@ impl Journal {
     ) -> Result<Vec<State>, String> {
         let mut reference = Reference::holding(&before)?;
         let mut names: BTreeMap<usize, &[&'static str]> = BTreeMap::new();
-        // The reference has nothing that has expired: no transaction is to seem to delete it.
+        // The reference has nothing that has expired: no transaction may seem to delete it.
         let mut states = vec![before.without_expired()];
         let entries = self.entries();
         for entry in entries.iter() {
@@ -178,7 +177,7 @@ impl Journal {
         Ok(states)
     }
 
-    /// What may be found from each mark on.
+    /// Returns what may be found from each mark on.
     pub(crate) fn promises(&self, states: &[State]) -> Promises<State> {
         let entries = self.entries();
         let mut doing: BTreeMap<usize, &[&'static str]> = BTreeMap::new();
@@ -209,7 +208,7 @@ impl Journal {
     }
 }
 
-/// How many transactions take effect before the next one of a thread, if that comes before its
+/// Returns how many transactions take effect before a thread's next one, if that comes before its
 /// acknowledgement.
 fn next_of(entries: &[Entry], thread: usize) -> Option<usize> {
     let mut before = 0;
@@ -255,7 +254,7 @@ impl CommandLog for Journal {
     }
 }
 
-/// An engine in DRAM.
+/// Creates an engine in DRAM.
 pub(crate) fn volatile_engine(clock: Arc<TestClock>) -> Result<Engine, String> {
     let geometry = Geometry { shards: 1, ring_parts: 3, ring_part: 512, zone_spans: 64 };
     let options = CreateOptions { geometry, ..CreateOptions::default() };
@@ -264,7 +263,8 @@ pub(crate) fn volatile_engine(clock: Arc<TestClock>) -> Result<Engine, String> {
     Ok(Engine::new(EngineOptions { clock, ..EngineOptions::new(keyspace) }))
 }
 
-/// An engine without the code under the structures: in DRAM, by the same commands.
+/// The reference: an engine in DRAM, driven by the same commands, without the code below the
+/// structures.
 struct Reference {
     engine: Engine,
     clock: Arc<TestClock>,
@@ -274,7 +274,7 @@ struct Reference {
 }
 
 impl Reference {
-    /// One that holds this.
+    /// Creates a reference that holds this state.
     fn holding(state: &State) -> Result<Reference, String> {
         let clock = TestClock::at(state.now);
         let engine = volatile_engine(clock.clone())?;

@@ -1,8 +1,7 @@
-//! Commands on a keyspace, executed by the engine itself, and everything that a server does in
-//! addition to them.
+//! Commands on a keyspace, executed by the engine itself, and everything else that a server does.
 //!
-//! An incarnation is a list of actions drawn from the command table. What a crash may leave is told
-//! by a reference: an engine in DRAM that is fed the same. See [`journal`] for the order in which
+//! An incarnation is a list of actions drawn from the command table. A reference, an engine in DRAM
+//! that is fed the same, tells what a crash may leave. See [`journal`] for the order in which
 //! things take effect.
 
 pub(crate) mod act;
@@ -27,7 +26,7 @@ use std::sync::{Arc, Mutex};
 
 /// When the first incarnation begins.
 const BEGIN: u64 = 1_700_000_000_000;
-/// This many actions fill a pool in which indexes are to split.
+/// This many actions fill a pool in which indexes should split.
 const FILLS: usize = 10;
 /// Connections of each thread; one more waits for long scripts.
 const CONNECTIONS: usize = 3;
@@ -37,25 +36,25 @@ const CONNECTIONS: usize = 3;
 pub(crate) struct Commands {
     pub(crate) geometry: Geometry,
     pub(crate) zones: u64,
-    /// Several run under the scheduler. Without a log each has keys of its own: nothing else tells
-    /// in which order they did something.
+    /// Several run under the scheduler. Without a log each has its own keys: nothing else tells in
+    /// which order they acted.
     pub(crate) threads: usize,
     /// Whether there is a command log, as with the AOF backend.
     pub(crate) log: bool,
-    /// Bytes from which keys are evicted to make space for a write; with a log.
+    /// The number of bytes from which keys are evicted to make space for a write; with a log.
     pub(crate) maxmemory: u64,
     pub(crate) taste: Taste,
-    /// Bytes of the read cache, 0 for none. With one, every key is read through it after each
-    /// action.
+    /// The size of the read cache in bytes, 0 for none. With one, every key is read through it
+    /// after each action.
     pub(crate) read_cache: u64,
-    /// What a snapshot may hold.
+    /// The limit of a snapshot.
     snapshot_limit: u64,
-    /// How often a command changed anything, by name.
+    /// How many times each command, by name, changed anything.
     pub(crate) changed: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl Commands {
-    /// The kind for this seed: shards, space, threads, keys and values vary.
+    /// Returns the kind for this seed: shards, space, threads, keys and values vary.
     pub(crate) fn of(seed: u64) -> Commands {
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x5eed);
         let threads = [1, 1, 3][rng.usize(..3)];
@@ -81,7 +80,7 @@ impl Commands {
         let zones = rng.u64(1..4);
         let read_cache = [0, 40_000 * shards as u64, 1 << 20][rng.usize(..3)];
         let changed = Mutex::default();
-        // Some that are given up soon, some never.
+        // Some are given up soon, some never.
         let snapshot_limit = [u64::MAX, u64::MAX, 60_000, 200_000][rng.usize(..4)];
         Commands {
             geometry,
@@ -131,7 +130,7 @@ impl Commands {
         engine
     }
 
-    /// The actions of an incarnation: what, when and by which thread and connection.
+    /// Draws the actions of an incarnation: what, when and by which thread and connection.
     fn actions(
         &self,
         engine: &Engine,
@@ -247,7 +246,7 @@ impl Workload for Commands {
 }
 
 impl Commands {
-    /// Adds what became of scripts to the counts.
+    /// Adds the outcomes of scripts to the counts.
     fn count(&self, engine: &Engine, journal: &Journal) {
         let mut changed = self.changed.lock().expect("no panic");
         for (what, count) in journal.counted.lock().expect("no panic").iter() {

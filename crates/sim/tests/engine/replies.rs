@@ -1,10 +1,10 @@
-//! Replies as bytes, taken apart.
+//! Takes replies apart.
 
 pub(crate) fn is_error(reply: &[u8]) -> bool {
     reply.first() == Some(&b'-')
 }
 
-/// The replies in a buffer.
+/// Returns the replies in a buffer.
 pub(crate) fn replies(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -15,12 +15,12 @@ pub(crate) fn replies(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The replies in an array.
+/// Returns the replies in an array.
 pub(crate) fn elements(array: &[u8]) -> impl Iterator<Item = &[u8]> {
     replies(after_line(array))
 }
 
-/// The bytes of a bulk string.
+/// Returns the bytes of a bulk string.
 pub(crate) fn bulk(reply: &[u8]) -> &[u8] {
     let bytes = after_line(reply);
     &bytes[..bytes.len().saturating_sub(2)]

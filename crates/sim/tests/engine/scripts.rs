@@ -1,9 +1,9 @@
 //! Scripts, and functions of libraries: several commands in one transaction.
 //!
-//! One body does for both: it executes the commands in its arguments. It may pause after one of
-//! them, so that it is moved to a thread of its own and perhaps killed there, and it may end with
-//! an error after one of them. Its reply, or that error, tells which commands succeeded. It sends
-//! one message, which is delivered as often as it counts.
+//! One body serves both: it executes the commands in its arguments. It may pause after one of them,
+//! so that it is moved to a separate thread and perhaps killed there, and it may end with an error
+//! after one of them. Its reply, or that error, tells which commands succeeded. It sends one
+//! message, which is delivered once each time that it counts.
 
 use super::generate::Taste;
 use super::journal::{self, TestClock, Words};
@@ -18,9 +18,9 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Arguments: the channel of its message; after how many commands it pauses, and fails (0: never);
-/// the commands, each after the number of its words. A pause takes more instructions than a script
-/// may execute before it is asked twice how long it runs.
+/// Arguments: the channel of its message; after how many commands it pauses, and after how many it
+/// fails (0: never); the commands, each after its number of words. A pause takes more instructions
+/// than a script may execute between two checks of its running time.
 const BODY: &str = "\
     redis.call('publish', ARGV[1], 'a script') \
     local replies, done, at = {}, {}, 4 \
@@ -35,16 +35,16 @@ const BODY: &str = "\
     end \
     return replies";
 
-/// Libraries of each owner.
+/// Number of libraries of each owner.
 const LIBRARIES: usize = 2;
 
 /// Which keys a script declares.
 #[derive(Clone, Copy, Debug)]
 enum Declared {
     Nothing,
-    /// That of its first command.
+    /// The key of its first command.
     First,
-    /// That of each command; some have more than one.
+    /// The keys of each command; some have more than one.
     Each,
 }
 
@@ -52,7 +52,7 @@ enum Declared {
 pub(crate) struct Script {
     pub(crate) commands: Vec<(Words, &'static str)>,
     declared: Declared,
-    /// The function that does it; none for EVAL.
+    /// The function to call; `None` for EVAL.
     function: Option<String>,
     /// It pauses after this many commands; 0: never.
     pauses_after: usize,
@@ -83,18 +83,18 @@ impl Script {
         }
     }
 
-    /// Returns true if it is meant to be moved to a thread of its own.
+    /// Returns true if it should be moved to a separate thread.
     pub(crate) fn pauses(&self) -> bool {
         self.pauses_after > 0
     }
 
-    /// The names of what it does.
+    /// Returns the names of its commands.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         let calls = if self.function.is_some() { "fcall" } else { "eval" };
         self.commands.iter().map(|(_, name)| *name).chain([calls])
     }
 
-    /// What is to be sent.
+    /// Returns the request to send.
     pub(crate) fn words(&self, channel: &str) -> Words {
         let keys = self.commands.iter().filter_map(|(words, _)| words.get(1));
         let most = match self.declared {
@@ -117,8 +117,8 @@ impl Script {
         words
     }
 
-    /// The commands that succeeded, with their replies where it has any. None where nothing of it
-    /// counts: it was refused, or killed.
+    /// Returns the commands that succeeded, with their replies if it has any. `None` if none of it
+    /// counts: it was refused or killed.
     pub(crate) fn done<'a>(&'a self, reply: &'a [u8]) -> Option<Vec<(&'a Words, &'a [u8])>> {
         let commands = self.commands.iter().map(|(words, _)| words);
         if reply.first() == Some(&b'*') {
@@ -132,7 +132,7 @@ impl Script {
         Some(numbers.map(|n| (commands[n - 1], &b""[..])).collect())
     }
 
-    /// What became of it, in a word.
+    /// Returns its outcome in a word.
     pub(crate) fn outcome(&self, reply: &[u8]) -> &'static str {
         match self.done(reply) {
             Some(_) if is_error(reply) => "a script that failed",
@@ -143,7 +143,7 @@ impl Script {
         }
     }
 
-    /// Says how the next request goes on, of which this is a part.
+    /// Prepares what happens during the next request, of which this is a part.
     pub(crate) fn set_up(&self) {
         let container = if self.function.is_some() { "FUNCTION" } else { "SCRIPT" };
         set_up(self.pauses(), self.is_killed.then_some(container));
@@ -168,7 +168,7 @@ fn number(value: usize) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// The name of one of the owner's libraries.
+/// Returns the name of one of the owner's libraries.
 pub(crate) fn library(taste: &Taste, rng: &mut Rng) -> String {
     let owner = taste.owner.map_or("all".into(), |owner| owner.to_string());
     format!("library_{owner}_{}", rng.usize(..LIBRARIES))
@@ -178,7 +178,7 @@ fn function(taste: &Taste, rng: &mut Rng) -> String {
     library(taste, rng).replace("library", "function")
 }
 
-/// The code of a library, with some text that does nothing.
+/// Returns the code of a library, with some text that does nothing.
 pub(crate) fn code(library: &str, text: &str) -> Vec<u8> {
     let function = library.replace("library", "function");
     let register =
@@ -186,13 +186,13 @@ pub(crate) fn code(library: &str, text: &str) -> Vec<u8> {
     format!("#!lua name={library}\n-- {text}\n{register}").into_bytes()
 }
 
-/// The name that the code of a library begins with.
+/// Returns the name at the start of a library's code.
 pub(crate) fn name_in(code: &[u8]) -> Vec<u8> {
     let line = code.split(|byte| *byte == b'\n').next().unwrap_or_default();
     line.strip_prefix(b"#!lua name=").unwrap_or_default().to_vec()
 }
 
-/// What FUNCTION DUMP gives for two libraries.
+/// Returns what FUNCTION DUMP returns for two libraries.
 pub(crate) fn dump(taste: &Taste, text: &str, rng: &mut Rng) -> Vec<u8> {
     let engine = journal::volatile_engine(TestClock::at(0)).expect("an engine in memory");
     let mut session = engine.connect(Peer::default(), 0);
@@ -208,9 +208,9 @@ pub(crate) fn dump(taste: &Taste, text: &str, rng: &mut Rng) -> Vec<u8> {
 }
 
 thread_local! {
-    /// A script that is to run on a thread of its own.
+    /// A script that should run on a separate thread.
     static MOVED: Cell<Option<Job>> = const { Cell::new(None) };
-    /// The container of the KILL that is sent when it has been listed.
+    /// The container of the KILL that is sent when the script has been listed.
     static KILL: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
@@ -234,8 +234,8 @@ pub(crate) fn run_moved(engine: &Engine, session: &mut Session, writer: &mut Wri
     let _ = engine.unblocked(session, writer).expect("the script has left its reply");
 }
 
-/// Says how the next request goes on: a script that pauses takes long, and is killed by a KILL of
-/// this container.
+/// Prepares what happens during the next request: a script that pauses takes long, and is killed by
+/// a KILL of this container.
 pub(crate) fn set_up(pauses: bool, kill: Option<&'static str>) {
     if pauses {
         TestClock::run();
@@ -243,13 +243,13 @@ pub(crate) fn set_up(pauses: bool, kill: Option<&'static str>) {
     KILL.set(kill);
 }
 
-/// Forgets what [`set_up`] said.
+/// Undoes [`set_up`].
 pub(crate) fn end_request() {
     TestClock::stop();
     KILL.set(None);
 }
 
-/// A server that only waits: others run meanwhile.
+/// A server that only waits, while others run.
 struct Server(Weak<Engine>);
 
 impl Host for Server {
@@ -294,7 +294,7 @@ impl Host for Server {
     fn set_cron(&self, _: bool) {}
     fn log(&self, _: &str) {}
 
-    /// A script that was moved waits before it runs: then it is killed.
+    /// A moved script waits before it runs: then it is killed.
     fn sleep(&self, _: Duration) {
         if !TestClock::is_running()
             && let Some(container) = KILL.take()

@@ -1,21 +1,21 @@
-//! What a keyspace holds, as the oracle compares it: every byte and every expiry time.
+//! The content of a keyspace as the oracle compares it: every byte and every expiry time.
 
 use keyspace::{Content, Db, Keyspace, TimedField, Type};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// The database that function libraries are in here, by name.
+/// The number used here for the function libraries, by name, as if they were in a database.
 pub(crate) const LIBRARIES: usize = usize::MAX;
 
 /// Database and key.
 pub(crate) type Name = (usize, Vec<u8>);
-/// Value, in an order of its own, and expiry time, 0 for none.
+/// The value in canonical order, and the expiry time, 0 for none.
 pub(crate) type Value = (Content, u64);
 /// All keys.
 pub(crate) type Keys = BTreeMap<Name, Value>;
 
-/// A keyspace at a time: keys, and fields, that have expired by then are as good as gone.
+/// A keyspace at a time: keys, and fields, that have expired by then count as deleted.
 #[derive(Clone)]
 pub(crate) struct State {
     pub(crate) now: u64,
@@ -30,23 +30,23 @@ impl State {
         })
     }
 
-    /// This without the keys that have expired.
+    /// Returns this without the keys that have expired.
     pub(crate) fn without_expired(&self) -> State {
         let live = self.live(self.now).map(|(name, value)| (name.clone(), value.clone()));
         State { now: self.now, keys: Arc::new(live.collect()) }
     }
 
-    /// Returns true if both hold the same at `now`.
+    /// Returns true if both have the same content at `now`.
     pub(crate) fn agrees(&self, other: &State, now: u64) -> bool {
         let both = |state: &State| {
             let keys = state.live(now).map(|(name, value)| (name.clone(), left_of(value, now)));
             keys.collect::<Keys>()
         };
-        // Only where fields expire the values need a closer look.
+        // Only if fields expire do the values need a closer look.
         self.live(now).eq(other.live(now)) || both(self) == both(other)
     }
 
-    /// This, with what changed between two other states changed here too.
+    /// Returns this with the changes between two other states applied.
     pub(crate) fn changed_by(&self, before: &State, after: &State) -> State {
         let mut keys = Keys::clone(&self.keys);
         keys.extend(
@@ -67,8 +67,8 @@ fn lives(field: &TimedField, now: u64) -> bool {
     field.time.is_none_or(|time| time > now)
 }
 
-/// A value without the fields that have expired; where none is left that will, the hash is one like
-/// any other.
+/// Returns a value without the fields that have expired; if no other field can expire, the hash is
+/// an ordinary one.
 fn left_of((value, expiry): &Value, now: u64) -> Value {
     let Content::Fields(fields) = value else { return (value.clone(), *expiry) };
     let left: Vec<TimedField> = fields.iter().filter(|field| lives(field, now)).cloned().collect();
@@ -79,7 +79,7 @@ fn left_of((value, expiry): &Value, now: u64) -> Value {
     (Content::Elements(Type::Hash, pairs).sorted(), *expiry)
 }
 
-/// Everything that a keyspace holds, expired or not: read at a time when nothing has expired.
+/// Reads everything in a keyspace, expired or not: at a time when nothing has expired.
 pub(crate) fn read(keyspace: &Keyspace, now: u64) -> State {
     let mut keys = Keys::new();
     let txn = keyspace.begin_all(0);
@@ -97,7 +97,7 @@ pub(crate) fn read(keyspace: &Keyspace, now: u64) -> State {
     State { now, keys: Arc::new(keys) }
 }
 
-/// Reads every key through the read cache, if there is one: that must give what is in the pool.
+/// Reads every key through the read cache, if there is one: that must return what is in the pool.
 pub(crate) fn read_through_cache(keyspace: &Keyspace) -> Result<(), String> {
     if keyspace.heap().read_cache_stats().size == 0 {
         return Ok(());
@@ -118,14 +118,14 @@ pub(crate) fn read_through_cache(keyspace: &Keyspace) -> Result<(), String> {
     Ok(())
 }
 
-/// A value in few letters.
+/// Abbreviates a byte string.
 pub(crate) fn brief(bytes: &[u8]) -> String {
     const MOST: usize = 12;
     let start = bytes[..bytes.len().min(MOST)].escape_ascii();
     if bytes.len() > MOST { format!("{start}...[{}]", bytes.len()) } else { start.to_string() }
 }
 
-/// Any value in few letters.
+/// Abbreviates any value.
 fn brief_value(value: &Content) -> String {
     match value {
         Content::String(bytes) => brief(bytes),
@@ -155,7 +155,7 @@ impl fmt::Debug for State {
     }
 }
 
-/// How two states differ, key by key.
+/// Describes how two states differ, key by key.
 pub(crate) fn difference(found: &State, expected: &State) -> String {
     let now = expected.now;
     let left = |state: &State| {

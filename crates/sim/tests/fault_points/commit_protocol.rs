@@ -1,8 +1,8 @@
-//! The rules of the commit protocol, each shown to be needed: without it a crash test fails.
+//! The rules of the commit protocol, each shown to be necessary: without it a crash test fails.
 //!
 //! A test is named after a rule and lists the fault points that keep it. Each is disabled alone;
 //! the exploration that passes with all of them must then find a violation. A fault point that no
-//! test catches is either needless, or a sign that the crash tests look away.
+//! test catches is either unnecessary, or a sign that the crash tests overlook something.
 
 use crate::alone;
 use crate::pool::Pool;
@@ -10,18 +10,19 @@ use heap::{CreateOptions, FaultPoint, Geometry, Heap, disable_fault_point};
 use keyspace::{Db, Expire, Keyspace};
 use sim::{Crash, Effort, explore};
 
-/// Each of these fault points, disabled, is caught.
+/// Checks that each of these fault points, when disabled, is caught.
 fn check(points: &[FaultPoint]) {
     check_in(points, |pool| pool);
 }
 
-/// The same, in pools that are a little different.
+/// Like `check`, in pools that are a little different.
 fn check_in(points: &[FaultPoint], change: impl Fn(Pool) -> Pool) {
     let numbered = points.iter().map(|point| (point.number(), format!("{point:?}")));
     check_under(&[Crash::Strict, Crash::X86], numbered.collect(), change);
 }
 
-/// Each of these fault points, disabled, is caught by a search under one of these models.
+/// Checks that each of these fault points, when disabled, is caught by a search under one of these
+/// models.
 fn check_under(models: &[Crash], points: Vec<(u32, String)>, change: impl Fn(Pool) -> Pool) {
     let _alone = alone();
     for (number, point) in points {
@@ -45,7 +46,7 @@ fn check_under(models: &[Crash], points: Vec<(u32, String)>, change: impl Fn(Poo
     }
 }
 
-/// The fault points of the layer that syncs pages and gives a file its length.
+/// Checks the fault points of the layer that syncs pages and sets a file's length.
 fn check_medium(models: &[Crash], points: &[pmem::FaultPoint]) {
     let numbered = points.iter().map(|point| (point.number(), format!("{point:?}")));
     check_under(models, numbered.collect(), |pool| pool);
@@ -92,7 +93,7 @@ fn a_part_of_the_log_is_retired_before_it_is_written_again() {
         FaultPoint::FenceRetired,
         FaultPoint::FlushTail,
     ]);
-    // Only where a record fills a part is the next one entered at once.
+    // The next part is entered at once only if a record fills a part.
     check_in(&[FaultPoint::FenceTail], |pool| Pool { long_records: true, ..pool });
 }
 
@@ -164,13 +165,13 @@ fn a_span_is_published_with_its_header_and_bitmap() {
 #[test]
 fn a_zone_is_published_before_a_span_of_it_is_used() {
     check(&[FaultPoint::FlushZones]);
-    // Not shown: `FenceZones`. The pool grows ahead of need, so that some commit's fence comes
-    // between; only a transaction that takes more spans than are kept in hand uses space that it
-    // made itself.
+    // Not shown: `FenceZones`. The pool grows ahead of need, so that some commit's fence comes in
+    // between; only a transaction that takes more spans than are kept in reserve uses space that it
+    // created itself.
 }
 
-/// GETs of a value that was overwritten since the last one, by values of the same length in blocks
-/// that come back: how many were stale.
+/// Reads a value that was overwritten since the last read, repeatedly, by values of the same length
+/// in blocks that are reused; returns how many reads were stale.
 fn stale_reads() -> usize {
     let geometry = Geometry { shards: 1, ring_parts: 3, ring_part: 4096, zone_spans: 16 };
     let options = CreateOptions { geometry, ..CreateOptions::default() };

@@ -1,5 +1,5 @@
-//! Each rule of the journal, shown to be needed: without it an exploration finds a violation, or a
-//! history does that is too rare for a short one.
+//! The rules of the journal, each shown to be necessary: without it an exploration finds a
+//! violation, or a history does that is too rare for a short exploration.
 
 use crate::alone;
 use crate::journaled::{self, Medium, histories};
@@ -22,7 +22,7 @@ fn without<R>(point: FaultPoint, work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Explorations find a violation without this rule.
+/// Checks that explorations find a violation without this rule.
 fn check_explored(point: FaultPoint) {
     static IS_FOUND_WITH_ALL_RULES: OnceLock<bool> = OnceLock::new();
     let _alone = alone();
@@ -34,7 +34,8 @@ fn check_explored(point: FaultPoint) {
     assert!(found.is_some(), "nothing depends on {point:?}");
 }
 
-/// Explorations with the journal in persistent memory find a violation without this rule.
+/// Checks that explorations with the journal in persistent memory find a violation without this
+/// rule.
 fn check_lines(point: FaultPoint, streams: bool) {
     let _alone = alone();
     let explore = |seed| journaled::explore(Medium::Lines { streams }, seed, 40);
@@ -44,7 +45,7 @@ fn check_lines(point: FaultPoint, streams: bool) {
     assert!(found.is_some(), "nothing depends on {point:?}");
 }
 
-/// Explorations of several threads find a violation without this rule.
+/// Checks that explorations of several threads find a violation without this rule.
 fn check_overlap(point: FaultPoint) {
     let _alone = alone();
     assert_eq!(explore(0, 14).err(), None, "a violation with all rules");
@@ -53,7 +54,7 @@ fn check_overlap(point: FaultPoint) {
     assert!(found.is_some(), "nothing depends on {point:?}");
 }
 
-/// A history goes well with all rules, and not without this one.
+/// Checks that a history succeeds with all rules, and fails without this one.
 fn check_history(point: FaultPoint, history: impl Fn() -> bool) {
     let _alone = alone();
     assert!(history(), "with all rules");
@@ -169,7 +170,7 @@ fn acknowledgements_wait_for_a_sync_that_is_late() {
     });
 }
 
-/// None of the histories is without a fault point, and none of the rules without a history.
+/// Every history has a fault point, and every rule has a history.
 #[test]
 fn every_rule_of_the_journal_has_a_test() {
     let code = include_str!("journal.rs");

@@ -1,9 +1,9 @@
 //! The lock protocol under the deterministic scheduler, without crashes: threads that share keys
-//! begin transactions in every way, read what they have pinned after they unlocked it, and find no
-//! free span but those of other shards. Each of its rules is shown to be needed.
+//! begin transactions in every way, read pinned values after unlocking them, and find no free spans
+//! but those of other shards. Each of its rules is shown to be necessary.
 //!
 //! What is tested: transactions take effect one after the other, whichever shards they lock; none
-//! waits for another in a circle; what a pin holds stays as it was.
+//! waits for another in a circle; what a pin holds stays unchanged.
 
 use crate::alone;
 use heap::{CreateOptions, Geometry, Heap};
@@ -16,12 +16,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const THREADS: usize = 3;
 const STEPS: usize = 60;
 const ACCOUNTS: usize = 16;
-/// What all accounts hold together.
+/// The total of all accounts.
 const TOTAL: u64 = 100 * ACCOUNTS as u64;
-/// The space after an amount: blocks of several classes, so that spans are wanted and left.
+/// The spare bytes after an amount: blocks of several classes, so that spans are taken and
+/// released.
 const SPACES: [usize; 5] = [30, 400, 1500, 4000, 15_000];
 
-/// How often what is tested happened.
+/// How many times the tested situations happened.
 #[derive(Debug, Default)]
 struct Seen {
     transfers: AtomicUsize,
@@ -30,14 +31,14 @@ struct Seen {
     /// Neither this shard nor one that could be asked had space.
     full: AtomicUsize,
     audits: AtomicUsize,
-    /// A pinned value had another one in its place when it was read.
+    /// A pinned value had been replaced when it was read.
     replaced: AtomicUsize,
-    /// Snapshots that were read, and that were given up since a transfer found no space.
+    /// Snapshots that were read, and those given up because a transfer found no space.
     snapshots: AtomicUsize,
     given_up: AtomicUsize,
 }
 
-/// Accounts in several shards, whose amounts go from one to another.
+/// Accounts in several shards, between which amounts are transferred.
 struct Bank {
     keyspace: Keyspace,
     concurrent: Seen,
@@ -47,7 +48,7 @@ fn account(n: usize) -> Vec<u8> {
     format!("account {n}").into_bytes()
 }
 
-/// The amount, and after it bytes that follow from it.
+/// Returns the amount, followed by bytes that depend on it.
 fn value(amount: u64, space: usize) -> Vec<u8> {
     let mut value = amount.to_le_bytes().to_vec();
     value.resize(8 + space, amount as u8);
@@ -66,7 +67,7 @@ fn amount(txn: &mut Txn<'_>, n: usize) -> u64 {
     u64::from_le_bytes(value[..8].try_into().expect("an amount"))
 }
 
-/// Returns false where there is no space.
+/// Returns false if there is no space.
 fn set(txn: &mut Txn<'_>, n: usize, amount: u64, space: usize) -> bool {
     let name = account(n);
     let key = txn.key(&name);
@@ -91,7 +92,7 @@ impl Bank {
         self.keyspace.key(&account(n)).shard()
     }
 
-    /// One step of a thread.
+    /// Takes one step of a thread.
     fn step(&self, rng: &mut fastrand::Rng) {
         let (from, to) = (rng.usize(..ACCOUNTS), rng.usize(..ACCOUNTS));
         match rng.usize(..11) {
@@ -132,7 +133,7 @@ impl Bank {
         self.concurrent.audits.fetch_add(1, Relaxed);
     }
 
-    /// Reads all accounts in a snapshot, one shard after the other: what there was at the cut.
+    /// Reads all accounts in a snapshot, one shard after the other: they must be those of the cut.
     fn read_snapshot(&self) {
         let Ok((snapshot, ())) = self.keyspace.snapshot(|| ()) else { return };
         let (mut items, mut sum, mut accounts) = (Vec::new(), 0, 0);
@@ -163,7 +164,7 @@ impl Bank {
         self.concurrent.snapshots.fetch_add(1, Relaxed);
     }
 
-    /// Pins a value, unlocks it, lets others go on, and reads it.
+    /// Pins a value, unlocks it, lets others continue, and reads it.
     fn read_pinned(&self, n: usize, rng: &mut fastrand::Rng) {
         let shard = self.shard(n);
         let mut txn = self.keyspace.begin_one(shard, 0);
@@ -185,7 +186,7 @@ impl Bank {
     }
 }
 
-/// Threads on shared accounts: what they met, or what was wrong.
+/// Runs threads on shared accounts; returns what they encountered, or the error.
 fn run(seed: u64) -> Result<Seen, String> {
     let bank = Bank::new(seed);
     let body = |thread| {
@@ -229,7 +230,7 @@ fn threads_that_share_keys_take_turns_and_never_wait_in_a_circle() {
 fn each_rule_of_the_locks_is_needed() {
     let _alone = alone();
     const DEADLOCK: &[&str] = &["a deadlock"];
-    // What a pin or a snapshot holds; where it is used again, either may see it first.
+    // What a pin or a snapshot holds; if it is reused, either may notice first.
     const OTHERS: &[&str] = &["the bytes under a pin changed", "a snapshot saw"];
     for (number, says) in [
         (keyspace::FaultPoint::LockAscending.number(), DEADLOCK),

@@ -1,4 +1,4 @@
-//! The fault points that keep a loss known until it is resolved, each shown to be needed.
+//! The fault points that keep a loss recorded until it is resolved, each shown to be necessary.
 
 use crate::{alone, crashes};
 use heap::{FaultPoint, disable_fault_point};

@@ -1,8 +1,8 @@
-//! Steps of the protocols left out, each shown to be needed, and the explorations of threads in
-//! which some are.
+//! Steps of the protocols left out, each shown to be necessary, and the explorations of threads in
+//! which some are left out.
 //!
-//! A step is left out in the whole process: so these are a program of their own, in which one test
-//! runs at a time.
+//! A step is left out in the whole process: so these tests are a separate program, in which one
+//! test runs at a time.
 
 mod commit_protocol;
 #[path = "../losses/mod.rs"]

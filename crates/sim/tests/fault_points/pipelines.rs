@@ -34,7 +34,7 @@ fn every_crash_of_pipelined_runs_of_several_threads_leaves_each_run_whole_or_not
     assert!(times_done("pipeline") > 100 && times_done("several threads") > 100, "{counts:?}");
 }
 
-/// What a run on several shards needs.
+/// The fault points that a run on several shards needs.
 #[test]
 fn each_fault_point_of_a_run_is_needed() {
     let _alone = alone();

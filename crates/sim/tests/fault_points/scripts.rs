@@ -1,5 +1,5 @@
-//! What makes a script whole, each rule shown to be needed: without it a history fails, and without
-//! those that keep its changes together a search too.
+//! The rules that make a script atomic, each shown to be necessary: without it a history fails, and
+//! without those that keep its changes together a search fails too.
 
 use crate::alone;
 use crate::engine::Commands;
@@ -53,7 +53,7 @@ fn each_rule_of_a_script_is_needed() {
     }
 }
 
-/// What a crash in the middle shows.
+/// What a crash in the middle of a script shows.
 #[test]
 fn a_search_finds_a_half_of_a_script() {
     let _alone = alone();

@@ -8,7 +8,7 @@ use heap::FaultPoint;
 use sim::{Crash, Effort, explore};
 use std::panic::catch_unwind;
 
-/// The fault points of what is saved and held: a search meets their absence.
+/// The fault points of saving and holding: a search notices their absence.
 const READ: [FaultPoint; 6] = [
     FaultPoint::SaveOverlay,
     FaultPoint::SaveInEach,

@@ -1,5 +1,5 @@
-//! Several threads commit at once, on shards of their own choice, and are crashed everywhere. Which
-//! thread runs is drawn from the seed at every lock, flush and fence.
+//! Several threads commit at once, on shards of their own choice, and are crashed everywhere. The
+//! seed determines which thread runs at every lock, flush and fence.
 
 use crate::alone;
 use crate::pool::Pool;
@@ -14,7 +14,8 @@ fn run(seed: u64, crash: Crash, zones: u64) -> Counts {
     explore(&threads, effort).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Threads that prepare values in the spans of one shard or two; how often they met in a span.
+/// Runs threads that prepare values in the spans of one shard or two; returns how many times they
+/// met in a span.
 fn prepare(seed: u64, crash: Crash) -> Result<(Counts, u64), Failure> {
     let pool = Pool::of(1 + seed as usize % 2, 1 + seed % 3);
     let threads = Threads::new(pool, 2 + seed as usize % 2, true);
@@ -62,8 +63,8 @@ fn values_that_threads_prepare_in_one_span_are_each_whole_or_not_at_all() {
     assert!(concurrent > 100, "the threads hardly met in a span: {concurrent} times");
 }
 
-/// What a prepared value needs, and nobody else as much: its own fence, its place among the fresh
-/// ranges, and a look at what became of its span while it was prepared.
+/// What a prepared value needs, and nothing else needs as much: its own fence, its place among the
+/// fresh ranges, and a check of what happened to its span while it was prepared.
 #[test]
 fn each_fault_point_of_a_prepared_value_is_needed() {
     let _alone = alone();

@@ -1,5 +1,5 @@
-//! Bugs that searches found, each as a history of its own, and what a search may be long in coming
-//! to. A search begins with them.
+//! Bugs that searches found, each as a separate history, and situations that a search may take long
+//! to reach. A search begins with them.
 
 #[path = "../log/mod.rs"]
 pub(crate) mod log;
@@ -17,7 +17,7 @@ use pmem::{NullRecorder, Region};
 use sim::{Choose, Crash, Durability, Event, Medium};
 use std::sync::Arc;
 
-/// All of them, by name.
+/// Returns all of them, by name.
 #[allow(dead_code, reason = "not every program goes through all of them")]
 pub(crate) fn all() -> impl Iterator<Item = &'static (&'static str, fn())> {
     ALL.iter().chain(snapshots::ALL).chain(JOURNALED)
@@ -84,17 +84,17 @@ pub(crate) const ALL: &[(&str, fn())] = &[
         scripts::scripts_that_need_each_others_shards_all_come_to_an_end,
     ),
     ("a_log_that_is_rewritten_under_load_gives_each_transaction_back_once", || {
-        // The one in which a cut without the locks shows.
+        // The seed in which a cut without the locks shows.
         for seed in [0, 1, 34] {
             log::Rewriting::of(seed).explore().unwrap_or_else(|what| panic!("{what}"));
         }
     }),
 ];
 
-/// Where the copies of the header are, and how long they are.
+/// The places of the copies of the header, and their length.
 const HEADERS: [usize; 2] = [0, 4096];
 const HEADER: usize = 192;
-/// Where the tail of the only log is, and its ring.
+/// The places of the only log's tail and ring.
 const TAIL: usize = 12288;
 const RING: usize = 16384;
 const RINGS: std::ops::Range<usize> = RING..RING + 3 * 4096;
@@ -126,8 +126,8 @@ fn get(keyspace: &Keyspace, key: &str) -> Option<Vec<u8>> {
     Some(txn.string(&entry).and_then(|value| value.to_vec()).expect("a string"))
 }
 
-/// The keyspace after a crash just after these bytes were stored, when everything stored so far has
-/// arrived.
+/// Returns the keyspace after a crash just after these bytes were stored, when everything stored so
+/// far has arrived.
 fn crashed_after(medium: &Medium, stored: &[u8]) -> Keyspace {
     let trace = medium.take();
     let is_it = |event: &Event| match *event {
@@ -145,8 +145,8 @@ fn crashed_after(medium: &Medium, stored: &[u8]) -> Keyspace {
     keyspace
 }
 
-/// An entry was moved with the space up to the next word after its string; the append wrote there,
-/// and so falsified the move, which had been acknowledged.
+/// An entry was moved together with the space up to the next word after its string; the append
+/// wrote there, and so invalidated the move, which had been acknowledged.
 pub(crate) fn an_append_to_a_moved_string_leaves_the_move_whole() {
     let medium = Medium::new();
     let keyspace = create(Region::simulated_growing(RESERVE, medium.clone()));
@@ -172,8 +172,8 @@ pub(crate) fn an_append_to_a_moved_string_leaves_the_move_whole() {
     assert!(found == value || found == [&value[..], b"tail"].concat());
 }
 
-/// A process died while it wrote the second copy of the header; the next one accepted that copy,
-/// which was in the cache only, and wrote over the first. A power cut then took both.
+/// A process ended while it wrote the second copy of the header; the next one accepted that copy,
+/// which was only in the cache, and overwrote the first. A power cut then took both.
 pub(crate) fn a_header_that_is_accepted_is_durable_before_the_other_is_written_over() {
     let made = Medium::new();
     drop(create(Region::simulated_growing(RESERVE, made.clone())));
@@ -207,7 +207,7 @@ pub(crate) fn a_header_that_is_accepted_is_durable_before_the_other_is_written_o
     }
 }
 
-/// Values of one length, in blocks that come back: a copy that is not forgotten is given for
+/// Values of one length, in blocks that are reused: a copy that is not invalidated is returned for
 /// another value.
 pub(crate) fn no_copy_outlives_the_commit_that_changes_its_block() {
     let keyspace = create(Region::simulated_growing(RESERVE, Medium::new()));
@@ -222,8 +222,8 @@ pub(crate) fn no_copy_outlives_the_commit_that_changes_its_block() {
     }
 }
 
-/// Whatever a commit stored before its fence, a flipped bit in it must be told when the fence is
-/// known to have completed: no later record tells it, and the write was acknowledged.
+/// Whatever a commit stored before its fence, a flipped bit in it must be reported if the fence is
+/// known to have completed: no later record reports it, and the write was acknowledged.
 pub(crate) fn a_newest_record_that_was_fenced_and_is_damaged_is_reported() {
     let medium = Medium::new();
     let keyspace = create(Region::simulated_growing(RESERVE, medium.clone()));
@@ -258,7 +258,7 @@ pub(crate) fn a_newest_record_that_was_fenced_and_is_damaged_is_reported() {
                 }
                 assert!(at >= RINGS.start, "byte {at:#x} is none of the commit's");
             }
-            // The word that says what was fenced: a record is asked for that never was.
+            // The word that records what was fenced: it asks for a record that never existed.
             Err(OpenError::DamagedLog { .. }) if at < RINGS.start => {}
             Err(other) => panic!("byte {at:#x} damaged: {other}"),
         }
@@ -266,8 +266,9 @@ pub(crate) fn a_newest_record_that_was_fenced_and_is_damaged_is_reported() {
     assert!(of_the_record > 0 && of_its_bytes > 0, "{of_the_record} and {of_its_bytes}");
 }
 
-/// Of two headers one will do. A log that ends too early, or that seems to be empty, shows by what
-/// else is in the ring; but the newest record of a power loss may as well not have arrived.
+/// One of the two headers is enough. A log that ends too early, or that seems to be empty, is
+/// exposed by what else is in the ring; but after a power loss the newest record may as well not
+/// have arrived.
 pub(crate) fn a_flipped_bit_of_a_header_costs_nothing_and_one_of_the_log_is_reported() {
     let medium = Medium::new();
     let keyspace = create(Region::simulated_growing(RESERVE, medium.clone()));

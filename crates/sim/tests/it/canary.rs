@@ -1,9 +1,9 @@
-//! The explorer finds what it is there to find: a store with each of its flushes and fences left
+//! The explorer finds what it is meant to find: a store with each of its flushes and fences left
 //! out.
 //!
 //! The store is the smallest that needs them: two words that change together through a redo record
-//! of one line. Whole, it must pass; with any step missing, it must not. If this test fails, the
-//! other crash tests prove nothing.
+//! of one line. Complete, it must pass; with any step missing, it must fail. If this test fails,
+//! the other crash tests prove nothing.
 
 #![allow(unsafe_code, reason = "stores into a region are unsafe")]
 
@@ -27,11 +27,11 @@ enum Omit {
     RecoveryFlush,
     Revocation,
     OwnThread,
-    /// None: the record is streamed, by the thread that fences.
+    /// Nothing is omitted: the record is streamed by the thread that fences.
     Streamed,
     /// The record is streamed, and not fenced.
     StreamFence,
-    /// The record is streamed by another thread than flushes and fences.
+    /// The record is streamed by a thread other than the one that flushes and fences.
     StreamThread,
 }
 
@@ -54,7 +54,7 @@ impl Open {
         unsafe { self.region.store(off, value) };
     }
 
-    /// Writes the record past the cache; whether it is to be flushed.
+    /// Writes the record past the cache; returns true if it must still be flushed.
     fn stream(&self, plan: (u64, u64)) -> bool {
         let mut line = [0; 64];
         let words = [self.sequence, plan.0, plan.1, sum(self.sequence, plan)];
@@ -109,7 +109,8 @@ impl Subject for Pair {
             }
             store.home(Omit::Nothing, values);
         } else if self.0 != Omit::Revocation {
-            // What arrived of a torn record must not complete with the words of a later one.
+            // The parts of a torn record that arrived must not combine with the words of a later
+            // one.
             store.store(RECORD + 24, 0);
             store.region.flush(RECORD, 32);
             store.region.fence();
@@ -149,8 +150,8 @@ impl Subject for Pair {
             store.home(self.0, *plan);
             return Ok(true);
         }
-        // The sum goes first and the sequence last: each order within the line must be torn to be
-        // found.
+        // The checksum is written first and the sequence number last: each order within the line
+        // must be torn to be found.
         store.store(RECORD + 24, sum(store.sequence, *plan));
         store.store(RECORD + 8, plan.0);
         store.store(RECORD + 16, plan.1);
@@ -170,12 +171,13 @@ impl Subject for Pair {
     }
 }
 
-/// The first violation in a few explorations.
+/// Returns the first violation in a few explorations.
 fn violation(omit: Omit, crash: Crash) -> Option<Failure> {
     violation_on(omit, crash, false)
 }
 
-/// The same, on a medium that tells copies past the cache from other stores, or does not.
+/// Like `violation`, on a medium that distinguishes copies past the cache from other stores, or
+/// does not.
 fn violation_on(omit: Omit, crash: Crash, streams: bool) -> Option<Failure> {
     (5..8).find_map(|seed| {
         let few = Effort::new(crash, seed);

@@ -1,5 +1,5 @@
-//! Random commands, crashed everywhere: the keyspace is afterwards what some prefix of each
-//! connection's commands gives.
+//! Random commands, crashed everywhere: the keyspace afterwards is the result of some prefix of
+//! each connection's commands.
 
 use crate::engine::{Commands, generate};
 use commands::{Engine, EngineOptions};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 const SEEDS: u64 = 12;
 const MOST_SEEDS: u64 = 30;
 
-/// Explores a seed; how often each command changed anything.
+/// Explores a seed; returns how many times each command changed anything.
 fn check(seed: u64, counts: &mut Counts) -> BTreeMap<&'static str, u64> {
     let crash = Crash::ALL[seed as usize % Crash::ALL.len()];
     let commands = Commands::of(seed);
@@ -59,7 +59,7 @@ fn every_crash_leaves_a_prefix_of_each_connections_commands() {
     }
 }
 
-/// A command that is in the table is tried: a generator that does not know how would be noticed.
+/// Every command in the table is tried: a generator that cannot produce one would be noticed.
 fn writers() -> Vec<&'static str> {
     let heap = Heap::volatile(1 << 20, &CreateOptions::default()).expect("a heap in memory");
     let engine = Engine::new(EngineOptions::new(Arc::new(Keyspace::new(heap, 0))));

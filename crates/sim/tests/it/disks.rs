@@ -15,13 +15,13 @@ const GEOMETRY: Geometry = Geometry { shards: 2, ring_parts: 4, ring_part: 512, 
 const SPAN: u64 = 65536;
 const ZONE: u64 = 8 * SPAN;
 const RESERVE: u64 = 8 * ZONE;
-/// Losses of power that are tried at one moment.
+/// The number of power losses that are tried at one moment.
 const CUTS: u64 = 8;
-/// Transactions of the scenario in which each system call fails once.
+/// The number of transactions of the scenario in which each system call fails once.
 const PUTS: u64 = 24;
-/// Those that come after free space was given back.
+/// The number of transactions after free space was given back.
 const AGAIN: u64 = 12;
-/// The one after a restart.
+/// The transaction after a restart.
 const LAST: u64 = PUTS + AGAIN + 1;
 
 struct Pool {
@@ -32,7 +32,7 @@ struct Pool {
 
 impl Pool {
     fn new() -> Pool {
-        // What is durable is for `disk` to say: a real sync would cost time and show nothing.
+        // `disk` decides what is durable: a real sync would only cost time.
         let memory = Path::new("/dev/shm");
         let folder =
             if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -42,12 +42,12 @@ impl Pool {
         Pool { _folder: folder, path, disk }
     }
 
-    /// Opens the pool, or makes it, in the boot that has been running all the time.
+    /// Opens the pool, or creates it, in the boot that has been running all the time.
     fn open(&self, domain: DomainRequest) -> Result<Heap, String> {
         open(&self.path, domain, BOOT)
     }
 
-    /// Calls `check` with pools that losses of power leave now.
+    /// Calls `check` with pools that power losses would leave now.
     fn cut(&self, check: impl Fn(&Heap)) {
         for seed in 0..CUTS {
             let left = self.disk.after_power_loss(&mut fastrand::Rng::with_seed(seed));
@@ -72,8 +72,8 @@ fn open(path: &Path, domain: DomainRequest, boot_id: [u8; 16]) -> Result<Heap, S
     Ok(Heap::open(region, boot_id).map_err(|error| error.to_string())?.0)
 }
 
-/// Puts a block with this number into a root of each shard, in place of what was there; whether it
-/// was acknowledged.
+/// Puts a block with this number into a root of each shard, replacing what was there; returns true
+/// if it was acknowledged.
 fn put(heap: &Heap, number: u64) -> bool {
     let mut shards: Vec<_> = (0..heap.shards()).map(|shard| heap.lock(shard)).collect();
     for shard in &mut shards {
@@ -92,12 +92,12 @@ fn put(heap: &Heap, number: u64) -> bool {
     heap.commit_all(&mut shards).is_ok()
 }
 
-/// Every third block is a span of its own, so that the pool grows.
+/// Returns a block's content. Every third block is a whole span, so that the pool grows.
 fn bytes(number: u64) -> Vec<u8> {
     number.to_le_bytes().repeat(if number.is_multiple_of(3) { 5000 } else { 375 })
 }
 
-/// The number that was put last; each block must hold what was put into it.
+/// Returns the number that was put last; each block must hold what was put into it.
 fn newest(heap: &Heap) -> u64 {
     let mut found = Vec::new();
     for shard in 0..heap.shards() {
@@ -122,7 +122,7 @@ fn what_a_process_pool_held_is_synced_before_it_counts_as_power_safe() {
     let pool = Pool::new();
     let heap = pool.open(DomainRequest::Process).expect("a pool");
     assert!((1..=30).all(|number| put(&heap, number)));
-    // Killed, and opened again in the same boot as what survives a loss of power.
+    // Killed, and opened again in the same boot as a pool that survives a power loss.
     drop(heap);
     let heap = pool.open(DomainRequest::Msync).expect("a pool");
     assert_eq!(newest(&heap), 30);
@@ -177,9 +177,9 @@ fn what_recovery_accepts_after_a_failed_sync_is_written_again() {
     }
 }
 
-/// Makes a pool, fills it until it has grown, gives free space back and needs it again, closes it,
-/// opens it and goes on. Returns the last number that was acknowledged and, where something failed,
-/// what was said.
+/// Creates a pool, fills it until it has grown, gives free space back and uses it again, closes it,
+/// opens it and continues. Returns the last acknowledged number and, if something failed, the
+/// error.
 fn scenario(pool: &Pool, domain: DomainRequest) -> (u64, Option<String>) {
     let mut acknowledged = 0;
     let made = pool.open(domain).and_then(|heap| {
@@ -205,9 +205,8 @@ fn scenario(pool: &Pool, domain: DomainRequest) -> (u64, Option<String>) {
     (acknowledged, opened.err())
 }
 
-/// Lets each system call of the scenario fail once, alone: what was acknowledged is there after a
-/// restart and, where the domain survives it, after a loss of power, before the restart or after
-/// it.
+/// Makes each system call of the scenario fail once, alone: what was acknowledged is there after a
+/// restart and, if the domain survives it, after a power loss before or after the restart.
 fn check_each_call(domain: DomainRequest, survives_power_loss: bool) {
     let mut failures = 0;
     for call in Call::ALL {
@@ -253,7 +252,7 @@ fn nor_by_the_instructions_of_persistent_memory() {
     check_each_call(DomainRequest::Clwb, false);
 }
 
-/// A file system that may be full, or make no holes, for the calling thread.
+/// A file system that, for the calling thread, may be full or make no holes.
 #[derive(Default)]
 struct Moody {
     is_full: AtomicBool,
@@ -261,7 +260,7 @@ struct Moody {
     refuses_holes: AtomicBool,
     refused: AtomicU64,
     allocated: AtomicU64,
-    /// Begins of the holes that were made.
+    /// The starts of the holes that were made.
     punched: Mutex<Vec<u64>>,
 }
 
@@ -299,7 +298,7 @@ impl Moody {
     }
 }
 
-/// Puts a block of a whole span into a root of its own; whether it was acknowledged.
+/// Puts a block of a whole span into a separate root; returns true if it was acknowledged.
 fn hoard(heap: &Heap, number: usize) -> bool {
     let mut shard = heap.lock(number % 2);
     let Ok(fresh) = shard.reserve(40_000) else { return false };
@@ -309,7 +308,7 @@ fn hoard(heap: &Heap, number: usize) -> bool {
     shard.commit().is_ok()
 }
 
-/// Frees all that `put` and `hoard` have put.
+/// Frees everything that `put` and `hoard` have put.
 fn clear(heap: &Heap) -> bool {
     let mut shards: Vec<_> = (0..heap.shards()).map(|shard| heap.lock(shard)).collect();
     for shard in &mut shards {
@@ -334,7 +333,7 @@ fn a_file_system_that_is_full_when_space_is_needed_again_refuses_the_write() {
         (DomainRequest::Msync, false),
         (DomainRequest::Clwb, true),
     ] {
-        // Not in memory: there a store at the file's start may bring a huge page of it.
+        // Not in memory: there a store at the file's start may allocate a huge page.
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pool");
         let calls = Moody::watch();
@@ -387,7 +386,7 @@ fn where_a_file_system_makes_no_holes_space_is_kept() {
 fn a_purge_next_to_writers_leaves_what_deletes_need() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
     let path = folder.path().join("pool");
-    // All blocks before the purge, steps before the writers come, blocks that they put.
+    // All blocks before the purge, steps before the writers come, and blocks that they put.
     for case in 0..8 * 10 * 8 {
         let (before, steps, puts) = (case / 80, case / 8 % 10, case % 8);
         let calls = Moody::watch();
@@ -428,8 +427,8 @@ fn filled(path: &Path) -> Heap {
     heap
 }
 
-/// Cuts the file at its last zone, which begins with a part of the span table: as a medium that
-/// loses it.
+/// Truncates the file at its last zone, which begins with a part of the span table: like a medium
+/// that loses it.
 fn lose_last_zone(path: &Path, heap: &Heap) -> u64 {
     let at = heap.size() - ZONE;
     let file = fs::OpenOptions::new().write(true).open(path).expect("the pool");

@@ -1,5 +1,5 @@
-//! A sync that fails must not let go of the log: what it was to make durable may be lost from its
-//! page.
+//! A failed sync must not release the log: the data that it should have made durable may be lost
+//! from its page.
 
 use heap::{CreateOptions, Geometry, Heap, Shard, View};
 use pmem::{DomainRequest, MapOptions, Region};
@@ -31,7 +31,7 @@ fn count(shard: &mut Shard<'_>, to: u64) -> bool {
     shard.commit().is_ok()
 }
 
-/// What the log of a pool holds, read from a copy, and the number in it.
+/// Returns the content of a pool's log, read from a copy, and the number in it.
 fn logged(path: &Path) -> (u64, u64, bool) {
     let copy = path.with_extension("copy");
     fs::copy(path, &copy).expect("a copy");
@@ -59,7 +59,7 @@ fn a_record_is_kept_when_the_sync_of_its_words_fails() {
     }
 }
 
-/// Changes this many words to a number; whether it was acknowledged.
+/// Changes this many words to a number; returns true if it was acknowledged.
 fn change(shard: &mut Shard<'_>, words: usize, to: u64) -> bool {
     for word in 0..words {
         let root = shard.root(word);
@@ -70,7 +70,7 @@ fn change(shard: &mut Shard<'_>, words: usize, to: u64) -> bool {
 
 #[test]
 fn nothing_is_written_where_the_durable_tail_is_when_a_sync_fails() {
-    // Each record takes a part: the one that is entered is the one that the tail has just left.
+    // Each record takes a part: the part that is entered is the one that the tail has just left.
     for commits in 1..12 {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pool");

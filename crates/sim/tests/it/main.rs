@@ -1,5 +1,5 @@
-//! Explorations of what crashes, panics and failing calls leave, with every step in its place: in
-//! one program, so that they are linked once.
+//! Explorations of what crashes, panics and failing calls leave, with no step left out: in one
+//! program, so that they are linked once.
 
 #[path = "../bytes/mod.rs"]
 mod bytes;

@@ -1,10 +1,10 @@
 //! A panic anywhere in a transaction: in its steps, in its commit, in the allocator, while spans
-//! change hands.
+//! are transferred.
 //!
 //! The same transaction runs again and again, and panics one place later each time, until it
-//! passes. After each panic the heap either takes no more writes, or holds exactly what it held
-//! before and goes on; and what a restart recovers is what was acknowledged, or that and the whole
-//! of the transaction that panicked.
+//! passes. After each panic the heap either takes no more writes, or has exactly its previous
+//! content and continues; and a restart recovers what was acknowledged, or that and the whole
+//! transaction that panicked.
 
 use crate::bytes::Bytes;
 use crate::pool::{Open, Pool};
@@ -19,7 +19,7 @@ const AFTER: usize = 6;
 
 type State = <Pool as Subject>::State;
 
-/// A store, its bytes, and what it holds.
+/// A store, its bytes, and its expected content.
 struct Incarnation {
     store: Open,
     bytes: Arc<Bytes>,
@@ -48,7 +48,7 @@ impl Incarnation {
     }
 }
 
-/// The store holds this state, and is sound.
+/// Checks that the store holds this state, and is sound.
 fn check_holds(pool: &Pool, store: &mut Open, state: &State, place: &str) {
     let found = pool.read(store).unwrap_or_else(|why| panic!("{why}: {place}"));
     assert!(found == *state, "another state: {place}");
@@ -72,7 +72,7 @@ fn panicked_at(place: u64, pool: &Pool, seed: u64) -> bool {
     if store.heap.is_poisoned() {
         let image = bytes.get().clone();
         let (next, _) = pool.plan(&before, &mut rng);
-        // Refused, unless it changes nothing; and what it wrote before that is of no consequence.
+        // Refused, unless it changes nothing; and what it wrote before that does not matter.
         let _ = pool.run(&mut store, &next);
         check_restart(pool, &[image, bytes.get().clone()], &[before, after], &place);
     } else {
@@ -84,7 +84,8 @@ fn panicked_at(place: u64, pool: &Pool, seed: u64) -> bool {
     true
 }
 
-/// What a restart finds in each of these images is one of these states, and it goes on from there.
+/// Checks that a restart finds one of these states in each of these images, and continues from
+/// there.
 fn check_restart(pool: &Pool, images: &[Vec<u8>], allowed: &[State], place: &str) {
     for image in images {
         let mut incarnation = Incarnation::open(pool, image, Vec::new());
@@ -95,7 +96,7 @@ fn check_restart(pool: &Pool, images: &[Vec<u8>], allowed: &[State], place: &str
     }
 }
 
-/// Lets one transaction after the other panic at each of its places.
+/// Makes one transaction after the other panic at each of its places.
 fn check(pool: &Pool, seeds: std::ops::Range<u64>) {
     for seed in seeds {
         let places = (0..).find(|&place| !panicked_at(place, pool, seed));

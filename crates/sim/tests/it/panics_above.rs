@@ -1,13 +1,12 @@
-//! A panic anywhere in a command or in a step of background work: where an index, a table, a list,
-//! a tree or a stream splits, where what a delete left is freed, where entries move, where keys
+//! A panic anywhere in a command or in a step of background work: when an index, a table, a list, a
+//! tree or a stream splits, when the remains of deletes are freed, when entries move, when keys
 //! expire or are evicted.
 //!
 //! Each piece of work runs again and again on the same pool, and panics one place later each time,
-//! until it passes. After each panic the heap either takes no more writes, and what a restart
-//! recovers is what was there before the work or after it; or the keyspace holds exactly what it
-//! held before, and the same work, done again, comes to its end: a panic ends neither expiry nor
-//! freeing for good. Of a long run of commands those are taken that come by most places: the ones
-//! that split something.
+//! until it passes. After each panic the heap either takes no more writes, and a restart recovers
+//! the content before the work or after it; or the keyspace has exactly its previous content, and
+//! the same work, repeated, succeeds: a panic stops neither expiry nor freeing for good. Of a long
+//! run of commands, those with the most places are chosen: the ones that split something.
 
 use crate::bytes::Bytes;
 use crate::engine::state::{Keys, State, read};
@@ -20,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 const NOW: u64 = 1_700_000_000_000;
-/// When the keys that are to expire have.
+/// A time when the keys that should expire have expired.
 const LATER: u64 = NOW + 1_000_000;
 const SPAN: usize = 65536;
 const ZONE_SPANS: usize = 16;
@@ -62,14 +61,14 @@ impl Open {
         self.engine.keyspace()
     }
 
-    /// Everything in it, and that it is sound.
+    /// Returns everything in it, and checks that it is sound.
     fn state(&self, place: &str) -> Keys {
         self.keyspace().check().unwrap_or_else(|error| panic!("{error}: {place}"));
         assert_eq!(self.keyspace().heap().damaged(), 0, "damaged references: {place}");
         Keys::clone(&read(self.keyspace(), NOW).keys)
     }
 
-    /// How many fields the hash has.
+    /// Returns the number of fields of the hash.
     fn fields(&self) -> usize {
         let keys = read(self.keyspace(), NOW).keys;
         match keys.get(&(0, b"hash".to_vec())) {
@@ -91,15 +90,15 @@ impl Open {
     }
 }
 
-/// Something to do with a pool; it does nothing more when it is done.
+/// Something to do with a pool; once it is done, it does nothing more.
 type Work<'w> = &'w dyn Fn(&Open);
-/// The same, in a list.
+/// Owned work, for a list.
 type Task = Box<dyn Fn(&Open)>;
 
-/// Places that all are tried; of those after them ever fewer are.
+/// The number of places that are all tried; after them ever fewer are.
 const DENSE: u64 = 60;
 
-/// Lets the work panic at its places, on this image; how many there were, about.
+/// Makes the work panic at its places, on this image; returns about how many there were.
 fn check(name: &str, image: &[u8], now: u64, work: Work<'_>) -> u64 {
     let whole = Open::new(image, now);
     let before = whole.state(name);
@@ -142,7 +141,7 @@ fn check(name: &str, image: &[u8], now: u64, work: Work<'_>) -> u64 {
     }
 }
 
-/// Does all of these, and then lets those panic, `most` of them, that come by most places.
+/// Does all of these, and then makes the `most` of them with the most places panic.
 fn check_hardest(name: &str, image: &[u8], now: u64, most: usize, all: &[Task]) {
     let open = Open::new(image, now);
     let places = |work: &dyn Fn(&Open)| {
@@ -168,7 +167,7 @@ fn check_hardest(name: &str, image: &[u8], now: u64, most: usize, all: &[Task]) 
     }
 }
 
-/// The image after these lines.
+/// Returns the image after these lines.
 fn after(lines: &[String]) -> Vec<u8> {
     let open = Open::new(&[], NOW);
     lines.iter().for_each(|line| open.run(line));
@@ -183,7 +182,7 @@ fn works(lines: Vec<String>) -> Vec<Task> {
     lines.into_iter().map(|line| Box::new(move |open: &Open| open.run(&line)) as _).collect()
 }
 
-/// Lets the commands of a run panic, two of them, after those that prepare it.
+/// Makes two commands of a run panic, after those that prepare it.
 fn check_run(name: &str, first: &[String], run: Vec<String>) {
     check_hardest(name, &after(first), NOW, 3, &works(run));
 }
@@ -212,7 +211,7 @@ fn a_panic_where_a_list_a_tree_or_a_stream_splits_leaves_all_of_it() {
     check_run("XADD", &[], lines(220, |n| format!("XADD stream {}-1 field value{n}", n + 1)));
 }
 
-/// A key of each kind, large enough to have many blocks.
+/// Returns commands for a key of each kind, large enough to have many blocks.
 fn one_of_each() -> Vec<String> {
     let mut all = lines(150, |n| format!("HSET hash field{n} {}", "v".repeat(60)));
     all.extend(lines(150, |n| format!("RPUSH list {n}{}", "e".repeat(120))));
@@ -249,11 +248,11 @@ fn a_panic_where_something_is_taken_away_leaves_all_of_it_or_nothing() {
     );
 }
 
-/// Most steps that a piece of background work takes.
+/// Maximum number of steps of a piece of background work.
 const STEPS: usize = 200;
 
-/// Lets one of the steps of a piece of background work panic, anywhere: the next ones come to the
-/// same end all the same.
+/// Makes one of the steps of a piece of background work panic, anywhere: the next steps must still
+/// reach the same end.
 fn check_to_the_end(
     name: &str,
     image: &[u8],
@@ -318,7 +317,7 @@ fn a_panic_in_expiry_does_not_end_it() {
         let (mut txn, _) = open.keyspace().expire_step(0, 12, LATER).expect("a step");
         open.engine.finish_step(&mut txn);
     };
-    // A step begins where the one before ended, so that more than one may be needed.
+    // A step begins where the previous one ended, so that more than one may be needed.
     let expired = |keys: &Keys| State { now: LATER, keys: Arc::new(keys.clone()) };
     let all = Open::new(&image, LATER).state("before");
     check_to_the_end("expiry", &image, LATER, &step, &|open| {
@@ -405,7 +404,7 @@ fn a_panic_in_growth_does_not_end_it() {
         let place = format!("place {place} of a growth");
         let left = open.bytes.get().clone();
         assert!(Open::new(&left, NOW).state(&place) == before, "{place}");
-        // It does not take writes any more, or the next one grows it.
+        // It no longer takes writes, or the next one grows it.
         let open = match open.keyspace().heap().is_poisoned() {
             true => Open::new(&left, NOW),
             false => open,

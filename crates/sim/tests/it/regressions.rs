@@ -1,5 +1,5 @@
-//! Bugs that searches found above the heap, and what they may be long in coming to, each as a
-//! history of its own.
+//! Bugs that searches found above the heap, and situations that they may take long to reach, each
+//! as a separate history.
 
 use crate::histories;
 

@@ -1,10 +1,10 @@
 //! Every failing call, by its number: a pool is opened, used and closed, and the n-th call of its
-//! two files fails, for every n, once and for good. A write of more than a sector that fails has
+//! two files fails, for every n, once and permanently. A failing write of more than a sector has
 //! written a half.
 //!
-//! The failure is reported. Nothing more is asked of the files after it. What was
-//! acknowledged is there, by what its policy says, when the process ends then, and when the power
-//! is lost. The next start works, and what it holds can be used.
+//! The failure is reported. After it nothing more is asked of the files. What was acknowledged is
+//! there, as its policy promises, when the process then ends, and when the power is lost. The next
+//! start works, and its content can be used.
 
 use crate::overlap::crashes::{check_image, guarded};
 use crate::overlap::model::Contents;
@@ -16,26 +16,27 @@ use sim::{Counted, FilesState, Named, SimulatedClock, SimulatedFiles};
 
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
-/// What a journal says for which there is no space.
+/// A part of the error of a journal without space.
 const NO_SPACE: &str = "no space for the pool's journal";
 
 /// The call that fails.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
-    /// Calls before it.
+    /// The number of calls before it.
     calls: u64,
     errno: i32,
     for_good: bool,
 }
 
-/// What was done until the process ended, and is promised.
+/// What was done until the process ended, and what is promised.
 struct Left {
     state: FilesState,
     done: Done,
     required: Required,
 }
 
-/// Opens a pool, uses it and closes it, while a call fails; none if it is never made.
+/// Opens a pool, uses it and closes it, while a call fails; returns `None` if the call is never
+/// made.
 fn fail(start: &Start, fault: Fault, policy: usize) -> Result<Option<Left>, String> {
     let (files, clock) = (SimulatedFiles::new(start.state.clone()), SimulatedClock::default());
     let region = pool::map(&files, RING, &clock);
@@ -66,7 +67,7 @@ fn fail(start: &Start, fault: Fault, policy: usize) -> Result<Option<Left>, Stri
         _ => {}
     }
     let first = said.first().ok_or("nobody reports the failure")?;
-    // A growth that is refused fails alone; a file that gets no space is cut off again.
+    // A refused growth only fails itself; a file that gets no space is truncated again.
     let is_forgiven = |said: &&String| said.contains("cannot grow") || said.contains(NO_SPACE);
     let forgiven = said.iter().filter(is_forgiven).count();
     if files.failed() > 1 + forgiven {
@@ -76,7 +77,7 @@ fn fail(start: &Start, fault: Fault, policy: usize) -> Result<Option<Left>, Stri
     Ok(Some(Left { state, done, required }))
 }
 
-/// Looks at what a failure leaves.
+/// Examines what a failure leaves.
 fn look(left: &Left, nth: usize) -> Result<usize, String> {
     let mut rng = fastrand::Rng::with_seed(nth as u64);
     let Left { state, done, required } = left;
@@ -116,7 +117,7 @@ fn go_on(image: FilesState, policy: usize) -> Result<(), String> {
     }
 }
 
-/// Lets each call fail, one after the other, until there is none more.
+/// Makes each call fail, one after the other, until there are no more.
 fn fail_each(start: &Start, seed: u64) -> Result<(u64, usize), String> {
     let mut images = 0;
     for calls in 0..10_000 {
@@ -144,8 +145,8 @@ fn whichever_call_fails_it_is_reported_and_nothing_is_lost() {
     }
 }
 
-/// Returns what a start of a new pool says of a call that fails, and the length of the journal that
-/// is left; none if the call is not made.
+/// Returns the error of starting a new pool when a call fails, and the length of the journal that
+/// is left; `None` if the call is not made.
 fn refused(calls: u64, errno: i32) -> Option<(String, u64)> {
     let files = SimulatedFiles::default();
     let region = pool::map(&files, RING, &SimulatedClock::default());

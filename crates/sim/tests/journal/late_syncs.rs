@@ -1,4 +1,4 @@
-//! How much a loss of power takes where acknowledgements do not wait for a sync.
+//! How much a power loss takes when acknowledgements do not wait for a sync.
 
 use crate::overlap::late_syncs::{APPLIES_SLOWLY, Background, SYNCS_SLOWLY, lose};
 use pmem::SyncPolicy;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 #[test]
 fn a_loss_of_power_takes_a_second_however_long_applying_takes() {
-    // Acknowledgements wait for the kernel alone: what bounds the loss is that the syncs go on.
+    // Acknowledgements wait only for the kernel: the loss is bounded because syncs continue.
     for seed in crate::seeds(0..1) {
         let lost = lose(APPLIES_SLOWLY, SyncPolicy::No, Background::Two, seed);
         println!("{lost:?}");
         assert!(lost.most <= Duration::from_millis(1300), "seed {seed}: {lost:?} is lost");
         assert!(lost.most >= Duration::from_millis(900) && lost.oldest >= lost.most, "{lost:?}");
     }
-    // One thread that does both loses more: this test would notice it.
+    // A single thread that does both loses more: this test would notice it.
     let lost = lose(APPLIES_SLOWLY, SyncPolicy::No, Background::One, 0);
     println!("{lost:?}");
     assert!(lost.most > Duration::from_secs(4), "{lost:?}");
@@ -31,7 +31,7 @@ fn acknowledgements_wait_for_a_sync_that_is_late() {
         let waits = quick.waited >= Duration::from_secs(1) || quick.acks < 2_000;
         assert!(!waits, "nobody waits where no sync is late: {quick:?}");
     }
-    // Without it the time of a sync would be added.
+    // Without it the duration of a sync would be added.
     let lost = lose(SYNCS_SLOWLY, SyncPolicy::No, Background::Two, 0);
     println!("{lost:?}");
     assert!(lost.most > Duration::from_secs(3), "{lost:?}");

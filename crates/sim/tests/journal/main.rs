@@ -1,7 +1,7 @@
-//! The journal of a pool, by a model in memory: with several threads at once, with each failing
-//! call by its number, with sizes at each constant, and with starts that are interrupted.
+//! The journal of a pool, compared with a model in memory: with several threads at once, with each
+//! failing call by its number, with sizes at each constant, and with interrupted starts.
 //!
-//! A program of its own: it needs no crate but `pmem`, and is linked in a moment.
+//! A separate program: it needs only the crate `pmem`, and links quickly.
 
 #![allow(unsafe_code, reason = "stores into a region are unsafe")]
 
@@ -14,7 +14,7 @@ mod sizes;
 mod starts;
 mod uses;
 
-/// Returns the seeds that the environment asks for: `SIM_SEEDS=100..200`.
+/// Returns the seeds that the environment requests: `SIM_SEEDS=100..200`.
 fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {
     let Ok(asked) = std::env::var("SIM_SEEDS") else { return usual };
     let (from, to) = asked.split_once("..").expect("SIM_SEEDS=FROM..TO");

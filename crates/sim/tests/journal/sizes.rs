@@ -1,5 +1,5 @@
-//! Sizes at each constant: batches as long as one may be, a line less and a line more, that begin
-//! at each block of rings of several lengths, so that each comes around the end in each way.
+//! Sizes at each constant: batches of the maximum length, a line less and a line more, that begin
+//! at each block of rings of several lengths, so that each goes around the end in every way.
 
 use crate::overlap::crashes::{check_image, guarded};
 use crate::overlap::model::{Contents, WRITERS};
@@ -10,26 +10,26 @@ use sim::{SimulatedClock, SimulatedFiles};
 use std::time::Duration;
 
 const BLOCK: u64 = 4096;
-/// The smallest ring, one that is no power of two, and one whose batches are longer.
+/// The smallest ring, one whose size is not a power of two, and one with longer batches.
 const RINGS: [u64; 3] = [16 * BLOCK, 17 * BLOCK, 32 * BLOCK];
-/// Lines of a fence that fill one block, next to those of a batch header, two ranges and the shared
-/// line.
+/// The number of lines of a fence that fill one block, in addition to the batch header, two ranges
+/// and the shared line.
 const FILL_BLOCK: usize = 61;
 
 /// A way to write around a ring.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     ring: u64,
-    /// Blocks in use before it begins.
+    /// The number of blocks in use before it begins.
     shift: u64,
-    /// Lines of each fence.
+    /// The number of lines of each fence.
     lines: usize,
-    /// Fences that one acknowledgement is for.
+    /// The number of fences for each acknowledgement.
     fences: usize,
     policy: SyncPolicy,
 }
 
-/// Lines that fill the longest batch.
+/// Returns the number of lines that fill the longest batch.
 fn fill_batch(ring: u64) -> usize {
     let longest = ring / 8 / BLOCK * BLOCK;
     ((longest - 64 - 72 - 8) / 64) as usize

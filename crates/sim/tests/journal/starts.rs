@@ -1,5 +1,5 @@
-//! What a start may find: nothing, a closed pool, one that a crash left, and one whose journal is
-//! in an older format. And starts over what crashed starts left, three deep.
+//! What a start may find: nothing, a closed pool, a pool that a crash left, and a pool whose
+//! journal is in an older format. Also starts over what crashed starts left, three deep.
 
 use crate::overlap::crashes::{check_image, guarded};
 use crate::overlap::model::Contents;
@@ -11,7 +11,7 @@ use sim::{FileEvent, FilesState, Named, SimulatedClock, SimulatedFiles};
 const RING_AT: usize = 8192;
 const LINE: usize = 64;
 
-/// What a start finds, and must find in it.
+/// What a start finds, and what it must contain.
 #[derive(Clone)]
 pub(crate) struct Start {
     pub(crate) name: &'static str,
@@ -20,7 +20,7 @@ pub(crate) struct Start {
     pub(crate) required: Required,
 }
 
-/// Returns all of them; which fences come under which policy follows from the seed.
+/// Returns all of them; the seed determines which fences have which policy.
 pub(crate) fn all(seed: u64) -> Vec<Start> {
     let nothing = Start {
         name: "a new pool",
@@ -42,7 +42,7 @@ fn used(name: &'static str, seed: u64, closes: bool) -> Start {
     let region = pool::map(&files, RING, &clock);
     pool::open(&region).expect("a pool");
     let mut user = User::new(&region, &clock, Contents::empty());
-    // The last ones are in the ring, and some of them not synced.
+    // The last ones are in the ring, and some of them are not synced.
     user.go(seed as usize + 1, 14 + (seed % 3) as usize);
     if closes {
         user.close();
@@ -60,8 +60,8 @@ fn crc32c(parts: &[&[u8]]) -> u32 {
     !parts.iter().flat_map(|part| part.iter()).fold(!0, step)
 }
 
-/// Returns files whose journal is in format 3: superblocks that say less, batches whose headers
-/// have no check, no line in the pool's file.
+/// Returns files whose journal is in format 3: superblocks with fewer fields, batches whose headers
+/// have no check, and no progress line in the pool's file.
 fn as_format_3(state: &FilesState) -> FilesState {
     let files = SimulatedFiles::new(state.clone());
     let (pool, journal) = (files.storage(Named::Pool), files.storage(Named::Journal));
@@ -94,7 +94,7 @@ fn as_format_3(state: &FilesState) -> FilesState {
     files.state().after_process_end()
 }
 
-/// Starts that are interrupted, one over the other.
+/// Starts that are interrupted, one after the other.
 struct Chain<'s> {
     start: &'s Start,
     rng: fastrand::Rng,
@@ -102,7 +102,8 @@ struct Chain<'s> {
 }
 
 impl Chain<'_> {
-    /// Interrupts a start at each event, or at some, in each way; and the starts over what it left.
+    /// Interrupts a start at each event, or at some, in each way; then the starts over what it
+    /// left.
     fn go(&mut self, state: FilesState, has_power: bool, depth: usize) -> Result<(), String> {
         let files = SimulatedFiles::new(state.clone());
         let region = pool::map(&files, RING, &SimulatedClock::default());
@@ -119,7 +120,7 @@ impl Chain<'_> {
         }
         self.interrupt(&state, None, has_power, depth)
             .map_err(|what| format!("{what}\nafter start {depth}"))?;
-        // What was found is durable.
+        // The state that was found is durable.
         self.images += 1;
         let (image, done) = (state.after_power_loss(|| false), Done::nothing(found));
         check_image(image, RING, &done, &[0; 3])
@@ -150,7 +151,7 @@ impl Chain<'_> {
             if let Some(FileEvent::Write(name, at, bytes)) = next
                 && bytes.len() > 512
             {
-                // Of the write that was interrupted, a part.
+                // A part of the write that was interrupted.
                 left.apply(&FileEvent::Write(*name, *at, bytes[..bytes.len() / 2].to_vec()));
             }
             let has_power = has_power && way == "the process ends";

@@ -1,5 +1,5 @@
-//! One thread that uses a pool in a fixed way: every kind of call, with a ring that is full several
-//! times. It goes on after a call has failed, as somebody might who does not look.
+//! One thread that uses a pool in a fixed way: with every kind of call, and a ring that becomes
+//! full several times. It continues after a call has failed, like somebody who ignores errors.
 
 use crate::overlap::model::{Contents, Counts, WRITERS, own_lines, store_and_flush};
 use crate::overlap::pool;
@@ -11,22 +11,22 @@ use std::time::Duration;
 
 pub(crate) const RING: u64 = 64 << 10;
 
-/// Lines of each fence: at and next to what a batch has space for.
+/// The lengths of fences in lines: at and next to the capacity of a batch.
 const LENS: [usize; 14] = [1, 126, 125, 127, 62, 124, 200, 1, 126, 61, 3, 126, 63, 125];
 const POLICIES: [SyncPolicy; 3] = [SyncPolicy::Always, SyncPolicy::EverySecond, SyncPolicy::No];
 
-/// Somebody who uses a pool, and what was done and promised.
+/// A user of a pool, with what was done and promised.
 pub(crate) struct User<'r> {
     pub(crate) region: &'r Region,
     pub(crate) clock: &'r SimulatedClock,
     pub(crate) done: Done,
     pub(crate) required: Required,
-    /// What calls have said of a failure.
+    /// The errors that calls have returned.
     pub(crate) said: Vec<String>,
 }
 
 impl<'r> User<'r> {
-    /// Begins with a pool that holds something.
+    /// Starts with a pool that holds something.
     pub(crate) fn new(region: &'r Region, clock: &'r SimulatedClock, base: Contents) -> User<'r> {
         let done = Done::nothing(base);
         User { region, clock, done, required: Required::default(), said: Vec::new() }
@@ -38,7 +38,7 @@ impl<'r> User<'r> {
         is_done
     }
 
-    /// Stores to some of a writer's lines; true if the fence ended well.
+    /// Stores to some of a writer's lines; returns true if the fence succeeded.
     pub(crate) fn fence(&mut self, writer: usize, from: usize, len: usize) -> bool {
         let own = own_lines(writer, self.region.len());
         let from = from % (own.len() - len + 1);

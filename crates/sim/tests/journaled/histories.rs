@@ -1,5 +1,5 @@
-//! Histories of a journal that are too rare for a short exploration: each is true if the journal
-//! does what it must.
+//! Histories of a journal that are too rare for a short exploration: each returns true if the
+//! journal does what it must.
 
 #![allow(unsafe_code, reason = "stores into a region are unsafe")]
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 const ID: JournalId = JournalId { pool: [7; 16], journal: 1 };
 const RING: u64 = 64 << 10;
 const LEN: u64 = 64 << 10;
-/// Where the pool says how far its journal came.
+/// Where the pool records its journal's progress.
 const PROGRESS_AT: u64 = LEN - 64;
 
 fn open(files: &SimulatedFiles) -> Region {
@@ -29,7 +29,7 @@ fn begun(files: &SimulatedFiles) -> Region {
     region
 }
 
-/// The state after everything that was written has arrived, or nothing that was not synced.
+/// Returns the state after everything written has arrived, or nothing that was not synced.
 fn left(files: &SimulatedFiles, arrives: bool) -> SimulatedFiles {
     SimulatedFiles::new(files.state().after_power_loss(|| arrives))
 }
@@ -58,7 +58,7 @@ pub(crate) fn one_copy_of_the_superblock_stays_whole() -> bool {
     torn > 0
 }
 
-/// Leaves the second of two batches, and begins another incarnation.
+/// Keeps only the second of two batches, and begins another incarnation.
 pub(crate) fn an_older_incarnation_does_not_count_after_a_newer_one() -> bool {
     let files = SimulatedFiles::default();
     let region = begun(&files);
@@ -86,14 +86,14 @@ pub(crate) fn an_older_incarnation_does_not_count_after_a_newer_one() -> bool {
         && (region.load(0), region.load(64)) == (2, 0)
 }
 
-/// Leaves one of a batch's two sectors, and completes it with a sector of the batch after it.
+/// Keeps one of a batch's two sectors, and completes it with a sector of the next batch.
 pub(crate) fn what_an_opening_found_torn_is_not_whole_later() -> bool {
     let write = |region: &Region, value: u64| {
         // The first sector has the first line, the second sector has the last one.
         (0..8).for_each(|line| put(region, line, if line == 0 { value } else { 1 }));
         region.write_up_to(region.appended()).expect("a write");
     };
-    // The lengths of both files arrive, and of what is not synced one sector.
+    // The lengths of both files arrive, and one unsynced sector.
     let left = |files: &SimulatedFiles, arrives: usize| {
         let mut part = 0;
         SimulatedFiles::new(files.state().after_power_loss(|| {
@@ -129,7 +129,7 @@ pub(crate) fn what_was_synced_and_is_damaged_is_no_end() -> bool {
     open(&files).recover_journal(ID, PROGRESS_AT).is_err()
 }
 
-/// Damages each of the batches that were synced, but the last: they fill the ring, and more.
+/// Damages each of the synced batches except the last: they fill more than the ring.
 pub(crate) fn a_damaged_batch_is_found_however_far_the_ring_was_written_to() -> bool {
     let files = SimulatedFiles::default();
     let region = begun(&files);
@@ -149,7 +149,7 @@ pub(crate) fn a_damaged_batch_is_found_however_far_the_ring_was_written_to() -> 
     })
 }
 
-/// Fails a sync, and goes on in another process.
+/// Fails a sync, and continues in another process.
 pub(crate) fn what_is_not_known_to_be_synced_is_written_again() -> bool {
     let files = SimulatedFiles::default();
     let region = begun(&files);
@@ -157,7 +157,7 @@ pub(crate) fn what_is_not_known_to_be_synced_is_written_again() -> bool {
     files.fail_after(1);
     assert!(region.sync_up_to(region.appended()).is_err(), "the sync fails");
     drop(region);
-    // The process ends. The next one finds the batch in the page cache, and goes on from it.
+    // The process ends. The next one finds the batch in the page cache, and continues from it.
     let files = SimulatedFiles::new(files.state());
     let region = open(&files);
     assert_eq!(region.recover_journal(ID, PROGRESS_AT).expect("a journal").batches, 1);
@@ -169,8 +169,7 @@ pub(crate) fn what_is_not_known_to_be_synced_is_written_again() -> bool {
         && (region.load(192), region.load(256)) == (1, 2)
 }
 
-/// Returns true if a half of a superblock's write makes the journal unusable that could be used
-/// before.
+/// Returns true if half a superblock's write makes a journal unusable that was usable before.
 fn torn_is_refused(state: &FilesState, at: u64, bytes: &[u8], torn: &mut usize) -> bool {
     let opens = |state: &FilesState| {
         let files = SimulatedFiles::new(state.clone());
@@ -198,7 +197,7 @@ fn store(region: &Region, off: u64, value: u64) {
     unsafe { region.store(off, value) };
 }
 
-/// Lets one thread write to a journal in persistent memory, and another one take that for durable.
+/// One thread writes to a journal in persistent memory, and another one considers that durable.
 fn one_writes_to_lines(streams: bool) -> bool {
     let files = SimulatedFiles::default().with_lines(streams);
     let region = Arc::new(begun(&files));
@@ -216,7 +215,7 @@ fn one_writes_to_lines(streams: bool) -> bool {
         && region.load(192) == 1
 }
 
-/// Loses all that no fence made durable, on both kinds of processors.
+/// Loses everything that no fence made durable, on both kinds of processors.
 pub(crate) fn what_is_written_to_lines_is_durable() -> bool {
     one_writes_to_lines(true) && one_writes_to_lines(false)
 }
@@ -244,7 +243,7 @@ fn words_of_one_line(seed: u64) -> bool {
     (region.load(0), region.load(8)) == (20, 20)
 }
 
-/// Lets two threads flush one line, in many orders.
+/// Two threads flush one line, in many orders.
 pub(crate) fn of_each_line_the_newest_content_comes_last() -> bool {
     (0..60).all(words_of_one_line)
 }

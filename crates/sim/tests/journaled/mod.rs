@@ -1,18 +1,18 @@
-//! Crashes of a heap with a journal: at any write and sync of either file, with any part of what
-//! was not synced.
+//! Crashes of a heap with a journal: at any write and sync of either file, with any part of the
+//! unsynced data.
 //!
 //! An incarnation runs random transactions, acknowledges them by a policy, makes checkpoints at
-//! random, between transactions or in a thread of their own, and may be closed. Its record is gone
-//! through event by event; at some of them the power is lost, in several ways, or the process dies.
-//! What is opened then must hold a state between the last that was acknowledged as durable and the
-//! newest, whole: of several commits a prefix. Some images go on, and are crashed again, inside
-//! their recovery and after it.
+//! random, between transactions or in a separate thread, and may be closed. Its record is gone
+//! through event by event; at some events the power is lost, in several ways, or the process ends.
+//! When the result is opened it must hold a state between the last one acknowledged as durable and
+//! the newest, whole: a prefix of the commits. Some images are continued, and are crashed again,
+//! inside their recovery and after it.
 //!
-//! In one of the ways the disk also loses whole blocks of the journal that it was writing to; not
+//! In one of the ways the disk also loses whole blocks of the journal that it was writing; but not
 //! in a recovery, which writes again what may have been synced.
 //!
-//! The journal's file may be persistent memory, while the pool's is on a disk. Then the crashes are
-//! at any store, write-back and fence of the journal too, with any part of the words that no fence
+//! The journal's file may be persistent memory, while the pool's is on a disk. Then crashes are
+//! also at any store, write-back and fence of the journal, with any part of the words that no fence
 //! has made durable.
 
 pub(crate) mod histories;
@@ -26,14 +26,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The smallest ring, so that it is full often.
 const RING: u64 = 64 << 10;
-/// Crashes after a crash.
+/// The number of crashes after a crash.
 const DEPTH: usize = 2;
-/// What arrives of that which was not synced.
+/// How much of the unsynced data arrives.
 const WAYS: [&str; 5] = ["nothing", "everything", "half", "nearly all", "blocks are torn"];
 /// The mark after which an incarnation is open.
 const OPENED: usize = 1;
 
-/// What was looked at.
+/// What was examined.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Looked {
     pub(crate) images: u64,
@@ -43,13 +43,13 @@ pub(crate) struct Looked {
 
 type State = Vec<Contents>;
 
-/// States in order, and from which mark on which of them may be found: `[oldest, newest]`.
+/// The states in order, and from which mark on which of them may be found: `[oldest, newest]`.
 struct Promises {
     states: Vec<State>,
     marks: Vec<(usize, usize)>,
 }
 
-/// What the journal's file is on.
+/// The medium of the journal's file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Medium {
     Disk,
@@ -107,7 +107,7 @@ impl Explorer {
         guarded("open", || Subject::open(&self.pool, region))
     }
 
-    /// Opens files that may hold any of `allowed`, oldest first; which one it is.
+    /// Opens files that may hold any of `allowed`, oldest first; returns which one it is.
     fn read(&self, store: &mut Open, allowed: &[State]) -> Result<State, String> {
         let found = guarded("read", || Subject::read(&self.pool, store))?;
         match allowed.contains(&found) {
@@ -136,7 +136,7 @@ impl Explorer {
             files.fail_after(self.rng.u64(..200));
         }
         promises.states.push(state);
-        // What was found is durable, or is in the journal that the recovery synced.
+        // The state that was found is durable, or is in the journal that the recovery synced.
         promises.marks.push((newest + 1, newest + 1));
         files.mark(OPENED);
         match self.rng.usize(..3) {
@@ -240,7 +240,7 @@ impl Explorer {
                 FileEvent::Sync(..) | FileEvent::SyncName | FileEvent::Fence(_) => 2,
                 FileEvent::Mark(_) => 3,
                 FileEvent::Write(..) | FileEvent::Grow(..) | FileEvent::Cut(..) => 8,
-                // The crash before the end of the sync has all that was written until then.
+                // A crash before the end of the sync has everything that was written until then.
                 FileEvent::SyncBegin(_) => {
                     state.apply(event);
                     continue;

@@ -1,6 +1,6 @@
-//! Threads on one store under the deterministic scheduler: some change it, some go through it by
-//! iterators, some take snapshots and read them. What they did is compared afterwards with what
-//! there may have been ([`super::model`]).
+//! Threads on one store under the deterministic scheduler: some change it, some iterate over it,
+//! some take snapshots and read them. What they saw is compared afterwards with what may have
+//! existed ([`super::model`]).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,14 +35,14 @@ fn name(kind: Kind, id: usize) -> String {
     format!("{kind:?}:{id}")
 }
 
-/// The bytes of a version, some of which end the listpack encoding.
+/// Returns the bytes of a version; some versions end the listpack encoding.
 fn value(version: u16) -> Vec<u8> {
     let mut value = version.to_be_bytes().to_vec();
     value.resize(2 + usize::from(version % 80), version as u8);
     value
 }
 
-/// Returns the version of a value; none if the value is not whole.
+/// Returns the version of a value; `None` if the value is not intact.
 fn version(bytes: &[u8]) -> Option<u16> {
     let version = u16::from_be_bytes(*bytes.first_chunk()?);
     (version != 0 && value(version) == bytes).then_some(version)
@@ -121,7 +121,7 @@ fn take_rows<S>(
     Ok(front)
 }
 
-/// Takes all elements of a kind that has no order out of an iterator.
+/// Takes all elements of an unordered kind out of an iterator.
 fn take_unordered<S: Hashes + Sets + Strings>(
     on: &S,
     keys: Option<KeyIter<'_>>,
@@ -149,7 +149,7 @@ fn take_unordered<S: Hashes + Sets + Strings>(
         _ => {
             for key in keys.into_iter().flat_map(|keys| keys.prefix("Key:")) {
                 let key = key?;
-                // It may be gone by now; nothing is known of its value then.
+                // It may be gone by now; nothing is known about its value then.
                 let bytes = on.get(&key)?;
                 let version = bytes.map(|bytes| version(&bytes).expect("a whole value"));
                 push(&key, version.unwrap_or(0));
@@ -159,7 +159,7 @@ fn take_unordered<S: Hashes + Sets + Strings>(
     Ok(items)
 }
 
-/// Reads all of a store that nobody changes, or of a snapshot: each element comes once.
+/// Reads all of a store that nobody changes, or of a snapshot: each element must come once.
 pub(super) fn read<S: Hashes + Sets + Strings + Tables>(
     on: &S,
     keys: KeyIter<'_>,
@@ -184,15 +184,15 @@ pub(super) fn read<S: Hashes + Sets + Strings + Tables>(
 /// A snapshot that several threads read.
 struct Taken<'s> {
     snapshot: Snapshot<&'s Perdura>,
-    /// Greater than that of each one taken before.
+    /// Greater than that of each earlier one.
     number: usize,
     window: Window,
-    /// What the first reader found; nothing else is found by those after it.
+    /// What the first reader found; later readers must find the same.
     found: Mutex<Option<State>>,
     has_expired: AtomicBool,
 }
 
-/// How often what is tested happened.
+/// How many times the tested situations happened.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) changes: AtomicUsize,
@@ -203,11 +203,11 @@ pub(super) struct Seen {
     pub(super) concurrent: AtomicUsize,
     /// Elements that were there all through such a walk.
     pub(super) stayed: AtomicUsize,
-    /// Snapshots that were read, again and again.
+    /// The number of snapshot reads, including repeated ones.
     pub(super) read: AtomicUsize,
-    /// Snapshots that had ended when they were to be read.
+    /// Snapshots that had expired when they were to be read.
     pub(super) expired: AtomicUsize,
-    /// Snapshots that were not taken, since there were as many as may be.
+    /// Snapshots that were not taken, since there were already the maximum number.
     pub(super) too_many: AtomicUsize,
 }
 
@@ -217,18 +217,18 @@ impl Seen {
     }
 }
 
-/// How many of which threads there are, and what they do.
+/// How many threads of each kind there are, and what they do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cast {
     pub(super) changes: usize,
     pub(super) walks: usize,
-    /// Snapshots that are open at once, at most.
+    /// Maximum number of snapshots that are open at once.
     pub(super) snapshots: usize,
-    /// How often one is taken, or dropped; and how often each of the readers reads one.
+    /// How many times one is taken or dropped, and how many times each reader reads one.
     pub(super) turns: usize,
-    /// How often a writer lets others go on before a change, at most.
+    /// Maximum number of times that a writer yields before a change.
     pub(super) pauses: usize,
-    /// Whether everything is deleted sometimes.
+    /// Whether everything is sometimes deleted.
     pub(super) clears: bool,
 }
 
@@ -239,14 +239,14 @@ const WRITERS: usize = 3;
 const WALKERS: usize = 2;
 const READERS: usize = 2;
 
-/// A store and what its threads have in common.
+/// A store and the shared state of its threads.
 pub(super) struct Scene<'s> {
     pub(super) store: &'s Perdura,
     pub(super) cast: Cast,
     pub(super) seed: u64,
-    /// Sets a mark between what happens: its number.
+    /// Sets a mark between events; returns its number.
     pub(super) mark: &'s (dyn Fn() -> usize + Sync),
-    /// Returns whether a change is made: those that a failure does not need are left out.
+    /// Returns whether a change is made: changes that a failure does not need are left out.
     pub(super) has: &'s (dyn Fn(usize) -> bool + Sync),
     log: Mutex<Vec<(usize, Logged)>>,
     shown: Mutex<Vec<Shown>>,
@@ -257,7 +257,7 @@ pub(super) struct Scene<'s> {
     pub(super) seen: Seen,
 }
 
-/// What happened, with its marks, and the states that there may be: at the start, and after each.
+/// The events with their marks, and the possible states: at the start, and after each event.
 pub(super) struct Happened {
     pub(super) log: Vec<(usize, Logged)>,
     pub(super) possible: Vec<Vec<Arc<State>>>,
@@ -311,7 +311,7 @@ impl<'s> Scene<'s> {
         self.log(Logged::Ended(thread, made.is_ok()));
     }
 
-    /// Adds what is not there, a few elements at a time, unless there is enough.
+    /// Adds missing elements, a few at a time, unless there are enough.
     fn fill(&self, start: &State) {
         if start.len() > Kind::ALL.len() * EACH / 2 {
             return;
@@ -328,12 +328,12 @@ impl<'s> Scene<'s> {
 
     fn draw(&self, writer: usize, rng: &mut fastrand::Rng) -> Change {
         let kind = |rng: &mut fastrand::Rng| Kind::ALL[rng.usize(..Kind::ALL.len())];
-        // Each writer has elements of its own, so that little depends on the order.
+        // Each writer has its own elements, so that little depends on the order.
         let own = |rng: &mut fastrand::Rng| rng.usize(..EACH / WRITERS) * WRITERS + writer;
         match rng.usize(..42) {
             0 if self.cast.clears => Change::Clear,
             1 => Change::RemoveGroup(rng.usize(..EACH / GROUP)),
-            // The row that an iterator has just shown, or its own.
+            // The row that an iterator has just shown, or the writer's own.
             2..9 => Change::Update(match rng.bool() {
                 true => self.last.load(Relaxed),
                 false => own(rng),
@@ -376,7 +376,7 @@ impl<'s> Scene<'s> {
             let between = |id| {
                 shown += 1;
                 self.last.store(id, Relaxed);
-                // Others meet most between two batches.
+                // Other threads are most likely to run between two batches.
                 let most = if shown % BATCH == 0 { 60 } else { 3 };
                 (0..pauses.usize(..most)).for_each(|_| yield_now());
             };
@@ -477,7 +477,7 @@ impl<'s> Scene<'s> {
         assert!(differs.is_empty(), "a snapshot showed one thing, and then another: {differs:?}");
     }
 
-    /// A snapshot has ended: so have all that are older.
+    /// A snapshot has expired: so have all older ones.
     fn expired(&self, taken: &Taken<'s>) {
         taken.has_expired.store(true, Relaxed);
         Seen::count(&self.seen.expired);
@@ -491,8 +491,8 @@ impl<'s> Scene<'s> {
         }
     }
 
-    /// Runs all threads on a store that holds `start`, and compares what they saw with what there
-    /// may have been.
+    /// Runs all threads on a store that holds `start`, and compares what they saw with what may
+    /// have existed.
     pub(super) fn run(self, start: &State) -> Result<Happened, String> {
         self.fill(start);
         let scene = &self;

@@ -1,6 +1,6 @@
-//! Random calls of the library on a tiny pool, crashed at every fence and between: each is whole or
-//! absent afterwards, and what is reachable is what is allocated. Snapshots are open meanwhile,
-//! each of which shows what there was at its cut.
+//! Random calls of the library on a tiny pool, crashed at every fence and between: each call is
+//! whole or absent afterwards, and the allocated blocks are the reachable ones. Snapshots are open
+//! meanwhile, each of which must show the content at its cut.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ enum Plan {
     Remove(&'static str, u16),
     RemoveRange(&'static str, u16, u16),
     PopLast(&'static str),
-    /// A row goes from one table to another, and a string says which: no key is declared.
+    /// Moves a row from one table to another, and a string records which: no key is declared.
     Move(&'static str, &'static str, &'static str),
-    /// As `Move`, undone at its end.
+    /// Like `Move`, undone at its end.
     Undo(&'static str, &'static str, &'static str),
-    /// As `FetchUpdate`, of a row.
+    /// Like `FetchUpdate`, on a row.
     UpdateRow(&'static str, u16, u8),
-    /// As `CompareAndSet`, of a row.
+    /// Like `CompareAndSet`, on a row.
     CompareAndSetRow(&'static str, u16, Option<Vec<u8>>, Option<Vec<u8>>),
     FetchUpdate(&'static str, u8),
     CompareAndSet(&'static str, Option<Vec<u8>>, Option<Vec<u8>>),
@@ -156,7 +156,7 @@ impl State {
     }
 }
 
-/// What an update makes of a value: nothing of a long one.
+/// Returns the updated value; nothing for a long one.
 fn updated(old: Option<&[u8]>, byte: u8) -> Option<Vec<u8>> {
     let old = old.unwrap_or_default();
     (old.len() < 40).then(|| [old, &[byte; 7]].concat())
@@ -209,11 +209,11 @@ fn run(store: &Perdura, plan: &Plan) -> Result<(), Error> {
     }
 }
 
-/// Snapshots at a time, and calls between two of them.
+/// The number of snapshots at a time, and of calls between two of them.
 const SNAPSHOTS: usize = 3;
 const EVERY: usize = 3;
 
-/// A store with snapshots that stay open over calls, each with what there was at its cut.
+/// A store with snapshots that stay open over calls, each with the content at its cut.
 struct Open {
     store: Arc<Perdura>,
     snapshots: Vec<(Snapshot<Arc<Perdura>>, State)>,
@@ -221,7 +221,7 @@ struct Open {
 }
 
 impl Open {
-    /// Reads all snapshots, drops the oldest where there are as many as may be, and takes one.
+    /// Reads all snapshots, drops the oldest if there are the maximum number, and takes one.
     fn go_on_with_snapshots(&mut self) -> Result<(), String> {
         self.calls += 1;
         if self.calls.is_multiple_of(EVERY) {
@@ -256,7 +256,7 @@ impl Open {
     }
 }
 
-/// Snapshots that were read as a whole, and that expired.
+/// Snapshots that were read completely, and those that expired.
 static READ: AtomicUsize = AtomicUsize::new(0);
 static EXPIRED: AtomicUsize = AtomicUsize::new(0);
 
@@ -326,7 +326,7 @@ impl Subject for Library {
     fn run(&self, open: &mut Open, plan: &Plan) -> Result<bool, String> {
         let done = match run(&open.store, plan) {
             Ok(()) => {
-                // As the background thread does.
+                // Like the background thread.
                 open.store.maintain();
                 true
             }

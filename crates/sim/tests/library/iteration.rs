@@ -1,12 +1,12 @@
 //! Iterators and snapshots while other threads write, under the deterministic scheduler and in the
 //! crash search.
 //!
-//! What must hold: what was there all through an iteration is shown, rows of a table in their
-//! order and each once, and nothing is shown that was not there at some moment of it. A snapshot
-//! shows, to each of its readers and again and again, one state that there was between its call
-//! and its return, whatever is written or deleted meanwhile. When snapshots hold too much the
-//! oldest ends, with an error, and no write is refused for them. A crash at any moment of this
-//! leaves what was acknowledged, with any of what was under way.
+//! What must hold: elements that exist throughout an iteration are shown, rows of a table in their
+//! order and each once, and nothing is shown that did not exist at some moment of it. A snapshot
+//! shows, to each of its readers and each time, one state that existed between its call and its
+//! return, whatever is written or deleted meanwhile. When snapshots hold too much the oldest
+//! expires, with an error, and no write is refused because of them. A crash at any moment of this
+//! leaves what was acknowledged, with any of the changes under way.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use sim::{Crash, Effort, Incarnation, Medium, Promise, Promises, Workload, explo
 use super::actors::{Cast, Happened, Scene, Seen, read};
 use super::model::State;
 
-/// Two shards, so that each has more keys than an iterator reads at once, and records that take all
+/// Two shards, so that each has more keys than an iterator reads at once, and records that hold all
 /// rows of a group.
 fn geometry() -> Geometry {
     Geometry { shards: 2, ring_parts: 3, ring_part: 32_768, zone_spans: ZONE }
 }
 
 const ZONE: usize = 24;
-/// Space for all that snapshots hold.
+/// Space for everything that snapshots hold.
 const ROOMY: usize = 65536 * ZONE * 8 - 1;
-/// Less, since all of it is an image.
+/// Less space, since all of it is an image.
 const TIGHT: usize = 65536 * ZONE * 3 - 1;
 
 fn create(region: Region) -> Result<Heap, String> {
@@ -41,7 +41,7 @@ fn create(region: Region) -> Result<Heap, String> {
 const CAST: Cast =
     Cast { changes: 90, walks: 12, snapshots: 3, turns: 16, pauses: 60, clears: true };
 
-/// Runs a seed without a crash. A panic of a thread is an error, too.
+/// Runs a seed without a crash. A panic of a thread is an error too.
 fn run(seed: u64, cast: Cast, limit: Option<u64>) -> Result<Seen, String> {
     let heap = create(Region::simulated_growing(ROOMY, Medium::new()))?;
     if let Some(limit) = limit {
@@ -57,7 +57,7 @@ fn run(seed: u64, cast: Cast, limit: Option<u64>) -> Result<Seen, String> {
     happened.map(|happened| happened.seen).map_err(|what| format!("seed {seed}: {what}"))
 }
 
-/// Runs seeds, and adds up what happened.
+/// Runs seeds, and adds up the results.
 fn check(seeds: std::ops::Range<u64>, cast: impl Fn(u64) -> Cast, limit: Option<u64>) -> Seen {
     let all = Seen::default();
     for seed in seeds {
@@ -107,7 +107,7 @@ fn the_oldest_snapshot_ends_when_all_hold_too_much_and_no_write_is_refused() {
     assert_eq!(count(&seen.refused), 0, "{seen:?}");
 }
 
-/// The same in the crash search.
+/// The same, for the crash search.
 struct Concurrent;
 
 impl Workload for Concurrent {
@@ -200,7 +200,7 @@ fn a_crash_while_others_read_leaves_whole_changes_in_the_x86_model() {
     crash(Crash::X86, 2);
 }
 
-/// The search is able to see that something is lost, while others read.
+/// The search can detect that something is lost while others read.
 #[test]
 fn a_commit_without_its_fence_is_caught() {
     let _alone = super::alone();
@@ -210,7 +210,7 @@ fn a_commit_without_its_fence_is_caught() {
     println!("{}", found.as_ref().expect("a violation"));
 }
 
-/// What snapshots save and hold.
+/// The rules about what snapshots save and hold.
 #[test]
 fn each_rule_of_snapshots_is_needed_for_what_is_shown() {
     let _alone = super::alone();

@@ -1,7 +1,7 @@
 //! The library: what its transactions leave after a crash, and that those of several threads
 //! neither wait for each other forever nor see half of one another.
 //!
-//! A program of its own, since some of its tests disable fault points in the whole process.
+//! A separate program, since some of its tests disable fault points in the whole process.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use heap::Heap;
 use perdura::Perdura;
 
-/// One test at a time: a disabled fault point is that of the whole process.
+/// One test at a time: a fault point is disabled in the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Keeps the other tests of this process waiting, whichever of them failed.
@@ -25,12 +25,12 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The time of everything in these tests.
+/// Returns the time used everywhere in these tests.
 fn now() -> u64 {
     1_700_000_000_000
 }
 
-/// A store over a heap, without a thread of its own.
+/// Creates a store over a heap, without a background thread.
 fn store(heap: Heap) -> Perdura {
     Perdura::over(heap, now)
 }

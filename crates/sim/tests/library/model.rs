@@ -1,19 +1,19 @@
-//! What may be in a store while threads change it: all that was acknowledged, with any of what is
-//! under way, in any order in which that may have taken effect.
+//! What may be in a store while threads change it: everything acknowledged, with any of the changes
+//! under way, in any order in which they may have taken effect.
 //!
-//! A state is flat, so that many of them can be compared: a number for each element that there may
-//! be, which is its version, or 0 where it is not there.
+//! A state is flat, so that many of them can be compared: a number for each possible element, which
+//! is its version, or 0 if it does not exist.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Elements of each kind that there may be.
+/// The number of possible elements of each kind.
 pub(super) const EACH: usize = 160;
-/// Rows with the same first part of their key.
+/// The number of rows with the same first part of their key.
 pub(super) const GROUP: usize = 80;
 
-/// What an element is.
+/// The kind of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Row,
@@ -59,7 +59,7 @@ impl State {
         self.0.iter().filter(|version| **version != 0).count()
     }
 
-    /// Returns where two states differ: the element, its version here, and its version there.
+    /// Returns the differences of two states: the element, its version here, and its version there.
     pub(super) fn difference(&self, other: &State) -> Vec<(Element, u16, u16)> {
         let all = Kind::ALL.iter().flat_map(|&kind| (0..EACH).map(move |id| Element { kind, id }));
         let both = all.map(|element| (element, self.get(element), other.get(element)));
@@ -76,11 +76,11 @@ impl std::fmt::Debug for State {
 /// A change that a thread makes in one transaction.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
-    /// Elements with their versions; 0 takes one out.
+    /// Writes elements with their versions; 0 removes one.
     Write(Vec<(Element, u16)>),
-    /// Takes all rows of a group out.
+    /// Removes all rows of a group.
     RemoveGroup(usize),
-    /// Adds one to the version of a row that is there.
+    /// Increments the version of a row that exists.
     Update(usize),
     /// Deletes everything, as FLUSHALL does.
     Clear,
@@ -112,19 +112,19 @@ impl Change {
     }
 }
 
-/// What a thread did.
+/// An event of a thread.
 #[derive(Clone, Debug)]
 pub(super) enum Logged {
     /// It is about to make a change.
     Begun(usize, Change),
-    /// The change was made, or refused.
+    /// The change was made or refused.
     Ended(usize, bool),
 }
 
-/// A state, and which of the threads have made in it what they are about to.
+/// A state, and which threads have already made their current change in it.
 type Possible = (Arc<State>, u32);
 
-/// Returns the states that there may be at the start, and after each of these.
+/// Returns the possible states at the start and after each of these events.
 pub(super) fn possible<'l>(
     start: &State,
     log: impl Iterator<Item = &'l Logged>,
@@ -168,23 +168,23 @@ fn states(now: &[Possible]) -> Vec<Arc<State>> {
     now.iter().map(|(state, _)| Arc::clone(state)).collect()
 }
 
-/// From which point of the log to which something was done.
+/// The range of the log during which something was done.
 pub(super) type Window = (usize, usize);
 
 /// What an iterator showed: an element's id and version, in its order.
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) kind: Kind,
-    /// The ids that it was to show.
+    /// The ids that it should show.
     pub(super) ids: Range<usize>,
-    /// A key whose value was not there any more when it was read has version 0.
+    /// A key whose value no longer existed when it was read has version 0.
     pub(super) items: Vec<(usize, u16)>,
     pub(super) window: Window,
 }
 
 impl Shown {
-    /// Checks what it showed against what there may have been meanwhile: nothing else comes; what
-    /// was there all the time comes, and rows come in their order, each once.
+    /// Checks what it showed against the possible states meanwhile: nothing else is shown; elements
+    /// that existed all the time are shown, and rows come in order, each once.
     pub(super) fn check(&self, possible: &[Vec<Arc<State>>]) -> Result<(), String> {
         let element = |id| Element { kind: self.kind, id };
         let during = || possible[self.window.0..=self.window.1].iter().flatten();
@@ -207,7 +207,7 @@ impl Shown {
         Ok(())
     }
 
-    /// Returns the elements that were there all the time.
+    /// Returns the elements that existed all the time.
     pub(super) fn stayed(&self, possible: &[Vec<Arc<State>>]) -> impl Iterator<Item = usize> {
         let mut during = possible[self.window.0..=self.window.1].iter().flatten();
         let there =

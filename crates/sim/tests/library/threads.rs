@@ -27,7 +27,7 @@ fn balance(value: Option<Vec<u8>>) -> i64 {
     text.parse().unwrap_or(0)
 }
 
-/// Moves between accounts whose names it learns one after the other.
+/// Transfers between accounts whose names it learns one after the other.
 fn transfer(store: &Perdura, rng: &mut fastrand::Rng) -> Result<usize, Error> {
     let (from, to) = (rng.usize(..ACCOUNTS), rng.usize(..ACCOUNTS));
     let mut runs = 0;
@@ -43,14 +43,14 @@ fn transfer(store: &Perdura, rng: &mut fastrand::Rng) -> Result<usize, Error> {
     Ok(runs)
 }
 
-/// Adds all accounts up, in an order of its own.
+/// Adds up all accounts, in its own order.
 fn sum(store: &Perdura, rng: &mut fastrand::Rng) -> Result<i64, Error> {
     let mut order: Vec<usize> = (0..ACCOUNTS).collect();
     rng.shuffle(&mut order);
     store.transact(|tx| order.iter().try_fold(0, |sum, &n| Ok(sum + balance(tx.get(account(n))?))))
 }
 
-/// Runs threads under a seed; how often a closure ran again.
+/// Runs threads under a seed; returns how many times a closure was run again.
 fn run(seed: u64) -> usize {
     let store = volatile();
     for n in 0..ACCOUNTS {
@@ -88,7 +88,7 @@ fn run(seed: u64) -> usize {
     again.into_inner().expect("no panic")
 }
 
-/// What a snapshot shows: the balances, and how many rows the logs have.
+/// Returns what a snapshot shows: the balances, and the number of rows of the logs.
 fn shown(snapshot: &Snapshot<&Perdura>) -> Result<(Vec<i64>, u64), Error> {
     let (mut balances, mut rows) = (Vec::new(), 0);
     for n in 0..ACCOUNTS {
@@ -101,9 +101,9 @@ fn shown(snapshot: &Snapshot<&Perdura>) -> Result<(Vec<i64>, u64), Error> {
     Ok((balances, rows))
 }
 
-/// Writers, and a reader of two snapshots at a time that are of different moments: each shows the
-/// same again and again, and a sum that no half of a transfer is in. How many snapshots were of a
-/// moment between others.
+/// Runs writers, and a reader of two snapshots at a time, of different moments: each must show the
+/// same every time, and a sum that includes no half of a transfer. Returns how many snapshots were
+/// of a moment between others.
 fn run_with_snapshots(seed: u64) -> usize {
     let store = volatile();
     for n in 0..ACCOUNTS {
@@ -154,7 +154,7 @@ fn snapshots_of_two_moments_show_each_its_own() {
     assert!(moments > 60, "hardly any snapshot was taken between writes: {moments}");
 }
 
-/// What is saved and held is what these tests see.
+/// These tests see what is saved and held.
 #[test]
 fn each_rule_of_what_snapshots_read_is_needed() {
     let _alone = super::alone();
@@ -188,7 +188,7 @@ fn transactions_that_declare_nothing_keep_their_sums_and_end() {
     assert!(again > 50, "hardly any closure ran again: {again}");
 }
 
-/// The harness is able to see a deadlock: with a wait for the next shard there is one.
+/// The harness can detect a deadlock: waiting for the next shard causes one.
 #[test]
 fn waiting_for_one_more_shard_is_caught() {
     let _alone = super::alone();

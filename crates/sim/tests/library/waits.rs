@@ -1,6 +1,6 @@
-//! Futures of several threads under the deterministic scheduler: each element is taken once, by one
-//! who was woken, whatever the order of registering, trying, committing and waking; some futures
-//! are dropped meanwhile, and nobody's wake-up goes with them.
+//! Futures of several threads under the deterministic scheduler: each element is taken once, by a
+//! woken taker, whatever the order of registering, trying, committing and waking; some futures are
+//! dropped meanwhile, and no other wake-up is lost with them.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ use sim::{run_scheduled, yield_now};
 const GIVERS: usize = 2;
 const TAKERS: usize = 3;
 const ELEMENTS: usize = 12;
-/// Turns after which one who was not woken never will be: all the givers ended long before.
+/// After this many turns a taker that was not woken never will be: all givers ended long before.
 const PATIENCE: usize = 50_000;
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Wake for Counting {
 }
 
 fn volatile() -> Perdura {
-    // So few shards that those who wait for different keys wake each other.
+    // So few shards that takers of different keys wake each other.
     let geometry = Geometry { shards: 2, ring_parts: 3, ring_part: 4096, zone_spans: 64 };
     let options = CreateOptions { geometry, ..CreateOptions::default() };
     super::store(Heap::volatile(64 << 20, &options).expect("a heap"))
@@ -59,7 +59,7 @@ fn take<'s>(store: &'s Perdura, key: usize, rng: &mut fastrand::Rng) -> Taking<'
     }
 }
 
-/// Gives an element; false if it is not the time for it.
+/// Gives an element; returns false if it is not the time for it.
 fn give(store: &Perdura, key: usize, element: &str, rng: &mut fastrand::Rng) -> bool {
     let given = match (key, rng.usize(..4)) {
         (0, 0) => store.push_back("list", element).map(|_| true),
@@ -69,7 +69,7 @@ fn give(store: &Perdura, key: usize, element: &str, rng: &mut fastrand::Rng) -> 
         }
         (0, _) => store.database(0).and_then(|db| db.push_back("list", element)).map(|_| true),
         (1, _) => store.sorted_set_add("set", element, 1.0),
-        // One value at a time: the next when the last one is taken.
+        // One value at a time: the next one when the last one is taken.
         (_, 0) => match store.exists("flag") {
             Ok(false) => store.transact(|tx| tx.set_if_absent("flag", element)),
             other => other.map(|_| false),
@@ -79,7 +79,7 @@ fn give(store: &Perdura, key: usize, element: &str, rng: &mut fastrand::Rng) -> 
     given.expect("space")
 }
 
-/// Takes elements of a key until all are taken, or panics where nobody wakes it.
+/// Takes elements of a key until all are taken, or panics if nobody wakes it.
 fn taker(store: &Perdura, key: usize, taken: &[Mutex<Vec<String>>; 3], mut rng: fastrand::Rng) {
     let all = GIVERS * ELEMENTS;
     let counting = Arc::new(Counting::default());
@@ -105,7 +105,7 @@ fn taker(store: &Perdura, key: usize, taken: &[Mutex<Vec<String>>; 3], mut rng: 
                 );
                 yield_now();
             }
-            // Given up, woken or not.
+            // Dropped, woken or not.
             if count() == all || rng.usize(..6) == 0 {
                 break;
             }
@@ -127,7 +127,7 @@ fn giver(store: &Perdura, giver: usize, mut rng: fastrand::Rng) {
     }
 }
 
-/// Runs threads under a seed; how often one was woken.
+/// Runs threads under a seed; returns how many times one was woken.
 fn run(seed: u64) {
     let store = volatile();
     let taken: [Mutex<Vec<String>>; 3] = Default::default();

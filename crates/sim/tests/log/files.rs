@@ -2,11 +2,12 @@
 //! them leaves images.
 //!
 //! A file's bytes are durable up to the start of its last sync that has returned; of what was
-//! appended or cut since then any beginning may have arrived. A name is durable when its directory
-//! was synced; of the changes of names since then any may have arrived. The end of the process
-//! alone takes nothing.
+//! appended or truncated since then any prefix may have arrived. A name is durable when its
+//! directory was synced; of the changes of names since then any may have arrived. If only the
+//! process ends, nothing is lost.
 //!
-//! Threads give way at every operation. An append may be told to fail, after a part of its bytes.
+//! Another thread may be chosen at every operation. An append may be made to fail, after a part of
+//! its bytes.
 
 use aof::{LogFile, Storage};
 use fastrand::Rng;
@@ -25,14 +26,14 @@ pub(crate) enum Event {
     Cut(usize, usize),
     /// All of a file's changes before the event of this number are durable.
     Sync(usize, usize),
-    /// A name has this file, or none, and another name has it no more.
+    /// A name refers to this file, or to none, and another name no longer does.
     Name(PathBuf, Option<usize>, Option<PathBuf>),
     SyncNames,
     /// A thread is about to send the transaction of this number.
     Begun(usize, u64),
-    /// It was told that all up to this number are kept.
+    /// It learned that all up to this number are kept.
     Acknowledged(usize, u64),
-    /// So much of each thread is kept even when the power goes.
+    /// How much of each thread is kept even if the power fails.
     Durable(Vec<u64>),
 }
 
@@ -58,7 +59,7 @@ struct Open {
 }
 
 impl Files {
-    /// Those of an image, all of them durable.
+    /// Creates the files of an image, all of them durable.
     pub(crate) fn of(image: &Image) -> Files {
         let files = Files::default();
         let mut state = files.state();
@@ -71,7 +72,7 @@ impl Files {
         files
     }
 
-    /// Lets one append in this many fail.
+    /// Makes one append in this many fail.
     pub(crate) fn fail_one_in(&self, count: usize, seed: u64) {
         let mut state = self.state();
         state.faults_one_in = count;
@@ -82,7 +83,7 @@ impl Files {
         self.state().trace.push(event);
     }
 
-    /// What happened so far; from here on it is recorded again.
+    /// Takes the events so far; recording starts again.
     pub(crate) fn take(&self) -> Vec<Event> {
         std::mem::take(&mut self.state().trace)
     }
@@ -91,7 +92,7 @@ impl Files {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something as one step, before and after which another thread may go first.
+    /// Does something as one step; another thread may be chosen before and after it.
     fn step<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         sim::yield_now();
         let done = work(&mut self.state());
@@ -113,7 +114,7 @@ impl LogFile for Open {
                 if taken == 0 {
                     return Err(io::ErrorKind::StorageFull.into());
                 }
-                // A short write; the next one tells why.
+                // A short write; the next one reports why.
                 state.failing = (taken < bytes.len()).then_some(self.number);
             }
             state.bytes[self.number].extend_from_slice(&bytes[..taken]);
@@ -225,7 +226,7 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// An image, all of it durable.
+    /// Creates the moment of an image, all of it durable.
     pub(crate) fn of(image: &Image) -> Moment {
         Moment {
             durable: image.values().cloned().collect(),
@@ -235,7 +236,7 @@ impl Moment {
         }
     }
 
-    /// Lets the event of this number happen.
+    /// Applies the event of this number.
     pub(crate) fn apply(&mut self, at: usize, event: &Event) {
         match event {
             Event::Append(number, _) | Event::Cut(number, _) => {
@@ -264,12 +265,12 @@ impl Moment {
         }
     }
 
-    /// What the end of the process leaves: everything.
+    /// Returns what the end of the process leaves: everything.
     pub(crate) fn after_exit(&self) -> Image {
         self.image(&mut |_| true, &mut |count| (count, None))
     }
 
-    /// What a loss of power leaves: what is durable, and some of the rest.
+    /// Returns what a power loss leaves: what is durable, and some of the rest.
     pub(crate) fn after_power_loss(&self, rng: &mut Rng) -> Image {
         let (names, bytes) = (rng.usize(..3), rng.usize(..4));
         let mut of_names = rng.fork();
@@ -286,8 +287,8 @@ impl Moment {
         self.image(&mut is_there, &mut arrived)
     }
 
-    /// The image in which these changes of names have arrived and of each file this many changes,
-    /// and a part of the next.
+    /// Returns the image in which these changes of names have arrived and, for each file, this many
+    /// changes and a part of the next.
     fn image(
         &self,
         is_there: &mut dyn FnMut(usize) -> bool,
@@ -314,7 +315,7 @@ impl Moment {
     }
 }
 
-/// Changes a file, or appends a part only.
+/// Changes a file, or appends only a part.
 fn change(bytes: &mut Vec<u8>, event: &Event, part: Option<f64>) {
     match event {
         Event::Append(_, more) => {

@@ -2,13 +2,13 @@
 //! two operations on its files.
 //!
 //! Each thread sends transactions with numbers. Odd ones change three keys in two databases, in
-//! MULTI and EXEC; even ones append to a list. None of them does the same when it is done twice.
-//! Another thread rewrites the log, again and again, and gives up some of the rewrites; another
-//! does what the server does once a second. Which of them runs is drawn from the seed, at every
+//! MULTI and EXEC; even ones append to a list. None of them has the same result if it is executed
+//! twice. Another thread rewrites the log again and again, and gives up some of the rewrites;
+//! another does what the server does once a second. The seed determines which of them runs at every
 //! lock and at every operation on a file.
 //!
-//! What a restart loads is, of each thread, all transactions up to some number, each exactly once:
-//! from the last that was acknowledged, if that promise covers the crash, to the last that was
+//! A restart loads, for each thread, all transactions up to some number, each exactly once: the
+//! number is between the last one acknowledged, if that promise covers the crash, and the last one
 //! sent.
 
 mod files;
@@ -24,12 +24,12 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Threads that send transactions.
+/// The number of threads that send transactions.
 const WRITERS: usize = 2;
 const TRANSACTIONS: u64 = 14;
 const REWRITES: usize = 3;
 const TICKS: usize = 4;
-/// Losses of power at one moment.
+/// The number of power losses at one moment.
 const CUTS: usize = 3;
 /// One image in this many is opened for writing, and crashed again.
 const OPENED_ONE_IN: usize = 24;
@@ -40,7 +40,7 @@ pub(crate) struct Explored {
     pub(crate) images: u64,
     /// Moments at which a log of several incremental files was found.
     pub(crate) divided: u64,
-    /// Rewrites that came to their end, and those that did not.
+    /// Rewrites that were completed, and those that were not.
     pub(crate) rewritten: usize,
     pub(crate) given_up: usize,
     /// Transactions that were executed while a rewrite was under way.
@@ -62,12 +62,12 @@ impl std::ops::AddAssign for Explored {
 pub(crate) struct Rewriting {
     pub(crate) seed: u64,
     pub(crate) fsync: Fsync,
-    /// Some writes fail.
+    /// Whether some writes fail.
     pub(crate) faults: bool,
 }
 
 impl Rewriting {
-    /// The kind for this seed.
+    /// Returns the kind for this seed.
     pub(crate) fn of(seed: u64) -> Rewriting {
         let fsync = [Fsync::Always, Fsync::EverySecond, Fsync::Always, Fsync::No];
         Rewriting { seed, fsync: fsync[seed as usize % 4], faults: seed % 3 == 2 }
@@ -85,7 +85,7 @@ impl Rewriting {
         Options { fsync: self.fsync, storage: Arc::new(files.clone()), ..Options::new("/") }
     }
 
-    /// Several threads at once: what happened.
+    /// Runs several threads at once; returns the events.
     fn run_incarnation(&self, explored: &mut Explored) -> Result<Vec<Event>, String> {
         let mut rng = Rng::with_seed(self.seed);
         let files = Files::default();
@@ -154,7 +154,7 @@ impl Rewriting {
         Ok(())
     }
 
-    /// What a log of this image holds is what was promised; returns it.
+    /// Checks that the log of this image holds what was promised; returns its content.
     fn look(
         &self,
         image: &Image,
@@ -175,7 +175,7 @@ impl Rewriting {
         Ok(found)
     }
 
-    /// Opens the log for appending, and loses power while that is done.
+    /// Opens the log for appending, and loses power meanwhile.
     fn crash_opening(
         &self,
         image: &Image,
@@ -196,7 +196,7 @@ impl Rewriting {
         Ok(())
     }
 
-    /// How many transactions of each thread a restart loads, each whole and once.
+    /// Returns how many transactions of each thread a restart loads, each whole and once.
     fn load(&self, image: &Image) -> Result<[u64; WRITERS], String> {
         let engine = engine(1, None)?;
         let files = Files::of(image);
@@ -245,20 +245,20 @@ impl Rewriting {
     }
 }
 
-/// What may be found of each thread.
+/// What may be found for each thread.
 #[derive(Clone, Copy)]
 struct Promise {
     least: [u64; WRITERS],
     most: [u64; WRITERS],
 }
 
-/// What all threads share.
+/// The shared state of all threads.
 struct Incarnation<'l> {
     engine: &'l Engine,
     log: &'l Arc<Aof>,
     files: &'l Files,
     acknowledged: [AtomicU64; WRITERS],
-    /// Threads that still send.
+    /// The number of threads that still send.
     writing: AtomicUsize,
     rewriting: AtomicBool,
     during_rewrite: AtomicU64,
@@ -270,7 +270,7 @@ impl Incarnation<'_> {
     fn write(&self, thread: usize) {
         let mut client = Client::new(self.engine);
         let mut number = 1;
-        // Those that were refused while the log could not be written are sent again.
+        // Transactions that were refused while the log could not be written are sent again.
         for _ in 0..4 * TRANSACTIONS {
             if number > TRANSACTIONS {
                 break;
@@ -307,8 +307,8 @@ impl Incarnation<'_> {
         }
     }
 
-    /// What is acknowledged before a sync begins is durable when it has ended, as far as the log is
-    /// well then.
+    /// What is acknowledged before a sync begins is durable when it has ended, if the log is
+    /// healthy then.
     fn tick(&self, mut rng: Rng) {
         for _ in 0..TICKS {
             (0..rng.usize(..12)).for_each(|_| sim::yield_now());
@@ -378,7 +378,7 @@ fn text(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }
 
-/// The files of an image, for whoever reads a failure.
+/// Describes the files of an image, for the reader of a failure.
 fn describe(image: &Image) -> String {
     let mut all = String::new();
     for (path, bytes) in image {

@@ -1,10 +1,10 @@
-//! The process ends while a media error is resolved: at each step, for a page of each kind.
+//! The process ends while a media error is being resolved: at each step, for a page of each kind.
 //!
-//! A page is lost by cutting the file short under its mapping; until it is written again it is lost
-//! in each incarnation. The end of the process is a panic: it unwinds through code that writes
-//! nothing to the pool. What is found afterwards: each key has its value, or a read of it tells of
-//! the damage; a store that was stopped takes no writes; one that was not can be written to, and
-//! loses nothing by it.
+//! A page is lost by truncating the file under its mapping; until it is written again it is lost in
+//! each incarnation. The end of the process is a panic: it unwinds through code that writes nothing
+//! to the pool. What must be found afterwards: each key has its value, or reading it reports the
+//! damage; a stopped store takes no writes; one that was not stopped can be written to, and loses
+//! nothing by it.
 
 use heap::{CreateOptions, Geometry, Heap, OpenError};
 use keyspace::{Db, Expire, Keyspace};
@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 const PAGE: u64 = 4096;
-/// What is in the file for a page that cannot be read.
+/// The file's content for a page that cannot be read.
 const BAD: u8 = 0xaa;
 const KEYS: usize = 200;
 const GEOMETRY: Geometry = Geometry { shards: 1, ring_parts: 4, ring_part: 4096, zone_spans: 12 };
@@ -44,7 +44,7 @@ fn set(ks: &Keyspace, i: usize) -> bool {
     done.is_ok() && txn.commit().is_ok()
 }
 
-/// Reads as a server does; an error where the damage is told.
+/// Reads like a server; returns an error if the damage is reported.
 fn get(ks: &Keyspace, i: usize) -> Result<Option<String>, ()> {
     loop {
         let losses = ks.losses();
@@ -65,7 +65,7 @@ fn get(ks: &Keyspace, i: usize) -> Result<Option<String>, ()> {
     }
 }
 
-/// A pool in use, whose process is going to end.
+/// A pool in use, whose process is about to end.
 struct Incarnation {
     path: PathBuf,
     ks: Keyspace,
@@ -83,7 +83,7 @@ fn lose(path: &Path, region: &Region, page: u64) {
 }
 
 impl Incarnation {
-    /// Opens a pool on a medium of which a page may still be bad.
+    /// Opens a pool on a medium with a page that may still be bad.
     fn open(path: &Path, page: u64) -> Result<Incarnation, OpenError> {
         let region = region(path);
         let bytes = fs::read(path).expect("the pool");
@@ -98,7 +98,7 @@ impl Incarnation {
         lose(&self.path, self.ks.heap().region(), page);
     }
 
-    /// Resolves what was lost, and ends at the `place`th step of that; whether it came so far.
+    /// Resolves the loss, and ends at the `place`th step of that; returns true if it got that far.
     fn ends_at(self, place: u64) -> bool {
         panic_after(Some(place));
         let done = catch_unwind(AssertUnwindSafe(|| self.ks.resolve_losses()));
@@ -106,7 +106,7 @@ impl Incarnation {
         done.is_err()
     }
 
-    /// What a client finds; `what` for messages.
+    /// Checks what a client finds; `what` is for messages.
     fn check(&self, what: &str) {
         self.ks.resolve_losses();
         for i in 0..KEYS {
@@ -125,7 +125,7 @@ impl Incarnation {
     }
 }
 
-/// A pool with keys, left by the end of its process.
+/// Creates a pool with keys, left by the end of its process.
 fn pool(path: &Path) -> Vec<u8> {
     let options = CreateOptions { geometry: GEOMETRY, ..CreateOptions::default() };
     let heap = Heap::create(region(path), &options).expect("a pool");
@@ -135,7 +135,8 @@ fn pool(path: &Path) -> Vec<u8> {
     fs::read(path).expect("the pool")
 }
 
-/// One page of each kind: what it holds, and whether a store that lost it takes no more writes.
+/// Returns one page of each kind: what it holds, and whether a store that lost it takes no more
+/// writes.
 fn pages(pool: &[u8]) -> Vec<(&'static str, u64, bool)> {
     let entry = |i: usize| {
         let text = format!("{}the value", name(i));
@@ -185,7 +186,7 @@ pub(crate) fn a_loss_is_resolved_or_recorded_whenever_the_process_ends(stride: u
                     assert!(ended || is_stopped == stops, "{what}: stopped is {is_stopped}");
                     incarnation.check(&what);
                 }
-                // The log may have gone on in the lost bytes: that is told too.
+                // The log may have continued in the lost bytes: that is reported too.
                 Err(OpenError::LostLog { .. } | OpenError::DamagedLog { .. })
                     if page == RING || page == 3 * PAGE => {}
                 Err(error) => panic!("{what}: {error}"),

@@ -1,18 +1,18 @@
-//! Every fault point of every crate, numbered through.
+//! Every fault point of every crate, numbered consecutively.
 
 use std::fmt;
 
 /// A program with one fault point disabled.
 #[derive(Clone, Debug)]
 pub(crate) struct Mutant {
-    /// From 1 on, as `MUTANT` names it.
+    /// The number, from 1 on, that `MUTANT` uses.
     pub(crate) nth: usize,
     /// The fault point's own number.
     pub(crate) number: u32,
     name: String,
 }
 
-/// All of them.
+/// Returns all of them.
 pub(crate) fn all() -> Vec<Mutant> {
     macro_rules! points_of {
         ($($layer:ident)*) => {
@@ -28,7 +28,7 @@ pub(crate) fn all() -> Vec<Mutant> {
 }
 
 impl Mutant {
-    /// The one with this number.
+    /// Returns the one with this number.
     pub(crate) fn of(nth: usize) -> Option<Mutant> {
         all().into_iter().find(|mutant| mutant.nth == nth)
     }

@@ -1,8 +1,8 @@
-//! Crashes at each event of a run: a loss of power, with any part of what was not synced; and the
-//! end of the process. Some images go on, with threads of their own, and are crashed again, in
+//! Crashes at each event of a run: a power loss, with any part of the unsynced data; and the end of
+//! the process. Some images are continued, with threads of their own, and are crashed again, in
 //! their opening and after it.
 //!
-//! In one of the ways the disk also loses whole blocks of the journal that it was writing to; not
+//! In one of the ways the disk also loses whole blocks of the journal that it was writing; but not
 //! in an opening, which writes again what may have been synced.
 
 use super::model::{Contents, Counts};
@@ -15,18 +15,18 @@ use std::time::Duration;
 
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
-/// What a full journal says that is to keep what it has.
+/// A part of the error of a full journal that is held.
 const HELD: &str = "is not in its place";
-/// Moments of a run at which it is crashed, about; half as many in one after a crash.
+/// About how many moments of a run are crashed; half as many in a run after a crash.
 const POINTS: usize = 80;
-/// Crashes after a crash.
+/// The number of crashes after a crash.
 const DEPTH: usize = 2;
-/// Rings: the smallest, one that is no power of two, and one that few batches fill.
+/// Rings: the smallest, one whose size is not a power of two, and one that few batches fill.
 const RINGS: [u64; 4] = [64 << 10, 64 << 10, 68 << 10, 256 << 10];
-/// What arrives of that which was not synced.
+/// How much of the unsynced data arrives.
 const WAYS: [&str; 5] = ["nothing", "everything", "half", "nearly all", "blocks are torn"];
 
-/// What was looked at.
+/// What was examined.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Looked {
     pub(crate) images: u64,
@@ -53,7 +53,7 @@ pub(crate) fn explore(seed: u64, fences: usize) -> Result<Looked, String> {
     Ok(explorer.looked)
 }
 
-/// Returns what went wrong, a panic too.
+/// Returns what went wrong, including a panic.
 pub(crate) fn guarded<R>(work: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -78,7 +78,7 @@ pub(crate) fn check_image(
 }
 
 impl Explorer {
-    /// A disk that is fast or slow, by the seed.
+    /// Returns a disk that is fast or slow, depending on the seed.
     fn disk(&mut self, state: FilesState, clock: &SimulatedClock) -> SimulatedFiles {
         let sync = [1, 100, 5_000, 700_000][self.rng.usize(..4)];
         let rng = std::sync::Mutex::new(self.rng.fork());
@@ -164,7 +164,7 @@ impl Explorer {
             check_image(copy, self.ring, &done, &required)
                 .map_err(|what| format!("{what}\na copy of the files"))?;
         }
-        // Whoever copies has the journal keep what it has: a writer may find it full.
+        // A thread that copies holds the journal: a writer may find it full.
         let is_forgiven = |failure: &str| plan.copies && failure.contains(HELD);
         match region.journal_failure() {
             Some(failure) if files.failures_left() == fails && !is_forgiven(failure) => {
@@ -239,7 +239,7 @@ impl Explorer {
         state.after_torn_blocks(Named::Journal, arrives, tears)
     }
 
-    /// Checks an image, or goes on from it.
+    /// Checks an image, or continues from it.
     fn go_on(
         &mut self,
         image: FilesState,

@@ -1,8 +1,8 @@
-//! How much a loss of power takes where acknowledgements do not wait for a sync: by a clock, on
-//! disks on which applying, or syncing, takes long.
+//! How much a power loss takes when acknowledgements do not wait for a sync: measured by a clock,
+//! on disks on which applying, or syncing, takes long.
 //!
-//! At many moments the power is lost, and nothing arrives that was not synced. What was
-//! acknowledged and is not there was acknowledged within a certain time.
+//! At many moments the power is lost, and nothing unsynced arrives. Whatever was acknowledged and
+//! is lost must have been acknowledged within a certain time.
 
 use super::crashes::check_image;
 use super::model::{Contents, WRITERS, own_lines, store_and_flush};
@@ -16,13 +16,13 @@ use std::time::Duration;
 
 /// How long they write.
 const WRITES: Duration = Duration::from_secs(60);
-/// How often a thread of the background looks.
+/// How often a background thread looks.
 const LOOK: Duration = Duration::from_millis(100);
 const SECOND: Option<Duration> = Some(Duration::from_secs(1));
 /// No run takes this long.
 const HANGS: Duration = Duration::from_secs(3600);
 
-/// How long the calls of a disk take, and the ring on it.
+/// How long the calls of a disk take, and the size of the ring on it.
 #[derive(Clone, Copy)]
 pub(crate) struct Disk {
     ring: u64,
@@ -39,7 +39,7 @@ pub(crate) const APPLIES_SLOWLY: Disk = Disk {
     sync_pool: Duration::from_secs(4),
     sync_journal: Duration::from_millis(5),
 };
-/// A disk on which each sync takes seconds, with a ring that is full in none of these runs.
+/// A disk on which each sync takes seconds, with a ring that never becomes full in these runs.
 pub(crate) const SYNCS_SLOWLY: Disk = Disk {
     ring: 32 << 20,
     write_to_pool: Duration::from_micros(20),
@@ -56,14 +56,14 @@ pub(crate) enum Background {
     One,
 }
 
-/// What was lost at most: the time between the first and the last acknowledgement that a loss of
-/// power took; and the longest time that one had to wait.
+/// The maximum loss: the time between the first and the last acknowledgement that a power loss
+/// took; and the longest time that an acknowledgement had to wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Lost {
     pub(crate) most: Duration,
     pub(crate) waited: Duration,
     pub(crate) acks: usize,
-    /// The greatest age that the journal told.
+    /// The greatest age that the journal reported.
     pub(crate) oldest: Duration,
 }
 

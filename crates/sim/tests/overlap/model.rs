@@ -2,22 +2,22 @@
 //! acknowledged.
 //!
 //! Each writer owns lines, and a word of one line that all of them share. A fence stores its number
-//! into its word of the shared line, and into all words of some of its lines. What is found must be
-//! what persistent memory may hold after some prefix of one order of all fences: of each writer the
-//! first few, whole; of the next one any words, since a store may arrive before it is flushed; and
-//! with a word of a fence all those fences that had ended when it began.
+//! into its word of the shared line, and into all words of some of its lines. The result must be
+//! something that persistent memory may hold after some prefix of one order of all fences: of each
+//! writer the first few fences, whole; of its next one any words, since a store may arrive before
+//! it is flushed; and with a word of a fence, all fences that had ended when it began.
 
 use super::pool::{GROWN, LEN, store};
 use pmem::Region;
 
 pub(crate) const WRITERS: usize = 3;
-/// Lines that each writer owns at least.
+/// Minimum number of lines that each writer owns.
 pub(crate) const OWN: u64 = 300;
 /// The line of which each writer has a word.
 const SHARED: u64 = 1;
 const LINES: u64 = GROWN / 64;
 
-/// Returns who owns a line: the first writer has those that the pool gets when it grows.
+/// Returns who owns a line: the first writer owns those that the pool gets when it grows.
 fn owner(line: u64) -> Option<usize> {
     let writer = line.checked_sub(2)? / OWN;
     match writer < WRITERS as u64 {
@@ -31,7 +31,7 @@ pub(crate) fn own_lines(writer: usize, len: u64) -> Vec<u64> {
     (0..len / 64).filter(|line| owner(*line) == Some(writer)).collect()
 }
 
-/// What a pool holds.
+/// The content of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contents {
     lines: Vec<[u64; 8]>,
@@ -43,7 +43,7 @@ impl Contents {
         Contents { lines: vec![[0; 8]; LINES as usize], shared: [0; WRITERS] }
     }
 
-    /// Reads all lines; those that the pool does not have yet are zeros.
+    /// Reads all lines; those that the pool does not have yet count as zeros.
     pub(crate) fn read(region: &Region) -> Contents {
         let mut contents = Contents::empty();
         let lines = region.len() / 64;
@@ -63,24 +63,24 @@ impl Contents {
 struct Fence {
     /// Its own lines, ascending.
     lines: Vec<u64>,
-    /// Moments between which it was executed.
+    /// The moments between which it was executed.
     begin: u64,
     end: Option<u64>,
-    /// Where the journal ended after it.
+    /// The end of the journal after it.
     position: u64,
 }
 
-/// What the writers did since the pool was opened.
+/// What the writers have done since the pool was opened.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     base: Contents,
-    /// The highest number that each writer had stored before, part of a fence included.
+    /// The highest number that each writer had stored before, even in part of a fence.
     numbers: [u64; WRITERS],
     fences: [Vec<Fence>; WRITERS],
     moment: u64,
 }
 
-/// How many of the fences of each writer.
+/// The number of fences of each writer.
 pub(crate) type Counts = [usize; WRITERS];
 
 fn number(value: u64) -> u64 {
@@ -97,12 +97,13 @@ impl History {
         History { base, numbers, fences: Default::default(), moment: 0 }
     }
 
-    /// Returns what a writer's fence of this count stores: another value in each history.
+    /// Returns the value that a writer's fence of this count stores: a different one in each
+    /// history.
     fn value(&self, writer: usize, count: usize) -> u64 {
         (writer as u64 + 1) << 32 | (self.numbers[writer] + count as u64)
     }
 
-    /// Returns the count of a writer's fence that stored a value; 0 for what there was before.
+    /// Returns the count of a writer's fence that stored a value; 0 for the initial value.
     fn count(&self, writer: usize, value: u64, before: u64) -> Option<usize> {
         if value == before {
             return Some(0);
@@ -112,7 +113,7 @@ impl History {
         (is_one && self.value(writer, count) == value).then_some(count)
     }
 
-    /// Notes that a writer begins to store to some of its lines. Returns the fence's count and
+    /// Records that a writer begins to store to some of its lines. Returns the fence's count and
     /// value.
     pub(crate) fn begin(&mut self, writer: usize, lines: &[u64]) -> (usize, u64) {
         self.moment += 1;
@@ -122,7 +123,7 @@ impl History {
         (count, self.value(writer, count))
     }
 
-    /// Notes that a writer's last fence ended, and where the journal ended then.
+    /// Records that a writer's last fence ended, and where the journal ended then.
     pub(crate) fn end(&mut self, writer: usize, position: u64) {
         self.moment += 1;
         if let Some(fence) = self.fences[writer].last_mut() {
@@ -130,14 +131,14 @@ impl History {
         }
     }
 
-    /// Returns how many fences of a writer ended, and the position after them.
+    /// Returns how many fences of a writer have ended, and the position after them.
     pub(crate) fn ended(&self, writer: usize) -> (usize, u64) {
         let ended = self.fences[writer].iter().filter(|fence| fence.end.is_some());
         ended.fold((0, 0), |(count, _), fence| (count + 1, fence.position))
     }
 
-    /// Refuses what no prefix of an order of all fences leaves, or what lacks one of the
-    /// `required`. Returns how many fences of each writer are there, whole.
+    /// Refuses a content that no prefix of an order of all fences leaves, or that lacks one of the
+    /// `required` fences. Returns how many fences of each writer are there, whole.
     pub(crate) fn check(&self, found: &Contents, required: &Counts) -> Result<Counts, String> {
         let mut whole = [0; WRITERS];
         let mut traces = [0; WRITERS];
@@ -188,7 +189,7 @@ impl History {
         for (n, fence) in fences[..whole].iter().enumerate() {
             fence.lines.iter().for_each(|line| expected[*line as usize] = n + 1);
         }
-        // Of the newest any words may be there.
+        // Of the newest fence, any words may be there.
         let last = newest.checked_sub(1).map_or(&[][..], |at| &fences[at].lines);
         let mut all = in_shared == newest;
         for (line, found) in counts.iter().enumerate() {
@@ -206,7 +207,7 @@ impl History {
         Ok((if all { newest } else { whole }, newest))
     }
 
-    /// Returns of which fence each word of a writer's lines is.
+    /// Returns the count of the fence that stored each word of a writer's lines.
     fn counts(&self, found: &Contents, writer: usize) -> Result<Vec<[usize; 8]>, String> {
         let mut counts = vec![[0; 8]; LINES as usize];
         for line in own_lines(writer, GROWN) {
@@ -225,7 +226,7 @@ impl History {
     }
 }
 
-/// Stores a fence's value, flushes, and lets others run between; the fence is the caller's.
+/// Stores a fence's value, flushes, and lets others run in between; the caller fences.
 pub(crate) fn store_and_flush(region: &Region, writer: usize, lines: &[u64], value: u64) {
     let put = |off: u64| {
         store(region, off, value);

@@ -1,25 +1,26 @@
-//! The least that uses a journal as a pool does: a line that names it, which is written to the
-//! pool's own file before and after its use.
+//! The minimal use of a journal by a pool: a line that names it, which is written to the pool's own
+//! file before and after its use.
 
 use pmem::{JournalId, Region};
 use sim::{Named, SimulatedClock, SimulatedFiles};
 use std::sync::Arc;
 
-/// Bytes of the pool, and after it has grown.
+/// The size of the pool in bytes, and its size after it has grown.
 pub(crate) const LEN: u64 = 64 << 10;
 pub(crate) const GROWN: u64 = 96 << 10;
 
-/// The words of the first line: the journal's number, 0 for none; and the last one that was given.
+/// The words of the first line: the journal's number, 0 for none; and the last number that was
+/// used.
 const NAME: u64 = 0;
 const LAST: u64 = 8;
-/// A line that no writer owns: there the pool says how far its journal came.
+/// A line that no writer owns, in which the pool records its journal's progress.
 pub(crate) const PROGRESS_AT: u64 = LEN - 64;
 
 fn id(journal: u64) -> JournalId {
     JournalId { pool: [7; 16], journal }
 }
 
-/// Maps the pool's file. Nothing is changed.
+/// Maps the pool's file. Changes nothing.
 pub(crate) fn map(files: &SimulatedFiles, ring: u64, clock: &SimulatedClock) -> Region {
     let storage = |name| files.storage(name);
     let (pool, journal) = (storage(Named::Pool), storage(Named::Journal));
@@ -34,7 +35,7 @@ fn text(error: impl std::fmt::Display) -> String {
 /// Opens the pool: recovers what its journal holds, or begins one.
 pub(crate) fn open(region: &Region) -> Result<(), String> {
     region.grow(region.len().max(LEN)).map_err(text)?;
-    // A sync of an earlier process may have failed: the line may be in the page cache alone.
+    // A sync of an earlier process may have failed: the line may be in the page cache only.
     write_names(region)?;
     match region.load(NAME) {
         0 => {

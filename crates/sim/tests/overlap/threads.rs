@@ -1,4 +1,4 @@
-//! Threads that use one pool: writers, the two of the background, and a reader.
+//! Threads that use one pool: writers, the two background threads, and a reader.
 
 use super::model::{Contents, Counts, History, WRITERS, own_lines, store_and_flush};
 use super::pool::{GROWN, close};
@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a thread of the background waits between two looks.
+/// How long a background thread waits between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 const EVERY: Option<Duration> = Some(Duration::from_secs(1));
 /// No run takes this much simulated time, unless it hangs.
 const HANGS: Duration = Duration::from_secs(24 * 3600);
 
-/// What is to be run.
+/// What to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
-    /// Fences of each writer.
+    /// The number of fences of each writer.
     pub(crate) fences: usize,
     pub(crate) policies: Vec<SyncPolicy>,
     /// The pool grows in the middle.
@@ -29,12 +29,12 @@ pub(crate) struct Plan {
     pub(crate) copies: bool,
 }
 
-/// An acknowledgement: that this many fences of a writer are there.
+/// An acknowledgement that this many fences of a writer are there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
     pub(crate) writer: usize,
     pub(crate) count: usize,
-    /// After a loss of power; else after the end of the process.
+    /// Whether it covers a power loss; otherwise only the end of the process.
     pub(crate) is_durable: bool,
     pub(crate) at: Duration,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Ack {
 pub(crate) struct Done {
     pub(crate) history: History,
     pub(crate) acks: Vec<Ack>,
-    /// Copies of the files, and what was acknowledged when they were begun.
+    /// Copies of the files, and what had been acknowledged when they were begun.
     pub(crate) copies: Vec<(FilesState, Counts)>,
 }
 
@@ -54,7 +54,7 @@ impl Done {
     }
 }
 
-/// What must be there, by what has ended.
+/// What must be there, judging by what has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Required {
     pub(crate) after_power_loss: Counts,
@@ -77,7 +77,7 @@ struct Threads<'r> {
     clock: &'r SimulatedClock,
     plan: &'r Plan,
     done: Mutex<Done>,
-    /// Writers that have not ended.
+    /// The number of writers that have not ended.
     writing: AtomicUsize,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn run(
     threads.done.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Draws lines to write to: few, or about as many as a batch has space for, or more.
+/// Draws lines to write to: few, or about as many as fit into a batch, or more.
 fn draw_lines(rng: &mut fastrand::Rng, own: &[u64]) -> Vec<u64> {
     const RUNS: [usize; 12] = [1, 2, 7, 61, 62, 63, 124, 125, 126, 127, 200, 299];
     const SPREAD: [usize; 6] = [3, 50, 111, 112, 113, 149];
@@ -142,7 +142,7 @@ fn draw_lines(rng: &mut fastrand::Rng, own: &[u64]) -> Vec<u64> {
 }
 
 impl Threads<'_> {
-    /// What was done, never locked where another thread may be chosen.
+    /// Returns the record of what was done; it is never locked where another thread may be chosen.
     fn done(&self) -> MutexGuard<'_, Done> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,7 +164,7 @@ impl Threads<'_> {
         let region = self.region;
         for n in 0..self.plan.fences {
             if self.plan.grows && writer == 0 && n == self.plan.fences / 2 {
-                // No space: then it does not grow.
+                // If there is no space it does not grow.
                 let _ = region.grow(GROWN);
             }
             let lines = draw_lines(&mut rng, &own_lines(writer, region.len()));
@@ -176,7 +176,7 @@ impl Threads<'_> {
             }
             let position = region.appended();
             self.done().history.end(writer, position);
-            // A fence of nothing.
+            // An empty fence.
             region.fence();
             let policy = self.plan.policies[rng.usize(..self.plan.policies.len())];
             if region.acknowledge(position, policy).is_err() {
@@ -189,9 +189,9 @@ impl Threads<'_> {
         }
     }
 
-    /// Waits until it is time to look again; false if there is nothing to do any more.
+    /// Waits until it is time to look again; returns false if there is nothing left to do.
     fn goes_on(&self, rng: &mut fastrand::Rng) -> bool {
-        // Seldom at once: each look that finds nothing to do is a change of threads.
+        // Seldom immediately: each look that finds nothing to do is a change of threads.
         let part = if rng.usize(..4) == 0 { rng.u32(1..20) } else { 1 };
         self.clock.pass(LOOK / part);
         assert!(self.clock.now() < HANGS, "a hang: the writers do not end");
@@ -225,7 +225,7 @@ impl Threads<'_> {
         }
     }
 
-    /// Asks what is durable, or waits until what it can see is.
+    /// Queries what is durable, or waits until everything that it can see is durable.
     fn read(&self, rng: &mut fastrand::Rng) {
         while self.goes_on(rng) {
             let ended: [(usize, u64); WRITERS] =
@@ -248,8 +248,8 @@ impl Threads<'_> {
         }
     }
 
-    /// Copies the pool's file and then the journal's, as somebody does who moves both: the journal
-    /// keeps what it has meanwhile.
+    /// Copies the pool's file and then the journal's, like somebody who moves both: the journal is
+    /// held meanwhile.
     fn copy(&self, rng: &mut fastrand::Rng) {
         while self.goes_on(rng) {
             let is_nearly_empty = |counts: &JournalCounts| counts.used < counts.capacity / 4;
@@ -263,7 +263,7 @@ impl Threads<'_> {
             let pool = self.files.state();
             (0..rng.usize(..4)).for_each(|_| sim::yield_now());
             let copy = pool.copied_with(Named::Journal, &self.files.state());
-            // What came with a growth has no place in the copy.
+            // Lines that came with a growth have no place in the copy.
             let is_whole = len == self.region.len() && self.region.journal_failure().is_none();
             self.region.hold_journal(false);
             if is_whole {

@@ -1,13 +1,13 @@
-//! The heap as a subject of crashes: random transactions over a few slots and words of two shards.
+//! The heap as a subject of crashes: random transactions over a few slots and words of some shards.
 //!
 //! Each shard has slots, which are roots that point to a block or to nothing, and plain root words.
-//! A block begins with its length and a word, both logged when they change, and the space it was
-//! asked for. The state is the contents of all of it. Whatever the state, the allocated blocks are
-//! those that the slots point to, the counters agree, nothing damaged was met, and what a pin holds
-//! is as it was.
+//! A block begins with its length and a word, both logged when they change, and its requested
+//! capacity. The state is the content of all of it. Whatever the state, the allocated blocks are
+//! those that the slots point to, the counters agree, no damage was found, and what a pin holds is
+//! unchanged.
 //!
-//! The pool is tiny, so that every ring wraps and retires often, spans run out, change hands and
-//! are found again.
+//! The pool is tiny, so that every ring wraps and retires often, and spans run out, are transferred
+//! and are found again.
 
 pub(crate) mod snapshot;
 
@@ -18,19 +18,19 @@ use snapshot::{Taken, go_on_with_snapshots};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Slots of a shard; the roots after them are its words.
+/// The number of slots of a shard; the roots after them are its words.
 const SLOTS: usize = 10;
 const WORDS: usize = 80;
-/// Length, word and space, before a block's bytes.
+/// Length, word and capacity, before a block's bytes.
 const HEAD: usize = 24;
-/// Sizes that blocks are asked for: four classes, among them one that is streamed, and a whole
-/// span.
+/// Requested capacities of blocks: four classes, among them one that is streamed, and a whole span.
 const CAPACITIES: [usize; 5] = [40, 120, 500, 1500, 40_000];
 
-/// Words whose record is longer than a half of a part of the ring, and no longer than the whole.
+/// The number of words whose record is longer than half a part of the ring, and not longer than the
+/// whole part.
 const MOST_OF_A_PART: std::ops::RangeInclusive<usize> = 20..=26;
 
-/// What a block holds.
+/// The content of a block.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Content {
     word: u64,
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Content {
     }
 }
 
-/// What a shard holds.
+/// The content of a shard.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Contents {
     slots: Vec<Option<Content>>,
@@ -53,7 +53,7 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// The first places in which what was found differs, a line each.
+    /// Describes the first differences, a line each.
     fn difference(&self, found: &Contents, whose: &str) -> String {
         let slots = self.slots.iter().zip(&found.slots).enumerate();
         let slots = slots
@@ -72,15 +72,15 @@ impl Contents {
 pub(crate) enum Op {
     /// Stages `count` words from `first` on.
     Words { first: usize, count: usize, value: u64 },
-    /// Makes a new block for a slot, freeing its old one; filled without the lock or under it.
+    /// Puts a new block into a slot, and frees its old one; filled without the lock or under it.
     Put { slot: usize, content: Content, detached: bool },
-    /// Grows a block within its space.
+    /// Extends a block within its capacity.
     Append { slot: usize, bytes: Vec<u8> },
     /// Changes a block's logged word.
     Touch { slot: usize, value: u64 },
     /// Frees a block.
     Delete { slot: usize },
-    /// Does all this and goes back to before it.
+    /// Does all this and rolls it back.
     RolledBack(Vec<Op>),
 }
 
@@ -101,7 +101,7 @@ impl std::fmt::Debug for Op {
 }
 
 impl Op {
-    /// The same, with nothing filled without the lock.
+    /// Returns the same step with nothing filled without the lock.
     pub(crate) fn under_lock(&self) -> Op {
         match self {
             Op::Put { slot, content, .. } => {
@@ -117,7 +117,7 @@ impl Op {
 pub(crate) struct Plan {
     parts: Vec<(usize, Vec<Op>)>,
     other_thread: bool,
-    /// Take a pin on this slot of the first shard, before; let older pins go, after.
+    /// Take a pin on this slot of the first shard, before; release older pins, after.
     pin: Option<usize>,
     unpin: bool,
     /// Give the space of free spans back, after.
@@ -127,7 +127,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The transaction alone, run by the thread that asks.
+    /// Returns the transaction without its other thread: run by the thread that asks.
     #[allow(dead_code, reason = "not every test that draws plans needs it")]
     pub(crate) fn on_this_thread(self) -> Plan {
         Plan { other_thread: false, snapshot: false, ..self }
@@ -150,12 +150,12 @@ pub(crate) struct Pool {
     pub(crate) spacious: bool,
     /// Each record takes most of a part of the ring.
     pub(crate) long_records: bool,
-    /// The space of free spans is given back at times.
+    /// The space of free spans is sometimes given back.
     pub(crate) purges: bool,
 }
 
 impl Pool {
-    /// As it is, with rings of three parts of eight lines.
+    /// Returns the usual kind, with rings of three parts of eight lines.
     pub(crate) fn of(shards: usize, zones: u64) -> Pool {
         let geometry = Geometry { shards, ring_parts: 3, ring_part: 512, zone_spans: 8 };
         Pool { geometry, zones, spacious: false, long_records: false, purges: false }
@@ -169,7 +169,7 @@ impl Subject for Pool {
 
     fn reserve(&self) -> usize {
         let zone = self.geometry.zone_spans * 65536;
-        // What is before the zones takes less than a zone.
+        // The part before the zones takes less than a zone.
         zone * (self.zones as usize + 1) - 1
     }
 
@@ -256,7 +256,8 @@ impl Subject for Pool {
         if let Some(slot) = plan.pin {
             pin(heap, plan.parts[0].0, slot, pins);
         }
-        // A thread that no scheduler knows would wait in the kernel for one that it lets wait.
+        // A thread that the scheduler does not know would wait in the kernel for one that the
+        // scheduler keeps waiting.
         let done = if plan.other_thread && !pmem::is_scheduled() {
             std::thread::scope(|scope| scope.spawn(|| transact(heap, plan)).join())
                 .map_err(|_| "the other thread panicked".to_owned())??
@@ -299,8 +300,8 @@ impl Pool {
     }
 }
 
-/// Makes a block of a whole span with few bytes in it. Several of them in one transaction need more
-/// spans than are kept in hand, so that the pool grows at the moment of need.
+/// Draws a block of a whole span with few bytes in it. Several of them in one transaction need more
+/// spans than are kept in reserve, so that the pool grows at the moment of need.
 fn put_whole(state: &mut Contents, slot: usize, rng: &mut fastrand::Rng) -> Op {
     let capacity = CAPACITIES[CAPACITIES.len() - 1] - HEAD;
     let content = Content { word: rng.u64(..), capacity, bytes: filled(rng.usize(..20), rng) };
@@ -310,7 +311,7 @@ fn put_whole(state: &mut Contents, slot: usize, rng: &mut fastrand::Rng) -> Op {
 
 /// Draws a step that is possible in `state`, and changes `state` by it.
 fn draw(state: &mut Contents, rng: &mut fastrand::Rng, nested: bool) -> Op {
-    // Some slots are met often, so that one transaction changes a block twice.
+    // Some slots are used often, so that one transaction changes a block twice.
     let slots = if rng.bool() { 2 } else { SLOTS };
     let slot = rng.usize(..slots);
     match rng.usize(..if nested { 13 } else { 12 }) {
@@ -373,7 +374,7 @@ fn put(state: &mut Contents, slot: usize, rng: &mut fastrand::Rng) -> Op {
     Op::Put { slot, content, detached: rng.usize(..4) == 0 }
 }
 
-/// Bytes that differ from those of any other call, as far as their number allows.
+/// Returns bytes that differ from those of any other call, as far as their number allows.
 fn filled(len: usize, rng: &mut fastrand::Rng) -> Vec<u8> {
     let mut fill = fastrand::Rng::with_seed(rng.u64(..));
     let mut bytes = vec![0; len];
@@ -426,7 +427,7 @@ fn pin(heap: &Heap, shard: usize, slot: usize, pins: &mut Vec<(Pin, Ptr, Vec<u8>
     }
 }
 
-/// Runs a transaction; `false`, and nothing changed, if there was no space.
+/// Runs a transaction; returns `false`, with nothing changed, if there was no space.
 fn transact(heap: &Heap, plan: &Plan) -> Result<bool, String> {
     let Some(detached) = detach(heap, plan) else { return Ok(false) };
     let mut detached = detached.into_iter();
@@ -466,7 +467,7 @@ fn detach<'h>(heap: &'h Heap, plan: &Plan) -> Option<Vec<Detached<'h>>> {
 /// Fills a block without the lock.
 fn detach_one<'h>(heap: &'h Heap, shard: usize, content: &Content) -> Option<Detached<'h>> {
     let mut block = heap.lock(shard).reserve_detached(HEAD + content.capacity).ok()?;
-    // In two pieces, as they come from a client: the second begins inside a line.
+    // In two pieces, as they arrive from a client: the second begins inside a line.
     let image = image(content);
     let (first, rest) = image.split_at(image.len() / 3);
     block.write(0, first);
@@ -483,7 +484,7 @@ pub(crate) struct Prepared<'h> {
 
 #[allow(dead_code, reason = "not every test prepares values apart from their transaction")]
 impl<'h> Prepared<'h> {
-    /// Draws one and writes it, but does not make it durable; none if there is no space.
+    /// Draws a value and writes it, but does not make it durable; `None` if there is no space.
     pub(crate) fn new(
         heap: &'h Heap,
         shard: usize,
@@ -502,7 +503,7 @@ impl<'h> Prepared<'h> {
 
 #[allow(dead_code, reason = "not every test prepares values apart from their transaction")]
 impl Op {
-    /// What a shard holds after a put.
+    /// Updates the content of a shard for a put.
     pub(crate) fn put_into(&self, contents: &mut Contents) {
         if let Op::Put { slot, content, .. } = self {
             contents.slots[*slot] = Some(content.clone());
@@ -510,7 +511,7 @@ impl Op {
     }
 }
 
-/// A block's head and bytes.
+/// Returns a block's head and bytes.
 fn image(content: &Content) -> Vec<u8> {
     let words = [content.bytes.len() as u64, content.word, content.capacity as u64];
     let mut image: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -555,7 +556,7 @@ pub(crate) fn perform<'h>(
         Op::RolledBack(ops) => {
             let before: Savepoint = shard.savepoint();
             for op in ops {
-                // Without space it goes back a little earlier.
+                // Without space it is rolled back a little earlier.
                 if !perform(shard, &op.under_lock(), &mut std::iter::empty())? {
                     break;
                 }

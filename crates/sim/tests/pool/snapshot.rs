@@ -1,18 +1,18 @@
-//! A snapshot of the pool, read shard by shard while transactions go on.
+//! A snapshot of the pool, read shard by shard while transactions continue.
 
 use super::{Contents, Open, read_contents, read_shard};
 use heap::{Snapshot, SnapshotLost};
 use std::collections::BTreeSet;
 
-/// A snapshot, what there was at its cut, and the shard that is read next.
+/// A snapshot, the content at its cut, and the shard to read next.
 pub(super) struct Taken {
     snapshot: Snapshot,
     state: Vec<Contents>,
     next: usize,
 }
 
-/// Reads a shard of a snapshot, compares it with what there was at the cut, and releases it. False
-/// if the snapshot was given up.
+/// Reads a shard of a snapshot, compares it with the content at the cut, and releases it. Returns
+/// false if the snapshot was given up.
 pub(crate) fn read_snapshot(
     snapshot: &Snapshot,
     shard: usize,
@@ -33,10 +33,10 @@ pub(crate) fn read_snapshot(
     Ok(true)
 }
 
-/// Snapshots at a time.
+/// The number of snapshots at a time.
 const AT_ONCE: usize = 2;
 
-/// Takes a snapshot, or reads one more shard of the oldest one where there are several.
+/// Takes a snapshot, or reads one more shard of the oldest one if there are several.
 pub(super) fn go_on_with_snapshots(store: &mut Open) -> Result<(), String> {
     let heap = &store.heap;
     if store.snapshots.len() < AT_ONCE {

@@ -2,11 +2,11 @@
 //!
 //! Some threads prepare values before they take a lock, in blocks of spans that they share with
 //! others: they fill them and make them durable, and then adopt them in a transaction, adopt them
-//! and roll back, or abandon them at any moment.
+//! and roll back, or drop them at any moment.
 //!
-//! A transaction is under way from its begin to its acknowledgement, and holds its shards' locks
-//! all the while. So those under way at a crash have no shard in common, and each may be in effect
-//! or not: whole.
+//! A transaction is under way from its start to its acknowledgement, and holds its shards' locks
+//! all the while. So those under way at a crash have no shard in common, and each may be in effect,
+//! whole, or not.
 
 use crate::pool::snapshot::read_snapshot;
 use crate::pool::{Contents, Open, Pool, Prepared, perform};
@@ -23,7 +23,7 @@ pub(crate) struct Threads {
     pub(crate) threads: usize,
     /// Whether they prepare values.
     pub(crate) prepares: bool,
-    /// How often one prepared a value in a span in which another one had.
+    /// How many times a thread prepared a value in a span in which another one had prepared one.
     pub(crate) shared_spans: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ impl Threads {
     }
 }
 
-/// What becomes of prepared values.
+/// What happens to prepared values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Adopted,
@@ -42,27 +42,27 @@ enum Fate {
     AbandonedUnfenced,
 }
 
-/// Where a span ends: the bytes of a block belong to one.
+/// The end of a span: the bytes of a block belong to one span.
 const SPAN: u64 = 65536;
 
 /// What a mark in the trace means.
 enum Meaning {
     /// A thread is about to commit these contents of these shards.
     Begun(usize, Vec<(usize, Contents)>),
-    /// It has.
+    /// It has committed.
     Acknowledged(usize),
     /// There was no space.
     Refused(usize),
 }
 
-/// The threads' common view: what each shard holds, and what the marks mean.
+/// The threads' shared view: the content of each shard, and the meaning of the marks.
 struct Shared<'l> {
     pool: &'l Pool,
     incarnation: &'l Incarnation<'l>,
     shards: Vec<Mutex<Contents>>,
     marks: Mutex<Vec<(usize, Meaning)>>,
     threads: &'l Threads,
-    /// The spans in which each thread has prepared values now.
+    /// The spans in which each thread currently has prepared values.
     preparing: Mutex<BTreeMap<usize, Vec<u64>>>,
 }
 
@@ -134,7 +134,8 @@ impl Shared<'_> {
 }
 
 impl Shared<'_> {
-    /// Takes a snapshot, unless another thread reads one, and reads all of it, while others go on.
+    /// Takes a snapshot, unless another thread is reading one, and reads all of it while others
+    /// continue.
     fn read_snapshot(&self, heap: &Arc<Heap>) -> Result<(), String> {
         // The contents change under the locks that the cut takes.
         let contents = || self.shards.iter().map(|shard| shard.lock().unwrap().clone()).collect();
@@ -147,7 +148,7 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Prepares a few values in a shard; none where they are abandoned, or where there is no space.
+    /// Prepares a few values in a shard; returns none if they are dropped, or if there is no space.
     fn prepare<'h>(
         &self,
         heap: &'h Heap,
@@ -251,7 +252,7 @@ impl Workload for Threads {
     }
 }
 
-/// What may be found from each mark on: what was acknowledged, with any of those under way.
+/// Returns what may be found from each mark on: what was acknowledged, with any of those under way.
 fn promises(
     mut acknowledged: Vec<Contents>,
     marks: &[(usize, Meaning)],

@@ -1,4 +1,4 @@
-//! Scripts that are run again, killed, or need shards that others have, as histories of their own.
+//! Scripts that are run again, killed, or need shards that others hold, each as a separate history.
 
 use crate::engine::journal::TestClock;
 use crate::engine::scripts::{end_request, let_them_move, run_moved, set_up};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 const NOW: u64 = 1_700_000_000_000;
 const SHARDS: usize = 4;
-/// Takes more instructions than a script may execute before it is asked twice how long it runs.
+/// Takes more instructions than a script executes before its running time is checked twice.
 const PAUSE: &str = "for i = 1, 60000 do end";
 
 /// A log in memory.
@@ -19,7 +19,7 @@ const PAUSE: &str = "for i = 1, 60000 do end";
 struct Log(Mutex<Vec<u8>>);
 
 impl Log {
-    /// How often these bytes are in it.
+    /// Returns how many times these bytes are in it.
     fn count(&self, bytes: &str) -> usize {
         let log = self.0.lock().expect("no panic");
         log.windows(bytes.len()).filter(|window| *window == bytes.as_bytes()).count()
@@ -84,7 +84,7 @@ impl Client<'_> {
         Client { engine, session, writer: Writer::new(Protocol::Resp2) }
     }
 
-    /// One that listens to what scripts publish.
+    /// Returns a client that listens to what scripts publish.
     fn listening(engine: &Engine) -> Client<'_> {
         let mut client = Client::of(engine);
         client.call(&["SUBSCRIBE", "channel"]);
@@ -92,7 +92,7 @@ impl Client<'_> {
         client
     }
 
-    /// How many messages of scripts have come.
+    /// Returns how many messages of scripts have arrived.
     fn messages(&mut self) -> usize {
         let mut pushes = Vec::new();
         let _ = self.session.client.take_pushes(&mut pushes);
@@ -115,14 +115,14 @@ impl Client<'_> {
         assert_eq!(self.call(&words), expected, "{line}");
     }
 
-    /// As [`Client::call`]; what pauses is moved, and killed there if it is to be.
+    /// Like [`Client::call`]; a script that pauses is moved, and killed there if requested.
     fn call_long(&mut self, words: &[&str], kill: Option<&'static str>) -> String {
         set_up(true, kill);
         self.call(words)
     }
 }
 
-/// A key of each shard.
+/// Returns a key of each shard.
 fn keys(engine: &Engine) -> Vec<String> {
     let keyspace = engine.keyspace();
     let of = |shard| {
@@ -132,8 +132,8 @@ fn keys(engine: &Engine) -> Vec<String> {
     (0..SHARDS).map(of).collect()
 }
 
-/// A script that is moved to a thread of its own is run twice. Clients, the log and those who
-/// listen see what one run gives that begins with the first one.
+/// A script that is moved to a separate thread is run twice. Clients, the log and listeners see the
+/// result of one run that starts when the first one did.
 pub(crate) fn a_script_that_is_run_again_is_seen_once() {
     let run = |pause: &str| {
         let (engine, log) = logged();
@@ -158,7 +158,7 @@ pub(crate) fn a_script_that_is_run_again_is_seen_once() {
     assert_eq!(run(""), run(PAUSE), "its random numbers");
 }
 
-/// What a killed script did is undone, and with it nothing of the EXEC that it is in.
+/// The changes of a killed script are undone, but nothing else of its EXEC.
 pub(crate) fn a_script_that_is_killed_leaves_nothing() {
     let engine = engine();
     let mut client = Client::of(&engine);
@@ -174,8 +174,8 @@ pub(crate) fn a_script_that_is_killed_leaves_nothing() {
     client.check("EXISTS a b", ":0\r\n");
 }
 
-/// Scripts that need shards which they have not declared, in any order: where another one has one
-/// of them, the script is run again.
+/// Scripts that need shards that they have not declared, in any order: if another one holds one of
+/// them, the script is run again.
 pub(crate) fn scripts_that_need_each_others_shards_all_come_to_an_end() {
     const THREADS: usize = 3;
     const CALLS: usize = 4;
@@ -193,7 +193,7 @@ pub(crate) fn scripts_that_need_each_others_shards_all_come_to_an_end() {
                     if n % 2 == 0 {
                         order.reverse();
                     }
-                    // Each has a text of its own: none is known to need them.
+                    // Each has its own text: it is not known which shards they need.
                     let script = format!(
                         "-- {thread} {n}\nredis.call('publish', 'channel', 'a script') \
                          redis.call('incr', KEYS[1]) \

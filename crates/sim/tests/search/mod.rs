@@ -33,7 +33,7 @@ pub(crate) struct Found {
     pub(crate) counts: Counts,
     /// The first seed that was not explored.
     pub(crate) next: u64,
-    /// The first violation: its seed, and what it was.
+    /// The first violation: its seed, and a description.
     pub(crate) violation: Option<(u64, String)>,
 }
 
@@ -78,7 +78,7 @@ impl Search {
     }
 }
 
-/// Which part of the program is explored.
+/// The part of the program that is explored.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Heap,
@@ -89,7 +89,7 @@ enum Kind {
     Overlap,
 }
 
-/// In which order. What is quick comes first where time is short.
+/// The order of the kinds. Quick ones come first if time is short.
 const KINDS: [Kind; 6] =
     [Kind::Commands, Kind::Heap, Kind::Commands, Kind::Threads, Kind::Journal, Kind::Overlap];
 const HASTY: [Kind; 10] = [
@@ -105,12 +105,12 @@ const HASTY: [Kind; 10] = [
     Kind::Overlap,
 ];
 
-/// Transactions of an exploration with a journal.
+/// The number of transactions of an exploration with a journal.
 const JOURNALED: usize = 40;
-/// Fences of each thread of one.
+/// The number of fences of each thread in an exploration of several threads.
 const OVERLAPPED: usize = 14;
 
-/// Under which crash models, in turn.
+/// The crash models, in turn.
 const MODELS: [Crash; 8] = [
     Crash::Strict,
     Crash::X86,
@@ -122,7 +122,7 @@ const MODELS: [Crash; 8] = [
     Crash::X86,
 ];
 
-/// One exploration, of the kind that this seed has.
+/// Runs one exploration, of the kind for this seed.
 fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (String, Failure)> {
     let kinds: &[Kind] = if hasty { &HASTY } else { &KINDS };
     let n = seed.saturating_sub(1);
@@ -167,7 +167,7 @@ fn explore_seed(seed: u64, hasty: bool, until: Instant) -> Result<Counts, (Strin
     }
 }
 
-/// One exploration of a heap with a journal.
+/// Runs one exploration of a heap with a journal.
 fn journal(seed: u64) -> Result<Counts, (String, Failure)> {
     let medium = match fastrand::Rng::with_seed(seed).u64(..) / 3072 % 4 {
         0 => Medium::Lines { streams: true },
@@ -183,7 +183,7 @@ fn journal(seed: u64) -> Result<Counts, (String, Failure)> {
     }
 }
 
-/// One exploration of a journal that several threads use.
+/// Runs one exploration of a journal that several threads use.
 fn overlap(seed: u64) -> Result<Counts, (String, Failure)> {
     match crashes::explore(seed, OVERLAPPED) {
         Ok(looked) => {
@@ -194,13 +194,13 @@ fn overlap(seed: u64) -> Result<Counts, (String, Failure)> {
     }
 }
 
-/// A violation whose history does not get shorter than its seed.
+/// Returns a failure whose history cannot be shorter than its seed.
 fn failure(seed: u64, what: String) -> Failure {
     let (path, history) = (Vec::new(), Vec::new());
     Failure { seed, crash: Crash::Strict, path, history, what }
 }
 
-/// The names of all commands that write.
+/// Returns the names of all commands that write.
 pub(crate) fn writers() -> Vec<&'static str> {
     let geometry = Geometry { shards: 1, ring_parts: 3, ring_part: 512, zone_spans: 8 };
     let options = CreateOptions { geometry, ..CreateOptions::default() };

@@ -1,5 +1,5 @@
-//! Snapshots, each promise of them as a history of its own: what there was at the cut is read, what
-//! is held stays as it was, goes back in bounded steps, and refuses no write.
+//! Snapshots, each of their promises as a separate history: the content at the cut is read; what is
+//! held stays unchanged, is returned in bounded steps, and refuses no write.
 
 use heap::{CreateOptions, Geometry, Heap, Ptr, Shard, SnapshotLost, View};
 use keyspace::{Content, Db, Expire, Keyspace};
@@ -27,7 +27,7 @@ fn heap(shards: usize) -> Arc<Heap> {
     Arc::new(Heap::volatile(2 << 20, &options).expect("a heap"))
 }
 
-/// Puts a block into each of the first roots, in one transaction; true if there was space.
+/// Puts a block into each of the first roots, in one transaction; returns true if there was space.
 fn put(heap: &Heap, shard: usize, roots: usize, len: usize, fill: u8) -> bool {
     let mut shard = heap.lock(shard);
     (0..roots).all(|root| put_one(&mut shard, root, len, fill)) && shard.commit().is_ok()

@@ -8,17 +8,17 @@ use super::checksum::Checksum;
 use crate::fault_points::FaultPoint;
 use crate::{Damaged, Error, Fill, Store};
 
-/// Where the bytes begin.
+/// Offset of the bytes.
 pub(super) const HEADER: usize = 8;
-/// The most bytes that a block has space for.
+/// The maximum number of bytes in a block.
 pub(super) const MAX: usize = MAX_BLOCK - HEADER;
 
-/// Bytes of the block for a blob of this length.
+/// Returns the size of the block for a blob of this length.
 pub(super) const fn size(len: usize) -> usize {
     HEADER + len
 }
 
-/// Returns length and checksum of a block, which is never empty.
+/// Returns the length and the checksum of a block, which is never empty.
 pub(super) fn checksum<V: View>(view: &V, block: Ptr) -> Result<Checksum, Damaged> {
     let word = view.word(block);
     let checksum =
@@ -34,7 +34,7 @@ pub(super) fn bytes<V: View>(view: &V, block: Ptr, range: Range<usize>) -> &[u8]
     view.bytes(block.add((HEADER + range.start) as u64), range.len())
 }
 
-/// Returns all bytes, compared with their checksum.
+/// Returns all bytes, verified against their checksum.
 pub(super) fn verified<V: View>(view: &V, block: Ptr) -> Result<(Checksum, &[u8]), Damaged> {
     let checksum = checksum(view, block)?;
     let bytes = bytes(view, block, 0..checksum.len as usize);
@@ -42,7 +42,7 @@ pub(super) fn verified<V: View>(view: &V, block: Ptr) -> Result<(Checksum, &[u8]
     Ok((checksum, bytes))
 }
 
-/// Writes a block of these bytes with space for `spare` more, if the heap has such a block.
+/// Writes a block of these bytes with space for `spare` more, if the heap has a block of that size.
 pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8], spare: usize) -> Result<Ptr, Full> {
     let exact = size(bytes.len());
     let roomy = (exact + spare).min(MAX_BLOCK);
@@ -55,7 +55,7 @@ pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8], spare: usize) -> Resul
     Ok(fill.publish(fresh, exact))
 }
 
-/// Adds bytes that a block can hold, in place or in a block with space for as many again.
+/// Appends bytes that fit into one block, in place or in a new block with space for as many again.
 pub(super) fn append<S: Store>(
     store: &mut S,
     block: Ptr,
@@ -74,7 +74,7 @@ pub(super) fn append<S: Store>(
     Ok(replace(store, block, &content, content.len())?)
 }
 
-/// Overwrites a range, and lengthens with zeros, within what a block can hold.
+/// Overwrites a range, and extends the blob with zeros if necessary, within the limit of one block.
 pub(super) fn set_range<S: Store>(
     store: &mut S,
     block: Ptr,
@@ -93,13 +93,13 @@ pub(super) fn set_range<S: Store>(
     Ok(replace(store, block, &content, spare)?)
 }
 
-/// Puts other bytes in the place of a block's, with some of the space that was after them.
+/// Replaces a block's bytes, and keeps some of the spare space after them.
 pub(super) fn rewrite<S: Store>(store: &mut S, block: Ptr, bytes: &[u8]) -> Result<Ptr, Full> {
     let spare = store.capacity(block).saturating_sub(size(bytes.len())).min(bytes.len());
     replace(store, block, bytes, spare)
 }
 
-/// Copies a block; one that is damaged stays where it is.
+/// Copies a block; a damaged one stays where it is.
 pub(super) fn relocate<S: Store>(store: &mut S, block: Ptr) -> Result<Option<Ptr>, Full> {
     let Ok((checksum, bytes)) = verified(store, block) else { return Ok(None) };
     let content = bytes.to_vec();
@@ -107,7 +107,7 @@ pub(super) fn relocate<S: Store>(store: &mut S, block: Ptr) -> Result<Option<Ptr
     replace(store, block, &content, spare).map(Some)
 }
 
-/// Returns space after the length.
+/// Returns the number of spare bytes after the length.
 fn spare<S: Store>(store: &S, block: Ptr, len: usize) -> usize {
     store.capacity(block).saturating_sub(size(len))
 }

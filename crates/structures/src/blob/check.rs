@@ -1,4 +1,4 @@
-//! Verifies a blob: its words check themselves, its bytes match their checksums.
+//! Verifies a blob: its self-checksummed words, and its bytes against their checksums.
 
 use heap::{Ptr, View};
 
@@ -23,8 +23,8 @@ pub(super) fn check<V: View>(view: &V, blob: Blob) -> Result<(), Damaged> {
     }
 }
 
-/// Verifies the words of a table, and visits each of its chunks: where it is, how many bytes it
-/// stores, and their checksum.
+/// Verifies the words of a table, and visits each of its chunks with its place, the number of bytes
+/// that it stores, and their checksum.
 pub(super) fn checksums<V: View>(
     view: &V,
     blob: Blob,

@@ -1,7 +1,8 @@
-//! A length and the CRC-32C of as many bytes, in one word: both change at once.
+//! A length and the CRC-32C of as many bytes in one word, so that both change at once.
 //!
-//! The word has a checksum of itself too. The bytes of a long value are verified periodically, its
-//! lengths whenever they are read: a lost word must not be taken for an empty value.
+//! The word also has a checksum of itself. The bytes of a long value are verified only
+//! periodically, but its lengths whenever they are read: a lost word must not be taken for an empty
+//! value.
 //!
 //! ```text
 //!  63                      32 31           17 16            0
@@ -28,7 +29,7 @@ impl Checksum {
         Checksum::default().and(bytes)
     }
 
-    /// Adds the bytes after.
+    /// Extends the checksum by the bytes that follow.
     pub(crate) fn and(self, bytes: &[u8]) -> Checksum {
         Checksum {
             len: self.len.wrapping_add(bytes.len() as u32),
@@ -36,7 +37,7 @@ impl Checksum {
         }
     }
 
-    /// Reads a word; returns `None` where it is damaged.
+    /// Reads a word; returns `None` if it is damaged.
     pub(crate) fn from_word(word: u64) -> Option<Checksum> {
         let checksum = Checksum { len: (word & LEN) as u32, crc: (word >> 32) as u32 };
         (checksum.word() == word).then_some(checksum)
@@ -48,7 +49,7 @@ impl Checksum {
     }
 }
 
-/// Returns the word's own checksum, never 0 for 0: a lost word reads as zeros.
+/// Returns the word's own checksum; that of 0 is not 0, since a lost word reads as zeros.
 fn check(word: u64) -> u64 {
     u64::from(heap::crc32c(&word.to_le_bytes()) ^ 0xa55a_a55a) & CHECK
 }

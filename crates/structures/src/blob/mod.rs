@@ -1,15 +1,15 @@
 //! Byte strings of up to 512 MiB.
 //!
 //! The caller keeps one word. Up to 65528 bytes a blob is one block; beyond that it is a table of
-//! chunks of 64 KiB, so that no length needs a large free stretch, and a change copies one chunk at
-//! most. Nothing is allocated for zeros after what was written: a string made long by one far
-//! write stays small.
+//! chunks of 64 KiB, so that no length needs a large contiguous range, and a change copies at most
+//! one chunk. Zeros after the last written byte take no space: a string that one far write made
+//! long stays small.
 //!
 //! Bytes that a reader may see never change. An append writes after the published length; every
-//! other change copies the block or the chunk. Next to each length is the CRC-32C of the
-//! bytes, in the same word, so that the two change in one. Every word of a blob checks itself
-//! whenever it is read: a lost one is damage, and neither an empty string nor a hole. What is
-//! copied is verified first, so that no copy makes damaged bytes look sound.
+//! other change copies the block or the chunk. Next to each length is the CRC-32C of the bytes, in
+//! the same word, so that the two change together. Every word of a blob is self-checksummed and
+//! verified whenever it is read: a lost word is damage, not an empty string or a hole. Bytes are
+//! verified before they are copied, so that no copy makes damaged bytes look sound.
 //!
 //! A large blob is freed in steps, from its end: see [`Blob::free_step`] and [`crate::reclaim`].
 //! `docs/format/blob.md` has the format and the counts.
@@ -34,23 +34,22 @@ pub use table::{CHUNK, LEAF_CHUNKS, SMALLEST_LEAF};
 use crate::{Damaged, Error, Fill, Store};
 use table::Table;
 
-/// The longest blob: Redis's limit for a string.
+/// Maximum length of a blob: Redis's limit for a string.
 pub const MAX_LEN: u64 = 512 << 20;
 
-/// The longest blob that is one block.
+/// Maximum length of a blob that is one block.
 pub const MAX_BLOCK_LEN: u64 = block::MAX as u64;
 
 /// A byte string, as the one word that the caller keeps: 0 is the empty string.
 ///
-/// A change answers the blob's new word, which the caller stores where the old one was if it
-/// differs. A blob is owned by one word: after a change of the blob, an older word of it means
-/// nothing.
+/// A change returns the blob's new word; if it differs, the caller stores it in place of the old
+/// one. A blob is owned by one word: after a change, its earlier words mean nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blob(u64);
 
 const TABLE_FLAG: u64 = 1;
 
-/// What a blob's word refers to.
+/// The form of a blob, according to its word.
 enum Form {
     Empty,
     Block(Ptr),
@@ -96,12 +95,13 @@ impl Blob {
         }
     }
 
-    /// Returns true if the blob is a table of chunks: to be freed through [`crate::reclaim`].
+    /// Returns true if the blob is a table of chunks, which must be freed through
+    /// [`crate::reclaim`].
     pub fn is_large(self) -> bool {
         self.0 & TABLE_FLAG != 0
     }
 
-    /// Returns a blob of these bytes, at most [`MAX_LEN`].
+    /// Creates a blob of these bytes, at most [`MAX_LEN`].
     ///
     /// `fill` is the locked shard; a [`Reservation`] fills blocks without the lock.
     pub fn create<F: Fill>(fill: &mut F, bytes: &[u8]) -> Result<Blob, Full> {
@@ -112,8 +112,8 @@ impl Blob {
         }
     }
 
-    /// Returns a blob of `len` bytes, at most [`MAX_LEN`], which `source` writes in pieces of up to
-    /// 64 KiB, in order: it gets the piece's offset and space.
+    /// Creates a blob of `len` bytes, at most [`MAX_LEN`], which `source` writes in pieces of up to
+    /// 64 KiB, in order: it gets each piece's offset and buffer.
     pub fn create_with<F: Fill>(
         fill: &mut F,
         len: u64,
@@ -129,8 +129,8 @@ impl Blob {
         Blob::create(fill, &bytes)
     }
 
-    /// Visits the bytes of a range, cut to the blob's length, as slices in order: up to where a
-    /// damaged word is met.
+    /// Visits the bytes of a range, clipped to the blob's length, as slices in order; stops at a
+    /// damaged word.
     pub fn read<'v, V: View>(
         self,
         view: &'v V,
@@ -169,17 +169,17 @@ impl Blob {
         Ok(bytes)
     }
 
-    /// Asks for the blob's first lines.
+    /// Prefetches the blob's first lines.
     pub fn prefetch<V: View>(self, view: &V) {
         if self != Blob::EMPTY {
             view.prefetch(Ptr::from_raw(self.0 & !TABLE_FLAG));
         }
     }
 
-    /// Adds bytes at the end; the caller has checked that at most [`MAX_LEN`] result.
+    /// Appends bytes; the caller has checked that the result has at most [`MAX_LEN`].
     ///
-    /// In place while the last block has space. Else the block grows to twice what is needed, up to
-    /// its largest size.
+    /// Appends in place while the last block has space. Otherwise the block grows to twice the
+    /// required size, up to the maximum.
     pub fn append<S: Store>(self, store: &mut S, bytes: &[u8]) -> Result<Blob, Error> {
         if bytes.is_empty() {
             return Ok(self);
@@ -202,8 +202,9 @@ impl Blob {
         }
     }
 
-    /// Overwrites from `at` on, with zeros in front where the blob was shorter. The caller has
-    /// checked that at most [`MAX_LEN`] result. Nothing happens if there are no bytes to write.
+    /// Overwrites from `at` on; if the blob is shorter, the gap is filled with zeros. The caller
+    /// has checked that the result has at most [`MAX_LEN`]. Does nothing if there are no bytes to
+    /// write.
     pub fn set_range<S: Store>(self, store: &mut S, at: u64, bytes: &[u8]) -> Result<Blob, Error> {
         if bytes.is_empty() {
             return Ok(self);
@@ -226,8 +227,8 @@ impl Blob {
         Ok(Blob::table(table))
     }
 
-    /// Puts other bytes, at most [`MAX_BLOCK_LEN`], in the place of a blob of one block or none,
-    /// with as much space after them as there was, at most as many again.
+    /// Replaces the bytes of a blob of at most one block by at most [`MAX_BLOCK_LEN`] others, with
+    /// as much spare space after them as before, at most as many bytes again.
     pub fn rewrite<S: Store>(self, store: &mut S, bytes: &[u8]) -> Result<Blob, Full> {
         match self.form() {
             Form::Block(block) if !bytes.is_empty() => {
@@ -238,13 +239,13 @@ impl Blob {
                 Ok(Blob::EMPTY)
             }
             Form::Empty => Blob::create(store, bytes),
-            // Not so in a sound pool; its space is lost.
+            // Impossible in a sound pool; the table's space is lost.
             Form::Table(_) => Blob::create(store, bytes),
         }
     }
 
-    /// Frees about `budget` blocks of a blob that nothing else refers to, from its end; answers
-    /// what is left of it ([`Blob::EMPTY`]: nothing) and how many blocks were freed.
+    /// Frees about `budget` blocks of a blob that nothing else refers to, from its end; returns
+    /// what is left of it ([`Blob::EMPTY`] for nothing) and how many blocks were freed.
     pub fn free_step<S: Store>(self, store: &mut S, budget: usize) -> (Blob, usize) {
         match self.form() {
             Form::Empty => (Blob::EMPTY, 0),
@@ -259,7 +260,7 @@ impl Blob {
         }
     }
 
-    /// Moves the blob's small blocks out of sparse spans; `None` where its word stays.
+    /// Moves the blob's small blocks out of sparse spans; `None` if its word does not change.
     pub fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Blob>, Full> {
         match self.form() {
             Form::Block(block) if store.is_sparse(block) => {
@@ -270,7 +271,7 @@ impl Blob {
         }
     }
 
-    /// Verifies every word, but not the bytes: afterwards they can be read.
+    /// Verifies every word, but not the bytes: afterwards the bytes can be read.
     pub fn check_words<V: View>(self, view: &V) -> Result<(), Damaged> {
         self.len(view)?;
         self.checksums(view, |_, _, _| {})
@@ -281,8 +282,8 @@ impl Blob {
         check::check(view, self)
     }
 
-    /// Verifies the words of a large blob, and visits each of its chunks: where it is, how many
-    /// bytes it stores, and their checksum. Bytes that it shows do not change while they are
+    /// Verifies the words of a large blob, and visits each of its chunks with its place, the number
+    /// of bytes that it stores, and their checksum. These bytes do not change while they are
     /// pinned.
     pub fn checksums<V: View>(
         self,

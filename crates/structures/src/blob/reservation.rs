@@ -1,9 +1,9 @@
 //! Blocks for a blob that is written while its shard is not locked.
 //!
-//! A value of many kilobytes would keep the lock for as long as its bytes take to the medium. So
-//! its blocks are reserved under the lock, filled and fenced without it, and adopted under it
-//! again, in the transaction that refers to them. A reservation that is dropped, or never adopted
-//! because of a crash, was never allocated.
+//! Writing a value of many kilobytes would hold the lock for as long as the medium takes. So its
+//! blocks are reserved under the lock, filled and fenced without it, and adopted under the lock in
+//! the transaction that refers to them. A reservation that is dropped, or never adopted because of
+//! a crash, was never allocated.
 
 use std::collections::VecDeque;
 
@@ -12,20 +12,20 @@ use heap::{Detached, Full, Ptr, Shard};
 use super::{Blob, MAX_BLOCK_LEN, block, table};
 use crate::Fill;
 
-/// Reserved blocks for one blob of a length that is known.
+/// Reserved blocks for one blob of a known length.
 #[derive(Debug)]
 pub struct Reservation<'h> {
     len: u64,
-    /// Sizes still to be reserved, in the order in which the blob is made.
+    /// Sizes still to be reserved, in the order in which the blob is created.
     sizes: VecDeque<u32>,
     blocks: Vec<Detached<'h>>,
-    /// Published lengths of the blocks that are filled, in the same order.
+    /// Published lengths of the filled blocks, in the same order.
     filled: Vec<usize>,
 }
 
 impl<'h> Reservation<'h> {
-    /// Makes a reservation for a blob of `len` bytes, at most [`super::MAX_LEN`]. Nothing is
-    /// reserved yet.
+    /// Creates a reservation for a blob of `len` bytes, at most [`super::MAX_LEN`]. It reserves
+    /// nothing yet.
     pub fn new(len: u64) -> Reservation<'h> {
         let mut sizes = VecDeque::new();
         match len {
@@ -36,7 +36,7 @@ impl<'h> Reservation<'h> {
         Reservation { len, sizes, blocks: Vec::new(), filled: Vec::new() }
     }
 
-    /// Reserves up to `budget` blocks more; answers whether all are reserved.
+    /// Reserves up to `budget` more blocks; returns true if all are reserved.
     pub fn reserve(&mut self, shard: &mut Shard<'h>, budget: usize) -> Result<bool, Full> {
         for _ in 0..budget {
             let Some(size) = self.sizes.front() else { break };
@@ -46,11 +46,11 @@ impl<'h> Reservation<'h> {
         Ok(self.sizes.is_empty())
     }
 
-    /// Fills the blocks from a source, as [`Blob::create_with`] does, and makes them durable. No
-    /// lock is needed.
+    /// Fills the blocks from a source, like [`Blob::create_with`], and makes them durable. Needs no
+    /// lock.
     ///
-    /// `Full` if not all blocks are reserved. The blob may be referred to by a transaction that
-    /// adopts it.
+    /// Returns `Full` if not all blocks are reserved. The transaction that adopts the blob may
+    /// refer to it.
     pub fn fill(&mut self, source: impl FnMut(u64, &mut [u8])) -> Result<Blob, Full> {
         let blob = Blob::create_with(self, self.len, source)?;
         Detached::persist(&self.blocks);
@@ -66,7 +66,7 @@ impl<'h> Reservation<'h> {
     }
 }
 
-/// Hands out the reserved blocks in order: the blob asks for them in the order in which `new`
+/// Hands out the reserved blocks in order: the blob requests them in the order in which `new`
 /// listed them.
 impl Fill for Reservation<'_> {
     type Fresh = usize;

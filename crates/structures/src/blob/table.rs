@@ -1,16 +1,16 @@
 //! A blob of many chunks: a top block, leaves, chunks.
 //!
-//! The top has the blob's length and a word for each leaf; a leaf has two words for each chunk:
-//! where it is, and length and checksum of what is stored in it. A chunk represents 64 KiB of the
-//! blob, the last one for the rest; what a chunk's block stores may be shorter, and the rest of it
-//! reads as zeros, as does a chunk or a whole leaf that is null. So a far write costs no more than
-//! a near one.
+//! The top has the blob's length and a word for each leaf; a leaf has two words for each chunk: its
+//! place, and the length and checksum of its stored bytes. A chunk represents 64 KiB of the blob,
+//! the last one the rest. A chunk's block may store fewer bytes; the remaining ones read as zeros,
+//! as does a null chunk or a whole null leaf. So a far write costs no more than a near one.
 //!
-//! A leaf has space for the smallest power of two, at least four, of chunks that covers those of
-//! the blob. Words after those of the last chunk are null, except in a blob that is being freed.
+//! A leaf has space for a power of two of chunks: the smallest, at least four, that covers the
+//! blob's chunks. Words after those of the last chunk are null, except in a blob that is being
+//! freed.
 //!
-//! Every word is self-checked, null words too: a lost word reads as zeros, which must not pass for
-//! a hole, nor for a blob without bytes.
+//! Every word is self-checksummed, including null words: a lost word reads as zeros, which must not
+//! pass for a hole or for a blob without bytes.
 
 use std::ops::Range;
 
@@ -28,9 +28,9 @@ pub const LEAF_CHUNKS: u64 = 256;
 pub(super) const LEAVES: u64 = 32;
 
 const LEAF_ENTRY: usize = 16;
-/// The length, a word for each leaf.
+/// Size of the top: the length, and a word for each leaf.
 const TOP: usize = 8 + 8 * LEAVES as usize;
-/// Chunks that the smallest leaf has space for.
+/// Number of chunks for which the smallest leaf has space.
 pub const SMALLEST_LEAF: u64 = 4;
 
 const _: () = assert!(CHUNK * LEAF_CHUNKS * LEAVES == MAX_LEN);
@@ -42,7 +42,7 @@ pub(super) struct Table {
     pub(super) top: Ptr,
 }
 
-/// What a leaf says of a chunk.
+/// A leaf's entry for a chunk.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Chunk {
     pub(super) at: Ptr,
@@ -50,7 +50,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Returns what is stored.
+    /// Returns the stored bytes.
     fn bytes<V: View>(self, view: &V) -> &[u8] {
         if self.at.is_null() {
             return &[];
@@ -58,7 +58,7 @@ impl Chunk {
         view.bytes(self.at, self.checksum.len as usize)
     }
 
-    /// Returns what is stored, compared with its checksum.
+    /// Returns the stored bytes, verified against their checksum.
     fn verified<V: View>(self, view: &V) -> Result<&[u8], Damaged> {
         let bytes = self.bytes(view);
         Damaged::unless_equal(
@@ -76,18 +76,18 @@ impl Chunk {
     }
 }
 
-/// Returns how many chunks a blob of this length has.
+/// Returns the number of chunks of a blob of this length.
 pub(super) fn chunks(len: u64) -> u64 {
     len.div_ceil(CHUNK)
 }
 
-/// For how many chunks the leaf has space that holds the last of `chunks` chunks.
+/// Returns the capacity in chunks of the leaf that contains the last of `chunks` chunks.
 fn leaf_capacity(chunks: u64) -> u64 {
     let used = chunks - (chunks - 1) / LEAF_CHUNKS * LEAF_CHUNKS;
     used.next_power_of_two().max(SMALLEST_LEAF)
 }
 
-/// Returns a table of these bytes, which are more than a block holds.
+/// Creates a table of these bytes, which are too many for one block.
 pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8]) -> Result<Table, Full> {
     let mut pieces = bytes.chunks(CHUNK as usize);
     build(fill, bytes.len() as u64, |fill| match pieces.next() {
@@ -96,7 +96,7 @@ pub(super) fn create<F: Fill>(fill: &mut F, bytes: &[u8]) -> Result<Table, Full>
     })
 }
 
-/// Returns a table of `len` bytes from a source.
+/// Creates a table of `len` bytes from a source.
 pub(super) fn create_with<F: Fill>(
     fill: &mut F,
     len: u64,
@@ -112,12 +112,12 @@ pub(super) fn create_with<F: Fill>(
     })
 }
 
-/// Returns a table of length 0, to be written to.
+/// Creates a table of length 0, to be written to.
 pub(super) fn empty<F: Fill>(fill: &mut F) -> Result<Table, Full> {
     build(fill, 0, |_| Ok(Chunk::default()))
 }
 
-/// Returns a table with the bytes of a block, which is freed.
+/// Creates a table with the bytes of a block, and frees the block.
 pub(super) fn from_block<S: Store>(store: &mut S, block: Ptr) -> Result<Table, Error> {
     let bytes = block::verified(store, block)?.1.to_vec();
     let table =
@@ -146,7 +146,7 @@ fn build<F: Fill>(
     Ok(Table { top: fill.publish(fresh, TOP) })
 }
 
-/// Visits the blocks that `build` reserves for a blob of this length, in order.
+/// Visits the sizes of the blocks that `build` reserves for a blob of this length, in order.
 pub(super) fn sizes(len: u64, mut each: impl FnMut(usize)) {
     let chunks = chunks(len);
     for leaf in 0..chunks.div_ceil(LEAF_CHUNKS) {
@@ -173,7 +173,8 @@ fn write_words<F: Fill>(fill: &mut F, fresh: &F::Fresh, words: &[u64]) {
     fill.write(fresh, 0, &bytes);
 }
 
-/// Stores a chunk's bytes in a block with some space, if the heap has such a block.
+/// Stores a chunk's bytes in a block of this capacity, or in one without spare space if the heap
+/// has none.
 fn write_chunk<F: Fill>(fill: &mut F, bytes: &[u8], capacity: usize) -> Result<Chunk, Full> {
     let fresh = fill.reserve(capacity).or_else(|_| fill.reserve(bytes.len()))?;
     fill.write(&fresh, 0, bytes);
@@ -198,7 +199,7 @@ impl Table {
         open(view, self.leaf_word(leaf), "leaf of a blob").map(Ptr::from_raw)
     }
 
-    /// Returns where a leaf says something of a chunk; `None` if the leaf is null.
+    /// Returns the place of a chunk's entry in its leaf; `None` if the leaf is null.
     fn place<V: View>(self, view: &V, number: u64) -> Result<Option<Ptr>, Damaged> {
         let leaf = self.leaf(view, number / LEAF_CHUNKS)?;
         let offset = LEAF_ENTRY as u64 * (number % LEAF_CHUNKS);
@@ -218,7 +219,7 @@ impl Table {
         })
     }
 
-    /// Verifies the words after those of the last chunk, which count when the blob grows.
+    /// Verifies the words after those of the last chunk, which matter when the blob grows.
     pub(super) fn check_spare<V: View>(self, view: &V) -> Result<(), Damaged> {
         (0..LEAVES).try_for_each(|leaf| self.leaf(view, leaf).map(drop))?;
         let chunks = chunks(self.len(view)?);
@@ -252,7 +253,7 @@ impl Table {
         Ok(())
     }
 
-    /// Overwrites from `at` on, and lengthens.
+    /// Overwrites from `at` on, and extends the blob if necessary.
     pub(super) fn write<S: Store>(self, store: &mut S, at: u64, bytes: &[u8]) -> Result<(), Error> {
         let len = self.len(store)?;
         let end = at + bytes.len() as u64;
@@ -273,8 +274,8 @@ impl Table {
         Ok(())
     }
 
-    /// Writes within one chunk of a blob that was `len` bytes long: in place after what is stored,
-    /// if it has space.
+    /// Writes within one chunk of a blob that was `len` bytes long: in place after the stored
+    /// bytes, if there is space.
     fn write_piece<S: Store>(
         self,
         store: &mut S,
@@ -357,9 +358,9 @@ impl Table {
         Ok(())
     }
 
-    /// Frees `budget` blocks from the end, and the leaf and the top after them; answers whether
-    /// something is left, and how many were freed. What damaged words led to is not found: its
-    /// space is lost.
+    /// Frees `budget` blocks from the end, then the leaf and the top; returns whether something is
+    /// left, and how many blocks were freed. Blocks that only damaged words led to are not found:
+    /// their space is lost.
     pub(super) fn free_step<S: Store>(self, store: &mut S, budget: usize) -> (bool, usize) {
         let mut chunks = self.len(store).map_or(0, chunks);
         let mut freed = 0;
@@ -390,8 +391,8 @@ impl Table {
         (true, freed)
     }
 
-    /// Moves the top and the leaves out of sparse spans; chunks fill spans of their own. A damaged
-    /// table stays where it is.
+    /// Moves the top and the leaves out of sparse spans; chunks fill whole spans. A damaged table
+    /// stays where it is.
     pub(super) fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Table>, Full> {
         let Ok(len) = self.check_spare(store).and_then(|()| self.len(store)) else {
             return Ok(None);
@@ -438,7 +439,7 @@ impl Table {
     }
 }
 
-/// Returns the number in a self-checked word.
+/// Returns the number in a self-checksummed word.
 fn open<V: View>(view: &V, at: Ptr, what: &'static str) -> Result<u64, Damaged> {
     let word = view.word(at);
     self_checksummed::decode(word).ok_or(Damaged::new(what, at, 0, word))

@@ -9,8 +9,8 @@
 //! .    value; likewise
 //! ```
 //!
-//! A member never changes: another value, or another time, is another block. What a time means is
-//! the caller's.
+//! A member never changes: another value or another time makes a new block. Only the caller knows
+//! what a time means.
 
 use std::borrow::Cow;
 
@@ -21,11 +21,11 @@ use crate::reclaim::Queue;
 use crate::{Damaged, Error, Fill, Store};
 
 const HEADER: usize = 12;
-/// The longest field or value that is in the block itself.
+/// Maximum length of a field or value that is stored in the block itself.
 pub const INLINE: usize = 8 << 10;
 const WORD: usize = 8;
 const _: () = assert!(HEADER + WORD + 2 * INLINE <= heap::MAX_BLOCK);
-/// In the length of the field: a time is before it.
+/// Set in the length of the field: a time precedes the field.
 const TIMED: u32 = 1 << 31;
 const _: () = assert!(MAX_LEN < TIMED as u64);
 
@@ -33,13 +33,13 @@ const _: () = assert!(MAX_LEN < TIMED as u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member(Ptr);
 
-/// Bytes that a field or value of `len` takes in the block.
+/// Returns how many bytes a field or value of `len` takes in the block.
 const fn padded(len: usize) -> usize {
     if len > INLINE { WORD } else { len }
 }
 
 impl Member {
-    /// The smallest block of a member.
+    /// The minimum size of a member's block.
     pub(super) const LEAST: usize = HEADER;
 
     /// Returns the member whose block is at `at`.
@@ -47,12 +47,12 @@ impl Member {
         Member(at)
     }
 
-    /// Returns where its block is.
+    /// Returns the place of its block.
     pub const fn ptr(self) -> Ptr {
         self.0
     }
 
-    /// Asks the processor for its first lines, which are all of most.
+    /// Prefetches its first line, which is the whole of most members.
     #[inline]
     pub fn prefetch<V: View>(self, view: &V) {
         view.prefetch(self.0);
@@ -64,8 +64,8 @@ impl Member {
         bytes.try_into().map_or(0, u32::from_le_bytes)
     }
 
-    /// Returns where the field begins, and the lengths of field and value; a damaged one is no
-    /// longer than a blob may be.
+    /// Returns the offset of the field, and the lengths of field and value; damaged lengths are cut
+    /// to the maximum of a blob.
     #[inline]
     fn shape<V: View>(self, view: &V) -> (usize, usize, usize) {
         let lens = view.bytes(self.0, 8).try_into().map_or(0, u64::from_le_bytes);
@@ -83,7 +83,7 @@ impl Member {
         })
     }
 
-    /// Bytes of its block that are in use.
+    /// Returns how many bytes of its block are in use.
     pub fn size<V: View>(self, view: &V) -> usize {
         let (begin, field, value) = self.shape(view);
         begin + padded(field) + padded(value)
@@ -114,24 +114,24 @@ impl Member {
         self.part(view, begin + padded(field), value).read(view)
     }
 
-    /// Returns the length of the value, without a look at it.
+    /// Returns the length of the value without reading it.
     pub fn value_len<V: View>(self, view: &V) -> usize {
         self.shape(view).2
     }
 
-    /// Returns true if this is the field.
+    /// Returns true if this member has the field `wanted`.
     #[inline]
     pub fn has_field<V: View>(self, view: &V, wanted: &[u8]) -> bool {
         let (begin, field, _) = self.shape(view);
         field == wanted.len() && *self.part(view, begin, field).read(view) == *wanted
     }
 
-    /// Returns whether its bytes are those that were written. Large fields and values are read too.
+    /// Verifies that its bytes are those that were written, including large fields and values.
     pub fn check<V: View>(self, view: &V) -> Result<(), Damaged> {
         self.checked_parts(view).map(drop)
     }
 
-    /// Returns field and value if their bytes are those that were written.
+    /// Returns field and value, if their bytes are those that were written.
     pub fn read_checked<V: View>(self, view: &V) -> Result<FieldAndValue<'_>, Damaged> {
         let (field, value) = self.checked_parts(view)?;
         Ok((field.read(view), value.read(view)))
@@ -168,7 +168,7 @@ impl Member {
         }
     }
 
-    /// Writes a member, with a time if there is one.
+    /// Creates a member, with a time if there is one.
     pub fn create<F: Fill>(
         fill: &mut F,
         field: &[u8],
@@ -211,8 +211,8 @@ impl Member {
         Ok(Member(fill.publish(fresh, len)))
     }
 
-    /// Returns the same member with another time, or with none, in a new block that owns what is
-    /// large from now on; this one is freed.
+    /// Returns the same member with another time or none, in a new block, which takes over the
+    /// blobs; frees this one.
     pub(super) fn retime<S: Store>(
         self,
         store: &mut S,
@@ -231,12 +231,12 @@ impl Member {
         Ok(member)
     }
 
-    /// Frees it; what is large goes onto the queue. Answers how many blocks were freed.
+    /// Frees the member; its blobs go onto the queue. Returns how many blocks were freed.
     pub fn release<S: Store>(self, store: &mut S, queue: Queue) -> Result<usize, Full> {
         let (field, value) = self.parts(store);
         let blobs = [field.blob(), value.blob()];
         let mut freed = 1;
-        // What a damaged member says of its blobs is not trusted: their space is lost.
+        // The blobs of a damaged member are not trusted: their space is lost.
         if blobs != [None, None] && self.check(store).is_ok() {
             for blob in blobs.into_iter().flatten() {
                 freed += queue.release_blob(store, blob)?;
@@ -246,7 +246,7 @@ impl Member {
         Ok(freed)
     }
 
-    /// Moves its small blocks out of sparse spans; `None` where it stays.
+    /// Moves its small blocks out of sparse spans; `None` if it stays.
     pub fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Member>, Full> {
         if !store.is_sparse(self.0) {
             return Ok(None);
@@ -261,7 +261,7 @@ impl Member {
     }
 }
 
-/// What is before the field, but for the checksum.
+/// The bytes before the field, except the checksum.
 struct Head {
     lens: [u8; 8],
     time: Option<[u8; 8]>,
@@ -287,7 +287,7 @@ impl Head {
 /// The bytes of a field and of its value.
 type FieldAndValue<'v> = (Cow<'v, [u8]>, Cow<'v, [u8]>);
 
-/// A field or a value, where it is.
+/// A field or a value, in the block or in a blob.
 #[derive(Clone, Copy)]
 enum Part<'v> {
     Bytes(&'v [u8]),
@@ -302,7 +302,7 @@ impl<'v> Part<'v> {
         }
     }
 
-    /// Returns who relies on the bytes has verified the member: damaged ones read as none.
+    /// Reads the bytes. The caller has verified the member: damaged bytes read as none.
     fn read<V: View>(self, view: &'v V) -> Cow<'v, [u8]> {
         match self {
             Part::Bytes(bytes) => Cow::Borrowed(bytes),

@@ -1,19 +1,19 @@
 //! The hash-table encoding of a collection: a hash index over blocks of members.
 //!
-//! The caller keeps one word, the place of a header block, from which hang an [`Index`] and a block
-//! for each member, a field with its value. A new value of a field is a new block and one slot;
-//! nothing else moves. A lookup reads a line of the index and the member. Deleting the whole
-//! pushes the index onto the free queue, whatever its size.
+//! The caller keeps one word, the place of a header block, which leads to an [`Index`] and a block
+//! for each member, a field with its value. A new value of a field takes a new block and changes
+//! one slot; nothing else moves. A lookup reads a line of the index and the member. Deleting the
+//! whole table pushes the index onto the free queue, whatever its size.
 //!
 //! ```text
-//! header:  0   root word of the index     logged
-//!          8   number of members, sealed  logged
+//! header:  0   root word of the index               logged
+//!          8   number of members, self-checksummed  logged
 //!          16  root word of a tree: of a sorted set (`sorted_set`); else without items      logged
 //!          24  root word of a tree of the members that have a time (`times`)    logged
 //! ```
 //!
-//! Fields are told apart by their bytes; their hash is given by the caller, by the same function
-//! always. A table knows neither keys nor what its values mean.
+//! Fields are distinguished by their bytes; the caller supplies their hashes, always by the same
+//! function. A table knows neither keys nor the meaning of its values.
 
 mod member;
 mod ttl_index;
@@ -30,7 +30,7 @@ use crate::{Damaged, Store, self_checksummed, tree};
 
 const HEADER: usize = 32;
 
-/// Members that a scan asks for before it looks at the first of them.
+/// Number of members that a scan prefetches before it reads the first of them.
 const AHEAD: usize = 8;
 const COUNT: u64 = 8;
 pub(crate) const SPARE: [u64; 2] = [16, 24];
@@ -41,14 +41,15 @@ pub struct Dict {
     header: Ptr,
 }
 
-/// Where a member was found. Any change of the table but one in this place invalidates it.
+/// The place of a member that was found. Any change of the table, except one in this place,
+/// invalidates it.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberSlot {
     slot: Slot,
 }
 
 impl MemberSlot {
-    /// Returns the member that is there.
+    /// Returns the member at this place.
     pub fn member(&self) -> Member {
         Member::at(self.slot.entry())
     }
@@ -60,12 +61,12 @@ impl Dict {
         Dict { header }
     }
 
-    /// Returns where its header is.
+    /// Returns the place of its header.
     pub const fn ptr(self) -> Ptr {
         self.header
     }
 
-    /// Returns an empty table.
+    /// Creates an empty table.
     pub fn create<S: Store>(store: &mut S) -> Result<Dict, Full> {
         let fresh = store.reserve(HEADER)?;
         let none = tree::root_word(Ptr::NULL);
@@ -75,8 +76,8 @@ impl Dict {
         Ok(Dict { header: store.publish(fresh, HEADER) })
     }
 
-    /// Returns the root word of a tree next to the table, for what a caller keeps of all members:
-    /// without items in a new table.
+    /// Returns the root word of an additional tree, in which a caller keeps something about all
+    /// members; empty in a new table.
     pub(crate) const fn spare(self) -> Ptr {
         self.header.add(SPARE[0])
     }
@@ -85,12 +86,12 @@ impl Dict {
         Index::at(self.header)
     }
 
-    /// Returns how many members it has; 0 where that is damaged.
+    /// Returns the number of members; 0 if the number is damaged.
     pub fn len<V: View>(self, view: &V) -> u64 {
         self_checksummed::decode(view.word(self.header.add(COUNT))).unwrap_or(0)
     }
 
-    /// Returns true if the number of members can be read. Where it cannot, it is told as 0, and
+    /// Returns true if the number of members can be read. If it cannot, it is reported as 0, and
     /// nothing may be changed.
     #[inline]
     pub fn has_sound_len<V: View>(self, view: &V) -> bool {
@@ -107,8 +108,8 @@ impl Dict {
         store.set(self.header.add(COUNT), self_checksummed::encode(count));
     }
 
-    /// Returns the place of the field with this hash. With `verify`, every member that is looked at
-    /// is.
+    /// Returns the place of the field with this hash. With `verify`, verifies every member that it
+    /// reads.
     pub fn find<V: View>(
         self,
         view: &V,
@@ -130,7 +131,8 @@ impl Dict {
         }
     }
 
-    /// Adds a member whose field the caller knows to be absent. `hash` is the hash of any field.
+    /// Adds a member whose field the caller knows to be absent. `hash` returns the hash of any
+    /// field.
     pub fn insert<S: Store>(
         self,
         store: &mut S,
@@ -142,8 +144,8 @@ impl Dict {
         self.insert_expecting(store, (hash(field), hash), (field, value), time, 0)
     }
 
-    /// As [`Dict::insert`], of a field with this hash, while members are added for which segments
-    /// of this depth will be needed ([`Index::insert_expecting`]).
+    /// Like [`Dict::insert`], for a field with this hash, while members are added for which
+    /// segments of this depth will be needed ([`Index::insert_expecting`]).
     pub fn insert_expecting<S: Store>(
         self,
         store: &mut S,
@@ -162,7 +164,7 @@ impl Dict {
         Ok(member)
     }
 
-    /// Gives the field in this place another value, and this time or none.
+    /// Replaces the value of the field at this place, with this time or none.
     pub fn replace<S: Store>(
         self,
         store: &mut S,
@@ -182,7 +184,7 @@ impl Dict {
         Ok(member)
     }
 
-    /// Takes the member in this place out.
+    /// Removes the member at this place.
     pub fn remove<S: Store>(
         self,
         store: &mut S,
@@ -196,7 +198,7 @@ impl Dict {
         Ok(())
     }
 
-    /// Visits about `count` members from `cursor` on, as [`Index::scan`] does.
+    /// Visits about `count` members from `cursor` on, like [`Index::scan`].
     pub fn scan<V: View>(
         self,
         view: &V,
@@ -204,7 +206,7 @@ impl Dict {
         count: usize,
         mut visit: impl FnMut(Member),
     ) -> u64 {
-        // Members are asked for some time before they are looked at.
+        // Members are prefetched some time before they are read.
         let (mut ahead, mut number) = ([Ptr::NULL; AHEAD], 0);
         let next = self.index().scan(view, cursor, count, |at| {
             view.prefetch(at);
@@ -220,16 +222,16 @@ impl Dict {
         next
     }
 
-    /// Asks for the lines that a lookup of this hash reads first; for those of the member, by
-    /// [`Bucket::prefetch_entry`] of what is returned.
+    /// Prefetches the lines that a lookup of this hash reads first; [`Bucket::prefetch_entry`] of
+    /// the result prefetches those of the member.
     pub fn prefetch_bucket<V: View>(self, view: &V, hash: u64) -> Option<Bucket> {
         self.index().prefetch_bucket(view, hash)
     }
 
-    /// Returns a member picked nearly uniformly, if there is any.
+    /// Returns a member picked nearly uniformly, if there is one.
     pub fn random<V: View>(self, view: &V, mut random: impl FnMut() -> u64) -> Option<Member> {
         let picked = self.index().random(view, &mut random).map(Member::at);
-        // A sparse index: the first after some place will do.
+        // The index is sparse: take the first member after some place.
         picked.or_else(|| self.first_from(view, random())).or_else(|| self.first_from(view, 0))
     }
 
@@ -243,9 +245,9 @@ impl Dict {
         }
     }
 
-    /// Gives up the header, and all else to the free queue, which names `members` when it frees the
-    /// members, and `times` for the items of the tree of those with a time, which own nothing. A
-    /// damaged header, or what is none, is given up with all that it leads to.
+    /// Frees the header and pushes all else onto the free queue, which passes `members` when it
+    /// frees the members, and `times` for the items of the tree of members with a time, which own
+    /// nothing. A damaged header is left as it is, with everything that it leads to.
     pub fn release<S: Store>(
         self,
         store: &mut S,
@@ -264,7 +266,7 @@ impl Dict {
         Ok(())
     }
 
-    /// Moves the header out of a sparse span; `None` where it stays.
+    /// Moves the header out of a sparse span; `None` if it stays.
     pub fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Dict>, Full> {
         if !store.is_sparse(self.header) {
             return Ok(None);
@@ -280,8 +282,8 @@ impl Dict {
         Ok(Some(Dict { header }))
     }
 
-    /// Takes a step of defragmentation of index and members, as [`Index::defragment`], where the
-    /// caller moves a member: it answers where it is then, or `None` to leave it.
+    /// Takes a step of defragmentation of index and members, like [`Index::defragment`]. The caller
+    /// moves the members: `relocate` returns the new place, or `None` to leave a member.
     pub(crate) fn defragment_with<S: Store>(
         self,
         store: &mut S,
@@ -294,8 +296,8 @@ impl Dict {
         })
     }
 
-    /// Verifies all but the trees next to the members, as [`Dict::check`], where these words of the
-    /// header must lead to no tree; how many members have a time.
+    /// Like [`Dict::check`], without the trees next to the members; the words `empty` of the header
+    /// must lead to no tree. Returns how many members have a time.
     pub(crate) fn check_with<V: View>(
         self,
         view: &V,
@@ -350,8 +352,8 @@ impl Dict {
         }
     }
 
-    /// Returns a hash for each sound member that leads to its slot: for a table of which the hash's
-    /// key is lost.
+    /// Returns, for each sound member, a hash that leads to its slot. For a table whose hash key is
+    /// lost.
     pub fn named_hashes<V: View>(
         self,
         view: &V,
@@ -374,7 +376,7 @@ impl Dict {
         named
     }
 
-    /// Visits every block, without a look at whether they are sound.
+    /// Visits every block, sound or not.
     pub fn blocks<V: View>(self, view: &V, mut visit: impl FnMut(Ptr)) {
         visit(self.header);
         // A damaged index may lead to a block twice.
@@ -396,7 +398,7 @@ impl Dict {
     }
 }
 
-/// Verifies a member of which `block_capacity` says whether there is a block.
+/// Verifies a member; `block_capacity` says whether there is a block.
 pub(crate) fn check_member<V: View>(
     view: &V,
     member: Member,
@@ -404,7 +406,7 @@ pub(crate) fn check_member<V: View>(
 ) -> Result<(), Damaged> {
     let at = member.ptr();
     let capacity = block_capacity(at);
-    // The lengths are read only where there is a block.
+    // The lengths are read only if there is a block.
     if capacity < Member::LEAST || member.size(view) > capacity {
         return Err(Damaged::new("member", at, Member::LEAST as u64, capacity as u64));
     }

@@ -1,10 +1,10 @@
-//! Members with a time, found in the order of their times.
+//! Members with a time, in the order of their times.
 //!
-//! A time is a number that the caller gives a member; what it means is the caller's. It is in the
-//! member's block. In addition to the index, a counted [`Tree`] holds the members that have one, in
-//! the order of (time, place of the block): so the earliest are found without a look at the others,
-//! and how many have a time up to some number is known in one way down. A table of which no member
-//! has a time has no tree, and costs nothing more.
+//! A time is a number that the caller gives a member, and only the caller knows what it means. It
+//! is stored in the member's block. In addition to the index, a counted [`Tree`] holds the members
+//! that have a time, in the order of (time, place of the block). So the earliest are found without
+//! reading the others, and one descent counts the members with a time up to a limit. A table
+//! without any time has no tree, and no extra cost.
 //!
 //! ```text
 //! header:           its spare word at 24 is the tree's root word    logged
@@ -21,15 +21,15 @@ use super::{Dict, Member, MemberSlot, SPARE, check_member};
 use crate::tree::{self, Item, Kind, Tree};
 use crate::{Damaged, Error, Store};
 
-/// Set in a cursor of [`Dict::defragment`] and [`Dict::check_step`] that is a number in the tree;
-/// the others are those of the index.
+/// Set in a cursor of [`Dict::defragment`] and [`Dict::check_step`] that is a position in the tree;
+/// the others are cursors of the index.
 const IN_TREE: u64 = 1 << 63;
 const _: () = assert!(crate::index::CURSOR_BITS < 63);
 
-/// Bytes that a tree takes for each item, about.
+/// About how many bytes a tree takes for each item.
 const TREE_COST: u64 = 24;
 
-/// Every item counts as one.
+/// Every item has the weight 1.
 #[derive(Clone, Copy)]
 pub(super) struct ByTime;
 
@@ -64,24 +64,24 @@ impl Dict {
         !self.ttl_index().is_empty(view)
     }
 
-    /// Returns how many members have a time.
+    /// Returns the number of members with a time.
     pub fn timed_len<V: View>(self, view: &V) -> u64 {
         self.ttl_index().weight(view)
     }
 
-    /// Returns how many members have a time of at most this.
+    /// Returns the number of members with a time of at most `time`.
     pub fn count_until<V: View>(self, view: &V, time: u64) -> u64 {
         let at = self.ttl_index().seek(view, |item| item.first <= time);
         self.ttl_index().rank(view, &at)
     }
 
-    /// Returns the earliest of the times.
+    /// Returns the earliest time.
     pub fn first_time<V: View>(self, view: &V) -> Option<u64> {
         self.ttl_index().begin(view).item(view).map(|item| item.first)
     }
 
-    /// Returns true if every member has a time of at most this. What is damaged does not answer
-    /// that.
+    /// Returns true if every member has a time of at most `time`. Returns false if that cannot be
+    /// decided because of damage.
     pub fn all_fields_expired<V: View>(self, view: &V, time: u64) -> bool {
         let mut end = self.ttl_index().end(view);
         let last = if end.prev(view) { end.item(view) } else { None };
@@ -92,7 +92,8 @@ impl Dict {
             && check_item(view, last).is_ok()
     }
 
-    /// Returns the fields of up to `most` members with a time of at most this, the earliest first.
+    /// Returns the fields of at most `most` members with a time of at most `time`, the earliest
+    /// first.
     pub fn until<V: View>(self, view: &V, time: u64, most: usize) -> Result<Vec<Vec<u8>>, Damaged> {
         let (mut fields, mut at) = (Vec::new(), self.ttl_index().begin(view));
         while let Some(item) =
@@ -107,7 +108,7 @@ impl Dict {
         Ok(fields)
     }
 
-    /// Gives the member in this place this time, or none.
+    /// Gives the member at this place this time, or none.
     pub fn set_time<S: Store>(
         self,
         store: &mut S,
@@ -134,8 +135,8 @@ impl Dict {
         self.ttl_index().insert(store, &at, new)
     }
 
-    /// Takes a member out of the tree, if it has a time. (In a damaged tree it may stay: who
-    /// follows an item verifies it.)
+    /// Removes a member from the tree, if it has a time. (In a damaged tree the item may stay: code
+    /// that follows an item verifies it.)
     #[inline]
     pub(super) fn remove_from_ttl_index<S: Store>(self, store: &mut S, member: Member) {
         let Some(time) = member.time(store) else { return };
@@ -146,9 +147,9 @@ impl Dict {
         }
     }
 
-    /// Takes a step of defragmentation: first the index with its members, about `count` at a
-    /// time, then leaf by leaf the tree. Where to go on (0: the end); `moved` hears of each member
-    /// that moved.
+    /// Takes a step of defragmentation: first the index with its members, about `count` at a time,
+    /// then the tree, leaf by leaf. Returns where to continue (0: at the end); calls `moved` for
+    /// each member that moved.
     pub fn defragment<S: Store>(
         self,
         store: &mut S,
@@ -170,7 +171,7 @@ impl Dict {
         Ok(if next == 0 && self.has_ttls(store) { IN_TREE } else { next })
     }
 
-    /// Moves a member out of a sparse span, and tells the tree.
+    /// Moves a member out of a sparse span, and updates the tree.
     fn relocate_member<S: Store>(
         self,
         store: &mut S,
@@ -179,7 +180,7 @@ impl Dict {
         let Some(time) = member.time(store) else { return member.relocate(store) };
         let old = item(member, time);
         let at = self.ttl_index().seek(store, |item| order(item) < order(old));
-        // What is damaged stays where it is.
+        // A damaged member stays where it is.
         if at.item(store) != Some(old) {
             return Ok(None);
         }
@@ -189,8 +190,9 @@ impl Dict {
         Ok(Some(new))
     }
 
-    /// Verifies some members, about `count` at a time, then leaf by leaf the tree with the slots
-    /// that lead to its members; where to go on (0: the end), and how many bytes were read.
+    /// Verifies about `count` members at a time, then leaf by leaf the tree with the slots that
+    /// lead to its members; returns where to continue (0: at the end), and how many bytes were
+    /// read.
     pub fn check_step<V: View>(
         self,
         view: &V,
@@ -220,7 +222,7 @@ impl Dict {
         Ok((if next == 0 { 0 } else { next | IN_TREE }, bytes))
     }
 
-    /// Returns whether the index leads to the member of an item.
+    /// Verifies that the index leads to the member of an item.
     fn check_slot<V: View>(
         self,
         view: &V,
@@ -237,8 +239,8 @@ impl Dict {
     /// Verifies everything, and shows each block once it is verified, so that on `Ok` all of them
     /// were shown.
     ///
-    /// `block_capacity` says how many bytes the block that begins at a place holds, 0 where none
-    /// does. A block is not read before.
+    /// `block_capacity` returns the size in bytes of the block that begins at a place, or 0 if none
+    /// does. It is called before a block is read.
     pub fn check<V: View>(
         self,
         view: &V,
@@ -281,7 +283,7 @@ impl Dict {
         Damaged::unless_equal("members with a time", self.ptr(), timed, count)
     }
 
-    /// Visits the blocks of the tree that were not seen.
+    /// Visits the blocks of the tree that have not been seen.
     pub(super) fn ttl_index_blocks<V: View>(
         self,
         view: &V,
@@ -291,7 +293,7 @@ impl Dict {
         self.ttl_index().salvage_walk_blocks(view, seen, visit);
     }
 
-    /// Bytes that the tree takes, about.
+    /// Returns about how many bytes the tree takes.
     pub fn ttl_index_cost<V: View>(self, view: &V) -> u64 {
         self.timed_len(view) * TREE_COST
     }

@@ -1,7 +1,7 @@
-//! Verifies an index: every invariant of its format, and that each entry is where its hash says.
+//! Verifies an index: every invariant of its format, and that each entry is where its hash leads.
 //!
-//! It visits each block and each entry once, so that the caller can compare what is reachable with
-//! what is allocated. It is for a pool at rest: it takes as long as the index is large.
+//! It visits each block and each entry once, so that the caller can compare the reachable blocks
+//! with the allocated ones. It is for a pool at rest: its time grows with the size of the index.
 
 use heap::{Ptr, View};
 
@@ -17,11 +17,11 @@ use crate::Damaged;
 pub enum Part {
     /// A block of the index itself.
     Block(Ptr),
-    /// An entry of the caller's.
+    /// An entry of the caller.
     Entry(Ptr),
 }
 
-/// Verifies the index from a position on: what is before it is taken to be freed.
+/// Verifies the index from a position on; everything before it counts as freed.
 pub(super) fn check<V: View>(
     view: &V,
     root: Ptr,
@@ -49,8 +49,8 @@ pub(super) fn check<V: View>(
     Ok(())
 }
 
-/// Verifies what can be seen of segments without a look at their entries, from one position of a
-/// scan to another (0: the end).
+/// Verifies segments without reading their entries, from one position of a scan to another (0: to
+/// the end).
 pub(super) fn check_step<V: View>(view: &V, root: Ptr, from: u64, to: u64) -> Result<(), Damaged> {
     let end = (to != 0).then(|| Position::from_cursor(to));
     let is_before = |position: &Position| end.is_none_or(|end| position.prefix < end.prefix);
@@ -87,7 +87,7 @@ fn check_segment<V: View>(
     check_slots(view, segment, position, rehash, visit)
 }
 
-/// Returns the words that refer to a segment, and what it says of itself.
+/// Verifies the words that refer to a segment, and the segment's header.
 fn check_header<V: View>(view: &V, place: &SegmentPath, position: Position) -> Result<(), Damaged> {
     let segment = place.segment;
     let run = place.run(position.depth);
@@ -123,7 +123,8 @@ fn check_overflow<V: View>(
     Damaged::unless_equal("index overflow chain", segment, 0, u64::from(blocks.is_cyclic))
 }
 
-/// Returns every slot in use is reached through its home, and its entry's hash leads there.
+/// Verifies that every slot in use is reached through its home, and that its entry's hash leads
+/// there.
 fn check_slots<V: View>(
     view: &V,
     segment: Ptr,

@@ -1,8 +1,8 @@
-//! Giving space back online: moves entries, segments and nodes out of sparse spans, and merges
-//! halves that have become nearly empty.
+//! Returns space while the store is in use: moves entries, segments and nodes out of sparse spans,
+//! and merges halves that have become nearly empty.
 //!
-//! A step has a cursor of its own, in the scan's order, and handles at most one segment's block and
-//! some of its entries. Merging needs no hash: the home buckets of two halves are the same.
+//! A step has its own cursor, in the scan's order, and handles at most one segment's block and some
+//! of its entries. Merging needs no hashes: the home buckets of two halves are the same.
 
 use heap::{Full, Ptr};
 
@@ -13,8 +13,8 @@ use super::segment::visit_home;
 use super::split;
 use crate::Store;
 
-/// Two halves with at most this many entries become one segment, which then has space for as many
-/// again.
+/// Two halves with at most this many entries are merged into one segment, which then has space for
+/// as many again.
 const WORTH_A_MERGE: usize = SEGMENT_SLOTS * 2 / 5;
 
 pub(super) fn defragment<S: Store>(
@@ -47,13 +47,14 @@ pub(super) fn defragment<S: Store>(
     Ok(position.next_segment().map_or(0, Position::cursor))
 }
 
-/// Returns the cursor of the entries after what a step at `cursor` does with the segment itself.
+/// Returns the cursor of the entries that follow the work on the segment itself at `cursor`; `None`
+/// if only entries are left.
 pub(super) fn past(cursor: u64) -> Option<u64> {
     let at = Position::from_cursor(cursor);
     (at.home == 0).then(|| Position { home: 1, ..at }.cursor())
 }
 
-/// Merges the segment at a position with its other half, or moves it or the node before it.
+/// Merges the segment at a position with its other half, or moves it or a node that begins there.
 fn tidy_segment<S: Store>(store: &mut S, root: Ptr, from: Position) -> Result<(), Full> {
     let Some((place, position)) = locate(store, root, from) else { return Ok(()) };
     if let Some(other) = other_half(store, root, position) {
@@ -87,7 +88,7 @@ fn slots<S: Store>(store: &S, segment: Ptr) -> impl Iterator<Item = u64> {
         .filter(|&slot| is_used(slot))
 }
 
-/// Puts one segment in the place of two halves; the node goes if that was all it had.
+/// Replaces two halves by one segment; frees the node if that was all it had.
 fn merge<S: Store>(
     store: &mut S,
     root: Ptr,
@@ -133,7 +134,7 @@ fn move_segment<S: Store>(
     Ok(())
 }
 
-/// Moves the node that a position is the first of.
+/// Moves a node that begins at this position.
 fn move_node<S: Store>(store: &mut S, root: Ptr, position: Position) -> Result<(), Full> {
     let first_and_sparse = |node: &super::path::Node| {
         prefix(position.prefix, node.covered) == position.prefix && store.is_sparse(node.at)

@@ -1,8 +1,8 @@
-//! Freeing a whole index that nothing refers to any more, in steps.
+//! Frees, in steps, a whole index that nothing refers to any more.
 //!
-//! Order: that of a scan. The cursor says what is gone: all entries before it, all segments and
-//! nodes whose range ends before it. Words that refer to what is gone stay as they are, since
-//! nobody follows them again.
+//! It follows the order of a scan. The cursor tells what has been freed: all entries before it, and
+//! all segments and nodes whose range ends before it. Words that refer to freed blocks stay as they
+//! are, since nobody follows them again.
 
 use heap::{Full, Ptr};
 
@@ -13,11 +13,11 @@ use super::scan::{Position, locate};
 use super::segment::visit_home;
 use crate::Store;
 
-/// How far a step came.
+/// The result of a step.
 pub(crate) struct Drained {
-    /// Where the next step goes on; `None`: everything is free, and the root word 0.
+    /// Where the next step continues; `None` if everything is freed and the root word is 0.
     pub(crate) cursor: Option<u64>,
-    /// Blocks freed, those that the callback counted included.
+    /// The number of freed blocks, including those that the callback counted.
     pub(crate) freed: usize,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn drain<S: Store>(
     Ok(Drained { cursor: None, freed })
 }
 
-/// Frees the first overflow block of a segment and its entries; 0 if there is none.
+/// Frees the first overflow block of a segment and its entries; returns 0 if there is none.
 fn drain_overflow<S: Store>(
     store: &mut S,
     segment: Ptr,
@@ -85,7 +85,7 @@ fn drain_home<S: Store>(
     entries.into_iter().try_fold(0, |freed, entry| Ok(freed + free_entry(store, entry)?.max(1)))
 }
 
-/// Frees a segment whose entries are gone, and the nodes that it was the last of.
+/// Frees a segment whose entries are gone, and the nodes that it was the last part of.
 fn leave<S: Store>(
     store: &mut S,
     root: Ptr,

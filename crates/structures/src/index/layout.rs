@@ -1,29 +1,28 @@
-//! The words of an index: how a hash, a slot, a segment, a node and an overflow block are laid out.
+//! The layout of an index: hashes, slots, segments, nodes and overflow blocks.
 //!
 //! `docs/format/index.md` has the same as diagrams; the assertions below bind the two.
 //!
-//! The hash's top [`MAX_DEPTH`] bits choose the segment, its low 16 bits are the tag. The tag alone
+//! The hash's top [`MAX_DEPTH`] bits choose the segment; its low 16 bits are the tag. The tag alone
 //! decides the home bucket, so that a scan, a displacement and a removal know an entry's home
-//! without a look at the entry; only a split must ask for the whole hash, because it needs the next
-//! bit from the top.
+//! without reading the entry. Only a split needs the whole hash, for its next bit from the top.
 
 use heap::{Ptr, View};
 
 pub(super) const WORD: usize = 8;
 pub(super) const LINE: usize = 64;
-/// Slots of one bucket: a line.
+/// Number of slots in a bucket, which is one line.
 pub(super) const SLOTS: usize = LINE / WORD;
 
-/// Buckets that an entry's tag can choose.
+/// Number of buckets that an entry's tag can choose.
 pub(super) const HOMES: usize = 64;
-/// Buckets for the entries that found no space in their home nor its neighbour.
+/// Number of buckets for entries that found no space in their home bucket or its neighbour.
 pub(super) const STASH: usize = 3;
 const TAGS_PER_HOME: usize = (1 << 16) / HOMES;
-/// Entries that a segment holds without overflow blocks.
+/// Number of entries that a segment holds without overflow blocks.
 pub const SEGMENT_SLOTS: usize = (HOMES + STASH) * SLOTS;
 
-/// A segment: one line of header, the home buckets, the stash. Fifteen of them fill a span of the
-/// heap.
+/// Size of a segment: one line of header, the home buckets, the stash. Fifteen of them fill a span
+/// of the heap.
 pub(super) const SEGMENT: usize = 4352;
 pub(super) const SEGMENT_WORDS: usize = SEGMENT / WORD;
 /// Header words of a segment.
@@ -46,7 +45,7 @@ pub(super) const NODE_FLAG: u64 = 1;
 pub(super) const OVERFLOW: usize = 512;
 pub(super) const OVERFLOW_WORDS: usize = OVERFLOW / WORD;
 
-/// How many bits from the top of a hash may choose a segment.
+/// The maximum number of bits from the top of a hash that choose a segment.
 pub(super) const MAX_DEPTH: u32 = 40;
 
 const _: () = assert!(LINE + (HOMES + STASH) * LINE == SEGMENT);
@@ -57,7 +56,8 @@ const _: () = assert!(SEGMENT_MAGIC & 0xff == 0 && MAX_DEPTH <= 0xff);
 
 const ENTRY_MASK: u64 = (1 << 48) - 1;
 
-/// An empty slot. Not 0: a lost line reads as zeros, and what were entries must not pass for none.
+/// An empty slot. Not 0: a lost line reads as zeros, and lost entries must not pass for empty
+/// slots.
 pub(super) const EMPTY: u64 = 1;
 
 /// Returns true if a slot holds an entry.
@@ -66,8 +66,7 @@ pub(super) const fn is_used(slot: u64) -> bool {
     slot > EMPTY
 }
 
-/// Returns a slot's word: the entry's place below, its tag in the top 16 bits; [`EMPTY`] while
-/// there is none.
+/// Returns a slot's word: the entry's place in the low bits, its tag in the top 16 bits.
 pub(super) const fn slot(tag: u16, entry: Ptr) -> u64 {
     (tag as u64) << 48 | entry.raw() & ENTRY_MASK
 }
@@ -95,7 +94,7 @@ pub(super) const fn home_of(slot: u64) -> usize {
     home(tag_of(slot))
 }
 
-/// The other bucket where an entry of this home may be.
+/// Returns the other bucket in which an entry of this home may be.
 pub(super) const fn neighbour(home: usize) -> usize {
     (home + 1) % HOMES
 }
@@ -105,7 +104,7 @@ pub(super) const fn before(home: usize) -> usize {
     (home + HOMES - 1) % HOMES
 }
 
-/// Returns the first word, within its segment, of a bucket: home buckets first, then the stash.
+/// Returns the index of a bucket's first word in its segment: home buckets first, then the stash.
 pub(super) const fn bucket(number: usize) -> usize {
     (1 + number) * SLOTS
 }
@@ -136,12 +135,13 @@ pub(super) const fn prefix(hash: u64, depth: u32) -> u64 {
     if depth == 0 { 0 } else { hash & !(u64::MAX >> depth) }
 }
 
-/// Returns the bit of a hash that decides between the halves of a segment of this depth.
+/// Returns the bit of a hash that chooses between the halves of a segment of this depth.
 pub(super) const fn next_bit(hash: u64, depth: u32) -> usize {
     (hash >> (63 - depth)) as usize & 1
 }
 
-/// Returns the word of a node that a hash chooses, if `covered` bits of it have led to that node.
+/// Returns the index of the word that a hash chooses in a node to which `covered` of its bits have
+/// led.
 pub(super) const fn node_word(hash: u64, covered: u32) -> usize {
     (hash >> (64 - NODE_BITS - covered)) as usize & (NODE_WORDS - 1)
 }
@@ -152,7 +152,8 @@ pub(super) fn line<V: View>(view: &V, at: Ptr) -> [u64; SLOTS] {
     view.line(at)
 }
 
-/// Returns the slots of the line at `at` that hold an entry with this tag: place and content.
+/// Returns the places and contents of the slots in the line at `at` that hold an entry with this
+/// tag.
 #[inline]
 pub(super) fn tagged<V: View>(
     view: &V,
@@ -169,7 +170,7 @@ pub(super) fn tagged<V: View>(
     slots.filter(|&(_, word)| is_used(word))
 }
 
-/// Returns the bytes of words, as they stand in the pool.
+/// Returns the bytes of words, as they are in the pool.
 pub(super) fn bytes<const WORDS: usize, const BYTES: usize>(words: &[u64; WORDS]) -> [u8; BYTES] {
     const { assert!(WORDS * WORD == BYTES) };
     let mut bytes = [0; BYTES];

@@ -1,21 +1,21 @@
 //! A persistent hash index: extendible hashing whose directory never doubles.
 //!
 //! It maps 64-bit hashes to entries, which are places in the pool that only the caller understands:
-//! the caller says whether an entry is the one looked for and what an entry's hash is, owns the
-//! entries' blocks, and keeps their number. The index owns all blocks after its root word.
+//! the caller decides whether an entry is the one that is looked for, knows each entry's hash, owns
+//! the entries' blocks, and keeps their number. The index owns all blocks below its root word.
 //!
-//! Why so. A lookup reads the trie (two levels of 2 KiB nodes lead to some 20 million entries), one
-//! line of eight slots in most cases, and the entry. A slot is one word, so an insert, a
-//! replacement and a removal log one word each, rarely two or three. A full segment splits out of
-//! place in one record, and nothing else moves: growth never stops the world.
+//! The reasons: a lookup reads the trie (two levels of 2 KiB nodes lead to some 20 million
+//! entries), one line of eight slots in most cases, and the entry. A slot is one word, so an
+//! insert, a replacement and a removal log one word each, rarely two or three. A full segment
+//! splits out of place in one record, and nothing else moves: growth never stops the world.
 //! `docs/format/index.md` has the format and the counts.
 //!
 //! Invariants:
 //! - an entry is reached through the top bits of its hash, and in its segment through the home
-//!   bucket that its tag, the low 16 bits of the hash, chooses: `segment` says where that may be;
+//!   bucket that its tag, the low 16 bits of the hash, chooses (see `segment`);
 //! - a segment of depth `d` is referred to by all words of one node (or the root word) that the `d`
 //!   bits lead to;
-//! - every operation is bounded: one split at most for an insert, some hundred slots for anything
+//! - every operation is bounded: at most one split for an insert, some hundred slots for anything
 //!   else, except that equal hashes beyond some forty are chained and searched as a chain
 //!   (`overflow`).
 //!
@@ -43,7 +43,7 @@ use crate::{Damaged, Store};
 use layout::{bucket_at, entry_of, home, neighbour, tag, tag_of};
 use path::SegmentPath;
 
-/// How many low bits of a `u64` a scan cursor uses; the caller may keep something of its own above
+/// The number of low bits of a `u64` that a scan cursor uses; the caller may use the bits above
 /// them.
 pub const CURSOR_BITS: u32 = 47;
 
@@ -53,8 +53,8 @@ pub struct Index {
     root: Ptr,
 }
 
-/// Where an entry was found. Any change of the index but [`Index::replace`] in this slot
-/// invalidates it. The default is where nothing is.
+/// The place of an entry that was found. Any change of the index, except [`Index::replace`] in this
+/// slot, invalidates it. The default is no place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
     at: Ptr,
@@ -77,8 +77,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Asks, as the second stage of a prefetch, some lookups later, for the first two lines of the
-    /// likely entry, and answers its slot for [`Index::find_with_hint`].
+    /// Prefetches the first two lines of the likely entry, as the second stage of a prefetch, some
+    /// lookups later, and returns its slot for [`Index::find_with_hint`].
     #[inline]
     pub fn prefetch_entry<V: View>(&self, view: &V) -> Option<Slot> {
         let mut lines = self.lines().into_iter();
@@ -112,8 +112,8 @@ impl Index {
         self.find_with_hint(view, hash, Slot::default(), equal)
     }
 
-    /// As [`Index::find`], beginning with the slot where a prefetch saw it, which may hold
-    /// something else by now.
+    /// Like [`Index::find`], but tries the slot first in which a prefetch saw the entry; it may
+    /// hold something else by now.
     #[inline]
     pub fn find_with_hint<V: View>(
         &self,
@@ -123,7 +123,7 @@ impl Index {
         mut equal: impl FnMut(Ptr) -> bool,
     ) -> Option<Slot> {
         let segment = SegmentPath::of(view, self.root, hash)?.segment;
-        // In a segment that the hash leads to, the slot is one of the hash's buckets.
+        // In the segment that the hash leads to, the slot is in one of the hash's buckets.
         if seen.segment == segment && view.word(seen.at) == seen.word && equal(seen.entry()) {
             return Some(seen);
         }
@@ -131,10 +131,10 @@ impl Index {
         segment::find(view, segment, tag(hash), equal).map(slot)
     }
 
-    /// Adds an entry, which the caller knows to be absent. `rehash` gives the hash of an entry
-    /// already here.
+    /// Adds an entry that the caller knows to be absent. `rehash` returns the hash of an entry that
+    /// is already here.
     ///
-    /// After `Full` nothing is staged, except in a split: roll back.
+    /// If it returns `Full`, nothing is staged, except in a split: then roll back.
     #[inline]
     pub fn insert<S: Store>(
         &self,
@@ -146,9 +146,9 @@ impl Index {
         self.insert_expecting(store, hash, entry, || 0, rehash)
     }
 
-    /// As [`Index::insert`], while entries are added for which segments of depth `wanted` will be
-    /// needed ([`Index::depth_for`]): growth then goes there in larger steps, at the cost of
-    /// space that is empty until they have come, sixteen times that of the entries at most.
+    /// Like [`Index::insert`], while entries are added for which segments of depth `wanted` will be
+    /// needed ([`Index::depth_for`]): growth then takes larger steps, at the cost of space that is
+    /// empty until the entries arrive, at most sixteen times the space of the present ones.
     #[inline]
     pub fn insert_expecting<S: Store>(
         &self,
@@ -162,8 +162,8 @@ impl Index {
         let Some(place) = SegmentPath::of(store, self.root, hash) else {
             return match store.word(self.root) {
                 0 => split::first_segment(store, self.root, slot),
-                // An index that leads nowhere takes nothing: another one in its place would hide
-                // the other entries.
+                // An index that leads nowhere accepts no entry: a new segment in its place would
+                // hide the other entries.
                 _ => Err(Full),
             };
         };
@@ -179,14 +179,14 @@ impl Index {
         split::depth_for(entries)
     }
 
-    /// Puts another entry with the same hash into a slot; answers the slot as it is now.
+    /// Replaces the entry in a slot by one with the same hash; returns the new slot.
     pub fn replace<S: Store>(&self, store: &mut S, slot: Slot, entry: Ptr) -> Slot {
         let word = layout::slot(tag_of(slot.word), entry);
         store.set(slot.at, word);
         Slot { word, ..slot }
     }
 
-    /// Takes an entry out. The entry's own blocks are the caller's to free.
+    /// Removes an entry. The caller frees the entry's own blocks.
     pub fn remove<S: Store>(&self, store: &mut S, slot: Slot) {
         let end = slot.segment.raw() + layout::SEGMENT as u64;
         if (slot.segment.raw()..end).contains(&slot.at.raw()) {
@@ -196,11 +196,12 @@ impl Index {
         }
     }
 
-    /// Visits about `count` entries from `cursor` on (0: from the start), and answers where to go
-    /// on (0: the end).
+    /// Visits about `count` entries from `cursor` on (0: from the start), and returns where to
+    /// continue (0: at the end).
     ///
     /// An entry that is in the index from the first call to the last is visited at least once. A
-    /// call visits whole home buckets, at most ten for each entry asked for: it may visit none.
+    /// call visits whole home buckets, at most ten for each requested entry, so it may visit no
+    /// entry.
     pub fn scan<V: View>(
         &self,
         view: &V,
@@ -211,8 +212,8 @@ impl Index {
         scan::scan(view, self.root, cursor, (count, 0), visit)
     }
 
-    /// Returns the same, of no fewer home buckets than a segment has: an index of one segment is
-    /// visited at once, unless it has more entries than asked for.
+    /// Like [`Index::scan`], but looks at no fewer home buckets than a segment has: an index of one
+    /// segment is visited in one call, unless it has more entries than requested.
     pub fn scan_segments<V: View>(
         &self,
         view: &V,
@@ -225,14 +226,13 @@ impl Index {
 
     /// Returns an entry picked nearly uniformly with the random numbers given.
     ///
-    /// `None` also when the index is so sparse that a bounded search found none: then a scan finds
-    /// one.
+    /// Returns `None` also if the index is so sparse that a bounded search found no entry: then a
+    /// scan finds one.
     pub fn random<V: View>(&self, view: &V, random: impl FnMut() -> u64) -> Option<Ptr> {
         random::random(view, self.root, random)
     }
 
-    /// Asks, as the first stage of a prefetch, for the two bucket lines that a lookup of this hash
-    /// reads first.
+    /// Prefetches, as the first stage, the two bucket lines that a lookup of this hash reads first.
     #[inline]
     pub fn prefetch_bucket<V: View>(&self, view: &V, hash: u64) -> Option<Bucket> {
         let segment = SegmentPath::of(view, self.root, hash)?.segment;
@@ -241,13 +241,13 @@ impl Index {
         Some(bucket)
     }
 
-    /// Takes a step of defragmentation from `cursor` on, over about `count` entries; answers
-    /// where to go on (0: the end).
+    /// Takes a step of defragmentation from `cursor` on, over about `count` entries; returns where
+    /// to continue (0: at the end).
     ///
-    /// `relocate` may move an entry: it answers the new place after copying it and freeing the old
-    /// one, or `None` to leave it. At the start of a segment, the step also merges it with its
-    /// other half if both are nearly empty, or moves it out of a sparse span. A scan under way
-    /// keeps its guarantee.
+    /// `relocate` may move an entry: it copies the entry, frees the old place and returns the new
+    /// one, or returns `None` to leave the entry. At the start of a segment, the step also merges
+    /// the segment with its other half if both are nearly empty, or moves it out of a sparse span.
+    /// A scan in progress keeps its guarantee.
     pub fn defragment<S: Store>(
         &self,
         store: &mut S,
@@ -258,21 +258,21 @@ impl Index {
         defragment::defragment(store, self.root, cursor, count, relocate)
     }
 
-    /// Returns where a defragmentation goes on that found no space at `cursor` for what the index
-    /// itself has there; nothing where only entries are left.
+    /// Returns where a defragmentation continues if it found no space for the index's own blocks at
+    /// `cursor`; `None` if only entries are left there.
     pub fn defragment_past(cursor: u64) -> Option<u64> {
         defragment::past(cursor)
     }
 
-    /// Verifies the segments between two cursors of a scan, but for the one that the scan was in:
-    /// that the trie leads there, and that no slot was lost.
+    /// Verifies the segments between two cursors of a scan, except the one that the scan is in:
+    /// that the trie leads to them, and that no slot was lost.
     pub fn check_step<V: View>(&self, view: &V, from: u64, to: u64) -> Result<(), Damaged> {
         check::check_step(view, self.root, from, to)
     }
 
     /// Verifies the whole index, and visits each of its blocks and entries once.
     ///
-    /// Takes as long as the index is large: for a pool at rest.
+    /// Its time grows with the size of the index: for a pool at rest.
     pub fn check<V: View>(
         &self,
         view: &V,
@@ -282,16 +282,16 @@ impl Index {
         check::check(view, self.root, 0, &mut rehash, &mut visit)
     }
 
-    /// Shows every block and entry that can be reached, and all that is wrong, in an index that may
-    /// be damaged.
+    /// Shows every block and entry that can be reached, and all damage, in an index that may be
+    /// damaged.
     ///
-    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
-    /// is no allocated block of this many bytes.
+    /// `visit` returns whether to read a block: it must return false if the block was shown before,
+    /// or is no allocated block of this many bytes.
     pub fn salvage_walk<V: View>(&self, view: &V, mut visit: impl FnMut(WalkItem) -> bool) {
         salvage_walk::salvage_walk(view, self.root, &mut visit);
     }
 
-    /// As [`check`](Index::check), of what a partly drained index still has.
+    /// Like [`check`](Index::check), for the rest of a partly drained index.
     pub(crate) fn check_from<V: View>(
         &self,
         view: &V,

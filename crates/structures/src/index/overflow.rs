@@ -1,13 +1,13 @@
 //! Entries that no split can separate: many equal hashes.
 //!
-//! A segment that is full although it holds few entries, or that may split no further, keeps the
+//! A segment that is full although it holds few entries, or that cannot split further, keeps the
 //! rest in a chain of overflow blocks. All blocks but the first are full, so that an insert looks
-//! at the first alone; a removal fills its gap from the first. A lookup of such a hash walks the
-//! chain, as in any chained table: the hash is keyed, so that only chance, a test or a lost key
+//! only at the first; a removal fills its gap from the first. A lookup of such a hash walks the
+//! chain, as in any chained table. The hash is keyed, so that only chance, a test or a lost key
 //! leads here.
 //!
-//! A segment with more than [`SPLITTABLE`] overflow blocks is not split any more, so that a split
-//! stays bounded; the rest of the index is not concerned.
+//! A segment with more than [`SPLITTABLE`] overflow blocks is not split any more, so that splits
+//! stay bounded; the rest of the index is not affected.
 
 use heap::{Full, Ptr, View};
 
@@ -15,19 +15,19 @@ use super::layout::*;
 use super::segment::{Stored, mark_stashed};
 use crate::Store;
 
-/// How many overflow blocks a segment may have to be split.
+/// The maximum number of overflow blocks of a segment that may be split.
 pub(super) const SPLITTABLE: usize = 4;
 
-/// The overflow blocks of a segment, in the order of their chain. A chain that leads back to
-/// itself, as a damaged pool may have one, ends after some rounds.
+/// The overflow blocks of a segment, in the order of their chain. A cyclic chain, which a damaged
+/// pool may have, ends after some rounds.
 pub(super) struct Blocks<'v, V> {
     view: &'v V,
     next: Ptr,
-    /// A block that was passed, and after how many more a later one is remembered in its place.
+    /// A block that was passed, and after how many more a later one takes its place.
     passed: Ptr,
     left: u64,
     renewed: u64,
-    /// Whether a block came again.
+    /// Whether a block was reached again.
     pub(super) is_cyclic: bool,
 }
 
@@ -56,7 +56,7 @@ impl<V: View> Iterator for Blocks<'_, V> {
     }
 }
 
-/// Visits each overflow slot of a segment until `visit` answers something.
+/// Visits each overflow slot of a segment until `visit` returns a value.
 pub(super) fn search<V: View, T>(
     view: &V,
     segment: Ptr,
@@ -86,7 +86,7 @@ pub(super) fn insert<S: Store>(store: &mut S, segment: Ptr, slot: u64) -> Result
     Ok(())
 }
 
-/// Writes a chain of new blocks that holds these slots, in front of `next`; answers its first
+/// Writes a chain of new blocks that holds these slots, in front of `next`; returns its first
 /// block.
 pub(super) fn build<S: Store>(store: &mut S, slots: &[u64], next: Ptr) -> Result<Ptr, Full> {
     let mut first = next;
@@ -101,7 +101,7 @@ pub(super) fn build<S: Store>(store: &mut S, slots: &[u64], next: Ptr) -> Result
     Ok(first)
 }
 
-/// Empties an overflow slot: fills it from the first block, which goes when it is empty.
+/// Empties an overflow slot: fills it from the first block, which is freed when it is empty.
 pub(super) fn vacate<S: Store>(store: &mut S, segment: Ptr, at: Ptr) {
     let chain = word_at(segment, CHAIN);
     let head = Ptr::from_raw(store.word(chain));

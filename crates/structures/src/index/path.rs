@@ -1,11 +1,11 @@
-//! The way from the root word to a segment.
+//! The path from the root word to a segment.
 //!
 //! The root word, and each word of a node, refers to a node (its lowest bit is set) or to a
 //! segment. A word reached through `covered` bits of the hash refers to a segment of depth at most
-//! `covered`; if it is less, the neighbouring words of the same node refer to the segment as well:
-//! `2^(covered - depth)` of them, from one whose number is a multiple of that count. That is
-//! extendible hashing inside one node; a segment whose depth equals `covered` can split only into a
-//! node of its own, so that no directory is ever doubled.
+//! `covered`; if the depth is less, neighbouring words of the same node also refer to the segment:
+//! `2^(covered - depth)` of them, from one whose index is a multiple of that count. This is
+//! extendible hashing within one node; a segment whose depth equals `covered` can split only into a
+//! new node, so that no directory is ever doubled.
 
 use heap::{Ptr, View};
 
@@ -16,7 +16,7 @@ use super::layout::*;
 pub(super) struct SegmentPath {
     /// The word that the hash led to.
     pub(super) at: Ptr,
-    /// Its number in its node.
+    /// The word's index in its node.
     number: usize,
     /// How many bits of the hash led there.
     pub(super) covered: u32,
@@ -30,7 +30,8 @@ pub(super) struct Run {
 }
 
 impl SegmentPath {
-    /// Follows a hash. `None` where there is nothing, or where a damaged trie has no segment.
+    /// Follows a hash. Returns `None` if there is nothing, or if a damaged trie has no segment
+    /// there.
     #[inline]
     pub(super) fn of<V: View>(view: &V, root: Ptr, hash: u64) -> Option<SegmentPath> {
         let mut at = root;
@@ -51,14 +52,14 @@ impl SegmentPath {
         }
     }
 
-    /// Returns the segment's depth, if it is one that a segment at this place can have.
+    /// Returns the segment's depth, if a segment at this place can have it.
     pub(super) fn depth<V: View>(&self, view: &V) -> Option<u32> {
         let depth = depth_of(view.word(word_at(self.segment, KIND)))?;
         let lowest = self.covered.saturating_sub(NODE_BITS - 1);
         (lowest..=self.covered).contains(&depth).then_some(depth)
     }
 
-    /// Returns the words that refer to this place's segment, which has this depth.
+    /// Returns the words that refer to this place's segment, which has depth `depth`.
     pub(super) fn run(&self, depth: u32) -> Run {
         let words = 1 << (self.covered - depth);
         let before = (self.number & (words - 1)) * WORD;
@@ -76,7 +77,7 @@ pub(super) struct Node {
     pub(super) covered: u32,
 }
 
-/// The nodes on the way of a hash, from the root.
+/// The nodes on the path of a hash, from the root.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Nodes {
     nodes: [Node; (MAX_DEPTH / NODE_BITS) as usize],

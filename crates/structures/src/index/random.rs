@@ -1,8 +1,7 @@
 //! A random entry.
 //!
-//! Hashes are uniform, so a segment that holds a share of the hash range holds that share of the
-//! entries, but for chance: a random hash chooses the segment, a random draw among its entries the
-//! entry.
+//! Hashes are uniform, so a segment that covers a share of the hash range holds about that share of
+//! the entries: a random hash chooses the segment, and a random draw among its entries the entry.
 
 use heap::{Ptr, View};
 
@@ -10,11 +9,11 @@ use super::layout::*;
 use super::overflow;
 use super::path::SegmentPath;
 
-/// Segments looked at before the index is called too sparse.
+/// The number of segments to look at before the index counts as too sparse.
 const SEGMENTS: usize = 64;
-/// Slots drawn blindly before a segment's entries are counted.
+/// The number of random draws before a segment's entries are counted.
 const DRAWS: usize = 16;
-/// Overflow blocks that take part.
+/// The number of overflow blocks that take part.
 const BLOCKS: usize = 16;
 
 pub(super) fn random<V: View>(view: &V, root: Ptr, mut random: impl FnMut() -> u64) -> Option<Ptr> {

@@ -1,10 +1,10 @@
-//! Walking an index that may be damaged: everything that can be reached is shown, and all that is
-//! wrong is named.
+//! Walks an index that may be damaged: shows everything that can be reached, and reports all
+//! damage.
 //!
-//! Each block is shown before it is read, and read only if the visitor says that it is one of this
-//! shard's and was not seen before: a flipped pointer leads nowhere twice, so that the walk ends on
-//! any bytes. An entry is shown with what its place says of its hash; whether the entry's own hash
-//! agrees is the visitor's to see, in an order that it likes.
+//! Each block is shown before it is read, and read only if the visitor confirms that it belongs to
+//! this shard and has not been seen: a flipped pointer leads nowhere twice, so that the walk ends
+//! on any bytes. An entry is shown with what its place implies about its hash; the visitor compares
+//! that with the entry's own hash, in any order.
 
 use heap::{Ptr, View};
 
@@ -12,18 +12,18 @@ use super::Slot;
 use super::layout::*;
 use crate::Damaged;
 
-/// What a survey comes by.
+/// What the walk finds.
 #[derive(Clone, Copy, Debug)]
 pub enum WalkItem {
-    /// A block of the index, of this many bytes. The answer says whether it is read.
+    /// A block of the index, of this many bytes. The visitor returns whether to read it.
     Block(Ptr, usize),
     /// A slot in use.
     Entry(Slot, Near),
-    /// Something is wrong.
+    /// Damage.
     Damage(Damaged),
 }
 
-/// What the place of a slot says of its entry's hash.
+/// What the place of a slot implies about its entry's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Near {
     prefix: u64,
@@ -103,7 +103,7 @@ impl<V: View> SalvageWalk<'_, V> {
         self.run(Words { first: node, count: NODE_WORDS, covered, prefix });
     }
 
-    /// Shows a segment; how many words of the node refer to it.
+    /// Shows a segment; returns how many words of the node refer to it.
     fn segment(&mut self, words: &Words, number: usize, segment: Ptr, prefix: u64) -> usize {
         let at = word_at(words.first, number);
         let same = (number..words.count)

@@ -1,12 +1,13 @@
-//! A scan in pieces, over an index that changes between them.
+//! A scan in steps, over an index that may change between them.
 //!
-//! Order: by hash prefix, then by home bucket. A cursor is a position in it: prefix, depth of that
-//! prefix, home bucket, and means "visited: all entries with a smaller prefix, and of this prefix
-//! all whose home bucket is smaller". An entry's hash, hence its home bucket, never changes, and it
-//! is visited with its home wherever it is stored; so displacements lose none. When the segment has
-//! split since, its first half goes on at the home bucket, later halves are visited whole; when it
-//! has merged, the merged segment is visited whole. So an entry may come twice, and one that stays
-//! throughout is never missed.
+//! The order is by hash prefix, then by home bucket. A cursor is a position in that order: a
+//! prefix, its depth, and a home bucket. It means that all entries with a smaller prefix have been
+//! visited, and of this prefix all with a smaller home bucket. An entry's hash, and so its home
+//! bucket, never changes, and the entry is visited with its home wherever it is stored; so
+//! displacements lose none. If the segment has split since, the scan continues in the first half at
+//! the home bucket, and visits later halves completely; if it has been merged, the merged segment
+//! is visited completely. So an entry may be visited twice, and one that stays throughout is never
+//! missed.
 
 use heap::{Ptr, View};
 
@@ -18,11 +19,11 @@ const HOME_BITS: u32 = 6;
 const _: () = assert!(HOMES == 1 << HOME_BITS);
 const _: () = assert!(MAX_DEPTH + 1 + HOME_BITS == super::CURSOR_BITS);
 
-/// How many home buckets a call visits for each entry asked for, so that a sparse index costs no
-/// more.
+/// The maximum number of home buckets that a call visits for each requested entry, so that a sparse
+/// index costs no more.
 const HOMES_PER_ENTRY: usize = 10;
 
-/// Where a scan is.
+/// The position of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) prefix: u64,
@@ -33,7 +34,7 @@ pub(super) struct Position {
 impl Position {
     pub(super) const START: Position = Position { prefix: 0, depth: 0, home: 0 };
 
-    /// Reads a cursor. Any number is some position: clients send what they like.
+    /// Reads a cursor. Any number is a valid position: clients send what they like.
     pub(super) fn from_cursor(cursor: u64) -> Position {
         let marked = (cursor & ((1 << super::CURSOR_BITS) - 1)) >> HOME_BITS;
         if marked == 0 {
@@ -44,13 +45,14 @@ impl Position {
         Position { prefix, depth, home: cursor as usize % HOMES }
     }
 
-    /// Returns the prefix, a one after its last bit, zeros; then the home bucket. Never 0.
+    /// Encodes the prefix, a 1 after its last bit and zeros, then the home bucket. Never 0.
     pub(super) fn cursor(self) -> u64 {
         let marked = self.prefix >> (63 - MAX_DEPTH) | 1 << (MAX_DEPTH - self.depth);
         marked << HOME_BITS | self.home as u64
     }
 
-    /// Returns the same place in a segment of this depth, which the position's prefix leads to.
+    /// Returns the corresponding position in a segment of this depth, to which the position's
+    /// prefix leads.
     pub(super) fn in_segment(self, depth: u32) -> Position {
         let home = if depth < self.depth { 0 } else { self.home };
         Position { prefix: prefix(self.prefix, depth), depth, home }
@@ -64,7 +66,7 @@ impl Position {
     }
 }
 
-/// Returns a segment that a position leads to, and the position in it.
+/// Returns the segment that a position leads to, and the position in it.
 pub(super) fn locate<V: View>(
     view: &V,
     root: Ptr,

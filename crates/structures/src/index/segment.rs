@@ -1,13 +1,13 @@
-//! Placing entries in one segment, and finding them there.
+//! Places entries in one segment, and finds them there.
 //!
 //! An entry is in its home bucket, in the neighbour after it, in the stash, or in an overflow
-//! block. An insert takes the emptier of the two buckets; else it displaces an entry of either that
-//! has space in its own other bucket; else it uses the stash, and says so by the home's bit in the
-//! word `STASHED`, so that only lookups of such homes look there. The bit may be set without need,
-//! never clear in need.
+//! block. An insert takes the emptier of the two buckets; if both are full, it displaces an entry
+//! of either that has space in its own other bucket; otherwise it uses the stash, and sets the
+//! home's bit in the word `STASHED`, so that only lookups of such homes look there. The bit may be
+//! set unnecessarily, but is never clear when it is needed.
 //!
 //! The same code places entries in a segment of the pool, by staged words, and in the image of a
-//! new one.
+//! new segment.
 
 use heap::{Ptr, View};
 
@@ -91,10 +91,10 @@ struct Vacancy {
     count: usize,
 }
 
-/// Returns the first empty slot of a bucket, and how many there are.
+/// Returns the first empty slot of a bucket, and the number of empty slots.
 fn vacancy(cells: &impl Cells, number: usize) -> Option<Vacancy> {
     let slots = cells.bucket(number);
-    // From the last to the first, so that each bit is shifted to its place by those after it.
+    // From the last to the first, so that later shifts move each bit to its place.
     let empty = slots.iter().rev().fold(0u32, |bits, &slot| bits << 1 | u32::from(slot == EMPTY));
     let vacancy = |first: u32| Vacancy {
         word: bucket(number) + first as usize,
@@ -103,7 +103,7 @@ fn vacancy(cells: &impl Cells, number: usize) -> Option<Vacancy> {
     (empty != 0).then(|| vacancy(empty.trailing_zeros()))
 }
 
-/// Makes space in a full home bucket or its full neighbour: moves one entry to its own other
+/// Makes space in a full home bucket or its full neighbour by moving one entry to its own other
 /// bucket.
 fn displace(cells: &mut impl Cells, home: usize) -> Option<usize> {
     let next = neighbour(home);
@@ -111,8 +111,8 @@ fn displace(cells: &mut impl Cells, home: usize) -> Option<usize> {
         .or_else(|| move_away(cells, home, before(home), before(home)))
 }
 
-/// Moves an entry whose home is `of` from bucket `from` to bucket `to`, if there is one and space
-/// for it.
+/// Moves an entry whose home is `of` from bucket `from` to bucket `to`, if there is such an entry
+/// and space for it.
 fn move_away(cells: &mut impl Cells, from: usize, of: usize, to: usize) -> Option<usize> {
     let vacant = vacancy(cells, to)?.word;
     let slots = cells.bucket(from);
@@ -129,7 +129,7 @@ fn stash(cells: &mut impl Cells, slot: u64) -> bool {
     true
 }
 
-/// Says that entries with this slot's home are in the stash or in overflow blocks.
+/// Records that entries with this slot's home are in the stash or in overflow blocks.
 pub(super) fn mark_stashed(cells: &mut impl Cells, slot: u64) {
     let stashed = cells.get(STASHED);
     let bit = 1 << home_of(slot);
@@ -139,8 +139,8 @@ pub(super) fn mark_stashed(cells: &mut impl Cells, slot: u64) {
 }
 
 /// Visits the place and content of each slot that may hold an entry of this home, until `visit`
-/// answers something: the two buckets, then the stash and the overflow blocks if the home has
-/// entries there.
+/// returns a value: the two buckets, then the stash and the overflow blocks if the home has entries
+/// there.
 #[inline]
 pub(super) fn search<V: View, T>(
     view: &V,

@@ -1,15 +1,15 @@
 //! Growth: a full segment becomes two.
 //!
-//! The two are filled in memory, the entry that found no space included, written to fresh blocks,
-//! and then the words that refer to the old segment are staged: readers see the old segment until
-//! the commit, the halves after it. A segment to which one word alone refers gets a node of its own
-//! instead, in which each half has 128 words.
+//! The two are filled in memory, including the entry that found no space, and written to fresh
+//! blocks; then the words that refer to the old segment are staged: readers see the old segment
+//! until the commit, and the halves after it. A segment to which only one word refers gets a new
+//! node instead, in which each half has 128 words.
 //!
-//! While a known number of entries is loaded, a segment becomes up to sixteen: each split asks for
-//! the hashes of its entries, which is to read them all.
+//! While a known number of entries is loaded, a segment splits into up to sixteen: each split needs
+//! the hashes of its entries, that is, it reads all of them.
 //!
-//! An insert splits at most one segment, once. What finds no space even then goes to overflow
-//! blocks.
+//! An insert splits at most one segment, once. An entry that finds no space even then goes to an
+//! overflow block.
 
 use heap::{Full, Ptr};
 
@@ -20,20 +20,21 @@ use super::segment::{Cells, Image, mark_stashed, place};
 use crate::Store;
 use crate::fault_points::FaultPoint;
 
-/// A segment with fewer entries than this, and yet no space for one more, holds many of one home
-/// bucket: it would not gain by a split.
+/// A segment with fewer entries than this, and yet no space for another, holds many entries of one
+/// home bucket: a split would not help.
 const WORTH_A_SPLIT: usize = SEGMENT_SLOTS / 2;
 
-/// By how many bits a segment's depth grows at once, at most: it becomes sixteen.
+/// The maximum number of bits by which a segment's depth grows at once: it splits into up to
+/// sixteen.
 const MOST_BITS: u32 = 4;
 
-/// Entries of a segment that is nearly full: with more on average, many would be over-full.
+/// The number of entries of a nearly full segment: with more on average, many would overflow.
 const NEARLY_FULL: u64 = (SEGMENT_SLOTS * 9 / 10) as u64;
 
-/// An entry to be placed: its hash, and the slot's word.
+/// An entry to place: its hash, and the slot's word.
 type Placed = (u64, u64);
 
-/// Returns the first segment of an index.
+/// Creates the first segment of an index.
 pub(super) fn first_segment<S: Store>(store: &mut S, root: Ptr, slot: u64) -> Result<(), Full> {
     let mut image = Image::new(0, 0);
     place(&mut image, slot);
@@ -42,7 +43,7 @@ pub(super) fn first_segment<S: Store>(store: &mut S, root: Ptr, slot: u64) -> Re
     Ok(())
 }
 
-/// Adds an entry to the full segment at a place: splits it, or gives it an overflow block. Where
+/// Adds an entry to the full segment at a place: splits it, or gives it an overflow block. If
 /// segments of depth `wanted` will be needed, it splits into several at once.
 pub(super) fn grow<S: Store>(
     store: &mut S,
@@ -79,7 +80,8 @@ fn slots<S: Store>(store: &S, segment: Ptr) -> impl Iterator<Item = u64> {
     (0..HOMES + STASH).flat_map(move |number| line(store, bucket_at(segment, number)))
 }
 
-/// Returns all entries of a segment, with their hashes. The caller has bounded the overflow blocks.
+/// Returns all entries of a segment with their hashes. The caller has limited the number of
+/// overflow blocks.
 pub(super) fn entries<S: Store>(
     store: &S,
     segment: Ptr,

@@ -1,4 +1,4 @@
-//! Copying a list node by node: as many bytes as it has, and no element is looked at.
+//! Copies a list node by node: the cost is that of its bytes, and no element is read.
 
 use heap::View;
 
@@ -8,7 +8,7 @@ use super::{Error, List, Side};
 use crate::blob::Blob;
 use crate::{Damaged, Store};
 
-/// A node of a list as it was, for another list.
+/// A copy of a list's node, for another list.
 #[derive(Debug)]
 pub struct NodeCopy {
     bytes: Vec<u8>,
@@ -22,7 +22,7 @@ enum Kind {
 }
 
 impl NodeCopy {
-    /// Returns how many elements it has: not none.
+    /// Returns the number of its elements, at least one.
     pub fn count(&self) -> u64 {
         match self.kind {
             Kind::Packed { count, .. } => count as u64,
@@ -32,8 +32,8 @@ impl NodeCopy {
 }
 
 impl List {
-    /// Returns the node of which element number `index` is the first, if there is one. With
-    /// `verify` it is compared with what was written.
+    /// Returns the node whose first element is number `index`, if there is one. With `verify`, it
+    /// is verified.
     pub fn copy_node<V: View>(
         self,
         view: &V,
@@ -64,7 +64,7 @@ impl List {
         Ok(Some(copy))
     }
 
-    /// Adds a node after all others.
+    /// Appends a node.
     pub fn push_copy<S: Store>(self, store: &mut S, node: &NodeCopy) -> Result<List, Error> {
         let NodeCopy { bytes, kind } = node;
         let new = match *kind {

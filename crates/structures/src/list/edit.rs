@@ -1,4 +1,4 @@
-//! Changes anywhere in a list: a node's elements are laid out again, with the change, in as many
+//! Changes anywhere in a list: a node's elements, with the change, are laid out again in as many
 //! nodes as they need.
 
 use heap::Full;
@@ -13,11 +13,11 @@ use crate::blob::Blob;
 use crate::listpack::Item;
 use crate::reclaim::Queue;
 
-/// An element that is laid out.
+/// An element to lay out.
 #[derive(Clone, Copy)]
 pub(super) enum Slot<'a> {
     Packed(Item<'a>),
-    /// Too long for a node, and there already.
+    /// Too long for a node; its blob exists already.
     Plain(Blob),
 }
 
@@ -76,7 +76,7 @@ fn write<S: Store>(store: &mut S, bytes: &[u8], count: usize) -> Result<NodeRef,
 }
 
 impl List {
-    /// Puts nodes in the place of one, whose block is given up already.
+    /// Replaces one node, whose block has already been freed, by these nodes.
     pub(super) fn put_nodes<S: Store>(
         self,
         store: &mut S,
@@ -127,7 +127,7 @@ impl List {
         }
     }
 
-    /// Fetches another node to an end whose own is gone; the list as it is then.
+    /// Moves another node to an end whose node is gone; returns the list as it is then.
     pub(super) fn refill<S: Store>(
         self,
         store: &mut S,
@@ -143,8 +143,8 @@ impl List {
         Ok(List::single(left))
     }
 
-    /// Lays a node out again, with what `change` makes of its elements. Blobs of elements that
-    /// `change` drops are its to give up. `copy` is for the node's bytes.
+    /// Lays a node out again, with its elements as `change` leaves them. `change` must free the
+    /// blobs of elements that it drops. `copy` is a buffer for the node's bytes.
     pub(super) fn rebuild<'a, S: Store>(
         self,
         store: &mut S,
@@ -173,7 +173,7 @@ impl List {
         self.put_nodes(store, &found.place, &nodes)
     }
 
-    /// Takes a whole node out, with its elements.
+    /// Removes a whole node with its elements.
     pub(super) fn drop_node<S: Store>(
         self,
         store: &mut S,

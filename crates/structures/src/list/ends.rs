@@ -1,15 +1,16 @@
-//! The header of a list of more than one node: the nodes at its ends, and those between in a tree.
+//! The header of a list of more than one node: the nodes at its ends, and a tree of those in
+//! between.
 //!
 //! ```text
-//! 0   node at the head, sealed                        logged
-//! 8   node at the tail, sealed                        logged
-//! 16  root word of the tree of the others             logged
-//! 24  number of elements in the tree, sealed          logged
+//! 0   node at the head, self-checksummed                logged
+//! 8   node at the tail, self-checksummed                logged
+//! 16  root word of the tree of the others               logged
+//! 24  number of elements in the tree, self-checksummed  logged
 //! ```
 //!
-//! The ends are next to the tree so that pushing and popping, which is what lists are for, looks
-//! at one node and changes no weight. A node goes into the tree when another one is begun outside
-//! of it, and comes back when that one is empty.
+//! The ends are outside the tree so that pushing and popping, the main use of lists, touches one
+//! node and changes no weight. A node goes into the tree when a new one begins outside of it, and
+//! comes back when that one is empty.
 
 use heap::{Full, Ptr, View};
 
@@ -50,7 +51,7 @@ impl NodeRef {
         }
     }
 
-    /// Returns where it is.
+    /// Returns its place.
     pub(super) fn place(self) -> Ptr {
         match self {
             NodeRef::Packed(at) => at,
@@ -58,7 +59,7 @@ impl NodeRef {
         }
     }
 
-    /// Returns how many elements it has.
+    /// Returns the number of its elements.
     pub(super) fn count<V: View>(self, view: &V) -> Result<u64, Damaged> {
         match self {
             NodeRef::Packed(at) => Ok(Node::read(view, at)?.window.count as u64),
@@ -67,7 +68,7 @@ impl NodeRef {
     }
 }
 
-/// The nodes between the ends: (number of elements, word).
+/// The nodes between the ends, as (number of elements, word).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Middle;
 
@@ -123,7 +124,7 @@ impl Ends {
         Tree::at(self.at.add(ROOT))
     }
 
-    /// Returns how many elements are in the tree.
+    /// Returns the number of elements in the tree.
     pub(super) fn between<V: View>(self, view: &V) -> Result<u64, Damaged> {
         let word = view.word(self.at.add(COUNT));
         self_checksummed::decode(word).ok_or(Damaged::new(
@@ -147,7 +148,7 @@ impl Ends {
         }
     }
 
-    /// Puts a node into the tree, before a cursor.
+    /// Inserts a node into the tree, before a cursor.
     pub(super) fn insert<S: Store>(
         self,
         store: &mut S,
@@ -159,7 +160,7 @@ impl Ends {
         Ok(self.count(store, count, 0)?)
     }
 
-    /// Puts a node into the tree, at one side of it.
+    /// Inserts a node into the tree, at one side of it.
     pub(super) fn insert_at<S: Store>(
         self,
         store: &mut S,
@@ -170,7 +171,7 @@ impl Ends {
         self.insert(store, &at, node)
     }
 
-    /// Says that a node of the tree is another one, or has another number of elements.
+    /// Replaces a node of the tree, or changes its number of elements.
     pub(super) fn replace<S: Store>(
         self,
         store: &mut S,
@@ -186,7 +187,7 @@ impl Ends {
         Ok(())
     }
 
-    /// Takes a node out of the tree.
+    /// Removes a node from the tree.
     pub(super) fn remove<S: Store>(
         self,
         store: &mut S,

@@ -1,13 +1,12 @@
-//! An element as it is in a node: a packed item, and after it its length, to be read from the
-//! right.
+//! An element in a node: a packed item, followed by its length, which is read from the right.
 //!
-//! So a node is read from both ends. The length has seven bits in each byte, the lowest in the last
-//! one; every byte but the first has its high bit set, which says that another one is to its
+//! So a node can be read from both ends. The length has seven bits in each byte, the lowest in the
+//! last; every byte but the first has its high bit set, which means that another one is to its
 //! left.
 
 use crate::listpack::Item;
 
-/// Bytes of the length after an item.
+/// Returns the bytes of the length after an item.
 const fn back_len(item: usize) -> usize {
     match item {
         0..0x80 => 1,
@@ -16,13 +15,13 @@ const fn back_len(item: usize) -> usize {
     }
 }
 
-/// Bytes of an element.
+/// Returns the bytes of an element.
 pub(super) fn len_of(item: Item<'_>) -> usize {
     let item = item.encoded_len();
     item + back_len(item)
 }
 
-/// Writes an element after `out`.
+/// Appends an element to `out`.
 pub(super) fn encode(item: Item<'_>, out: &mut Vec<u8>) {
     let from = out.len();
     item.encode(out);
@@ -37,14 +36,14 @@ pub(super) fn encode(item: Item<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the element that `bytes` begin with, and how many of them it takes.
+/// Returns the element at the start of `bytes`, and how many of them it takes.
 pub(super) fn first(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     let (item, len) = Item::decode(bytes)?;
     let all = len + back_len(len);
     (all <= bytes.len()).then_some((item, all))
 }
 
-/// Returns the element that `bytes` end with, and how many of them it takes.
+/// Returns the element at the end of `bytes`, and how many of them it takes.
 pub(super) fn last(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     let mut len = 0;
     for (number, &byte) in bytes.iter().rev().take(3).enumerate() {

@@ -1,4 +1,4 @@
-//! What is done with a list as a whole: freeing, moving, verifying, showing its blocks.
+//! Operations on a list as a whole: freeing, moving, verifying, showing its blocks.
 
 use std::collections::HashSet;
 
@@ -12,25 +12,25 @@ use crate::reclaim::Queue;
 use crate::tree::{self, Item};
 use crate::{Damaged, Store};
 
-/// What a survey of a list comes by.
+/// What a walk over a list finds.
 #[derive(Clone, Copy, Debug)]
 pub enum WalkItem {
-    /// A block, of at least this many bytes. The answer says whether it is read.
+    /// A block, of at least this many bytes. The visitor returns whether to read it.
     Block(Ptr, usize),
-    /// Something is wrong.
+    /// Damage.
     Damage(Damaged),
 }
 
 impl List {
-    /// Gives the whole list up: at once if it is one node, else through the free queue, which is
-    /// told that its nodes are `owner`'s.
+    /// Frees the whole list: immediately if it is one node, otherwise through the free queue, which
+    /// learns that its nodes belong to `owner`.
     pub fn release<S: Store>(self, store: &mut S, queue: Queue, owner: u16) -> Result<(), Full> {
         match self.shape() {
             Shape::Empty => Ok(()),
             Shape::Single(node) => free_node(store, queue, node).map(drop),
             Shape::Many(ends) => {
                 for side in [Side::Head, Side::Tail] {
-                    // What cannot be found any more is not freed.
+                    // A node that cannot be found any more is not freed.
                     if let Ok(node) = ends.node(store, side) {
                         free_node(store, queue, node)?;
                     }
@@ -42,18 +42,18 @@ impl List {
         }
     }
 
-    /// Frees what an item of a queued list owns; answers how many blocks were freed.
+    /// Frees what an item of a queued list owns; returns how many blocks were freed.
     pub fn free_item<S: Store>(store: &mut S, queue: Queue, item: Item) -> Result<usize, Full> {
         free_node(store, queue, NodeRef::from_word(item.second))
     }
 
-    /// Visits the blocks of what an item of a queued list owns.
+    /// Visits the blocks that an item of a queued list owns.
     pub fn item_blocks<V: View>(view: &V, item: Item, visit: impl FnMut(Ptr)) {
         node_blocks(view, NodeRef::from_word(item.second), visit);
     }
 
-    /// Visits each block of a list that can be reached, also one that cannot be read: `check` says
-    /// why.
+    /// Visits each block of a list that can be reached, even one that cannot be read: `check`
+    /// reports why.
     pub fn blocks<V: View>(self, view: &V, mut visit: impl FnMut(Ptr)) {
         match self.shape() {
             Shape::Empty => {}
@@ -74,9 +74,9 @@ impl List {
         }
     }
 
-    /// Moves the node of element number `index`, and what is above it, out of sparse spans; the
-    /// list's word if it changes, and the number of the next node's first element (0: there is
-    /// none).
+    /// Moves the node of element number `index`, and the blocks above it, out of sparse spans;
+    /// returns the list's word if it changes, and the number of the next node's first element (0 if
+    /// there is none).
     pub fn relocate<S: Store>(
         self,
         store: &mut S,
@@ -99,8 +99,8 @@ impl List {
         Ok(((list != self).then_some(list), next))
     }
 
-    /// Verifies the node of element number `index`: the number of the next node's first element (0:
-    /// there is none), and how many bytes were read.
+    /// Verifies the node of element number `index`; returns the number of the next node's first
+    /// element (0 if there is none), and how many bytes were read.
     pub fn check_node<V: View>(self, view: &V, index: u64) -> Result<(u64, u64), Damaged> {
         let Some((found, own)) = self.locate(view, index)? else { return Ok((0, 0)) };
         let count = check_node(view, found.node)?;
@@ -139,11 +139,11 @@ impl List {
         }
     }
 
-    /// Shows every block that can be reached in a list that may be damaged, and what is wrong of
-    /// it: the first thing in each node.
+    /// Shows every block that can be reached in a list that may be damaged, and its damage: the
+    /// first in each node.
     ///
-    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
-    /// is no allocated block of at least this many bytes.
+    /// `visit` returns whether to read a block: it must return false if the block was shown before,
+    /// or is no allocated block of at least this many bytes.
     pub fn salvage_walk<V: View>(self, view: &V, mut visit: impl FnMut(WalkItem) -> bool) {
         match self.shape() {
             Shape::Empty => {}

@@ -1,21 +1,22 @@
 //! Lists: sequences of byte strings and integers, pushed and popped at both ends, read and changed
 //! anywhere.
 //!
-//! The caller keeps one word. A list of some elements is one node, a block of packed elements; a
-//! longer one has a header with the nodes at its two ends, and the others between them in a counted
-//! tree, found by the number of elements before them. An element that is too long for a node is a
-//! blob, in the place of a node.
+//! The caller keeps one word. A short list is one node, a block of packed elements; a longer one
+//! has a header with the nodes at its two ends, and the others between them in a counted tree,
+//! where they are found by the number of elements before them. An element that is too long for a
+//! node is a blob, in place of a node.
 //!
-//! Why so. Lists are queues and stacks: pushing writes the element after the others of the node at
-//! that end, and logs two words, its length and its window; popping logs one. Nodes that were begun
-//! at the head stand reversed, so that this holds at both ends. In the middle a change copies a
-//! node, which is a few kilobytes at most.
+//! The reasons: lists are queues and stacks. Pushing writes the element after the others of the
+//! node at that end, and logs two words, the element's length and the node's window; popping logs
+//! one. Nodes that were begun at the head are reversed, so that this holds at both ends. In the
+//! middle a change copies a node, which is a few kilobytes at most.
 //!
-//! Bytes that a reader may see never change. What was popped is not written over: a node whose end
-//! was popped is copied if it is small, else left as it is while another one takes what comes.
+//! Bytes that a reader may see never change. A popped element is not overwritten: a node whose end
+//! was popped is copied if it is small; otherwise it stays as it is, and another node takes new
+//! elements.
 //!
 //! A list knows neither keys nor numbers of blocked clients, nor whether a string spells an
-//! integer: the caller says what its items are. `docs/format/list.md` has the format and the
+//! integer: the caller decides what its items are. `docs/format/list.md` has the format and the
 //! counts.
 
 mod copy;
@@ -44,13 +45,14 @@ pub use node::{MAX_BYTES, MAX_COUNT, NODE_CAPACITY, SMALL};
 
 /// A list, as the one word that the caller keeps: 0 is the empty list.
 ///
-/// A change answers the list's new word, which the caller stores where the old one was if it
-/// differs. A list is owned by one word: after a change an older word of it means nothing. After an
-/// error nothing is to be stored: roll back.
+/// A change returns the list's new word; if it differs, the caller stores it in place of the old
+/// one. A list is owned by one word: after a change, its earlier words mean nothing. After an error
+/// nothing must be stored: roll back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct List(u64);
 
-/// Bytes that are reserved for the elements of a new node, so that a few more do not have it moved.
+/// Bytes that are reserved for the elements of a new node, so that a few more elements do not move
+/// it.
 pub const FIRST_BYTES: usize = 256;
 
 /// Set in a word that refers to a header.
@@ -65,9 +67,9 @@ enum Shape {
 /// One of the two ends of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Where element 0 is.
+    /// The end with element 0.
     Head,
-    /// Where the last element is.
+    /// The end with the last element.
     Tail,
 }
 
@@ -81,7 +83,7 @@ impl Side {
     }
 }
 
-/// How large a node may become.
+/// The maximum size of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     bytes: usize,
@@ -89,34 +91,34 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns some bytes less than `bytes`, and at most `count` elements; cut to what a node can
-    /// hold.
+    /// Returns limits of somewhat less than `bytes`, and of `count` elements, both clipped to what
+    /// a node can hold.
     ///
-    /// This many bytes less that nodes of a whole number of kilobytes, with their headers, fill
-    /// blocks of the heap.
+    /// The reduction lets nodes of a whole number of kilobytes, with their headers, fill blocks of
+    /// the heap.
     pub fn new(bytes: usize, count: usize) -> Limits {
         let bytes = bytes.saturating_sub(node::LESS).clamp(64, node::MAX_BYTES);
         Limits { bytes, count: count.clamp(1, node::MAX_COUNT) }
     }
 }
 
-/// An element as it is in a list.
+/// An element of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element<'v> {
     /// Packed in a node.
     Item(Item<'v>),
-    /// A long one, whose words were verified.
+    /// A long element, whose words were verified.
     Blob(Blob),
 }
 
-/// What becomes of an element that [`List::retain`] shows.
+/// What [`List::retain`] should do with an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retain {
-    /// It stays.
+    /// Keep it.
     Keep,
-    /// It goes.
+    /// Remove it.
     Drop,
-    /// It stays, and so do all after it.
+    /// Keep it and all after it.
     Stop,
 }
 
@@ -134,12 +136,13 @@ impl List {
         self.0
     }
 
-    /// Returns true if it has no element.
+    /// Returns true if it has no elements.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns true if it has more than one node: what is done with the whole of it goes in steps.
+    /// Returns true if it has more than one node: operations on the whole list are then done in
+    /// steps.
     pub const fn is_long(self) -> bool {
         self.0 & MANY != 0
     }
@@ -160,7 +163,7 @@ impl List {
         }
     }
 
-    /// Returns how many elements it has.
+    /// Returns the number of its elements.
     pub fn len<V: View>(self, view: &V) -> Result<u64, Damaged> {
         match self.shape() {
             Shape::Empty => Ok(0),
@@ -198,7 +201,7 @@ impl List {
         self.add_node(store, side, end.node, new)
     }
 
-    /// Adds a node at one end, where `end` is the outermost one.
+    /// Adds a node at one end; `end` is the present outermost one.
     fn add_node<S: Store>(
         self,
         store: &mut S,
@@ -222,8 +225,7 @@ impl List {
         }
     }
 
-    /// Adds elements at one end, one after the other, of which those that fill a node are written
-    /// at once.
+    /// Adds elements at one end, one after the other; those that fill a node are written together.
     pub fn push_all<'i, S: Store>(
         self,
         store: &mut S,
@@ -257,8 +259,8 @@ impl List {
         Ok(list)
     }
 
-    /// Returns a node of as many elements as it takes, as [`List::first_node`], and the one that
-    /// follows them.
+    /// Returns a node of as many elements as it can take, like [`List::first_node`], and the
+    /// element that follows them.
     fn node_of<'i, S: Store>(
         self,
         store: &mut S,
@@ -287,7 +289,7 @@ impl List {
         Ok((NodeRef::Packed(node), next))
     }
 
-    /// Returns a node of one element; in a list that has others already, with space for many.
+    /// Returns a node of one element; in a list that already has others, with space for many.
     fn first_node<S: Store>(
         self,
         store: &mut S,
@@ -311,11 +313,9 @@ impl List {
         }
     }
 
-    /// Takes the element at one end off, after `take` has seen it. Nothing is taken from an empty
-    /// list.
+    /// Removes the element at one end after `take` has seen it. Does nothing if the list is empty.
     ///
-    /// With `verify` the bytes of a node that is short enough are compared with their checksum
-    /// first.
+    /// With `verify`, first verifies the bytes of a node that is short enough.
     pub fn pop<S: Store>(
         self,
         store: &mut S,
@@ -345,8 +345,8 @@ impl List {
         self.drop_node(store, queue, &end)
     }
 
-    /// Visits elements from number `index`, counted from the head, on, away from a side, until
-    /// `visit` answers `false`.
+    /// Visits elements from number `index`, counted from the head, away from a side, until `visit`
+    /// returns `false`.
     pub fn visit<V: View>(
         self,
         view: &V,
@@ -390,7 +390,7 @@ impl List {
         Ok(())
     }
 
-    /// Puts another element in the place of number `index`; `false` where there is none.
+    /// Replaces element number `index`; returns `false` if there is none.
     pub fn set<S: Store>(
         self,
         store: &mut S,
@@ -408,7 +408,7 @@ impl List {
         Ok((list, true))
     }
 
-    /// Puts an element before number `index`; after the last one where there is no such number.
+    /// Inserts an element before number `index`, or after the last one if there is no such number.
     pub fn insert<S: Store>(
         self,
         store: &mut S,
@@ -429,7 +429,7 @@ impl List {
         })
     }
 
-    /// Takes up to `count` elements off one end.
+    /// Removes up to `count` elements from one end.
     pub fn trim<S: Store>(
         self,
         store: &mut S,
@@ -460,7 +460,7 @@ impl List {
         Ok(list)
     }
 
-    /// Shows elements from one end on, and takes out those that it is told to.
+    /// Shows elements from one end on, and removes those for which `retain` says so.
     pub fn retain<S: Store>(
         self,
         store: &mut S,
@@ -533,7 +533,7 @@ fn retain_in_node<S: Store>(
     Ok((kept, stopped))
 }
 
-/// Returns a node that is to be read; verified, if it is short.
+/// Reads a node; verifies it if it is short.
 fn read<V: View>(view: &V, at: Ptr, verify: bool) -> Result<Node, Damaged> {
     const SHORT: usize = 4096;
     let node = Node::read(view, at)?;
@@ -543,7 +543,7 @@ fn read<V: View>(view: &V, at: Ptr, verify: bool) -> Result<Node, Damaged> {
     Ok(node)
 }
 
-/// Gives up what elements own that are in a list no more.
+/// Frees what elements own that are no longer in a list.
 fn release<S: Store>(store: &mut S, queue: Queue, slots: &[Slot<'_>]) -> Result<(), Error> {
     for slot in slots {
         if let Slot::Plain(blob) = slot {
@@ -553,7 +553,7 @@ fn release<S: Store>(store: &mut S, queue: Queue, slots: &[Slot<'_>]) -> Result<
     Ok(())
 }
 
-/// Gives up a node with its elements; answers how many blocks were freed.
+/// Frees a node with its elements; returns how many blocks were freed.
 fn free_node<S: Store>(store: &mut S, queue: Queue, node: NodeRef) -> Result<usize, Full> {
     match node {
         NodeRef::Packed(at) => {

@@ -1,17 +1,18 @@
 //! A node of a list: packed elements in one block, of which a window is in use.
 //!
 //! ```text
-//! 0   length of all bytes u32 | their crc32c u32          logged
-//! 8   window: begin u16 | end u16 | elements u15 | reversed u1, sealed   logged
+//! 0   length of all bytes u32 | their crc32c u32                         logged
+//! 8   window, self-checksummed: begin u16 | end u16 | elements u15 |     logged
+//!     reversed u1
 //! 16  elements
 //! ```
 //!
-//! What is pushed at the end of the bytes is written after them; what is popped at either end
-//! narrows the window. Bytes that a reader may have seen are never written again: an element goes
+//! An element that is pushed at the end of the bytes is written after them; popping at either end
+//! narrows the window. Bytes that a reader may have seen are never overwritten: a new element goes
 //! after the length, not after the window's end.
 //!
-//! A node has a direction. In one that was begun at the head of a list the elements stand from the
-//! list's end to its begin, so that pushing at the head writes after the bytes too.
+//! A node has a direction. In a node that was begun at the head of a list, the elements are
+//! reversed, so that pushing at the head also writes after the bytes.
 
 use heap::{Full, Ptr, View};
 
@@ -23,23 +24,23 @@ use crate::{Damaged, Store, self_checksummed};
 
 pub(super) const HEADER: usize = 16;
 const WINDOW: u64 = 8;
-/// The most bytes of a node's elements: offsets have 16 bits.
+/// Maximum number of bytes of a node's elements: offsets have 16 bits.
 pub const MAX_BYTES: usize = (64 << 10) - LESS;
-/// A block of 8128 bytes is one of eight of a span, one of 16320 one of four, and so on.
+/// Eight blocks of 8128 bytes fill a span, or four of 16320, and so on.
 pub(super) const LESS: usize = 64 + HEADER;
-/// The most elements of a node: their number has 15 bits.
+/// Maximum number of elements of a node: their number has 15 bits.
 pub const MAX_COUNT: usize = 0x7fff;
-/// Up to this many bytes of elements a node is copied where it cannot grow in place; what is larger
-/// is left, and another one is begun.
+/// A node with at most this many bytes of elements is copied if it cannot grow in place; a larger
+/// one is left as it is, and another is begun.
 pub const SMALL: usize = 512;
 
-/// Bytes of elements for which a node is made where many will come: one of eight of a span of the
-/// heap.
+/// Capacity, in bytes of elements, of a node that will get many: eight such nodes fill a span of
+/// the heap.
 pub const NODE_CAPACITY: usize = 8128 - HEADER;
 
 const _: () = assert!(HEADER + MAX_BYTES <= heap::MAX_BLOCK && MAX_BYTES <= u16::MAX as usize);
 
-/// Which bytes are in use.
+/// The bytes that are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) begin: usize,
@@ -72,11 +73,11 @@ pub(super) struct Node {
     pub(super) window: Window,
 }
 
-/// How an element comes into a node.
+/// How an element was added to a node.
 pub(super) enum Pushed {
     /// After the bytes that were there.
     InPlace,
-    /// With the others in a new block; the old one is free.
+    /// With the others in a new block; the old block is freed.
     Copied(Ptr),
     /// Not at all.
     NoSpace,
@@ -96,12 +97,12 @@ impl Node {
         Ok(Node { at, checksum, window })
     }
 
-    /// Bytes that the block holds.
+    /// Returns all bytes of the block.
     fn all<'v, V: View>(&self, view: &'v V) -> &'v [u8] {
         view.bytes(self.at.add(HEADER as u64), self.checksum.len as usize)
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     pub(super) fn bytes<'v, V: View>(&self, view: &'v V) -> &'v [u8] {
         let from = (HEADER + self.window.begin) as u64;
         view.bytes(self.at.add(from), self.window.end - self.window.begin)
@@ -111,7 +112,7 @@ impl Node {
         self.window.end - self.window.begin
     }
 
-    /// Compares the bytes with their checksum.
+    /// Verifies the bytes against their checksum.
     pub(super) fn verify<V: View>(&self, view: &V) -> Result<(), Damaged> {
         let found = Checksum::of(self.all(view));
         Damaged::unless_equal("list node's bytes", self.at, self.checksum.word(), found.word())
@@ -125,18 +126,18 @@ impl Node {
         Damaged::new(what, self.at, self.window.count as u64, self.len() as u64)
     }
 
-    /// Returns the elements in the order of the list, or against it.
+    /// Returns the elements in the order of the list, or in reverse.
     pub(super) fn elements<'v, V: View>(&self, view: &'v V, from: Side) -> Elements<'v> {
         self.elements_of(self.bytes(view), from)
     }
 
-    /// As [`Node::elements`], in a copy of the node's bytes.
+    /// Like [`Node::elements`], for a copy of the node's bytes.
     pub(super) fn elements_of<'b>(&self, bytes: &'b [u8], from: Side) -> Elements<'b> {
         let left_to_right = (from == Side::Head) != self.window.reversed;
         Elements { bytes, left: self.window.count, left_to_right }
     }
 
-    /// Puts an element at one side of the list's node.
+    /// Adds an element at one side of the node.
     pub(super) fn push<S: Store>(
         &self,
         store: &mut S,
@@ -150,8 +151,8 @@ impl Node {
             return Ok(Pushed::NoSpace);
         }
         let outward = (side == Side::Head) == window.reversed;
-        // What was popped counts: offsets go as far as a node's bytes, of which the window may be
-        // the last few.
+        // Popped elements count: offsets cover all of a node's bytes, of which the window may be
+        // only the last few.
         let fits = self.stored() + new <= limits.bytes;
         let grows = outward && window.end == self.stored() && fits;
         if grows && HEADER + self.stored() + new <= store.capacity(self.at) {
@@ -180,7 +181,7 @@ impl Node {
         Ok(Pushed::Copied(at))
     }
 
-    /// Takes this many elements, that take this many bytes and are not all, off one side.
+    /// Removes `count` elements, which take this many bytes and are not all, from one side.
     pub(super) fn narrow<S: Store>(&self, store: &mut S, side: Side, count: usize, bytes: usize) {
         let Window { begin, end, .. } = self.window;
         let at_begin = (side == Side::Head) != self.window.reversed;
@@ -189,7 +190,7 @@ impl Node {
         store.set(self.at.add(WINDOW), window.word());
     }
 
-    /// Writes what is in use to another block; the old one is free.
+    /// Writes the elements in use to another block, and frees the old one.
     pub(super) fn rewrite<S: Store>(&self, store: &mut S) -> Result<Ptr, Full> {
         let bytes = self.bytes(store).to_vec();
         let Window { count, reversed, .. } = self.window;
@@ -211,8 +212,8 @@ impl Node {
     }
 }
 
-/// Returns a node of elements that stand as they are to are in it, with space for this many bytes
-/// in all if there is such a block.
+/// Creates a node of elements that are already in their order, with space for this many bytes in
+/// all if there is such a block.
 pub(super) fn create<S: Store>(
     store: &mut S,
     bytes: &[u8],
@@ -232,7 +233,7 @@ pub(super) fn create<S: Store>(
     Ok(store.publish(fresh, exact))
 }
 
-/// Elements of a node from one side on. It ends early where the bytes are none.
+/// The elements of a node from one side on. Ends early if the bytes are no elements.
 #[derive(Clone)]
 pub(super) struct Elements<'v> {
     bytes: &'v [u8],

@@ -1,4 +1,4 @@
-//! Where the nodes of a list stand, and going from one to the next.
+//! Finds the nodes of a list, and goes from one to the next.
 
 use heap::View;
 
@@ -7,10 +7,10 @@ use super::{List, Shape, Side};
 use crate::Damaged;
 use crate::tree::Cursor;
 
-/// Where a node is. Any change of the list but one of this node invalidates it.
+/// The place of a node. Any change of the list, except one of this node, invalidates it.
 #[derive(Clone, Debug)]
 pub(super) enum NodePosition {
-    /// It is the only one.
+    /// The only node.
     Single,
     End(Ends, Side),
     Between(Ends, Box<Cursor>),
@@ -35,8 +35,8 @@ impl List {
         })
     }
 
-    /// Returns the node in which element number `index` is, counted from the head, and its number
-    /// there.
+    /// Returns the node that contains element number `index`, counted from the head, and the
+    /// element's number in the node.
     pub(super) fn locate<V: View>(
         self,
         view: &V,
@@ -63,7 +63,7 @@ impl List {
     }
 }
 
-/// Returns the tree leads nowhere, though something is in it.
+/// Returns the error of a tree that leads nowhere though it has items.
 fn no_way<V: View>(view: &V, ends: Ends) -> Damaged {
     Damaged::new("tree of a list's nodes", ends.at, ends.tree().weight(view), 0)
 }
@@ -86,7 +86,7 @@ impl Found {
             NodePosition::End(ends, Side::Head) => (ends, ends.tree().begin(view)),
             NodePosition::End(ends, Side::Tail) => (ends, ends.tree().end(view)),
             NodePosition::Between(ends, mut at) => {
-                // Where it cannot go on the edge says so.
+                // If it cannot move on, the check of the edge reports that.
                 if !backwards {
                     at.next(view);
                 }

@@ -1,9 +1,9 @@
-//! A sorted set made of all its members at once.
+//! Creates a sorted set from all its members at once.
 //!
-//! Member by member, each goes to a segment of the index and a leaf of the tree that are in no
-//! cache, the segments split again and again, and each place in the order is searched. So the
-//! members are entered in the order of their hashes, one segment after the other, and the tree is
-//! written leaf by leaf.
+//! If members are added one by one, each goes to a segment of the index and a leaf of the tree that
+//! are in no cache, the segments split again and again, and each place in the order is searched
+//! for. So the members are entered in the order of their hashes, one segment after the other, and
+//! the tree is written leaf by leaf.
 
 use heap::Full;
 
@@ -12,12 +12,12 @@ use crate::Store;
 use crate::index::Index;
 use crate::tree::Item;
 
-/// Members of which the names are read before any is written.
+/// The number of members whose names are read before any is written.
 pub const AT_ONCE: usize = 32;
 
 impl SortedSet {
-    /// Returns a sorted set of these members, each once, in their order: by score, then by name.
-    /// `hash` is the hash of any member.
+    /// Creates a sorted set of these members, each once, in their order: by score, then by name.
+    /// `hash` returns the hash of any member.
     pub fn create_of<S: Store>(
         store: &mut S,
         hash: impl Fn(&[u8]) -> u64,
@@ -31,7 +31,7 @@ impl SortedSet {
         let mut items = vec![Item::default(); members.len()];
         let mut names = Vec::new();
         for some in by_hash.chunks(AT_ONCE) {
-            // Names are anywhere: they are read side by side, and not each before its block is
+            // Names are scattered: they are read together, not each just before its block is
             // written.
             names.clear();
             some.iter().for_each(|&(_, rank)| names.extend_from_slice(members[rank].0));

@@ -1,4 +1,4 @@
-//! What is done with a sorted set as a whole: freeing, moving, verifying, showing its blocks.
+//! Operations on a sorted set as a whole: freeing, moving, verifying, showing its blocks.
 
 use std::collections::HashSet;
 
@@ -10,17 +10,17 @@ use crate::reclaim::Queue;
 use crate::tree::{self, Item};
 use crate::{Damaged, Store};
 
-/// Set in a cursor of [`SortedSet::defragment`] that is a rank in the tree; the others are those of
-/// the index.
+/// Set in a cursor of [`SortedSet::defragment`] that is a rank in the tree; the others are cursors
+/// of the index.
 const IN_TREE: u64 = 1 << 63;
 const _: () = assert!(crate::index::CURSOR_BITS < 63);
 
-/// Bytes that a tree takes for each item, about.
+/// About how many bytes a tree takes for each item.
 const TREE_COST: u64 = 24;
 
 impl SortedSet {
-    /// Gives up the header, and all else to the free queue, which names `members` when it frees the
-    /// members; the tree owns nothing that its items refer to.
+    /// Frees the header and pushes all else onto the free queue, which passes `members` when it
+    /// frees the members; the tree owns nothing that its items refer to.
     pub fn release<S: Store>(
         self,
         store: &mut S,
@@ -35,14 +35,14 @@ impl SortedSet {
         self.dict.release(store, queue, members, tree)
     }
 
-    /// Moves the header out of a sparse span; `None` where it stays.
+    /// Moves the header out of a sparse span; `None` if it stays.
     pub fn relocate<S: Store>(self, store: &mut S) -> Result<Option<SortedSet>, Full> {
         Ok(self.dict.relocate(store)?.map(|dict| SortedSet { dict }))
     }
 
-    /// Takes a step of defragmentation: first the index with its members, about `count` at a
-    /// time, then leaf by leaf the tree. Where to go on (0: the end); `moved` hears of each member
-    /// that moved.
+    /// Takes a step of defragmentation: first the index with its members, about `count` at a time,
+    /// then the tree, leaf by leaf. Returns where to continue (0: at the end); calls `moved` for
+    /// each member that moved.
     pub fn defragment<S: Store>(
         self,
         store: &mut S,
@@ -64,13 +64,13 @@ impl SortedSet {
         Ok(if next == 0 { IN_TREE } else { next })
     }
 
-    /// Moves a member out of a sparse span, and tells the tree.
+    /// Moves a member out of a sparse span, and updates the tree.
     fn relocate_member<S: Store>(
         self,
         store: &mut S,
         member: Member,
     ) -> Result<Option<Member>, Full> {
-        // What is damaged stays where it is.
+        // A damaged member stays where it is.
         let Ok(score) = super::score_of(store, member) else { return Ok(None) };
         let at = self.seek(store, score, &member.field(store));
         if at.item(store).is_none_or(|item| item.second != member.ptr().raw()) {
@@ -81,9 +81,9 @@ impl SortedSet {
         Ok(Some(new))
     }
 
-    /// Verifies a leaf of the tree, at number `rank` of the members, with these members and the
-    /// slots that lead to them; the number to go on with (0: the end), and how many bytes were
-    /// read.
+    /// Verifies the leaf of the tree that contains number `rank` of the members, with its members
+    /// and the slots that lead to them; returns the number to continue with (0: at the end), and
+    /// how many bytes were read.
     pub fn check_leaf<V: View>(
         self,
         view: &V,
@@ -105,7 +105,7 @@ impl SortedSet {
         Ok((next, bytes))
     }
 
-    /// Returns whether the index leads to the member of an item.
+    /// Verifies that the index leads to the member of an item.
     fn check_slot<V: View>(
         self,
         view: &V,
@@ -119,7 +119,7 @@ impl SortedSet {
         Damaged::unless_equal("slot of a member", member.ptr(), member.ptr().raw(), found)
     }
 
-    /// Verifies everything, as a table's check does.
+    /// Verifies everything, like the check of a table.
     pub fn check<V: View>(
         self,
         view: &V,
@@ -151,7 +151,7 @@ impl SortedSet {
         Damaged::unless_equal("members in a tree", self.ptr(), self.len(view), count)
     }
 
-    /// Visits every block, without a look at whether they are sound.
+    /// Visits every block, sound or not.
     pub fn blocks<V: View>(self, view: &V, mut visit: impl FnMut(Ptr)) {
         self.dict.blocks(view, &mut visit);
         // A damaged tree may lead to a block twice.
@@ -159,13 +159,13 @@ impl SortedSet {
         self.tree().salvage_walk_blocks(view, &mut seen, &mut visit);
     }
 
-    /// Bytes that its tree takes, about.
+    /// Returns about how many bytes its tree takes.
     pub fn tree_cost<V: View>(self, view: &V) -> u64 {
         self.len(view) * TREE_COST
     }
 }
 
-/// Returns whether an item is after the one before it.
+/// Verifies that an item is after the previous one.
 fn check_order<V: View>(view: &V, last: Option<Item>, item: Item) -> Result<(), Damaged> {
     let member = member_of(item);
     let rises = last.is_none_or(|last| {

@@ -1,12 +1,12 @@
-//! A sorted set in its large form: members with scores, found by name, and by place in the order of
-//! scores.
+//! The large form of a sorted set: members with scores, found by name, and by position in the order
+//! of scores.
 //!
 //! A [`Dict`] leads from a member to its score, and a counted [`Tree`] holds the members in the
 //! order of (score, member): both refer to the same block of the member, whose value is the score.
-//! So a score is found in a line of the index and the member, and a rank, or the member of a rank,
-//! on one way down the tree. The tree's items are the score, as a number that rises with it, and
-//! the member's place; where two scores are the same the members' bytes decide, which the tree's
-//! comparison reads where they lie.
+//! So a lookup of a score reads a line of the index and the member; a lookup of a rank, or of the
+//! member with a rank, is one descent of the tree. The tree's items are the score, as a number that
+//! rises with it, and the member's place; if two scores are equal, the members' bytes decide, which
+//! the tree's comparison reads in place.
 //!
 //! ```text
 //! header:  as a table's; its spare word at 16 is the tree's root word   logged
@@ -46,7 +46,7 @@ pub struct FoundMember {
     pub score: f64,
 }
 
-/// Every item counts as one.
+/// Every item has the weight 1.
 #[derive(Clone, Copy)]
 struct ByScore;
 
@@ -58,18 +58,18 @@ impl Kind for ByScore {
     }
 }
 
-/// How many members ahead of the one that is read the processor is asked for.
+/// The number of members to prefetch ahead of the one that is read.
 const PREFETCHED: usize = 4;
 
 const SIGN: u64 = 1 << 63;
 
-/// Returns a number that rises with the score, the same for both zeros.
+/// Returns a number that rises with the score; the same for both zeros.
 fn order_of(score: f64) -> u64 {
     let bits = (score + 0.0).to_bits();
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
 }
 
-/// Returns the score that has this place in the order.
+/// Returns the score that has this number in the order.
 fn score_at(order: u64) -> f64 {
     f64::from_bits(if order & SIGN == 0 { !order } else { order ^ SIGN })
 }
@@ -82,7 +82,7 @@ fn member_of(item: Item) -> Member {
     Member::at(Ptr::from_raw(item.second))
 }
 
-/// Returns the score that a member's block says.
+/// Returns the score in a member's block.
 fn score_of<V: View>(view: &V, member: Member) -> Result<f64, Damaged> {
     score_in(member, &member.value(view))
 }
@@ -94,7 +94,7 @@ fn score_in(member: Member, value: &[u8]) -> Result<f64, Damaged> {
     bytes.map(f64::from_le_bytes).map_err(|_| Damaged::new("score", member.ptr(), 8, len))
 }
 
-/// Returns how an item is to a place in the order.
+/// Compares an item with a position in the order.
 fn compare<V: View>(view: &V, item: Item, score: f64, member: &[u8]) -> Ordering {
     let by_score = item.first.cmp(&order_of(score));
     by_score.then_with(|| (*member_of(item).field(view)).cmp(member))
@@ -106,12 +106,12 @@ impl SortedSet {
         SortedSet { dict: Dict::at(header) }
     }
 
-    /// Returns where its header is.
+    /// Returns the place of its header.
     pub const fn ptr(self) -> Ptr {
         self.dict.ptr()
     }
 
-    /// Returns its members by name.
+    /// Returns the table of its members by name.
     pub const fn dict(self) -> Dict {
         self.dict
     }
@@ -120,12 +120,12 @@ impl SortedSet {
         Tree::at(self.dict.spare())
     }
 
-    /// Returns an empty one.
+    /// Creates an empty sorted set.
     pub fn create<S: Store>(store: &mut S) -> Result<SortedSet, Full> {
         Ok(SortedSet { dict: Dict::create(store)? })
     }
 
-    /// Returns how many members it has; 0 where that is damaged.
+    /// Returns the number of its members; 0 if the number is damaged.
     pub fn len<V: View>(self, view: &V) -> u64 {
         self.dict.len(view)
     }
@@ -135,8 +135,8 @@ impl SortedSet {
         self.len(view) == 0
     }
 
-    /// Returns the member of this name, whose hash it is. With `verify`, every member that is
-    /// looked at is.
+    /// Returns the member with this name, which has this hash. With `verify`, verifies every member
+    /// that it reads.
     pub fn find<V: View>(
         self,
         view: &V,
@@ -148,7 +148,7 @@ impl SortedSet {
         Ok(Some(FoundMember { place, score: score_of(view, place.member())? }))
     }
 
-    /// Returns a cursor before the first item that does not stand before this place.
+    /// Returns a cursor before the first item that is not before this position.
     fn seek<V: View>(self, view: &V, score: f64, member: &[u8]) -> Cursor {
         let order = order_of(score);
         let by_score = |first: u64| (first != order).then_some(first < order);
@@ -156,7 +156,8 @@ impl SortedSet {
         self.tree().seek_by(view, by_score, before)
     }
 
-    /// Returns the place of a member that was found, or what it means that it is not there.
+    /// Returns the place in the tree of a member that was found; an error if the tree does not have
+    /// it.
     fn place<V: View>(
         self,
         view: &V,
@@ -174,7 +175,7 @@ impl SortedSet {
         }
     }
 
-    /// Returns how many members stand before one that was found.
+    /// Returns the rank of a member that was found.
     pub fn rank<V: View>(
         self,
         view: &V,
@@ -184,8 +185,8 @@ impl SortedSet {
         Ok(self.tree().rank(view, &self.place(view, found, member)?))
     }
 
-    /// Returns how many members stand before the first of which `before`, which is true up to some
-    /// place and of none after it, is not true.
+    /// Returns how many members are before the first one for which `before` is false. `before` must
+    /// be true up to some position, and false after it.
     pub fn count_before<V: View>(
         self,
         view: &V,
@@ -198,13 +199,14 @@ impl SortedSet {
         if leads && rank <= len { Ok(rank) } else { Err(self.no_way(view)) }
     }
 
-    /// Reports that the tree does not lead to a member that should be there.
+    /// Returns the error of a tree that does not lead to a member that should be there.
     fn no_way<V: View>(self, view: &V) -> Damaged {
         let found = self.tree().weight(view);
         Damaged::new("members in a tree", self.ptr(), self.len(view), found)
     }
 
-    /// Returns the members' cursor before number `rank`, which is below their number.
+    /// Returns the cursor before the member of rank `rank`, which must be below the number of
+    /// members.
     fn at_rank<V: View>(self, view: &V, rank: u64, verify: bool) -> Result<Cursor, Damaged> {
         let tree = self.tree();
         let found =
@@ -212,10 +214,10 @@ impl SortedSet {
         Ok(found.0)
     }
 
-    /// Shows members with their scores from number `rank` on, counted from the lowest, upwards or
-    /// downwards, until `visit` answers `false`. With `verify`, each is compared with what was
-    /// written, and so is the way to the first. Where the tree has fewer than there are this is an
-    /// error; it never shows more.
+    /// Shows members with their scores from rank `rank` on, counted from the lowest, upwards or
+    /// downwards, until `visit` returns `false`. With `verify`, each is verified, and so is the
+    /// path to the first. It is an error if the tree has fewer members than it should; it never
+    /// shows more.
     pub fn visit<V: View>(
         self,
         view: &V,
@@ -232,7 +234,7 @@ impl SortedSet {
         let mut at = self.at_rank(view, rank, verify)?;
         loop {
             let Some(item) = at.item(view) else { return Err(self.no_way(view)) };
-            // Members are anywhere: one that is read soon is asked for meanwhile.
+            // Members are scattered: one that will be read soon is prefetched.
             if let Some(soon) = at.nearby_item(view, PREFETCHED, backwards) {
                 member_of(soon).prefetch(view);
             }
@@ -248,7 +250,7 @@ impl SortedSet {
         }
     }
 
-    /// Adds a member that the caller knows to be absent. `hash` is the hash of any member.
+    /// Adds a member that the caller knows to be absent. `hash` returns the hash of any member.
     pub fn insert<S: Store>(
         self,
         store: &mut S,
@@ -261,7 +263,7 @@ impl SortedSet {
         self.tree().insert(store, &at, item(new, score))
     }
 
-    /// Gives a member that was found another score.
+    /// Changes the score of a member that was found.
     pub fn update<S: Store>(
         self,
         store: &mut S,
@@ -286,7 +288,7 @@ impl SortedSet {
         Ok(())
     }
 
-    /// Returns true if the item at a cursor has the same neighbours with another score.
+    /// Returns true if the item at a cursor would keep its neighbours with another score.
     fn stays<V: View>(self, view: &V, at: &Cursor, score: f64, member: &[u8]) -> bool {
         let (mut before, mut after) = (*at, *at);
         let follows = !before.prev(view)
@@ -300,7 +302,7 @@ impl SortedSet {
         follows && precedes
     }
 
-    /// Takes a member that was found out.
+    /// Removes a member that was found.
     pub fn remove<S: Store>(
         self,
         store: &mut S,
@@ -314,8 +316,8 @@ impl SortedSet {
         Ok(())
     }
 
-    /// Takes out up to `count` members from number `rank` on, and shows each with its score. With
-    /// `verify`, each is compared with what was written, and so is the way to them.
+    /// Removes up to `count` members from rank `rank` on, and shows each with its score. With
+    /// `verify`, each is verified, and so is the path to them.
     pub fn remove_range<S: Store>(
         self,
         store: &mut S,
@@ -356,8 +358,8 @@ fn check_item<V: View>(view: &V, item: Item) -> Result<(), Damaged> {
     read_item(view, item, true).map(drop)
 }
 
-/// Returns the member of an item and its score; with `verify`, if they are what was written and
-/// both have the same score.
+/// Returns the member of an item and its score; with `verify`, verifies both, and that they have
+/// the same score.
 fn read_item<V: View>(view: &V, item: Item, verify: bool) -> Result<(Cow<'_, [u8]>, f64), Damaged> {
     let member = member_of(item);
     if !verify {

@@ -1,4 +1,4 @@
-//! An entry as it is in a node: packed items.
+//! An entry in a node: packed items.
 //!
 //! ```text
 //! milliseconds, then sequence number, each less the node's   2 integers, modulo 2^64
@@ -11,13 +11,13 @@
 use super::{Id, Limits};
 use crate::listpack::Item;
 
-/// An entry of a stream, read where it is.
+/// An entry of a stream, read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'v> {
     /// Its ID.
     pub id: Id,
     pairs: usize,
-    /// The node's fields, where it has the same.
+    /// The node's fields, if the entry has the same ones.
     names: Option<&'v [u8]>,
     body: &'v [u8],
 }
@@ -31,12 +31,12 @@ pub struct Pairs<'v> {
 }
 
 impl<'v> Entry<'v> {
-    /// Returns how many fields it has.
+    /// Returns the number of its fields.
     pub fn len(&self) -> usize {
         self.pairs
     }
 
-    /// Returns true if it has no field; never so in a sound stream.
+    /// Returns true if it has no field; impossible in a sound stream.
     pub fn is_empty(&self) -> bool {
         self.pairs == 0
     }
@@ -57,7 +57,7 @@ impl<'v> Iterator for Pairs<'v> {
     }
 }
 
-/// Returns the item that some bytes begin with; the bytes are those after it then.
+/// Takes the item at the start of some bytes; leaves the bytes after it.
 fn take<'v>(bytes: &mut &'v [u8]) -> Option<Item<'v>> {
     let (item, len) = Item::decode(bytes)?;
     *bytes = &bytes[len..];
@@ -74,20 +74,20 @@ fn take_int(bytes: &mut &[u8]) -> Option<u64> {
 /// The fields that the entries of a node share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shared<'v> {
-    /// Their number and they, as they lie.
+    /// Their number and the fields, as they are encoded.
     pub(super) all: &'v [u8],
     count: usize,
     names: &'v [u8],
 }
 
 impl<'v> Shared<'v> {
-    /// Writes the fields of a first entry.
+    /// Encodes the fields of a first entry.
     pub(super) fn encode(pairs: &[(Item<'_>, Item<'_>)], out: &mut Vec<u8>) {
         Item::Int(pairs.len() as i64).encode(out);
         pairs.iter().for_each(|(field, _)| field.encode(out));
     }
 
-    /// Returns what content begins with.
+    /// Reads the fields at the start of a node's content.
     pub(super) fn decode(content: &'v [u8]) -> Option<Shared<'v>> {
         let mut rest = content;
         let count = take_int(&mut rest).filter(|&count| count <= content.len() as u64)? as usize;
@@ -105,7 +105,7 @@ impl<'v> Shared<'v> {
     }
 }
 
-/// Writes an entry of a node with this base and these fields.
+/// Encodes an entry for a node with this base and these fields.
 pub(super) fn encode(
     (base, shared): (Id, Shared<'_>),
     id: Id,
@@ -124,13 +124,13 @@ pub(super) fn encode(
     }
 }
 
-/// Writes the entry whose ID and fields are the node's.
+/// Encodes an entry whose ID and fields are the node's.
 pub(super) fn encode_first(pairs: &[(Item<'_>, Item<'_>)], out: &mut Vec<u8>) {
     (0..3).for_each(|_| Item::Int(0).encode(out));
     pairs.iter().for_each(|(_, value)| value.encode(out));
 }
 
-/// Entries of a node one after the other. It ends early where the bytes are none.
+/// The entries of a node in order. Ends early if the bytes are no entry.
 #[derive(Clone, Debug)]
 pub(super) struct Entries<'v> {
     base: Id,
@@ -144,7 +144,7 @@ impl<'v> Entries<'v> {
         Entries { base, shared, rest: bytes, left: count }
     }
 
-    /// Returns the bytes after the entries that were shown.
+    /// Returns the bytes after the entries that have been shown.
     pub(super) fn rest(&self) -> &'v [u8] {
         self.rest
     }
@@ -177,7 +177,7 @@ impl<'v> Iterator for Entries<'v> {
 }
 
 impl Limits {
-    /// Returns true if a node of this many bytes and entries takes another one of this length.
+    /// Returns true if a node of this many bytes and entries may take another entry of this length.
     pub(super) fn admit(self, bytes: usize, entries: usize, new: usize) -> bool {
         bytes + new < self.bytes && entries < self.count
     }

@@ -1,5 +1,5 @@
-//! What is done with a stream as a whole: freeing, copying, moving, verifying, showing its blocks.
-//! Of its groups that is in `group`.
+//! Operations on a stream as a whole: freeing, copying, moving, verifying, showing its blocks.
+//! Those on its groups are in `group`.
 
 use std::collections::HashSet;
 
@@ -13,41 +13,42 @@ use crate::reclaim::Queue;
 use crate::tree;
 use crate::{Damaged, Store};
 
-/// What a survey of a stream comes by.
+/// What a walk over a stream finds.
 #[derive(Clone, Copy, Debug)]
 pub enum WalkItem {
-    /// A block, of at least this many bytes. The answer says whether it is read.
+    /// A block, of at least this many bytes. The visitor returns whether to read it.
     Block(Ptr, usize),
-    /// Something is wrong.
+    /// Damage.
     Damage(Damaged),
 }
 
-/// A node, to be written into another stream.
+/// A copy of a node, for another stream.
 #[derive(Clone, Debug)]
 pub struct NodeCopy(Export);
 
 impl NodeCopy {
-    /// Returns how many entries it has.
+    /// Returns the number of its entries.
     pub fn entries(&self) -> u64 {
         self.0.live()
     }
 
-    /// Returns the ID that those of its entries begin with: that of the node after is greater.
+    /// Returns the base of its IDs: the smallest that its entries may have. That of the next node
+    /// is greater.
     pub fn base(&self) -> Id {
         self.0.base
     }
 }
 
 impl Stream {
-    /// Gives the stream up: its header and last node at once, the rest through the free queue,
-    /// which is told whose items are whose.
+    /// Frees the stream: its header and last node immediately, the rest through the free queue,
+    /// which learns the owners of the items.
     pub fn release<S: Store>(
         store: &mut S,
         queue: Queue,
         word: u64,
         owners: Owners,
     ) -> Result<(), Full> {
-        // What cannot be read any more is not freed: it may be another's.
+        // A part that cannot be read any more is not freed: it may belong to another structure.
         if let Ok(stream) = Stream::open(store, word) {
             if let Ok(Some(tail)) = stream.tail(store) {
                 tail.release(store, queue)?;
@@ -61,7 +62,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Frees a node of a queued stream; answers how many blocks were freed.
+    /// Frees a node of a queued stream; returns how many blocks were freed.
     pub(super) fn free_node<S: Store>(store: &mut S, queue: Queue, at: Ptr) -> Result<usize, Full> {
         Node::read(store, at).map_or(Ok(0), |node| node.release(store, queue))
     }
@@ -74,8 +75,8 @@ impl Stream {
         }
     }
 
-    /// Visits each block of a stream that can be reached, also one that cannot be read:
-    /// `salvage_walk` says why.
+    /// Visits each block of a stream that can be reached, even one that cannot be read:
+    /// `salvage_walk` reports why.
     pub fn blocks<V: View>(view: &V, word: u64, mut visit: impl FnMut(Ptr)) {
         visit(Ptr::from_raw(word));
         let Ok(stream) = Stream::open(view, word) else { return };
@@ -92,13 +93,13 @@ impl Stream {
         stream.group_blocks(view, &mut visit);
     }
 
-    /// Returns a copy of node number `number`; none after the last one.
+    /// Returns a copy of node number `number`; `None` after the last one.
     pub fn copy_node<V: View>(&self, view: &V, number: u64) -> Result<Option<NodeCopy>, Damaged> {
         let located = self.numbered(view, number)?;
         located.map(|located| located.node.export(view).map(NodeCopy)).transpose()
     }
 
-    /// Puts a copied node after the others; its entries are not counted.
+    /// Appends a copied node; its entries are not counted.
     pub fn import_node<S: Store>(&mut self, store: &mut S, copy: &NodeCopy) -> Result<(), Error> {
         if let Some(tail) = self.tail(store)? {
             let end = self.nodes().end(store);
@@ -108,12 +109,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Says the same of itself as another stream of which it has the nodes.
+    /// Copies the header of another stream, whose nodes this one has.
     pub fn import_header(&mut self, other: &Stream) {
         self.head = super::Head { tail: self.head.tail, ..other.head };
     }
 
-    /// Moves node number `number`, and what is above it, out of sparse spans.
+    /// Moves node number `number`, and the blocks above it, out of sparse spans.
     pub(super) fn relocate_node<S: Store>(
         &mut self,
         store: &mut S,
@@ -143,8 +144,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Verifies node number `number`, and that each way through the tree leads to it; how many
-    /// bytes were read.
+    /// Verifies node number `number`, and that each path through the tree leads to it; returns how
+    /// many bytes were read.
     pub(super) fn check_node<V: View>(&self, view: &V, number: u64) -> Result<u64, Damaged> {
         let Some(located) = self.numbered(view, number)? else { return Ok(0) };
         located.node.check(view)?;
@@ -153,8 +154,8 @@ impl Stream {
         Ok(located.node.stored() as u64 + apart)
     }
 
-    /// Weights led to a node: by its first ID the separators lead to it, and the links to the one
-    /// that is before.
+    /// Verifies that a node found by weights is also found by its base, through the separators, and
+    /// that the links lead to the node before it.
     fn check_ways<V: View>(&self, view: &V, number: u64, located: &Located) -> Result<(), Damaged> {
         let at = |found: Option<Located>| found.map_or(0, |found| found.node.at.raw());
         let own = located.node.at;
@@ -168,11 +169,11 @@ impl Stream {
         Damaged::unless_equal("way to the node before", own, before, found)
     }
 
-    /// Shows every block that can be reached in a stream that may be damaged, and what is wrong of
-    /// it: the first thing in each part.
+    /// Shows every block that can be reached in a stream that may be damaged, and its damage: the
+    /// first in each part.
     ///
-    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
-    /// is no allocated block of at least this many bytes.
+    /// `visit` returns whether to read a block: it must return false if the block was shown before,
+    /// or is no allocated block of at least this many bytes.
     pub fn salvage_walk<V: View>(view: &V, word: u64, mut visit: impl FnMut(WalkItem) -> bool) {
         let at = Ptr::from_raw(word);
         if !visit(WalkItem::Block(at, words::size(WORDS, ROOTS))) {
@@ -211,7 +212,7 @@ impl Stream {
     }
 }
 
-/// What was seen of a stream's nodes.
+/// What has been seen of a stream's nodes.
 #[derive(Default)]
 struct Order {
     len: u64,

@@ -1,17 +1,17 @@
-//! Streams: entries of fields and values in the order of their IDs, which only grow; and groups of
-//! consumers.
+//! Streams: entries of fields and values in the order of their IDs, which only grow; and consumer
+//! groups.
 //!
-//! The caller keeps one word. It refers to a header, from which hang the last node of entries, a
-//! sorted tree of the nodes before it, and a tree of groups.
+//! The caller keeps one word, which refers to a header. The header leads to the last node of
+//! entries, a sorted tree of the nodes before it, and a tree of groups.
 //!
-//! Why so. A stream grows at its end: an entry is written after the others of the last node, and
-//! logs the node's two words and those of the header that change. With the last node in the tree
-//! each entry would go down the tree first; and a short stream needs no tree at all. Old entries go
-//! from the front: whole nodes at once, of the first one by a word. What goes elsewhere costs a
-//! copy of its node.
+//! The reasons: a stream grows at its end. An entry is written after the others of the last node,
+//! and logs the node's two words and the words of the header that change. If the last node were in
+//! the tree, each append would first descend the tree; and a short stream needs no tree at all. Old
+//! entries are removed from the front: whole nodes at once, and entries of the first node by
+//! changing one word. Removing an entry elsewhere copies its node.
 //!
-//! A change is made to a [`Stream`] that was opened, and to the heap; [`Stream::save`] logs the
-//! header in the end.
+//! Changes are made to an opened [`Stream`] and to the heap; [`Stream::save`] finally logs the
+//! header.
 //!
 //! A stream knows neither keys nor clocks. `docs/format/stream.md` has the format and the counts.
 
@@ -42,19 +42,19 @@ use words::Name;
 /// The ID of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id {
-    /// Milliseconds: of the time at which it was made, most often.
+    /// Milliseconds, usually of the time at which the entry was added.
     pub ms: u64,
-    /// Tells those of one millisecond apart.
+    /// Distinguishes entries of the same millisecond.
     pub seq: u64,
 }
 
 impl Id {
-    /// The least.
+    /// The minimum.
     pub const MIN: Id = Id { ms: 0, seq: 0 };
-    /// The greatest.
+    /// The maximum.
     pub const MAX: Id = Id { ms: u64::MAX, seq: u64::MAX };
 
-    /// Returns the one after it, if there is one.
+    /// Returns the next ID, if there is one.
     pub fn next(self) -> Option<Id> {
         match self.seq.checked_add(1) {
             Some(seq) => Some(Id { seq, ..self }),
@@ -62,7 +62,7 @@ impl Id {
         }
     }
 
-    /// Returns the one before it, if there is one.
+    /// Returns the previous ID, if there is one.
     pub fn prev(self) -> Option<Id> {
         match self.seq.checked_sub(1) {
             Some(seq) => Some(Id { seq, ..self }),
@@ -78,7 +78,7 @@ impl Id {
     }
 }
 
-/// How large a node may become.
+/// The maximum size of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     bytes: usize,
@@ -86,8 +86,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Nodes of fewer than `bytes` bytes and of at most `count` entries; 0 for as many as fit in a
-    /// node.
+    /// Returns limits for nodes of fewer than `bytes` bytes and of at most `count` entries; 0 means
+    /// as many as fit into a node.
     pub fn new(bytes: usize, count: usize) -> Limits {
         let bytes = if bytes == 0 { usize::MAX } else { bytes.saturating_sub(node::LESS).max(64) };
         let count = if count == 0 { usize::MAX } else { count };
@@ -101,12 +101,12 @@ pub enum Error {
     /// The heap has no space.
     #[error(transparent)]
     Full(#[from] Full),
-    /// The stream is not as it was left.
+    /// The stream is damaged.
     #[error(transparent)]
     Damaged(#[from] Damaged),
 }
 
-/// The nodes before the last one: (milliseconds of the base, place).
+/// The nodes before the last one, as (milliseconds of the base, place).
 #[derive(Clone, Copy, Debug)]
 struct Nodes;
 
@@ -122,16 +122,16 @@ const NAME: Name = Name(*b"xstr", "stream header");
 const WORDS: usize = 7;
 const ROOTS: usize = 2;
 
-/// What a stream says of itself.
+/// The header of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// How many entries it has.
+    /// The number of its entries.
     pub len: u64,
-    /// The greatest ID that it ever had.
+    /// The greatest ID that it has ever had.
     pub last: Id,
-    /// How many entries were ever added.
+    /// The number of entries that were ever added.
     pub added: u64,
-    /// The greatest ID that was ever taken out, other than by trimming.
+    /// The greatest ID that was ever deleted, other than by trimming.
     pub deleted: Id,
     /// The last node, or 0.
     tail: u64,
@@ -154,12 +154,12 @@ impl Head {
 pub struct Stream {
     at: Ptr,
     saved: Head,
-    /// What it says of itself, to be changed with care: [`Stream::save`] writes it.
+    /// The header; [`Stream::save`] writes its changes.
     pub head: Head,
 }
 
 impl Stream {
-    /// Returns an empty one.
+    /// Creates an empty stream.
     pub fn create<S: Store>(store: &mut S) -> Result<Stream, Full> {
         let head = Head::default();
         let at = words::create(store, NAME, &head.words(), &words::no_roots::<ROOTS>())?;
@@ -178,7 +178,7 @@ impl Stream {
         self.at.raw()
     }
 
-    /// Logs what changed of its head.
+    /// Logs the changes of its header.
     pub fn save<S: Store>(&mut self, store: &mut S) {
         words::write(store, self.at, NAME, &self.saved.words(), &self.head.words());
         self.saved = self.head;
@@ -195,20 +195,20 @@ impl Stream {
         }
     }
 
-    /// Returns how many nodes it has: no more than entries, whatever the weights of a damaged tree
-    /// say.
+    /// Returns the number of its nodes: at most that of its entries, whatever the weights of a
+    /// damaged tree say.
     pub fn node_count<V: View>(&self, view: &V) -> u64 {
         let nodes = self.nodes().weight(view).saturating_add(u64::from(self.head.tail != 0));
         nodes.min(self.head.len)
     }
 
-    /// Returns true if it has more than one node, or groups: what is done with the whole of it goes
-    /// in steps.
+    /// Returns true if it has more than one node, or groups: operations on the whole stream are
+    /// then done in steps.
     pub fn is_long<V: View>(&self, view: &V) -> bool {
         !self.nodes().is_empty(view) || !self.group_tree().is_empty(view)
     }
 
-    /// Adds an entry whose ID is greater than the last one's.
+    /// Adds an entry whose ID is greater than the last one.
     pub fn append<S: Store>(
         &mut self,
         store: &mut S,
@@ -227,14 +227,14 @@ impl Stream {
             (None, Some(tail)) => {
                 let end = self.nodes().end(store);
                 self.nodes().insert(store, &end, item_of(&tail))?;
-                // Likely as large as the one before.
+                // It will probably be as large as the previous one.
                 let capacity = tail.stored() + tail.stored() / 8;
                 Node::create(store, id, pairs, capacity.min(limits.bytes))?
             }
         };
         self.head.tail = at.raw();
         self.head.len += 1;
-        // Clients are told of it as a signed number.
+        // It is reported to clients as a signed number.
         self.head.added = self.head.added.saturating_add(1).min(i64::MAX as u64);
         self.head.last = id;
         Ok(())

@@ -1,14 +1,16 @@
-//! A node of a stream: entries in one block, of which those after a place are in use.
+//! A node of a stream: entries in one block, of which those after some offset are in use.
 //!
 //! ```text
-//! 0   length of all bytes u32 | their crc32c u32                                  logged
-//! 8   window: begin u16 | entries in use u16 | entries ever u15 | apart u1, sealed   logged
+//! 0   length of all bytes u32 | their crc32c u32                         logged
+//! 8   window, self-checksummed: begin u16 | entries in use u16 |         logged
+//!     entries ever u15 | apart u1
 //! 16  bytes: milliseconds u64, sequence number u64 of the first entry it had; then its content
 //! ```
 //!
-//! The content is the shared fields, then the entries; *apart*, it is the word of a blob that holds
-//! these, since an entry is longer than a block. New entries are written after the bytes, old ones
-//! go by the window's begin; what goes between is left out of a copy.
+//! The content is the shared fields, then the entries. If an entry is too long for a block, the
+//! content is *apart*: it is in a blob, and the block has the blob's word. New entries are written
+//! after the bytes; old ones are removed by moving the window's begin; entries removed in between
+//! are left out of a copy.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -24,25 +26,25 @@ use crate::{Damaged, Store, self_checksummed};
 
 pub(super) const HEADER: usize = 16;
 const WINDOW: u64 = 8;
-/// Bytes of the ID in front of the content.
+/// Bytes of the ID before the content.
 const BASE: usize = 16;
-/// What a node leaves free of a power of two, so that nodes fill spans of the heap.
+/// A node is this much smaller than a power of two, so that nodes fill spans of the heap.
 pub(super) const LESS: usize = 64 + HEADER;
-/// The most bytes of a node: offsets have 16 bits.
+/// Maximum number of bytes of a node: offsets have 16 bits.
 pub const MAX_BYTES: usize = (64 << 10) - LESS;
-/// The most entries of a node: their number has 15 bits.
+/// Maximum number of entries of a node: their number has 15 bits.
 pub const MAX_COUNT: usize = 0x7fff;
 
 const _: () = assert!(HEADER + MAX_BYTES <= heap::MAX_BLOCK && MAX_BYTES <= u16::MAX as usize);
 
-/// Which entries are in use.
+/// The entries that are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Window {
-    /// Offset in the content where the first one begins; 0 when nothing went from the front, and
-    /// when the content is apart.
+    /// Offset in the content of the first one; 0 if nothing was removed from the front, and if the
+    /// content is apart.
     begin: usize,
     live: usize,
-    /// Those that were taken out, too.
+    /// The number of entries, including removed ones.
     ever: usize,
     apart: bool,
 }
@@ -70,11 +72,11 @@ pub(super) struct Node {
     pub(super) at: Ptr,
     checksum: Checksum,
     window: Window,
-    /// The least ID that it may have.
+    /// The smallest ID that an entry of the node may have.
     pub(super) base: Id,
 }
 
-/// The content of a node, and what of it is in use.
+/// The content of a node, and the part that is in use.
 pub(super) struct Content<'v> {
     node: Node,
     bytes: Cow<'v, [u8]>,
@@ -90,7 +92,7 @@ pub(super) struct Export {
 }
 
 impl Export {
-    /// Returns how many entries are in use.
+    /// Returns the number of entries in use.
     pub(super) fn live(&self) -> u64 {
         self.window.live as u64
     }
@@ -120,7 +122,7 @@ impl Node {
         Id { ms: word(0), seq: word(1) }
     }
 
-    /// Returns a node of one entry, with space for this many bytes in all if there is such a block.
+    /// Creates a node of one entry, with space for this many bytes in all if there is such a block.
     pub(super) fn create<S: Store>(
         store: &mut S,
         id: Id,
@@ -139,12 +141,12 @@ impl Node {
         write(store, &bytes, Window { begin: 0, live: 1, ever: 1, apart }, capacity)
     }
 
-    /// Returns how many entries are in use.
+    /// Returns the number of entries in use.
     pub(super) fn live(&self) -> u64 {
         self.window.live as u64
     }
 
-    /// Bytes that were written, those of the header but for.
+    /// Returns the number of stored bytes, without those of the header.
     pub(super) fn stored(&self) -> usize {
         self.checksum.len as usize
     }
@@ -153,7 +155,7 @@ impl Node {
         view.bytes(self.at.add(HEADER as u64), self.stored())
     }
 
-    /// Returns the blob in which the content is, apart.
+    /// Returns the blob of the content, if the content is apart.
     pub(super) fn blob<V: View>(&self, view: &V) -> Option<Blob> {
         let word = view.word(self.at.add((HEADER + BASE) as u64));
         self.window.apart.then(|| Blob::from_word(word))
@@ -164,8 +166,8 @@ impl Node {
         Damaged::unless_equal("stream node's bytes", self.at, self.checksum.word(), found.word())
     }
 
-    /// Returns the content; with `verify`, compared with its checksum. That of a blob is not: it is
-    /// long.
+    /// Returns the content; with `verify`, verified against its checksum. A blob is not verified,
+    /// since it is long.
     pub(super) fn content<'v, V: View>(
         &self,
         view: &'v V,
@@ -182,7 +184,8 @@ impl Node {
         Ok(Content { node: *self, bytes })
     }
 
-    /// Writes an entry after the others: the node that has it, or none where it does not fit in.
+    /// Writes an entry after the others; returns the node that then has it, or `None` if it does
+    /// not fit.
     pub(super) fn append<S: Store>(
         &self,
         store: &mut S,
@@ -216,21 +219,22 @@ impl Node {
         Ok(Some(at))
     }
 
-    /// Returns the bytes without those that went from the front.
+    /// Returns the bytes without the entries that were removed from the front.
     fn in_use<V: View>(&self, view: &V) -> Result<Vec<u8>, Damaged> {
-        // A new checksum must not cover what the old one does not.
+        // The new checksum must not cover bytes that the old one does not confirm.
         let content = self.content(view, true)?;
         Ok([&self.base.to_bytes(), content.shared()?.all, content.used()?].concat())
     }
 
-    /// Takes the first entries out, this many and not all, which end at an offset of the content.
+    /// Removes the first `count` entries, which are not all; the rest begins at an offset of the
+    /// content.
     pub(super) fn narrow<S: Store>(&self, store: &mut S, count: u64, begin: usize) {
         let live = self.window.live - count as usize;
         store.set(self.at.add(WINDOW), Window { live, begin, ..self.window }.word());
     }
 
-    /// Takes this many entries out, and leaves those that are in these bytes of the content, in
-    /// order; the node that has them.
+    /// Removes this many entries, and keeps those in these ranges of the content, in order; returns
+    /// the new node.
     pub(super) fn with_only<S: Store>(
         &self,
         store: &mut S,
@@ -252,10 +256,11 @@ impl Node {
         Ok(at)
     }
 
-    /// Moves it out of a sparse span, and what it has apart: its new place if it has one.
+    /// Moves the node, and its blob if it has one, out of sparse spans; returns its new place if it
+    /// moved.
     pub(super) fn relocate<S: Store>(&self, store: &mut S) -> Result<Option<Ptr>, Full> {
         if self.verify(store).is_err() {
-            // It stays as it is, to be found.
+            // A damaged node stays as it is, to be found.
             return Ok(None);
         }
         let mut bytes = self.all(store).to_vec();
@@ -276,7 +281,7 @@ impl Node {
         Ok(Some(at))
     }
 
-    /// Returns what it takes to make the same node elsewhere.
+    /// Returns everything that is needed to recreate the node elsewhere.
     pub(super) fn export<V: View>(&self, view: &V) -> Result<Export, Damaged> {
         self.check(view)?;
         let apart = self.blob(view).map(|blob| blob.to_vec(view)).transpose()?;
@@ -284,7 +289,7 @@ impl Node {
         Ok(Export { base: self.base, bytes, window: self.window, apart })
     }
 
-    /// Returns a node that was exported.
+    /// Creates a node from an exported one.
     pub(super) fn import<S: Store>(store: &mut S, export: &Export) -> Result<Ptr, Full> {
         let Some(apart) = &export.apart else {
             return write(store, &export.bytes, export.window, 0);
@@ -294,7 +299,7 @@ impl Node {
         write(store, &bytes, export.window, 0)
     }
 
-    /// Gives the node up; how many blocks were freed at once.
+    /// Frees the node; returns how many blocks were freed immediately.
     pub(super) fn release<S: Store>(&self, store: &mut S, queue: Queue) -> Result<usize, Full> {
         let apart = match self.blob(store) {
             Some(blob) => queue.release_blob(store, blob)?,
@@ -304,12 +309,12 @@ impl Node {
         Ok(apart + 1)
     }
 
-    /// Reports that only this many of its entries can be read.
+    /// Returns the error for a node of which only `found` entries can be read.
     pub(super) fn lacks_entries(&self, found: u64) -> Damaged {
         Damaged::new("stream node's entries", self.at, self.live(), found)
     }
 
-    /// Verifies bytes and entries; the ID of the last one.
+    /// Verifies bytes and entries; returns the ID of the last entry.
     pub(super) fn check<V: View>(&self, view: &V) -> Result<Id, Damaged> {
         if let Some(blob) = self.blob(view) {
             blob.check(view)?;
@@ -341,7 +346,7 @@ impl<'v> Content<'v> {
         Shared::decode(&self.bytes).ok_or(self.damaged())
     }
 
-    /// Returns where the entries in use begin.
+    /// Returns the offset of the entries in use.
     fn begin(&self) -> Result<usize, Damaged> {
         let shared = self.shared()?.all.len();
         let begin = self.node.window.begin;
@@ -356,14 +361,14 @@ impl<'v> Content<'v> {
         Ok(&self.bytes[self.begin()?..])
     }
 
-    /// Returns the entries in use. Who goes through all of them counts them: it ends early in a
-    /// damaged node.
+    /// Returns the entries in use. Callers that go through all of them must count them: the
+    /// iteration ends early in a damaged node.
     pub(super) fn entries(&self) -> Result<Entries<'_>, Damaged> {
         let (used, live) = (self.used()?, self.node.window.live);
         Ok(Entries::of(self.node.base, self.shared()?, used, live))
     }
 
-    /// Returns where in the content these bytes of it begin, which end with it.
+    /// Returns the offset of `rest`, which is the end of the content.
     pub(super) fn offset(&self, rest: &[u8]) -> usize {
         self.bytes.len() - rest.len()
     }

@@ -1,15 +1,15 @@
-//! A stream's parts in a row, for what goes through it in steps: its nodes, what it says of itself,
-//! then group after group.
+//! The pieces of a stream in a sequence, for operations that go through it in steps: its nodes, its
+//! header, then group after group.
 //!
-//! A place in the row is one number, 0 for the begin, and found without a walk over what is before
-//! it:
+//! A position in the sequence is one number, 0 at the start, and is found without walking over what
+//! is before it:
 //!
 //! ```text
 //!  63            36 35                 0
 //! +----------------+--------------------+
-//! | 0              | number of the node |   behind the nodes: the header
+//! | 0              | number of the node |   after the nodes: the header
 //! | 1 + number of  | 0: the group       |
-//! |     the group  | then its consumers, then what is pending |
+//! |     the group  | then its consumers, then its pending entries |
 //! +----------------+--------------------+
 //! ```
 
@@ -21,7 +21,7 @@ use crate::{Damaged, Store};
 
 const WITHIN: u32 = 36;
 
-/// What is at a place in the row.
+/// The piece at a position.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece {
     /// The node of this number, counted from 0.
@@ -34,12 +34,12 @@ pub enum Piece {
     Consumers(Group, u64),
     /// Pending entries of a group from this number on.
     Pending(Group, u64),
-    /// Nothing: the row has ended.
+    /// The end of the sequence.
     End,
 }
 
 impl Stream {
-    /// Returns what is at a place.
+    /// Returns the piece at a position.
     pub fn piece<V: View>(&self, view: &V, place: u64) -> Result<Piece, Damaged> {
         let (group, within) = (place >> WITHIN, place & ((1 << WITHIN) - 1));
         let Some(number) = group.checked_sub(1) else {
@@ -55,15 +55,15 @@ impl Stream {
         })
     }
 
-    /// Returns the place after `done` parts of one, those of its kind; 0 where the row ends. `done`
-    /// is 0 where there are no more of the kind.
+    /// Returns the position after `done` parts of the same kind; 0 at the end of the sequence.
+    /// `done` is 0 if there are no more of that kind.
     pub fn position_after<V: View>(&self, view: &V, place: u64, done: u64) -> Result<u64, Damaged> {
         let next_group = ((place >> WITHIN) + 1) << WITHIN;
         let next = match self.piece(view, place)? {
             Piece::Node(_) | Piece::Group(..) => place + done.max(1),
             Piece::Head => next_group,
             Piece::Consumers(..) | Piece::Pending(..) if done > 0 => place + done,
-            // A weight said that there are more.
+            // A weight promised more of them.
             Piece::Consumers(group, from) => {
                 let most = group.consumer_count(view);
                 return Err(Damaged::new("number of consumers", self.at, from, most));
@@ -76,8 +76,8 @@ impl Stream {
         Ok(if ends { 0 } else { next })
     }
 
-    /// Verifies what is at a place: the place to go on with (0: the end), and how many bytes
-    /// were read.
+    /// Verifies the piece at a position; returns the position to continue with (0: at the end), and
+    /// how many bytes were read.
     pub fn check_step<V: View>(&self, view: &V, place: u64) -> Result<(u64, u64), Damaged> {
         let (done, bytes) = match self.piece(view, place)? {
             Piece::Node(number) => (1, self.check_node(view, number)?),
@@ -89,8 +89,9 @@ impl Stream {
         Ok((self.position_after(view, place, done)?, bytes))
     }
 
-    /// Moves what is at a place, and what is above it, out of sparse spans; with the first
-    /// place the header. The stream's word, and the place to go on with (0: the end).
+    /// Moves the piece at a position, and the blocks above it, out of sparse spans; at position 0
+    /// also the header. Returns the stream's word, and the position to continue with (0: at the
+    /// end).
     pub fn relocate<S: Store>(
         &mut self,
         store: &mut S,

@@ -1,4 +1,4 @@
-//! Taking entries out: one by its ID, or old ones from the front.
+//! Removes entries: single ones by ID, or old ones from the front.
 
 use std::ops::Range;
 
@@ -9,33 +9,33 @@ use super::{Error, Id, Stream, item_of, node::Node};
 use crate::reclaim::Queue;
 use crate::{Damaged, Store};
 
-/// What is left by a trim.
+/// What a trim leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// At most this many entries.
     Len(u64),
-    /// None with a lesser ID.
+    /// No entries with a smaller ID.
     Id(Id),
 }
 
-/// How old entries go.
+/// How old entries are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trim {
-    /// What is to be left.
+    /// What is left.
     pub bound: Bound,
-    /// Whether only whole nodes go.
+    /// Whether only whole nodes are removed.
     pub whole_nodes: bool,
-    /// The most entries that go; 0 for any number.
+    /// Maximum number of entries to remove; 0 for any number.
     pub most: u64,
 }
 
-/// The most nodes that a trim takes out one by one; of more, the front of the tree is cut off as a
-/// whole.
+/// Maximum number of nodes that a trim removes one by one; beyond that, the front of the tree is
+/// cut off as a whole.
 const ONE_BY_ONE: usize = 16;
 
 impl Stream {
-    /// Takes entries out, by their IDs in rising order; how many there were. Each node is written
-    /// again once, however many of its entries go.
+    /// Removes entries by their IDs, in rising order; returns how many there were. Each node is
+    /// rewritten once, however many of its entries are removed.
     pub fn delete<S: Store>(
         &mut self,
         store: &mut S,
@@ -59,7 +59,7 @@ impl Stream {
         Ok(gone)
     }
 
-    /// Takes entries of one node out.
+    /// Removes entries of one node.
     fn delete_in<S: Store>(
         &mut self,
         store: &mut S,
@@ -94,7 +94,7 @@ impl Stream {
         match kept.as_slice() {
             _ if gone == 0 => return Ok(0),
             [] => self.drop_node(store, queue, located)?,
-            // What goes is all in front.
+            // All removed entries are at the front.
             [rest] if rest.end == from => node.narrow(store, gone, rest.start),
             kept => {
                 let new = node.with_only(store, gone, kept)?;
@@ -105,8 +105,8 @@ impl Stream {
         Ok(gone)
     }
 
-    /// Takes old entries out; how many. Of many nodes the blocks are freed through the free queue,
-    /// which is told that they are `owner`'s: the transaction does not grow with them.
+    /// Removes old entries; returns how many. If there are many nodes, their blocks go to the free
+    /// queue with the owner `owner`, so that the transaction stays small.
     pub fn trim<S: Store>(
         &mut self,
         store: &mut S,
@@ -161,8 +161,8 @@ impl Stream {
         Ok(gone)
     }
 
-    /// Takes all nodes out that go as a whole, of which there may be any number; how many entries
-    /// went. What is left to do is in the first node that stays.
+    /// Removes all nodes that are removed as a whole, of which there may be any number; returns how
+    /// many entries they had. The rest of the work is in the first node that stays.
     fn cut<S: Store>(
         &mut self,
         store: &mut S,
@@ -179,8 +179,8 @@ impl Stream {
         Ok(count)
     }
 
-    /// Returns the first node that does not go as a whole, and how many entries are before it:
-    /// looked for from both ends, since most may go or few.
+    /// Returns the first node that is not removed as a whole, and the number of entries before it;
+    /// searches from both ends, since most nodes may be removed or few.
     fn first_to_stay<V: View>(
         &self,
         view: &V,
@@ -231,7 +231,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Puts another node in the place of one with the same base.
+    /// Replaces a node by another one with the same base.
     pub(super) fn put<S: Store>(
         &mut self,
         store: &mut S,
@@ -249,7 +249,8 @@ impl Stream {
     }
 }
 
-/// Returns how many entries of a node go, and where in its content the first one that stays begins.
+/// Returns how many entries of a node are removed, and the offset in its content of the first one
+/// that stays.
 fn measure<S: Store>(
     store: &S,
     node: &Node,

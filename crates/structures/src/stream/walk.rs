@@ -1,4 +1,4 @@
-//! Finding entries by their IDs, and going through them in either direction.
+//! Finds entries by their IDs, and goes through them in either direction.
 
 use std::ops::RangeInclusive;
 
@@ -10,10 +10,10 @@ use super::{Id, Stream};
 use crate::Damaged;
 use crate::tree::{self, Cursor};
 
-/// Where a node of a stream hangs: after a cursor of the tree; none for the last node.
+/// The place of a node: after a cursor of the tree; `None` for the last node.
 pub(super) type NodeCursor = Option<Cursor>;
 
-/// A node, and where it was found.
+/// A node and its place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Located {
     pub(super) place: NodeCursor,
@@ -43,12 +43,12 @@ impl Stream {
         Ok(Some(Located { place: Some(cursor), node }))
     }
 
-    /// Returns the tree leads nowhere, though something is in it.
+    /// Returns the error of a tree that leads nowhere though it has items.
     fn no_way<V: View>(&self, view: &V) -> Damaged {
         Damaged::new("tree of a stream's nodes", self.at, self.nodes().weight(view), 0)
     }
 
-    /// Returns the node before a cursor; none at the begin.
+    /// Returns the node before a cursor; `None` at the start.
     fn back<V: View>(&self, view: &V, mut cursor: Cursor) -> Result<Option<Located>, Damaged> {
         let begin = cursor;
         if cursor.prev(view) {
@@ -88,8 +88,8 @@ impl Stream {
         if left == 0 { self.tail_place(view) } else { Ok(None) }
     }
 
-    /// Returns the node in which an ID is, if it is in any: the last one that does not begin after
-    /// it.
+    /// Returns the node that would contain an ID, if there is one: the last node that does not
+    /// begin after it.
     pub(super) fn locate<V: View>(&self, view: &V, id: Id) -> Result<Option<Located>, Damaged> {
         if let Some(tail) = self.tail_place(view)?
             && tail.node.base <= id
@@ -117,8 +117,8 @@ impl Stream {
         self.back(view, place.unwrap_or_else(|| self.nodes().end(view)))
     }
 
-    /// Shows the entries of some IDs, the first one first, until `visit` answers `false`. With
-    /// `verify` the bytes of each node are compared with their checksum.
+    /// Shows the entries in a range of IDs, in order, until `visit` returns `false`. With `verify`,
+    /// verifies the bytes of each node.
     pub fn visit<V: View>(
         &self,
         view: &V,
@@ -151,7 +151,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Returns the same from the last one on.
+    /// Like [`Stream::visit`], in reverse order.
     pub fn visit_back<V: View>(
         &self,
         view: &V,
@@ -190,7 +190,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Returns whether there is an entry of this ID.
+    /// Returns true if there is an entry with this ID.
     pub fn contains<V: View>(&self, view: &V, id: Id, verify: bool) -> Result<bool, Damaged> {
         let mut found = false;
         self.visit(view, id..=id, verify, |_| {
@@ -211,7 +211,7 @@ impl Stream {
     }
 }
 
-/// Refuses a node of which entries are missing.
+/// Returns an error if entries of a node are missing.
 fn whole(node: &Node, left: u64) -> Result<(), Damaged> {
     if left == 0 { Ok(()) } else { Err(node.lacks_entries(node.live() - left)) }
 }

@@ -1,8 +1,8 @@
-//! A few words that the log changes one by one, with a checksum of all of them in front.
+//! A few words that the log changes one by one, preceded by a checksum of all of them.
 //!
-//! The checksum carries a name, so that one record is never taken for another. Roots of trees may
-//! stand after the words: they are no part of the checksum, since their trees change them, and
-//! what they lead to says itself what it is.
+//! The checksum includes a name, so that one type of record is never taken for another. Roots of
+//! trees may follow the words: they are not part of the checksum, since their trees change them and
+//! are self-checksummed.
 //!
 //! ```text
 //! 0   crc32c of the words u32 | name u32      logged
@@ -14,23 +14,23 @@ use heap::{Full, Ptr, View};
 
 use crate::{Damaged, Store, tree};
 
-/// What a record is called in its checksum.
+/// The name of a type of record in its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name(pub(super) [u8; 4], pub(super) &'static str);
 
 impl Name {
-    /// Returns true if the record at a place is called so, whatever else is wrong with it.
+    /// Returns true if the record at a place has this name, whatever else is wrong with it.
     pub(super) fn is_of<V: View>(self, view: &V, at: Ptr) -> bool {
         view.word(at) >> 32 == u64::from(u32::from_le_bytes(self.0))
     }
 }
 
-/// Returns where root number `number` is after `words` words.
+/// Returns the place of root number `number` after `words` words.
 pub(super) fn root(at: Ptr, words: usize, number: usize) -> Ptr {
     at.add(8 * (1 + words + number) as u64)
 }
 
-/// Bytes of a record of this many words and roots.
+/// Returns the size in bytes of a record of this many words and roots.
 pub(super) const fn size(words: usize, roots: usize) -> usize {
     8 * (1 + words + roots)
 }
@@ -51,7 +51,7 @@ pub(super) fn read<const N: usize, V: View>(
     Ok(words)
 }
 
-/// Returns the root words of trees without items.
+/// Returns the root words of empty trees.
 pub(super) fn no_roots<const N: usize>() -> [u64; N] {
     [tree::root_word(Ptr::NULL); N]
 }

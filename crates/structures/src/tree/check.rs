@@ -1,8 +1,8 @@
 //! Verifies a tree: every invariant of its format.
 //!
-//! It visits each block and each item once, in order, so that the caller can compare what is
-//! reachable with what is allocated. It is for a pool at rest: it takes as long as the tree is
-//! large. The recursion is as deep as the tree is high.
+//! It visits each block and each item once, in order, so that the caller can compare the reachable
+//! blocks with the allocated ones. It is for a pool at rest: its time grows with the size of the
+//! tree. The recursion is as deep as the tree is high.
 
 use heap::{Ptr, View};
 
@@ -20,7 +20,7 @@ pub enum Part {
     Item(Item),
 }
 
-/// What is known of the items.
+/// What is known about the items.
 pub(super) struct Rules {
     weight: Option<fn(Item) -> u64>,
     sorted: bool,
@@ -31,11 +31,11 @@ impl Rules {
         Rules { weight: Some(K::weight), sorted: K::SORTED }
     }
 
-    /// Of a tree that is being freed: its weights and its root are what they were.
+    /// For a tree that is being freed, whose weights and root are out of date.
     pub(super) const DYING: Rules = Rules { weight: None, sorted: false };
 }
 
-/// `rises(a, b)` says whether item `b` may stand after `a`.
+/// Verifies a tree. `rises(a, b)` returns true if item `b` may come after `a`.
 pub(super) fn check<V: View>(
     view: &V,
     root: Ptr,
@@ -60,7 +60,7 @@ fn no_node<V: View>(view: &V, at: Ptr, what: &'static str) -> Result<(), Damaged
         kind(height_of(found).unwrap_or(0), checksum_of(found)),
         found,
     )?;
-    // The kind is one, so the order is not.
+    // The kind is right, so the order is wrong.
     Err(Damaged::new("tree node's order", word_at(at, ORDER), 0, view.word(word_at(at, ORDER))))
 }
 
@@ -69,12 +69,12 @@ struct Check<'c, V> {
     rules: &'c Rules,
     rises: &'c mut dyn FnMut(Item, Item) -> bool,
     visit: &'c mut dyn FnMut(Part),
-    /// The item before.
+    /// The previous item.
     last: Option<Item>,
 }
 
 impl<V: View> Check<'_, V> {
-    /// Returns the weight and the first item of what is below a node.
+    /// Returns the weight and the first item below a node.
     fn node(&mut self, at: Ptr, height: usize) -> Result<(u64, Item), Damaged> {
         let Some(node) = Node::read(self.view, at, Some(height)) else {
             no_node(self.view, at, "tree node")?;

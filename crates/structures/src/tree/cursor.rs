@@ -1,8 +1,8 @@
-//! A place in a tree: the way from the root to an item, or to the end.
+//! A place in a tree: the path from the root to an item, or to the end.
 //!
-//! A cursor is before an item. After the last item of a leaf it is before the first of the
-//! next one, which it goes to when it is asked for; where it is an insertion's place, the item goes
-//! into the leaf that has been found.
+//! A cursor is before an item. A cursor after the last item of a leaf is before the first item of
+//! the next leaf, and moves there when it is needed; if it is a place of insertion, the item goes
+//! into the leaf that was found.
 
 use heap::View;
 
@@ -17,7 +17,7 @@ pub struct Cursor {
     levels: usize,
 }
 
-/// A node on the way, and the position in it.
+/// A node on the path, and the position in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) node: Node,
@@ -25,9 +25,9 @@ pub(super) struct Step {
 }
 
 impl Cursor {
-    /// Returns the way to a leaf from the node that a root word refers to. `choose` answers the
-    /// position in each inner node, below its count, and in the leaf, up to its count. Without a
-    /// step where there is no tree, or none that makes sense.
+    /// Returns the path to a leaf from the node that a root word refers to. `choose` returns the
+    /// position in each inner node, below its count, and in the leaf, at most its count. The path
+    /// has no step if there is no tree, or none that makes sense.
     pub(super) fn descend<V: View>(
         view: &V,
         root: heap::Ptr,
@@ -77,7 +77,7 @@ impl Cursor {
         self.steps().iter().all(|step| step.position == 0)
     }
 
-    /// Returns the item that it is before; `None` at the end.
+    /// Returns the item after the cursor; `None` at the end.
     pub fn item<V: View>(&self, view: &V) -> Option<Item> {
         let leaf = self.leaf()?;
         if leaf.position < leaf.node.count() {
@@ -87,15 +87,14 @@ impl Cursor {
         advanced.advance_to_item(view).then(|| advanced.item(view))?
     }
 
-    /// Returns the item this many places further, or before with `backwards`, if it is in the same
-    /// leaf.
+    /// Returns the item `by` places ahead, or back with `backwards`, if it is in the same leaf.
     pub fn nearby_item<V: View>(&self, view: &V, by: usize, backwards: bool) -> Option<Item> {
         let leaf = self.leaf()?;
         let position = if backwards { leaf.position.checked_sub(by)? } else { leaf.position + by };
         (position < leaf.node.count()).then(|| leaf.node.item(view, position))
     }
 
-    /// Steps over an item; `false` at the end.
+    /// Moves past an item; returns `false` at the end.
     pub fn next<V: View>(&mut self, view: &V) -> bool {
         if !self.advance_to_item(view) {
             return false;
@@ -104,7 +103,7 @@ impl Cursor {
         true
     }
 
-    /// Steps back over an item; `false` at the begin.
+    /// Moves back past an item; returns `false` at the start.
     pub fn prev<V: View>(&mut self, view: &V) -> bool {
         let Some(leaf) = self.leaf() else { return false };
         if leaf.position == 0 && !self.go_to_next_leaf(view, false) {
@@ -115,7 +114,8 @@ impl Cursor {
         true
     }
 
-    /// Goes to the next leaf if it is after the items of its own; `false` at the end.
+    /// Moves to the next leaf if the cursor is after the items of its own; returns `false` at the
+    /// end.
     pub(super) fn advance_to_item<V: View>(&mut self, view: &V) -> bool {
         match self.leaf() {
             Some(leaf) => leaf.position < leaf.node.count() || self.go_to_next_leaf(view, true),
@@ -123,8 +123,8 @@ impl Cursor {
         }
     }
 
-    /// Goes to the begin of the next leaf, or after the end of the one before; stays, and answers
-    /// `false`, where there is none.
+    /// Moves to the start of the next leaf, or to the end of the previous one; if there is none,
+    /// stays and returns `false`.
     fn go_to_next_leaf<V: View>(&mut self, view: &V, forward: bool) -> bool {
         let inner = &self.steps[..self.levels - 1];
         let can_go = |step: &Step| {

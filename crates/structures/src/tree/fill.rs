@@ -1,7 +1,7 @@
-//! A tree made of all its items at once: node by node, each written once.
+//! Creates a tree from all its items at once: node by node, each written once.
 //!
 //! The nodes are as full as those of a tree that grew at its end ([`super::insert`]); the last one
-//! of each level has what is left.
+//! of each level has the rest.
 
 use heap::{Full, Ptr};
 
@@ -10,7 +10,7 @@ use super::node::{Child, write_inner, write_leaf};
 use super::{Item, Kind};
 use crate::Store;
 
-/// Makes an empty tree have these items, in their order.
+/// Fills an empty tree with these items, in their order.
 pub(super) fn fill<K: Kind, S: Store>(
     store: &mut S,
     root: Ptr,
@@ -36,7 +36,7 @@ pub(super) fn fill<K: Kind, S: Store>(
     Ok(())
 }
 
-/// Writes the nodes of a level above these.
+/// Writes the nodes of the level above these.
 fn above<S: Store>(store: &mut S, height: usize, level: &[Child]) -> Result<Vec<Child>, Full> {
     let inner = |children: &[Child]| {
         let weight = children.iter().map(|child| child.weight).fold(0, u64::wrapping_add);

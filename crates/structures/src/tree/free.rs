@@ -1,7 +1,7 @@
-//! Freeing a tree that nothing else refers to, leaf by leaf from its end.
+//! Frees a tree that nothing else refers to, leaf by leaf from its end.
 //!
-//! What is left is a tree at every commit, but for its weights, which nobody asks for any more: so
-//! a step logs no more than one word for each node that keeps some of its children.
+//! At every commit the rest is a tree, except for its weights, which nobody reads any more: so a
+//! step logs no more than one word for each node that keeps some of its children.
 
 use heap::{Full, Ptr};
 
@@ -11,8 +11,8 @@ use super::layout::{is_empty_root, root_word};
 use super::node::Node;
 use crate::Store;
 
-/// Frees about `budget` blocks, those that the callback counts included; answers how many. The tree
-/// is empty once all is free.
+/// Frees about `budget` blocks, including those that the callback counts; returns how many. The
+/// tree is empty once everything is freed.
 pub(super) fn free_step<S: Store>(
     store: &mut S,
     root: Ptr,
@@ -24,12 +24,12 @@ pub(super) fn free_step<S: Store>(
         let last = |node: &Node| node.count().saturating_sub(usize::from(node.height > 0));
         let end = Cursor::descend(store, root, last);
         let Some((leaf, above)) = end.steps().split_last() else {
-            // Damaged: what cannot be reached is given up.
+            // Damaged: the space of blocks that cannot be reached is lost.
             store.set(root, root_word(Ptr::NULL));
             break;
         };
-        // A damaged leaf may be another's by now, and so may what it leads to: all that is given
-        // up.
+        // A damaged leaf may belong to another structure by now, and so may what it leads to: the
+        // space of all that is lost.
         if leaf.node.content_checksum(store) == leaf.node.checksum() {
             for position in 0..leaf.node.count() {
                 let item = leaf.node.item(store, position);

@@ -1,9 +1,9 @@
-//! Insertion, and the split of what is full.
+//! Insertion, and the split of full nodes.
 //!
-//! The left half of a split stays where it is: its order forgets the slots of the right half, which
-//! goes to a new block. So a split writes one block and frees none. An item after all others
-//! begins a new leaf and leaves the full one full: what grows at its end, as lists, streams and
-//! rising scores do, fills its leaves.
+//! The left half of a split stays where it is: its order drops the slots of the right half, which
+//! goes to a new block. So a split writes one block and frees none. An item after all others begins
+//! a new leaf and leaves the full one full: trees that grow at their end, as with lists, streams
+//! and rising scores, have full leaves.
 
 use heap::{Full, Ptr};
 
@@ -13,7 +13,7 @@ use super::node::{Child, Node, write_inner, write_leaf};
 use super::{Item, Kind};
 use crate::Store;
 
-/// What became of a node: its own weight where it was split, and the new node after it.
+/// The result of a split: the node's own weight, and the new node after it.
 struct Split {
     left: u64,
     right: Child,
@@ -26,8 +26,8 @@ pub(super) fn insert<K: Kind, S: Store>(
     item: Item,
 ) -> Result<(), Full> {
     let Some((leaf, above)) = at.steps().split_last() else {
-        // A tree whose root makes no sense takes nothing: what it is to lead to must not be there
-        // without it.
+        // A tree whose root makes no sense accepts no item: the items that it should lead to must
+        // not be hidden.
         if !is_empty_root(store.word(root)) {
             return Err(Full);
         }
@@ -60,14 +60,15 @@ pub(super) fn insert<K: Kind, S: Store>(
     Ok(())
 }
 
-/// Tells the separator of the leaf at the end of these steps its first item, if it has a separator.
+/// Updates the separator of the leaf at the end of these steps to its first item, if it has a
+/// separator.
 pub(super) fn set_separator<S: Store>(store: &mut S, above: &[Step], first: Item) {
     if let Some(step) = above.iter().rev().find(|step| step.position > 0) {
         step.node.set_separator(store, step.position, first);
     }
 }
 
-/// Adds the weight of what was inserted below a step, and the node that a split below made.
+/// Adds the inserted weight below a step, and the node that a split below created.
 fn add<S: Store>(
     store: &mut S,
     step: &Step,

@@ -1,11 +1,10 @@
-//! The words of a tree: how a leaf and an inner node are laid out.
+//! The words of a tree: the layout of a leaf and of an inner node.
 //!
 //! `docs/format/tree.md` has the same as diagrams; the assertions below bind the two.
 //!
-//! Both are an array of slots with a header that says which slots are in use and in what order, so
-//! that an insertion writes one free slot and some words of the header, and nothing is shifted. The
-//! fields of the slots stand field by field: a search reads the first words of all slots, which are
-//! few lines.
+//! Both are an array of slots with a header that lists the slots in use in their order, so that an
+//! insertion writes one free slot and some words of the header, and nothing is shifted. The slots
+//! are stored field by field: a search reads the first words of all slots, which are few lines.
 
 use heap::{Ptr, View};
 
@@ -21,14 +20,14 @@ pub(super) const ORDER_BYTES: usize = ORDER_WORDS * WORD;
 
 /// A leaf: eight lines.
 pub(super) const LEAF: usize = 512;
-/// Items that a leaf has space for.
+/// Number of items that fit into a leaf.
 pub const LEAF_SLOTS: usize = 29;
 const LEAF_HEADER: usize = 6;
 const LEAF_FIELDS: usize = 2;
 
 /// An inner node: sixteen lines.
 pub(super) const INNER: usize = 1024;
-/// Nodes that an inner node has space for.
+/// Number of children that fit into an inner node.
 pub const INNER_SLOTS: usize = 30;
 const INNER_HEADER: usize = 8;
 const INNER_FIELDS: usize = 4;
@@ -36,15 +35,16 @@ const INNER_FIELDS: usize = 4;
 /// The fields of an item, and of a separator.
 pub(super) const FIRST: usize = 0;
 pub(super) const SECOND: usize = 1;
-/// The further fields of a child.
+/// The other fields of a child.
 pub(super) const CHILD: usize = 2;
 pub(super) const WEIGHT: usize = 3;
 
-/// Levels that a tree can have: growing by one takes some fifteen times the insertions of the one
-/// before.
+/// Maximum number of levels: each further level takes some fifteen times as many insertions as the
+/// one before.
 pub(super) const MAX_LEVELS: usize = 14;
 
-/// `KIND` is the height in its lowest byte, this, and a leaf's checksum above: "tre" in ASCII.
+/// `KIND` has the height in its lowest byte, this above it, and a leaf's checksum in the high half:
+/// "tre" in ASCII.
 const MAGIC: u64 = 0x6572_7400;
 const MAGIC_MASK: u64 = 0xffff_ff00;
 
@@ -53,22 +53,22 @@ const _: () = assert!((INNER_HEADER + INNER_FIELDS * INNER_SLOTS) * WORD == INNE
 const _: () = assert!(LEAF_SLOTS < ORDER_BYTES && INNER_SLOTS < ORDER_BYTES);
 const _: () = assert!(ORDER + ORDER_WORDS <= LEAF_HEADER && ORDER + ORDER_WORDS <= INNER_HEADER);
 
-/// Bytes of a node of this height above the leaves.
+/// Returns the size in bytes of a node of this height above the leaves.
 pub(super) const fn size(height: usize) -> usize {
     if height == 0 { LEAF } else { INNER }
 }
 
-/// Slots of a node of this height.
+/// Returns the number of slots of a node of this height.
 pub(super) const fn slots(height: usize) -> usize {
     if height == 0 { LEAF_SLOTS } else { INNER_SLOTS }
 }
 
-/// Words of the header of a node of this height, those after the order being 0.
+/// Returns the number of header words of a node of this height; those after the order are 0.
 pub(super) const fn header(height: usize) -> usize {
     if height == 0 { LEAF_HEADER } else { INNER_HEADER }
 }
 
-/// Returns the number of a field's word in a node of this height.
+/// Returns the index of a field's word in a node of this height.
 pub(super) const fn word_of(height: usize, field: usize, slot: usize) -> usize {
     header(height) + field * slots(height) + slot
 }
@@ -93,15 +93,15 @@ pub(super) const fn height_of(kind: u64) -> Option<usize> {
     if kind & MAGIC_MASK == MAGIC && height < MAX_LEVELS { Some(height) } else { None }
 }
 
-/// Returns the root word of a tree whose top node is at `node`; null: of one without items.
+/// Returns the root word of a tree whose top node is at `node`; null for an empty tree.
 ///
-/// It is self-checked, that of an empty tree too: a lost word reads as zeros, and an empty tree is
-/// what nobody would miss.
+/// It is self-checksummed, even for an empty tree: a lost word reads as zeros, and nobody would
+/// notice if the tree looked empty.
 pub(crate) fn root_word(node: Ptr) -> u64 {
     self_checksummed::encode(node.raw())
 }
 
-/// Returns true if this is the root word of a tree without items.
+/// Returns true if this is the root word of an empty tree.
 pub(super) fn is_empty_root(word: u64) -> bool {
     word == root_word(Ptr::NULL)
 }

@@ -1,25 +1,24 @@
 //! A counted B+tree: an ordered sequence of items of two words, found by order or by weight.
 //!
-//! The caller says what an item's weight is and, where the items are sorted, which item is
-//! before which place; what an item refers to is the caller's. Sorted sets keep (score, member)
-//! with weight 1, lists the nodes of their elements with as much weight as each has elements,
-//! unsorted: rank and place are found by the sum of weights.
+//! The caller defines an item's weight and, if the items are sorted, which item is before which
+//! place; it also owns what an item refers to. Sorted sets keep (score, member) with weight 1.
+//! Lists keep their nodes, unsorted, with the number of elements as weight: rank and place are
+//! found by the sum of weights.
 //!
-//! Why so. A node is an array of slots and a header that says in what order they stand: an
-//! insertion writes a free slot, few words of the header, and one weight for each level above; a
-//! removal writes the header and the weights. All of these are logged words: nothing is allocated,
-//! copied or freed but when a node splits or is given up, and a split leaves its left half where it
-//! is. A copied leaf would cost as many lines as it has. `docs/format/tree.md` has the format and
-//! the counts.
+//! The reasons: a node is an array of slots and a header with their order. An insertion writes a
+//! free slot, a few words of the header, and one weight for each level above; a removal writes the
+//! header and the weights. All of these are logged words: nothing is allocated, copied or freed
+//! except when a node splits or is dropped, and a split leaves its left half in place. Copying a
+//! leaf would cost as many lines as it has. `docs/format/tree.md` has the format and the counts.
 //!
 //! Invariants:
 //! - every leaf is on the same level; no node is empty; the root has at least two children or is a
 //!   leaf;
-//! - in a sorted tree the separator of each child but a node's first is the first item below that
-//!   child, word for word: an item that is gone is nowhere in the tree, so that a comparison may
+//! - in a sorted tree, the separator of each child except a node's first is the first item below
+//!   that child, word for word: a removed item is nowhere in the tree, so that a comparison may
 //!   follow what an item refers to;
 //! - the weight next to a child is the sum of the weights of the items below it;
-//! - a leaf's sum is that of its items and their order.
+//! - a leaf's checksum is that of its items and their order.
 //!
 //! The tree does not know scores, members, elements or keys.
 
@@ -52,7 +51,7 @@ use crate::{Damaged, Store};
 use check::Rules;
 use node::Node;
 
-/// What the tree orders: two words, which only the caller understands.
+/// An element of the tree: two words, which only the caller understands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Item {
     /// The word that is compared first, if the caller sorts by words.
@@ -65,18 +64,18 @@ impl Item {
     const ZERO: Item = Item { first: 0, second: 0 };
 }
 
-/// Returns the root word of a tree without items.
+/// Returns the root word of an empty tree.
 pub fn empty_root() -> u64 {
     root_word(Ptr::NULL)
 }
 
-/// What the items of a tree are.
+/// The kind of a tree's items.
 pub trait Kind: Copy {
-    /// Whether places are found by comparison. Where they are found by weight alone, separators are
+    /// Whether places are found by comparison. If they are found by weight alone, separators are
     /// not kept.
     const SORTED: bool;
 
-    /// Returns how much an item counts: at least 1.
+    /// Returns the weight of an item: at least 1.
     fn weight(item: Item) -> u64;
 }
 
@@ -93,7 +92,7 @@ impl<K: Kind> Tree<K> {
         Tree { root, kind: PhantomData }
     }
 
-    /// Returns true if it has no item.
+    /// Returns true if it has no items.
     pub fn is_empty<V: View>(&self, view: &V) -> bool {
         layout::is_empty_root(view.word(self.root))
     }
@@ -104,8 +103,8 @@ impl<K: Kind> Tree<K> {
         if end.prev(view) { self.rank(view, &end) + end.item(view).map_or(0, K::weight) } else { 0 }
     }
 
-    /// Returns the sum of all weights, of a tree that may be damaged: each weight that it is made
-    /// of is compared with the node that it tells of.
+    /// Returns the sum of all weights of a tree that may be damaged: verifies each weight that
+    /// contributes to it against its node.
     pub fn weight_sound<V: View>(&self, view: &V) -> Result<u64, Damaged> {
         verify_path::check_weights::<K, V>(view, &self.end(view))?;
         Ok(self.weight(view))
@@ -122,14 +121,13 @@ impl<K: Kind> Tree<K> {
         Cursor::descend(view, self.root, last)
     }
 
-    /// Returns a cursor before the first item of which `before`, which is true of items up to some
-    /// place and of none after it, is not true.
+    /// Returns a cursor before the first item for which `before` is false. `before` must be true up
+    /// to some place, and false after it.
     pub fn seek<V: View>(&self, view: &V, before: impl FnMut(Item) -> bool) -> Cursor {
         self.seek_by(view, |_| None, before)
     }
 
-    /// As [`Tree::seek`], where `first` knows of most items by their first word alone whether they
-    /// are before the place.
+    /// Like [`Tree::seek`], but `first` decides for most items by their first word alone.
     pub fn seek_by<V: View>(
         &self,
         view: &V,
@@ -142,8 +140,8 @@ impl<K: Kind> Tree<K> {
         })
     }
 
-    /// Returns a cursor before the item in which this much weight before it ends, and how much of
-    /// it is the item's own; at the end where there is not more in all.
+    /// Returns a cursor before the item that contains this weight, and how much of the weight falls
+    /// into the item itself; at the end if the total is not greater.
     pub fn seek_weight<V: View>(&self, view: &V, weight: u64) -> (Cursor, u64) {
         let mut left = weight;
         let cursor = Cursor::descend(view, self.root, |node| {
@@ -163,7 +161,7 @@ impl<K: Kind> Tree<K> {
         (cursor, left)
     }
 
-    /// As [`Tree::seek_weight`], of a tree that may be damaged: what leads there is verified.
+    /// Like [`Tree::seek_weight`], for a tree that may be damaged: verifies the path.
     pub fn seek_weight_sound<V: View>(
         &self,
         view: &V,
@@ -174,7 +172,7 @@ impl<K: Kind> Tree<K> {
         Ok((cursor, left))
     }
 
-    /// Returns true if the leaf of a cursor's item has the sum of its items; the end of an empty
+    /// Returns true if the checksum of the leaf of a cursor's item is right; the end of an empty
     /// tree is sound.
     pub fn is_leaf_sound<V: View>(&self, view: &V, at: &Cursor) -> bool {
         let mut at = *at;
@@ -185,8 +183,8 @@ impl<K: Kind> Tree<K> {
         }
     }
 
-    /// Returns true if nothing is after a cursor, or, `backwards`, before it: and not only nothing
-    /// that can be reached.
+    /// Returns true if there is really nothing after a cursor, or before it with `backwards`, and
+    /// not just nothing that can be reached.
     pub fn is_edge<V: View>(&self, view: &V, at: &Cursor, backwards: bool) -> bool {
         let is_edge = if backwards { at.is_at_start() } else { at.is_at_end() };
         is_edge && at.leaf().is_some() || self.is_empty(view)
@@ -204,8 +202,8 @@ impl<K: Kind> Tree<K> {
         cursor.steps().iter().map(before).fold(0, u64::wrapping_add)
     }
 
-    /// Returns the item that a cursor is before, verified; none at the end. A leaf that is not as
-    /// it was written, and a way that is lost before the end, are damage.
+    /// Returns the item after a cursor, verified; `None` at the end. A leaf with a wrong checksum,
+    /// and a path that is lost before the end, are damage.
     pub fn item_at<V: View>(&self, view: &V, at: &Cursor) -> Result<Option<Item>, Damaged> {
         let mut at = *at;
         check_leaf_of(view, &at)?;
@@ -221,8 +219,8 @@ impl<K: Kind> Tree<K> {
         }
     }
 
-    /// Returns where the item of this number is, and the item, verified as by [`Tree::item_at`];
-    /// none where there are no more. For trees whose items weigh 1.
+    /// Returns the place of the item with this number, and the item, verified like
+    /// [`Tree::item_at`]; `None` if there are fewer items. For trees whose items weigh 1.
     pub fn numbered<V: View>(
         &self,
         view: &V,
@@ -230,7 +228,7 @@ impl<K: Kind> Tree<K> {
     ) -> Result<Option<(Cursor, Item)>, Damaged> {
         let (at, left) = self.seek_weight(view, number);
         match self.item_at(view, &at)? {
-            // A weight says more than there is: to go on would have no end.
+            // A weight promises more items than there are: continuing would never end.
             Some(_) if left > 0 => {
                 Err(Damaged::new("weight of a tree node", self.root, number - left, number))
             }
@@ -238,26 +236,26 @@ impl<K: Kind> Tree<K> {
         }
     }
 
-    /// Puts an item before a cursor's. In a damaged tree without a way to the cursor's leaf nothing
-    /// happens.
+    /// Inserts an item before a cursor's. Does nothing in a damaged tree without a path to the
+    /// cursor's leaf.
     pub fn insert<S: Store>(&self, store: &mut S, at: &Cursor, item: Item) -> Result<(), Full> {
         insert::insert::<K, S>(store, self.root, at, item)
     }
 
-    /// Makes an empty tree have these items, in their order, at the cost of its nodes.
+    /// Fills an empty tree with these items, in their order, at the cost of writing its nodes.
     pub fn fill<S: Store>(&self, store: &mut S, items: &[Item]) -> Result<(), Full> {
         fill::fill::<K, S>(store, self.root, items)
     }
 
-    /// Takes a cursor's item out and answers it.
+    /// Removes a cursor's item and returns it.
     pub fn remove<S: Store>(&self, store: &mut S, at: &Cursor) -> Option<Item> {
         let mut item = None;
         self.remove_run(store, at, 1, |taken| item = Some(taken));
         item
     }
 
-    /// Takes out up to `most` items from a cursor on, in order, as many as stand in one leaf: the
-    /// step of a bulk removal. Answers how many; 0 at the end.
+    /// Removes up to `most` items from a cursor on, in order, as many as are in one leaf: the step
+    /// of a bulk removal. Returns how many; 0 at the end.
     pub fn remove_run<S: Store>(
         &self,
         store: &mut S,
@@ -268,15 +266,15 @@ impl<K: Kind> Tree<K> {
         remove::remove_run::<K, S>(store, self.root, at, most, taken)
     }
 
-    /// Takes all items before a cursor out at once, for the free queue: the root word of a tree
-    /// that has them. Changes and writes at most one node for each level, however many items there
-    /// are.
+    /// Removes all items before a cursor at once, for the free queue; returns the root word of a
+    /// tree that has them. Changes and writes at most one node for each level, however many items
+    /// there are.
     pub fn split_off_front<S: Store>(&self, store: &mut S, at: &Cursor) -> Result<u64, Full> {
         split_off::split_off_front::<K, S>(store, self.root, at)
     }
 
-    /// Puts another item, which belongs to the same place, in the place of a cursor's; the cursor
-    /// stays valid.
+    /// Replaces a cursor's item by another one that belongs to the same place; the cursor stays
+    /// valid.
     pub fn replace<S: Store>(&self, store: &mut S, at: &Cursor, item: Item) {
         let mut at = *at;
         if !at.advance_to_item(store) {
@@ -298,10 +296,10 @@ impl<K: Kind> Tree<K> {
         }
     }
 
-    /// Frees about `budget` blocks of a tree that nothing else refers to, from its end; answers how
-    /// many. The tree is empty once all is free.
+    /// Frees about `budget` blocks of a tree that nothing else refers to, from its end; returns how
+    /// many. The tree is empty once everything is freed.
     ///
-    /// `free_item` frees what an item owns and answers how many blocks that were.
+    /// `free_item` frees what an item owns and returns how many blocks that were.
     pub fn free_step<S: Store>(
         &self,
         store: &mut S,
@@ -311,11 +309,10 @@ impl<K: Kind> Tree<K> {
         free::free_step(store, self.root, budget, free_item)
     }
 
-    /// Takes a step of defragmentation over the leaf at a sum of weights; answers where to go on
-    /// (0: the end).
+    /// Takes a step of defragmentation over the leaf at a sum of weights; returns where to continue
+    /// (0: at the end).
     ///
-    /// `relocate_item` may move what an item owns: it answers the item as it is then, or `None` to
-    /// leave it.
+    /// `relocate_item` may move what an item owns: it returns the new item, or `None` to leave it.
     pub fn relocate<S: Store>(
         &self,
         store: &mut S,
@@ -325,16 +322,16 @@ impl<K: Kind> Tree<K> {
         relocate::relocate(store, *self, weight, relocate_item)
     }
 
-    /// Moves the leaf of a cursor's item, and the nodes above it that it is the first below, out of
-    /// sparse spans. The cursor is invalid then.
+    /// Moves the leaf of a cursor's item, and the nodes above of which it is the first leaf, out of
+    /// sparse spans. Invalidates the cursor.
     pub fn relocate_leaf<S: Store>(&self, store: &mut S, at: &Cursor) -> Result<(), Full> {
         let mut at = *at;
         at.advance_to_item(store);
         relocate::move_nodes(store, self.root, &at)
     }
 
-    /// Verifies the leaf in which this much weight before an item ends, and the way to it, and
-    /// visits its items; the sum of the weights up to the next leaf (0: there is none).
+    /// Verifies the leaf at this sum of weights, and the path to it, and visits its items; returns
+    /// the sum of the weights up to the next leaf (0 if there is none).
     pub fn check_leaf<V: View>(
         &self,
         view: &V,
@@ -356,15 +353,15 @@ impl<K: Kind> Tree<K> {
         match next.item(view) {
             Some(_) => Ok(weight_after),
             None if self.is_edge(view, &next, false) => Ok(0),
-            // A lost child is not the end.
+            // A lost child does not mean the end.
             None => Err(Damaged::new("way through a tree", leaf.node.at, weight_after, 0)),
         }
     }
 
     /// Verifies the whole tree, and visits each of its blocks, and its items in order. `rises(a,
-    /// b)` says whether item `b` may stand behind `a`.
+    /// b)` returns true if item `b` may come after `a`.
     ///
-    /// Takes as long as the tree is large: for a pool at rest.
+    /// Its time grows with the size of the tree: for a pool at rest.
     pub fn check<V: View>(
         &self,
         view: &V,
@@ -374,17 +371,17 @@ impl<K: Kind> Tree<K> {
         check::check(view, self.root, &Rules::of::<K>(), &mut rises, &mut visit)
     }
 
-    /// Shows every block and item that can be reached, and all that is wrong, in a tree that may be
+    /// Shows every block and item that can be reached, and all damage, in a tree that may be
     /// damaged.
     ///
-    /// `visit` answers whether a block is to be read: it must not be when it was shown before, or
-    /// is no allocated block of at least this many bytes.
+    /// `visit` returns whether to read a block: it must return false if the block was shown before,
+    /// or is no allocated block of at least this many bytes.
     pub fn salvage_walk<V: View>(&self, view: &V, mut visit: impl FnMut(WalkItem) -> bool) {
         salvage_walk::salvage_walk::<K, V>(view, self.root, &mut visit);
     }
 
-    /// Visits the blocks that can be reached and were not seen, each once, in a tree that may be
-    /// damaged.
+    /// Visits the blocks that can be reached and have not been seen, each once, in a tree that may
+    /// be damaged.
     pub fn salvage_walk_blocks<V: View>(
         &self,
         view: &V,
@@ -398,7 +395,7 @@ impl<K: Kind> Tree<K> {
         });
     }
 
-    /// As [`Tree::salvage_walk_blocks`], with the items of the leaves that are sound.
+    /// Like [`Tree::salvage_walk_blocks`], with the items of the sound leaves.
     pub fn salvage_walk_all<V: View>(
         &self,
         view: &V,
@@ -417,14 +414,14 @@ impl<K: Kind> Tree<K> {
     }
 }
 
-/// Verifies the leaf that a cursor is in.
+/// Verifies the leaf of a cursor.
 fn check_leaf_of<V: View>(view: &V, at: &Cursor) -> Result<(), Damaged> {
     let Some(leaf) = at.leaf() else { return Ok(()) };
     let (own, said) = (leaf.node.content_checksum(view), leaf.node.checksum());
     Damaged::unless_equal("tree leaf's checksum", leaf.node.at, u64::from(own), u64::from(said))
 }
 
-/// Verifies what is left of a tree that is being freed.
+/// Verifies the rest of a tree that is being freed.
 pub(crate) fn check_dying<V: View>(
     view: &V,
     root: Ptr,
@@ -433,7 +430,7 @@ pub(crate) fn check_dying<V: View>(
     check::check(view, root, &Rules::DYING, &mut |_, _| true, visit)
 }
 
-/// As [`Tree::free_step`], of whatever kind.
+/// Like [`Tree::free_step`], for any kind of tree.
 pub(crate) fn free_step<S: Store>(
     store: &mut S,
     root: Ptr,

@@ -1,8 +1,8 @@
-//! A node as a transaction sees it: its header read once, its slots read as they are needed.
+//! A node as a transaction sees it: its header is read once, its slots as needed.
 //!
-//! A change stages only the words that differ. A leaf's checksum is kept by difference: what goes
-//! in is added, what goes out is taken away, so that a change costs the same in a full leaf, and
-//! what is damaged stays known to be.
+//! A change stages only the words that differ. A leaf's checksum is updated by differences: added
+//! items are added to it, removed ones subtracted, so that a change costs the same in a full leaf,
+//! and a damaged leaf stays recognizable.
 
 use heap::{Full, Ptr, View};
 
@@ -14,10 +14,10 @@ use crate::Store;
 /// A child in an inner node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Child {
-    /// The first item below it; of a node's first child it means nothing.
+    /// The first item below it; meaningless for a node's first child.
     pub(super) separator: Item,
     pub(super) node: Ptr,
-    /// The weights of all items below it.
+    /// The sum of the weights of all items below it.
     pub(super) weight: u64,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Node {
     pub(super) order: Order,
 }
 
-/// Returns the part of a leaf's checksum that an item has.
+/// Returns the contribution of an item to a leaf's checksum.
 fn item_checksum(item: Item) -> u32 {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&item.first.to_le_bytes());
@@ -37,17 +37,17 @@ fn item_checksum(item: Item) -> u32 {
     heap::crc32c(&bytes)
 }
 
-/// Returns the part of a leaf's checksum that the order has.
+/// Returns the contribution of the order to a leaf's checksum.
 fn order_checksum(order: &Order) -> u32 {
     heap::crc32c(order.bytes())
 }
 
 impl Node {
-    /// No node: what is where a cursor has no step.
+    /// No node: fills the steps that a cursor does not have.
     pub(super) const NOWHERE: Node =
         Node { at: Ptr::NULL, kind: 0, height: 0, order: Order::EMPTY };
 
-    /// Reads a node; `None` where there is none of this height that has entries.
+    /// Reads a node; `None` if there is none of this height with entries.
     #[inline]
     pub(super) fn read<V: View>(view: &V, at: Ptr, height: Option<usize>) -> Option<Node> {
         let line = view.line(at);
@@ -57,12 +57,12 @@ impl Node {
         }
         let order = Order::from_words(std::array::from_fn(|i| line[ORDER + i]));
         let node = Node { at, kind: line[KIND], height: found, order };
-        // A node without entries is none: a walk would pass over it without a word.
+        // A node without entries is invalid: a walk would silently pass over it.
         let sound = order.count() > 0 && order.fits(slots(found));
         sound.then_some(node)
     }
 
-    /// Returns the node as it is now: its order is the same, its checksum may have changed.
+    /// Returns the node as it is now: its order has not changed, its checksum may have.
     pub(super) fn reread<V: View>(&self, view: &V) -> Node {
         Node { kind: view.word(word_at(self.at, KIND)), ..*self }
     }
@@ -121,9 +121,8 @@ impl Node {
         (0..self.count()).map(|position| self.child(view, position))
     }
 
-    /// Returns how many positions from the begin, of a node whose items or separators rise, are
-    /// before a place. `first` says it of an item by its first word alone where that is enough,
-    /// `before` by both.
+    /// Returns how many positions of a node with rising items or separators are before a place.
+    /// `first` decides for an item by its first word if that is enough, `before` by both words.
     #[inline]
     pub(super) fn partition<V: View>(
         &self,
@@ -153,7 +152,7 @@ impl Node {
         })
     }
 
-    /// Returns the checksum that the leaf has.
+    /// Returns the checksum stored in the leaf.
     pub(super) fn checksum(&self) -> u32 {
         checksum_of(self.kind)
     }
@@ -175,7 +174,7 @@ impl Node {
         set_if_changed(store, self.place(SECOND, slot), item.second);
     }
 
-    /// Stages another order, and in a leaf the checksum that goes with it and with items of this
+    /// Stages another order, and in a leaf the checksum for this order and for items with this
     /// difference.
     fn set_order<S: Store>(&mut self, store: &mut S, order: Order, difference: u32) {
         for number in (0..ORDER_WORDS).filter(|&n| order.word(n) != self.order.word(n)) {
@@ -194,7 +193,7 @@ impl Node {
         store.set(word_at(self.at, KIND), self.kind);
     }
 
-    /// Puts an item into a leaf that is not full.
+    /// Inserts an item into a leaf that is not full.
     pub(super) fn insert_item<S: Store>(&mut self, store: &mut S, position: usize, item: Item) {
         let Some(slot) = self.order.free(LEAF_SLOTS) else { return };
         self.set_item_words(store, slot, item);
@@ -203,7 +202,7 @@ impl Node {
         self.set_order(store, order, item_checksum(item));
     }
 
-    /// Puts another item in the place of one.
+    /// Replaces an item.
     pub(super) fn replace_item<S: Store>(&mut self, store: &mut S, position: usize, item: Item) {
         let old = item_checksum(self.item(store, position));
         self.set_item_words(store, self.order.slot(position), item);
@@ -211,7 +210,7 @@ impl Node {
         self.set_checksum(store, checksum);
     }
 
-    /// Puts a child into an inner node that is not full.
+    /// Inserts a child into an inner node that is not full.
     pub(super) fn insert_child<S: Store>(&mut self, store: &mut S, position: usize, child: Child) {
         let Some(slot) = self.order.free(INNER_SLOTS) else { return };
         self.set_item_words(store, slot, child.separator);
@@ -222,7 +221,7 @@ impl Node {
         self.set_order(store, order, 0);
     }
 
-    /// Takes some items or children out, from a position on.
+    /// Removes some items or children, from a position on.
     pub(super) fn remove<S: Store>(&mut self, store: &mut S, position: usize, some: usize) {
         let mut gone = 0u32;
         if self.height == 0 {
@@ -244,8 +243,8 @@ impl Node {
     }
 }
 
-/// Returns how many entries a node has, without a look at anything else of it: in a damaged one,
-/// any number.
+/// Returns the number of entries of a node without verifying anything; for a damaged node, any
+/// number.
 pub(super) fn count_at<V: View>(view: &V, node: Ptr) -> usize {
     let mut words = [0; ORDER_WORDS];
     words[0] = view.word(word_at(node, ORDER));
@@ -298,7 +297,7 @@ fn write<S: Store>(store: &mut S, words: &[u64]) -> Result<Ptr, Full> {
     Ok(store.publish(fresh, bytes.len()))
 }
 
-/// Stages a word that becomes another.
+/// Stages a word if it changes.
 pub(super) fn set_if_changed<S: Store>(store: &mut S, at: Ptr, value: u64) {
     if store.word(at) != value {
         store.set(at, value);

@@ -1,7 +1,7 @@
-//! Which slots of a node are in use, and in what order: a count and as many slot numbers, in four
+//! The slots of a node that are in use, in their order: a count and as many slot numbers, in four
 //! logged words.
 //!
-//! On a damaged pool a number may be anything: what is read here is cut to what a node has.
+//! In a damaged pool a number may be anything: numbers are clipped here to what a node has.
 
 use super::layout::{ORDER_BYTES, ORDER_WORDS, WORD};
 
@@ -21,7 +21,7 @@ impl Order {
         Order(bytes)
     }
 
-    /// Slots 0 to `count`, in that order.
+    /// Returns slots 0 to `count - 1`, in that order.
     pub(super) fn first(count: usize) -> Order {
         let mut order = Order::EMPTY;
         (0..count).for_each(|slot| order.insert(slot, slot));
@@ -47,12 +47,12 @@ impl Order {
         self.0[1..=self.count()].iter().map(|&slot| usize::from(slot))
     }
 
-    /// Returns true if a node of this many slots has all that are listed.
+    /// Returns true if all listed slots exist in a node of this many slots.
     #[inline]
     pub(super) fn fits(&self, slots: usize) -> bool {
         let count = self.count() as u8;
         let listed = |(&slot, i): (&u8, u8)| if i.wrapping_sub(1) < count { slot } else { 0 };
-        // All bytes, and without a way out, so that many are looked at at once.
+        // All bytes, and without an early exit, so that many are compared at once.
         usize::from(self.0.iter().zip(0..).map(listed).fold(0, u8::max)) < slots
     }
 
@@ -62,14 +62,14 @@ impl Order {
         usize::from(self.0[1 + position])
     }
 
-    /// Returns a slot that is not in use, of this many.
+    /// Returns an unused slot of this many.
     pub(super) fn free(&self, slots: usize) -> Option<usize> {
         let used = self.slots().fold(0u64, |used, slot| used | 1 << (slot % 64));
         let free = used.trailing_ones() as usize;
         (free < slots).then_some(free)
     }
 
-    /// Puts a slot at a position, of a node that is not full.
+    /// Inserts a slot at a position, in a node that is not full.
     pub(super) fn insert(&mut self, position: usize, slot: usize) {
         let count = self.count();
         self.0.copy_within(1 + position..1 + count, 2 + position);
@@ -77,7 +77,7 @@ impl Order {
         self.0[0] = count as u8 + 1;
     }
 
-    /// Takes some slots out, from a position on.
+    /// Removes some slots, from a position on.
     pub(super) fn remove(&mut self, position: usize, some: usize) {
         let count = self.count();
         self.0.copy_within(1 + position + some..1 + count, 1 + position);
@@ -85,7 +85,7 @@ impl Order {
         self.0[0] = (count - some) as u8;
     }
 
-    /// Returns true if each slot is here once, and is one of this many, and all other bytes are 0.
+    /// Returns true if each slot is listed once and is below `slots`, and all other bytes are 0.
     pub(super) fn is_sound(&self, slots: usize) -> bool {
         let count = usize::from(self.0[0]);
         if count > slots {

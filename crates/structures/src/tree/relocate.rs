@@ -1,4 +1,4 @@
-//! Giving space back online: moves nodes, and what items own, out of sparse spans.
+//! Returns space while the store is in use: moves nodes, and what items own, out of sparse spans.
 
 use heap::{Full, Ptr};
 
@@ -7,8 +7,8 @@ use super::layout::root_word;
 use super::{Item, Kind, Tree};
 use crate::Store;
 
-/// Takes a step over the leaf at a cursor: the leaf, the inner nodes that it is the first below,
-/// its items. Where to go on is after `rank`.
+/// Takes a step over the leaf at `rank`: the leaf, the inner nodes of which it is the first leaf,
+/// and its items. Returns where to continue.
 pub(super) fn relocate<K: Kind, S: Store>(
     store: &mut S,
     tree: Tree<K>,
@@ -36,7 +36,8 @@ pub(super) fn relocate<K: Kind, S: Store>(
     Ok(if more { next } else { 0 })
 }
 
-/// Moves the leaf at a cursor, and the inner nodes above it as long as it is the first below them.
+/// Moves the leaf at a cursor, and the inner nodes above it as long as it is the first leaf below
+/// them.
 pub(super) fn move_nodes<S: Store>(store: &mut S, root: Ptr, at: &Cursor) -> Result<(), Full> {
     let steps = at.steps();
     for level in (0..steps.len()).rev() {

@@ -1,8 +1,8 @@
-//! Removal, and what becomes of nodes that have few entries left.
+//! Removal, and the treatment of nodes with few entries left.
 //!
-//! A node without entries goes at once. One that holds together with a neighbour no more than half
-//! a node is merged with it: the right one's entries move into free slots of the left one. A root
-//! with one child gives way to that child.
+//! A node without entries is freed immediately. A node that together with a neighbour has no more
+//! than half a node's entries is merged with it: the right one's entries move into free slots of
+//! the left one. A root with one child is replaced by that child.
 
 use heap::{Ptr, View};
 
@@ -13,7 +13,7 @@ use super::node::{self, Node};
 use super::{Item, Kind};
 use crate::Store;
 
-/// Takes up to `most` items out of the leaf at a cursor, from there on; answers how many.
+/// Removes up to `most` items of the leaf at a cursor, from there on; returns how many.
 pub(super) fn remove_run<K: Kind, S: Store>(
     store: &mut S,
     root: Ptr,
@@ -57,7 +57,7 @@ pub(super) fn remove_run<K: Kind, S: Store>(
     some
 }
 
-/// Frees a node whose entries are gone, and those above it that have no other child.
+/// Frees a node without entries, and the nodes above it that have no other child.
 fn remove_node<K: Kind, S: Store>(store: &mut S, root: Ptr, above: &[Step], node: Node) {
     store.free(node.at);
     let Some((&Step { node: mut parent, position }, higher)) = above.split_last() else {
@@ -75,11 +75,12 @@ fn remove_node<K: Kind, S: Store>(store: &mut S, root: Ptr, above: &[Step], node
 }
 
 /// Merges the node that the last of these steps leads to, which has `count` entries, with a
-/// neighbour below the same parent, if both are small, and so on upwards. Whether it was merged.
+/// neighbour below the same parent, if both are small, and so on upwards. Returns true if it was
+/// merged.
 fn merge<S: Store>(store: &mut S, above: &[Step], count: usize) -> bool {
     let Some((step, higher)) = above.split_last() else { return false };
     let most = slots(step.node.height - 1) / 2;
-    // It holds half a node alone: its neighbours need not be looked at.
+    // It is half full by itself: no need to look at its neighbours.
     if count >= most {
         return false;
     }
@@ -129,7 +130,7 @@ fn merge_pair<S: Store>(store: &mut S, mut parent: Node, position: usize) -> boo
     true
 }
 
-/// Takes roots away that have one child.
+/// Removes roots that have only one child.
 pub(super) fn lower<S: Store>(store: &mut S, root: Ptr) {
     while let Some(node) = top_node(store, root).filter(|node| node.height > 0 && node.count() == 1)
     {

@@ -1,10 +1,9 @@
-//! Walking a tree that may be damaged: everything that can be reached is shown, and all that is
-//! wrong is named.
+//! Walks a tree that may be damaged: shows everything that can be reached, and reports all damage.
 //!
-//! Each block is shown before it is read, and read only if the visitor says that it is one of this
-//! shard's and was not seen before: a flipped pointer leads nowhere twice, and a child is lower
-//! than its parent, so that the walk ends on any bytes. The items of a leaf whose sum is wrong are
-//! not shown: one of them may be anything.
+//! Each block is shown before it is read, and read only if the visitor confirms that it belongs to
+//! this shard and has not been seen: a flipped pointer leads nowhere twice, and a child is lower
+//! than its parent, so that the walk ends on any bytes. The items of a leaf whose checksum is wrong
+//! are not shown: any of them may be wrong.
 
 use heap::{Ptr, View};
 
@@ -13,14 +12,14 @@ use super::node::{Child, Node};
 use super::{Item, Kind, verify_path};
 use crate::Damaged;
 
-/// What a survey comes by.
+/// What the walk finds.
 #[derive(Clone, Copy, Debug)]
 pub enum WalkItem {
-    /// A block of the tree, of at least this many bytes. The answer says whether it is read.
+    /// A block of the tree, of at least this many bytes. The visitor returns whether to read it.
     Block(Ptr, usize),
     /// An item of a sound leaf.
     Item(Item),
-    /// Something is wrong.
+    /// Damage.
     Damage(Damaged),
 }
 
@@ -51,7 +50,7 @@ impl<V: View> SalvageWalk<'_, V> {
     }
 
     fn root(&mut self, from: Ptr, at: Ptr) {
-        // How high it is, and so how large, only it can say.
+        // Only the node itself knows its height, and so its size.
         if !(self.visit)(WalkItem::Block(at, LEAF)) {
             return self.damage("tree root", from, 0, at.raw());
         }

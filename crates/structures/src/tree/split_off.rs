@@ -1,8 +1,8 @@
-//! Taking the front of a tree off as a tree of its own.
+//! Cuts the front of a tree off as a separate tree.
 //!
-//! Only the nodes on the way to the cut have entries on both sides of it: what is before it in
-//! each goes to a new node, and is taken out of the old one. So the cost follows the tree's height,
-//! and what was cut off is freed incrementally.
+//! Only the nodes on the path to the cut have entries on both sides of it: the part before it moves
+//! to a new node. So the cost follows the tree's height, and the part that was cut off is freed
+//! incrementally.
 
 use heap::{Full, Ptr};
 
@@ -21,7 +21,7 @@ pub(super) fn split_off_front<K: Kind, S: Store>(
 ) -> Result<u64, Full> {
     let mut at = *at;
     if !at.advance_to_item(store) {
-        // At the end: everything goes.
+        // At the end: everything is cut off.
         let all = store.word(root);
         store.set(root, root_word(Ptr::NULL));
         return Ok(all);

@@ -1,8 +1,8 @@
-//! Verifies the way to a leaf: that the weights on it are the sums of what is below them.
+//! Verifies the path to a leaf: that the weights on it are the sums of what is below them.
 //!
-//! Who goes through a tree by weight must come on: where the weight of a child is wrong, every
-//! number leads to the same leaf, or to none. A step compares each node on its way with its parent,
-//! so that a walk over all leaves compares every weight.
+//! A walk through a tree by weight must make progress: if the weight of a child is wrong, every
+//! number may lead to the same leaf, or to none. A step compares each node on its path with its
+//! parent, so that a walk over all leaves compares every weight.
 
 use heap::{Ptr, View};
 
@@ -12,7 +12,7 @@ use super::layout::root_word;
 use super::node::Node;
 use crate::Damaged;
 
-/// Verifies the weights on the way to a cursor, which was found by weight.
+/// Verifies the weights on the path to a cursor, which was found by weight.
 pub(super) fn check<K: Kind, V: View>(view: &V, root: Ptr, at: &Cursor) -> Result<(), Damaged> {
     let Some(leaf) = at.leaf() else {
         return check_empty(view, root);
@@ -40,13 +40,14 @@ pub(super) fn check<K: Kind, V: View>(view: &V, root: Ptr, at: &Cursor) -> Resul
     if is_at_item || at.is_at_end() {
         return Ok(());
     }
-    // After the items of a leaf that is not the last one: no sum of weights leads there.
+    // The cursor is after the items of a leaf that is not the last one: no sum of weights leads
+    // there.
     let count = leaf.node.count() as u64;
     Err(Damaged::new("weight of a tree node", leaf.node.at, count, count + 1))
 }
 
-/// Verifies every weight in the nodes on the way to a cursor: that each is the sum of what the
-/// child says.
+/// Verifies every weight in the nodes on the path to a cursor: that each is the sum of its child's
+/// weights.
 pub(super) fn check_weights<K: Kind, V: View>(view: &V, at: &Cursor) -> Result<(), Damaged> {
     for Step { node, .. } in at.steps().iter().filter(|step| step.node.height > 0) {
         for i in 0..node.count() {
@@ -64,7 +65,7 @@ pub(super) fn check_weights<K: Kind, V: View>(view: &V, at: &Cursor) -> Result<(
     Ok(())
 }
 
-/// Verifies that a tree whose top node cannot be found has none.
+/// Verifies that a tree whose top node cannot be found is empty.
 pub(super) fn check_empty<V: View>(view: &V, root: Ptr) -> Result<(), Damaged> {
     Damaged::unless_equal("tree root", root, root_word(Ptr::NULL), view.word(root))
 }

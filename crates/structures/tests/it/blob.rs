@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use structures::blob::{Blob, MAX_BLOCK_LEN, MAX_LEN};
 use structures::{Error, self_checksummed};
 
-/// A blob and what it should hold.
+/// A blob and its expected content.
 struct Pair {
     memory: Memory,
     blob: Blob,
@@ -237,7 +237,7 @@ fn a_flipped_bit_is_found() {
     }
 }
 
-/// The words of a table: those of its top, and of its leaves.
+/// Returns the words of a table: those of its top, and of its leaves.
 fn table_words(memory: &Memory, blob: Blob) -> Vec<Ptr> {
     let top = Ptr::from_raw(blob.word() & !1);
     let words = |at: Ptr, count: u64| (0..count).map(move |number| at.add(8 * number));
@@ -248,8 +248,8 @@ fn table_words(memory: &Memory, blob: Blob) -> Vec<Ptr> {
     all
 }
 
-/// Zeros are what a lost line reads as: every word of them is damage to a check, and to whoever
-/// reads the word.
+/// A lost line reads as zeros: every word of zeros is damage to a check, and to every reader of the
+/// word.
 #[test]
 fn a_lost_word_is_neither_an_empty_string_nor_a_hole() {
     let mut short = Pair::new(bytes(1, 60_000));

@@ -1,5 +1,5 @@
 //! Structures on a simulated medium, crashed everywhere: each transaction is whole or absent, every
-//! checksum holds, and what is allocated is what is reachable, the free queue included.
+//! checksum is right, and the allocated blocks are the reachable ones, including the free queue.
 
 use crate::pool;
 use crate::store::{Plan, State, read, run};
@@ -54,7 +54,7 @@ impl Subject for Structures {
     }
 }
 
-/// `false` if the heap was full.
+/// Returns `false` if the heap was full.
 fn transaction(heap: &Heap, plan: &Plan) -> Result<bool, String> {
     let mut shard = heap.lock(0);
     let done =
@@ -80,8 +80,8 @@ fn check(seed: u64, crash: Crash) {
     }
 }
 
-/// Two seeds, or those that are asked for: `CRASH_SEEDS=100..120 cargo test -p perdura-structures
-/// --test it crash::`.
+/// Two seeds, or those that the environment requests: `CRASH_SEEDS=100..120 cargo test -p
+/// perdura-structures --test it crash::`.
 fn seeds() -> std::ops::Range<u64> {
     let asked = std::env::var("CRASH_SEEDS").unwrap_or_else(|_| "0..2".into());
     let (from, to) = asked.split_once("..").expect("CRASH_SEEDS=FROM..TO");

@@ -1,6 +1,6 @@
-//! Consumer groups on a simulated medium, crashed everywhere: each transaction is whole or
-//! absent, both trees of a pending entry lead to it or neither does, and what is allocated is what
-//! is reachable, the free queue included.
+//! Consumer groups on a simulated medium, crashed everywhere: each transaction is whole or absent,
+//! both trees of a pending entry lead to it or neither does, and the allocated blocks are the
+//! reachable ones, including the free queue.
 
 use crate::pool;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const CONSUMERS: u8 = 4;
 /// When an entry was delivered, and to whom.
 type Delivery = (u64, u8);
 
-/// A group's consumers, and what is pending.
+/// A group's consumers, and its pending entries.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Held {
     last: u64,
@@ -82,7 +82,7 @@ fn apply(state: &mut State, plan: &Plan) {
     }
 }
 
-/// The stream, which is made when it is asked for first.
+/// Returns the stream; creates it on first use.
 fn open(shard: &mut Shard<'_>) -> Result<Stream, Error> {
     let root = shard.root(STREAM);
     if shard.word(root) == 0 {
@@ -92,7 +92,7 @@ fn open(shard: &mut Shard<'_>) -> Result<Stream, Error> {
     Ok(Stream::open(shard, shard.word(root))?)
 }
 
-/// A name longer than what the tree sorts by first.
+/// A name longer than the prefix by which the tree sorts first.
 fn name(number: u8) -> String {
     format!("consumer {number}")
 }
@@ -185,7 +185,7 @@ fn number(name: &[u8]) -> u8 {
     name.last().map_or(0, |digit| digit - b'0')
 }
 
-/// The state, and every block that is reachable; checks all that a stream can check of itself.
+/// Returns the state and every reachable block; runs all checks that a stream has.
 fn read(shard: &Shard<'_>) -> Result<(State, Vec<Ptr>), String> {
     let (mut state, mut reachable, mut first) = (State::default(), Vec::new(), None);
     let visit = |owner, part| match part {

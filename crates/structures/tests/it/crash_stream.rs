@@ -1,5 +1,5 @@
 //! The entries of a stream on a simulated medium, crashed everywhere: each transaction is whole or
-//! absent, and what is allocated is what is reachable, the free queue included.
+//! absent, and the allocated blocks are the reachable ones, including the free queue.
 
 use crate::pool;
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ fn value(number: u64, len: usize) -> Vec<u8> {
     vec![number as u8 | 1; len]
 }
 
-/// The stream, which is made when it is asked for first.
+/// Returns the stream; creates it on first use.
 fn open(shard: &mut Shard<'_>) -> Result<Stream, Error> {
     let root = shard.root(STREAM);
     if shard.word(root) == 0 {
@@ -126,7 +126,7 @@ fn run(shard: &mut Shard<'_>, plan: &Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// The state, and every block that is reachable; checks all that a stream can check of itself.
+/// Returns the state and every reachable block; runs all checks that a stream has.
 fn read(shard: &Shard<'_>) -> Result<(State, Vec<Ptr>), String> {
     let (mut state, mut reachable, mut first) = (State::default(), Vec::new(), None);
     let visit = |owner, part| match part {

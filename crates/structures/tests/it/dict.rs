@@ -1,4 +1,4 @@
-//! A table holds what a map would, verifies itself, and costs what its format says.
+//! A table behaves like a map, verifies itself, and costs what its format says.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! The structures on the heap itself: fences and lines of a commit, blobs filled without the lock,
-//! a full heap.
+//! and a full heap.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn options() -> CreateOptions {
     CreateOptions { geometry, ..CreateOptions::default() }
 }
 
-/// A heap that flushes lines, which are counted.
+/// Creates a heap that flushes lines, which are counted.
 fn durable() -> Heap {
     let region = Region::simulated_growing(64 << 20, Arc::new(Nobody));
     Heap::create(region, &options()).expect("free memory")
@@ -36,7 +36,7 @@ fn volatile(limit: u64) -> Heap {
     Heap::volatile(limit, &options()).expect("free memory")
 }
 
-/// Fences and lines of what `run` does on a shard and its commit.
+/// Returns the fences and lines that `run` and the commit cost.
 fn cost(shard: &mut Shard<'_>, run: impl FnOnce(&mut Shard<'_>)) -> (u64, u64) {
     let before = pmem::counters();
     run(shard);
@@ -65,7 +65,7 @@ fn remove(shard: &mut Shard<'_>, index: Index, key: u64) {
     index.remove(shard, slot);
 }
 
-/// The median and the most of some numbers.
+/// Returns the median and the maximum of some numbers.
 fn spread(mut numbers: Vec<u64>) -> (u64, u64) {
     numbers.sort_unstable();
     (numbers[numbers.len() / 2], numbers[numbers.len() - 1])

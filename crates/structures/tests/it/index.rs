@@ -1,4 +1,4 @@
-//! The index against a map, and what its operations cost.
+//! The index compared with a map, and the cost of its operations.
 
 mod defragmentation;
 mod expecting;
@@ -48,7 +48,7 @@ struct Pair {
     hash: Hash,
     /// The depth of the segments that are expected to be needed.
     wanted: u32,
-    /// How often a hash was asked for.
+    /// How many hashes were requested.
     rehashed: Cell<u64>,
     model: HashMap<u64, u64>,
 }
@@ -108,8 +108,8 @@ impl Pair {
         self.memory.commit()
     }
 
-    /// Everything that the model has is found, nothing else is; the structure is sound; no block
-    /// leaks.
+    /// Checks that everything in the model is found and nothing else, that the structure is sound,
+    /// and that no block leaks.
     fn check(&self) {
         for (&key, &value) in &self.model {
             let slot = self.find(key).expect("a key of the model");
@@ -131,14 +131,14 @@ impl Pair {
         assert_eq!(entries, self.model.len());
     }
 
-    /// One call of a scan; collects the keys.
+    /// Calls a scan once; collects the keys.
     fn scan(&self, cursor: u64, count: usize, keys: &mut BTreeSet<u64>) -> u64 {
         self.index.scan(&self.memory, cursor, count, |entry| {
             keys.insert(self.memory.word(entry));
         })
     }
 
-    /// Goes once through a defragmentation; answers how many steps it took.
+    /// Runs a whole defragmentation; returns how many steps it took.
     fn defragment(&mut self, move_entries: bool) -> usize {
         let mut cursor = 0;
         for step in 1.. {
@@ -301,7 +301,7 @@ fn a_scan_of_a_sparse_index_is_bounded() {
     assert!(keys.is_empty() && calls > 20, "each call visits a hundred home buckets at most");
 }
 
-/// How many operations logged how many words.
+/// Returns how many operations logged how many words.
 fn histogram(costs: impl Iterator<Item = Cost>) -> [usize; 6] {
     let mut counts = [0; 6];
     costs.for_each(|cost| counts[cost.words.min(5)] += 1);
@@ -387,12 +387,12 @@ fn equal_hashes_are_chained_and_do_not_hinder_others() {
     assert_eq!(segments(&pair), 1, "the chain is gone");
 }
 
-/// A home's bucket and its neighbour's, the stash, one overflow block, two: every place is the last
-/// one once.
+/// A home bucket and its neighbour, the stash, one overflow block, two: every slot is the last one
+/// once.
 #[test]
 fn every_count_of_equal_hashes_finds_its_place() {
     const MOST: u64 = 2 * 8 + 3 * 8 + 2 * 63 + 3;
-    // At the bounds all of it, and elsewhere periodically.
+    // Everything at the boundaries, and periodically elsewhere.
     let is_looked_at = |n: u64| n % 8 <= 1 || (38..45).contains(&n) || n % 63 > 60;
     for hash in [Hash::AllEqual, Hash::OneHome, Hash::FewValues] {
         let mut pair = Pair::new(hash);
@@ -403,7 +403,7 @@ fn every_count_of_equal_hashes_finds_its_place() {
                 pair.check();
             }
         }
-        // From either end and from the middle, each in its turn.
+        // From either end and from the middle, in turns.
         for (n, turn) in (0..MOST).zip([0, 1, 2].into_iter().cycle()) {
             let mut left: Vec<u64> = pair.model.keys().copied().collect();
             left.sort_unstable();
@@ -416,7 +416,7 @@ fn every_count_of_equal_hashes_finds_its_place() {
     }
 }
 
-/// The overflow blocks of an index of equal hashes, in the order of their chain.
+/// Returns the overflow blocks of an index of equal hashes, in the order of their chain.
 fn overflow_blocks(pair: &Pair) -> Vec<Ptr> {
     let mut blocks = Vec::new();
     let rehash = |entry| pair.hash.of(pair.memory.word(entry));
@@ -446,7 +446,7 @@ fn a_chain_that_leads_back_to_itself_is_reported_and_walked_no_further() {
         let checked = pair.index.check(&pair.memory, rehash, |_| ());
         let found = checked.err().map(|damaged| damaged.what);
         assert_eq!(found, Some("index overflow chain"), "{from} to {to}");
-        // What is not there is looked for in all of the chain; a scan goes along it.
+        // A missing entry is searched for in the whole chain; a scan follows the chain.
         assert!(pair.find(9999).is_none());
         let mut cursor = pair.scan(0, 10, &mut BTreeSet::new());
         for _ in 0..1000 {
@@ -503,7 +503,7 @@ struct Noise(std::cell::RefCell<fastrand::Rng>);
 impl View for Noise {
     fn word(&self, _: Ptr) -> u64 {
         let mut random = self.0.borrow_mut();
-        // Few bits, many, or what looks like a node.
+        // Few bits, many bits, or something that looks like a node.
         random.u64(..) >> random.u32(..64) | u64::from(random.bool())
     }
 

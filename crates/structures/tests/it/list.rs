@@ -1,4 +1,4 @@
-//! Lists against a vector of byte strings, and what their operations cost.
+//! Lists compared with a vector of byte strings, and the cost of their operations.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ fn queue() -> Queue {
     Queue::at(Memory::root(0))
 }
 
-/// A list and what it should hold.
+/// A list and its expected content.
 struct Pair {
     memory: Memory,
     list: List,
@@ -23,7 +23,7 @@ struct Pair {
     limits: Limits,
 }
 
-/// As a caller decides it: what spells a small number is kept as one.
+/// Decides like a caller: a string that spells a small number is stored as one.
 fn item(bytes: &[u8]) -> Item<'_> {
     let number = std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<i64>().ok());
     match number.filter(|number| number.to_string().as_bytes() == bytes) {
@@ -109,7 +109,7 @@ impl Pair {
         self.memory.commit();
     }
 
-    /// Takes out every third element of some from one side.
+    /// Removes every third of the first elements from one side.
     fn retain(&mut self, from: Side, some: usize) {
         let mut seen = 0;
         let retain = |_: &Memory, _: Element<'_>| {
@@ -288,7 +288,7 @@ fn a_list_that_is_copied_node_by_node_is_its_elements() {
             n => format!("element {n}").into_bytes(),
         };
         for n in 0..count {
-            // Nodes that were begun at the head have their elements the other way round.
+            // Nodes that were begun at the head have their elements in reverse.
             pair.push(if n % 3 == 0 { Side::Head } else { Side::Tail }, &element(n));
         }
         if count > 10 {

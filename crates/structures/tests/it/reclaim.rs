@@ -1,4 +1,4 @@
-//! The free queue: everything goes, step by step, and a full heap does not stop it.
+//! The free queue: everything is freed, step by step, and a full heap does not stop it.
 
 use crate::memory::Memory;
 use heap::{Ptr, View};
@@ -18,7 +18,7 @@ fn hash(key: u64) -> u64 {
     key.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)
 }
 
-/// Entries of a key and a blob's word.
+/// Adds entries of a key and a blob's word.
 fn fill(memory: &mut Memory, root: Ptr, keys: u64, blob_of: impl Fn(&mut Memory, u64) -> Blob) {
     for key in 0..keys {
         let blob = blob_of(memory, key);
@@ -73,7 +73,7 @@ fn check(memory: &Memory) {
     assert_eq!(reachable, memory.blocks());
 }
 
-/// Drains the queue; answers the number of steps.
+/// Drains the queue; returns the number of steps.
 fn drain(memory: &mut Memory, budget: usize, most: usize) -> usize {
     for step in 0.. {
         check(memory);
@@ -204,7 +204,7 @@ fn a_queue_that_leads_back_to_itself_is_reported() {
         nodes.push(Ptr::from_raw(memory.word(Memory::root(0))));
     }
     check(&memory);
-    // The oldest node leads to the third, as the newest does.
+    // The oldest node leads to the third, like the newest.
     let word = memory.word(nodes[3]);
     memory.put(nodes[0], word);
     let mut parts = 0;

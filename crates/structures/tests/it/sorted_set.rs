@@ -1,4 +1,4 @@
-//! A sorted set against a sorted vector, and what its operations cost.
+//! A sorted set compared with a sorted vector, and the cost of its operations.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ fn hash(member: &[u8]) -> u64 {
     })
 }
 
-/// A sorted set and what it should hold.
+/// A sorted set and its expected content.
 struct Pair {
     store: Memory,
     set: SortedSet,
@@ -117,7 +117,7 @@ impl Pair {
         assert_eq!(members > 0, !model.is_empty());
     }
 
-    /// Frees all of it, and sees that nothing is left.
+    /// Frees all of it, and checks that nothing is left.
     fn free(mut self) {
         self.set.release(&mut self.store, QUEUE, MEMBERS, RANKS).expect("free memory");
         self.store.commit();

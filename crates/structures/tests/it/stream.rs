@@ -1,4 +1,4 @@
-//! Streams against a map of entries, and what their operations cost.
+//! Streams compared with a map of entries, and the cost of their operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ fn queue() -> Queue {
     Queue::at(Memory::root(0))
 }
 
-/// A stream and what it should hold.
+/// A stream and its expected content.
 struct Pair {
     memory: Memory,
     stream: Stream,
@@ -103,7 +103,7 @@ impl Pair {
         self.memory.all_sparse = false;
     }
 
-    /// What is read of some IDs.
+    /// Reads the entries in a range of IDs.
     fn read(&self, from: Id, to: Id, reversed: bool) -> Vec<(Id, Words)> {
         let mut found = Vec::new();
         let show = |entry: &Entry<'_>| {
@@ -248,7 +248,7 @@ fn an_entry_logs_the_node_and_the_head() {
         })
         .collect();
     costs.sort_unstable();
-    // Node: sum, window. Head: length, milliseconds, number of those added, sum.
+    // Node: checksum, window. Header: length, milliseconds, number of added entries, checksum.
     assert_eq!(costs[500], 6);
     assert!(costs[999] <= 20, "{}", costs[999]);
     assert_eq!(pair.stream.node_count(&pair.memory), 10);
@@ -261,7 +261,7 @@ fn a_tree_that_leads_nowhere_is_damage_and_costs_no_node() {
     (0..25).for_each(|_| {
         pair.append((1, 0), words.clone());
     });
-    // The header's second root but one is that of the tree; its one leaf begins with its kind.
+    // The header's second root but one is the tree's; its only leaf begins with its kind.
     let root = Ptr::from_raw(pair.stream.word()).add(64);
     let leaf = heap::View::word(&pair.memory, root);
     let leaf = Ptr::from_raw(structures::self_checksummed::decode(leaf).expect("a root"));
@@ -294,7 +294,7 @@ fn with_entries(count: usize, in_a_node: usize) -> Pair {
 fn entries_that_go_together_cost_one_copy_of_their_node() {
     let mut pair = with_entries(1000, 100);
     let ids: Vec<Id> = pair.model.keys().copied().collect();
-    // Each second one of three nodes, and an ID that there is not.
+    // Every second entry of three nodes, and an ID that does not exist.
     let mut some: Vec<Id> = ids[100..400].iter().copied().step_by(2).collect();
     some.insert(1, Id { seq: 9, ..some[0] });
     let cost = pair.delete_all(&some);
@@ -334,7 +334,7 @@ fn a_trim_takes_the_space_that_is_kept_for_deletes_to_its_end() {
     }
 }
 
-/// Entries that are longer than a block, and short ones between them.
+/// Entries that are longer than a block, with short ones between them.
 fn with_large_entries(in_a_node: usize) -> Pair {
     let mut pair = Pair::new(Limits::new(4096, in_a_node));
     for number in 0..300 {
@@ -344,7 +344,7 @@ fn with_large_entries(in_a_node: usize) -> Pair {
     pair
 }
 
-/// Whatever bit of a stream is flipped: a survey ends, and names it, unless the bit means nothing.
+/// Whatever bit of a stream is flipped: a walk ends and reports it, unless the bit means nothing.
 #[test]
 fn a_flipped_bit_is_named() {
     let fresh = || with_entries(400, 7);

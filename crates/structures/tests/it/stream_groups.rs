@@ -1,5 +1,5 @@
-//! Consumer groups against a model of maps, what their operations cost, and what becomes of
-//! flipped bits.
+//! Consumer groups compared with a model of maps, the cost of their operations, and the detection
+//! of flipped bits.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ fn queue() -> Queue {
     Queue::at(Memory::root(0))
 }
 
-/// When an entry was delivered, how often, and to whom.
+/// When an entry was delivered, how many times, and to whom.
 type Delivery = (u64, u64, Vec<u8>);
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -244,7 +244,7 @@ impl Pair {
     }
 }
 
-/// What is found by name and by ID.
+/// Reads everything by name and by ID.
 fn read(memory: &Memory, stream: &Stream) -> Model {
     let mut model = Model::new();
     let mut groups: Vec<Group> = Vec::new();
@@ -286,7 +286,7 @@ fn read(memory: &Memory, stream: &Stream) -> Model {
     model
 }
 
-/// What a walk over the parts shows.
+/// Reads everything by walking over the pieces.
 fn read_parts(memory: &Memory, stream: &Stream) -> Model {
     let (mut model, mut place, mut name) = (Model::new(), 0, Vec::new());
     loop {
@@ -396,7 +396,7 @@ proptest! {
     }
 }
 
-/// A group of `count` entries, pending of two consumers in turn.
+/// Creates a group of `count` entries, pending for two consumers in turn.
 fn filled(count: u16) -> Pair {
     let mut pair = Pair::new();
     pair.run(&Change::Create(0, 1));
@@ -423,7 +423,7 @@ fn an_entry_costs_two_ways_down_a_tree_however_many_there_are() {
     }
     let medians = [&mut delivered, &mut given, &mut taken].map(median);
     println!("{medians:?}");
-    // Of each tree: an item, its order, the sum, a weight for each of three levels or so.
+    // For each tree: an item, its order, the checksum, a weight for each of about three levels.
     assert!(medians[0] <= 20 && medians[1] <= 30 && medians[2] <= 20, "{medians:?}");
     pair.check();
 }
@@ -439,7 +439,7 @@ fn a_large_group_goes_in_steps() {
     assert_eq!(pair.memory.blocks().len(), 1);
 }
 
-/// A stream's survey reads what is allocated, each block once; what it finds wrong.
+/// Walks a stream's groups, reading each allocated block once; returns the number of errors found.
 fn damages(memory: &Memory, word: u64) -> usize {
     let (mut seen, mut damages) = (HashSet::new(), 0);
     let known: HashSet<Ptr> = memory.blocks().into_iter().collect();
@@ -490,7 +490,7 @@ fn flipped_bits_are_found() {
     assert_eq!(damages(&pair.memory, word), 0);
 }
 
-/// Returns true if a word is in a slot of a tree's node that its order does not name.
+/// Returns true if a word is in a slot of a tree's node that its order does not list.
 fn is_free_slot(pair: &Pair, node: Ptr, offset: u64) -> bool {
     let word = |number: u64| pair.memory.word(node.add(8 * number));
     if word(0) as u32 >> 8 != 0x65_7274 {

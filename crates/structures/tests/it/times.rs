@@ -1,5 +1,5 @@
-//! A table whose members have times is a map with an order next to it, and costs what its format
-//! says.
+//! A table whose members have times behaves like a map with an order next to it, and costs what its
+//! format says.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn put(store: &mut Memory, dict: Dict, field: &[u8], value: &[u8], time: Option<
     };
 }
 
-/// All that is asked of times has the answer of the model, and table and tree are sound.
+/// Checks that all queries about times agree with the model, and that table and tree are sound.
 fn check(store: &Memory, dict: Dict, model: &Model) {
     let (mut found, mut cursor) = (Model::new(), 0);
     loop {
@@ -162,7 +162,7 @@ fn what_a_change_of_a_time_logs_is_what_the_format_says() {
     assert_eq!((cost.words, cost.blocks, cost.freed), (3, 1, 1), "another value, no time");
 }
 
-/// Where a weight is wrong, as many items as there are members may seem to be there.
+/// If a weight is wrong, there may seem to be as many items as members.
 #[test]
 fn a_flipped_bit_of_a_weight_lets_no_table_expire() {
     let mut reported = 0;
@@ -219,7 +219,7 @@ fn a_flipped_bit_of_a_time_is_noticed() {
     put(&mut store, dict, b"field", b"value", Some(1_700_000_000_000));
     store.commit();
     let at = find(&store, dict, b"field").expect("it is there").member().ptr();
-    // The sum, the time, the field and the value.
+    // The checksum, the time, the field and the value.
     for byte in 8..12 + 8 + 5 + 5 {
         store.damage(at.add(byte));
         let found = Member::at(at).check(&store).expect_err("a flipped bit");

@@ -1,4 +1,4 @@
-//! The tree against a sorted vector, and what its operations cost.
+//! The tree compared with a sorted vector, and the cost of its operations.
 
 use crate::memory::{self, Cost, Memory};
 use heap::{Full, Ptr};
@@ -18,7 +18,7 @@ impl Kind for Sorted {
     }
 }
 
-/// In the order in which the caller puts them; the first word is the weight.
+/// In the order in which the caller inserts them; the first word is the weight.
 #[derive(Clone, Copy)]
 struct Weighed;
 
@@ -53,7 +53,7 @@ impl<K: Kind> Pair<K> {
         Pair { memory, tree: Tree::at(root), model: Vec::new() }
     }
 
-    /// The cursor before item number `number`, by steps from the begin or from the end.
+    /// Returns the cursor before item number `number`.
     fn nth(&self, number: usize) -> Cursor {
         let weights = self.model[..number].iter().map(|&words| K::weight(item(words))).sum();
         let (cursor, own) = self.tree.seek_weight(&self.memory, weights);
@@ -75,7 +75,7 @@ impl<K: Kind> Pair<K> {
         self.memory.commit()
     }
 
-    /// Takes out what is in one leaf, up to `most`.
+    /// Removes up to `most` items of one leaf.
     fn remove_run(&mut self, number: usize, most: usize) {
         let at = self.nth(number);
         let mut taken = Vec::new();
@@ -185,7 +185,7 @@ impl Pair<Sorted> {
         pair
     }
 
-    /// Adds an item in its place.
+    /// Adds an item at its place.
     fn add(&mut self, words: (u64, u64)) -> Option<Cost> {
         let at = self.tree.seek(&self.memory, |other| (other.first, other.second) < words);
         let number = self.model.partition_point(|other| *other < words);
@@ -361,7 +361,7 @@ fn a_tree_of_all_its_items_at_once_is_one_that_grew_at_its_end() {
         pair.memory.commit();
         pair.check();
         assert_eq!(pair.blocks().len(), grown::<K>(&pair.model), "{count} items");
-        // One that has items takes no others in their place.
+        // A tree that has items accepts no others in their place.
         let refused = pair.tree.fill(&mut pair.memory, &items);
         assert_eq!(refused.is_err(), count > 0);
         for number in 0..pair.model.len().min(80) / 2 {
@@ -430,7 +430,7 @@ fn a_full_heap_refuses_and_a_rollback_leaves_what_was() {
     pair.check();
 }
 
-/// Whatever bit of a tree is flipped: a survey ends, and names it, unless the word means nothing.
+/// Whatever bit of a tree is flipped: a walk ends and reports it, unless the word means nothing.
 #[test]
 fn a_flipped_bit_is_named() {
     let fresh = || Pair::with(1500, mixed);

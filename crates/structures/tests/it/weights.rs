@@ -1,6 +1,6 @@
-//! Counted trees whose weights are wrong: every walk ends, and what verifies says so.
+//! Counted trees with wrong weights: every walk ends, and every verification reports them.
 //!
-//! A weight has no checksum next to it: it is compared with what is below. Each weight of the inner
+//! A weight has no checksum next to it: it is compared with the sum below. Each weight of the inner
 //! nodes is changed, bit by bit.
 
 use crate::memory::Memory;
@@ -20,7 +20,7 @@ fn word_at(node: Ptr, word: u64) -> Ptr {
     node.add(8 * word)
 }
 
-/// Where the weights of a tree's inner nodes stand.
+/// Returns the places of the weights of a tree's inner nodes.
 fn weights(view: &Memory, node: Ptr) -> Vec<Ptr> {
     let height = view.word(node) & 0xff;
     if height == 0 {
@@ -118,7 +118,7 @@ fn a_stream_with_a_wrong_weight_is_damaged_and_every_walk_ends() {
     }
     stream.save(&mut memory);
     memory.commit();
-    // The first root is after the seven words of the head and their sum.
+    // The first root is after the seven words of the header and their checksum.
     with_each_flipped(&mut memory, Ptr::from_raw(stream.word()).add(64), |memory, what| {
         let (mut number, mut steps, mut found) = (0, 0, false);
         while steps == 0 || number != 0 {

@@ -1,4 +1,4 @@
-//! Verifying groups: in steps, and all of them in a stream that may be damaged.
+//! Verifies groups: in steps, and all groups of a stream that may be damaged.
 
 use std::collections::HashSet;
 
@@ -12,19 +12,20 @@ use crate::blob::Blob;
 use crate::stream::{Stream, WalkItem, words};
 use crate::tree::{self, Item, Tree};
 
-/// Consumers that a step verifies.
+/// The number of consumers that a step verifies.
 const CONSUMERS: u64 = 16;
-/// Pending entries that a step verifies.
+/// The number of pending entries that a step verifies.
 const PENDING: u64 = 64;
 
 impl Group {
-    /// Verifies its own record and name; how many bytes were read.
+    /// Verifies its record and name; returns how many bytes were read.
     pub(in crate::stream) fn check<V: View>(&self, view: &V) -> Result<u64, Damaged> {
         let name = self.name(view)?;
         Ok((words::size(GROUP_WORDS, GROUP_ROOTS) + name.len()) as u64)
     }
 
-    /// Verifies some consumers from number `from` on: how many, and the bytes that were read.
+    /// Verifies some consumers from number `from` on; returns how many, and the number of bytes
+    /// that were read.
     pub(in crate::stream) fn check_consumers<V: View>(
         &self,
         view: &V,
@@ -42,7 +43,7 @@ impl Group {
         Ok((count, bytes))
     }
 
-    /// The same of pending entries, which both trees have to lead to.
+    /// Like `check_consumers`, for pending entries; both trees must lead to them.
     pub(in crate::stream) fn check_pending<V: View>(
         &self,
         view: &V,
@@ -58,7 +59,7 @@ impl Group {
     }
 }
 
-/// Shows the blocks of a stream's groups, which may be damaged, and all that is wrong of them.
+/// Shows the blocks of a stream's groups, which may be damaged, and all their damage.
 pub(in crate::stream) fn salvage_walk<V: View>(
     view: &V,
     stream: &Stream,
@@ -98,7 +99,7 @@ impl<V: View> SalvageWalk<'_, V> {
         items
     }
 
-    /// Returns the record that an item refers to, of this many bytes.
+    /// Returns the record, of this many bytes, that an item refers to.
     fn record<T>(
         &mut self,
         item: Item,
@@ -113,7 +114,7 @@ impl<V: View> SalvageWalk<'_, V> {
         read.map_err(|damage| self.damage(damage)).ok()
     }
 
-    /// Checks a name, and that it is after the one before it.
+    /// Checks a name, and that it is after the previous one.
     fn name(&mut self, item: Item, name: Blob, last: &mut Option<Vec<u8>>) {
         let (mut sound, at) = (true, Ptr::from_raw(item.second));
         name.blocks(self.view, |at| sound &= (self.visit)(WalkItem::Block(at, 8)));
@@ -153,7 +154,8 @@ impl<V: View> SalvageWalk<'_, V> {
         }
     }
 
-    /// Returns what a consumer's item refers to, which is among the group's, and left for it.
+    /// Takes the entries that a consumer's items refer to out of `left`, the group's entries
+    /// without an owner so far.
     fn of_consumer(
         &mut self,
         consumer: &Consumer,
@@ -173,7 +175,7 @@ impl<V: View> SalvageWalk<'_, V> {
         Some(pending)
     }
 
-    /// Items of pending entries in their order; those that can be read.
+    /// Returns the items of pending entries that can be read, in order.
     fn pending(
         &mut self,
         tree: Tree<Records>,

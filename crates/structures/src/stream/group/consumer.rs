@@ -16,13 +16,13 @@ use crate::{Damaged, Store};
 /// When it was last seen, its name, and when it was last active.
 const CONSUMER: Name = Name(*b"xact", "consumer");
 const WORDS: usize = 3;
-/// As versions before wrote it, without the last word: it stays as it is.
+/// The record of earlier versions, without the last word; it is not converted.
 const OLD_CONSUMER: Name = Name(*b"xcon", "consumer");
 const OLD_WORDS: usize = 2;
-/// The name's word, of either.
+/// The index of the name's word, in both.
 const NAME_WORD: usize = 2;
 pub(super) const CONSUMER_ROOTS: usize = 1;
-/// In the place of a time: it was never active.
+/// In place of a time: never active.
 const NEVER: u64 = u64::MAX;
 
 /// One of a group's consumers.
@@ -32,8 +32,8 @@ pub struct Consumer {
     pub(super) name: Blob,
     /// When it was last seen, in unix ms.
     pub seen: u64,
-    /// When entries were last delivered to it for the first time, or claimed by it, in unix ms. Of
-    /// a consumer that an earlier version made, when it was last seen.
+    /// When entries were last delivered to it for the first time, or claimed by it, in unix ms. For
+    /// a consumer that an earlier version created, when it was last seen.
     pub active: Option<u64>,
     pub(super) is_old: bool,
 }
@@ -49,7 +49,7 @@ impl Group {
         each(view, tree, tree.begin(view), |at| Ok(visit(Consumer::read(view, at)?)))
     }
 
-    /// Shows up to `most` consumers from number `from` on; how many.
+    /// Shows up to `most` consumers from number `from` on; returns how many.
     pub fn some_consumers<V: View>(
         &self,
         view: &V,
@@ -67,14 +67,14 @@ impl Group {
         Ok(shown)
     }
 
-    /// Returns the consumer of a name.
+    /// Returns the consumer with this name.
     pub fn consumer<V: View>(&self, view: &V, name: &[u8]) -> Result<Option<Consumer>, Damaged> {
         let (_, found) = name::find(view, self.consumer_tree(), NAME_WORD, name)?;
         found.map(|item| Consumer::read(view, Ptr::from_raw(item.second))).transpose()
     }
 
-    /// Makes a consumer, whose name no other one has, and which was last seen and last active then
-    /// (unix ms).
+    /// Creates a consumer with a name that no other one has; it counts as seen and active at this
+    /// time (unix ms).
     pub fn create_consumer<S: Store>(
         &self,
         store: &mut S,
@@ -90,8 +90,8 @@ impl Group {
         Ok(consumer)
     }
 
-    /// Takes a consumer out with all that is pending of it; how many entries that were. It takes as
-    /// long as these are many.
+    /// Removes a consumer with all its pending entries; returns how many entries there were. The
+    /// time it takes grows with their number.
     pub fn drop_consumer<S: Store>(
         &self,
         store: &mut S,
@@ -134,19 +134,19 @@ impl Consumer {
         Ok(Consumer { at, name: Blob::from_word(name), seen, active, is_old })
     }
 
-    /// Returns how long the record at a place is, whatever else is wrong with it.
+    /// Returns the size of the record at a place, whatever else is wrong with it.
     pub(super) fn size_at<V: View>(view: &V, at: Ptr) -> usize {
         let words = if OLD_CONSUMER.is_of(view, at) { OLD_WORDS } else { WORDS };
         words::size(words, CONSUMER_ROOTS)
     }
 
-    /// Returns what the record is called, and its words.
+    /// Returns the name of the record's type, and its words.
     fn words(&self) -> (Name, [u64; WORDS], usize) {
         let words = [self.seen, self.name.word(), self.active.unwrap_or(NEVER)];
         if self.is_old { (OLD_CONSUMER, words, OLD_WORDS) } else { (CONSUMER, words, WORDS) }
     }
 
-    /// Writes the record again, with these roots: its place.
+    /// Writes the record to a new block with these roots; returns its place.
     pub(super) fn write<S: Store>(
         &self,
         store: &mut S,
@@ -166,7 +166,7 @@ impl Consumer {
         self.at == other.at
     }
 
-    /// Returns the place of its record, which tells it from others.
+    /// Returns the place of its record, which distinguishes it from others.
     pub fn ptr(&self) -> Ptr {
         self.at
     }
@@ -179,12 +179,12 @@ impl Consumer {
         Tree::at(self.pending_root())
     }
 
-    /// Returns how many entries are pending of it.
+    /// Returns the number of its pending entries.
     pub fn pending_count<V: View>(&self, view: &V) -> u64 {
         self.pending_tree().weight(view)
     }
 
-    /// Shows what is pending of it from an ID on, until `visit` answers `false`.
+    /// Shows its pending entries from an ID on, until `visit` returns `false`.
     pub fn visit_pending<V: View>(
         &self,
         view: &V,
@@ -194,20 +194,20 @@ impl Consumer {
         super::pending::visit(view, self.pending_tree(), from, visit)
     }
 
-    /// Says that it is seen now (unix ms), and whether it is active.
+    /// Records that it is seen now (unix ms), and whether it is active.
     pub fn see<S: Store>(&mut self, store: &mut S, now: u64, is_active: bool) {
         let active = if is_active || self.is_old { Some(now) } else { self.active };
         self.rewrite(store, Consumer { seen: now, active, ..*self });
     }
 
-    /// Logs other times or another name.
+    /// Logs new times or a new name.
     pub(super) fn rewrite<S: Store>(&mut self, store: &mut S, new: Consumer) {
         let (kind, old, len) = self.words();
         words::write(store, self.at, kind, &old[..len], &new.words().1[..len]);
         *self = new;
     }
 
-    /// Adds one of the group's pending entries.
+    /// Adds one of the group's pending entries to its own.
     pub(super) fn take_on<S: Store>(&self, store: &mut S, pending: &Pending) -> Result<(), Error> {
         let cursor = seek(store, self.pending_tree(), pending.id)?.0;
         Ok(self.pending_tree().insert(store, &cursor, pending.item())?)

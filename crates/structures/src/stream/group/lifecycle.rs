@@ -1,4 +1,4 @@
-//! What is done with a group as a whole: freeing, showing its blocks, moving.
+//! Operations on a group as a whole: freeing, showing its blocks, moving.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::reclaim::Queue;
 use crate::stream::{Error, Id, Stream, words};
 use crate::tree::{self, Item, Tree};
 
-/// By which numbers the free queue tells what the items of a stream's trees own.
+/// The owner numbers by which the free queue distinguishes what the items of a stream's trees own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owners {
     /// Nodes of entries.
@@ -23,16 +23,17 @@ pub struct Owners {
     pub consumers: u16,
     /// A group's pending entries.
     pub pending: u16,
-    /// A consumer's pending entries, which are the group's.
+    /// A consumer's pending entries, which belong to the group.
     pub nothing: u16,
 }
 
-/// Pending entries of a consumer that moves: it is named by each, and a step moves no more.
+/// Maximum number of pending entries of a consumer that is moved: each refers to it, and one step
+/// changes all of them.
 const MOVED_AT_ONCE: u64 = 64;
 
 impl Group {
-    /// Gives it up: its record and name at once, where that is short, the rest through the free
-    /// queue. How many blocks were freed.
+    /// Frees the group: its record and a short name immediately, the rest through the free queue.
+    /// Returns how many blocks were freed.
     pub(in crate::stream) fn release<S: Store>(
         &self,
         store: &mut S,
@@ -47,7 +48,7 @@ impl Group {
         Ok(freed + 1)
     }
 
-    /// Visits its blocks, all that hangs from it included.
+    /// Visits its blocks, including everything below it.
     pub(in crate::stream) fn blocks<V: View>(&self, view: &V, visit: &mut dyn FnMut(Ptr)) {
         visit(self.at);
         self.name.blocks(view, &mut *visit);
@@ -62,7 +63,7 @@ impl Group {
         });
     }
 
-    /// Moves its record, which an item of the stream's tree of groups refers to, and its name out
+    /// Moves its record, to which an item of the stream's tree of groups refers, and its name out
     /// of sparse spans.
     fn relocate<S: Store>(mut self, store: &mut S) -> Result<Option<Ptr>, Error> {
         if let Some(name) = self.name.relocate(store)? {
@@ -79,8 +80,8 @@ impl Group {
         Ok(Some(at))
     }
 
-    /// A step of defragmentation over the consumers of a leaf from number `from` on; the number
-    /// after them, or 0 for the end.
+    /// Takes a step of defragmentation over the consumers of a leaf from number `from` on; returns
+    /// the number after them, or 0 at the end.
     pub(in crate::stream) fn relocate_consumers<S: Store>(
         &self,
         store: &mut S,
@@ -96,7 +97,7 @@ impl Group {
         damaged.map(|()| next)
     }
 
-    /// The same over pending entries.
+    /// Like `relocate_consumers`, for pending entries.
     pub(in crate::stream) fn relocate_pending<S: Store>(
         &self,
         store: &mut S,
@@ -117,7 +118,7 @@ fn moved_item(item: Item, at: Option<Ptr>) -> Option<Item> {
     at.map(|at| Item { second: at.raw(), ..item })
 }
 
-/// Notes damage, which the walk of a tree does not know.
+/// Records damage, which the walk over a tree does not report itself.
 fn keep_sound(
     moved: Result<Option<Item>, Error>,
     damaged: &mut Result<(), Error>,
@@ -145,14 +146,14 @@ impl Consumer {
         Ok(freed + 1)
     }
 
-    /// Visits its blocks; the records of what is pending are its group's.
+    /// Visits its blocks; the records of its pending entries belong to its group.
     fn blocks<V: View>(&self, view: &V, visit: &mut dyn FnMut(Ptr)) {
         visit(self.at);
         self.name.blocks(view, &mut *visit);
         tree_blocks(view, self.pending_tree(), visit, |_, _| {});
     }
 
-    /// Moves its name, and where few entries are pending its record.
+    /// Moves its name and, if few entries are pending, its record.
     fn relocate<S: Store>(mut self, store: &mut S) -> Result<Option<Ptr>, Error> {
         if let Some(name) = self.name.relocate(store)? {
             self.rewrite(store, Consumer { name, ..self });
@@ -179,8 +180,8 @@ impl Consumer {
 }
 
 impl Pending {
-    /// Moves the leaf of its consumer's tree out of a sparse span, and its record, of which both
-    /// trees are told.
+    /// Moves the leaf of its consumer's tree, and its record, out of sparse spans, and updates both
+    /// trees.
     fn relocate<S: Store>(self, store: &mut S) -> Result<Option<Ptr>, Error> {
         let tree = Consumer::read(store, self.consumer)?.pending_tree();
         let cursor = self.place(store, tree)?;
@@ -197,7 +198,7 @@ impl Pending {
 }
 
 impl Stream {
-    /// Moves group number `number` and the node of the tree in which it is first.
+    /// Moves group number `number`, and the node of the tree of which it is the first.
     pub(in crate::stream) fn relocate_group<S: Store>(
         &self,
         store: &mut S,
@@ -213,7 +214,7 @@ impl Stream {
         Ok(self.group_tree().relocate_leaf(store, &cursor)?)
     }
 
-    /// Frees what an item of a queued stream's trees owns; answers how many blocks were freed.
+    /// Frees what an item of a queued stream's trees owns; returns how many blocks were freed.
     pub fn free_item<S: Store>(
         store: &mut S,
         queue: Queue,
@@ -222,7 +223,7 @@ impl Stream {
         item: Item,
     ) -> Result<usize, Full> {
         let at = Ptr::from_raw(item.second);
-        // What cannot be read any more is not freed.
+        // A part that cannot be read any more is not freed.
         if owner == owners.nodes {
             Stream::free_node(store, queue, at)
         } else if owner == owners.groups {
@@ -238,7 +239,7 @@ impl Stream {
         }
     }
 
-    /// Visits the blocks of what an item of a queued stream's trees owns.
+    /// Visits the blocks that an item of a queued stream's trees owns.
     pub fn item_blocks<V: View>(
         view: &V,
         owners: Owners,

@@ -1,17 +1,19 @@
-//! Consumer groups: what of a stream was delivered to whom, and was not acknowledged yet.
+//! Consumer groups: which entries of a stream were delivered to whom and have not been
+//! acknowledged.
 //!
-//! A stream has a tree of groups in the order of their names. From a group hang a tree of its
-//! consumers, in the order of their names, and one of its pending entries, in the order of their
-//! IDs; from a consumer hangs a tree of its own pending entries. What is pending is a record of its
-//! own, to which both trees refer.
+//! A stream has a tree of groups in the order of their names. A group has a tree of its consumers,
+//! in the order of their names, and one of its pending entries, in the order of their IDs; a
+//! consumer has a tree of its own pending entries. A pending entry is a separate record, to which
+//! both trees refer.
 //!
-//! Why so. An entry is looked for by group, by consumer, and by ID within either; it is taken away
-//! or given to another consumer; and a group has millions of them or none. Each of these is one way
-//! down a tree, and all that changes is logged words: nothing is copied. The record says who has
-//! the entry, so that an acknowledgement finds the other tree.
+//! The reasons: an entry is looked up by group, by consumer, and by ID within either; it is removed
+//! or given to another consumer; and a group may have millions of pending entries or none. Each of
+//! these is one descent of a tree, and all changes are logged words: nothing is copied. The record
+//! names the consumer that has the entry, so that an acknowledgement finds the other tree.
 //!
-//! Who owns what: a group its record, its name, its consumers and its pending entries; a consumer
-//! its record, its name and the blocks of its tree, but not what that refers to.
+//! Ownership: a group owns its record, its name, its consumers and its pending entries; a consumer
+//! owns its record, its name and the blocks of its tree, but not the records that the tree refers
+//! to.
 
 mod check;
 mod consumer;
@@ -40,13 +42,13 @@ const GROUP: Name = Name(*b"xgrp", "consumer group");
 const GROUP_WORDS: usize = 4;
 const GROUP_ROOTS: usize = 2;
 
-/// What a group's record says that does not know how many entries it has read.
+/// The stored value if it is unknown how many entries a group has read.
 const UNKNOWN: u64 = u64::MAX;
 
-/// The most groups of a stream: its parts are numbered by them.
+/// Maximum number of groups of a stream, since their numbers are part of the numbers of its pieces.
 pub(super) const MOST_GROUPS: u64 = (1 << 28) - 2;
 
-/// Records in the order of what they say: (the first eight bytes of that, place).
+/// Records in the order of their contents, as (the first eight bytes of the content, place).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Records;
 
@@ -58,7 +60,7 @@ impl Kind for Records {
     }
 }
 
-/// A group of consumers.
+/// A consumer group.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
     at: Ptr,
@@ -66,11 +68,11 @@ pub struct Group {
     saved: [u64; GROUP_WORDS],
     /// The last ID that was delivered to it.
     pub last: Id,
-    /// How many entries it has read, of all that were ever added; none where that is not known.
+    /// How many entries it has read, of all that were ever added; `None` if that is unknown.
     pub read: Option<u64>,
 }
 
-/// Goes through the items of a tree from a number on, until `visit` breaks.
+/// Visits the items of a tree from a number on, until `visit` breaks.
 fn each<V: View, B>(
     view: &V,
     tree: Tree<Records>,
@@ -91,7 +93,7 @@ impl Stream {
         Tree::at(words::root(self.at, WORDS, 1))
     }
 
-    /// Returns how many groups it has.
+    /// Returns the number of its groups.
     pub fn group_count<V: View>(&self, view: &V) -> u64 {
         self.group_tree().weight(view)
     }
@@ -116,13 +118,13 @@ impl Stream {
         found.map(|(_, item)| Group::read(view, Ptr::from_raw(item.second))).transpose()
     }
 
-    /// Returns the group of a name.
+    /// Returns the group with this name.
     pub fn group<V: View>(&self, view: &V, name: &[u8]) -> Result<Option<Group>, Damaged> {
         let (_, found) = name::find(view, self.group_tree(), GROUP_WORDS, name)?;
         found.map(|item| Group::read(view, Ptr::from_raw(item.second))).transpose()
     }
 
-    /// Makes a group, whose name no other one has.
+    /// Creates a group with a name that no other one has.
     pub fn create_group<S: Store>(
         &self,
         store: &mut S,
@@ -141,8 +143,8 @@ impl Stream {
         Ok(Group { at, name: blob, saved, last, read })
     }
 
-    /// Takes a group out; whether there was one of this name. What hangs from it goes through the
-    /// free queue.
+    /// Removes a group; returns true if there was one with this name. Everything below it is freed
+    /// through the free queue.
     pub fn drop_group<S: Store>(
         &self,
         store: &mut S,
@@ -172,7 +174,7 @@ impl Group {
         name::read(view, self.name)
     }
 
-    /// Logs what changed of `last` and `read`.
+    /// Logs the changes of `last` and `read`.
     pub fn save<S: Store>(&mut self, store: &mut S) {
         let Id { ms, seq } = self.last;
         let new = [ms, seq, self.read.unwrap_or(UNKNOWN), self.name.word()];
@@ -196,17 +198,17 @@ impl Group {
         Tree::at(self.consumer_root())
     }
 
-    /// Returns the place of its record, which tells it from others.
+    /// Returns the place of its record, which distinguishes it from others.
     pub fn ptr(&self) -> Ptr {
         self.at
     }
 
-    /// Returns how many entries are pending.
+    /// Returns the number of pending entries.
     pub fn pending_count<V: View>(&self, view: &V) -> u64 {
         self.pending_tree().weight(view)
     }
 
-    /// Returns how many consumers it has.
+    /// Returns the number of its consumers.
     pub fn consumer_count<V: View>(&self, view: &V) -> u64 {
         self.consumer_tree().weight(view)
     }

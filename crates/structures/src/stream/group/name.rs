@@ -1,5 +1,4 @@
-//! Names of groups and consumers: blobs, whose words stand in the records, found by their
-//! bytes.
+//! The names of groups and consumers: blobs, whose words are in the records, found by their bytes.
 
 use std::cmp::Ordering;
 
@@ -10,7 +9,7 @@ use crate::Damaged;
 use crate::blob::Blob;
 use crate::tree::{Cursor, Item, Tree};
 
-/// Returns the first eight bytes: they tell most names apart.
+/// Returns the first eight bytes, which distinguish most names.
 fn prefix(name: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let len = name.len().min(8);
@@ -18,7 +17,7 @@ fn prefix(name: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// Returns the item that refers to the record of a name.
+/// Returns the item for the record of a name.
 pub(super) fn item(name: &[u8], at: Ptr) -> Item {
     Item { first: prefix(name), second: at.raw() }
 }
@@ -29,8 +28,8 @@ pub(super) fn read<V: View>(view: &V, name: Blob) -> Result<Vec<u8>, Damaged> {
     name.to_vec(view)
 }
 
-/// Returns a cursor before the first record of which the name is not less than this one, and its
-/// item if it has this name. The word of the name is number `word - 1` of each record.
+/// Returns a cursor before the first record whose name is not less than this one, and its item if
+/// it has this name. The name is in word `word` of each record, whose checksum is word 0.
 pub(super) fn find<V: View>(
     view: &V,
     tree: Tree<Records>,

@@ -1,4 +1,4 @@
-//! Entries that were delivered and not acknowledged.
+//! Entries that were delivered and have not been acknowledged.
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ pub(super) const PENDING_WORDS: usize = 5;
 /// The word of the sequence number.
 const SEQ: u64 = 16;
 
-/// An entry that was delivered and not acknowledged.
+/// An entry that was delivered and has not been acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     pub(super) at: Ptr,
@@ -26,7 +26,7 @@ pub struct Pending {
     pub id: Id,
     /// When it was last delivered, in unix ms.
     pub delivered: u64,
-    /// How often it was delivered.
+    /// How many times it was delivered.
     pub count: u64,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn seek<V: View>(
     Ok((cursor, item))
 }
 
-/// Shows what a tree refers to from an ID on, until `visit` answers `false`.
+/// Shows the pending entries of a tree from an ID on, until `visit` returns `false`.
 pub(super) fn visit<V: View>(
     view: &V,
     tree: Tree<Records>,
@@ -61,14 +61,14 @@ pub(super) fn visit<V: View>(
 }
 
 impl Group {
-    /// Returns what is pending of this ID.
+    /// Returns the pending entry with this ID.
     pub fn pending<V: View>(&self, view: &V, id: Id) -> Result<Option<Pending>, Damaged> {
         let (_, Some(item)) = seek(view, self.pending_tree(), id)? else { return Ok(None) };
         let pending = Pending::read(view, Ptr::from_raw(item.second))?;
         Ok(Some(pending).filter(|pending| pending.id == id))
     }
 
-    /// Shows what is pending from an ID on, until `visit` answers `false`.
+    /// Shows the pending entries from an ID on, until `visit` returns `false`.
     pub fn visit_pending<V: View>(
         &self,
         view: &V,
@@ -78,7 +78,7 @@ impl Group {
         self::visit(view, self.pending_tree(), from, visit)
     }
 
-    /// Shows up to `most` pending entries from number `from` on; how many.
+    /// Shows up to `most` pending entries from number `from` on; returns how many.
     pub fn some_pending<V: View>(
         &self,
         view: &V,
@@ -96,18 +96,18 @@ impl Group {
         Ok(shown)
     }
 
-    /// Returns the last pending ID.
+    /// Returns the highest pending ID.
     pub fn last_pending<V: View>(&self, view: &V) -> Result<Option<Id>, Damaged> {
         let tree = self.pending_tree();
         let mut cursor = tree.end(view);
-        // At the begin there is none, or no way to it.
+        // At the start there is none, or no path to it.
         cursor.prev(view);
         let item = tree.item_at(view, &cursor)?;
         item.map(|item| Ok(Pending::read(view, Ptr::from_raw(item.second))?.id)).transpose()
     }
 
-    /// Says that an entry, of which nothing is pending in the group, was delivered to a consumer:
-    /// when (unix ms), and how often.
+    /// Records that an entry that is not yet pending in the group was delivered to a consumer: when
+    /// (unix ms), and how many times.
     pub fn deliver<S: Store>(
         &self,
         store: &mut S,
@@ -123,7 +123,7 @@ impl Group {
         consumer.take_on(store, &pending)
     }
 
-    /// Says to whom a pending entry was delivered now, when and how often.
+    /// Records to whom a pending entry is delivered now, when, and how many times.
     pub fn redeliver<S: Store>(
         &self,
         store: &mut S,
@@ -140,7 +140,7 @@ impl Group {
         Ok(())
     }
 
-    /// Takes a pending entry out.
+    /// Removes a pending entry.
     pub fn acknowledge<S: Store>(&self, store: &mut S, pending: &Pending) -> Result<(), Error> {
         let consumer = Consumer::read(store, pending.consumer)?;
         pending.take_out(store, self.pending_tree())?;
@@ -163,7 +163,7 @@ impl Pending {
         Ok(Pending { at, consumer, id: Id { ms, seq }, delivered, count })
     }
 
-    /// Returns the place of the record of the consumer that has it.
+    /// Returns the place of the record of the consumer that has the entry.
     pub fn consumer(&self) -> Ptr {
         self.consumer
     }
@@ -176,12 +176,12 @@ impl Pending {
         Item { first: self.id.ms, second: self.at.raw() }
     }
 
-    /// Logs what another version of it says.
+    /// Logs the changes to another version of it.
     pub(super) fn rewrite<S: Store>(&self, store: &mut S, new: Pending) {
         words::write(store, self.at, PENDING, &self.words(), &new.words());
     }
 
-    /// Returns where it is in a tree, in which it has to be.
+    /// Returns its place in a tree that must contain it.
     pub(super) fn place<V: View>(&self, view: &V, tree: Tree<Records>) -> Result<Cursor, Damaged> {
         match seek(view, tree, self.id)? {
             (cursor, Some(item)) if item == self.item() => Ok(cursor),
@@ -192,7 +192,7 @@ impl Pending {
         }
     }
 
-    /// Removes it from a tree, in which it has to be.
+    /// Removes it from a tree that must contain it.
     pub(super) fn take_out<S: Store>(
         &self,
         store: &mut S,

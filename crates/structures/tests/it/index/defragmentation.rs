@@ -1,4 +1,4 @@
-//! Defragmentation gives back what deletes left of an index, and hides no entry from a scan.
+//! Defragmentation returns the space that deletes left in an index, and hides no entry from a scan.
 
 use super::{Hash, Pair, segments};
 use heap::Ptr;

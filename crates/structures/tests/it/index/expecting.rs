@@ -25,7 +25,7 @@ fn an_index_that_expects_entries_asks_for_few_hashes() {
     );
     assert!(rehashed > keys && expecting < keys / 4);
     assert_eq!(blocks, expected_blocks);
-    // What was expected has not come.
+    // The expected entries have not arrived.
     let (_, blocks) = fill(40);
     assert!(blocks < 16 * expected_blocks);
 }

@@ -1,6 +1,6 @@
-//! A store in plain memory that counts what is logged and refuses every breach of the heap's rules.
+//! A store in plain memory that counts logged words and refuses every breach of the heap's rules.
 //!
-//! It panics when a structure writes to bytes that a reader may see, changes a word of a block that
+//! It panics if a structure writes to bytes that a reader may see, changes a word of a block that
 //! is not allocated, frees twice, publishes bytes that it did not write, or reads as bytes what is
 //! logged as words.
 
@@ -19,17 +19,17 @@ const ROOTS: u64 = 4096;
 #[derive(Clone, Debug, Default)]
 struct Block {
     capacity: usize,
-    /// Bytes that readers may know, from the start.
+    /// Length of the bytes that readers may know, from the start.
     published: Option<usize>,
     /// Reserved by the open transaction.
     fresh: bool,
     /// Freed by the open transaction.
     freed: bool,
-    /// Bytes written before publication: from the start if in order, else one by one.
+    /// Ranges written before publication: one from the start if in order, else single ones.
     written: Vec<std::ops::Range<usize>>,
 }
 
-/// What the open transaction, or the last committed one, would cost.
+/// The cost of the open transaction, or of the last committed one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     pub(crate) words: usize,
@@ -43,12 +43,12 @@ pub(crate) struct Memory {
     blocks: BTreeMap<u64, Block>,
     free: HashMap<usize, Vec<u64>>,
     staged: HashMap<u64, u64>,
-    /// In order, so that a range is asked for at once, however long it is.
+    /// Sorted, so that a range is found at once, however long it is.
     logged: BTreeSet<u64>,
     cost: Cost,
     /// Blocks that the open transaction reserved or freed.
     touched: Vec<u64>,
-    /// Reservations until one is refused.
+    /// The number of reservations before one is refused.
     pub(crate) reservations_left: usize,
     pub(crate) all_sparse: bool,
     reserve_in_use: bool,
@@ -56,8 +56,8 @@ pub(crate) struct Memory {
     reads: Cell<u64>,
 }
 
-/// No operation and no walk of a test reads as many words: a walk over a broken structure fails
-/// here, and does not hang.
+/// No operation and no walk of a test reads this many words: a walk over a broken structure fails
+/// here instead of hanging.
 const MOST_READS: u64 = 100_000_000;
 
 pub(crate) struct Reserved(u64);
@@ -83,7 +83,7 @@ impl Memory {
         Ptr::from_raw(64 + 8 * number)
     }
 
-    /// Ends the transaction; answers what it cost.
+    /// Commits the transaction; returns its cost.
     pub(crate) fn commit(&mut self) -> Cost {
         self.reads.set(0);
         let staged: Vec<(u64, u64)> = self.staged.drain().collect();
@@ -114,22 +114,22 @@ impl Memory {
         }
     }
 
-    /// Allocated blocks.
+    /// Returns the allocated blocks.
     pub(crate) fn blocks(&self) -> Vec<Ptr> {
         self.blocks.keys().map(|&at| Ptr::from_raw(at)).collect()
     }
 
-    /// Bytes in allocated blocks.
+    /// Returns the number of bytes in allocated blocks.
     pub(crate) fn used(&self) -> usize {
         self.blocks.values().map(|block| block.capacity).sum()
     }
 
-    /// Flips a bit, as a medium does.
+    /// Flips a bit, as a bad medium does.
     pub(crate) fn damage(&mut self, at: Ptr) {
         self.flip(at, 4);
     }
 
-    /// Makes the word at a place another one, as a medium does.
+    /// Overwrites the word at a place, as a bad medium does.
     pub(crate) fn put(&mut self, at: Ptr, word: u64) {
         let at = at.raw() as usize;
         self.bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
@@ -168,18 +168,18 @@ impl Memory {
     }
 }
 
-/// Tries a property with this many cases. Failures are stored in `tests/proptest-regressions`, to
-/// be committed.
+/// Runs a property with this many cases. Failures are stored in `tests/proptest-regressions`, to be
+/// committed.
 pub(crate) fn cases(cases: u32) -> Config {
     Config::with_cases(if cfg!(miri) { 1 } else { cases })
 }
 
-/// Returns the number of steps of a test: this many, or a 50th where an interpreter executes them.
+/// Returns the number of steps of a test: this many, or a 50th under an interpreter.
 pub(crate) const fn steps(steps: usize) -> usize {
     if cfg!(miri) { steps.div_ceil(50) + 1 } else { steps }
 }
 
-/// The heap's classes, near enough: the measured bytes per key come from the heap itself.
+/// The heap's size classes, approximately: the measured bytes per key come from the heap itself.
 fn class(len: usize) -> usize {
     match len {
         0..=1024 => len.next_multiple_of(16),

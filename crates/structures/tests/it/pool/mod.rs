@@ -1,9 +1,9 @@
-//! The pool of one shard in which crashes of structures are tried.
+//! The pool of one shard in which structures are crashed.
 
 use heap::{CreateOptions, Geometry, Heap, Ptr};
 use pmem::Region;
 
-/// Opens the pool, or makes it where there is none.
+/// Opens the pool, or creates it if there is none.
 pub(crate) fn open(region: Region) -> Result<Heap, String> {
     if !Heap::is_blank(&region) {
         let opened = Heap::open(region, [0; 16]);
@@ -14,7 +14,7 @@ pub(crate) fn open(region: Region) -> Result<Heap, String> {
     Heap::create(region, &options).map_err(|error| error.to_string())
 }
 
-/// Returns whether the blocks that structures reach, each once, are those that are allocated.
+/// Checks that the blocks that structures reach, each once, are the allocated ones.
 pub(crate) fn check_reached(heap: &Heap, mut reached: Vec<Ptr>) -> Result<(), String> {
     reached.sort();
     let allocated = heap.allocated().map_err(|error| error.to_string())?;

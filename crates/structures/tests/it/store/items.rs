@@ -22,7 +22,7 @@ pub fn tree(shard: &Shard<'_>) -> Tree<ByKey> {
     Tree::at(shard.root(TREE))
 }
 
-/// The place of a key in the tree, and the item if it is there.
+/// Returns the place of a key in the tree, and the item if it is there.
 pub fn find(shard: &Shard<'_>, key: u64) -> (tree::Cursor, Option<Item>) {
     let at = tree(shard).seek(shard, |item| item.first < key);
     let item = at.item(shard).filter(|item| item.first == key);

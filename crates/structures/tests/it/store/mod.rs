@@ -1,4 +1,4 @@
-//! A store of each structure in one shard: a model of what it holds, and transactions that change
+//! A store of each structure in one shard: a model of its content, and transactions that change
 //! both.
 #![allow(unreachable_pub, reason = "a module of tests")]
 
@@ -25,7 +25,7 @@ const LIST: usize = TREE + 1;
 const OWNER_TREE: u16 = 2;
 const OWNER_LIST: u16 = 3;
 
-/// Bytes that follow from a seed.
+/// Returns bytes that follow from a seed.
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     std::iter::repeat_with(|| random.u8(..)).take(len).collect()

@@ -1,4 +1,4 @@
-//! Which transactions there are.
+//! The possible transactions.
 
 use structures::list::Side;
 
@@ -64,14 +64,14 @@ pub enum Plan {
         seed: u64,
         insert: bool,
     },
-    /// Takes out every other element from one side.
+    /// Removes every other element from one side.
     Thin(Side),
     MoveNode(u64),
     DropList,
 }
 
 impl Plan {
-    /// A plan that fits the state.
+    /// Returns a random plan that fits the state.
     pub fn random(state: &State, random: &mut fastrand::Rng) -> Plan {
         let some_keys = |random: &mut fastrand::Rng, count: usize| {
             let count = 1 + random.usize(..count);

@@ -1,4 +1,4 @@
-//! What the structures hold, against the model.
+//! Compares the structures with the model.
 
 use heap::{Ptr, Shard, View};
 use structures::blob::Blob;
@@ -12,8 +12,7 @@ use super::keys::hash;
 use super::lists::read_list;
 use super::{BLOBS, FIRST_BLOB, INDEX, OWNER_LIST, QUEUE, State, TREE};
 
-/// The state, and every block that is reachable; checks all that the structures can check of
-/// themselves.
+/// Returns the state and every reachable block; runs all checks that the structures have.
 pub fn read(shard: &Shard<'_>) -> Result<(State, Vec<Ptr>), String> {
     let mut state = State::default();
     let mut reachable = Vec::new();
@@ -45,7 +44,7 @@ pub fn read(shard: &Shard<'_>) -> Result<(State, Vec<Ptr>), String> {
             reachable.push(entry);
         }
     };
-    // The first transaction makes the tree.
+    // The first transaction creates the tree.
     if shard.word(shard.root(TREE)) != 0 {
         tree(shard).check(shard, rises, visit).map_err(|damage| damage.to_string())?;
     }

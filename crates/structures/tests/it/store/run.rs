@@ -1,4 +1,4 @@
-//! A transaction on the structures themselves.
+//! Runs a transaction on the structures themselves.
 
 use heap::{Full, Ptr, Shard, View};
 use structures::Error;
@@ -14,7 +14,7 @@ use super::keys::{put, remove, write_entry};
 use super::lists::change_list;
 use super::{INDEX, OWNER_LIST, OWNER_TREE, Plan, QUEUE, TREE, bytes};
 
-/// What may happen to a sound blob.
+/// A sound blob can only fail with `Full`.
 fn full(changed: Result<Blob, Error>) -> Result<Blob, Full> {
     changed.map_err(|error| match error {
         Error::Full(full) => full,
@@ -22,7 +22,7 @@ fn full(changed: Result<Blob, Error>) -> Result<Blob, Full> {
     })
 }
 
-/// Stages what a plan wants; it is neither committed nor rolled back.
+/// Stages the changes of a plan; neither commits nor rolls back.
 pub fn run(shard: &mut Shard<'_>, plan: &Plan) -> Result<(), Full> {
     let queue = Queue::at(shard.root(QUEUE));
     let index = Index::at(shard.root(INDEX));

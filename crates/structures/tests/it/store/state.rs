@@ -6,8 +6,8 @@ use structures::list::Side;
 
 use super::{BLOBS, Plan, bytes};
 
-/// What the store holds: keys with values in an index and in a tree, some byte strings, a list of
-/// others.
+/// The content of the store: keys with values in an index and in a tree, some byte strings, and a
+/// list of others.
 #[derive(Clone, Default, PartialEq)]
 pub struct State {
     pub keys: BTreeMap<u64, u64>,
@@ -30,7 +30,7 @@ impl std::fmt::Debug for State {
 }
 
 impl State {
-    /// What a plan makes of it.
+    /// Applies a plan.
     pub fn apply(&mut self, plan: &Plan) {
         match *plan {
             Plan::Put { ref keys, value } => self.keys.extend(keys.iter().map(|&key| (key, value))),
