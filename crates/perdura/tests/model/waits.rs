@@ -160,7 +160,7 @@ fn put(store: &Perdura, db: &mut Db, draw: &mut Draw) -> Result<String, Error> {
             format!("sort_into({list})")
         }
         9 if draw.one_in(3) => {
-            // Another type: whoever waits there gets an error.
+            // Another type: a waiter there gets an error.
             db.put(list.as_bytes(), Value::String(back), None);
             store.set(list, &n).map(|()| format!("set({list})"))?
         }
@@ -183,7 +183,7 @@ fn put(store: &Perdura, db: &mut Db, draw: &mut Draw) -> Result<String, Error> {
     })
 }
 
-/// Changes nothing that anybody waits for; whether it may wake all the same.
+/// Makes a change that no waiter waits for. Returns whether it may wake one all the same.
 fn other(store: &Perdura, db: &mut Db, draw: &mut Draw) -> Result<(String, bool), Error> {
     let key = draw.of(&KEYS);
     Ok(match draw.below(7) {
@@ -224,7 +224,7 @@ fn poll(waiter: &mut Waiter<'_>, db: &mut Db) -> Result<bool, String> {
     }
 }
 
-/// Nobody who could go on is asleep.
+/// Checks that no waiter that could go on is asleep.
 fn check_woken(waiters: &[Waiter<'_>], db: &Db, last: &str) -> Checked {
     for waiter in waiters {
         let Some(seen) = waiter.seen else { continue };
@@ -243,7 +243,7 @@ fn wakes(waiters: &[Waiter<'_>]) -> usize {
     waiters.iter().map(|waiter| waiter.counting.0.load(SeqCst)).sum()
 }
 
-/// Waits without a time are the calls that do not wait.
+/// Checks that waits with a timeout of zero equal the calls that do not wait.
 fn no_time(store: &Perdura, db: &mut Db, draw: &mut Draw) -> Checked {
     let (what, keys) = draw.of(&WAITS);
     let key = draw.of(keys);
