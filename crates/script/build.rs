@@ -1,11 +1,10 @@
-//! Compiles Lua 5.1 from the sources that mlua brings (`lua-src`), configured by
-//! `src/lua/numbers.h` and changed as `src/lua/patches.rs` says; mlua would compile them as they
-//! are.
+//! Compiles Lua 5.1 from mlua's sources (`lua-src`), configured by `src/lua/numbers.h` and changed
+//! as `src/lua/patches.rs` says. mlua itself would compile them unchanged.
 //!
 //! `lua-src` takes the C compiler and its flags from the environment only, and does not say where
-//! the sources are. Therefore this program starts itself again with these set, and the second
-//! process does the work. The compiler that it finds there is this program once more: it changes
-//! the file that is to be compiled, and starts the real one.
+//! the sources are. So this program starts itself again with these variables set, and the second
+//! process does the work. The compiler that it finds there is again this program: it changes the
+//! file to be compiled, and starts the real compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
@@ -17,7 +16,7 @@ mod patches;
 /// Set for the second process.
 const IS_CONFIGURED: &str = "PERDURA_LUA_IS_CONFIGURED";
 
-/// The real compiler; set for the second process and those that it starts.
+/// The real compiler; set for the second process and its children.
 const COMPILER: &str = "PERDURA_LUA_COMPILER";
 
 const HEADER: &str = "numbers.h";
@@ -48,7 +47,7 @@ fn start_again(folder: PathBuf) -> io::Result<()> {
     let others = others.iter().flat_map(env::split_paths).collect::<Vec<PathBuf>>();
     let folders = env::join_paths([folder].into_iter().chain(others)).map_err(io::Error::other)?;
     let own = env::current_exe()?;
-    // The name that is looked at before all others.
+    // The variable that has precedence over all others.
     let target = env::var("TARGET").unwrap_or_default();
     let status = Command::new(&own)
         .env(IS_CONFIGURED, "yes")
@@ -64,7 +63,8 @@ fn compile() -> io::Result<()> {
     let built = lua_src::Build::new().build(lua_src::Lua51);
     println!("cargo:rustc-link-search=native={}", built.lib_dir().display());
     for library in built.libs() {
-        // mlua's crates use it, and a linker that looks at libraries once looks at them last.
+        // mlua's crates use it, so it must come last for a linker that searches each library only
+        // once.
         println!("cargo:rustc-link-lib=static:+whole-archive={library}");
     }
     Ok(())
@@ -87,7 +87,7 @@ fn compile_file() -> io::Result<()> {
     exit(command.status()?.code().unwrap_or(1));
 }
 
-/// Writes a file of Lua with the changes; returns its path.
+/// Writes a file of Lua with the changes. Returns its path.
 fn changed(path: &Path, name: &str, changes: &[(&str, &str)]) -> io::Result<PathBuf> {
     let mut text = fs::read_to_string(path)?;
     for (from, to) in changes {

@@ -1,32 +1,34 @@
-//! What was appended and not yet written out, under the one short lock that all threads meet at.
+//! The appended bytes that are not yet written out, under the one short lock that all threads
+//! share.
 //!
-//! Offsets count the bytes appended since the log was opened, across files. A cut divides what
-//! belongs to the present incremental file from what belongs to the next one.
+//! Offsets count the bytes appended since the log was opened, across files. A cut divides the bytes
+//! of the present incremental file from those of the next one.
 
 use crate::fault_points::FaultPoint;
 use crate::record::{encode_select, encode_timestamp, unix_seconds};
 
-/// What was appended and not yet written out.
+/// The appended bytes that are not yet written out.
 #[derive(Default)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
-    /// The offset of the first of them.
+    /// The offset of the first byte.
     start: u64,
     /// The database that the last command ran on; unknown at the beginning of a file.
     db: Option<u32>,
-    /// Where the next file begins.
+    /// The begin of the next file.
     cut: Option<u64>,
-    /// The last timestamp that was written, in unix seconds; none was yet in this file.
+    /// The last timestamp that was written to this file, in unix seconds; none if there is none
+    /// yet.
     timestamp: Option<u64>,
     /// Whether timestamps are written.
     has_timestamps: bool,
-    /// The log is switched off: what is appended is dropped, and is no part of it.
+    /// Whether the log is switched off: appended commands are dropped, and are not part of it.
     muted: bool,
-    /// The log has failed: nothing is kept any more.
+    /// Whether the log has failed: nothing is kept any more.
     closed: bool,
 }
 
-/// What a writer takes out of the buffer.
+/// The bytes that a writer takes out of the buffer.
 pub(crate) struct Taken {
     pub(crate) bytes: Vec<u8>,
     /// How many of them still belong to the present file, if there is a next one.
@@ -59,7 +61,7 @@ impl Buffer {
         self.end()
     }
 
-    /// Writes when what follows was appended, unless that was written in the same second.
+    /// Writes the time of the next commands, unless it was written in the same second.
     fn write_timestamp(&mut self, now: u64) {
         if self.timestamp.is_none_or(|last| last < now) {
             encode_timestamp(&mut self.bytes, now);
@@ -67,17 +69,17 @@ impl Buffer {
         }
     }
 
-    /// Writes from now on when commands were appended, or no longer.
+    /// Sets whether the times of commands are written from now on.
     pub(crate) fn set_timestamps(&mut self, has_timestamps: bool) {
         self.has_timestamps = has_timestamps;
     }
 
-    /// Returns true if it is written when commands were appended.
+    /// Returns true if the times of commands are written.
     pub(crate) fn has_timestamps(&self) -> bool {
         self.has_timestamps
     }
 
-    /// Ends the file: what is appended from now on belongs to the next one.
+    /// Ends the file: later commands belong to the next one.
     pub(crate) fn cut(&mut self) -> u64 {
         if FaultPoint::SelectAfterCut.is_enabled() {
             self.db = None;
@@ -88,12 +90,13 @@ impl Buffer {
         end
     }
 
-    /// Drops what is appended from now on, or no longer.
+    /// Sets whether later commands are dropped.
     pub(crate) fn mute(&mut self, muted: bool) {
         self.muted = muted;
     }
 
-    /// Drops what is there, and what is appended from now on. Returns the offset after it.
+    /// Drops the buffered bytes, and all later commands. Returns the offset after the dropped
+    /// bytes.
     pub(crate) fn mute_and_drop(&mut self) -> u64 {
         self.start = self.end();
         self.bytes.clear();
@@ -104,20 +107,20 @@ impl Buffer {
         self.start
     }
 
-    /// Returns true if what is appended is dropped.
+    /// Returns true if appended commands are dropped.
     pub(crate) fn is_muted(&self) -> bool {
         self.muted
     }
 
-    /// Takes everything out; `space` is what the next appends fill.
+    /// Takes everything out; the next appends fill `space`.
     pub(crate) fn take(&mut self, space: Vec<u8>) -> Taken {
         let cut = self.cut.take().map(|at| (at - self.start) as usize);
         self.start = self.end();
         Taken { bytes: std::mem::replace(&mut self.bytes, space), cut }
     }
 
-    /// Puts back what could not be written: `bytes` begin at the offset `from` and end where they
-    /// were taken.
+    /// Puts back bytes that could not be written: they begin at the offset `from` and end where
+    /// they were taken.
     pub(crate) fn put_back(&mut self, from: u64, mut bytes: Vec<u8>, cut: Option<u64>) {
         if self.closed {
             return;
@@ -129,7 +132,7 @@ impl Buffer {
         self.cut = cut.or(self.cut);
     }
 
-    /// Returns what waits.
+    /// Returns the waiting bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -144,7 +147,7 @@ impl Buffer {
         self.bytes.is_empty() && self.cut.is_none()
     }
 
-    /// Keeps nothing any more; offsets still grow, so that none of them is taken for durable.
+    /// Keeps nothing any more; offsets still grow, so that none of them counts as durable.
     pub(crate) fn close(&mut self) {
         self.start = self.end();
         self.bytes = Vec::new();

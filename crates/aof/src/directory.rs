@@ -2,8 +2,8 @@
 //!
 //! A manifest is written next to the old one and renamed over it; after the directory was synced
 //! the switch is durable. The names of the files that it lists are made durable before: a file
-//! system need not keep the order of names. A failure before the rename changes nothing, one after
-//! it leaves open which of the two a crash finds: both name files that exist, since history is
+//! system need not keep the order of names. A failure before the rename changes nothing. After one
+//! that follows it, a crash may leave either manifest: both name files that exist, since history is
 //! deleted only later.
 
 use std::io::{self, Read};
@@ -16,7 +16,7 @@ use crate::manifest::{Listed, Manifest};
 use crate::options::Options;
 use crate::storage::LogFile;
 
-/// The new base until its rewrite is finished.
+/// The name of the new base until its rewrite is finished.
 pub(crate) const TEMPORARY_BASE: &str = "temp-rewriteaof-bg.aof";
 
 impl Options {
@@ -28,7 +28,7 @@ impl Options {
         format!("temp-{}.manifest", self.filename)
     }
 
-    /// Runs a step on a file of the log; names the file where it fails.
+    /// Runs a step on a file of the log; an error names the file.
     pub(crate) fn at<T>(
         &self,
         name: &str,
@@ -101,13 +101,13 @@ impl Options {
         }
     }
 
-    /// Makes an empty file. Its name is made durable by [`Options::sync_names`].
+    /// Makes an empty file. [`Options::sync_names`] makes its name durable.
     pub(crate) fn make_file(&self, name: &str) -> Result<Arc<dyn LogFile>, OpenError> {
         self.at(name, |path| self.storage.create(path))
     }
 
-    /// Deletes what the manifest calls history, and the history from the manifest. What cannot be
-    /// deleted is tried again at the next opening.
+    /// Deletes the manifest's history files, and removes them from the manifest. Files that cannot
+    /// be deleted are tried again at the next opening.
     pub(crate) fn delete_history(&self, manifest: &mut Manifest) {
         if manifest.history.is_empty() {
             return;
@@ -123,7 +123,7 @@ impl Options {
         }
     }
 
-    /// Returns a file of the log that is not there, or the last increment if that is not `file`.
+    /// Returns a missing file of the log, or the last increment if that is not `file`.
     pub(crate) fn misplaced(&self, manifest: &Manifest, file: &dyn LogFile) -> Option<PathBuf> {
         let last = manifest.increments.last();
         let last = last.map(|last| self.path(&last.file)).filter(|last| !file.is_at(last));
@@ -133,7 +133,7 @@ impl Options {
         last.or_else(|| files.into_iter().find(is_gone))
     }
 
-    /// Deletes what a rewrite had begun when the server was killed.
+    /// Deletes the files of a rewrite that a kill interrupted.
     pub(crate) fn delete_unfinished(&self) {
         let path = self.path(TEMPORARY_BASE);
         if let Ok(Some(_)) = self.storage.len(&path)
@@ -143,8 +143,8 @@ impl Options {
         }
     }
 
-    /// Takes over a log in one file, as Redis before version 7 wrote it, if there is one and no
-    /// newer log.
+    /// Takes over a log in a single file, as Redis before version 7 wrote it, if there is one and
+    /// no newer log.
     pub(crate) fn upgrade(&self, manifest: &mut Manifest) -> Result<(), LoadError> {
         let old = self.dir.join(&self.filename);
         let length = |path: &Path| self.storage.len(path).ok().flatten();

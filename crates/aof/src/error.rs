@@ -1,4 +1,4 @@
-//! What can go wrong, by operation. The texts of loading are Redis's: people search for them.
+//! Errors, by operation. The texts of loading are Redis's, since people search for them.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,15 +16,15 @@ pub enum Operation {
     Manifest,
 }
 
-/// Why the log takes nothing any more.
+/// Why the log takes no more commands.
 #[derive(Clone, Debug, Error)]
 #[error("{text}")]
 pub struct Failure {
-    /// What failed.
+    /// The step that failed.
     pub operation: Operation,
     /// The operating system's words.
     pub text: String,
-    /// Its number for the error, if there is one.
+    /// Its error number, if there is one.
     pub code: Option<i32>,
 }
 
@@ -43,11 +43,11 @@ pub(crate) fn text(error: &io::Error) -> String {
     }
 }
 
-/// Why a manifest is not accepted.
+/// Why a manifest is refused.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// It does not say what it must.
+    /// Its content is wrong.
     #[error("{reason} (AOF manifest, line {line}: '{text}')")]
     Content {
         /// What is wrong.
@@ -67,11 +67,11 @@ pub enum ManifestError {
     },
 }
 
-/// Why a log is not loaded.
+/// Why a log cannot be loaded.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The manifest is not accepted.
+    /// The manifest is refused.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// A listed file is missing.
@@ -96,7 +96,7 @@ pub enum LoadError {
         /// Why.
         source: io::Error,
     },
-    /// Something that is not a command.
+    /// Bytes that are not a command.
     #[error(
         "Bad file format reading the append only file {file}: make a backup of your AOF file, then \
          use ./redis-check-aof --fix <filename.manifest> (at offset {offset}: {expected} expected)"
@@ -104,12 +104,12 @@ pub enum LoadError {
     Format {
         /// Its name.
         file: String,
-        /// Where in the file.
+        /// The position in the file.
         offset: u64,
-        /// What should stand there.
+        /// The expected text.
         expected: &'static str,
     },
-    /// The last command is cut short, and that is not accepted.
+    /// The last command is cut short, and the options do not accept that.
     #[error(
         "Unexpected end of file reading the append only file {file}. You can: 1) Make a backup of \
          your AOF file, then use ./redis-check-aof --fix <filename.manifest>. 2) Alternatively you \
@@ -155,11 +155,11 @@ pub struct OpenError {
     pub source: io::Error,
 }
 
-/// Why a rewrite did not happen. The log goes on as it was.
+/// Why a rewrite failed. The log goes on as before.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RewriteError {
-    /// One is under way.
+    /// Another one is running.
     #[error("a rewrite of the append only file is already in progress")]
     Busy,
     /// A file could not be made, written or renamed.
@@ -173,7 +173,7 @@ pub enum RewriteError {
     /// The log itself has failed.
     #[error(transparent)]
     Log(#[from] Failure),
-    /// The log could not be led into its next file.
+    /// The log could not switch to its next file.
     #[error("the next incremental file could not be begun")]
     NotCut,
 }

@@ -1,8 +1,8 @@
-//! The thread after `everysec`: once a second it writes out what is buffered and syncs, holding no
-//! lock over the sync.
+//! The thread of `everysec`: once a second it writes out the buffer and syncs, holding no lock
+//! during the sync.
 //!
-//! It also runs under the other policies, so that changing them needs no thread to be started, and
-//! then only tries a write again that has failed.
+//! It also runs under the other policies, so that changing them starts no thread; then it only
+//! repeats a failed write.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -32,7 +32,7 @@ impl Ticker {
         Ticker { wake: Mutex::new(Some(wake)), thread: Mutex::new(thread.ok()) }
     }
 
-    /// Has it look at the policy now.
+    /// Makes it look at the policy now.
     pub(crate) fn wake(&self) {
         if let Some(wake) = &*lock(&self.wake) {
             let _ = wake.try_send(());
@@ -52,15 +52,15 @@ fn run(shared: &Shared, woken: &Receiver<()>) {
         match shared.fsync() {
             Fsync::EverySecond => tick(shared),
             Fsync::Always if shared.health.is_stalled() => tick(shared),
-            // A failure is kept in the log.
+            // The log keeps the failure.
             Fsync::No if shared.health.is_stalled() => _ = shared.flush(),
             Fsync::Always | Fsync::No => {}
         }
     }
 }
 
-/// Writes out and syncs. Others write on meanwhile. Where the write fails, what was written before
-/// is synced all the same.
+/// Writes out and syncs, while others write on. If the write fails, the bytes written before are
+/// synced all the same.
 pub(crate) fn tick(shared: &Shared) {
     let _ = shared.flush();
     let Ok(()) = shared.health.check_alive() else { return };
@@ -72,7 +72,7 @@ pub(crate) fn tick(shared: &Shared) {
         return;
     }
     shared.background_sync.store(true, Ordering::Release);
-    // A failure is kept in the log.
+    // The log keeps the failure.
     let _ = shared.sync_file(&*file, written);
     shared.background_sync.store(false, Ordering::Release);
 }

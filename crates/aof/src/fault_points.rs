@@ -1,8 +1,8 @@
-//! The fault points of the log: what crash tests show to be needed, by name. The crate `pmem` tells
-//! how one is disabled.
+//! The fault points of the log: rules that crash tests show to be necessary, by name. The crate
+//! `pmem` says how one is disabled.
 //!
-//! That crate is used in a build for simulation alone, for this and for the order in which threads
-//! get at locks.
+//! That crate is used only in a build for simulation, for fault points and for the order in which
+//! threads get locks.
 
 /// Lists the fault points, in a build for simulation with their numbers.
 macro_rules! fault_points {
@@ -17,8 +17,8 @@ macro_rules! fault_points {
 }
 
 fault_points! {
-    /// What was appended before a cut goes into the present file, what was appended after it into
-    /// the next one.
+    /// Commands appended before a cut go into the present file, those appended after it into the
+    /// next one.
     DivideAtCut,
     /// The next file begins with a SELECT.
     SelectAfterCut,
@@ -38,7 +38,7 @@ fault_points! {
 
 #[cfg(not(feature = "sim"))]
 impl FaultPoint {
-    /// Returns true: none can be disabled but in a simulation.
+    /// Returns true: only a simulation can disable fault points.
     #[inline(always)]
     pub(crate) const fn is_enabled(self) -> bool {
         true

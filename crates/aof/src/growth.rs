@@ -1,4 +1,5 @@
-//! When the log is due to be rewritten: how far it has grown, and what came of earlier rewrites.
+//! Decides when the log is due to be rewritten: by its growth, and by the results of earlier
+//! rewrites.
 
 use std::time::Duration;
 
@@ -7,16 +8,16 @@ const FAILURES_WITHOUT_DELAY: u64 = 3;
 
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 
-/// When the log has grown enough to be rewritten.
+/// The growth at which the log is rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Growth {
-    /// By this many percent (`auto-aof-rewrite-percentage`); 0 for never.
+    /// In percent (`auto-aof-rewrite-percentage`); 0 for never.
     pub percentage: u64,
-    /// And to more than this many bytes (`auto-aof-rewrite-min-size`).
+    /// The size that it must exceed, in bytes (`auto-aof-rewrite-min-size`).
     pub min_size: u64,
 }
 
-/// What came of earlier rewrites.
+/// The results of earlier rewrites.
 pub(crate) struct History {
     pub(crate) base_size: u64,
     pub(crate) rewrites: u64,
@@ -70,7 +71,7 @@ mod tests {
 
     const MINUTE: u64 = 60;
 
-    /// After this many failures, times in seconds and whether a rewrite may begin then.
+    /// Checks, after this many failures, whether a rewrite may begin at given times in seconds.
     fn check(failures: u64, moments: &[(u64, bool)]) {
         let mut history = History::new(100);
         history.failures = failures;

@@ -1,10 +1,10 @@
-//! Whether the log takes commands: it does, it waits for a write to be tried again, or it has
+//! Whether the log takes commands: it does, it waits for a failed write to be repeated, or it has
 //! failed for good.
 //!
-//! A *write* that failed may be tried again: what was not taken is still in the buffer, and nobody
-//! was told that it was kept. A *sync* that failed must not be: the kernel may have dropped the
-//! pages and forgotten the error, so that a second sync would succeed and prove nothing. Every
-//! command looks here, so the usual answer costs one load.
+//! A failed *write* may be repeated: the bytes that were not taken are still in the buffer, and
+//! nobody was told that they were kept. A failed *sync* must not be: the kernel may have dropped
+//! the pages and forgotten the error, so that a second sync would succeed and prove nothing. Every
+//! command checks this, so the usual answer costs one load.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,16 +16,16 @@ const FINE: u8 = 0;
 const STALLED: u8 = 1;
 const FAILED: u8 = 2;
 
-/// The state, and why it is not a good one.
+/// The state, and the reason for a bad one.
 #[derive(Default)]
 pub(crate) struct Health {
-    /// Changed under the lock of the reason only.
+    /// Changed only under the lock of the reason.
     state: AtomicU8,
     reason: Mutex<Option<Failure>>,
 }
 
 impl Health {
-    /// Returns whether commands are taken; if not, why.
+    /// Returns an error with the reason if commands are not taken.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.state.load(Ordering::Acquire) {
             FINE => Ok(()),
@@ -33,7 +33,7 @@ impl Health {
         }
     }
 
-    /// Returns whether writing may be tried; if not, why.
+    /// Returns an error with the reason if writing may not be tried.
     pub(crate) fn check_alive(&self) -> Result<(), Failure> {
         match self.state.load(Ordering::Acquire) {
             FAILED => self.check(),
@@ -41,12 +41,12 @@ impl Health {
         }
     }
 
-    /// Returns true if a write waits to be tried again.
+    /// Returns true if a failed write waits to be repeated.
     pub(crate) fn is_stalled(&self) -> bool {
         self.state.load(Ordering::Acquire) == STALLED
     }
 
-    /// Returns a write failed that will be tried again; whether that is news.
+    /// Records that a write failed that will be repeated. Returns true if that is news.
     pub(crate) fn stall(&self, failure: Failure) -> bool {
         let mut reason = lock(&self.reason);
         if self.state.load(Ordering::Acquire) == FAILED {
@@ -56,7 +56,7 @@ impl Health {
         self.state.swap(STALLED, Ordering::AcqRel) == FINE
     }
 
-    /// Returns the write that had failed succeeded; whether there was one.
+    /// Records that the failed write has succeeded. Returns true if there was one.
     pub(crate) fn recover(&self) -> bool {
         if !self.is_stalled() {
             return false;

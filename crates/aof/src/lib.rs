@@ -5,11 +5,11 @@
 //! reverse.
 //!
 //! - [`Loader`] reads a directory, command by command; [`Loader::into_log`] turns it into an
-//!   [`Aof`] that is appended to. There is no other way to get one, so that nothing is appended to
-//!   a log that was not read: [`Aof::open_off`] returns one that takes nothing before a rewrite has
-//!   replaced what is there.
-//! - [`Aof`] buffers what is appended, writes it out, makes it durable (group commit), and fails
-//!   stop where a second try would prove nothing.
+//!   [`Aof`] for appending. Nothing can be appended to a log that was not read: the only other
+//!   constructor, [`Aof::open_off`], returns one that takes nothing before a rewrite has replaced
+//!   the old log.
+//! - [`Aof`] buffers appended commands, writes them out, makes them durable (group commit), and
+//!   fails for good if a second try would prove nothing.
 //! - [`Rewrite`] replaces base and increments by a new base, while the log is being appended to.
 //!
 //! Invariants:
@@ -18,13 +18,13 @@
 //! - [`Aof::durable`] never exceeds what a successful fdatasync covered, and a file becomes part of
 //!   the manifest only when everything before it is durable: a file that is not the last one is
 //!   never cut short.
-//! - A command that was appended is in a file at most once, and none that follows it without it:
-//!   what a failed write did not take stays in the buffer and is tried again (`everysec`, `no`).
+//! - An appended command is in a file at most once, and no later one is there without it: bytes
+//!   that a failed write did not take stay in the buffer and are tried again (`everysec`, `no`).
 //! - After a failed sync, and with `always` after a failed write, nothing becomes durable any more.
 //!
-//! Deliberately absent: what commands mean (MULTI, EXEC and SELECT are known by name only), keys,
-//! sockets, and the choice of when to rewrite. Files are reached through [`Storage`], so that tests
-//! can make them fail.
+//! Deliberately absent: the meaning of commands (MULTI, EXEC and SELECT are known by name only),
+//! keys, sockets, and the choice of when to rewrite. Files are reached through [`Storage`], so that
+//! tests can make them fail.
 #![forbid(unsafe_code)]
 
 mod buffer;

@@ -1,12 +1,12 @@
 //! Reads a log: every command of the base and the increments, in order.
 //!
-//! A tail that a crash cut short is cut off the last file, so that what is appended later is
-//! after a whole command; a MULTI without its EXEC is such a tail, from the MULTI on, also where
-//! the cut is inside of it (Redis would keep its beginning, and lose what follows). In any other
-//! file a short end is an error.
+//! An incomplete tail is cut off the last file, so that later commands follow a complete one. A
+//! MULTI without its EXEC is such a tail, from the MULTI on, even if the cut is inside it (Redis
+//! would keep its beginning, and lose what follows). In any other file an incomplete end is an
+//! error.
 //!
-//! Memory is bounded by a window of some MiB or the longest command, and by the bytes that are
-//! there, not by what a length claims.
+//! Memory is bounded by a window of some MiB or the longest command, and by the actual bytes, not
+//! by the lengths that they claim.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
@@ -20,7 +20,7 @@ use crate::parse::{Command, Parsed, Parser};
 /// Bytes that are read at once.
 pub const WINDOW: usize = 1 << 20;
 
-/// What a log holds, in order.
+/// An entry of a log, in order.
 pub enum Entry<'a> {
     /// A file begins: database 0 is selected, no transaction is open.
     File(&'a str),
@@ -37,7 +37,7 @@ pub struct Dump<'a> {
 }
 
 impl Dump<'_> {
-    /// Returns how far the loading is.
+    /// Returns the progress of loading.
     pub fn progress(&self) -> Progress {
         *self.progress
     }
@@ -71,7 +71,7 @@ impl BufRead for Dump<'_> {
     }
 }
 
-/// How far the loading is.
+/// The progress of loading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes read.
@@ -80,7 +80,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// What was loaded.
+/// The result of loading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
     /// Commands.
@@ -108,14 +108,14 @@ struct Reading {
     name: String,
     file: Box<dyn Read + Send>,
     window: Vec<u8>,
-    /// Where in the window the next command begins.
+    /// The position of the next command in the window.
     at: usize,
-    /// Where in the file that is.
+    /// Its position in the file.
     offset: u64,
     at_end: bool,
-    /// Where the open MULTI is.
+    /// The position of the open MULTI.
     multi: Option<u64>,
-    /// A dump is to be read before the first command.
+    /// Whether a dump is to be read before the first command.
     begins_with_dump: bool,
 }
 
@@ -137,8 +137,8 @@ impl Options {
         Ok(lengths.sum::<Result<u64, LoadError>>()? + old.unwrap_or(0))
     }
 
-    /// Returns the files that are to be loaded: where there is no manifest, and none is to be
-    /// written, the single file that is an old log.
+    /// Returns the files to load. If there is no manifest, and none is to be written, that is the
+    /// single file of an old log.
     fn files(&self, manifest: &Manifest) -> VecDeque<(Kind, Listed)> {
         let old = self.path(&self.filename);
         let is_there = || self.storage.len(&old).is_ok_and(|len| len.is_some());
@@ -159,8 +159,8 @@ impl Options {
 }
 
 impl Loader {
-    /// Opens the log; an old single-file log is moved into the directory first. There may be no log
-    /// at all: then it is an empty one.
+    /// Opens the log; an old single-file log is moved into the directory first. If there is no log
+    /// at all, it is an empty one.
     pub fn open(options: Options) -> Result<Loader, LoadError> {
         let mut manifest = options.read_manifest()?;
         if !options.is_read_only {
@@ -291,12 +291,12 @@ impl Loader {
         Ok(())
     }
 
-    /// Returns how far the loading is.
+    /// Returns the progress of loading.
     pub fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// Returns what was loaded so far.
+    /// Returns the result so far.
     pub fn loaded(&self) -> Loaded {
         self.loaded
     }
@@ -343,8 +343,7 @@ impl Reading {
         self.offset += len as u64;
     }
 
-    /// Reads on until the window holds `need` bytes from the next command on, or all that there
-    /// are.
+    /// Reads on until the window has `need` bytes from the next command on, or all that are left.
     fn fill(&mut self, need: usize) -> Result<(), LoadError> {
         self.window.drain(..self.at);
         self.at = 0;

@@ -1,4 +1,4 @@
-//! Taking the crate's locks, in a simulation as its scheduler says.
+//! Taking the crate's locks, in a simulation by its scheduler.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

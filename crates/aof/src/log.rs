@@ -1,10 +1,10 @@
-//! The log that is appended to: what all threads share, and the calls that they make.
+//! The log for appending: the state that all threads share, and their calls.
 //!
-//! Two locks. The buffer's is held for a copy of bytes, also by those who hold shards: the order in
-//! which threads get it is the order of the log. The writer's is held by whoever writes out, over
-//! its I/O. A thread that needs something durable takes the writer's lock and becomes the leader:
-//! it writes and syncs all that is buffered. Threads that queued after it find themselves covered,
-//! or lead the next group.
+//! There are two locks. The buffer's is held for copying bytes, also by threads that hold shards:
+//! the order in which threads get it is the order of the log. The writer's is held by the thread
+//! that writes out, during its I/O. A thread that needs something durable takes the writer's lock
+//! and becomes the leader: it writes and syncs the whole buffer. Threads that queued behind it then
+//! find their bytes durable, or lead the next group.
 //!
 //! Offsets count appended bytes since the log was opened. `written` and `durable` only grow.
 
@@ -42,11 +42,11 @@ pub struct Figures {
     pub syncing: bool,
     /// Syncs since the log was opened,
     pub syncs: u64,
-    /// ... the nanoseconds that they took,
+    /// ... their total time in nanoseconds,
     pub sync_ns: u64,
-    /// ... and how many took up to 2^n microseconds, and longer than 2^(n-1).
+    /// ... and the numbers of those that took up to 2^n microseconds, and longer than 2^(n-1).
     pub sync_times: [u64; SYNC_TIMES],
-    /// Whether a rewrite is under way.
+    /// Whether a rewrite is running.
     pub rewriting: bool,
     /// Rewrites that came to their end.
     pub rewrites: u64,
@@ -69,8 +69,8 @@ impl Aof {
         Ok(Aof { shared, ticker })
     }
 
-    /// Returns a log that is switched off, without reading what is there: that stays as it is until
-    /// a rewrite ([`Aof::begin_again`]) has come to its end, which replaces it.
+    /// Returns a log that is switched off, without reading the existing one: that stays as it is
+    /// until a finished rewrite ([`Aof::begin_again`]) replaces it.
     pub fn open_off(options: Options) -> Result<Aof, LoadError> {
         let manifest = options.read_manifest()?;
         let shared = Arc::new(Shared::new(options, Writer::off(manifest), 0));
@@ -79,30 +79,30 @@ impl Aof {
         Ok(Aof { shared, ticker })
     }
 
-    /// Says that something was committed without being appended, by a command that had begun before
-    /// there was a log. Until a rewrite that begins after that has ended, the log is not whole.
+    /// Notes that a command which had begun before there was a log was committed without being
+    /// appended. Until a later rewrite has ended, the log is not complete.
     pub fn note_skipped(&self) {
         self.shared.skipped.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Returns how often that was said.
+    /// Returns how often that was noted.
     pub fn skipped(&self) -> u64 {
         self.shared.skipped.load(Ordering::Acquire)
     }
 
-    /// Says that the log has what was skipped until it had been said this often.
+    /// Notes that the log contains the commands that were skipped up to this count.
     pub fn cover_skipped(&self, skipped: u64) {
         self.shared.covered.store(skipped, Ordering::Release);
     }
 
-    /// Returns true if something was committed that the log does not have.
+    /// Returns true if a commit is missing in the log.
     pub fn has_skipped(&self) -> bool {
         self.skipped() != self.shared.covered.load(Ordering::Acquire)
     }
 
     /// Appends encoded commands, the first of which needs database `first` selected and the last of
     /// which leaves `last` selected; SELECT is added where needed. Returns the offset at which they
-    /// end. To be called while what they changed is locked.
+    /// end. To be called while the changed data is locked.
     pub fn append(&self, first: u32, last: u32, commands: &[u8]) -> u64 {
         lock(&self.shared.buffer).append(first, last, commands)
     }
@@ -112,22 +112,23 @@ impl Aof {
         lock(&self.shared.buffer).end()
     }
 
-    /// Returns up to where a power loss takes nothing away.
+    /// Returns the offset up to which a power loss takes nothing.
     pub fn durable(&self) -> u64 {
         self.shared.durable.load(Ordering::Acquire)
     }
 
-    /// Up to where the end of the process takes nothing away.
+    /// Returns the offset up to which the end of the process takes nothing.
     pub fn written(&self) -> u64 {
         self.shared.written.load(Ordering::Acquire)
     }
 
-    /// Does what the policy asks for before replies may leave that saw the log up to `offset`.
+    /// Makes the log as safe as the policy demands before replies may leave that saw it up to
+    /// `offset`.
     pub fn sync_up_to(&self, offset: u64) -> Result<(), Failure> {
         match self.fsync() {
             Fsync::Always if self.durable() >= offset => Ok(()),
             Fsync::Always => {
-                // What has failed is tried again by the ticker, not by each caller.
+                // The ticker repeats a failed write, not each caller.
                 self.shared.health.check()?;
                 self.sync_to(offset)
             }
@@ -135,9 +136,9 @@ impl Aof {
         }
     }
 
-    /// Returns when the kernel has the log up to `offset`: what another thread has taken out of the
-    /// buffer may still be on its way, or may fail. A write that has failed is not tried again for
-    /// each caller.
+    /// Waits until the kernel has the log up to `offset`: bytes that another thread has taken out
+    /// of the buffer may still be on their way, or fail. A failed write is not repeated for each
+    /// caller.
     fn write_to(&self, offset: u64) -> Result<(), Failure> {
         if self.written() >= offset {
             return Ok(());
@@ -150,7 +151,7 @@ impl Aof {
         self.shared.write_out(&mut writer)
     }
 
-    /// Returns when the log is durable up to `offset`; many callers share one sync.
+    /// Makes the log durable up to `offset`; many callers share one sync.
     pub fn sync_to(&self, offset: u64) -> Result<(), Failure> {
         if self.durable() >= offset {
             return Ok(());
@@ -163,10 +164,9 @@ impl Aof {
         self.shared.sync(&writer)
     }
 
-    /// Writes out what is buffered, without a sync; also next to a sync that is running, where
-    /// Redis puts the write off for up to two seconds. The kernel may let it wait some
-    /// milliseconds, but what has been acknowledged is then out of the process and survives its
-    /// end.
+    /// Writes out the buffer without a sync, even while a sync is running, when Redis would put the
+    /// write off for up to two seconds. The kernel may delay it for some milliseconds, but then
+    /// acknowledged commands have left the process and survive its end.
     pub fn flush(&self) -> Result<(), Failure> {
         self.shared.flush()
     }
@@ -176,10 +176,10 @@ impl Aof {
         self.sync_to(self.end())
     }
 
-    /// Returns a copy of what waits to be written again after a failed write, where all that was
-    /// written is durable.
+    /// Returns a copy of the bytes that are to be written again after a failed write, if all that
+    /// was written is durable.
     pub fn unwritten(&self) -> Option<Vec<u8>> {
-        // Nobody is writing meanwhile: what is not in the file is in the buffer.
+        // Nobody is writing meanwhile: bytes that are not in the file are in the buffer.
         let _writer = lock(&self.shared.writer);
         if !self.shared.health.is_stalled() || self.durable() < self.written() {
             return None;
@@ -187,9 +187,9 @@ impl Aof {
         Some(lock(&self.shared.buffer).bytes().to_vec())
     }
 
-    /// Returns whether the log takes commands; if not, why. A failed write is tried again about
-    /// once a second, and when it has succeeded the log takes commands again; every other failure
-    /// stays.
+    /// Returns an error with the reason if the log takes no commands. A failed write is repeated
+    /// about once a second, and when it has succeeded the log takes commands again; every other
+    /// failure is final.
     pub fn status(&self) -> Result<(), Failure> {
         self.shared.health.check()
     }
@@ -199,15 +199,14 @@ impl Aof {
         self.shared.fsync()
     }
 
-    /// Has the files say when commands were appended, to the second, or no longer: lines that
-    /// redis-check-aof divides a log at, `--truncate-to-timestamp`.
+    /// Sets whether the files contain the times of appended commands, to the second: lines at which
+    /// `redis-check-aof --truncate-to-timestamp` cuts a log.
     pub fn set_timestamps(&self, has_timestamps: bool) {
         lock(&self.shared.buffer).set_timestamps(has_timestamps);
     }
 
-    /// Changes the policy; what was appended before is made durable first if it becomes `always`.
-    /// It does not while a failed write waits for space: that is for the other policies to try
-    /// again.
+    /// Changes the policy. If it becomes `always`, all earlier commands are made durable first.
+    /// That fails while a failed write waits for space, which only the other policies repeat.
     pub fn set_fsync(&self, fsync: Fsync) -> Result<(), Failure> {
         if fsync == Fsync::Always {
             self.flush()?;
@@ -220,7 +219,7 @@ impl Aof {
         }
     }
 
-    /// Begins to replace base and increments. [`Rewrite::cut`] is to follow.
+    /// Begins to replace base and increments. The caller is to call [`Rewrite::cut`] next.
     pub fn begin_rewrite(&self) -> Result<Rewrite, RewriteError> {
         Rewrite::begin(Arc::clone(&self.shared), false)
     }
@@ -228,7 +227,7 @@ impl Aof {
     /// Returns a file of the log that is not in its place any more: moved, removed, or replaced by
     /// another one. None while the log is off, or being switched on.
     pub fn misplaced(&self) -> Option<PathBuf> {
-        // What a rewrite removes is listed no longer when it lets go of this.
+        // Files that a rewrite removes are no longer listed when it releases this lock.
         let writer = lock(&self.shared.writer);
         if !writer.is_listed || self.is_off() {
             return None;
@@ -236,18 +235,17 @@ impl Aof {
         self.shared.options.misplaced(&writer.manifest, &*writer.file)
     }
 
-    /// Switches the log off: it ends with what was appended so far, which is durable when this
-    /// returns, and what is appended from then on is no part of it. It stays on where that cannot
-    /// be written.
+    /// Switches the log off: it ends with the commands so far, which are durable when this returns;
+    /// later ones are not part of it. It stays on if they cannot be written.
     pub fn switch_off(&self) -> Result<(), Failure> {
         self.flush()?;
         lock(&self.shared.buffer).mute(true);
         self.sync_all()
     }
 
-    /// Begins to switch the log on again: from [`Rewrite::cut`] on it is appended to, and when the
-    /// rewrite has come to its end it holds everything. Until then a crash leaves it as it was when
-    /// it was switched off.
+    /// Begins to switch the log on again: commands are appended from [`Rewrite::cut`] on, and when
+    /// the rewrite has ended the log contains everything. Until then a crash leaves it as it was
+    /// when it was switched off.
     pub fn begin_again(&self) -> Result<Rewrite, RewriteError> {
         Rewrite::begin(Arc::clone(&self.shared), true)
     }
@@ -257,14 +255,13 @@ impl Aof {
         lock(&self.shared.buffer).is_muted()
     }
 
-    /// Returns true if all that is settled would be there after a crash: not while the log is
-    /// switched off, nor before a rewrite has made it whole again.
+    /// Returns true if everything that is settled would survive a crash: not while the log is
+    /// switched off, nor before a rewrite has completed it again.
     pub fn is_whole(&self) -> bool {
         lock(&self.shared.writer).is_listed && !self.is_off() && !self.has_skipped()
     }
 
-    /// By how many percent the log has grown since the last rewrite, if that is reason for another
-    /// one.
+    /// Returns by how many percent the log has grown since the last rewrite, if another one is due.
     pub fn growth_due(&self, rule: Growth) -> Option<u64> {
         if self.shared.rewriting.load(Ordering::Relaxed) {
             return None;
@@ -273,14 +270,14 @@ impl Aof {
         lock(&self.shared.history).due(rule, size, (self.shared.options.now)())
     }
 
-    /// Does what the thread after `everysec` does once a second, for a simulation, which has a
-    /// thread of its own for it.
+    /// Does the work that the thread of `everysec` does once a second, for a simulation, which has
+    /// its own thread for it.
     #[cfg(feature = "sim")]
     pub fn tick(&self) {
         crate::everysec::tick(&self.shared);
     }
 
-    /// Figures for INFO. Waits for a write that is under way.
+    /// Returns figures for INFO. Waits for a running write.
     pub fn figures(&self) -> Figures {
         let current_size = lock(&self.shared.writer).size();
         let buffered = lock(&self.shared.buffer).len();

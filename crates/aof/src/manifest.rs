@@ -1,4 +1,4 @@
-//! The manifest: which files make up the log, in which order.
+//! The manifest: the files of the log, and their order.
 //!
 //! ```text
 //! file appendonly.aof.2.base.aof seq 2 type b
@@ -8,9 +8,9 @@
 //!
 //! `b` is the base (at most one), `i` an increment (sequence numbers grow), `h` history: a file
 //! that is no longer needed and will be deleted. Words may be quoted. Lines that begin with `#` and
-//! keys that are not known are skipped, as Redis does for the sake of later versions. Unlike Redis,
-//! a file that is listed twice is refused: it would be loaded twice, or deleted as history while it
-//! is in use.
+//! unknown keys are skipped, as in Redis, for the sake of later versions. Unlike in Redis, a file
+//! that is listed twice is refused: it would be loaded twice, or deleted as history while it is in
+//! use.
 
 use std::collections::HashSet;
 
@@ -19,10 +19,10 @@ use crate::options::Options;
 
 const LONGEST_LINE: usize = 1024;
 
-/// What a listed file is.
+/// The kind of a listed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The state from which the increments go on.
+    /// The state that the increments are applied to.
     Base,
     /// Replaced by a later base.
     History,
@@ -39,7 +39,7 @@ pub struct Listed {
     pub seq: u64,
 }
 
-/// Which files make up the log.
+/// The files of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// The base.
@@ -113,7 +113,7 @@ impl Manifest {
         out
     }
 
-    /// Returns true if no file is listed that would have to be loaded.
+    /// Returns true if no file is listed that must be loaded.
     pub fn is_empty(&self) -> bool {
         self.base.is_none() && self.increments.is_empty()
     }
@@ -124,7 +124,7 @@ impl Manifest {
         base.chain(self.increments.iter().map(|listed| (Kind::Increment, listed.clone()))).collect()
     }
 
-    /// Lists a new base, a dump or commands; the one before becomes history.
+    /// Lists a new base, a dump or commands; the old one becomes history.
     pub(crate) fn add_base(&mut self, options: &Options, is_dump: bool) -> Listed {
         let form = if is_dump { "rdb" } else { "aof" };
         let name = |seq| format!("{}.{seq}.base.{form}", options.filename);
@@ -149,8 +149,8 @@ impl Manifest {
         listed
     }
 
-    /// Returns the first file after number `seq` that is not listed: a file of the history is about
-    /// to be deleted.
+    /// Returns the first file after number `seq` that is not listed, since files of the history are
+    /// about to be deleted.
     fn unused(&self, seq: u64, name: impl Fn(u64) -> String) -> Listed {
         let is_listed = |file: &String| {
             let all = self.base.iter().chain(&self.history).chain(&self.increments);
@@ -171,7 +171,7 @@ impl Manifest {
     }
 }
 
-/// Appends a name, in quotes where it would not be read back without.
+/// Appends a name, in quotes if it could not be read back without.
 fn write_name(out: &mut Vec<u8>, name: &[u8]) {
     let plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'"' | b'\'');
     if !name.is_empty() && name.iter().all(plain) {

@@ -1,4 +1,4 @@
-//! Where a log is and how it is kept; what Redis calls `dir`, `appenddirname`, `appendfilename`,
+//! The location and the policy of a log: Redis's `dir`, `appenddirname`, `appendfilename`,
 //! `appendfsync`, `aof-load-truncated` and `aof-timestamp-enabled`.
 
 use std::fmt;
@@ -16,7 +16,7 @@ pub enum Fsync {
     /// Once a second, in the background.
     #[default]
     EverySecond,
-    /// When the kernel likes to.
+    /// Whenever the kernel does it.
     No,
 }
 
@@ -33,26 +33,26 @@ impl Fsync {
 /// The time since some fixed moment.
 pub type Now = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// Where a log is and how it is kept.
+/// The location and the policy of a log.
 #[derive(Clone)]
 pub struct Options {
-    /// The server's working directory (`dir`); an old single-file log is looked for here.
+    /// The server's working directory (`dir`); an old single-file log is searched for here.
     pub dir: PathBuf,
     /// The log's directory inside it (`appenddirname`).
     pub dirname: String,
-    /// What the names of the log's files begin with (`appendfilename`).
+    /// The common prefix of the names of the log's files (`appendfilename`).
     pub filename: String,
     /// The policy to begin with.
     pub fsync: Fsync,
     /// Whether a log whose last command is cut short is loaded without it (`aof-load-truncated`).
     pub load_truncated: bool,
-    /// Whether the files say when commands were appended (`aof-timestamp-enabled`).
+    /// Whether the files contain the times of commands (`aof-timestamp-enabled`).
     pub timestamps: bool,
     /// Whether it is only read: nothing is cut off, moved or deleted.
     pub is_read_only: bool,
-    /// The files.
+    /// The place of the files.
     pub storage: Arc<dyn Storage>,
-    /// The time, for the pace of rewrites that fail.
+    /// The clock, for the pace of failing rewrites.
     pub now: Now,
 }
 

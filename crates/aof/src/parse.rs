@@ -1,9 +1,8 @@
 //! Finds commands in bytes: RESP arrays of bulk strings, and lines of annotation (`#TS:...`)
 //! between them.
 //!
-//! Stricter than Redis in three things, so that damage is noticed where it is: numbers are digits
-//! only, every line ends with CR LF, and so does every string. Nothing is allocated by what a
-//! length claims.
+//! Stricter than Redis in three ways, so that damage is noticed where it is: numbers are digits
+//! only, every line ends with CR LF, and so does every string. Claimed lengths cause no allocation.
 
 use std::ops::Range;
 
@@ -33,25 +32,25 @@ impl<'a> Command<'a> {
     }
 }
 
-/// What is at the beginning of some bytes.
+/// What some bytes begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// A command of this many bytes; [`Parser::command`] has its words.
     Command(usize),
     /// A line of annotation of this many bytes.
     Annotation(usize),
-    /// The beginning of something, which is at least this many bytes long.
+    /// An incomplete command or annotation, which is at least this many bytes long.
     Incomplete(usize),
     /// Neither.
     Malformed {
-        /// Where.
+        /// The position.
         at: usize,
-        /// What should stand there.
+        /// The expected text.
         expected: &'static str,
     },
 }
 
-/// Finds commands in bytes; keeps space for their words.
+/// Finds commands in bytes; keeps the memory for their words.
 #[derive(Default)]
 pub struct Parser {
     words: Vec<Range<usize>>,
@@ -63,7 +62,7 @@ enum Stop {
 }
 
 impl Parser {
-    /// Looks at what is at the beginning of `bytes`.
+    /// Parses the begin of `bytes`.
     pub fn parse(&mut self, bytes: &[u8]) -> Parsed {
         self.words.clear();
         let found = match bytes.first() {
@@ -109,7 +108,7 @@ fn annotation(bytes: &[u8]) -> Result<Parsed, Stop> {
     }
 }
 
-/// Returns the number after `sign` at `at`, and where the next line begins.
+/// Returns the number after `sign` at `at`, and the position of the next line.
 fn number(
     bytes: &[u8],
     at: usize,

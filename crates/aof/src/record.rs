@@ -1,10 +1,11 @@
-//! How a command is in the files: a RESP array of bulk strings; and what may be between commands.
+//! The format of a command in the files: a RESP array of bulk strings; and of what may be between
+//! commands.
 
 use std::time::SystemTime;
 
-/// What is before commands that take effect together or not at all.
+/// Precedes commands that take effect together or not at all.
 pub const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
-/// What is after them.
+/// Follows them.
 pub const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 /// Appends one command.
@@ -27,7 +28,7 @@ pub fn encode_select(out: &mut Vec<u8>, db: u32) {
     encode(out, &[b"SELECT", itoa::Buffer::new().format(db).as_bytes()]);
 }
 
-/// Appends a line that says when what follows it was appended, in unix seconds
+/// Appends a line with the time of the commands after it, in unix seconds
 /// (`aof-timestamp-enabled`).
 pub(crate) fn encode_timestamp(out: &mut Vec<u8>, seconds: u64) {
     out.extend_from_slice(b"#TS:");

@@ -8,13 +8,13 @@
 //!          history; then history is deleted
 //! ```
 //!
-//! Dropped before its end, a rewrite leaves the log as it was: the increment of its cut stays part
-//! of it, the temporary base is removed.
+//! If a rewrite is dropped before its end, the log stays as it was: the increment of its cut stays
+//! part of it, and the temporary base is removed.
 //!
-//! A log that was switched off is switched on again by a rewrite too. Since what was appended
-//! meanwhile is nowhere, its increment does not follow those before it: it is listed with the new
-//! base only, and until then a crash leaves the log as it was when it was switched off. Dropped
-//! before its end, such a rewrite leaves the log off.
+//! A rewrite can also switch a log on again. Since commands of the time when it was off are
+//! nowhere, its increment does not follow the earlier ones: it is listed with the new base only,
+//! and until then a crash leaves the log as it was when it was switched off. If such a rewrite is
+//! dropped before its end, the log stays off.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,7 +34,7 @@ pub const CHUNK: usize = 256 << 10;
 /// Bytes of the base after which it is synced, so that the last sync does not stall the disk.
 const SYNC_EVERY: u64 = 4 << 20;
 
-/// What a rewrite came to.
+/// The result of a rewrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rewritten {
     /// Bytes of the new base.
@@ -43,7 +43,7 @@ pub struct Rewritten {
     pub total: u64,
 }
 
-/// A rewrite under way.
+/// A running rewrite.
 pub struct Rewrite {
     shared: Arc<Shared>,
     base: Arc<dyn LogFile>,
@@ -54,9 +54,9 @@ pub struct Rewrite {
     written: u64,
     synced: u64,
     db: Option<u32>,
-    /// The base is a dump.
+    /// Whether the base is a dump.
     is_dump: bool,
-    /// It switches the log on again.
+    /// Whether it switches the log on again.
     revives: bool,
     finished: bool,
 }
@@ -68,7 +68,7 @@ fn file(error: OpenError) -> RewriteError {
 impl Rewrite {
     pub(crate) fn begin(shared: Arc<Shared>, revives: bool) -> Result<Rewrite, RewriteError> {
         if shared.health.is_stalled() {
-            // Is there space by now? If not, the answer tells what is wrong today.
+            // There may be space by now; if not, the error is up to date.
             shared.flush()?;
         }
         shared.health.check()?;
@@ -114,7 +114,7 @@ impl Rewrite {
         }
     }
 
-    /// Divides the log: to be called once, while nothing is appended and the state to be written is
+    /// Cuts the log: to be called once, while nothing is appended and the state to be written is
     /// fixed. Takes no longer than an append.
     pub fn cut(&mut self) -> u64 {
         let mut buffer = lock(&self.shared.buffer);
@@ -140,7 +140,7 @@ impl Rewrite {
         }
     }
 
-    /// Writes bytes of a dump, which the base is then.
+    /// Writes bytes of a dump, which makes the base one.
     pub fn write_dump(&mut self, bytes: &[u8]) -> Result<(), RewriteError> {
         self.is_dump = true;
         self.pending.extend_from_slice(bytes);
@@ -150,7 +150,7 @@ impl Rewrite {
         }
     }
 
-    /// Bytes of the base so far.
+    /// Returns the bytes of the base so far.
     pub fn len(&self) -> u64 {
         self.written + self.pending.len() as u64
     }
@@ -209,7 +209,7 @@ impl Rewrite {
         self.base_name = base.file;
         options.sync_names().map_err(file)?;
         options.stage_manifest(&manifest).map_err(file)?;
-        // From here on either manifest may be the one that a crash leaves: both sets of files stay.
+        // From here on a crash may leave either manifest, so both sets of files stay.
         self.finished = true;
         let switched = options.switch_manifest();
         writer.manifest = manifest;
@@ -240,9 +240,9 @@ impl Drop for Rewrite {
             if self.revives {
                 lock(&shared.buffer).mute(true);
             }
-            // Without a cut the next file is not entered; after one it is part of the log, unless
-            // what comes before it cannot be written: then the present file takes all of it, and
-            // the next rewrite begins when it has.
+            // Without a cut the next file is not entered. After a cut it is part of the log, unless
+            // the bytes before it cannot be written: then the present file takes all of them, and
+            // the next rewrite begins after that.
             let mut writer = lock(&shared.writer);
             let _ = shared.write_out(&mut writer);
             writer.next = None;

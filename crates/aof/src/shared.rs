@@ -1,17 +1,17 @@
-//! What all threads share of a log, and how it is written out: from the buffer into the last
+//! The state of a log that all threads share, and its writing out: from the buffer into the last
 //! incremental file, and from one such file into the next.
 //!
 //! A write that fails or is cut short is undone, so that the file ends with a whole command.
-//! What was not written goes back to the front of the buffer, and the ticker tries again: it was
-//! not acknowledged, and until the write succeeds nothing else is taken (`health`). With `always`,
-//! where a read waits for what it saw, nobody is shown it meanwhile. Three failures end the log's
-//! life: a part of a write that could not be undone, since the next try would stand after it,
-//! a write to a file that is not listed, and a failed sync: the kernel may have dropped the pages,
-//! so a second one would prove nothing.
+//! Unwritten bytes go back to the front of the buffer, and the ticker tries again: they were not
+//! acknowledged, and until the write succeeds nothing else is taken (`health`). With `always`,
+//! where a read waits for the data that it saw, nobody sees it meanwhile. Three failures are final:
+//! a partial write that could not be undone, since the next try would follow it; a write to a file
+//! that is not listed; and a failed sync, since the kernel may have dropped the pages, so that a
+//! second one would prove nothing.
 //!
-//! The next file is listed in the manifest only after the one before is durable, and is written to
-//! only after the manifest is: a reader of the directory never finds a short file before a longer
-//! one, nor commands in no file.
+//! The next file is listed in the manifest only after the previous one is durable, and is written
+//! to only after the manifest is: so a reader of the directory never finds an incomplete file
+//! before another one, nor commands in an unlisted file.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -28,10 +28,10 @@ use crate::storage::LogFile;
 use crate::sync_times::SyncTimes;
 use crate::writer::Writer;
 
-/// Space kept between two writes; what one large value took is given back.
+/// Memory that is kept between two writes; that of one large value is given back.
 const SPARE_AT_MOST: usize = 16 << 20;
 
-/// What appending threads, the ticker and a rewrite share.
+/// The state that appending threads, the ticker and a rewrite share.
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) buffer: Mutex<Buffer>,
@@ -43,16 +43,16 @@ pub(crate) struct Shared {
     pub(crate) syncs: AtomicU64,
     pub(crate) sync_times: SyncTimes,
     pub(crate) rewriting: AtomicBool,
-    /// How often something was committed that was not appended.
+    /// How often a commit was not appended.
     pub(crate) skipped: AtomicU64,
-    /// As much of that as the log has all the same, in its base.
+    /// How many of these the log's base contains all the same.
     pub(crate) covered: AtomicU64,
     pub(crate) history: Mutex<History>,
     fsync: AtomicU8,
 }
 
 impl Shared {
-    /// Returns a log whose base has this many bytes.
+    /// Makes the state of a log whose base has this many bytes.
     pub(crate) fn new(options: Options, writer: Writer, base_len: u64) -> Shared {
         let mut buffer = Buffer::default();
         buffer.set_timestamps(options.timestamps);
@@ -83,13 +83,13 @@ impl Shared {
         self.fsync.store(fsync as u8, Ordering::Relaxed);
     }
 
-    /// Writes out what is buffered, with what a failed write has left.
+    /// Writes out the buffer, including the rest of a failed write.
     pub(crate) fn write_out(&self, writer: &mut Writer) -> Result<(), Failure> {
         self.health.check_alive()?;
         let (Taken { mut bytes, cut }, end) = {
             let mut buffer = lock(&self.buffer);
             if buffer.is_idle() {
-                // It may be so because the log has failed meanwhile.
+                // It may be idle because the log has failed meanwhile.
                 return self.health.check_alive();
             }
             (buffer.take(std::mem::take(&mut writer.spare)), buffer.end())
@@ -123,8 +123,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Keeps `bytes`, which begin at the offset `from`, for another try; or ends the log's life.
-    /// While the log is being switched on, the file is a part of nothing yet: then it stays off.
+    /// Keeps `bytes`, which begin at the offset `from`, for another try, or makes the failure
+    /// final. While the log is being switched on, the file is not part of it yet: then it stays
+    /// off.
     fn write_failed(
         &self,
         failure: Failure,
@@ -149,8 +150,8 @@ impl Shared {
         Err(failure)
     }
 
-    /// Drops what was appended since the log began to be switched on, which was promised to
-    /// nobody, and has the rewrite fail.
+    /// Drops the commands appended since the log began to be switched on, which were promised to
+    /// nobody, and makes the rewrite fail.
     fn stay_off(&self, failure: Failure, writer: &mut Writer) {
         tracing::warn!("The append-only file stays off, it cannot be written: {failure}");
         let end = lock(&self.buffer).mute_and_drop();
@@ -159,7 +160,7 @@ impl Shared {
         writer.leave_file(failure);
     }
 
-    /// Goes on in the next file. Where its manifest cannot be written the present file is kept.
+    /// Goes on in the next file. If its manifest cannot be written, the present file is kept.
     fn enter_next(&self, writer: &mut Writer, cut: u64) -> Result<(), Failure> {
         let Some(next) = writer.next.take() else { return Ok(()) };
         if FaultPoint::SyncBeforeNext.is_enabled() {
@@ -181,14 +182,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes durable what was written out.
+    /// Makes the written bytes durable.
     pub(crate) fn sync(&self, writer: &Writer) -> Result<(), Failure> {
         self.health.check_alive()?;
         let written = self.written.load(Ordering::Acquire);
         self.sync_file(&*writer.file, written)
     }
 
-    /// Syncs a file that, with those before it, holds the log up to `written`.
+    /// Syncs a file that, with those before it, contains the log up to `written`.
     pub(crate) fn sync_file(&self, file: &dyn LogFile, written: u64) -> Result<(), Failure> {
         let begin = Instant::now();
         match file.sync() {
@@ -209,7 +210,7 @@ impl Shared {
         self.write_out(&mut writer)
     }
 
-    /// Ends the log's life; the first reason stays.
+    /// Makes a failure final; the first reason stays.
     fn fail(&self, failure: Failure) -> Failure {
         let what = match failure.operation {
             Operation::Write => "Error writing to",
@@ -220,7 +221,8 @@ impl Shared {
             "{what} the AOF file: {failure}. Writes are refused until the server is started again"
         );
         let first = self.health.fail(failure);
-        // Now that is known: who finds the buffer empty looks again.
+        // The failure is known before the buffer looks empty: a thread that finds it empty checks
+        // again.
         lock(&self.buffer).close();
         first
     }

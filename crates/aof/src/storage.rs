@@ -1,8 +1,8 @@
-//! Files and directories as the log needs them, after two small traits: tests put media in their
-//! place that run full, fail, or remember in which order things were written and synced.
+//! Files and directories as the log needs them, as two small traits: tests use media that run full,
+//! fail, or record the order of writes and syncs.
 //!
-//! A file is made for this user alone, where nothing was before (a symbolic link is not followed),
-//! and has the permissions of the one that it replaces.
+//! A file is created for this user alone, under a name that must be free (a symbolic link is not
+//! followed), and gets the permissions of the one that it replaces.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 /// A file that is appended to. One thread writes at a time; syncs may run next to a write.
 pub trait LogFile: Send + Sync {
-    /// Returns one write(2) at the end; how much was taken.
+    /// Makes one write(2) at the end. Returns how many bytes were taken.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Makes everything that was appended before durable (fdatasync).
     fn sync(&self) -> io::Result<()>;
     /// Cuts the file to `len` bytes.
     fn truncate(&self, len: u64) -> io::Result<()>;
-    /// Returns true if this is the file at a path, as far as the place for files can tell.
+    /// Returns true if this is the file at a path, as far as the storage can tell.
     fn is_at(&self, _path: &Path) -> bool {
         true
     }
@@ -32,7 +32,7 @@ pub trait Storage: Send + Sync {
     fn is_dir(&self, path: &Path) -> bool;
     /// Returns the file's length; `None` if there is no such file.
     fn len(&self, path: &Path) -> io::Result<Option<u64>>;
-    /// Opens a file for appending; made empty if it is missing.
+    /// Opens a file for appending; creates it if it is missing.
     fn append_to(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
     /// Makes an empty file, over an existing one.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
@@ -46,7 +46,7 @@ pub trait Storage: Send + Sync {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 }
 
-/// Permissions of a file that is created: it holds everybody's data.
+/// Permissions of a new file: it contains everybody's data.
 const PRIVATE: u32 = 0o600;
 
 /// The file system.
@@ -119,7 +119,7 @@ impl Storage for Disk {
         if let Ok(replaced) = fs::symlink_metadata(to)
             && replaced.is_file()
         {
-            // Where a file system refuses that, the file stays its owner's alone.
+            // If a file system refuses that, only the owner can use the file.
             let _ = fs::set_permissions(from, replaced.permissions());
         }
         fs::rename(from, to)

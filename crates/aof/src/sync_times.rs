@@ -1,13 +1,13 @@
-//! How long syncs took, for whoever watches the disk.
+//! The times of syncs, for monitoring the disk.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Times of syncs that are told apart: up to 2^n microseconds for the n-th; the last has all longer
-/// ones.
+/// The number of buckets of sync times: up to 2^n microseconds for the n-th; the last has all
+/// longer ones.
 pub const SYNC_TIMES: usize = 24;
 
-/// Counts of syncs by how long they took.
+/// Counts of syncs by their times.
 #[derive(Debug, Default)]
 pub(crate) struct SyncTimes {
     nanos: AtomicU64,
@@ -20,7 +20,7 @@ impl SyncTimes {
         self.counts[class(time)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the nanoseconds of all, and how many took up to 2^n microseconds and longer than
+    /// Returns the total nanoseconds, and how many took up to 2^n microseconds and longer than
     /// 2^(n-1).
     pub(crate) fn read(&self) -> (u64, [u64; SYNC_TIMES]) {
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));

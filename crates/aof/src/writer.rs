@@ -11,7 +11,7 @@ use crate::manifest::Manifest;
 use crate::options::Options;
 use crate::storage::LogFile;
 
-/// What only one thread at a time may use.
+/// The state that only one thread at a time may use.
 pub(crate) struct Writer {
     pub(crate) manifest: Manifest,
     pub(crate) file: Arc<dyn LogFile>,
@@ -19,20 +19,20 @@ pub(crate) struct Writer {
     pub(crate) len: u64,
     /// Bytes of all files before it.
     pub(crate) before: u64,
-    /// What follows at the buffer's cut.
+    /// The file that follows at the buffer's cut.
     pub(crate) next: Option<NextFile>,
-    /// Whether the next file is listed when it is begun: not while the log is being switched on
-    /// again, since between the files of the directory's manifest and the next one there is a gap
-    /// until there is a new base.
+    /// Whether the next file is listed when it is begun. It is not while the log is being switched
+    /// on again, since until there is a new base there is a gap between the files of the
+    /// directory's manifest and the next one.
     pub(crate) is_listed: bool,
-    /// The file ends with a part of a write that could not be undone.
+    /// Whether the file ends with a part of a write that could not be undone.
     pub(crate) is_torn: bool,
-    /// Why the rewrite that is to switch the log on cannot do so any more.
+    /// Why the rewrite that is to switch the log on has failed.
     pub(crate) stays_off: Option<Failure>,
     pub(crate) spare: Vec<u8>,
 }
 
-/// The file of a log that is switched off and has not been opened: nothing is written to it.
+/// The file of a log that is switched off and was not opened: nothing is written to it.
 struct NoFile;
 
 impl LogFile for NoFile {
@@ -56,8 +56,7 @@ pub(crate) struct NextFile {
 }
 
 impl Writer {
-    /// Opens the last increment for appending. A log that is new gets an empty base and an
-    /// increment.
+    /// Opens the last increment for appending. A new log gets an empty base and an increment.
     pub(crate) fn open(
         options: &Options,
         mut manifest: Manifest,
@@ -104,7 +103,7 @@ impl Writer {
         })
     }
 
-    /// Returns the writer of a log that is switched off, with what its directory lists.
+    /// Returns the writer of a log that is switched off, with the files that its directory lists.
     pub(crate) fn off(manifest: Manifest) -> Writer {
         Writer {
             manifest,
@@ -119,14 +118,14 @@ impl Writer {
         }
     }
 
-    /// Writes no more to the present file, which is listed nowhere.
+    /// Stops writing to the present file, which is listed nowhere.
     pub(crate) fn leave_file(&mut self, failure: Failure) {
         self.file = Arc::new(NoFile);
         (self.len, self.next, self.is_torn) = (0, None, false);
         self.stays_off = Some(failure);
     }
 
-    /// Bytes of all files.
+    /// Returns the bytes of all files.
     pub(crate) fn size(&self) -> u64 {
         self.before + self.len
     }

@@ -33,12 +33,13 @@
 #define PERDURA_DOMAIN_JOURNAL 1
 
 /**
- * What returned survives the end of the process, kill -9 too, and no power loss. On any file.
+ * Calls that returned survive the end of the process, even kill -9, but no power loss. On any
+ * file.
  */
 #define PERDURA_DOMAIN_PROCESS 2
 
 /**
- * What a call came to. Later versions may have more: treat an unknown one as a failure.
+ * The result of a call. Later versions may have more: treat an unknown one as a failure.
  */
 typedef enum PerduraStatus {
   /**
@@ -50,12 +51,12 @@ typedef enum PerduraStatus {
    */
   PERDURA_STATUS_NOT_FOUND = 1,
   /**
-   * A pointer that is needed was null, or a number is none of those that are allowed.
+   * A required pointer was null, or a number is not one of the allowed ones.
    */
   PERDURA_STATUS_INVALID_ARGUMENT = 2,
   /**
-   * An error inside of the library, which it caught. The store is intact, or says that it takes
-   * no more writes.
+   * An error inside the library, which it caught. The store is intact, or takes no more writes
+   * and says so.
    */
   PERDURA_STATUS_PANIC = 3,
   /**
@@ -88,12 +89,12 @@ typedef enum PerduraStatus {
    */
   PERDURA_STATUS_TRY_AGAIN = 10,
   /**
-   * Inside of a transaction: another thread has the key. The function is run again when it has
-   * returned, whatever it returns.
+   * Inside a transaction: another thread has locked the key. The function runs again after it
+   * has returned, whatever it returns.
    */
   PERDURA_STATUS_CONFLICT = 11,
   /**
-   * The store was called from inside of its own transaction.
+   * The store was called from inside its own transaction.
    */
   PERDURA_STATUS_REENTRANT = 12,
   /**
@@ -105,8 +106,8 @@ typedef enum PerduraStatus {
    */
   PERDURA_STATUS_READ_ONLY = 14,
   /**
-   * The disk refused a write or a sync of the journal. Of a call that returns this for the first
-   * time it is not known whether what it wrote is there when the store is opened again.
+   * The disk refused a write or a sync of the journal. Whether the writes of the first call that
+   * returns this are there when the store is opened again is unknown.
    */
   PERDURA_STATUS_JOURNAL_FAILED = 15,
   /**
@@ -130,7 +131,7 @@ typedef enum PerduraStatus {
    */
   PERDURA_STATUS_CANNOT_RECOVER = 20,
   /**
-   * The operating system refused something.
+   * The operating system refused an operation.
    */
   PERDURA_STATUS_IO = 21,
   /**
@@ -146,7 +147,7 @@ typedef enum PerduraStatus {
 typedef struct PerduraBatch PerduraBatch;
 
 /**
- * Where an iteration is: from perdura_keys, released by perdura_cursor_free.
+ * The position of an iteration: from perdura_keys, released by perdura_cursor_free.
  */
 typedef struct PerduraCursor PerduraCursor;
 
@@ -170,7 +171,7 @@ typedef struct PerduraTransaction PerduraTransaction;
  */
 typedef struct PerduraBytes {
   /**
-   * The first byte; null where there is no value. An empty value has an address.
+   * The first byte; null if there is no value. An empty value has an address.
    */
   uint8_t *data;
   /**
@@ -210,7 +211,7 @@ enum PerduraStatus perdura_batch_delete(struct PerduraBatch *batch,
                                         size_t key_len);
 
 /**
- * Does what a batch says, in its order, as one transaction. It can be written again.
+ * Executes a batch, in its order, as one transaction. It can be written again.
  */
 enum PerduraStatus perdura_write(const struct PerduraStore *store,
                                  const struct PerduraBatch *batch);
@@ -221,7 +222,7 @@ enum PerduraStatus perdura_write(const struct PerduraStore *store,
 void perdura_batch_free(struct PerduraBatch *batch);
 
 /**
- * Starts an iteration over the keys that begin with some bytes, in no order.
+ * Starts an iteration over the keys that begin with some bytes, in no particular order.
  */
 enum PerduraStatus perdura_keys(const struct PerduraStore *store,
                                 const uint8_t *prefix,
@@ -231,8 +232,8 @@ enum PerduraStatus perdura_keys(const struct PerduraStore *store,
 /**
  * Reads the next key, which the caller releases with perdura_bytes_free; PERDURA_STATUS_NOT_FOUND
  * at the end. The store is the one that the iteration was started on. No lock is held between two
- * calls: a key that is there from start to end comes at least once, seldom twice; one that comes
- * or goes meanwhile may be shown or not.
+ * calls: a key that exists from start to end is returned at least once, seldom twice; one that is
+ * added or deleted meanwhile may be returned or not.
  */
 enum PerduraStatus perdura_next(const struct PerduraStore *store,
                                 struct PerduraCursor *cursor,
@@ -244,8 +245,8 @@ enum PerduraStatus perdura_next(const struct PerduraStore *store,
 void perdura_cursor_free(struct PerduraCursor *cursor);
 
 /**
- * Returns the options of a store in a file, which is made if it does not exist; null if the path
- * is a null pointer with a length.
+ * Returns the options of a store in a file, which is created if it does not exist; null if the
+ * path is a null pointer with a length.
  */
 struct PerduraOptions *perdura_options_new(const uint8_t *path,
                                            size_t path_len);
@@ -261,7 +262,7 @@ struct PerduraOptions *perdura_options_volatile(void);
 enum PerduraStatus perdura_options_limit(struct PerduraOptions *options, uint64_t bytes);
 
 /**
- * Refuses to open a store that does not exist, where it would be made.
+ * Refuses to open a store that does not exist, instead of creating it.
  */
 enum PerduraStatus perdura_options_existing(struct PerduraOptions *options);
 
@@ -271,9 +272,9 @@ enum PerduraStatus perdura_options_existing(struct PerduraOptions *options);
 enum PerduraStatus perdura_options_domain(struct PerduraOptions *options, int32_t domain);
 
 /**
- * Lets calls return when the kernel has what they wrote, which is synced this often, where the
- * store has a journal: a power loss may take what was written since. Without it a call returns
- * when what it wrote is on the disk. 0 syncs only by perdura_flush, and in the background.
+ * Lets calls return when the kernel has their writes, which are synced this often, if the store
+ * has a journal: a power loss may take the writes since the last sync. Without this a call returns
+ * when its writes are on the disk. 0 syncs only by perdura_flush, and in the background.
  */
 enum PerduraStatus perdura_options_sync_every(struct PerduraOptions *options,
                                               uint64_t milliseconds);
@@ -284,8 +285,8 @@ enum PerduraStatus perdura_options_sync_every(struct PerduraOptions *options,
 void perdura_options_free(struct PerduraOptions *options);
 
 /**
- * Returns what the last failure on this thread was, as text of UTF-8 that ends with a zero byte;
- * empty if there was none. It is valid until the next failure on this thread.
+ * Returns the text of the last failure on this thread, in UTF-8 with a zero byte at its end; empty
+ * if there was none. It is valid until the next failure on this thread.
  */
 const char *perdura_error_message(void);
 
@@ -296,13 +297,13 @@ enum PerduraStatus perdura_open(const struct PerduraOptions *options,
                                 struct PerduraStore **store);
 
 /**
- * Closes a store and releases it, whatever is returned. No other thread uses it. A program that
- * ends without it loses nothing that the persistence domain survives.
+ * Closes a store and releases it, whatever is returned. No other thread may use it. A program that
+ * ends without this loses no data that the persistence domain preserves.
  */
 enum PerduraStatus perdura_close(struct PerduraStore *store);
 
 /**
- * Makes everything durable that was written before, where calls do not wait for that.
+ * Makes all earlier writes durable, if calls do not wait for that.
  */
 enum PerduraStatus perdura_flush(const struct PerduraStore *store);
 
@@ -347,7 +348,7 @@ enum PerduraStatus perdura_delete(const struct PerduraStore *store,
                                   size_t key_len);
 
 /**
- * Adds to an integer, 0 where there is no key. `sum` may be null.
+ * Adds to an integer, 0 if there is no key. `sum` may be null.
  */
 enum PerduraStatus perdura_increment(const struct PerduraStore *store,
                                      const uint8_t *key,
@@ -356,13 +357,13 @@ enum PerduraStatus perdura_increment(const struct PerduraStore *store,
                                      int64_t *sum);
 
 /**
- * Runs `work` all or nothing: what its calls of perdura_transaction_* did is committed if it
- * returns 0, and undone otherwise (PERDURA_STATUS_REFUSED). `context` is passed to it.
+ * Runs `work` all or nothing: the changes of its calls of perdura_transaction_* are committed if
+ * it returns 0, and undone otherwise (PERDURA_STATUS_REFUSED). `context` is passed to it.
  *
- * The keys that it uses are locked until it returns. If another thread has one of them, `work`
- * runs again, so that it may run several times before it counts: it should change nothing else, or
- * bear that. It must not call the store itself (PERDURA_STATUS_REENTRANT), nor wait for a thread
- * that does, nor be left by longjmp or an exception.
+ * The keys that it uses are locked until it returns. If another thread has locked one of them,
+ * `work` runs again, so that it may run several times before it is committed: its other effects
+ * must tolerate that. It must not call the store itself (PERDURA_STATUS_REENTRANT), nor wait for a
+ * thread that does, nor be left by longjmp or an exception.
  */
 enum PerduraStatus perdura_transact(const struct PerduraStore *store,
                                     int32_t (*work)(const struct PerduraTransaction *transaction,
@@ -370,7 +371,7 @@ enum PerduraStatus perdura_transact(const struct PerduraStore *store,
                                     void *context);
 
 /**
- * Reads a value, as perdura_get does.
+ * Reads a value, like perdura_get.
  */
 enum PerduraStatus perdura_transaction_get(const struct PerduraTransaction *transaction,
                                            const uint8_t *key,
@@ -387,14 +388,14 @@ enum PerduraStatus perdura_transaction_set(const struct PerduraTransaction *tran
                                            size_t value_len);
 
 /**
- * Deletes a key, as perdura_delete does.
+ * Deletes a key, like perdura_delete.
  */
 enum PerduraStatus perdura_transaction_delete(const struct PerduraTransaction *transaction,
                                               const uint8_t *key,
                                               size_t key_len);
 
 /**
- * Adds to an integer, as perdura_increment does.
+ * Adds to an integer, like perdura_increment.
  */
 enum PerduraStatus perdura_transaction_increment(const struct PerduraTransaction *transaction,
                                                  const uint8_t *key,

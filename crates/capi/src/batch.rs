@@ -45,7 +45,7 @@ pub unsafe extern "C" fn perdura_batch_delete(
     })
 }
 
-/// Does what a batch says, in its order, as one transaction. It can be written again.
+/// Executes a batch, in its order, as one transaction. It can be written again.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_write(
     store: Option<&PerduraStore>,

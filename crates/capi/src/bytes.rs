@@ -8,7 +8,7 @@ use crate::status::{Failure, PerduraStatus};
 #[repr(C)]
 #[derive(Debug)]
 pub struct PerduraBytes {
-    /// The first byte; null where there is no value. An empty value has an address.
+    /// The first byte; null if there is no value. An empty value has an address.
     pub data: *mut u8,
     /// How many there are.
     pub len: usize,
@@ -53,15 +53,15 @@ pub(crate) unsafe fn bytes<'a>(data: *const u8, len: usize) -> Result<&'a [u8], 
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
-/// The bytes of an argument of C.
+/// Returns the bytes of an argument of C.
 macro_rules! bytes {
     ($data:expr, $len:expr) => {
-        // SAFETY: what C owes to every function; they are used during the call only.
+        // SAFETY: every function requires this of C; they are used during the call only.
         unsafe { $crate::bytes::bytes($data, $len) }?
     };
 }
 
-/// Gives bytes to C, or says that there are none. Whatever happens, C's variable is initialised.
+/// Gives bytes to C, or returns that there are none. In any case, C's variable is initialised.
 pub(crate) fn answer(
     out: Option<&mut MaybeUninit<PerduraBytes>>,
     read: impl FnOnce() -> Result<Option<Vec<u8>>, Failure>,

@@ -8,11 +8,11 @@ use crate::bytes::{PerduraBytes, answer, needed};
 use crate::status::{PerduraStatus, guarded};
 use crate::store::PerduraStore;
 
-/// Where an iteration is: from perdura_keys, released by perdura_cursor_free.
+/// The position of an iteration: from perdura_keys, released by perdura_cursor_free.
 #[derive(Debug)]
 pub struct PerduraCursor(KeyCursor);
 
-/// Starts an iteration over the keys that begin with some bytes, in no order.
+/// Starts an iteration over the keys that begin with some bytes, in no particular order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_keys(
     store: Option<&PerduraStore>,
@@ -30,8 +30,8 @@ pub unsafe extern "C" fn perdura_keys(
 
 /// Reads the next key, which the caller releases with perdura_bytes_free; PERDURA_STATUS_NOT_FOUND
 /// at the end. The store is the one that the iteration was started on. No lock is held between two
-/// calls: a key that is there from start to end comes at least once, seldom twice; one that comes
-/// or goes meanwhile may be shown or not.
+/// calls: a key that exists from start to end is returned at least once, seldom twice; one that is
+/// added or deleted meanwhile may be returned or not.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_next(
     store: Option<&PerduraStore>,

@@ -2,17 +2,18 @@
 //! transactions, batches, iteration over keys.
 //!
 //! `include/perdura.h` is generated from here. A function takes bytes as pointer and length, writes
-//! what it answers through a pointer, and returns a [`PerduraStatus`]; the text of a failure is
-//! kept for the calling thread. No panic crosses the boundary: `status::guarded` catches it.
+//! its result through a pointer, and returns a [`PerduraStatus`]; the text of a failure is kept for
+//! the calling thread. No panic crosses the boundary: `status::guarded` catches it.
 //!
 //! # Safety
 //!
-//! What C owes to every function: a pointer with a length refers to that many readable bytes, which
-//! nobody changes during the call, or is null where the length is 0; any other pointer is null, or
+//! Every function requires of C: a pointer with a length refers to that many readable bytes, which
+//! nobody changes during the call, or is null if the length is 0; any other pointer is null, or
 //! refers to a variable of its type, or came from this library and was not released; no handle is
 //! released while another thread uses it.
 //!
-//! Unsafe code is the export of symbols, and `bytes`, which turns pointers into slices and back.
+//! Unsafe code is limited to the export of symbols, and to `bytes`, which turns pointers into
+//! slices and back.
 
 #![allow(unsafe_code, reason = "C passes bytes as pointer and length, and symbols are exported")]
 #![expect(clippy::missing_safety_doc, reason = "stated once, at the head of the crate")]

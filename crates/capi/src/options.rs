@@ -13,7 +13,8 @@ use crate::status::{PerduraStatus, guarded};
 pub const PERDURA_DOMAIN_AUTO: i32 = 0;
 /// A journal, also on persistent memory.
 pub const PERDURA_DOMAIN_JOURNAL: i32 = 1;
-/// What returned survives the end of the process, kill -9 too, and no power loss. On any file.
+/// Calls that returned survive the end of the process, even kill -9, but no power loss. On any
+/// file.
 pub const PERDURA_DOMAIN_PROCESS: i32 = 2;
 
 /// How to open a store: from perdura_options_new, released by perdura_options_free.
@@ -31,8 +32,8 @@ impl PerduraOptions {
     }
 }
 
-/// Returns the options of a store in a file, which is made if it does not exist; null if the path
-/// is a null pointer with a length.
+/// Returns the options of a store in a file, which is created if it does not exist; null if the
+/// path is a null pointer with a length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_options_new(
     path: *const u8,
@@ -62,7 +63,7 @@ pub extern "C" fn perdura_options_limit(
     guarded(|| Ok(needed(options)?.change(|options| options.limit(bytes))))
 }
 
-/// Refuses to open a store that does not exist, where it would be made.
+/// Refuses to open a store that does not exist, instead of creating it.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_options_existing(options: Option<&mut PerduraOptions>) -> PerduraStatus {
     guarded(|| Ok(needed(options)?.change(|options| options.create(false))))
@@ -85,9 +86,9 @@ pub extern "C" fn perdura_options_domain(
     })
 }
 
-/// Lets calls return when the kernel has what they wrote, which is synced this often, where the
-/// store has a journal: a power loss may take what was written since. Without it a call returns
-/// when what it wrote is on the disk. 0 syncs only by perdura_flush, and in the background.
+/// Lets calls return when the kernel has their writes, which are synced this often, if the store
+/// has a journal: a power loss may take the writes since the last sync. Without this a call returns
+/// when its writes are on the disk. 0 syncs only by perdura_flush, and in the background.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_options_sync_every(
     options: Option<&mut PerduraOptions>,

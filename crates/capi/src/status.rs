@@ -1,4 +1,4 @@
-//! What a call came to: a number for the program, and a text for its log.
+//! The result of a call: a number for the program, and a text for its log.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use perdura::{CloseError, Error, OpenError};
 
-/// What a call came to. Later versions may have more: treat an unknown one as a failure.
+/// The result of a call. Later versions may have more: treat an unknown one as a failure.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerduraStatus {
@@ -15,10 +15,10 @@ pub enum PerduraStatus {
     Ok = 0,
     /// There is no such key, or no further one. Not a failure.
     NotFound = 1,
-    /// A pointer that is needed was null, or a number is none of those that are allowed.
+    /// A required pointer was null, or a number is not one of the allowed ones.
     InvalidArgument = 2,
-    /// An error inside of the library, which it caught. The store is intact, or says that it takes
-    /// no more writes.
+    /// An error inside the library, which it caught. The store is intact, or takes no more writes
+    /// and says so.
     Panic = 3,
     /// The limit of the store, or the file system, is reached: delete, or open it with a larger
     /// limit.
@@ -35,17 +35,17 @@ pub enum PerduraStatus {
     Damaged = 9,
     /// The medium lost bytes while the call ran: try again.
     TryAgain = 10,
-    /// Inside of a transaction: another thread has the key. The function is run again when it has
-    /// returned, whatever it returns.
+    /// Inside a transaction: another thread has locked the key. The function runs again after it
+    /// has returned, whatever it returns.
     Conflict = 11,
-    /// The store was called from inside of its own transaction.
+    /// The store was called from inside its own transaction.
     Reentrant = 12,
     /// The function of a transaction refused it: nothing was changed.
     Refused = 13,
     /// A durable step failed: the store takes no more writes until it is opened again.
     ReadOnly = 14,
-    /// The disk refused a write or a sync of the journal. Of a call that returns this for the first
-    /// time it is not known whether what it wrote is there when the store is opened again.
+    /// The disk refused a write or a sync of the journal. Whether the writes of the first call that
+    /// returns this are there when the store is opened again is unknown.
     JournalFailed = 15,
     /// The store cannot be opened: another process has it open.
     Locked = 16,
@@ -57,13 +57,13 @@ pub enum PerduraStatus {
     OtherVersion = 19,
     /// The store cannot be opened: it, or its journal, is damaged or missing.
     CannotRecover = 20,
-    /// The operating system refused something.
+    /// The operating system refused an operation.
     Io = 21,
     /// Any other failure; perdura_error_message says which.
     Other = 22,
 }
 
-/// A failure: its status, and what a person needs to know of it.
+/// A failure: its status, and a text for people.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: PerduraStatus,
@@ -139,8 +139,8 @@ fn remember(failure: Failure) -> PerduraStatus {
     status
 }
 
-/// Returns what the last failure on this thread was, as text of UTF-8 that ends with a zero byte;
-/// empty if there was none. It is valid until the next failure on this thread.
+/// Returns the text of the last failure on this thread, in UTF-8 with a zero byte at its end; empty
+/// if there was none. It is valid until the next failure on this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_error_message() -> *const c_char {
     MESSAGE.try_with(|kept| kept.borrow().as_ptr()).unwrap_or(c"".as_ptr())
@@ -155,7 +155,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Failure {
 
 /// Runs a call of C: no panic leaves it.
 pub(crate) fn guarded(call: impl FnOnce() -> Result<PerduraStatus, Failure>) -> PerduraStatus {
-    // What a panic leaves half done is the store's: it undoes it, or takes no more writes.
+    // A panic may leave work of the store half done: the store undoes it, or takes no more writes.
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(status)) => status,
         Ok(Err(failure)) => remember(failure),
@@ -169,7 +169,7 @@ mod tests {
     use std::ffi::CStr;
 
     fn message() -> String {
-        // SAFETY: a string of this thread, which has no failure meanwhile.
+        // SAFETY: a string of this thread, on which no call fails meanwhile.
         let message = unsafe { CStr::from_ptr(perdura_error_message()) };
         message.to_str().expect("UTF-8").to_owned()
     }

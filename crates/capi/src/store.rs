@@ -14,7 +14,7 @@ use crate::status::{PerduraStatus, guarded};
 #[derive(Debug)]
 pub struct PerduraStore(pub(crate) Perdura);
 
-/// Returns the status of something that was there, or was not.
+/// Returns the status of something that exists or does not.
 pub(crate) fn found(is_there: bool) -> PerduraStatus {
     if is_there { PerduraStatus::Ok } else { PerduraStatus::NotFound }
 }
@@ -33,8 +33,8 @@ pub extern "C" fn perdura_open(
     })
 }
 
-/// Closes a store and releases it, whatever is returned. No other thread uses it. A program that
-/// ends without it loses nothing that the persistence domain survives.
+/// Closes a store and releases it, whatever is returned. No other thread may use it. A program that
+/// ends without this loses no data that the persistence domain preserves.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_close(store: Option<Box<PerduraStore>>) -> PerduraStatus {
     guarded(|| {
@@ -45,7 +45,7 @@ pub extern "C" fn perdura_close(store: Option<Box<PerduraStore>>) -> PerduraStat
     })
 }
 
-/// Makes everything durable that was written before, where calls do not wait for that.
+/// Makes all earlier writes durable, if calls do not wait for that.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_flush(store: Option<&PerduraStore>) -> PerduraStatus {
     guarded(|| {
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn perdura_delete(
     guarded(|| Ok(found(needed(store)?.0.delete(bytes!(key, key_len))?)))
 }
 
-/// Adds to an integer, 0 where there is no key. `sum` may be null.
+/// Adds to an integer, 0 if there is no key. `sum` may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_increment(
     store: Option<&PerduraStore>,

@@ -1,8 +1,8 @@
-//! A transaction: a function of the program, whose calls are done all or nothing.
+//! A transaction: a function of the program, whose calls take effect all or nothing.
 //!
-//! It is a function that is called back, not a pair of calls that begin and commit: the locks that
-//! a transaction holds cannot be forgotten, and where another thread has a key, the attempt is
-//! dropped and the function runs again, which two calls could not do.
+//! It is a callback, not a pair of calls that begin and commit: so the locks of a transaction
+//! cannot be forgotten, and if another thread has locked a key, the attempt is dropped and the
+//! function runs again, which two calls could not do.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -18,7 +18,7 @@ use crate::store::{PerduraStore, found};
 /// An open transaction: valid until the function that got it returns.
 pub struct PerduraTransaction<'t, 's> {
     transaction: &'t Transaction<'s>,
-    /// A call ended in a panic, and may have left a half of what it does.
+    /// Whether a call ended in a panic, and may have left its work half done.
     has_panicked: Cell<bool>,
 }
 
@@ -41,13 +41,13 @@ impl From<Error> for Ended {
     }
 }
 
-/// Runs `work` all or nothing: what its calls of perdura_transaction_* did is committed if it
-/// returns 0, and undone otherwise (PERDURA_STATUS_REFUSED). `context` is passed to it.
+/// Runs `work` all or nothing: the changes of its calls of perdura_transaction_* are committed if
+/// it returns 0, and undone otherwise (PERDURA_STATUS_REFUSED). `context` is passed to it.
 ///
-/// The keys that it uses are locked until it returns. If another thread has one of them, `work`
-/// runs again, so that it may run several times before it counts: it should change nothing else, or
-/// bear that. It must not call the store itself (PERDURA_STATUS_REENTRANT), nor wait for a thread
-/// that does, nor be left by longjmp or an exception.
+/// The keys that it uses are locked until it returns. If another thread has locked one of them,
+/// `work` runs again, so that it may run several times before it is committed: its other effects
+/// must tolerate that. It must not call the store itself (PERDURA_STATUS_REENTRANT), nor wait for a
+/// thread that does, nor be left by longjmp or an exception.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_transact(
     store: Option<&PerduraStore>,
@@ -92,7 +92,7 @@ fn within<'t, 's>(
     status
 }
 
-/// Reads a value, as perdura_get does.
+/// Reads a value, like perdura_get.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_transaction_get(
     transaction: Option<&PerduraTransaction<'_, '_>>,
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn perdura_transaction_set(
     })
 }
 
-/// Deletes a key, as perdura_delete does.
+/// Deletes a key, like perdura_delete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_transaction_delete(
     transaction: Option<&PerduraTransaction<'_, '_>>,
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn perdura_transaction_delete(
     within(transaction, |tx| Ok(found(tx.delete(bytes!(key, key_len))?)))
 }
 
-/// Adds to an integer, as perdura_increment does.
+/// Adds to an integer, like perdura_increment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_transaction_increment(
     transaction: Option<&PerduraTransaction<'_, '_>>,

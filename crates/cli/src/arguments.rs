@@ -48,7 +48,7 @@ pub struct Ping {
     /// The server
     #[arg(default_value = "127.0.0.1:6379", value_name = "HOST:PORT")]
     pub server: String,
-    /// Seconds that the answer may take
+    /// Seconds to wait for the answer
     #[arg(
         long,
         value_name = "SECONDS",
@@ -87,7 +87,7 @@ pub struct Backup {
     /// What it is: a dump that Redis reads too, or a pool that a server can open at once
     #[arg(long = "as", value_enum, default_value_t = Form::Rdb)]
     pub form: Form,
-    /// The journal of the pool that is read, where it is not POOL.journal
+    /// The pool's journal, if it is not POOL.journal
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
     /// Write the result as one JSON object
@@ -128,7 +128,7 @@ pub struct Restore {
     /// The pool's file, which must not be there, or the address of a running server
     #[arg(long, value_name = "POOL")]
     pub to: String,
-    /// The journal of the pool that is read, where it is not POOL.journal
+    /// The pool's journal, if it is not POOL.journal
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
     /// Write the result as one JSON object
@@ -180,12 +180,11 @@ Examples:\n  perdura check /mnt/pmem0/perdura.pool\n  perdura check --repair --j
 pub struct Check {
     /// The pool's file
     pub pool: PathBuf,
-    /// Cut out damaged keys, rebuild damaged indexes, set counts right, free what nothing leads
-    /// to. Asks nothing; says what it did. Nothing is changed where the pool's own tables are
-    /// damaged
+    /// Cut out damaged keys, rebuild damaged indexes, correct counts, free unreachable space. Asks
+    /// nothing; reports what it did. Changes nothing if the pool's own tables are damaged
     #[arg(long)]
     pub repair: bool,
-    /// The pool's journal, where it is not POOL.journal
+    /// The pool's journal, if it is not POOL.journal
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
     /// Write the result as one JSON object
@@ -224,17 +223,17 @@ pub struct SalvageArguments {
     #[arg(long, value_name = "NEW")]
     pub to: PathBuf,
     /// The file for the list of all that is damaged, which must not be there [default: NEW.damage;
-    /// none is made where nothing is damaged, or with --json]
+    /// none is made if nothing is damaged, or with --json]
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub list: Option<PathBuf>,
-    /// Put sound keys whose database is not known into this database [default: name them and leave
+    /// Put sound keys whose database is unknown into this database [default: name them and leave
     /// them out]
     #[arg(long, value_name = "DB", value_parser = clap::value_parser!(u8).range(0..16))]
     pub unplaced: Option<u8>,
-    /// The pool's journal, where it is not POOL.journal. A damaged one is read up to the damage
+    /// The pool's journal, if it is not POOL.journal. A damaged one is read up to the damage
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
-    /// Copy what the pool's file alone has, without the newest writes, which are in its journal
+    /// Copy only the data of the pool's file, without the newest writes, which are in its journal
     #[arg(long, conflicts_with = "journal")]
     pub without_journal: bool,
     /// Write the result as one JSON object
@@ -277,7 +276,7 @@ pub struct Import {
     /// Overwrite keys and function libraries that the server has already
     #[arg(long)]
     pub replace: bool,
-    /// The journal of the pool that is read, where it is not POOL.journal
+    /// The pool's journal, if it is not POOL.journal
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
     /// Write the result as one JSON object
@@ -324,7 +323,7 @@ pub struct Export {
     /// A file to write to, which must not be there [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// The journal of the pool that is read, where it is not POOL.journal
+    /// The pool's journal, if it is not POOL.journal
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
     /// Show no progress
@@ -360,11 +359,11 @@ pub enum Format {
 /// How connections to running servers are encrypted.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// Encrypt connections to servers whatever their addresses say; rediss:// says so of one
+    /// Encrypt connections to all servers, not only to those at rediss:// addresses
     #[arg(long)]
     pub tls: bool,
-    /// The authorities that have signed the servers' certificates, in PEM format; no name is
-    /// compared then, as in redis-cli [default: those of the system, and names are compared]
+    /// The authorities that have signed the servers' certificates, in PEM format; then names are
+    /// not compared, as in redis-cli [default: those of the system, and names are compared]
     #[arg(long, value_name = "FILE")]
     pub cacert: Option<PathBuf>,
     /// A certificate to show to servers, in PEM format

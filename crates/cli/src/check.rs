@@ -1,4 +1,4 @@
-//! `perdura check`: looks, and repairs when told to.
+//! `perdura check`: verifies a pool, and repairs it if told to.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,14 +15,14 @@ use crate::pool::{self, Pool, PoolError};
 use crate::progress;
 use crate::{json, report};
 
-/// Bytes that a thread verifies between two looks at the bar.
+/// Bytes that a thread verifies between two updates of the bar.
 const STRIDE: u64 = 1 << 20;
 
-/// What a check of a whole pool came to.
+/// The result of a check of a whole pool.
 pub(crate) struct Outcome {
     pub(crate) checked: Checked,
     pub(crate) problems: Vec<CheckError>,
-    /// Bytes that the medium could not give.
+    /// Bytes that could not be read from the medium.
     pub(crate) lost: Vec<Lost>,
     pub(crate) took: Duration,
 }
@@ -33,14 +33,14 @@ impl Outcome {
     }
 }
 
-/// Everything that there is to say.
+/// All findings of a check.
 pub(crate) struct Findings {
     pub(crate) pool: Pool,
     pub(crate) outcome: Outcome,
     pub(crate) repair: Option<Result<Repaired, Refusal>>,
     /// Why the pool took no writes.
     pub(crate) stopped: Option<String>,
-    /// After the repair.
+    /// The result of another check after the repair.
     pub(crate) left: Option<Outcome>,
     pub(crate) verdict: Verdict,
 }
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Check) -> Verdict {
     }
 }
 
-/// Looks, and repairs if that is asked for.
+/// Verifies a pool, and repairs it if requested.
 pub(crate) fn examine(options: &Check) -> Result<Findings, PoolError> {
     let pool = pool::open(&options.pool, options.journal.as_deref(), options.repair)?;
     let mut outcome = verify(&pool.keyspace, options, "checking");
@@ -99,8 +99,8 @@ fn repair(options: &Check, findings: &mut Findings) {
     }
 }
 
-/// Returns what the medium lost is found out first: it reads as zeros, and its keys are marked
-/// before they are looked at.
+/// Repairs a pool. Bytes that the medium lost are determined first, since they read as zeros: their
+/// keys are marked before they are verified.
 fn repair_all(options: &Check, findings: &Findings) -> Result<Repaired, Refusal> {
     let keyspace = &findings.pool.keyspace;
     if findings.stopped.is_none() && findings.outcome.lost.is_empty() {
@@ -112,7 +112,7 @@ fn repair_all(options: &Check, findings: &Findings) -> Result<Repaired, Refusal>
     Ok(Repaired { allocated: done.allocated + allocated, ..done })
 }
 
-/// Goes through all shards, several at a time.
+/// Verifies all shards, several at a time.
 fn verify(keyspace: &Keyspace, options: &Check, what: &'static str) -> Outcome {
     let begin = Instant::now();
     let bar = progress::bar(keyspace.heap().used(), options.quiet || options.json);
@@ -134,7 +134,7 @@ fn verify(keyspace: &Keyspace, options: &Check, what: &'static str) -> Outcome {
     Outcome { checked, problems: all, lost, took: begin.elapsed() }
 }
 
-/// Returns one thread's part: shards as they come, until none is left.
+/// Does one thread's part: verifies shards until none is left.
 fn shards(
     keyspace: &Keyspace,
     next: &AtomicUsize,

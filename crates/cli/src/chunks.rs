@@ -1,5 +1,5 @@
-//! The constants at which `perdura` transfers values in parts: each is `pub` and says its unit, for
-//! tests that take values with sizes around each of them through every way out and in
+//! The constants that divide values which `perdura` transfers: each is `pub` and says its unit, for
+//! tests that pass values with sizes around each of them through every input and output
 //! (`tests/roundtrip/chunks.rs`, which names all of them).
 
 pub use crate::transfer::commands::{BYTES as EXPORTED_BYTES, ELEMENTS as EXPORTED_ELEMENTS};

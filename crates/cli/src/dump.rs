@@ -1,8 +1,8 @@
-//! `perdura rdb`: reads a dump of Redis or Valkey as a whole, and says what is in it.
+//! `perdura rdb`: reads a whole dump of Redis or Valkey, and reports its content.
 //!
-//! Every checksum, length and packed encoding is verified on the way. That is the first half of an
-//! import, without anything being written. Memory is that of the largest element, and of one packed
-//! value. Whether a key, or an element of a value, comes twice is not looked for.
+//! Every checksum, length and packed encoding is verified. This is the first half of an import,
+//! with nothing written. The memory used is that of the largest element, and of one packed value.
+//! Duplicate keys, or elements of a value, are not searched for.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,7 +23,7 @@ pub(crate) const BUFFER: usize = 1 << 20;
 /// The longest string, and the longest packed value, that a dump of Redis can have.
 pub(crate) const LONGEST: u64 = 4 << 30;
 
-/// What there is of a type in a database.
+/// The counts of a type in a database.
 #[derive(Clone, Copy, Default)]
 struct Count {
     keys: u64,
@@ -32,7 +32,7 @@ struct Count {
     bytes: u64,
 }
 
-/// What a dump holds.
+/// The content of a dump.
 #[derive(Default)]
 struct Content {
     head: Option<(Origin, u16)>,
@@ -40,7 +40,7 @@ struct Content {
     functions: u64,
     /// By database and type.
     counts: BTreeMap<(u64, &'static str), Count>,
-    /// The key that was read last.
+    /// The last key that was read.
     key: Option<(u64, Vec<u8>)>,
 }
 
@@ -110,7 +110,7 @@ fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns a type's name, as TYPE tells it.
+/// Returns a type's name, as in TYPE's reply.
 pub(crate) fn type_name(kind: Kind) -> &'static str {
     use Kind::*;
     match kind {
@@ -124,7 +124,7 @@ pub(crate) fn type_name(kind: Kind) -> &'static str {
     }
 }
 
-/// Returns elements, and bytes of these, that a part of a value is.
+/// Returns how many elements a part of a value has, and their bytes.
 fn size(part: &Part<'_>) -> (u64, usize) {
     match part {
         Part::String(word) | Part::Element(word) | Part::Member(word) => (1, word.len()),

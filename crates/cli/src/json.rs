@@ -1,4 +1,4 @@
-//! A check as one JSON object, for programs.
+//! The result of a check as one JSON object, for programs.
 
 use keyspace::{CheckError, DamagedKey};
 use pmem::JournalRecovery;

@@ -1,19 +1,19 @@
-//! Looking after pools from outside the server: the program `perdura`.
+//! The program `perdura`, which maintains pools from outside the server.
 //!
-//! `perdura check` verifies everything that a pool holds without changing a byte of its file, and
-//! repairs what can be repaired when it is told to. A pool that a server holds open is left alone;
-//! the server looks for damage itself.
+//! `perdura check` verifies a whole pool without changing a byte of its file, and repairs what can
+//! be repaired when told to. A pool that a server has open is left alone; the server looks for
+//! damage itself.
 //!
-//! `perdura salvage` copies what is sound in a pool that cannot be opened into a new one.
+//! `perdura salvage` copies the intact data of a pool that cannot be opened into a new one.
 //!
 //! `perdura backup` makes a verified copy of the data of a running server, or of a pool, in one
 //! file; `perdura restore` makes a pool of it.
 //!
 //! `perdura ping` asks a server whether it serves.
 //!
-//! `perdura rdb` reads a dump of Redis or Valkey and says what is in it. `perdura import` sends the
-//! keys of a dump, a pool, a log or a running server to a running server, or makes a pool of them;
-//! `perdura export` writes them as a dump or as text.
+//! `perdura rdb` reads a dump of Redis or Valkey and reports its content. `perdura import` sends
+//! the keys of a dump, a pool, a log or a running server to a running server, or makes a pool of
+//! them; `perdura export` writes them as a dump or as text.
 //!
 //! This crate must not know the server: it talks to one as any client does.
 #![forbid(unsafe_code)]
@@ -39,16 +39,16 @@ pub use arguments::{
     SalvageArguments,
 };
 
-/// How a run ends, for scripts.
+/// The result of a run, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The pool is sound.
     Sound,
-    /// The pool is damaged, still.
+    /// The pool is still damaged.
     Damaged,
-    /// The pool could not be looked at.
+    /// The pool could not be verified.
     Unchecked,
-    /// The pool was damaged and is sound now; what was lost was named.
+    /// The pool was damaged and is sound now; losses were named.
     Repaired,
 }
 
@@ -63,7 +63,7 @@ impl From<Verdict> for ExitCode {
     }
 }
 
-/// Runs what the command line asks for.
+/// Runs the command line's command.
 pub fn run(arguments: &Arguments) -> Verdict {
     pmem::ignore_file_size_signal();
     match &arguments.command {

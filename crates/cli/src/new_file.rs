@@ -1,14 +1,15 @@
-//! New files of this program: complete, or not there ([`pmem::NewFile`]).
+//! New files of this program, which are complete or do not exist ([`pmem::NewFile`]).
 
 use std::path::Path;
 
 use pmem::{NewFile, NewFileError};
 
-/// How the files that are made here begin: dumps, pools and those that were about to become one,
-/// commands, and JSON.
+/// The first bytes of the files that are made here: dumps, pools and those that were about to
+/// become one, commands, and JSON.
 const BEGINS: [&[u8]; 6] = [b"REDIS", b"VALKEY", b"PERDURA\0", &[0; 8], b"*", b"{\""];
 
-/// Chooses a name for a file until it is complete, and says what killed runs had left of it.
+/// Chooses a temporary name for a file until it is complete, and reports files that killed runs
+/// have left.
 pub(crate) fn new_file(name: &Path) -> Result<NewFile, NewFileError> {
     let file = NewFile::new(name, &BEGINS)?;
     for left in file.removed() {

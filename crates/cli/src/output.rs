@@ -1,10 +1,10 @@
-//! What the program says, on standard output.
+//! The program's messages on standard output.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 
-/// Writes a line. A reader that has seen enough changes nothing; if the line cannot be written for
-/// another reason, the program ends with status 2: its result is not known to anybody.
+/// Writes a line. A reader that has closed the output is no error; if the line cannot be written
+/// for another reason, the program ends with status 2, since nobody would learn its result.
 pub(crate) fn line(text: Arguments<'_>) {
     match writeln!(io::stdout(), "{text}") {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -15,7 +15,7 @@ pub(crate) fn line(text: Arguments<'_>) {
     }
 }
 
-/// Writes a line to standard output, as [`line`] does.
+/// Writes a line to standard output, like [`line`].
 macro_rules! say {
     ($($words:tt)*) => {
         $crate::output::line(format_args!($($words)*))

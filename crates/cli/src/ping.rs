@@ -1,9 +1,9 @@
 //! `perdura ping`: asks a server whether it serves, for supervisors and container images that have
 //! no other program for it.
 //!
-//! A server that wants a password first serves: its refusal is an answer. So is MISCONF, which PING
-//! gets while writes are refused: reads are served, and a new start would cure nothing. A server
-//! that is loading data does not serve yet.
+//! A server that requires a password serves: its refusal is an answer. So is MISCONF, the reply to
+//! PING while writes are refused: reads are served, and a restart would cure nothing. A server that
+//! is loading data does not serve yet.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

@@ -1,4 +1,4 @@
-//! Opening a pool to look at it, or to repair it.
+//! Opening a pool to read it, or to repair it.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,15 +7,15 @@ use heap::{CheckError, Heap, OpenError, Recovery};
 use keyspace::Keyspace;
 use pmem::{DomainRequest, JournalError, MapError, MapOptions, Region};
 
-/// How the file of a journal begins.
+/// The first bytes of a journal's file.
 const JOURNAL_MAGIC: [u8; 8] = *b"PERDURAJ";
 /// Space that a repair may add to the pool.
 const SPARE: u64 = 1 << 30;
 
-/// Why a pool was not opened.
+/// Why a pool could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PoolError {
-    /// A server has it.
+    /// A server has it open.
     #[error(
         "{0} is in use by another process: a server looks for damage itself (see INFO persistence), or stop it first"
     )]
@@ -23,13 +23,13 @@ pub(crate) enum PoolError {
     /// The file cannot be mapped.
     #[error("{0}")]
     Map(MapError),
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("{0} is empty: no pool was made in it")]
     Blank(String),
-    /// It is the journal of a pool.
+    /// The file is the journal of a pool.
     #[error("{0} is the journal of a pool: name the pool, whose journal is found by its name")]
     Journal(String),
-    /// What it holds is no pool, or none that this program knows.
+    /// The file is not a pool, or not one of a known version.
     #[error("{path}: {source}")]
     Foreign {
         /// The file.
@@ -37,18 +37,18 @@ pub(crate) enum PoolError {
         /// Why.
         source: OpenError,
     },
-    /// What every opening needs is damaged.
+    /// A part that every opening needs is damaged.
     #[error("{path}: {source}")]
     Damaged {
         /// The file.
         path: String,
-        /// What.
+        /// The damage.
         source: OpenError,
     },
 }
 
 impl PoolError {
-    /// Returns true if the pool was looked at, and found to be damaged.
+    /// Returns true if the pool was examined and found to be damaged.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, PoolError::Damaged { .. })
     }
@@ -58,11 +58,11 @@ impl PoolError {
 pub(crate) struct Pool {
     pub(crate) keyspace: Keyspace,
     pub(crate) recovery: Recovery,
-    /// Copies of the header that were damaged.
+    /// Damaged copies of the header.
     pub(crate) headers: Vec<CheckError>,
 }
 
-/// Opens a pool; `write` to change it, else in a private copy.
+/// Opens a pool: with `write` to change it, else in a private copy.
 pub(crate) fn open(path: &Path, journal: Option<&Path>, write: bool) -> Result<Pool, PoolError> {
     if write {
         return match open_region(path, for_writing(path, Medium::Any, journal)) {
@@ -75,7 +75,7 @@ pub(crate) fn open(path: &Path, journal: Option<&Path>, write: bool) -> Result<P
     open_region(path, inspect(path, journal))
 }
 
-/// Opens a pool to look at it.
+/// Opens a pool to read it.
 pub(crate) fn inspect(path: &Path, journal: Option<&Path>) -> Result<Region, MapError> {
     match journal {
         Some(journal) => Region::inspect_with(path, journal),
@@ -110,16 +110,16 @@ fn open_region(path: &Path, region: Result<Region, MapError>) -> Result<Pool, Po
     Ok(Pool { keyspace: Keyspace::new(heap, unix_ms()), recovery, headers })
 }
 
-/// Returns true if the pool's own journal is not whole; else another file is in its place.
+/// Returns true if the pool's own journal is damaged; otherwise another file is in its place.
 fn is_damaged(error: &JournalError) -> bool {
     use JournalError::{Cut, Damaged, Failed, Senseless, Superblock};
     matches!(error, Superblock | Cut { .. } | Damaged { .. } | Senseless { .. } | Failed(_))
 }
 
-/// How a pool that is repaired is mapped.
+/// The mapping of a pool that is repaired.
 enum Medium {
-    /// By the instructions of persistent memory where that is what the file is on, else with every
-    /// commit synced.
+    /// With the instructions of persistent memory if the file is on that, else with every commit
+    /// synced.
     Any,
     /// With its journal, which it needs.
     Journal,

@@ -1,14 +1,14 @@
-//! How far a long run has come, for whoever watches: a bar on a terminal, lines elsewhere.
+//! The progress of a long run: a bar on a terminal, lines elsewhere.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 
-/// Where standard error is no terminal: a line this often.
+/// The interval of lines if standard error is not a terminal.
 const LINES: Duration = Duration::from_secs(10);
 
-/// Returns a bar over the bytes that are to be verified. It shows on a terminal only.
+/// Returns a bar over the bytes to be verified. It shows on a terminal only.
 pub(crate) fn bar(bytes: u64, quiet: bool) -> ProgressBar {
     if quiet {
         return ProgressBar::hidden();
@@ -33,7 +33,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Begins to show how much of `total` is done; nothing if `quiet`.
+    /// Begins to show progress towards `total`; nothing if `quiet`.
     pub(crate) fn new(total: u64, is_bytes: bool, quiet: bool) -> Watched {
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(total) };
         let form = if is_bytes {
@@ -50,7 +50,7 @@ impl Watched {
         Watched { bar, total, is_bytes, lines, began: now }
     }
 
-    /// Shows that this much is done.
+    /// Shows the amount done so far.
     pub(crate) fn set(&mut self, done: u64) {
         self.bar.set_position(done);
         if self.lines.is_some_and(|last| last.elapsed() >= LINES) {
@@ -59,13 +59,13 @@ impl Watched {
         }
     }
 
-    /// Takes the bar off the screen.
+    /// Removes the bar from the screen.
     pub(crate) fn finish(self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// Returns a line that says how much is done, how fast, and how long the rest will take.
+/// Returns a line with the amount done, the speed, and the remaining time.
 fn line(done: u64, total: u64, is_bytes: bool, took: Duration) -> String {
     let amount = |amount: u64| match is_bytes {
         true => HumanBytes(amount).to_string(),

@@ -1,4 +1,5 @@
-//! A check in words: each problem on a line, then what was done, then one line of figures.
+//! The result of a check in words: each problem on a line, then the repairs, then one line of
+//! figures.
 
 use keyspace::{CheckError, DatabaseName, Repaired};
 use pmem::JournalRecovery;
@@ -8,7 +9,7 @@ use crate::arguments::Check;
 use crate::check::{Findings, Outcome};
 use crate::output::say;
 
-/// Blocks that nothing leads to, beyond which only their number is said.
+/// The number of unreachable blocks beyond which only their number is reported.
 const NAMED: usize = 8;
 
 pub(crate) fn findings(options: &Check, findings: &Findings) {
@@ -36,7 +37,7 @@ pub(crate) fn findings(options: &Check, findings: &Findings) {
     say!("{}: {what}: {}", options.pool.display(), figures(findings));
 }
 
-/// Returns what a journal gave, in words.
+/// Describes what was read from a journal.
 fn read(journal: &JournalRecovery) -> String {
     let JournalRecovery { batches, bytes, first, tail, head, capacity, .. } = *journal;
     if batches == 0 {

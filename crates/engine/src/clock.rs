@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Where the engine takes the time from. Tests put their own in its place.
+/// The engine's source of time. Tests use their own.
 pub trait Clock: Send + Sync {
     /// Nanoseconds since 1970.
     fn unix_ns(&self) -> u64;
@@ -14,12 +14,12 @@ pub trait Clock: Send + Sync {
         self.unix_ns() / 1_000_000
     }
 
-    /// Time since some moment, by a clock that nobody sets.
+    /// Returns the time since some fixed moment, by a clock that nobody sets.
     fn monotonic(&self) -> Duration {
         Duration::from_nanos(self.unix_ns())
     }
 
-    /// Returns when this time has passed.
+    /// Waits for this long.
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }

@@ -32,7 +32,7 @@ use crate::wait::waiting::{Deferred, Waiting};
 pub struct EngineParts {
     /// The data.
     pub keyspace: Arc<Keyspace>,
-    /// Where effects are logged, if anywhere.
+    /// The log of effects, if there is one.
     pub log: Option<Arc<dyn CommandLog>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
@@ -56,7 +56,7 @@ pub enum Thread {
     Shared,
 }
 
-/// Numbers engines, since what threads keep for one is not for another.
+/// Numbers engines, so that a thread does not use for one what it keeps for another.
 static ENGINES: AtomicU64 = AtomicU64::new(0);
 
 /// Executes commands. Send + Sync: wrap it in an `Arc`.
@@ -79,23 +79,23 @@ pub struct Engine {
     hub: Hub,
     tracker: Tracker,
     full: Full,
-    /// Where making space of sparsely used spans goes on.
+    /// How far the compaction of sparsely used spans has come.
     pub(crate) compaction: Mutex<Compaction>,
-    /// Runs a job on another thread; false if there is none to be had.
+    /// Runs a job on another thread; returns false if no thread is available.
     spawn: OnceLock<Box<dyn Fn(Thread, Job) -> bool + Send + Sync>>,
     scripts: ScriptCache,
     libraries: Arc<Libraries>,
     running_scripts: RunningScripts,
-    /// When the log told last of HTTP that was refused, in seconds of unix time.
+    /// Unix time in seconds of the last log line about refused HTTP.
     pub(crate) last_http_warning: AtomicU64,
-    /// When the log told last of a payload that RESTORE refused, in seconds of unix time.
+    /// Unix time in seconds of the last log line about a payload that RESTORE refused.
     pub last_bad_payload: AtomicU64,
     seed: u64,
-    /// Per shard, where its last change ends in the log: what a reply that saw it must wait for.
+    /// The log offset after each shard's last change: a reply that shows the change waits for it.
     pub(crate) log_ends: Box<[AtomicU64]>,
 }
 
-/// The command log, and what it says of itself for good.
+/// The command log, and its properties that never change.
 struct Log {
     log: Arc<dyn CommandLog>,
     takes_commands: bool,
@@ -108,7 +108,7 @@ impl Log {
 }
 
 impl Engine {
-    /// Returns an engine of these parts.
+    /// Makes an engine of these parts.
     pub fn new(parts: impl Into<EngineParts>) -> Engine {
         let EngineParts { keyspace, log: given, clock, threads, seed, table } = parts.into();
         let stats = Stats::new(table.len(), threads);
@@ -163,7 +163,7 @@ impl Engine {
         &self.keyspace
     }
 
-    /// Returns the data, to be held longer than the engine.
+    /// Returns the data, for callers that keep it longer than the engine.
     pub fn keyspace_arc(&self) -> &Arc<Keyspace> {
         &self.keyspace
     }
@@ -186,13 +186,13 @@ impl Engine {
         self.config().set_events(classes);
     }
 
-    /// Effects that reuse `buffer`, with commands for the log if it has any.
+    /// Returns effects that reuse `buffer`, with commands for the log if `logged`.
     #[inline]
     pub(crate) fn new_effects(&self, buffer: Vec<u8>, logged: bool) -> Effects {
         Effects::new(buffer, logged, self.config().events())
     }
 
-    /// Starts logging, once: after the log was replayed. `false` if there was a log already.
+    /// Starts logging, once, after the log was replayed. Returns false if there was a log already.
     pub fn set_log(&self, log: Arc<dyn CommandLog>) -> bool {
         self.log.set(Log::of(log)).is_ok()
     }
@@ -202,17 +202,17 @@ impl Engine {
         &self.table
     }
 
-    /// Settings of commands.
+    /// Returns the settings of commands.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Counters.
+    /// Returns the counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Returns what seeds the random numbers of sessions.
+    /// Returns the seed of the sessions' random numbers.
     pub(crate) fn seed(&self) -> u64 {
         self.seed
     }
@@ -222,7 +222,7 @@ impl Engine {
         &self.clients
     }
 
-    /// Returns who may do what.
+    /// Returns the users and their permissions.
     #[inline]
     pub fn users(&self) -> &Users {
         &self.users
@@ -233,12 +233,12 @@ impl Engine {
         &*self.clock
     }
 
-    /// Returns the server that it runs in, if any.
+    /// Returns the server that the engine runs in, if any.
     pub fn host(&self) -> Option<&dyn Host> {
         self.host.get().map(|host| &**host)
     }
 
-    /// Returns what administration keeps: slow log, latency, monitors, pauses.
+    /// Returns the state of administration: slow log, latency, monitors, pauses.
     pub fn admin(&self) -> &State {
         &self.admin
     }
@@ -249,22 +249,22 @@ impl Engine {
         self.admin.latency.observe(event, took.as_millis() as u64, now_s);
     }
 
-    /// Returns blocked clients.
+    /// Returns the blocked clients.
     pub(crate) fn waiting(&self) -> &Waiting {
         &self.waiting
     }
 
-    /// Returns who listens to what.
+    /// Returns the subscriptions of all sessions.
     pub fn hub(&self) -> &Hub {
         &self.hub
     }
 
-    /// Returns who is told of which changed keys.
+    /// Returns the keys and prefixes that clients track.
     pub fn tracker(&self) -> &Tracker {
         &self.tracker
     }
 
-    /// Returns what was refused because the store was full.
+    /// Returns the counts of commands that were refused because the store was full.
     pub fn full(&self) -> &Full {
         &self.full
     }
@@ -284,8 +284,8 @@ impl Engine {
         &self.libraries
     }
 
-    /// Returns how often a script was rolled back and run again, since it needed a shard that
-    /// somebody had locked.
+    /// Returns how often a script was rolled back and run again, because it needed a shard that
+    /// another thread had locked.
     pub fn script_reruns(&self) -> u64 {
         self.scripts.reruns()
     }
@@ -295,8 +295,8 @@ impl Engine {
         &self.running_scripts
     }
 
-    /// Returns true if a script that runs long has locked this shard: whoever waits for it may wait
-    /// as long.
+    /// Returns true if a script that runs long has locked this shard, so that waiting for it may
+    /// take as long.
     pub fn is_locked_by_script(&self, shard: usize) -> bool {
         !self.running_scripts.is_empty() && self.running_scripts.holder(&[shard]).is_some()
     }
@@ -311,23 +311,23 @@ impl Engine {
         self.running_scripts.kill_running();
     }
 
-    /// Keys whose blocked clients could not be served.
+    /// Returns the keys whose blocked clients could not be served.
     pub(crate) fn deferred(&self) -> &Deferred {
         &self.deferred
     }
 
-    /// Says how to run a job on another thread, once. The function returns false if there is no
-    /// thread to be had. Without it what takes long stays where it is.
+    /// Sets the function that runs a job on another thread, once. It returns false if no thread is
+    /// available. Without it, long commands run where they are.
     pub fn set_spawn(&self, spawn: impl Fn(Thread, Job) -> bool + Send + Sync + 'static) -> bool {
         self.spawn.set(Box::new(spawn)).is_ok()
     }
 
-    /// Runs a job on another thread. Returns false if there is none to be had.
+    /// Runs a job on another thread. Returns false if no thread is available.
     pub fn spawn(&self, thread: Thread, job: Job) -> bool {
         self.spawn.get().is_some_and(|spawn| spawn(thread, job))
     }
 
-    /// Names the server that it runs in, once.
+    /// Sets the server that the engine runs in, once.
     pub fn set_host(&self, host: Arc<dyn Host>) -> bool {
         self.host.set(host).is_ok()
     }

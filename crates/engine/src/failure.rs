@@ -18,17 +18,17 @@ pub struct Failure {
     kind: Kind,
 }
 
-/// What may be done about a failure but to report it.
+/// What may be done about a failure apart from reporting it.
 #[derive(Debug)]
 enum Kind {
     Final,
     /// The heap was full.
     OutOfMemory,
-    /// Zeros may have been read in the place of bytes that the medium lost.
+    /// Zeros may have been read instead of bytes that the medium lost.
     Unresolved,
-    /// These shards are wanted, and one of them is locked.
+    /// The command needs these shards, and one of them is locked.
     Locked(Box<[usize]>),
-    /// It takes too long for a thread that serves others; since when, if a script does.
+    /// It takes too long for a thread that serves others; for a script, since when it runs.
     TakesLong(Option<LongSince>),
 }
 
@@ -42,15 +42,15 @@ pub const NOT_FLOAT: &str = "ERR value is not a valid float";
 pub const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 /// A string that must be a HyperLogLog.
 const NOT_HYPERLOGLOG: &str = "WRONGTYPE Key is not a valid HyperLogLog string value.";
-/// A string that begins as a HyperLogLog, and goes on as something else.
+/// A string that begins like a HyperLogLog but continues as something else.
 const UNSOUND_HYPERLOGLOG: &str = "INVALIDOBJ Corrupted HLL object detected";
 /// A key that must exist.
 pub const NO_SUCH_KEY: &str = "ERR no such key";
 /// Over the memory limit.
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
-/// The heap has no block to give.
+/// The heap has no free block.
 pub(crate) const FULL: &str = "OOM the store is full: its heap is at its limit or its file cannot grow (INFO persistence: pool_used, pool_size, pool_limit)";
-/// The heap has no block to give, and yet much space.
+/// The heap has no free block of the size, but much free space.
 pub(crate) const FRAGMENTED: &str = "OOM the store is full of blocks of other sizes: its free space is fragmented, and is being made whole: try again (INFO persistence: pool_used, pool_size, pool_limit)";
 /// A string that would become too long.
 pub const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
@@ -58,9 +58,9 @@ pub const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-b
 pub(crate) const KEY_TOO_LONG: &str = "ERR key is longer than the store allows";
 /// Not authenticated.
 pub(crate) const NO_AUTH: &str = "NOAUTH Authentication required.";
-/// A password that does not fit.
+/// A wrong password.
 pub(crate) const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
-/// A database number beyond the last.
+/// A database number above the last.
 pub const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
 /// Source and target are the same.
 pub const SAME_OBJECT: &str = "ERR source and destination objects are the same";
@@ -69,9 +69,9 @@ pub const SAME_OBJECT: &str = "ERR source and destination objects are the same";
 pub fn log_failed(name: &str, why: &str) -> Failure {
     Failure::text(format!("MISCONF Errors writing to the {name}: {why}"))
 }
-/// The last save failed, and writes are to stop then.
+/// The last save failed, and writes are refused in that case.
 pub(crate) const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
-/// Fewer replicas than a write has to reach.
+/// Fewer replicas than a write must reach.
 pub(crate) const NO_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 /// The heap could not make a transaction durable.
 pub(crate) const HEAP_FAILED: &str =
@@ -79,7 +79,7 @@ pub(crate) const HEAP_FAILED: &str =
 /// The heap takes no writes for now.
 const HEAP_PAUSED: &str =
     "MISCONF no write is taken for now (INFO persistence has the reason: writes_refused)";
-/// The medium loses bytes faster than it can be found out what they were.
+/// The medium loses bytes faster than the losses can be resolved.
 const UNRESOLVED: &str = "MEDIAERR the medium loses bytes: try again";
 /// The command is to be executed later. No client sees this.
 const NOT_NOW: &str = "ERR the server is busy: try again";
@@ -97,7 +97,8 @@ impl Failure {
         &self.text
     }
 
-    /// Returns true if the heap was full: worth another try once something was freed.
+    /// Returns true if the heap was full, so that another try is worthwhile once something was
+    /// freed.
     pub(crate) fn is_out_of_memory(&self) -> bool {
         matches!(self.kind, Kind::OutOfMemory)
     }
@@ -106,14 +107,14 @@ impl Failure {
         Failure { kind: Kind::OutOfMemory, ..FULL.into() }
     }
 
-    /// Returns that a shard of these is locked, so that nothing was done: whoever serves the client
-    /// tries again when it is unlocked.
+    /// Returns the failure of a command that did nothing because one of these shards is locked: its
+    /// server tries again when the shard is unlocked.
     #[cold]
     pub(crate) fn locked(shards: impl Into<Box<[usize]>>) -> Failure {
         Failure { kind: Kind::Locked(shards.into()), ..NOT_NOW.into() }
     }
 
-    /// Returns the shards that are wanted, where one of them is locked.
+    /// Returns the shards that are needed, if one of them is locked.
     #[inline]
     pub fn wanted_shards(&self) -> Option<&[usize]> {
         match &self.kind {
@@ -122,14 +123,14 @@ impl Failure {
         }
     }
 
-    /// Returns that a command takes too long for a thread that serves others, so that nothing was
-    /// done; since when it runs, if it is a script that was ended for this.
+    /// Returns the failure of a command that takes too long for a thread that serves others, with
+    /// nothing done; for a script that was ended for this, since when it ran.
     #[cold]
     pub fn takes_long(since: Option<LongSince>) -> Failure {
         Failure { kind: Kind::TakesLong(since), ..NOT_NOW.into() }
     }
 
-    /// Returns what [`Failure::takes_long`] was given, if that is what failed.
+    /// Returns the argument of [`Failure::takes_long`], if this is such a failure.
     #[inline]
     pub(crate) fn long_since(&self) -> Option<Option<LongSince>> {
         match self.kind {
@@ -138,30 +139,31 @@ impl Failure {
         }
     }
 
-    /// Returns true if nothing was done, and the command is to be executed again as a whole.
+    /// Returns true if nothing was done, and the whole command is to be executed again.
     pub fn comes_again(&self) -> bool {
         matches!(self.kind, Kind::Locked(_) | Kind::TakesLong(_))
     }
 
-    /// Returns true if zeros may have been read in the place of bytes that the medium lost: to be
-    /// tried again once that is settled.
+    /// Returns true if zeros may have been read instead of bytes that the medium lost: the command
+    /// is to be tried again once the losses are resolved.
     pub fn has_unresolved_losses(&self) -> bool {
         matches!(self.kind, Kind::Unresolved)
     }
 
-    /// Returns the same, for who does not try again.
+    /// Returns the same failure, for a caller that does not try again.
     pub fn at_last(self) -> Failure {
         let kind = if self.comes_again() { self.kind } else { Kind::Final };
         Failure { text: self.text, kind }
     }
 
-    /// Returns that the medium lost bytes while the command ran.
+    /// Returns the failure of a command during which the medium lost bytes.
     #[cold]
     fn unresolved() -> Failure {
         Failure { kind: Kind::Unresolved, ..UNRESOLVED.into() }
     }
 
-    /// Returns that the command needs a value that is damaged; its entry's place in the pool.
+    /// Returns the failure of a command that needs a damaged value; `at` is the entry's offset in
+    /// the pool.
     #[cold]
     pub fn damaged(at: u64) -> Failure {
         Failure::text(format!(
@@ -169,17 +171,17 @@ impl Failure {
         ))
     }
 
-    /// Returns the code, under which INFO counts errors.
+    /// Returns the code, by which INFO counts errors.
     pub fn code(&self) -> &[u8] {
         code(&self.text)
     }
 }
 
-/// The longest code; a longer first word is none.
+/// The longest code; a longer first word is not a code.
 const LONGEST_CODE: usize = 31;
 
-/// Returns the first word of an error's text, which is empty where the text begins with a space, as
-/// in Redis; `ERR` where there is none that could be a code.
+/// Returns the first word of an error's text, which is empty if the text begins with a space, as in
+/// Redis; `ERR` if the text has no word that could be a code.
 pub fn code(text: &[u8]) -> &[u8] {
     match text.iter().position(|byte| *byte == b' ') {
         Some(len @ ..=LONGEST_CODE) => &text[..len],

@@ -1,10 +1,10 @@
 //! The fault points of this crate, and of the commands that run scripts: rules that crash tests
-//! show to be needed, by name. The crate `pmem` tells how one is disabled.
+//! show to be necessary, by name. The crate `pmem` says how one is disabled.
 
 heap::fault_points! { 208:
-    /// What a script changed is committed at its end, all at once.
+    /// A script's changes are committed at its end, all at once.
     CommitAtEnd,
-    /// What a halted script changed is not committed,
+    /// A halted script's changes are not committed,
     DiscardHalted,
     /// ... nor is it logged,
     ForgetEffects,

@@ -1,8 +1,8 @@
-//! What administration needs of the server that the engine runs in.
+//! The administration's view of the server that the engine runs in.
 //!
-//! Commands know no sockets, files or processes. What INFO, CONFIG and their like must ask or tell
-//! the outside goes through this trait; without a host (in the embedded library) they answer what
-//! the engine itself knows.
+//! Commands know no sockets, files or processes. INFO, CONFIG and similar commands reach the
+//! outside through this trait; without a host (in the embedded library) they answer from the engine
+//! alone.
 
 use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
@@ -18,18 +18,18 @@ pub trait Wire: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Wire for T {}
 
-/// What became of a piece of a dump that was to be passed on.
+/// The result of passing on a piece of a dump.
 #[derive(Debug)]
 pub enum Passed {
     /// It is on its way.
     Yes,
-    /// The receiver has enough for the moment: here it is back, to be tried again.
+    /// The receiver has enough for the moment: the piece comes back, to be tried again.
     Later(Vec<u8>),
-    /// Nobody takes it any more.
+    /// Nobody takes the dump any more.
     Gone,
 }
 
-/// Passes a piece of a dump on to whoever sends it; never waits.
+/// Passes a piece of a dump on to its sender; never waits.
 pub type PassDump = Box<dyn FnMut(Vec<u8>) -> Passed + Send>;
 
 /// The server, as commands see it.
@@ -43,23 +43,22 @@ pub trait Host: Send + Sync {
     /// Writes the configuration into its file.
     fn config_rewrite(&self, all: bool) -> Result<(), Failure>;
 
-    /// Returns true if a command that a setting may forbid (`enable-debug-command` and its like) is
+    /// Returns true if a command that a setting such as `enable-debug-command` may forbid is
     /// allowed.
     fn allows(&self, setting: &str, local: bool) -> bool;
 
-    /// Zeroes the counters of [`Host::facts`] that are counted since the start.
+    /// Zeroes those counters of [`Host::facts`] that count since the start.
     fn reset_stats(&self);
 
-    /// Numbers and names for INFO.
+    /// Returns numbers and names for INFO.
     fn facts(&self) -> Facts;
 
-    /// Returns the space that is left where files are written. May wait for a disk that hangs.
+    /// Returns the free space where files are written. May wait for a disk that hangs.
     fn disks(&self) -> Vec<DiskFacts> {
         Vec::new()
     }
 
-    /// Starts a rewrite of the command log, or has it started soon if it is to be scheduled; says
-    /// what it did in the reply's words.
+    /// Starts a rewrite of the command log, or schedules one; returns the text of the reply.
     fn rewrite_log(&self, schedules: bool) -> Result<String, Failure>;
 
     /// Writes a dump, and waits for it.
@@ -68,53 +67,53 @@ pub trait Host: Send + Sync {
     /// Writes a dump of data that is locked, by the given function.
     fn save_locked(&self, write: &mut SaveLocked<'_>) -> Result<(), Failure>;
 
-    /// Opens the dump to be read, where it is what a start would load.
+    /// Opens the dump to be read, if a start would load it.
     fn open_dump(&self) -> Result<Option<Box<dyn BufRead>>, Failure>;
 
-    /// Starts to write a dump; with `schedule` later, where it cannot be now. Says what it did in
-    /// the reply's words.
+    /// Starts to write a dump; with `schedule` later, if it cannot start now. Returns the text of
+    /// the reply.
     fn save_in_background(&self, schedule: bool) -> Result<String, Failure>;
 
-    /// Waits until the data of the dump that was started is fixed, so that nothing that is written
-    /// from now on is in it. Not for long: where something holds that up, it is given up.
+    /// Waits until the data of the dump that was started is fixed, so that it contains no later
+    /// write. Gives up after a short time.
     fn wait_for_snapshot(&self) {}
 
     /// Waits for the end of a save that a FLUSHALL began, but not for long.
     fn wait_for_save_of_flush(&self) {}
 
-    /// All keys are about to be deleted: a save that is under way is of no use.
+    /// Ends a running save: all keys are about to be deleted, so it is of no use.
     fn end_save(&self) {}
 
-    /// Connects to another server; nothing is waited for longer than `timeout`, each time.
+    /// Connects to another server; no single operation waits longer than `timeout`.
     fn dial(&self, _host: &str, _port: u16, _timeout: Duration) -> io::Result<Box<dyn Wire>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Starts to pass on a dump of the data, as it is at some moment from now on: `$EOF:` and a
-    /// mark of 40 bytes, the dump, the mark again. Where it fails, the mark does not come.
+    /// mark of 40 bytes, the dump, the mark again. After a failure the second mark is missing.
     fn send_dump(&self, _pass: PassDump) -> Result<(), Failure> {
         Err("ERR there is no server that sends dumps".into())
     }
 
-    /// Does what can fail before the server ends: a last dump, where one is wanted (`save` or
-    /// `nosave`, or else where there are save points). With `force` no failure counts.
+    /// Takes the steps that can fail before the server ends: a last dump, if one is wanted (by
+    /// `save` or `nosave`, or else if there are save points). With `force` failures are ignored.
     fn prepare_shutdown(&self, save: bool, nosave: bool, force: bool) -> Result<(), Failure>;
 
-    /// Opens the command log, all of it synced, to be read once more; nothing where the data needs
-    /// none. The caller holds all shards.
+    /// Opens the command log, all of it synced, to be read once more; returns none if the data
+    /// needs no log. The caller holds all shards.
     fn open_log(&self) -> Result<Option<aof::Loader>, Failure>;
 
-    /// Returns the name of the file of `aclfile`, as it was given; nothing if there is none.
+    /// Returns the value of `aclfile` as it was given, if it is set.
     fn acl_file(&self) -> Option<String> {
         None
     }
 
-    /// Returns what that file holds.
+    /// Returns the content of that file.
     fn read_acl_file(&self) -> io::Result<Vec<u8>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Puts this in the place of what that file holds: all of it or nothing.
+    /// Replaces the content of that file: all of it or nothing.
     fn write_acl_file(&self, _text: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -156,13 +155,13 @@ pub struct Facts {
     pub config_file: String,
     /// When the server started, unix ms.
     pub started_ms: u64,
-    /// Who supervises the process: `systemd` or `no`.
+    /// The supervisor of the process: `systemd` or `no`.
     pub supervised: String,
     /// Rounds of periodic work per second.
     pub hz: u64,
     /// Threads that serve connections.
     pub threads: usize,
-    /// Most clients at once.
+    /// Maximum of clients at once.
     pub max_clients: u64,
     /// Connections accepted.
     pub connections: u64,
@@ -172,7 +171,7 @@ pub struct Facts {
     pub net_in: u64,
     /// Bytes written.
     pub net_out: u64,
-    /// Reads that brought something.
+    /// Reads that returned data.
     pub reads: u64,
     /// Writes.
     pub writes: u64,
@@ -190,7 +189,7 @@ pub struct Facts {
     pub cpu_sys_us: u64,
     /// CPU time outside the kernel, in microseconds.
     pub cpu_user_us: u64,
-    /// Most memory that the data ever took, in bytes.
+    /// The highest memory use of the data so far, in bytes.
     pub peak_memory: u64,
     /// Blocks that the defragmenter moved.
     pub defragmented: u64,
@@ -206,12 +205,12 @@ pub struct Facts {
     pub persistence: Persistence,
 }
 
-/// How data persists, and how that went.
+/// How data persists, and the figures of its persistence.
 #[derive(Clone, Debug, Default)]
 pub struct Persistence {
     /// `pmem`, `journal`, `aof` or `volatile`.
     pub backend: String,
-    /// The persistence domain of the pool; `none` where there is no pool.
+    /// The persistence domain of the pool; `none` without a pool.
     pub domain: String,
     /// Whether the domain is only emulated.
     pub emulated: bool,
@@ -219,16 +218,16 @@ pub struct Persistence {
     pub media: String,
     /// Medium of the files, if it loses its content with power; empty otherwise.
     pub volatile_medium: String,
-    /// What is survived and what not, in one sentence.
+    /// The failures that data survives and those that it does not, in one sentence.
     pub durability: String,
-    /// The worst that every acknowledged write survives: `power loss`, `process crash`, or else
-    /// `nothing` (what was not saved is lost with the process).
+    /// The worst failure that every acknowledged write survives: `power loss`, `process crash`, or
+    /// else `nothing` (unsaved data is lost with the process).
     pub survives: String,
     /// The pool's file, empty for none.
     pub pool: String,
     /// Bytes of the pool's file, or of memory taken for the heap.
     pub pool_size: u64,
-    /// Bytes of it that take space: without what was given back.
+    /// Bytes of it that take space: without those that were released.
     pub pool_space: u64,
     /// Time from opening the pool to being ready, in microseconds.
     pub recovery_us: u64,
@@ -244,8 +243,8 @@ pub struct Persistence {
     pub lines: u64,
     /// Bytes stored past the cache since the start.
     pub streamed: u64,
-    /// How old the oldest write is that a power loss would take, in microseconds; none where that
-    /// is not bounded by a sync.
+    /// The age of the oldest write that a power loss would take, in microseconds; none if no sync
+    /// bounds it.
     pub unsynced_us: Option<u64>,
     /// The scrub.
     pub scrub: ScrubFacts,
@@ -255,7 +254,7 @@ pub struct Persistence {
     pub aof: Option<AofFacts>,
     /// The journal of the pool, if it has one.
     pub journal: Option<JournalFacts>,
-    /// What is being loaded, while it is.
+    /// The data that is being loaded, if any.
     pub loading: Option<LoadingFacts>,
 }
 
@@ -264,17 +263,17 @@ pub struct Persistence {
 pub struct JournalFacts {
     /// Why it failed; empty if it did not.
     pub failure: String,
-    /// What its file is on: `file`, or `pmem` where a fence makes it durable.
+    /// The medium of its file: `file`, or `pmem` if a fence makes it durable.
     pub medium: &'static str,
     /// Bytes of its ring.
     pub size: u64,
-    /// Bytes of that which are not applied to the pool yet.
+    /// Bytes of the ring that are not yet applied to the pool.
     pub used: u64,
     /// Microseconds since the oldest write that is not synced; 0 if all are.
     pub unsynced_us: u64,
-    /// Bytes of fenced lines that are not synced yet,
+    /// Bytes of fenced lines that are not yet synced,
     pub unsynced: u64,
-    /// ... and of all since the start.
+    /// ... and of all fenced lines since the start.
     pub fenced: u64,
     /// Bytes written to the journal since the start,
     pub written: u64,
@@ -282,41 +281,41 @@ pub struct JournalFacts {
     pub applied: u64,
     /// Batches written.
     pub batches: u64,
-    /// Syncs of batches, and how long one took on average, in microseconds.
+    /// Syncs of batches.
     pub syncs: u64,
-    /// See `syncs`.
+    /// Their average time, in microseconds.
     pub sync_us: u64,
-    /// Microseconds that all of them took.
+    /// Their total time, in microseconds.
     pub syncs_us: u64,
-    /// How long they took.
+    /// The distribution of their times.
     pub sync_times: SyncTimes,
-    /// How often a writer waited since the ring was full.
+    /// How often a writer waited because the ring was full.
     pub full_waits: u64,
-    /// Batches that the start read.
+    /// Batches that recovery read at the start.
     pub recovered_batches: u64,
     /// Bytes of their lines.
     pub recovered_bytes: u64,
-    /// Microseconds that this took.
+    /// The time that recovery took, in microseconds.
     pub recovery_us: u64,
 }
 
-/// What is read at the start.
+/// The data that is loaded at the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadingFacts {
-    /// When that began, in unix seconds.
+    /// When loading began, in unix seconds.
     pub started_s: u64,
-    /// Bytes of it.
+    /// Bytes in all.
     pub total: u64,
-    /// Bytes that were read.
+    /// Bytes read so far.
     pub loaded: u64,
-    /// Seconds that it took so far.
+    /// Seconds since loading began.
     pub elapsed_s: u64,
 }
 
 /// The dumps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RdbFacts {
-    /// Changes that no dump has.
+    /// Changes since the last dump.
     pub changes: u64,
     /// A dump is being written.
     pub saving: bool,
@@ -328,17 +327,17 @@ pub struct RdbFacts {
     pub current_s: Option<u64>,
     /// Dumps since the start.
     pub saves: u64,
-    /// Keys of the current one that were written.
+    /// Keys of the current one that were written so far.
     pub keys: u64,
-    /// Keys that it will have.
+    /// Keys that it will have in all.
     pub total: u64,
-    /// Bytes that the snapshot of the last one held at most.
+    /// Maximum of bytes that the snapshot of the last one held.
     pub held: u64,
     /// Keys that were loaded from the dump at the start.
     pub loaded: u64,
     /// Keys of it that had expired.
     pub expired: u64,
-    /// When a dump was last complete, in a file or sent to a client, in unix seconds; 0 for none
+    /// When the last dump was completed, in a file or sent to a client, in unix seconds; 0 for none
     /// since the start.
     pub last_copy_s: u64,
 }
@@ -346,15 +345,15 @@ pub struct RdbFacts {
 /// The thread that looks for damage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScrubFacts {
-    /// Bytes a second; 0 when it rests.
+    /// Bytes per second; 0 while it rests.
     pub rate: u64,
     /// A pass is going on.
     pub running: bool,
-    /// How far that is.
+    /// The progress of the running pass, in percent.
     pub percent: u64,
     /// Passes since the start.
     pub passes: u64,
-    /// How long the last one took.
+    /// The time that the last one took.
     pub last_pass_ms: u64,
     /// Keys verified since the start.
     pub keys: u64,
@@ -393,26 +392,27 @@ pub struct AofFacts {
     pub buffered: u64,
     /// Syncs since the start.
     pub syncs: u64,
-    /// How long they took.
+    /// The distribution of their times.
     pub sync_times: SyncTimes,
 }
 
-/// How long syncs took since the start.
+/// The times of syncs since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncTimes {
-    /// Nanoseconds of all.
+    /// Nanoseconds of all together.
     pub nanos: u64,
-    /// How many took up to 2^n microseconds, and longer than 2^(n-1); the last has all longer ones.
+    /// Syncs that took up to 2^n microseconds, and longer than 2^(n-1); the last entry has all
+    /// longer ones.
     pub counts: [u64; 24],
 }
 
 /// A file system to which files are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskFacts {
-    /// What is there: `dir`, `pool` or `journal`.
+    /// The directory or file on it: `dir`, `pool` or `journal`.
     pub of: &'static str,
     /// Bytes that can still be written.
     pub avail: u64,
-    /// Bytes of all.
+    /// Bytes in all.
     pub size: u64,
 }

@@ -9,20 +9,20 @@
 //! The path of a command: lookup, arity, authentication, queueing for MULTI, memory limit, health
 //! of the log; then the shards of its keys are locked, it runs, the transaction commits with one
 //! fence, its effects go into the command log, and the shards are unlocked. A command that fails
-//! leaves nothing but its error reply.
+//! leaves only its error reply.
 //!
 //! - [`table`]: commands by name, and their specs.
 //! - [`session`]: a connection's state, its client as others see it, users and permissions.
 //! - [`execute`]: from a request to its reply.
 //! - [`memory`]: limits of memory, eviction.
 //! - [`wait`]: clients that wait for keys.
-//! - [`notify`]: what clients are told of in addition to replies.
+//! - [`notify`]: messages to clients in addition to replies.
 //! - [`log`]: the command log.
-//! - [`scripts`]: scripts and function libraries, as all threads share them.
-//! - [`observe`]: statistics, slow log, latencies, clients that monitor.
+//! - [`scripts`]: the part of scripts and function libraries that all threads share.
+//! - [`observe`]: statistics, slow log, latencies, clients in MONITOR mode.
 //!
 //! This crate must not know any command by name, nor sockets, threads, files, flushes or fences.
-//! Time and randomness are given to it, and what only a process knows is asked of a [`host::Host`].
+//! Time and randomness are given to it, and it asks a [`host::Host`] for what only a process knows.
 #![forbid(unsafe_code)]
 
 pub mod clock;

@@ -1,13 +1,13 @@
-//! Bytes of clients in texts that consist of lines: INFO, CLIENT LIST, the log.
+//! Clients' bytes in texts that consist of lines: INFO, CLIENT LIST, the log.
 //!
-//! Whoever reads such a text takes an end of line for one, and what follows a separator for a
-//! value. So what a client chose (the code of an error, a name, a message of a script) never gets
-//! there as it is, but through one of these two functions.
+//! A reader of such a text trusts its ends of lines and its separators. So bytes that a client
+//! chose (the code of an error, a name, a message of a script) are never written there as they are,
+//! but through one of these two functions.
 
 use std::borrow::Cow;
 
-/// Returns a text that stays in its line: control characters, ends of lines among them, and bytes
-/// that are no UTF-8 are written as escapes.
+/// Returns a text that stays on its line: control characters, ends of lines among them, and bytes
+/// that are not UTF-8 are written as escapes.
 pub fn in_line(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = str::from_utf8(bytes)
         && !text.contains(is_unsafe)
@@ -29,15 +29,15 @@ pub fn in_line(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Returns a name that stays in its field of a line: what separates fields, and what does not stay
-/// in a line, is `_`, as in Redis.
+/// Returns a name that stays in its field of a line: separators of fields, and characters that
+/// would end the line, become `_`, as in Redis.
 pub fn in_field(bytes: &[u8]) -> String {
     let is_separator = |letter: char| matches!(letter, '#' | ':' | ' ') || is_unsafe(letter);
     let text = String::from_utf8_lossy(bytes);
     text.chars().map(|letter| if is_separator(letter) { '_' } else { letter }).collect()
 }
 
-/// Returns true for control characters, and for what some readers take for the end of a line.
+/// Returns true for control characters, and for those that some readers take for the end of a line.
 fn is_unsafe(letter: char) -> bool {
     letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}')
 }

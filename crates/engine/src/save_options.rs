@@ -1,10 +1,10 @@
-//! How a dump is written, and why it was not.
+//! How a dump is written, and why writing it failed.
 
 use std::io::{self, Read, Seek, Write};
 
 use keyspace::SnapshotLost;
 
-/// A file that holds a part of a large value meanwhile.
+/// A temporary file for a part of a large value.
 pub trait Spool: Read + Write + Seek + Send {}
 
 impl<T: Read + Write + Seek + Send> Spool for T {}
@@ -17,14 +17,14 @@ pub struct SaveOptions<'o> {
     pub has_checksum: bool,
     /// Whether it is the base of an append-only file.
     pub is_base: bool,
-    /// Where the data is served from, for who finds the file.
+    /// The backend that serves the data, for readers of the file.
     pub backend: &'o str,
-    /// Whether clients are served meanwhile, to whom most of the processor is left: one thread for
-    /// each four that serve, where otherwise as many save as serve.
+    /// Whether clients are served meanwhile, so that most of the processor is left to them: one
+    /// thread saves for each four that serve, where otherwise as many save as serve.
     pub is_background: bool,
     /// Makes an empty file for a part of a large value. One thread calls it at a time.
     pub spool: &'o (dyn Fn() -> io::Result<Box<dyn Spool>> + Sync),
-    /// Called after each key with how many there were, and whether to go on.
+    /// Called after each key with the number of keys so far; returns whether to go on.
     pub go_on: &'o (dyn Fn(u64) -> bool + Sync),
 }
 
@@ -35,7 +35,7 @@ pub enum SaveError {
     /// Writing it failed.
     #[error("{0}")]
     Write(#[from] io::Error),
-    /// As many snapshots are read as may be, or a script runs long.
+    /// As many snapshots as allowed are being read, or a script runs long.
     #[error("too many snapshots of the data are being read, or a script runs long")]
     Busy,
     /// The snapshot cost too much.

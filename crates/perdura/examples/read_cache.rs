@@ -1,11 +1,11 @@
-//! What the read cache is worth on a slower medium: reads of 4 KiB values by Zipf's law, with and
+//! The benefit of the read cache on a slower medium: reads of 4 KiB values by Zipf's law, with and
 //! without it, on emulated Optane and on this machine's own memory. Every figure is emulated.
 //!
 //! `cargo run --release -p perdura --features emulate-media --example read_cache [ROUNDS]`
 //!
-//! All arms take turns in one process, on one thread; what is told is CPU time of the thread for
-//! one GET, waiting for the emulated medium included: medians of the rounds, and of the ratios of
-//! the arms in one round.
+//! All arms take turns in one process, on one thread. The figures are the thread's CPU time for one
+//! GET, including the wait for the emulated medium: medians of the rounds, and of the ratios of the
+//! arms in one round.
 
 use heap::{CreateOptions, Geometry, Heap};
 use keyspace::{Db, Expire, Keyspace};
@@ -96,7 +96,7 @@ fn fill(keyspace: &Keyspace) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Nanoseconds of CPU time for a GET whose reply is copied, as a server would.
+/// Returns the CPU time in nanoseconds of a GET whose reply is copied, as in a server.
 fn reads(keyspace: &Keyspace, keys: &[usize]) -> Result<f64, Box<dyn Error>> {
     let mut reply = Vec::with_capacity(VALUE);
     let begin = cpu_ns();
@@ -139,7 +139,7 @@ impl Zipf {
         *random ^= *random << 17;
         let at = (*random >> 11) as f64 / (1u64 << 53) as f64;
         let rank = self.0.partition_point(|sum| *sum < at).min(KEYS - 1);
-        // An odd factor: each rank is another key.
+        // An odd factor, so that each rank is another key.
         rank.wrapping_mul(0x9e37_79b1) % KEYS
     }
 }

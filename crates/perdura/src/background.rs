@@ -1,8 +1,9 @@
-//! The thread that keeps a store tidy: expired keys, what deletes left, space ahead of need, space
-//! of sparsely used spans where there is little, space that nobody needs.
+//! The thread that maintains a store: it deletes expired keys, frees garbage of deletes, makes
+//! space ahead of need, compacts sparsely used spans if space is short, and gives unused space
+//! back.
 //!
 //! It works in the keyspace's bounded steps, so that no call of the program waits long for it, and
-//! sleeps where there is nothing to do. It ends when the store is dropped.
+//! sleeps if there is nothing to do. It ends when the store is dropped.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -10,20 +11,20 @@ use std::time::Duration;
 
 use keyspace::{Compacted, Compaction, Keyspace};
 
-/// Keys or blocks that one step looks at.
+/// Maximum of keys or blocks per step.
 const STEP: usize = 64;
 const PAUSE: Duration = Duration::from_millis(100);
-/// Pauses after which free space that nobody took since may be given back.
+/// Pauses after which free space that stayed unused may be given back.
 const REST: u32 = 100;
 
-/// Takes one step in each shard; whether there is more to do at once.
+/// Takes one step in each shard. Returns true if there is more to do at once.
 pub(crate) fn maintain(keyspace: &Keyspace, compaction: &Mutex<Compaction>, now: u64) -> bool {
     if keyspace.has_unresolved_losses() {
         keyspace.resolve_losses();
     }
     let mut more = keyspace.heap().grow_ahead();
     for shard in 0..keyspace.shards() {
-        // A store that takes no more writes needs no tidying.
+        // A store that takes no more writes needs no maintenance.
         let Ok((_, expired)) = keyspace.expire_step(shard, STEP, now) else { return false };
         more |= expired.more;
         if keyspace.has_garbage(shard) {
@@ -45,7 +46,7 @@ struct Stop {
 }
 
 impl Stop {
-    /// Waits for the pause or the end; true at the end.
+    /// Waits for the pause or the end. Returns true at the end.
     fn pause(&self) -> bool {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = self.wanted.wait_timeout_while(asked, PAUSE, |asked| !*asked);
@@ -93,7 +94,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         self.stop.ask();
         if let Some(thread) = self.thread.take() {
-            // Its panic, if any, was printed; the store is intact: what it staged was dropped.
+            // Its panic, if any, was printed. The store is intact: staged changes were dropped.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Copies of an open store, of one moment, and a look at all of it.
+//! Copies of an open store, of one moment, and verification of the whole store.
 //!
 //! A copy is made key by key from a snapshot, as `perdura backup` makes one, in a new pool under
 //! another name: its index is as dense as that of a store that was filled at once, and nothing of
@@ -16,12 +16,12 @@ use pmem::{DomainRequest, MapOptions, NewFile, NewFileError, Region};
 
 use crate::{Error, OpenError, Perdura, reentry};
 
-/// How a pool begins, and a file that was about to become one.
+/// The first bytes of a pool, and of a file that was about to become one.
 const BEGINS: [&[u8]; 2] = [b"PERDURA\0", &[0; 8]];
-/// How much longer the copy may be than the store: it starts small.
+/// How much longer the copy may be than the store: the store starts small.
 const GROWTH: u64 = 2;
 
-/// What was copied.
+/// The figures of a finished copy.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,13 +43,13 @@ pub struct Backup {
     pub keys: u64,
     /// Function libraries, which a server stored.
     pub libraries: u64,
-    /// Hashes of which all fields had expired: they are left out.
+    /// Hashes whose fields had all expired: they are left out.
     pub expired: u64,
     /// Bytes of the copy's file.
     pub bytes: u64,
 }
 
-/// Why there is no copy. Nothing of it is left.
+/// Why there is no copy. Nothing of a failed copy is left.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -66,11 +66,11 @@ pub struct Backup {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// Something has the copy's name.
+    /// A file of the copy's name exists.
     #[error("{} is there already", .0.display())]
     Exists(PathBuf),
-    /// The store could not be read: its medium lost something meanwhile, or so much was written
-    /// that the snapshot expired.
+    /// The store could not be read: its medium lost bytes meanwhile, or so much was written that
+    /// the snapshot expired.
     #[error(transparent)]
     Store(#[from] Error),
     /// The new pool could not be made.
@@ -80,14 +80,14 @@ pub enum BackupError {
     /// limit.
     #[error("there is no space for the copy")]
     NoSpace,
-    /// The system refused something.
+    /// The system refused an operation.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The store's medium has lost something that is not repaired: a copy would be without it.
-    /// Delete the damaged keys or set them again, or see `perdura check --repair`.
+    /// The store's medium has lost data that is not repaired: a copy would lack it. Delete the
+    /// damaged keys or set them again, or see `perdura check --repair`.
     #[error("the store has damaged keys: repair it before it is copied")]
     Damaged,
-    /// The copy does not have what the store has.
+    /// The copy does not equal the store.
     #[error("the copy is not sound: {0}")]
     Unsound(String),
 }
@@ -134,7 +134,7 @@ impl From<keyspace::SnapshotLost> for BackupError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} problems, the first of them: {}", problems.len(), problems.first().map_or("", |p| p))]
 pub struct Unsound {
-    /// Each, in words.
+    /// Each problem, in words.
     pub problems: Vec<String>,
 }
 
@@ -160,8 +160,8 @@ fn count(keyspace: &Keyspace) -> u64 {
     Db::all().map(|db| keyspace.count(db).0).sum()
 }
 
-/// Counts keys of which nothing was written, from the parts in which a snapshot gives them: those
-/// of one key come one after the other.
+/// Counts the keys of which nothing was written, from the parts in which a snapshot returns them:
+/// those of one key are consecutive.
 #[derive(Default)]
 struct Gone {
     last: Option<(Db, Vec<u8>)>,
@@ -187,12 +187,12 @@ impl Gone {
 impl Perdura {
     /// Copies the store, as it is at this moment, into a new pool, while others write: all
     /// databases, expiry times and function libraries. The copy is verified as a whole, synced, and
-    /// has its name only then; what fails, or is killed, leaves nothing under it. It is opened by
-    /// [`Perdura::open`], looked at by `perdura check`, and served by `perdura-server`. A store in
-    /// DRAM is copied alike.
+    /// gets its name only then; a copy that fails, or is killed, leaves nothing under that name.
+    /// [`Perdura::open`] opens it, `perdura check` verifies it, and `perdura-server` serves it. A
+    /// store in DRAM is copied in the same way.
     ///
-    /// It holds what a [`crate::Snapshot`] holds until the last key was read, and of each part of
-    /// the store no longer than until that was read.
+    /// It holds what a [`crate::Snapshot`] holds, until the last key was read; for each part of the
+    /// store no longer than until that part was read.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -212,9 +212,8 @@ impl Perdura {
     /// ```
     ///
     /// # Errors
-    /// [`BackupError::Exists`] where something has the name; [`BackupError::Damaged`] for a store
-    /// whose medium has lost anything that was not repaired; [`BackupError::Store`] inside of a
-    /// transaction.
+    /// [`BackupError::Exists`] if a file has the name; [`BackupError::Damaged`] if the store's
+    /// medium has lost data that was not repaired; [`BackupError::Store`] inside a transaction.
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<Backup, BackupError> {
         reentry::refuse(&self.keyspace)?;
         let file = NewFile::new(path.as_ref(), &BEGINS)?;
@@ -223,9 +222,9 @@ impl Perdura {
         Ok(backup)
     }
 
-    /// As [`Perdura::backup`], and writes the pool to `to`: written to a file it is the same. It is
-    /// made as a whole, and verified, in the system's folder for temporary files before the first
-    /// byte is written, since it is not written from its start to its end.
+    /// As [`Perdura::backup`], but writes the pool to `to`: written to a file it is the same. The
+    /// copy is first made completely, and verified, in the system's folder for temporary files,
+    /// since a pool is not written from start to end.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -246,8 +245,8 @@ impl Perdura {
     /// ```
     ///
     /// # Errors
-    /// As [`Perdura::backup`]; [`BackupError::Io`] also if `to` fails, to which some may have been
-    /// written then.
+    /// As [`Perdura::backup`]; [`BackupError::Io`] also if `to` fails, which may have received a
+    /// part by then.
     pub fn backup_to(&self, mut to: impl Write) -> Result<Backup, BackupError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         reentry::refuse(&self.keyspace)?;
@@ -260,8 +259,8 @@ impl Perdura {
     }
 
     /// Verifies all of the store: every checksum, every count, and that what is reachable is what
-    /// is allocated. Each shard is locked while it is looked at, which may take long where much is
-    /// in it: writers of its keys wait. What was counted, or what is wrong, in words.
+    /// is allocated. Each shard is locked while it is verified, which takes long for a large one:
+    /// writers of its keys wait. Returns the counts, or the problems in words.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -276,7 +275,7 @@ impl Perdura {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Reentrant`] inside of a transaction.
+    /// [`Error::Reentrant`] inside a transaction.
     pub fn check(&self) -> Result<Result<Checked, Unsound>, Error> {
         reentry::refuse(&self.keyspace)?;
         Ok(check(&self.keyspace))
@@ -307,7 +306,7 @@ impl Perdura {
             return Err(BackupError::Damaged);
         }
         let mut options = MapOptions::new(own.largest_size().saturating_mul(GROWTH));
-        // Synced as a whole when it is closed.
+        // The file is synced as a whole when it is closed.
         options.domain = DomainRequest::Process;
         let region = Region::open(part, &options).map_err(OpenError::from)?;
         let options = CreateOptions::random(own.geometry())?;

@@ -1,14 +1,15 @@
 //! Bitmaps: strings, bit by bit. Bit 0 is the highest of the first byte.
 //!
 //! A bit after the end of a string reads as clear, and writing one there makes the string as long
-//! as it takes. A string ends before its 512 MiB: bits have numbers below 2^32.
+//! as necessary. A string has at most 512 MiB: bits have numbers below 2^32.
 
 use keyspace::{BitChange, BitField, BitInteger, BitOperation, BitOverflow, Bits};
 
 use crate::operations::{Execute, Open, Writable, all};
 use crate::{Error, Perdura, Transaction};
 
-/// Part of a string. Both ends belong to it; negative numbers count from the end, -1 the last.
+/// Part of a string. Both ends belong to it; negative numbers count from the end, with -1 for the
+/// last.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,8 +37,8 @@ pub enum BitRange {
 }
 
 impl BitRange {
-    /// Returns true if it ends before it begins, whatever the length: where both are counted from
-    /// the end, those before the string do not tell.
+    /// Returns true if it ends before it begins, whatever the length. That is known only if both
+    /// ends count from the end.
     fn is_backwards(self) -> bool {
         match self {
             BitRange::All => false,
@@ -74,10 +75,10 @@ impl Open<'_> {
 
 /// Operations on bitmaps: strings, bit by bit. Bit 0 is the highest of the first byte.
 pub trait Bitmaps: Execute {
-    /// Sets or clears a bit; what it was.
+    /// Sets or clears a bit. Returns its old value.
     ///
     /// # Errors
-    /// [`Error::TooLong`] if it is after the longest string.
+    /// [`Error::TooLong`] if it is beyond the longest string.
     fn set_bit(&self, key: impl AsRef<[u8]>, bit: u64, on: bool) -> Result<bool, Error>
     where
         Self: Writable,
@@ -88,7 +89,7 @@ pub trait Bitmaps: Execute {
         })
     }
 
-    /// Returns a bit; clear where there is no key.
+    /// Returns a bit; clear if there is no key.
     fn get_bit(&self, key: impl AsRef<[u8]>, bit: u64) -> Result<bool, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -97,7 +98,7 @@ pub trait Bitmaps: Execute {
         })
     }
 
-    /// Returns how many bits are set in part of a string; 0 where there is no key.
+    /// Returns how many bits are set in part of a string; 0 if there is no key.
     fn bit_count(&self, key: impl AsRef<[u8]>, range: BitRange) -> Result<u64, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -108,11 +109,11 @@ pub trait Bitmaps: Execute {
         })
     }
 
-    /// Returns the number, from the begin of the string, of the first bit in part of it that is
-    /// set, or clear.
+    /// Returns the position, from the begin of the string, of the first bit in part of it that is
+    /// set, or that is clear.
     ///
-    /// The bit after the last one is clear: of [`BitRange::All`] there always is a clear one,
-    /// though there be no key.
+    /// The bit after the last one is clear: [`BitRange::All`] always has a clear one, even if there
+    /// is no key.
     fn bit_position(
         &self,
         key: impl AsRef<[u8]>,
@@ -132,12 +133,12 @@ pub trait Bitmaps: Execute {
         })
     }
 
-    /// Makes a key hold what an operation makes of the strings at others, bit by bit, the shorter
-    /// ones continued with clear bits; its length in bytes. Where that is 0, the key is deleted.
-    /// The key does not expire.
+    /// Combines the strings at other keys bit by bit, with the shorter ones extended by clear bits,
+    /// and stores the result in `target`, which then has no expiry. An empty result deletes the
+    /// key. Returns its length in bytes.
     ///
     /// # Errors
-    /// [`Error::OneSource`] if [`BitOperation::Not`] is given any other number of them.
+    /// [`Error::OneSource`] if [`BitOperation::Not`] gets any other number of sources.
     fn bit_op<K: AsRef<[u8]>>(
         &self,
         target: impl AsRef<[u8]>,
@@ -159,7 +160,7 @@ pub trait Bitmaps: Execute {
         })
     }
 
-    /// Returns the integer in a string whose highest bit is number `at`; 0 where there is no key.
+    /// Returns the integer in a string whose highest bit is number `at`; 0 if there is no key.
     fn bit_field_get(
         &self,
         key: impl AsRef<[u8]>,
@@ -173,12 +174,12 @@ pub trait Bitmaps: Execute {
         })
     }
 
-    /// Sets the integer in a string whose highest bit is number `at`; what it was, or `None` if the
-    /// value does not fit and `overflow` says [`BitOverflow::Fail`]: then it stays. A negative
-    /// value of an unsigned integer is a very large one.
+    /// Sets the integer in a string whose highest bit is number `at`. Returns its old value, or
+    /// `None` if the new one does not fit and `overflow` is [`BitOverflow::Fail`]: then it stays. A
+    /// negative value of an unsigned integer counts as a very large one.
     ///
     /// # Errors
-    /// [`Error::TooLong`] if it is after the longest string.
+    /// [`Error::TooLong`] if it is beyond the longest string.
     fn bit_field_set(
         &self,
         key: impl AsRef<[u8]>,
@@ -195,11 +196,11 @@ pub trait Bitmaps: Execute {
         })
     }
 
-    /// Adds to the integer in a string whose highest bit is number `at`; the sum, or `None` if it
-    /// does not fit and `overflow` says [`BitOverflow::Fail`]: then the integer stays.
+    /// Adds to the integer in a string whose highest bit is number `at`. Returns the sum, or `None`
+    /// if it does not fit and `overflow` is [`BitOverflow::Fail`]: then the integer stays.
     ///
     /// # Errors
-    /// [`Error::TooLong`] if it is after the longest string.
+    /// [`Error::TooLong`] if it is beyond the longest string.
     fn bit_field_increment(
         &self,
         key: impl AsRef<[u8]>,

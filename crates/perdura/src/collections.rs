@@ -1,7 +1,7 @@
 //! Hashes and sets: a key that holds fields with values, or members.
 //!
-//! An operation on a key of another type is refused. A hash or set goes with its last field or
-//! member.
+//! An operation on a key of another type is refused. A hash or set is deleted with its last field
+//! or member.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::{Error, Iter, Perdura, Transaction};
 /// ```
 pub type Entry = (Vec<u8>, Vec<u8>);
 
-/// Up to which size they are kept as small: Redis's own defaults.
+/// The sizes up to which they use the listpack encoding: Redis's defaults.
 const LIMITS: Limits = Limits { entries: 512, value: 64 };
 
 impl Open<'_> {
@@ -80,7 +80,7 @@ impl Open<'_> {
         Ok(self.txn.members(&entry, what)?.visit(visit)?)
     }
 
-    /// Reads elements from a cursor on; the next cursor, 0 at the end.
+    /// Reads elements from a cursor on. Returns the next cursor, 0 at the end.
     fn scan<T>(
         &mut self,
         key: &[u8],
@@ -133,9 +133,9 @@ fn iterate<'s, T: 's, S: Execute + ?Sized>(
     })
 }
 
-/// Operations on hashes. A hash goes with its last field.
+/// Operations on hashes. A hash is deleted with its last field.
 pub trait Hashes: Execute {
-    /// Sets a field of a hash; whether it is new.
+    /// Sets a field of a hash. Returns true if it is new.
     fn hash_set(
         &self,
         key: impl AsRef<[u8]>,
@@ -157,7 +157,7 @@ pub trait Hashes: Execute {
         self.on(&[key.as_ref()], |tx| tx.value(&key, Type::Hash, field.as_ref()))
     }
 
-    /// Deletes a field of a hash; whether there was one.
+    /// Deletes a field of a hash. Returns true if there was one.
     fn hash_delete(&self, key: impl AsRef<[u8]>, field: impl AsRef<[u8]>) -> Result<bool, Error>
     where
         Self: Writable,
@@ -165,8 +165,8 @@ pub trait Hashes: Execute {
         self.on(&[key.as_ref()], |tx| tx.take(&key, Type::Hash, field.as_ref()))
     }
 
-    /// Lets a field of a hash expire after `ttl`; whether there is one. Another value that is set
-    /// makes it stay.
+    /// Lets a field of a hash expire after `ttl`. Returns true if there is one. Setting the field
+    /// again removes the TTL.
     fn hash_expire(
         &self,
         key: impl AsRef<[u8]>,
@@ -182,7 +182,7 @@ pub trait Hashes: Execute {
         })
     }
 
-    /// Makes a field of a hash stay; whether there is one.
+    /// Removes the TTL of a field of a hash. Returns true if there is such a field.
     fn hash_persist(&self, key: impl AsRef<[u8]>, field: impl AsRef<[u8]>) -> Result<bool, Error>
     where
         Self: Writable,
@@ -190,8 +190,8 @@ pub trait Hashes: Execute {
         self.on(&[key.as_ref()], |tx| tx.set_field_time(&key, field.as_ref(), None))
     }
 
-    /// Returns how long a field of a hash has still to live; `None` if there is no field, or if it
-    /// does not expire.
+    /// Returns the time to live of a field of a hash; `None` if there is no field, or if it does
+    /// not expire.
     fn hash_ttl(
         &self,
         key: impl AsRef<[u8]>,
@@ -205,8 +205,8 @@ pub trait Hashes: Execute {
         })
     }
 
-    /// Adds to the integer in a field of a hash, 0 where there is none, and returns the sum. The
-    /// field keeps its time to live.
+    /// Adds to the integer in a field of a hash, 0 if there is none, and returns the sum. The field
+    /// keeps its TTL.
     fn hash_increment(
         &self,
         key: impl AsRef<[u8]>,
@@ -229,19 +229,19 @@ pub trait Hashes: Execute {
         })
     }
 
-    /// Returns how many fields a hash has; 0 where there is no key.
+    /// Returns how many fields a hash has; 0 if there is no key.
     fn hash_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
         self.on(&[key.as_ref()], |tx| tx.count(&key, Type::Hash))
     }
 
-    /// Returns an iterator over the fields of a hash with their values: see [`Iter`] for what it
-    /// shows while others write.
+    /// Returns an iterator over the fields of a hash with their values. See [`Iter`] for the effect
+    /// of concurrent writes.
     fn hash_iter(&self, key: impl AsRef<[u8]>) -> Iter<'_, Entry, Self> {
         iterate(self, key.as_ref(), Type::Hash, |field, value| (field.to_vec(), value.to_vec()))
     }
 
-    /// Returns all fields of a hash with their values, as they are at one moment, in no order that
-    /// one could rely on. [`Hashes::hash_iter`] reads a large one piece by piece.
+    /// Returns all fields of a hash with their values, as they are at one moment, in no particular
+    /// order. [`Hashes::hash_iter`] reads a large one piece by piece.
     fn hash_entries(&self, key: impl AsRef<[u8]>) -> Result<Vec<Entry>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let mut all = Vec::new();
@@ -254,9 +254,9 @@ pub trait Hashes: Execute {
 impl Hashes for Perdura {}
 impl Hashes for Transaction<'_> {}
 
-/// Operations on sets. A set goes with its last member.
+/// Operations on sets. A set is deleted with its last member.
 pub trait Sets: Execute {
-    /// Adds a member to a set; whether it is new.
+    /// Adds a member to a set. Returns true if it is new.
     fn set_add(&self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) -> Result<bool, Error>
     where
         Self: Writable,
@@ -264,7 +264,7 @@ pub trait Sets: Execute {
         self.on(&[key.as_ref()], |tx| tx.put(&key, Type::Set, (member.as_ref(), b"")))
     }
 
-    /// Takes a member out of a set; whether it was there.
+    /// Removes a member from a set. Returns true if it was there.
     fn set_remove(&self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) -> Result<bool, Error>
     where
         Self: Writable,
@@ -272,23 +272,23 @@ pub trait Sets: Execute {
         self.on(&[key.as_ref()], |tx| tx.take(&key, Type::Set, member.as_ref()))
     }
 
-    /// Returns whether a set has a member.
+    /// Returns true if a set has a member.
     fn set_contains(&self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) -> Result<bool, Error> {
         self.on(&[key.as_ref()], |tx| Ok(tx.value(&key, Type::Set, member.as_ref())?.is_some()))
     }
 
-    /// Returns how many members a set has; 0 where there is no key.
+    /// Returns how many members a set has; 0 if there is no key.
     fn set_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
         self.on(&[key.as_ref()], |tx| tx.count(&key, Type::Set))
     }
 
-    /// Returns an iterator over the members of a set: see [`Iter`] for what it shows while others
-    /// write.
+    /// Returns an iterator over the members of a set. See [`Iter`] for the effect of concurrent
+    /// writes.
     fn set_iter(&self, key: impl AsRef<[u8]>) -> Iter<'_, Vec<u8>, Self> {
         iterate(self, key.as_ref(), Type::Set, |member, _| member.to_vec())
     }
 
-    /// Returns all members of a set, as they are at one moment, in no order that one could rely on.
+    /// Returns all members of a set, as they are at one moment, in no particular order.
     /// [`Sets::set_iter`] reads a large one piece by piece.
     fn set_members(&self, key: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Error> {
         self.on(&[key.as_ref()], |tx| {

@@ -8,8 +8,8 @@ use crate::{
     Sets, SortedSets, Sorting, Streams, Strings, Transaction,
 };
 
-/// One of the sixteen databases of a store: it has all operations, each a transaction of its own.
-/// A store's own calls are those of database 0.
+/// One of the sixteen databases of a store: it has all operations, each a transaction of its own. A
+/// store's own calls use database 0.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,7 +32,7 @@ pub struct Database<'s> {
 }
 
 impl Perdura {
-    /// Returns a database, of 0 to 15.
+    /// Returns a database, with a number from 0 to 15.
     ///
     /// # Errors
     /// [`Error::NoSuchDatabase`] for another number.
@@ -58,7 +58,7 @@ impl Database<'_> {
         self.len() == 0
     }
 
-    /// Runs `work` on the keys declared, as [`Perdura::transaction`] does; it begins in this
+    /// Runs `work` on the declared keys, like [`Perdura::transaction`], but begins in this
     /// database.
     pub fn transaction<K: AsRef<[u8]>, R>(
         &self,
@@ -68,7 +68,7 @@ impl Database<'_> {
         self.try_transaction(keys, work)
     }
 
-    /// Runs `work` on the keys declared, as [`Perdura::try_transaction`] does; it begins in this
+    /// Runs `work` on the declared keys, like [`Perdura::try_transaction`], but begins in this
     /// database.
     pub fn try_transaction<K: AsRef<[u8]>, R, E: From<Error>>(
         &self,

@@ -1,10 +1,11 @@
-//! What an acknowledged write survives on an ordinary disk, and waiting for it.
+//! The failures that an acknowledged write survives on an ordinary disk, and waiting for its
+//! durability.
 //!
-//! There a commit appends to the pool's journal and does not wait. Its position in the journal is
-//! stored for each shard that it changed, while their locks are held; a call waits for it when it
-//! has released them, so that others work on, and share its write and its sync. A call that only
-//! read waits for the last position of the shards that it looked at: what was seen is durable, and
-//! a read of shards that nobody writes to waits for nothing.
+//! On a disk, a commit appends to the pool's journal and does not wait. Its position in the journal
+//! is stored for each shard that it changed, while their locks are held. A call waits for it after
+//! it has released them, so that others go on, and share its write and its sync. A call that only
+//! reads waits for the last position of the shards that it looked at: so what it saw is durable,
+//! and a read of shards that nobody writes to waits for nothing.
 //!
 //! On persistent memory there is none of this, and a call tests one pointer.
 
@@ -18,12 +19,11 @@ use pmem::{Domain, JournalThread, Region};
 
 use crate::Error;
 
-/// When a call returns, where the pool is on an ordinary disk and has a journal
-/// ([`Domain::Journal`]). Persistent memory does not ask: every call is durable there when it
-/// returns.
+/// When a call returns, if the pool is on an ordinary disk and has a journal ([`Domain::Journal`]).
+/// On persistent memory this has no effect: every call is durable there when it returns.
 ///
-/// Whatever it is, a power loss leaves a state of some moment: all calls before it, and none after
-/// it, each whole. A process that is killed loses nothing of what returned.
+/// Whichever is chosen, a power loss leaves the state of some moment: all calls before it, and none
+/// after it, each completely. A killed process loses no call that returned.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,16 +42,16 @@ use crate::Error;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// A call returns when what it wrote, and what it read, is on the disk. Threads that wait at
-    /// the same time share one sync.
+    /// A call returns when its writes, and the data that it read, are on the disk. Threads that
+    /// wait at the same time share one sync.
     #[default]
     Immediate,
-    /// A call returns when the kernel has what it wrote; a thread syncs it this often. A power loss
-    /// costs what was written since the last sync that ended: calls of the interval and one second
-    /// at most, since calls wait for a sync that is later than that.
+    /// A call returns when the kernel has its writes; a thread syncs them this often. A power loss
+    /// costs the writes since the last completed sync: those of the interval and one second at
+    /// most, since calls wait for a sync that is later than that.
     Interval(Duration),
-    /// A call returns when the kernel has what it wrote, which is synced when it leaves the
-    /// journal, at rest, and by [`crate::Perdura::flush`].
+    /// A call returns when the kernel has its writes. They are synced when they leave the journal,
+    /// when it is idle, and by [`crate::Perdura::flush`].
     Os,
 }
 
@@ -59,7 +59,7 @@ pub enum Durability {
 const LATE: Duration = Duration::from_secs(1);
 
 impl Durability {
-    /// Returns how often lines are synced that nobody waits for: under `Immediate`, those of
+    /// Returns how often lines are synced that no call waits for: under `Immediate`, those of
     /// expired keys.
     fn sync_every(self) -> Option<Duration> {
         match self {
@@ -73,13 +73,13 @@ impl Durability {
 /// A store with a journal.
 pub(crate) struct Journaled {
     durability: Durability,
-    /// For each shard the position after its last commit.
+    /// For each shard, the position after its last commit.
     committed: Box<[Position]>,
-    /// Sync what nobody waits for, and apply batches to the pool's file.
+    /// Syncs writes that no call waits for, and applies batches to the pool's file.
     _thread: JournalThread,
 }
 
-/// In a line of its own: shards are used by different threads.
+/// In a cache line of its own, since shards are used by different threads.
 #[derive(Default)]
 #[repr(align(64))]
 struct Position(AtomicU64);
@@ -99,7 +99,7 @@ impl Journaled {
         Ok(Some(Box::new(Journaled { durability, committed, _thread: thread })))
     }
 
-    /// Commits, and stores the position of what was changed. The transaction keeps its locks.
+    /// Commits, and stores the position of the changes. The transaction keeps its locks.
     pub(crate) fn commit(&self, region: &Region, txn: &mut Txn<'_>) -> Result<(), Error> {
         if !txn.is_dirty() {
             return Ok(txn.commit()?);
@@ -117,7 +117,7 @@ impl Journaled {
         }
     }
 
-    /// Returns the position after everything that can be seen in some shards.
+    /// Returns the position after everything that can be seen in these shards.
     pub(crate) fn seen(&self, shards: impl Iterator<Item = usize>) -> u64 {
         let position = |shard: usize| {
             self.committed.get(shard).map_or(0, |committed| committed.0.load(Ordering::Acquire))
@@ -125,8 +125,8 @@ impl Journaled {
         shards.map(position).max().unwrap_or(0)
     }
 
-    /// Returns when what is before a position survives what it is to survive. The caller holds no
-    /// lock of a shard.
+    /// Waits until all before a position is as durable as configured. The caller holds no lock of a
+    /// shard.
     pub(crate) fn wait(&self, region: &Region, position: u64) -> Result<(), Error> {
         let done = match self.durability {
             Durability::Immediate => region.sync_up_to(position),
@@ -158,13 +158,13 @@ mod tests {
         store.journaled.as_ref().expect("a journal")
     }
 
-    /// Syncs that made batches durable: the background adds others when nothing was written for a
-    /// while.
+    /// Returns the syncs that made batches durable: background work adds others when nothing was
+    /// written for a while.
     fn syncs(store: &Perdura) -> u64 {
         store.region().journal_counts().expect("a journal").batch_syncs
     }
 
-    /// Commits as another thread does that has not come to wait yet.
+    /// Commits like another thread that does not wait yet.
     fn commit_without_waiting(store: &Perdura, key: &[u8]) {
         let key = store.keyspace.key(key);
         let mut txn = store.keyspace.begin_one(key.shard(), 0);

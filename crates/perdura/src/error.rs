@@ -1,4 +1,4 @@
-//! Why an operation failed, by operation; of opening, `open_error` says.
+//! Errors of operations; those of opening are in `open_error`.
 
 /// Why a store could not be closed cleanly. Nothing that was acknowledged is lost: the next open
 /// recovers it.
@@ -21,7 +21,7 @@
 #[error(transparent)]
 pub struct CloseError(#[from] pub(crate) std::io::Error);
 
-/// Why an operation failed. It changed nothing, but for [`Error::JournalFailed`].
+/// Why an operation failed. It changed nothing, except with [`Error::JournalFailed`].
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -54,47 +54,47 @@ pub enum Error {
     /// The value is not an integer of 64 bits.
     #[error("the value is not an integer")]
     NotAnInteger,
-    /// The score would not be a number, or an element that is to be sorted as a number is none.
+    /// The score would not be a number, or an element to be sorted as a number is not one.
     #[error("that is not a number")]
     NotANumber,
     /// The result would not be an integer of 64 bits.
     #[error("the increment would overflow")]
     Overflow,
-    /// A complement is made of one key alone.
+    /// A complement takes exactly one source key.
     #[error("a complement is made of one key alone")]
     OneSource,
-    /// The string is not a HyperLogLog, or not a sound one.
+    /// The string is not a HyperLogLog, or a damaged one.
     #[error("the string is not a HyperLogLog")]
     NotHyperLogLog,
-    /// A place that cannot be kept, or a length that is negative or not finite.
+    /// A position that cannot be stored, or a length that is negative or not finite.
     #[error("there is no such place")]
     NoSuchPlace,
-    /// The member around which was to be searched is not there.
+    /// The member at the centre of the search does not exist.
     #[error("there is no such member")]
     NoSuchMember,
-    /// A row of a table is not of the types that the table is opened with, or its value cannot be
+    /// A row of a table is not of the types that the table was opened with, or its value cannot be
     /// written as JSON.
     #[error("that is not a row of the table's types")]
     NotARow,
     /// The transaction used a key that it did not declare.
     #[error("the transaction used a key that it did not declare")]
     Undeclared,
-    /// Inside of [`crate::Perdura::transact`]: another thread has a key that the transaction needs.
-    /// The closure runs again when it has returned, whatever it returns.
+    /// Inside [`crate::Perdura::transact`]: another thread has locked a key that the transaction
+    /// needs. The closure runs again after it has returned, whatever it returns.
     #[error("another transaction has the key: this one is run again")]
     Conflict,
-    /// The store was called from inside one of its own transactions, or of what a value is shown
-    /// to.
+    /// The store was called inside one of its own transactions, or by a closure that is shown a
+    /// value.
     #[error(
         "the store was called inside of its own transaction: use the transaction's calls, \
          or call the store when it has ended"
     )]
     Reentrant,
-    /// The snapshot held more memory than the store's limit for all of them, or blocks that a write
-    /// needed: it was ended, and shows nothing any more. Take another one.
+    /// The snapshot was ended because it held more memory than the store's limit for all snapshots,
+    /// or blocks that a write needed. Take another one.
     #[error("the snapshot was ended: it held too much memory, or space that a write needed")]
     SnapshotExpired,
-    /// There are as many snapshots as may be: 64.
+    /// The maximum of 64 snapshots is open.
     #[error("too many snapshots are open")]
     TooManySnapshots,
     /// There are sixteen databases, 0 to 15.
@@ -103,13 +103,13 @@ pub enum Error {
     /// The medium lost bytes of the value: delete the key or set it again.
     #[error("the value is damaged (pool offset {0:#x}): delete the key, or set it again")]
     Damaged(u64),
-    /// The medium lost bytes while the operation ran. What they were is known now: try again.
+    /// The medium lost bytes while the operation ran. The losses are known now: try again.
     #[error("the medium lost bytes meanwhile: try again")]
     UnresolvedLosses,
     /// The store's journal failed, as [`crate::Perdura::journal_failure`] says: the disk refused a
-    /// write or a sync. Of a call that returns this for the first time it is not known whether what
-    /// it wrote is there when the store is opened again; what returned before is. No more writes
-    /// are taken, and only what is durable can be read.
+    /// write or a sync. Whether the writes of the first call that returns this are there when the
+    /// store is opened again is unknown; those of calls that returned before are. No more writes
+    /// are taken, and only durable data can be read.
     #[error("the store's journal failed; it takes no more writes until it is opened again")]
     JournalFailed,
     /// A durable step failed; the store takes no more writes until it is opened again.

@@ -1,7 +1,7 @@
-//! Geospatial items: sorted sets whose members have places.
+//! Geospatial items: sorted sets whose members have positions.
 //!
-//! A place is kept as the score of its member, to about half a metre, in Redis's own form. Members
-//! are taken out with [`crate::SortedSets::sorted_set_remove`] and counted with
+//! A position is stored as the score of its member, to about half a metre, in Redis's format.
+//! Members are removed with [`crate::SortedSets::sorted_set_remove`] and counted with
 //! [`crate::SortedSets::sorted_set_len`]. Degrees are decimal, lengths are in metres.
 
 use keyspace::Entry;
@@ -35,14 +35,14 @@ use crate::{Error, Perdura, Scored, Transaction};
 pub struct Nearby {
     /// The member.
     pub member: Vec<u8>,
-    /// Its place.
+    /// Its position.
     pub position: Point,
-    /// Metres to the centre of the search, along a great circle.
+    /// The distance to the centre of the search in metres, along a great circle.
     pub distance: f64,
 }
 
-/// What to search for: members in a shape around a centre, all of them and the nearest first unless
-/// told otherwise.
+/// A search: members in a shape around a centre, all of them and the nearest first unless set
+/// otherwise.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -73,7 +73,7 @@ enum Centre {
 }
 
 impl GeoSearch {
-    /// Searches around a place.
+    /// Searches around a position.
     pub fn around(centre: Point, shape: Shape) -> GeoSearch {
         GeoSearch::new(Centre::Point(centre), shape)
     }
@@ -87,21 +87,21 @@ impl GeoSearch {
         GeoSearch { centre, shape, wanted: Wanted { descending: Some(false), ..Wanted::default() } }
     }
 
-    /// Returns the farthest first.
+    /// Lists the farthest first.
     #[must_use]
     pub fn farthest_first(mut self) -> GeoSearch {
         self.wanted.descending = Some(true);
         self
     }
 
-    /// Limits the search to this many, of those that come first.
+    /// Limits the search to the first `most` in its order.
     #[must_use]
     pub fn count(mut self, most: usize) -> GeoSearch {
         (self.wanted.count, self.wanted.any) = (Some(most), false);
         self
     }
 
-    /// Limits the search to this many, whichever are found soonest.
+    /// Limits the search to `most` members, whichever are found first.
     #[must_use]
     pub fn any(mut self, most: usize) -> GeoSearch {
         (self.wanted.count, self.wanted.any) = (Some(most), true);
@@ -147,11 +147,11 @@ impl Open<'_> {
 
 /// Operations on geospatial items: sorted sets whose members have positions.
 pub trait Geo: Execute {
-    /// Gives a member a place; whether the member is new.
+    /// Gives a member a position. Returns true if the member is new.
     ///
     /// # Errors
-    /// [`Error::NoSuchPlace`] for one that has no score: nearer to a pole than 85.05112878 degrees
-    /// of latitude, or no place at all.
+    /// [`Error::NoSuchPlace`] for a position without a score: nearer to a pole than 85.05112878
+    /// degrees of latitude, or not a position on the earth.
     fn geo_add(
         &self,
         key: impl AsRef<[u8]>,
@@ -165,7 +165,8 @@ pub trait Geo: Execute {
         self.on(&[key.as_ref()], |tx| Ok(tx.score_by(key.as_ref(), member.as_ref(), |_| score)?.1))
     }
 
-    /// Returns the place of a member, as its score has kept it; `None` where it has none.
+    /// Returns the position of a member, as precisely as its score has stored it; `None` if it has
+    /// none.
     fn geo_position(
         &self,
         key: impl AsRef<[u8]>,
@@ -174,7 +175,8 @@ pub trait Geo: Execute {
         self.on(&[key.as_ref()], |tx| Ok(tx.score(&key, &member)?.map(point_of)))
     }
 
-    /// Metres between two members, along a great circle; `None` where one of them has no place.
+    /// Returns the distance between two members in metres, along a great circle; `None` if one of
+    /// them has no position.
     fn geo_distance(
         &self,
         key: impl AsRef<[u8]>,
@@ -187,14 +189,14 @@ pub trait Geo: Execute {
         })
     }
 
-    /// Returns the members that a search finds; none where there is no key. A search that may find
-    /// many is limited by [`GeoSearch::count`], or stored by [`Geo::geo_search_store`] and read by
-    /// [`crate::SortedSets::sorted_set_iter`].
+    /// Returns the members that a search finds; none if there is no key. A search that may find
+    /// many can be limited by [`GeoSearch::count`], or stored by [`Geo::geo_search_store`] and read
+    /// by [`crate::SortedSets::sorted_set_iter`].
     ///
     /// # Errors
-    /// [`Error::NoSuchPlace`] if the centre is not valid for [`Geo::geo_add`], or a length
-    /// is negative or not finite; [`Error::NoSuchMember`] if the centre is a member that is not
-    /// there.
+    /// [`Error::NoSuchPlace`] if the centre is not valid for [`Geo::geo_add`], or a length is
+    /// negative or not finite; [`Error::NoSuchMember`] if the centre is a member that does not
+    /// exist.
     fn geo_search(&self, key: impl AsRef<[u8]>, search: &GeoSearch) -> Result<Vec<Nearby>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -208,8 +210,8 @@ pub trait Geo: Execute {
         })
     }
 
-    /// Makes a key hold the members that a search finds at another, with their places; how many.
-    /// Where there are none, the key is deleted.
+    /// Stores the members that a search finds at `source`, with their positions, in `target`; if
+    /// there are none, `target` is deleted. Returns how many there are.
     ///
     /// # Errors
     /// As [`Geo::geo_search`].

@@ -1,8 +1,8 @@
-//! Consumer groups of streams: each entry goes to one consumer of a group, and is pending until
-//! that acknowledges it.
+//! Consumer groups of streams: each entry goes to one consumer of a group, and is pending until the
+//! consumer acknowledges it.
 //!
-//! So entries are jobs for several workers: what one was given and did not acknowledge, since it
-//! ended, another one claims.
+//! So entries can be jobs for several workers: if a worker ends without acknowledging an entry,
+//! another one claims it.
 
 use std::time::Duration;
 
@@ -39,9 +39,9 @@ pub struct PendingEntry {
     pub id: StreamId,
     /// The consumer's name.
     pub consumer: Vec<u8>,
-    /// When it was last given to one, in unix milliseconds.
+    /// When it was last delivered, in unix milliseconds.
     pub delivered: u64,
-    /// How often it was.
+    /// How often it was delivered.
     pub count: u64,
 }
 
@@ -75,10 +75,10 @@ impl Open<'_> {
 }
 
 /// Operations on consumer groups of streams: each entry goes to one consumer of a group, and is
-/// pending until that acknowledges it.
+/// pending until the consumer acknowledges it.
 pub trait ConsumerGroups: Execute {
-    /// Makes a group of consumers that reads the entries after `last`, and the stream where there
-    /// is none; `false` if there is a group of this name.
+    /// Makes a group of consumers that reads the entries after `last`, and the stream if there is
+    /// none. Returns false if there is a group of this name.
     fn create_group(
         &self,
         key: impl AsRef<[u8]>,
@@ -92,7 +92,7 @@ pub trait ConsumerGroups: Execute {
             let key = tx.key(&key)?;
             tx.txn.find_mut(tx.db, &key)?;
             let made = tx.edit_stream(&key, |edit| {
-                // From the begin on, all that are read are counted.
+                // From the begin on, all entries that are read are counted.
                 let read = (last == StreamId::MIN).then_some(0);
                 edit.create_group(group.as_ref(), last, read)
             })?;
@@ -100,7 +100,7 @@ pub trait ConsumerGroups: Execute {
         })
     }
 
-    /// Takes a group out with all that is pending; whether there was one.
+    /// Deletes a group with all its pending entries. Returns true if there was one.
     fn destroy_group(&self, key: impl AsRef<[u8]>, group: impl AsRef<[u8]>) -> Result<bool, Error>
     where
         Self: Writable,
@@ -114,8 +114,8 @@ pub trait ConsumerGroups: Execute {
         })
     }
 
-    /// Gives a consumer up to `count` entries that the group has not read yet; they are pending
-    /// from then on. None where there is no such group.
+    /// Gives a consumer up to `count` entries that the group has not read yet; they are then
+    /// pending. Returns none if there is no such group.
     fn read_group(
         &self,
         key: impl AsRef<[u8]>,
@@ -144,7 +144,7 @@ pub trait ConsumerGroups: Execute {
         })
     }
 
-    /// Says that entries are done with: they are no longer pending of the group. How many were.
+    /// Acknowledges entries, which are then no longer pending in the group. Returns how many were.
     fn acknowledge(
         &self,
         key: impl AsRef<[u8]>,
@@ -167,7 +167,7 @@ pub trait ConsumerGroups: Execute {
         })
     }
 
-    /// Returns up to `count` pending entries of a group, the one with the least ID first.
+    /// Returns up to `count` pending entries of a group, the one with the lowest ID first.
     fn pending(
         &self,
         key: impl AsRef<[u8]>,
@@ -179,8 +179,8 @@ pub trait ConsumerGroups: Execute {
         })
     }
 
-    /// Returns an iterator over the pending entries of a group, the one with the least ID first, in
-    /// batches of 64: see [`Iter`]; each that is pending from start to end comes once.
+    /// Returns an iterator over the pending entries of a group, the one with the lowest ID first,
+    /// in batches of 64: see [`Iter`]. Each entry that is pending from start to end is shown once.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -219,9 +219,9 @@ pub trait ConsumerGroups: Execute {
         })
     }
 
-    /// Gives a consumer up to `count` entries that were given to any one at least `idle` ago and
-    /// not acknowledged since. What is no longer in the stream is no longer pending. None where
-    /// there is no such group.
+    /// Gives a consumer up to `count` entries that were delivered to any consumer at least `idle`
+    /// ago and not acknowledged since. Entries that were deleted from the stream are then no longer
+    /// pending. Returns none if there is no such group.
     fn claim(
         &self,
         key: impl AsRef<[u8]>,

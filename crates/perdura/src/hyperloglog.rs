@@ -1,16 +1,16 @@
-//! HyperLogLogs: how many different elements were added, about, in 12 KiB at most, however many
-//! they are.
+//! HyperLogLogs: approximate counts of different elements, in at most 12 KiB, however many they
+//! are.
 //!
-//! The standard error of an estimate is 0.81 %. A HyperLogLog is a string in Redis's own form: it
+//! The standard error of an estimate is 0.81 %. A HyperLogLog is a string in Redis's format, and
 //! may be read and set as one.
 
 use crate::operations::{Execute, Writable, all};
 use crate::{Error, Perdura, Transaction};
 
-/// Up to this many bytes it is kept in the sparse form: Redis's own default.
+/// The size up to which the sparse form is used: Redis's default.
 const SPARSE_LIMIT: usize = 3000;
 
-/// Operations on HyperLogLogs, which count different elements, about.
+/// Operations on HyperLogLogs, which count different elements approximately.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,8 +25,8 @@ const SPARSE_LIMIT: usize = 3000;
 /// # }
 /// ```
 pub trait HyperLogLogs: Execute {
-    /// Adds elements to a HyperLogLog, which is made where there is none; whether it changed.
-    /// Several at once cost as much as one.
+    /// Adds elements to a HyperLogLog, which is created if there is none. Returns true if it
+    /// changed. Several elements at once cost as much as one.
     ///
     /// # Errors
     /// [`Error::NotHyperLogLog`] if the key holds another string.
@@ -41,9 +41,9 @@ pub trait HyperLogLogs: Execute {
         })
     }
 
-    /// Returns how many different elements were added to some HyperLogLogs together, about; 0 where
-    /// there are none. One that is counted alone remembers the estimate until something is added:
-    /// that is a write.
+    /// Returns approximately how many different elements were added to some HyperLogLogs together;
+    /// 0 if there are none. A HyperLogLog that is counted alone stores the estimate until something
+    /// is added: that is a write.
     ///
     /// # Errors
     /// [`Error::NotHyperLogLog`] if a key holds another string.
@@ -61,7 +61,7 @@ pub trait HyperLogLogs: Execute {
         })
     }
 
-    /// Adds to a HyperLogLog, which is made where there is none, what was added to others.
+    /// Adds the elements of other HyperLogLogs to one, which is created if there is none.
     ///
     /// # Errors
     /// [`Error::NotHyperLogLog`] if a key holds another string.

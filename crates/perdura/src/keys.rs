@@ -25,7 +25,7 @@ use crate::{Error, Perdura, Transaction, ValueType};
 /// # }
 /// ```
 pub trait Keys: Execute {
-    /// Returns whether a key exists.
+    /// Returns true if a key exists.
     fn exists(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -41,7 +41,7 @@ pub trait Keys: Execute {
         })
     }
 
-    /// Deletes a key; whether there was one.
+    /// Deletes a key. Returns true if there was one.
     fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool, Error>
     where
         Self: Writable,
@@ -53,7 +53,7 @@ pub trait Keys: Execute {
         })
     }
 
-    /// Lets a key expire after `ttl`; whether there is one.
+    /// Lets a key expire after `ttl`. Returns true if there is one.
     fn expire(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool, Error>
     where
         Self: Writable,
@@ -64,7 +64,7 @@ pub trait Keys: Execute {
         })
     }
 
-    /// Makes a key stay; whether there is one.
+    /// Removes a key's TTL. Returns true if there is such a key.
     fn persist(&self, key: impl AsRef<[u8]>) -> Result<bool, Error>
     where
         Self: Writable,
@@ -75,8 +75,7 @@ pub trait Keys: Execute {
         })
     }
 
-    /// Returns how long a key has still to live; `None` if there is no key, or if it does not
-    /// expire.
+    /// Returns the time to live of a key; `None` if there is no key, or if it does not expire.
     fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Duration>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -85,7 +84,7 @@ pub trait Keys: Execute {
         })
     }
 
-    /// Gives a key another name, with its value and expiry time; whether there is one.
+    /// Gives a key another name, with its value and expiry time. Returns true if there is one.
     fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<bool, Error>
     where
         Self: Writable,

@@ -39,10 +39,10 @@
 //! own. A [`Snapshot`] has those that only read. `use perdura::prelude::*;` brings them into scope.
 //!
 //! A `Perdura` is `Send` and `Sync`: share it by reference or in an `Arc`. No runtime is needed. A
-//! thread of its own deletes expired keys and frees what large deletes left, unless
-//! [`Options::background`] says no.
+//! background thread deletes expired keys and frees the garbage of large deletes, unless
+//! [`Options::background`] turns it off.
 //!
-//! This crate must not know commands, the protocol or sockets; of RESP's crate it uses the glob
+//! This crate must not know commands, the protocol or sockets; of the crate `resp` it uses the glob
 //! patterns alone.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -129,7 +129,7 @@ pub mod prelude {
     };
 }
 
-// Types of the layers below, with an example each of what they are for here.
+// Types of the layers below, each with an example of its use here.
 
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,6 +1,6 @@
 //! Lists: sequences of elements, pushed and popped at both ends.
 //!
-//! A list has no key while it has no element: pushing makes it, taking the last one deletes it.
+//! A list has no key while it has no element: pushing creates it, removing the last one deletes it.
 
 use keyspace::{NodeLimits, Side};
 
@@ -8,7 +8,7 @@ use crate::iter::{Batch, End};
 use crate::operations::{Execute, Open, Writable};
 use crate::{Error, Perdura, RangeIter, Transaction};
 
-/// As the server has it by default.
+/// Returns the server's default limits.
 pub(crate) fn limits() -> NodeLimits {
     NodeLimits::new(8192, usize::MAX)
 }
@@ -31,7 +31,7 @@ impl Open<'_> {
     }
 }
 
-/// The numbers of the elements that an iterator has not shown yet.
+/// The indexes of the elements that an iterator has not shown yet.
 #[derive(Clone, Copy)]
 struct Numbers {
     from: u64,
@@ -39,7 +39,7 @@ struct Numbers {
 }
 
 impl Open<'_> {
-    /// Reads elements of a range from an end; what is left of it.
+    /// Reads elements of a range from an end. Returns the rest of it.
     fn read_elements(
         &mut self,
         key: &[u8],
@@ -69,7 +69,7 @@ impl Open<'_> {
     }
 }
 
-/// Operations on lists. A list has no key while it has no element: pushing makes it, taking the
+/// Operations on lists. A list has no key while it has no element: pushing creates it, removing the
 /// last one deletes it.
 ///
 /// ```
@@ -87,7 +87,7 @@ impl Open<'_> {
 /// # }
 /// ```
 pub trait Lists: Execute {
-    /// Puts an element before the first one of a list; how many there are then.
+    /// Inserts an element at the front of a list. Returns the new length.
     fn push_front(&self, key: impl AsRef<[u8]>, element: impl AsRef<[u8]>) -> Result<u64, Error>
     where
         Self: Writable,
@@ -95,7 +95,7 @@ pub trait Lists: Execute {
         self.on(&[key.as_ref()], |tx| tx.push(key.as_ref(), Side::Head, element.as_ref()))
     }
 
-    /// Puts an element after the last one of a list; how many there are then.
+    /// Appends an element to a list. Returns the new length.
     fn push_back(&self, key: impl AsRef<[u8]>, element: impl AsRef<[u8]>) -> Result<u64, Error>
     where
         Self: Writable,
@@ -103,7 +103,7 @@ pub trait Lists: Execute {
         self.on(&[key.as_ref()], |tx| tx.push(key.as_ref(), Side::Tail, element.as_ref()))
     }
 
-    /// Takes the first element of a list off it.
+    /// Removes the first element of a list and returns it.
     fn pop_front(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error>
     where
         Self: Writable,
@@ -111,7 +111,7 @@ pub trait Lists: Execute {
         self.on(&[key.as_ref()], |tx| tx.pop(key.as_ref(), Side::Head))
     }
 
-    /// Takes the last element of a list off it.
+    /// Removes the last element of a list and returns it.
     fn pop_back(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error>
     where
         Self: Writable,
@@ -130,10 +130,10 @@ pub trait Lists: Execute {
         })
     }
 
-    /// Returns an iterator over the elements of a list, from both ends, in batches as
-    /// [`RangeIter`] says. Places in a list are numbers, counted from its head: an element that
-    /// others push there or pop there meanwhile moves all after it, so that one may come twice, or
-    /// not at all. What was pushed at the tail since the first step does not come.
+    /// Returns an iterator over the elements of a list, from both ends, in batches like
+    /// [`RangeIter`]. Positions in a list are numbers, counted from its head: pushing or popping
+    /// there meanwhile shifts all elements after it, so that one may be shown twice, or not at all.
+    /// Elements pushed at the tail since the first step are not shown.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -158,7 +158,7 @@ pub trait Lists: Execute {
         })
     }
 
-    /// Returns up to `count` elements of a list, from number `first`, counted from 0, on.
+    /// Returns up to `count` elements of a list, from index `first` (counted from 0) on.
     fn elements(
         &self,
         key: impl AsRef<[u8]>,
@@ -179,7 +179,7 @@ pub trait Lists: Execute {
         })
     }
 
-    /// Puts another element in the place of number `index`, counted from 0; whether there is one.
+    /// Replaces the element with this index, counted from 0. Returns true if there is one.
     fn set_element(
         &self,
         key: impl AsRef<[u8]>,

@@ -1,5 +1,5 @@
-//! Statistics as metrics of the package `metrics`, by the feature of that name: under the names
-//! that the server has for them, so that the same board shows both.
+//! Statistics as metrics of the package `metrics`, with the feature of that name: under the
+//! server's names for them, so that the same dashboard shows both.
 
 use metrics::{counter, gauge};
 
@@ -7,8 +7,8 @@ use crate::{JournalStatistics, Statistics};
 
 impl Statistics {
     /// Sets the metrics `perdura_*` of the recorder in force to these values. Nothing is recorded
-    /// between two calls: call it periodically, or before an exporter answers. Of several stores
-    /// in one process the last one counts.
+    /// between two calls: call it periodically, or before an exporter answers. With several stores
+    /// in one process, the last call counts.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -54,8 +54,8 @@ impl JournalStatistics {
         gauge!("perdura_journal_unsynced_age_seconds").set(self.unsynced_age.as_secs_f64());
         counter!("perdura_journal_full_waits_total").absolute(self.full_waits);
         counter!("perdura_journal_syncs_total").absolute(self.sync_times.count());
-        // Counters are whole numbers there: the sum is a gauge, and the buckets have their bound
-        // as a label, each with all shorter ones, as Prometheus has them.
+        // Counters are integers in that package: so the sum is a gauge, and the buckets have their
+        // bound as a label and include all shorter times, as in Prometheus.
         gauge!("perdura_journal_sync_seconds_total").set(self.sync_time.as_secs_f64());
         let mut up_to = 0;
         for (bound, count) in self.sync_times.buckets() {

@@ -1,7 +1,7 @@
 //! Why a store could not be opened, by what its owner can do about it.
 //!
 //! The layers below know dozens of causes, each with a text that says what was found and what to
-//! do. Here they are sorted into the few that a program treats differently; the text is kept.
+//! do. They are sorted here into the few kinds that a program treats differently; the text is kept.
 
 use std::error::Error;
 use std::fmt;
@@ -34,13 +34,13 @@ use pmem::{GrowError, JournalError, MapError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process has the file open, or this one has it open already. It was waited for, for
-    /// a second, or for three if it was about to end.
+    /// Another process has the file open, or this one has it open already. The call waited for a
+    /// second, or for three if that process was about to end.
     #[error("{}: {}", path.display(), locked_by(*process))]
     Locked {
         /// The file.
         path: PathBuf,
-        /// The process, where the system says which.
+        /// The process, if the system says which.
         process: Option<u32>,
     },
     /// There is no such file, or no such folder.
@@ -52,7 +52,7 @@ pub enum OpenError {
     /// The limit is too small for a pool.
     #[error(transparent)]
     LimitTooSmall(Cause),
-    /// The medium, or the machine, cannot do what the domain asks for.
+    /// The medium, or the machine, does not support the requested domain.
     #[error(transparent)]
     Unsupported(Cause),
     /// The file is something else.
@@ -64,19 +64,19 @@ pub enum OpenError {
     /// The pool was open when the machine restarted, and its domain does not survive that.
     #[error(transparent)]
     OtherBoot(Cause),
-    /// The pool's journal is missing, is that of another pool, or was not asked for.
+    /// The pool's journal is missing, belongs to another pool, or was not requested.
     #[error(transparent)]
     Journal(Cause),
     /// The pool or its journal is damaged, or the file is shorter than any pool. `perdura salvage`
-    /// copies what is sound.
+    /// copies the intact data.
     #[error(transparent)]
     Damaged(Cause),
-    /// The operating system refused something.
+    /// The operating system refused an operation.
     #[error(transparent)]
     Io(Cause),
 }
 
-/// What was found, and what to do, as text.
+/// The finding and the advice, as text.
 ///
 /// ```
 /// use perdura::{OpenError, Options, Perdura};
@@ -131,7 +131,7 @@ impl From<MapError> for OpenError {
     }
 }
 
-/// Returns the sort of error that a journal's is.
+/// Returns the kind of a journal's error.
 fn of_journal(error: &JournalError) -> fn(Cause) -> OpenError {
     match error {
         JournalError::NoSpace { .. } => OpenError::NoSpace,

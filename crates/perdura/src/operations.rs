@@ -1,9 +1,9 @@
-//! How an operation reaches a transaction: the store opens one for it, and an open transaction
-//! lends itself.
+//! How an operation gets its transaction: a store opens one for it, and an open transaction
+//! provides itself.
 //!
 //! Each operation is written once, as a provided method of the trait of its type ([`Strings`],
 //! [`Lists`], ...), over [`Execute`], which [`Perdura`] and [`Transaction`] implement. The store
-//! does a few of them in its own way, without keeping others from the shard.
+//! implements a few of them differently, without blocking the shard for others.
 
 use std::fmt;
 use std::time::Duration;
@@ -54,8 +54,8 @@ pub trait Operations:
 impl Operations for Perdura {}
 impl Operations for Transaction<'_> {}
 
-/// What can be written to: a store, one of its databases, a transaction; not a
-/// [`Snapshot`](crate::Snapshot), whose operations are those that only read.
+/// Handles that can be written to: a store, one of its databases, a transaction; not a
+/// [`Snapshot`](crate::Snapshot), which has only the operations that read.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -80,7 +80,7 @@ impl Operations for Transaction<'_> {}
 /// # }
 /// ```
 ///
-/// A snapshot is not changed, as the compiler sees:
+/// The compiler rejects changes of a snapshot:
 ///
 /// ```compile_fail,E0277
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -97,23 +97,22 @@ pub trait Writable: Execute {}
 impl Writable for Perdura {}
 impl Writable for Transaction<'_> {}
 
-/// Runs an operation in a transaction. It is not exported: nobody else implements operations.
+/// Runs an operation in a transaction. Not exported: operations are implemented here only.
 pub trait Execute {
-    /// Runs `work` on these keys: in a transaction of its own, which is committed, or in the one
-    /// that is open.
+    /// Runs `work` on these keys: in a new transaction, which is committed, or in the open one.
     fn on<R>(
         &self,
         keys: &[&[u8]],
         work: impl FnOnce(&mut Open<'_>) -> Result<R, Error>,
     ) -> Result<R, Error>;
 
-    /// Removes an entry whose name the medium lost, where it may be that of a key that is about to
-    /// be deleted or overwritten.
+    /// Removes an entry whose name the medium lost, if it may be that of a key that is about to be
+    /// deleted or overwritten.
     fn replace_lost(&self, _key: &[u8]) -> Result<(), Error> {
         Ok(())
     }
 
-    /// As [`Execute::on`], for an operation that changes something: if it fails, what it did is
+    /// As [`Execute::on`], for an operation that changes something: if it fails, its changes are
     /// undone.
     fn whole<R>(
         &self,
@@ -140,8 +139,8 @@ impl fmt::Debug for Open<'_> {
 }
 
 impl Open<'_> {
-    /// Runs an operation that changes something, and undoes what it did if it fails: whoever
-    /// handles its error goes on as if it had not been.
+    /// Runs an operation that changes something, and undoes its changes if it fails: code that
+    /// handles the error goes on as if the operation had not run.
     pub(crate) fn whole<R>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<R, Error>,
@@ -174,7 +173,7 @@ impl Open<'_> {
     }
 }
 
-/// Returns the keys of an operation that makes one key of others.
+/// Returns the keys of an operation that combines keys into one.
 pub(crate) fn all<'a, K: AsRef<[u8]>>(
     target: &'a impl AsRef<[u8]>,
     sources: &'a [K],
@@ -182,7 +181,7 @@ pub(crate) fn all<'a, K: AsRef<[u8]>>(
     std::iter::once(target.as_ref()).chain(sources.iter().map(AsRef::as_ref)).collect()
 }
 
-/// Returns the unix time in milliseconds that is `ttl` after `now`.
+/// Returns the time `ttl` after `now`, in unix milliseconds.
 pub(crate) fn later(now: u64, ttl: Duration) -> u64 {
     now.saturating_add(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
 }

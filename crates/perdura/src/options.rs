@@ -44,13 +44,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns a pool file (or a DAX device), made if it does not exist, up to 4 GiB. On persistent
-    /// memory it is changed in place; any other file gets a journal next to it. Both survive power
-    /// losses.
+    /// Returns options for a pool file (or a DAX device), created if it does not exist, of up to 4
+    /// GiB. On persistent memory it is changed in place; any other file gets a journal next to it.
+    /// Both survive power losses.
     ///
-    /// Files that are made can be read and written by their owner alone (mode 0600), whatever the
-    /// umask. An empty file that is there already becomes a new pool, or a new journal, and keeps
-    /// its owner, group and mode: so an administrator says who else may read it.
+    /// New files can be read and written by their owner alone (mode 0600), whatever the umask. An
+    /// existing empty file becomes a new pool, or a new journal, and keeps its owner, group and
+    /// mode, so that an administrator can decide who else may read it.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -76,7 +76,7 @@ impl Options {
         Options { path: Some(path.into()), ..Options::volatile() }
     }
 
-    /// Keeps the store in DRAM: it ends with the process.
+    /// Returns options for a store in DRAM, which ends with the process.
     pub fn volatile() -> Options {
         Options {
             path: None,
@@ -94,19 +94,17 @@ impl Options {
         }
     }
 
-    /// Returns how many bytes the pool may grow to. It starts small.
+    /// Sets how many bytes the pool may grow to. It starts small.
     pub fn limit(self, bytes: u64) -> Options {
         Options { limit: bytes, ..self }
     }
 
-    /// Returns the persistence domain; without this, that of persistent memory, and where there is
-    /// none, the journal.
+    /// Sets the persistence domain; by default that of persistent memory, or else the journal.
     pub fn domain(self, domain: DomainRequest) -> Options {
         Options { domain, ..self }
     }
 
-    /// Returns when a call returns, where the pool has a journal; when what it wrote is durable by
-    /// default.
+    /// Sets when a call returns, if the pool has a journal; by default when its writes are durable.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -129,7 +127,7 @@ impl Options {
         Options { durability, ..self }
     }
 
-    /// Returns where the journal is, if the pool has one; next to the pool by default, with
+    /// Sets the path of the journal, if the pool has one; by default it is next to the pool, with
     /// `.journal` after its name. A faster disk makes every write faster.
     ///
     /// ```
@@ -151,10 +149,10 @@ impl Options {
         Options { journal: Some(path.into()), ..self }
     }
 
-    /// Returns the size of a journal; 256 MiB by default. The file is written once when it is made.
-    /// What changes again while it is in the journal reaches the pool's file once, so a larger one
-    /// saves writes; it bounds the time that an opening takes after a crash. An open store keeps
-    /// what it has: a new size counts when the store is opened after it was closed.
+    /// Sets the size of a journal; 256 MiB by default. The file is written once when it is created.
+    /// Data that changes again while it is in the journal reaches the pool's file once, so a larger
+    /// journal saves writes; its size bounds the time of recovery after a crash. An open store
+    /// keeps its size: a new one takes effect when the store is opened after it was closed.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -174,37 +172,37 @@ impl Options {
         Options { journal_size: bytes, ..self }
     }
 
-    /// Runs the instructions of persistent memory on any file: for tests, since a power loss is not
-    /// survived.
+    /// Runs the instructions of persistent memory on any file: for tests, since this does not
+    /// survive a power loss.
     pub fn emulate_pmem(self, yes: bool) -> Options {
         Options { emulate: yes, ..self }
     }
 
-    /// Returns whether a pool is made where there is none; yes by default.
+    /// Sets whether a missing pool is created; yes by default.
     pub fn create(self, yes: bool) -> Options {
         Options { create: yes, ..self }
     }
 
-    /// Bytes of DRAM for copies of values that are read often; 0, as by default, for none. Of use
-    /// where the medium is slower than DRAM.
+    /// Sets how many bytes of DRAM are used for copies of values that are read often; 0, the
+    /// default, for none. Useful if the medium is slower than DRAM.
     pub fn read_cache(self, bytes: u64) -> Options {
         Options { read_cache: bytes, ..self }
     }
 
-    /// Bytes that all snapshots together may hold, in DRAM for what changed and in the pool for
-    /// what was deleted, before the oldest is ended ([`crate::Error::SnapshotExpired`]); a half of
-    /// the limit by default.
+    /// Sets how many bytes all snapshots together may hold, in DRAM for changed data and in the
+    /// pool for deleted data, before the oldest is ended ([`crate::Error::SnapshotExpired`]); half
+    /// of the limit by default.
     pub fn snapshot_limit(self, bytes: u64) -> Options {
         Options { snapshot_limit: Some(bytes), ..self }
     }
 
-    /// Returns whether a thread deletes expired keys and frees what deletes left; yes by default.
+    /// Sets whether a thread deletes expired keys and frees the garbage of deletes; yes by default.
     /// Without it, call [`crate::Perdura::maintain`] periodically.
     pub fn background(self, yes: bool) -> Options {
         Options { background: yes, ..self }
     }
 
-    /// Returns where the store reads the time, in unix milliseconds; the system's clock by default.
+    /// Sets the store's source of time, in unix milliseconds; the system's clock by default.
     pub fn clock(self, clock: fn() -> u64) -> Options {
         Options { clock, ..self }
     }
@@ -222,7 +220,7 @@ impl Options {
         Ok(heap)
     }
 
-    /// Maps the file: with a journal if nothing was chosen and it is not on persistent memory.
+    /// Maps the file: with a journal if no domain was chosen and it is not on persistent memory.
     fn region(&self, path: &Path) -> Result<Region, MapError> {
         let options = MapOptions {
             create: self.create,

@@ -1,10 +1,10 @@
 //! Refuses calls of a store from inside one of its own transactions.
 //!
-//! A transaction holds the locks of its shards, which are not reentrant: a call of the store from
-//! inside of its closure, or from what [`crate::Perdura::get_with`] shows a value to, would wait
-//! for its own thread if the shards coincide, and would hold up others in an order that nobody
-//! chose if they do not. So each thread remembers the stores in whose closures it is, and every
-//! call that takes a lock asks. What a closure makes other threads do is not seen here.
+//! A transaction holds the locks of its shards, which are not reentrant. A call of the store from
+//! inside its closure, or from the closure of [`crate::Perdura::get_with`], would deadlock with its
+//! own thread if the shards coincide, and would lock shards in an uncontrolled order if they do
+//! not. So each thread remembers the stores in whose closures it is, and every call that takes a
+//! lock checks that. Calls that a closure makes on other threads are not noticed.
 
 use std::cell::RefCell;
 
@@ -14,7 +14,7 @@ use crate::Error;
 
 thread_local! {
     /// The addresses of the stores in whose closures this thread is; seldom more than one. Every
-    /// call comes here, so that a thread's first one has its fences counted in the statistics.
+    /// call accesses this, so that a thread's first one makes the statistics count its fences.
     static ENTERED: RefCell<Vec<usize>> = {
         pmem::share_counters();
         RefCell::default()
@@ -49,7 +49,7 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        // Closures end in the reverse order of their start, those that panic too.
+        // Closures end in the reverse order of their start, also those that panic.
         ENTERED.with_borrow_mut(|entered| entered.pop());
     }
 }

@@ -1,5 +1,5 @@
-//! Stores over heaps that tests make: of simulated media, crashed and opened again. In builds with
-//! the feature `sim` alone.
+//! Stores over heaps that tests make: on simulated media, crashed and opened again. Only in builds
+//! with the feature `sim`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::wait::Waiting;
 
 #[doc(hidden)]
 impl Perdura {
-    /// Returns a store over a heap, without a thread of its own and without a journal.
+    /// Returns a store over a heap, without a background thread and without a journal.
     pub fn over(heap: Heap, clock: fn() -> u64) -> Perdura {
         let keyspace = Arc::new(Keyspace::new(heap, clock()));
         let waiting = Waiting::new(keyspace.shards());

@@ -1,9 +1,9 @@
-//! The store as it was at one moment, for readers that take their time.
+//! The store as it was at one moment, for slow readers.
 //!
-//! A snapshot is a view of the keyspace ([`keyspace::SnapshotView`]), in which the operations of
-//! all types run that only read: it implements [`Execute`], and is not [`crate::Writable`]. Nothing
-//! of it is copied before it changes. What was acknowledged as durable at the cut is waited for
-//! when the snapshot is taken, so that no reader of it waits again.
+//! A snapshot is a view of the keyspace ([`keyspace::SnapshotView`]) on which all read-only
+//! operations run: it implements [`Execute`], but not [`crate::Writable`]. Nothing is copied before
+//! it changes. Taking the snapshot waits until all data at its cut is durable, so that its readers
+//! need not wait again.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -20,18 +20,18 @@ use crate::{
 /// Bytes of a string that are copied under one lock.
 const PIECE: usize = 64 << 10;
 
-/// A store as it was at one moment: from [`Perdura::snapshot`]. It has all operations that only
-/// read, iterators and tables included, and can be shared by threads.
+/// A store as it was at one moment: from [`Perdura::snapshot`]. It has all read-only operations,
+/// including iterators and tables, and can be shared by threads.
 ///
-/// Writers go on meanwhile. They keep the old values of the words that they change in DRAM, and the
-/// blocks of what they delete in the pool, until the snapshot is dropped. What all snapshots
-/// together hold is limited by [`crate::Options::snapshot_limit`]: when it is more, or when a write
-/// would find no space, the oldest snapshot is ended, and every call of it returns
-/// [`Error::SnapshotExpired`]. No write is refused because of a snapshot.
+/// Writers go on meanwhile. Until the snapshot is dropped, they keep the old values of changed
+/// words in DRAM, and the blocks of deleted data in the pool. [`crate::Options::snapshot_limit`]
+/// limits the memory that all snapshots hold together: beyond it, or when a write would find no
+/// space, the oldest snapshot is ended, and each of its calls returns [`Error::SnapshotExpired`].
+/// No write is refused because of a snapshot.
 ///
-/// Several may be open at once, up to 64, each of its own moment; a write saves what it changes in
-/// each of them. Its time is that moment too: a key that expires later is shown for as long as the
-/// snapshot is open.
+/// Up to 64 may be open at once, each of its own moment; a write saves the data that it changes for
+/// each of them. A snapshot's time also stands still: a key that expires later is shown for as long
+/// as the snapshot is open.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -58,7 +58,7 @@ const PIECE: usize = 64 << 10;
 /// # }
 /// ```
 ///
-/// It refers to the store, or has a share in it: see [`Perdura::shared_snapshot`].
+/// It refers to the store, or shares its ownership: see [`Perdura::shared_snapshot`].
 #[derive(Clone)]
 pub struct Snapshot<S> {
     store: S,
@@ -71,13 +71,13 @@ impl Perdura {
     /// copied: it takes about as long as a transaction over as many keys as there are shards.
     ///
     /// # Errors
-    /// [`Error::TooManySnapshots`] if 64 are open; [`Error::Reentrant`] inside of a transaction.
+    /// [`Error::TooManySnapshots`] if 64 are open; [`Error::Reentrant`] inside a transaction.
     pub fn snapshot(&self) -> Result<Snapshot<&Perdura>, Error> {
         Snapshot::take(self)
     }
 
-    /// Takes a snapshot that has a share in the store, so that a thread or a task can have it for
-    /// as long as it likes. While it is open, so is the store.
+    /// Takes a snapshot that shares the ownership of the store, so that a thread or a task can keep
+    /// it for as long as it likes. While the snapshot is open, so is the store.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -117,8 +117,8 @@ impl<S: Borrow<Perdura>> Snapshot<S> {
         self.store.borrow()
     }
 
-    /// Returns another database of the same moment, of 0 to 15. The snapshot is held until the last
-    /// of both is dropped.
+    /// Returns another database of the same moment, with a number from 0 to 15. The snapshot is
+    /// held until both are dropped.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -151,7 +151,7 @@ impl<S: Borrow<Perdura>> Snapshot<S> {
     }
 
     /// Returns how many keys the database had, expired ones that were not deleted yet included.
-    /// Each shard is asked.
+    /// Each shard is locked in turn.
     pub fn len(&self) -> Result<u64, Error> {
         (0..self.store().keyspace.shards()).try_fold(0, |keys, shard| {
             Ok(keys + self.read(&[shard], &[], |tx| Ok(tx.txn.count(tx.db)))?)
@@ -163,12 +163,12 @@ impl<S: Borrow<Perdura>> Snapshot<S> {
         Ok(self.len()? == 0)
     }
 
-    /// Returns the keys of the database, each once, in no order that one could rely on.
+    /// Returns the keys of the database, each once, in no particular order.
     pub fn keys(&self) -> KeyIter<'_> {
         KeyIter::of_snapshot(self.store(), &self.view, self.db)
     }
 
-    /// Runs `work` in a transaction over shards, which is dropped.
+    /// Runs `work` in a transaction over shards that is then dropped.
     fn read<R>(
         &self,
         shards: &[usize],
@@ -188,7 +188,7 @@ impl<S: Borrow<Perdura>> Snapshot<S> {
         })
     }
 
-    /// Returns a part of a string, and its length: so much of it as fits under one lock.
+    /// Returns a part of a string, as much as is copied under one lock, and the string's length.
     fn read_piece(&self, key: &[u8], from: usize) -> Result<Option<(usize, Vec<u8>)>, Error> {
         self.on(&[key], |tx| {
             let key = tx.key(&key)?;
@@ -216,7 +216,7 @@ impl<S: Borrow<Perdura>> Execute for Snapshot<S> {
 
 impl<S: Borrow<Perdura>> Strings for Snapshot<S> {
     // A large value is copied piece by piece: its blocks stay only while the snapshot has them,
-    // which the lock of its shard decides.
+    // which is checked under the shard's lock.
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         let piece = |from| {
             let again = |error: &Error| error.has_unresolved_losses();

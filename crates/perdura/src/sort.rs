@@ -1,4 +1,4 @@
-//! The elements of a list, a set or a sorted set, in another order.
+//! Sorting the elements of a list, a set or a sorted set.
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use crate::{Error, Perdura, Transaction};
 /// Elements that are read at once.
 const PIECE: usize = 1024;
 
-/// An order of elements. Those that are equal stand in the order of their bytes.
+/// An order of elements. Equal elements are in the order of their bytes.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,7 +45,7 @@ impl Order {
     }
 
     fn compare(self, a: &(f64, Vec<u8>), b: &(f64, Vec<u8>)) -> Ordering {
-        // Where bytes count, all numbers are zero.
+        // When sorting by bytes, all numbers are zero.
         let order = a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1));
         match self {
             Order::Numbers | Order::Bytes => order,
@@ -56,7 +56,7 @@ impl Order {
 
 fn number(element: &[u8]) -> Result<f64, Error> {
     let number = std::str::from_utf8(element).ok().and_then(|text| text.parse::<f64>().ok());
-    // -0 and 0 are one number.
+    // -0 and 0 are the same number.
     number.filter(|number| !number.is_nan()).map(|number| number + 0.0).ok_or(Error::NotANumber)
 }
 
@@ -86,21 +86,20 @@ impl Open<'_> {
     }
 }
 
-/// Operations that put the elements of a list, a set or a sorted set in order.
+/// Operations that sort the elements of a list, a set or a sorted set.
 pub trait Sorting: Execute {
-    /// Returns the elements of a list, a set or a sorted set in an order; none where there is no
-    /// key. All are in DRAM for it; [`Sorting::sort_into`] makes a list of them, which
+    /// Returns the sorted elements of a list, a set or a sorted set; none if there is no key. All
+    /// of them are in DRAM for this; [`Sorting::sort_into`] makes a list of them, which
     /// [`crate::Lists::list_iter`] reads piece by piece.
     ///
     /// # Errors
-    /// [`Error::NotANumber`] if an element spells no number and they are to be in the order of
-    /// these.
+    /// [`Error::NotANumber`] if an element is not a number and the order is one of numbers.
     fn sort(&self, key: impl AsRef<[u8]>, order: Order) -> Result<Vec<Vec<u8>>, Error> {
         self.on(&[key.as_ref()], |tx| tx.sorted_elements(&key, order))
     }
 
-    /// Makes `target` a list of the elements of a list, a set or a sorted set in an order, whatever
-    /// it held; how many they are. Where there is none, `target` is deleted.
+    /// Replaces `target` by a list of the sorted elements of a list, a set or a sorted set. If
+    /// there are none, `target` is deleted. Returns how many there are.
     ///
     /// # Errors
     /// As [`Sorting::sort`].

@@ -1,7 +1,7 @@
 //! Sorted sets: members with scores, found by member, by rank and by score.
 //!
-//! Members of equal score stand in the order of their bytes. Ranks count from 0, the lowest score.
-//! A score is any number but NaN. A sorted set has no key while it has no member.
+//! Members of equal score are in the order of their bytes. Ranks count from 0, the lowest score. A
+//! score is any number but NaN. A sorted set has no key while it has no member.
 
 use std::ops::{Range, RangeBounds};
 
@@ -28,7 +28,7 @@ use crate::{Error, Perdura, RangeIter, Transaction};
 /// ```
 pub type Scored = (Vec<u8>, f64);
 
-/// Up to which size they are kept as small: Redis's own defaults.
+/// The sizes up to which the listpack encoding is used: Redis's defaults.
 pub(crate) const LIMITS: Limits = Limits { entries: 128, value: 64 };
 
 impl Open<'_> {
@@ -43,8 +43,8 @@ impl Open<'_> {
         Ok(self.txn.sorted_set(&entry)?.score(member.as_ref())?)
     }
 
-    /// Gives a member the score that `decide` makes of its present one; that score, and whether the
-    /// member is new.
+    /// Sets the score of a member to what `decide` makes of its present one. Returns the new score,
+    /// and whether the member is new.
     pub(crate) fn score_by(
         &mut self,
         key: &[u8],
@@ -85,7 +85,7 @@ fn iterate<'s, S: Execute + ?Sized>(
 /// Operations on sorted sets. Members of equal score are in the order of their bytes; ranks count
 /// from 0, the lowest score.
 pub trait SortedSets: Execute {
-    /// Gives a member of a sorted set a score; whether the member is new.
+    /// Sets the score of a member of a sorted set. Returns true if the member is new.
     fn sorted_set_add(
         &self,
         key: impl AsRef<[u8]>,
@@ -98,7 +98,7 @@ pub trait SortedSets: Execute {
         self.on(&[key.as_ref()], |tx| Ok(tx.score_by(key.as_ref(), member.as_ref(), |_| score)?.1))
     }
 
-    /// Adds to the score of a member of a sorted set, 0 where it has none; the sum.
+    /// Adds to the score of a member of a sorted set, 0 if there is none. Returns the sum.
     fn sorted_set_increment(
         &self,
         key: impl AsRef<[u8]>,
@@ -113,7 +113,7 @@ pub trait SortedSets: Execute {
         })
     }
 
-    /// Takes a member out of a sorted set; whether it was there.
+    /// Removes a member from a sorted set. Returns true if it was there.
     fn sorted_set_remove(
         &self,
         key: impl AsRef<[u8]>,
@@ -131,7 +131,7 @@ pub trait SortedSets: Execute {
         })
     }
 
-    /// Takes the member with the lowest score off a sorted set.
+    /// Removes the member with the lowest score from a sorted set and returns it.
     fn sorted_set_pop(&self, key: impl AsRef<[u8]>) -> Result<Option<Scored>, Error>
     where
         Self: Writable,
@@ -170,7 +170,7 @@ pub trait SortedSets: Execute {
         })
     }
 
-    /// Returns how many members a sorted set has; 0 where there is no key.
+    /// Returns how many members a sorted set has; 0 if there is no key.
     fn sorted_set_len(&self, key: impl AsRef<[u8]>) -> Result<u64, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -179,7 +179,7 @@ pub trait SortedSets: Execute {
         })
     }
 
-    /// Returns the ranks of the members whose scores are `min` or more and less than `max`.
+    /// Returns the ranks of the members with `min <= score < max`.
     fn sorted_set_ranks(
         &self,
         key: impl AsRef<[u8]>,
@@ -196,13 +196,13 @@ pub trait SortedSets: Execute {
     }
 
     /// Returns an iterator over the members of a sorted set with their scores, from the lowest and
-    /// from the highest: see [`RangeIter`] for what it shows while others write.
+    /// from the highest. See [`RangeIter`] for the effect of concurrent writes.
     fn sorted_set_iter(&self, key: impl AsRef<[u8]>) -> RangeIter<'_, Scored, Self> {
         iterate(self, key.as_ref(), Ranked::ALL)
     }
 
-    /// Returns an iterator over the members of a sorted set whose ranks are in a range when the
-    /// first step is taken.
+    /// Returns an iterator over the members of a sorted set whose ranks, at the first step, are in
+    /// a range.
     fn sorted_set_by_rank(
         &self,
         key: impl AsRef<[u8]>,
@@ -238,7 +238,7 @@ pub trait SortedSets: Execute {
     }
 
     /// Returns an iterator over the members of a sorted set, all of the same score, that are in a
-    /// range of byte strings. Where scores differ it means little: those of the lowest score count.
+    /// range of byte strings. If scores differ, only members of the lowest score are meaningful.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -263,7 +263,7 @@ pub trait SortedSets: Execute {
         iterate(self, key.as_ref(), Ranked::between((start, end), Edge::Name))
     }
 
-    /// Returns up to `count` members of a sorted set with their scores, from a rank on upwards.
+    /// Returns up to `count` members of a sorted set with their scores, from a rank upwards.
     fn sorted_set_members(
         &self,
         key: impl AsRef<[u8]>,

@@ -1,7 +1,7 @@
-//! What a store did, and how it is: one struct for metrics and logs.
+//! Statistics of a store, and its present state: one struct for metrics and logs.
 //!
-//! Everything is counted anyway, by the thread that does it or under a lock that it holds: to read
-//! the counts costs the reader alone.
+//! Everything is counted anyway, by the thread that does the work or under a lock that it holds:
+//! reading the counts costs only the reader.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use keyspace::Db;
 
 use crate::{Perdura, Usage};
 
-/// What a store did since it was opened, and how it is now. Counts only rise, unless their text
-/// says otherwise.
+/// Counts of a store since it was opened, and its present state. Counts only rise, unless their
+/// text says otherwise.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,37 +36,37 @@ use crate::{Perdura, Usage};
 pub struct Statistics {
     /// Keys of all databases now, expired ones that are not deleted yet included.
     pub keys: u64,
-    /// Those of them that have a TTL.
+    /// Those that have a TTL.
     pub keys_with_ttl: u64,
-    /// Bytes that are used, and that may be, now.
+    /// Bytes in use now, and limits.
     pub usage: Usage,
-    /// Transactions that changed something and were committed, those of the store's own thread
-    /// included; 0 in a volatile store.
+    /// Transactions that changed something and were committed, including those of the background
+    /// thread; 0 in a volatile store.
     pub commits: u64,
-    /// What the medium was asked to do. See [`MediumStatistics`] for whose it is.
+    /// The operations on the medium. See [`MediumStatistics`] for whose they are.
     pub medium: MediumStatistics,
     /// Reads that found their key,
     pub hits: u64,
     /// ... and that did not.
     pub misses: u64,
-    /// Keys that were deleted because their TTL was over.
+    /// Keys that were deleted because they had expired.
     pub expired_keys: u64,
-    /// The longest CPU time for which background work held a lock.
+    /// The longest CPU time during which background work held a lock.
     pub longest_lock_hold: Duration,
-    /// Pages of which the medium lost what was in them.
+    /// Pages whose contents the medium lost.
     pub media_errors: u64,
     /// Keys that were found to be damaged: they are answered with
     /// [`Error::Damaged`](crate::Error::Damaged) until they are deleted or set again.
     pub damaged_keys: u64,
-    /// A durable step failed: no more writes are taken until the store is opened again.
+    /// Whether a durable step has failed: no more writes are taken until the store is opened again.
     pub is_read_only: bool,
     /// The journal, if the store has one.
     pub journal: Option<JournalStatistics>,
 }
 
-/// What the threads that called any store of the process, and those of the stores themselves, asked
-/// of the medium: a thread counts for itself, whichever store it works on. A volatile store asks
-/// for nothing.
+/// The medium's operations by the threads that called any store of the process, and by those of the
+/// stores themselves: a thread counts for itself, whichever store it works on. A volatile store
+/// makes none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MediumStatistics {
@@ -85,35 +85,35 @@ impl MediumStatistics {
     }
 }
 
-/// What a store's journal did since it was opened.
+/// Counts of a store's journal since it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalStatistics {
-    /// Batches that were written; each has the lines of all commits since the one before.
+    /// Batches that were written; each has the lines of all commits since the previous one.
     pub batches: u64,
     /// Bytes that were written to it,
     pub bytes_written: u64,
     /// ... and from it to the pool's file.
     pub bytes_applied: u64,
-    /// Bytes that are in it now and not in the pool's file,
+    /// Bytes that are in it now and not yet in the pool's file,
     pub bytes_unapplied: u64,
-    /// ... and that it has space for.
+    /// ... and the bytes that it has space for.
     pub capacity: u64,
-    /// Bytes of lines that are not synced now: what a power loss would take.
+    /// Bytes of lines that are not synced now: a power loss would take them.
     pub bytes_unsynced: u64,
-    /// How long ago the oldest write was made that is not synced; zero if all are. Under
-    /// [`Durability::Interval`](crate::Durability::Interval) calls wait before it is a second older
-    /// than the interval.
+    /// The age of the oldest write that is not synced; zero if all are. Under
+    /// [`Durability::Interval`](crate::Durability::Interval) calls wait before it exceeds the
+    /// interval by a second.
     pub unsynced_age: Duration,
-    /// How often a writer waited because it was full.
+    /// How often a writer waited because the journal was full.
     pub full_waits: u64,
-    /// The time that all syncs of batches took together,
+    /// The total time of all syncs of batches,
     pub sync_time: Duration,
-    /// ... and how long each of them took.
+    /// ... and the distribution of their times.
     pub sync_times: SyncTimes,
 }
 
-/// How many syncs took how long, told apart by powers of two.
+/// The distribution of sync times, by powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncTimes([u64; pmem::SYNC_TIMES]);
 
@@ -123,14 +123,15 @@ impl SyncTimes {
         self.0.iter().sum()
     }
 
-    /// Returns each bound, and how many syncs took up to it and longer than the bound before: 1
-    /// microsecond, 2, 4 and so on. The last bound, of 8.4 seconds, has all that took longer too.
+    /// Returns each bound, and the number of syncs that took up to it and longer than the previous
+    /// one: 1 microsecond, 2, 4 and so on. The last bound, of 8.4 seconds, includes all longer
+    /// ones.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         self.0.iter().enumerate().map(|(n, count)| (bound(n), *count))
     }
 
-    /// Returns a time that this share of the syncs did not exceed, 0.99 for 99 %: the bound of its
-    /// bucket, so up to twice as long. `None` if there were none.
+    /// Returns a time that this share of the syncs (0.99 for 99 %) did not exceed: the bound of its
+    /// bucket, which may be up to twice as long. `None` if there were none.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let wanted = ((self.count() as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -147,9 +148,9 @@ fn bound(bucket: usize) -> Duration {
 }
 
 impl Perdura {
-    /// Returns what the store did since it was opened, and how it is. It takes no lock of the
-    /// store, and holds nobody up; it reads some words for each shard and database, so that it
-    /// should be called once a second rather than once for each call.
+    /// Returns counts since the store was opened, and its present state. It takes no lock of the
+    /// store, and blocks nobody; it reads some words for each shard and database, so call it once a
+    /// second rather than after each operation.
     pub fn statistics(&self) -> Statistics {
         let (keyspace, heap) = (&self.keyspace, self.keyspace.heap());
         let counts = Db::all().map(|db| keyspace.count(db));
@@ -181,7 +182,7 @@ impl Perdura {
     fn journal_statistics(&self) -> Option<JournalStatistics> {
         let region = self.region();
         let counts = region.journal_counts()?;
-        // What is synced first: it never passes what was appended.
+        // The synced position is read first: it never passes the appended one.
         let synced = region.synced();
         Some(JournalStatistics {
             batches: counts.batches,

@@ -16,7 +16,7 @@ use crate::transaction::Declared;
 use crate::wait::Waiting;
 use crate::{CloseError, Error, OpenError, Options, Strings, Transaction};
 
-/// How full a store is.
+/// The space of a store.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,9 +36,9 @@ pub struct Usage {
     pub used: u64,
     /// Bytes of the pool's file.
     pub size: u64,
-    /// Bytes of it that take space: without what was given back.
+    /// Bytes of it that take space: without those that were given back.
     pub space: u64,
-    /// Bytes that it may take.
+    /// Maximum of bytes that it may take.
     pub limit: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct Usage {
 /// # }
 /// ```
 pub struct Perdura {
-    // First, so that it ends before the keyspace does.
+    // First, so that it is dropped before the keyspace.
     pub(crate) background: Option<Background>,
     pub(crate) journaled: Option<Box<Journaled>>,
     pub(crate) keyspace: Arc<Keyspace>,
@@ -76,14 +76,14 @@ pub struct Perdura {
     /// The heap's log sequence number when the store was opened.
     pub(crate) first_lsn: u64,
     pub(crate) clock: fn() -> u64,
-    /// Where making space of sparsely used spans goes on.
+    /// How far the compaction of sparsely used spans has come.
     pub(crate) compaction: Arc<Mutex<Compaction>>,
 }
 
 impl Perdura {
-    /// Opens a store, recovering it if it was not closed, or makes it. A file that another process
-    /// has open is refused, after three seconds: a process that was just killed holds it for a
-    /// moment.
+    /// Opens a store, recovering it if it was not closed, or creates it. If another process has the
+    /// file open, this waits up to three seconds, since a process that was just killed holds it for
+    /// a moment, and then fails.
     pub fn open(options: Options) -> Result<Perdura, OpenError> {
         let _span = span!("open", path = options.path.as_deref().map(tracing::field::debug));
         let keyspace = Arc::new(Keyspace::new(options.heap()?, (options.clock)()));
@@ -104,15 +104,15 @@ impl Perdura {
         Ok(Perdura { background, journaled, keyspace, waiting, first_lsn, clock, compaction })
     }
 
-    /// Returns the persistence domain in force: what an acknowledged write survives.
+    /// Returns the persistence domain in force: the failures that an acknowledged write survives.
     pub fn domain(&self) -> Domain {
         self.keyspace.heap().region().domain()
     }
 
-    /// Returns when everything that was written before is durable, whatever the
-    /// [`Durability`](crate::Durability); of use where that is not `Immediate`. Without a journal
-    /// there is nothing to wait for: every call has done what the domain can. Inside of a
-    /// transaction, whose own changes are not written yet, it returns [`Error::Reentrant`].
+    /// Waits until all earlier writes are durable, whatever the [`Durability`](crate::Durability);
+    /// useful if that is not `Immediate`. Without a journal there is nothing to wait for: every
+    /// call has done what the domain can. Inside a transaction, whose own changes are not written
+    /// yet, it returns [`Error::Reentrant`].
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -133,7 +133,7 @@ impl Perdura {
         reentry::refuse(&self.keyspace)?;
         let region = self.region();
         region.sync_up_to(region.appended()).map_err(|_| Error::JournalFailed)?;
-        // Nothing may have been left to sync.
+        // There may have been nothing left to sync.
         if region.journal_failure().is_some() { Err(Error::JournalFailed) } else { Ok(()) }
     }
 
@@ -162,12 +162,12 @@ impl Perdura {
         self.keyspace.heap().region()
     }
 
-    /// Returns true if the domain is emulated: a power loss is not survived.
+    /// Returns true if the domain is emulated, so that data does not survive a power loss.
     pub fn is_emulated(&self) -> bool {
         self.keyspace.heap().region().emulated()
     }
 
-    /// Returns how full it is.
+    /// Returns the space that the store uses and may use.
     pub fn usage(&self) -> Usage {
         let heap = self.keyspace.heap();
         let (used, size, limit) = (heap.used(), heap.size(), heap.limit());
@@ -184,9 +184,9 @@ impl Perdura {
         self.len() == 0
     }
 
-    /// Runs `work` on the keys declared, all or nothing: an error, or a panic, undoes what it did.
-    /// Nobody else sees or changes these keys meanwhile. Calls of the store itself from inside of
-    /// `work` return [`Error::Reentrant`]; nor may `work` wait for another thread that calls it.
+    /// Runs `work` on the declared keys, all or nothing: an error, or a panic, undoes its changes.
+    /// Nobody else sees or changes these keys meanwhile. Calls of the store itself inside `work`
+    /// return [`Error::Reentrant`]; nor may `work` wait for another thread that calls the store.
     pub fn transaction<K: AsRef<[u8]>, R>(
         &self,
         keys: &[K],
@@ -195,8 +195,8 @@ impl Perdura {
         self.try_transaction(keys, work)
     }
 
-    /// Runs `work` as [`Perdura::transaction`] does; it may fail with an error of its own, which
-    /// undoes what it did.
+    /// Runs `work` like [`Perdura::transaction`]; it may fail with an error of its own, which
+    /// undoes its changes.
     pub fn try_transaction<K: AsRef<[u8]>, R, E: From<Error>>(
         &self,
         keys: &[K],
@@ -206,8 +206,8 @@ impl Perdura {
         self.run(Db::default(), &keys, work)
     }
 
-    /// Runs `work` and commits, unless it may have read zeros in the place of bytes that the medium
-    /// lost meanwhile. Returns when what was written and seen is as durable as it is to be.
+    /// Runs `work` and commits, unless it may have read zeros instead of bytes that the medium lost
+    /// meanwhile. Returns when everything written and seen is as durable as configured.
     pub(crate) fn run<R, E: From<Error>>(
         &self,
         db: Db,
@@ -250,7 +250,7 @@ impl Perdura {
         self.journaled.as_ref().map_or(0, |journaled| journaled.seen(txn.locked()))
     }
 
-    /// Waits until what is before a position is as durable as it is to be. No lock is held.
+    /// Waits until everything before a position is as durable as configured. No lock is held.
     pub(crate) fn acknowledge(&self, position: u64) -> Result<(), Error> {
         match &self.journaled {
             Some(journaled) if position > 0 => journaled.wait(self.region(), position),
@@ -258,14 +258,14 @@ impl Perdura {
         }
     }
 
-    /// Waits for what can be seen of a key.
+    /// Waits until everything that can be seen of a key is durable.
     fn acknowledge_key(&self, key: &[u8]) -> Result<(), Error> {
         let Some(journaled) = &self.journaled else { return Ok(()) };
         let shard = self.keyspace.key(key).shard();
         self.acknowledge(journaled.seen(std::iter::once(shard)))
     }
 
-    /// Says of a store that takes no more writes whether its journal is the cause.
+    /// Names the journal as the cause if it made the store read-only.
     fn named(&self, error: Error) -> Error {
         match error {
             Error::ReadOnly if self.journal_failure().is_some() => Error::JournalFailed,
@@ -273,7 +273,7 @@ impl Perdura {
         }
     }
 
-    /// Finds out what the medium lost if that ended the attempt.
+    /// Resolves the medium's losses if they ended the attempt.
     pub(crate) fn attempt<R>(
         &self,
         attempt: impl FnOnce(Losses) -> Result<R, Error>,
@@ -282,7 +282,7 @@ impl Perdura {
         done.map_err(|error| self.named(error))
     }
 
-    /// As [`Perdura::attempt`], and again while a loss ends it.
+    /// As [`Perdura::attempt`], but tries again while a loss ends the attempt.
     pub(crate) fn retry<R>(
         &self,
         attempt: impl FnMut(Losses) -> Result<R, Error>,
@@ -307,7 +307,7 @@ impl Perdura {
         }
     }
 
-    /// Refuses a key whose entry was lost with its name; only then is there anything to ask.
+    /// Refuses a key whose entry was lost with its name; checked only if the medium has errors.
     pub(crate) fn refuse_lost(&self, db: Db, key: &[u8]) -> Result<(), Error> {
         if !self.keyspace.has_media_errors() {
             return Ok(());
@@ -319,8 +319,8 @@ impl Perdura {
         }
     }
 
-    /// Removes an entry whose name was lost and that may be this key's; only then is there anything
-    /// to ask.
+    /// Removes an entry whose name was lost and that may be this key's; checked only if the medium
+    /// has errors.
     fn cut_lost(&self, db: Db, key: &[u8]) -> Result<(), Error> {
         if self.keyspace.has_media_errors() {
             let key = self.keyspace.key(key);
@@ -343,14 +343,13 @@ impl Perdura {
         copy_large(txn, &entry).map(Some)
     }
 
-    /// Shows the bytes of a value to `look` where they lie, in order, in one piece or several;
-    /// whether there is a key.
+    /// Shows the bytes of a value to `look` in place, in order, in one piece or several. Returns
+    /// true if there is a key.
     ///
-    /// Calls for other keys of the same shard wait meanwhile: `look` is to be short. The store's
-    /// calls return [`Error::Reentrant`] inside of it. A large value is copied first, without
-    /// keeping others from its shard, and shown in one piece. What was seen counts only if this
-    /// returns `Ok`: what the medium loses at that moment looks like zeros, and the answer is an
-    /// error.
+    /// Calls for other keys of the same shard wait meanwhile, so `look` should be short. The
+    /// store's calls return [`Error::Reentrant`] inside it. A large value is copied first, without
+    /// blocking its shard, and shown in one piece. Use what was seen only if this returns `Ok`:
+    /// bytes that the medium loses at that moment look like zeros, and the result is an error.
     pub fn get_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -438,27 +437,27 @@ impl Perdura {
         self.commit(&mut txn)
     }
 
-    /// Deletes some expired keys and frees some of what deletes left; whether there is more to do.
-    /// The background thread does the same. Inside of a transaction it does nothing, and returns
+    /// Deletes some expired keys and frees some garbage of deletes, like the background thread.
+    /// Returns true if there is more to do. Inside a transaction it does nothing, and returns
     /// false.
     pub fn maintain(&self) -> bool {
         !reentry::is_entered(&self.keyspace)
             && background::maintain(&self.keyspace, &self.compaction, (self.clock)())
     }
 
-    /// Frees what deletes left and gives the space of all that is free back to the file system now;
-    /// the bytes that were given back. The background thread does so with what nobody needed for a
-    /// while. May take long where much is to be freed. With a journal, on a device, and where the
-    /// file system makes no holes in files, the pool keeps its space for what is written next: what
-    /// deletes left is freed, and 0 returned. Inside of a transaction it does nothing, and returns
-    /// 0.
+    /// Frees the garbage of deletes, and gives all free space back to the file system at once.
+    /// Returns how many bytes were given back. (The background thread does so only with space that
+    /// was unused for a while.) May take long if there is much to free. With a journal, on a
+    /// device, and on file systems that make no holes in files, the pool keeps its space for later
+    /// writes: then garbage is freed, and 0 returned. Inside a transaction it does nothing, and
+    /// returns 0.
     pub fn purge(&self) -> u64 {
         let _span = span!("purge");
         if reentry::is_entered(&self.keyspace) { 0 } else { self.keyspace.purge() }
     }
 
     /// Closes the store and syncs the pool, which then opens after any boot of the machine.
-    /// Dropping it instead loses nothing that the domain survives.
+    /// Dropping it instead loses no data that the domain preserves.
     pub fn close(mut self) -> Result<(), CloseError> {
         let _span = span!("close");
         drop(self.background.take());
@@ -491,7 +490,7 @@ impl Execute for Perdura {
 }
 
 impl Strings for Perdura {
-    // A large value is copied without keeping others from its shard.
+    // A large value is copied without blocking its shard.
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         reentry::refuse(&self.keyspace)?;
         let value = self.keyspace.retry_losses(Error::has_unresolved_losses, |losses| {
@@ -504,7 +503,7 @@ impl Strings for Perdura {
         Ok(value)
     }
 
-    // A large value is written without keeping others from its shard.
+    // A large value is written without blocking the key's shard.
     fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
         self.set_until(key.as_ref(), value.as_ref(), |_| Expire::Clear)
     }
@@ -538,8 +537,8 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    /// Has the medium lose the page where `text` begins; nobody has looked into it yet. The file is
-    /// cut short under the mapping, which raises the same signal.
+    /// Makes the medium lose the page where `text` begins, with the loss not yet resolved. The file
+    /// is cut short under the mapping, which raises the same signal.
     fn lose(store: &Perdura, pool: &Path, text: &[u8]) {
         let bytes = fs::read(pool).expect("the pool");
         let at = bytes.windows(text.len()).rposition(|part| part == text).expect("the text");

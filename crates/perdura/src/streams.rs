@@ -1,6 +1,6 @@
-//! Streams: entries of fields and values under IDs that only grow.
+//! Streams: entries of fields and values under ascending IDs.
 //!
-//! Unlike other collections a stream stays when its last entry went: no ID is given twice.
+//! Unlike other collections, a stream stays when its last entry is deleted: no ID is used twice.
 
 use std::ops::{Bound, RangeBounds, RangeInclusive};
 
@@ -33,7 +33,7 @@ pub struct StreamEntry {
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// As the server has it by default.
+/// Returns the server's default limits.
 fn limits() -> StreamLimits {
     StreamLimits::new(4096, 100)
 }
@@ -48,7 +48,7 @@ impl Open<'_> {
         self.whole(|tx| Ok(tx.txn.edit_stream(tx.db, key, change)?))
     }
 
-    /// Reads entries of a range from an end; what is left of it.
+    /// Reads entries of a range from an end. Returns the rest of it.
     fn read_entries(
         &mut self,
         key: &[u8],
@@ -80,7 +80,7 @@ pub(crate) fn copied(entry: &keyspace::StreamEntry<'_>) -> StreamEntry {
     StreamEntry { id: entry.id(), fields: fields.collect() }
 }
 
-/// Returns the ID before one, if there is one.
+/// Returns the ID before this one, if there is one.
 fn previous(id: StreamId) -> Option<StreamId> {
     match id.seq.checked_sub(1) {
         Some(seq) => Some(StreamId { seq, ..id }),
@@ -88,7 +88,7 @@ fn previous(id: StreamId) -> Option<StreamId> {
     }
 }
 
-/// Returns the IDs in a range; none where it is empty.
+/// Returns the IDs in a range; none if it is empty.
 fn inclusive(ids: &impl RangeBounds<StreamId>) -> Option<RangeInclusive<StreamId>> {
     let start = match ids.start_bound() {
         Bound::Unbounded => Some(StreamId::MIN),
@@ -103,11 +103,11 @@ fn inclusive(ids: &impl RangeBounds<StreamId>) -> Option<RangeInclusive<StreamId
     start.zip(end).map(|(start, end)| start..=end).filter(|ids| !ids.is_empty())
 }
 
-/// Operations on streams. A stream stays when its last entry went: no ID is given twice.
+/// Operations on streams. A stream stays when its last entry is deleted: no ID is used twice.
 pub trait Streams: Execute {
-    /// Adds an entry of at least one field to a stream, which is made where there is none. Its ID
-    /// is the time in unix milliseconds, or the one after the last where that is later; none where
-    /// there is no greater ID, or no field.
+    /// Adds an entry of at least one field to a stream, which is created if there is none. Its ID
+    /// is the time in unix milliseconds, or the one after the last ID if that is later. Returns
+    /// none if there is no greater ID, or no field.
     fn append_entry<F: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         key: impl AsRef<[u8]>,
@@ -145,7 +145,7 @@ pub trait Streams: Execute {
     }
 
     /// Returns an iterator over the entries of a stream whose IDs are in a range, from the first
-    /// and from the last: see [`RangeIter`] for what it shows while others write.
+    /// and from the last. See [`RangeIter`] for the effect of concurrent writes.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -175,7 +175,7 @@ pub trait Streams: Execute {
         })
     }
 
-    /// Returns up to `count` entries of a stream with these IDs, the first one first.
+    /// Returns up to `count` entries of a stream with IDs in this range, the first one first.
     fn entries(
         &self,
         key: impl AsRef<[u8]>,
@@ -196,7 +196,7 @@ pub trait Streams: Execute {
         })
     }
 
-    /// Takes an entry out of a stream; whether there was one.
+    /// Deletes an entry of a stream. Returns true if there was one.
     fn delete_entry(&self, key: impl AsRef<[u8]>, id: StreamId) -> Result<bool, Error>
     where
         Self: Writable,
@@ -210,7 +210,7 @@ pub trait Streams: Execute {
         })
     }
 
-    /// Takes the oldest entries out of a stream, so that at most `most` are left; how many.
+    /// Deletes the oldest entries of a stream, so that at most `most` are left. Returns how many.
     fn trim_stream(&self, key: impl AsRef<[u8]>, most: u64) -> Result<u64, Error>
     where
         Self: Writable,

@@ -1,4 +1,4 @@
-//! Strings: values of bytes, which may spell integers.
+//! Strings: values of bytes, which may be integers in decimal.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ impl Open<'_> {
         Ok(Some(self.txn.read_string(&entry)?.to_vec()?))
     }
 
-    /// Sets a value, or deletes the key if there is one; its expiry time stays.
+    /// Sets a value, or deletes the key if there is one; an expiry time is kept.
     fn put_value(&mut self, key: &[u8], is_there: bool, value: Option<&[u8]>) -> Result<(), Error> {
         let key = self.key(&key)?;
         match value {
@@ -55,8 +55,7 @@ impl Open<'_> {
 /// # }
 /// ```
 pub trait Strings: Execute {
-    /// Returns the value of a key. A store copies a large one without keeping others from the key's
-    /// shard.
+    /// Returns the value of a key. A store copies a large one without blocking the key's shard.
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         self.on(&[key.as_ref()], |tx| {
             let key = tx.key(&key)?;
@@ -65,8 +64,8 @@ pub trait Strings: Execute {
         })
     }
 
-    /// Sets a value; the key does not expire. A store writes a large one without keeping others
-    /// from the key's shard.
+    /// Sets a value; the key does not expire. A store writes a large one without blocking the key's
+    /// shard.
     fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error>
     where
         Self: Writable,
@@ -93,8 +92,8 @@ pub trait Strings: Execute {
         })
     }
 
-    /// Sets a value where there is no key; whether it did. With a TTL it is a lock that ends by
-    /// itself: [`Strings::set_if_absent_for`].
+    /// Sets a value if there is no key. Returns true if it did. With a TTL it is a lock that ends
+    /// by itself: [`Strings::set_if_absent_for`].
     fn set_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool, Error>
     where
         Self: Writable,
@@ -102,7 +101,7 @@ pub trait Strings: Execute {
         self.whole(&[key.as_ref()], |tx| tx.set_new(key.as_ref(), value.as_ref(), None))
     }
 
-    /// Sets a value that expires after `ttl` where there is no key; whether it did.
+    /// Sets a value that expires after `ttl` if there is no key. Returns true if it did.
     fn set_if_absent_for(
         &self,
         key: impl AsRef<[u8]>,
@@ -115,8 +114,9 @@ pub trait Strings: Execute {
         self.whole(&[key.as_ref()], |tx| tx.set_new(key.as_ref(), value.as_ref(), Some(ttl)))
     }
 
-    /// Puts `new` in the place of the value, if that is `expected`; whether it was. `None` means no
-    /// key: as `expected`, that there is none, as `new`, that it is deleted. An expiry time stays.
+    /// Replaces the value by `new` if it is `expected`. Returns true if it was. `None` stands for
+    /// no key: as `expected`, that there is none; as `new`, that it is deleted. An expiry time is
+    /// kept.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -148,8 +148,8 @@ pub trait Strings: Execute {
         })
     }
 
-    /// Puts in the place of a value what `update` makes of it, `None` meaning no key, and returns
-    /// what was there. An expiry time stays. The key is locked while `update` runs.
+    /// Replaces a value by what `update` makes of it, with `None` for no key, and returns the old
+    /// one. An expiry time is kept. The key is locked while `update` runs.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -180,7 +180,7 @@ pub trait Strings: Execute {
         })
     }
 
-    /// Adds to an integer, 0 where there is no key, and returns the sum. An expiry time stays.
+    /// Adds to an integer, 0 if there is no key, and returns the sum. An expiry time is kept.
     fn increment(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64, Error>
     where
         Self: Writable,

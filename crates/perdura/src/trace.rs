@@ -1,6 +1,6 @@
-//! Spans and events of what happens seldom, by the feature `tracing`: opening and recovery,
-//! clearing, purging, closing. Without the feature nothing is compiled of them; no operation on a
-//! key has one with it either.
+//! Spans and events of rare operations, with the feature `tracing`: opening and recovery, clearing,
+//! purging, closing. Without the feature none of them is compiled; operations on keys have none in
+//! any case.
 
 use heap::{Heap, Recovery};
 
@@ -20,7 +20,7 @@ macro_rules! span {
 
 pub(crate) use span;
 
-/// In the place of a span.
+/// Takes the place of a span.
 #[cfg(not(feature = "tracing"))]
 pub(crate) struct NoSpan;
 

@@ -1,12 +1,12 @@
-//! Transactions that find out which keys they need.
+//! Transactions that do not know their keys in advance.
 //!
-//! A declared transaction locks the shards of its keys in ascending order, so that transactions
+//! A transaction with declared keys locks their shards in ascending order, so that transactions
 //! never wait for each other in a circle. One that declares nothing locks the shard of its first
-//! key, waiting for it, and each further one when its key is first used, if nobody else has it. If
-//! somebody has, the attempt ends: what it staged is dropped, its locks are released, and the
-//! closure runs again with all the shards that it asked for, locked in order. So nobody waits while
-//! holding a lock. After a bounded number of attempts the whole store is locked, under which
-//! nothing can be missing.
+//! key, waiting for it, and each further one when its key is first used, if no other thread has
+//! locked it. Otherwise the attempt ends: its changes are dropped, its locks are released, and the
+//! closure runs again with all the shards that it asked for, locked in order. So no thread waits
+//! while it holds a lock. After a bounded number of attempts the whole store is locked, so that no
+//! lock can be missing.
 
 use std::cell::RefCell;
 
@@ -19,7 +19,7 @@ use crate::{Database, Error, Perdura, Transaction};
 /// Attempts before the whole store is locked.
 const ATTEMPTS: usize = 8;
 
-/// What an attempt of a transaction that declares nothing has asked for.
+/// The locks that an attempt of a transaction without declared keys has asked for.
 pub(crate) struct Growth<'s> {
     store: &'s Perdura,
     state: RefCell<Wanted>,
@@ -28,19 +28,19 @@ pub(crate) struct Growth<'s> {
 #[derive(Default)]
 struct Wanted {
     shards: Vec<usize>,
-    /// Whether somebody else had one of them: the attempt is void.
+    /// Whether another thread had locked one of them: the attempt is void.
     conflict: bool,
 }
 
-/// The end of an attempt; none if another thread had a shard that it needed.
+/// The end of an attempt; none if another thread had locked a shard that it needed.
 type Attempted<R, E> = Option<Ended<R, E>>;
 
 struct Ended<R, E> {
     result: Result<R, E>,
     /// The journal's position after it.
     seen: u64,
-    /// The shards that it changed, where anybody waits: one that changed nothing wakes nobody,
-    /// least of all itself.
+    /// The shards that it changed, if any call waits. (A transaction that changed nothing wakes
+    /// nobody, least of all itself.)
     changed: Vec<usize>,
 }
 
@@ -50,7 +50,7 @@ impl<'s> Growth<'s> {
         Growth { store, state: RefCell::new(state) }
     }
 
-    /// Locks what an operation on these keys needs.
+    /// Locks the shards that an operation on these keys needs.
     pub(crate) fn cover(&self, open: &mut Open<'s>, keys: &[&[u8]]) -> Result<(), Error> {
         let mut wanted = self.state.borrow_mut();
         for key in keys {
@@ -77,15 +77,15 @@ impl<'s> Growth<'s> {
 }
 
 impl Perdura {
-    /// Runs `work` all or nothing, without keys declared beforehand: an error, or a panic, undoes
-    /// what it did. Nobody else sees or changes the keys that it has used until it ends.
+    /// Runs `work` all or nothing, without declared keys: an error, or a panic, undoes its changes.
+    /// Nobody else sees or changes the keys that it has used until it ends.
     ///
-    /// Where another thread uses one of these keys, `work` runs again, so that it may run several
-    /// times before what it did last is committed: what it does outside of the transaction should
-    /// bear that. [`Error::Conflict`] tells it so, inside of it; nothing else returns that. After
-    /// eight attempts the whole store is locked for it, and it runs for the last time. Keys that
-    /// are known beforehand are cheaper declared: [`Perdura::transaction`]. Calls of the store
-    /// inside of `work` return [`Error::Reentrant`].
+    /// If another thread uses one of these keys, `work` runs again, so that it may run several
+    /// times before its changes are committed: its effects outside the transaction must tolerate
+    /// that. [`Error::Conflict`] tells `work` so; it is returned nowhere else. After eight attempts
+    /// the whole store is locked, and `work` runs for the last time. If the keys are known in
+    /// advance, declaring them is cheaper: [`Perdura::transaction`]. Calls of the store inside
+    /// `work` return [`Error::Reentrant`].
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -113,8 +113,8 @@ impl Perdura {
         self.transact_in(Db::default(), work)
     }
 
-    /// Runs `work` as [`Perdura::transact`] does; it may fail with an error of its own, which
-    /// undoes what it did.
+    /// Runs `work` like [`Perdura::transact`]; it may fail with an error of its own, which undoes
+    /// its changes.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -168,13 +168,13 @@ impl Perdura {
                 self.acknowledge(seen)?;
                 return result;
             }
-            // With every shard locked there is no conflict, so that this ends.
+            // With every shard locked there is no conflict, so that this loop ends.
             attempts += 1;
         }
     }
 
-    /// Runs `work` once; its result and the journal's position after it. None if it needs shards
-    /// that another thread had; all that it asked for are in `shards` then.
+    /// Runs `work` once. Returns its result and the journal's position after it, or none if it
+    /// needs shards that another thread had locked; `shards` then has all that it asked for.
     fn attempt_transact<R, E: From<Error>>(
         &self,
         db: Db,
@@ -214,14 +214,14 @@ impl Perdura {
         }
         match self.keyspace.key_damage(db, &self.keyspace.key(b"")) {
             Some(KeyDamage::Stopped(_)) => Err(Error::ReadOnly),
-            // Of one key; each that is used is asked for.
+            // Damage of one key: each key that is used is checked.
             Some(KeyDamage::Unidentified(_)) | None => Ok(()),
         }
     }
 }
 
 impl Database<'_> {
-    /// Runs `work` as [`Perdura::transact`] does; it begins in this database.
+    /// Runs `work` like [`Perdura::transact`], but begins in this database.
     pub fn transact<R>(
         &self,
         work: impl FnMut(&mut Transaction<'_>) -> Result<R, Error>,
@@ -229,7 +229,7 @@ impl Database<'_> {
         self.store.transact_in(self.db, work)
     }
 
-    /// Runs `work` as [`Perdura::try_transact`] does; it begins in this database.
+    /// Runs `work` like [`Perdura::try_transact`], but begins in this database.
     pub fn try_transact<R, E: From<Error>>(
         &self,
         work: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,

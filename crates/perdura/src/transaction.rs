@@ -9,8 +9,8 @@ use crate::Error;
 use crate::operations::{Execute, Open};
 use crate::transact::Growth;
 
-/// An open transaction on the keys that it declared ([`crate::Perdura::transaction`]), or on all
-/// that it uses ([`crate::Perdura::transact`]), in database 0 until [`Transaction::select`] chooses
+/// An open transaction on its declared keys ([`crate::Perdura::transaction`]), or on all keys that
+/// it uses ([`crate::Perdura::transact`]), in database 0 until [`Transaction::select`] chooses
 /// another.
 ///
 /// ```
@@ -38,12 +38,12 @@ use crate::transact::Growth;
 /// # }
 /// ```
 pub struct Transaction<'s> {
-    // Operations take a transaction by shared reference, as they take the store.
+    // Operations take a transaction by shared reference, like a store.
     open: RefCell<Open<'s>>,
-    /// The keys that it declared. Other keys of the same shards are locked too, but which these are
-    /// is chance.
+    /// The keys that it declared. Other keys of the same shards are locked too, but which ones is
+    /// arbitrary.
     declared: Option<&'s Declared<'s>>,
-    /// How it locks what it needs, if it declared nothing.
+    /// Locks further shards as needed, if it declared nothing.
     growth: Option<Growth<'s>>,
 }
 
@@ -77,7 +77,7 @@ impl<'s> Transaction<'s> {
         Transaction { open: RefCell::new(Open { txn, db }), declared: Some(declared), growth: None }
     }
 
-    /// Returns a transaction that locks more as its operations need it.
+    /// Returns a transaction that locks more shards as its operations need them.
     pub(crate) fn growing(txn: Txn<'s>, db: Db, growth: Growth<'s>) -> Transaction<'s> {
         let open = RefCell::new(Open { txn, db });
         Transaction { open, declared: None, growth: Some(growth) }
@@ -110,7 +110,7 @@ impl Execute for Transaction<'_> {
         keys: &[&[u8]],
         work: impl FnOnce(&mut Open<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        // It is borrowed only inside of an operation, whose argument called another.
+        // It is borrowed already only if an argument of an operation called another one.
         let mut open = self.open.try_borrow_mut().map_err(|_| Error::Reentrant)?;
         if let Some(declared) = self.declared
             && !keys.iter().all(|key| declared.has(key))

@@ -1,11 +1,11 @@
 //! Waiting for a change: pops and transactions that block.
 //!
 //! A waiting call registers for its key's shard, tries to pop, and sleeps until a call has changed
-//! the shard. A call that changed something looks, after its commit, whether anybody waits: one
-//! load. No wake-up is lost: whoever commits after the attempt failed has locked the shard after
-//! it, so it sees the registration, which was made before. (The closure of a transaction that waits
-//! for a key is to use that key.) Every call that changes something looks, those that make no
-//! element too: a transaction may wait for anything. That a key expires wakes nobody.
+//! the shard. After its commit, a call that changed something checks with one load whether any call
+//! waits. No wake-up is lost: a call that commits after the failed attempt has locked the shard
+//! after it, so it sees the registration, which was made before. (The closure of a transaction that
+//! waits for a key must use that key.) Every call that changes something checks, even if it adds no
+//! element: a transaction may wait for anything. The expiry of a key wakes no call.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ pub(crate) struct Waiting {
     shards: Box<[WaitingOf]>,
 }
 
-/// Those that wait for keys of one shard.
+/// The calls that wait for keys of one shard.
 #[derive(Default)]
 struct WaitingOf {
     changes: Mutex<Changes>,
@@ -31,7 +31,7 @@ struct WaitingOf {
 
 #[derive(Default)]
 struct Changes {
-    /// How often the shard was changed while somebody waited.
+    /// How often the shard was changed while a call waited.
     count: u64,
     /// The futures that wait for the next change.
     wakers: Vec<(u64, Waker)>,
@@ -42,8 +42,8 @@ impl WaitingOf {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a change, and wakes all that wait for one: futures without the lock, since that runs
-    /// code of their runtime.
+    /// Counts a change, and wakes all calls that wait for one: futures without the lock, since
+    /// waking runs code of their runtime.
     fn wake(&self) {
         let mut changes = self.lock();
         changes.count += 1;
@@ -84,17 +84,18 @@ impl Waiting {
         shards.iter().filter_map(|&shard| self.shards.get(shard)).for_each(WaitingOf::wake);
     }
 
-    /// Returns what a future's waker is called.
+    /// Returns an id for a future's waker.
     pub(crate) fn new_id(&self) -> u64 {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns how often a shard was changed while somebody waited.
+    /// Returns how often a shard was changed while a call waited.
     pub(crate) fn changes(&self, shard: usize) -> u64 {
         self.shards[shard].lock().count
     }
 
-    /// Keeps the waker of a future until the shard changes; false if it has changed since `before`.
+    /// Keeps the waker of a future until the shard changes. Returns false if it has changed since
+    /// `before`.
     pub(crate) fn remember(&self, shard: usize, before: u64, id: u64, waker: &Waker) -> bool {
         let mut changes = self.shards[shard].lock();
         if changes.count != before {
@@ -107,19 +108,19 @@ impl Waiting {
         true
     }
 
-    /// Forgets the waker of a future, which waits no longer.
+    /// Drops the waker of a future that no longer waits.
     pub(crate) fn forget(&self, shard: usize, id: u64) {
         let mut changes = self.shards[shard].lock();
         let at = changes.wakers.iter().position(|(other, _)| *other == id);
         let waker = at.map(|at| changes.wakers.swap_remove(at));
         drop(changes);
-        // Its end runs code of its runtime.
+        // Dropping it runs code of its runtime.
         drop(waker);
     }
 }
 
 impl Perdura {
-    /// Wakes the calls that wait for what a commit of these shards may have brought.
+    /// Wakes the calls that may be able to go on after a commit of these shards.
     #[inline]
     pub(crate) fn wake_waiting(&self, shards: &[usize]) {
         if !self.waiting.is_idle() {
@@ -127,7 +128,7 @@ impl Perdura {
         }
     }
 
-    /// Wakes the calls that wait for what a change of this key may have brought.
+    /// Wakes the calls that may be able to go on after a change of this key.
     #[inline]
     pub(crate) fn wake_waiting_for(&self, key: &[u8]) {
         if !self.waiting.is_idle() {
@@ -135,14 +136,15 @@ impl Perdura {
         }
     }
 
-    /// Tries until there is an answer, or the time is over, whenever the shard of a key changes.
+    /// Tries whenever the shard of a key changes, until there is an answer or the timeout has
+    /// passed.
     fn wait_for<T>(
         &self,
         key: &[u8],
         timeout: Duration,
         mut attempt: impl FnMut() -> Result<Option<T>, Error>,
     ) -> Result<Option<T>, Error> {
-        // None: so far away that it does not come.
+        // None if it is so far away that it never comes.
         let until = Instant::now().checked_add(timeout);
         let _registered = self.waiting.register();
         let shard = &self.waiting.shards[self.keyspace.key(key).shard()];
@@ -162,8 +164,8 @@ impl Perdura {
         }
     }
 
-    /// Takes the first element of a list off it; waits up to `timeout` for one if there is none,
-    /// without holding others up. Where several threads wait, any one of them gets it.
+    /// Removes the first element of a list and returns it; waits up to `timeout` for one if there
+    /// is none, without blocking others. If several threads wait, any one of them gets it.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -191,7 +193,7 @@ impl Perdura {
         self.wait_for(key, timeout, || self.pop_front(key))
     }
 
-    /// Takes the last element of a list off it, as [`Perdura::pop_front_wait`].
+    /// Removes the last element of a list and returns it, like [`Perdura::pop_front_wait`].
     pub fn pop_back_wait(
         &self,
         key: impl AsRef<[u8]>,
@@ -201,7 +203,8 @@ impl Perdura {
         self.wait_for(key, timeout, || self.pop_back(key))
     }
 
-    /// Takes the member with the lowest score off a sorted set, as [`Perdura::pop_front_wait`].
+    /// Removes the member with the lowest score from a sorted set and returns it, like
+    /// [`Perdura::pop_front_wait`].
     pub fn sorted_set_pop_wait(
         &self,
         key: impl AsRef<[u8]>,
@@ -211,10 +214,10 @@ impl Perdura {
         self.wait_for(key, timeout, || self.sorted_set_pop(key))
     }
 
-    /// Runs `work` as [`Perdura::transact`] does until it answers `Some`: at once, and again
-    /// whenever the shard of `key` has changed; `None` after `timeout`. What `work` did is
-    /// committed each time, so that it should do nothing where it answers `None`. That a key
-    /// expires wakes nobody.
+    /// Runs `work` like [`Perdura::transact`] until it returns `Some`: at once, and again whenever
+    /// the shard of `key` has changed; returns `None` after `timeout`. The changes of `work` are
+    /// committed each time, so it should change nothing if it returns `None`. The expiry of a key
+    /// wakes no call.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

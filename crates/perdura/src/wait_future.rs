@@ -1,9 +1,8 @@
 //! Waiting without a thread: a wait as a future, for any runtime.
 //!
-//! A future registers as a waiting thread does (`wait`), and leaves a waker with its key's shard
-//! where that would sleep. Whoever changes the shard takes the wakers and wakes them, after its
-//! commit and without a lock. So nothing is known of runtimes, and nothing runs between two
-//! wake-ups.
+//! A future registers like a waiting thread (`wait`), and leaves a waker with its key's shard when
+//! the thread would sleep. A call that changes the shard takes the wakers and wakes them, after its
+//! commit and without a lock. So it works with any runtime, and nothing runs between two wake-ups.
 
 use std::fmt;
 use std::future::Future;
@@ -14,12 +13,12 @@ use crate::wait::Registered;
 use crate::{Error, Lists, Perdura, Scored, SortedSets, Transaction};
 
 /// A wait for something in a store: a future for any runtime, from [`Perdura::pop_front_async`] and
-/// the like.
+/// similar methods.
 ///
 /// It costs no thread, and nothing until the shard of its key changes. To stop waiting, drop it, as
-/// timeouts of runtimes do: nothing is taken then. While it tries, it blocks its thread for as long
-/// as the call that does not wait: without waiting for other than locks on persistent memory, and
-/// for one sync on a disk with [`Durability::Immediate`](crate::Durability::Immediate).
+/// timeouts of runtimes do: then nothing is taken. While it tries, it blocks its thread for as long
+/// as the call that does not wait: on persistent memory only for locks, and on a disk for one sync
+/// with [`Durability::Immediate`](crate::Durability::Immediate).
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,9 +42,9 @@ pub struct Wait<'s, T> {
     store: &'s Perdura,
     shard: usize,
     attempt: Box<dyn FnMut() -> Result<Option<T>, Error> + Send + 's>,
-    /// From the first attempt on.
+    /// Set from the first attempt on.
     registered: Option<Registered<'s>>,
-    /// What its waker is called in the shard's list.
+    /// The id of its waker in the shard's list.
     id: u64,
 }
 
@@ -66,7 +65,7 @@ impl<T> Future for Wait<'_, T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, Error>> {
         let this = &mut *self;
         let store = this.store;
-        // Before the attempt: whoever commits after it sees that somebody waits.
+        // Before the attempt, so that a call that commits after it sees the registration.
         this.registered.get_or_insert_with(|| store.waiting.register());
         let before = store.waiting.changes(this.shard);
         match (this.attempt)() {
@@ -75,7 +74,7 @@ impl<T> Future for Wait<'_, T> {
             Err(error) => return Poll::Ready(Err(error)),
         }
         if !store.waiting.remember(this.shard, before, this.id, context.waker()) {
-            // It changed meanwhile. Others run before the next attempt.
+            // The shard changed meanwhile. Others run before the next attempt.
             context.waker().wake_by_ref();
         }
         Poll::Pending
@@ -97,27 +96,28 @@ impl<T> fmt::Debug for Wait<'_, T> {
 }
 
 impl Perdura {
-    /// Takes the first element of a list off it, when there is one: [`Perdura::pop_front_wait`] as
-    /// a future. Where several wait, any one of them gets it.
+    /// Removes the first element of a list and returns it, when there is one:
+    /// [`Perdura::pop_front_wait`] as a future. If several wait, any one of them gets it.
     pub fn pop_front_async(&self, key: impl Into<Vec<u8>>) -> Wait<'_, Vec<u8>> {
         let key = key.into();
         Wait::new(self, &key.clone(), move || self.pop_front(&key))
     }
 
-    /// Takes the last element of a list off it, as [`Perdura::pop_front_async`].
+    /// Removes the last element of a list and returns it, like [`Perdura::pop_front_async`].
     pub fn pop_back_async(&self, key: impl Into<Vec<u8>>) -> Wait<'_, Vec<u8>> {
         let key = key.into();
         Wait::new(self, &key.clone(), move || self.pop_back(&key))
     }
 
-    /// Takes the member with the lowest score off a sorted set, as [`Perdura::pop_front_async`].
+    /// Removes the member with the lowest score from a sorted set and returns it, like
+    /// [`Perdura::pop_front_async`].
     pub fn sorted_set_pop_async(&self, key: impl Into<Vec<u8>>) -> Wait<'_, Scored> {
         let key = key.into();
         Wait::new(self, &key.clone(), move || self.sorted_set_pop(&key))
     }
 
-    /// Runs `work` as [`Perdura::transact_wait`] does, as a future: at once, and again whenever the
-    /// shard of `key` has changed, until it answers `Some`. `work` itself does not wait.
+    /// Runs `work` like [`Perdura::transact_wait`], as a future: at once, and again whenever the
+    /// shard of `key` has changed, until it returns `Some`. `work` itself does not wait.
     pub fn transact_async<'s, R: 's>(
         &'s self,
         key: impl AsRef<[u8]>,

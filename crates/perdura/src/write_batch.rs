@@ -37,7 +37,7 @@ enum Write {
 }
 
 impl WriteBatch {
-    /// Returns an empty one.
+    /// Returns an empty batch.
     pub fn new() -> WriteBatch {
         WriteBatch::default()
     }
@@ -77,14 +77,14 @@ impl WriteBatch {
         self.writes.is_empty()
     }
 
-    /// Takes all writes out of it.
+    /// Removes all writes from it.
     pub fn clear(&mut self) {
         self.writes.clear();
     }
 }
 
 impl Perdura {
-    /// Does what a batch says, in its order, as one transaction with one fence.
+    /// Executes a batch, in its order, as one transaction with one fence.
     pub fn write(&self, batch: &WriteBatch) -> Result<(), Error> {
         self.write_in(Db::default(), batch)
     }
@@ -105,7 +105,7 @@ impl Perdura {
 }
 
 impl Database<'_> {
-    /// Does what a batch says, as [`Perdura::write`].
+    /// Executes a batch, like [`Perdura::write`].
     pub fn write(&self, batch: &WriteBatch) -> Result<(), Error> {
         self.store.write_in(self.db, batch)
     }

@@ -1,8 +1,8 @@
-//! Spans and events, with the feature `tracing`: those that the text promises, and none of an
-//! operation on a key.
+//! Spans and events, with the feature `tracing`: those that the documentation promises, and none
+//! for an operation on a key.
 //!
-//! A program of its own: `tracing` asks once for each place whether anybody listens, in the whole
-//! process, so that threads of other tests would decide that nobody does.
+//! A program of its own: for each place, `tracing` asks once in the whole process whether there are
+//! subscribers, so that threads of other tests would make it decide that there are none.
 
 #![forbid(unsafe_code)]
 

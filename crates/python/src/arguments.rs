@@ -1,4 +1,4 @@
-//! What Python passes: bytes or text, and times.
+//! Arguments from Python: bytes or text, and times.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 
-/// A key or a value: `bytes`, `bytearray`, or `str`, which counts as UTF-8. It is not copied, but
-/// for a `bytearray`, which somebody may change.
+/// A key or a value: `bytes`, `bytearray`, or `str`, which is encoded as UTF-8. Only a `bytearray`,
+/// which others may change, is copied.
 #[derive(FromPyObject)]
 pub(crate) enum Bytes {
     Text(PyBackedStr),

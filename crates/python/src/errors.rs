@@ -19,7 +19,7 @@ create_exception!(
 create_exception!(perdura, OpenError, Error, "The store cannot be opened.");
 create_exception!(perdura, Locked, OpenError, "Another process has the store open.");
 
-/// Returns the exception that an error of the store is.
+/// Returns the exception for an error of the store.
 pub(crate) fn of(error: perdura::Error) -> PyErr {
     use perdura::Error as E;
     let text = error.to_string();
@@ -33,7 +33,7 @@ pub(crate) fn of(error: perdura::Error) -> PyErr {
     }
 }
 
-/// Returns the exception that says why a store was not opened.
+/// Returns the exception for a store that could not be opened.
 pub(crate) fn of_opening(error: perdura::OpenError) -> PyErr {
     let text = error.to_string();
     match error {

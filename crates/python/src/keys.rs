@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use crate::errors;
 
 /// An iterator over keys, in no order. It holds no lock between two steps, so that the loop may
-/// write: a key that is there from start to end comes at least once, seldom twice.
+/// write: a key that exists from start to end is returned at least once, seldom twice.
 #[pyclass(frozen, module = "perdura")]
 pub(crate) struct Keys {
     store: Arc<Perdura>,

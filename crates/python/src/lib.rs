@@ -5,7 +5,7 @@
 //! lock or a sync, and another thread of Python may be needed to release that lock. A transaction
 //! takes it again for the function that it calls.
 //!
-//! Keys and values are `bytes`; `str` is taken as UTF-8. This crate knows the library's interface
+//! Keys and values are `bytes`; `str` is encoded as UTF-8. This crate knows the library's interface
 //! and nothing below it.
 
 #![forbid(unsafe_code)]
@@ -18,8 +18,8 @@ mod transaction;
 
 use pyo3::prelude::*;
 
-/// A crash-consistent key-value store in the program's own memory: what a call wrote is there after
-/// a crash, without a server.
+/// A crash-consistent key-value store in the program's own memory: the writes of a call that
+/// returned survive a crash, without a server.
 #[pymodule]
 #[pyo3(name = "perdura")]
 fn perdura_module(module: &Bound<'_, PyModule>) -> PyResult<()> {

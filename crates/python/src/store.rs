@@ -14,12 +14,13 @@ use crate::arguments::{Bytes, seconds};
 use crate::keys::Keys;
 use crate::{errors, transaction};
 
-/// Opens a store in a file, which is made if it does not exist; in memory alone if `path` is None.
+/// Opens a store in a file, which is created if it does not exist; in memory alone if `path` is
+/// None.
 ///
-/// `limit` is how many bytes it may grow to. A call returns when what it wrote is durable; where
-/// the store has a journal, `sync_every` lets calls return earlier, and syncs after this many
-/// seconds (0: when flush() is called, and in the background). `domain` is "auto", "journal", or
-/// "process": what survives kill -9 and no power loss, on any file.
+/// `limit` is how many bytes it may grow to. A call returns when its writes are durable; if the
+/// store has a journal, `sync_every` lets calls return earlier, and syncs after this many seconds
+/// (0: when flush() is called, and in the background). `domain` is "auto", "journal", or "process",
+/// which survives kill -9 but no power loss, on any file.
 #[pyfunction]
 #[pyo3(signature = (path, *, limit=None, sync_every=None, domain="auto", create=true))]
 pub(crate) fn open(
@@ -98,23 +99,23 @@ impl Store {
         })
     }
 
-    /// Deletes a key, whatever it holds; returns whether there was one.
+    /// Deletes a key, whatever it holds. Returns True if there was one.
     fn delete(&self, py: Python<'_>, key: Bytes) -> PyResult<bool> {
         self.call(py, |store| store.delete(&key))
     }
 
-    /// Adds to an integer, 0 where there is no key, and returns the sum.
+    /// Adds to an integer, 0 if there is no key, and returns the sum.
     #[pyo3(signature = (key, by=1))]
     fn incr(&self, py: Python<'_>, key: Bytes, by: i64) -> PyResult<i64> {
         self.call(py, |store| store.increment(&key, by))
     }
 
-    /// Calls `work` with a transaction, and returns what it returns. What it did is done all or
-    /// nothing: an exception undoes it, and is raised.
+    /// Calls `work` with a transaction, and returns its result. Its changes are made all or
+    /// nothing: an exception undoes them, and is raised.
     ///
-    /// The keys that it uses are locked until it returns. Where another thread has one of them,
-    /// `work` runs again, so that it should change nothing else, or bear that. Inside of it the
-    /// store's own calls are refused.
+    /// The keys that it uses are locked until it returns. If another thread has locked one of them,
+    /// `work` runs again, so its other effects must tolerate that. Inside `work` the store's own
+    /// calls are refused.
     fn transaction(&self, py: Python<'_>, work: Py<PyAny>) -> PyResult<Py<PyAny>> {
         let store = self.store()?;
         py.detach(|| transaction::run(&store, &work))
@@ -127,13 +128,13 @@ impl Store {
         Ok(Keys::new(self.store()?, prefix))
     }
 
-    /// Returns when everything that was written before is durable.
+    /// Waits until all earlier writes are durable.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, Perdura::flush)
     }
 
-    /// Closes the store: further calls raise Closed. Where other threads, or iterators, still use
-    /// it, it ends with the last of them. A program that ends without it loses nothing.
+    /// Closes the store: further calls raise Closed. If other threads, or iterators, still use it,
+    /// it ends with the last of them. A program that ends without closing it loses nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let store = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
         let Some(store) = store.and_then(Arc::into_inner) else { return Ok(()) };

@@ -1,8 +1,8 @@
-//! Transactions: a function of Python that gets a handle, whose calls are done all or nothing.
+//! Transactions: a function of Python that gets a handle, whose calls take effect all or nothing.
 //!
-//! The library lends a transaction for the time of a closure; an object of Python has no such
-//! bounds. So the handle is a number, and the transaction itself is in a slot of the thread while
-//! the function runs: a handle that is kept for longer, or taken to another thread, finds none.
+//! The library lends a transaction for the duration of a closure, but an object of Python has no
+//! such lifetime. So the handle is a number, and the transaction itself is in a thread-local slot
+//! while the function runs: a handle that is kept longer, or used on another thread, finds none.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +45,7 @@ impl Calls for perdura::Transaction<'_> {
 struct Lent<'a> {
     id: u64,
     calls: &'a (dyn Calls + 'a),
-    /// Set during a call; it stays set if the call panicked, and may have done a half.
+    /// Set during a call; it stays set if the call panicked, and may have left its work half done.
     is_in_call: Cell<bool>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn run(store: &Perdura, work: &Py<PyAny>) -> PyResult<Py<PyAny>> {
     })
 }
 
-/// A transaction, inside of the function that got it.
+/// A transaction, inside the function that got it.
 #[pyclass(frozen, module = "perdura")]
 pub(crate) struct Transaction {
     id: u64,
@@ -134,12 +134,12 @@ impl Transaction {
         self.call(py, |tx| tx.set(key.as_ref(), value.as_ref()))
     }
 
-    /// Deletes a key, whatever it holds; returns whether there was one.
+    /// Deletes a key, whatever it holds. Returns True if there was one.
     fn delete(&self, py: Python<'_>, key: Bytes) -> PyResult<bool> {
         self.call(py, |tx| tx.delete(key.as_ref()))
     }
 
-    /// Adds to an integer, 0 where there is no key, and returns the sum.
+    /// Adds to an integer, 0 if there is no key, and returns the sum.
     #[pyo3(signature = (key, by=1))]
     fn incr(&self, py: Python<'_>, key: Bytes, by: i64) -> PyResult<i64> {
         self.call(py, |tx| tx.increment(key.as_ref(), by))

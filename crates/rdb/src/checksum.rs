@@ -1,8 +1,8 @@
-//! The checksum after a dump: Jones's CRC64, reflected, beginning with zero.
+//! The checksum at the end of a dump: Jones's CRC64, reflected, starting with zero.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// A checksum that grows with what is read or written.
+/// A checksum that is updated with the bytes read or written.
 pub(crate) type Checksum = Digest;
 
 /// Begins a checksum.
@@ -24,7 +24,7 @@ mod tests {
         assert_eq!(of(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
     }
 
-    /// Long ones are computed in another way; the table is that of Redis's `crc64.c`, bit by bit.
+    /// Long inputs are computed differently; this compares with Redis's `crc64.c`, bit by bit.
     #[test]
     fn all_lengths_have_the_checksum_that_is_computed_bit_by_bit() {
         let slow = |bytes: &[u8]| {

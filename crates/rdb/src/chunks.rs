@@ -1,6 +1,6 @@
-//! The constants at which a dump writes a value in another form or in parts: each is `pub` and says
-//! its unit, for tests that take values with sizes around each of them through every way out and in
-//! (`tests/roundtrip/chunks.rs`, which names all of them).
+//! The constants at which a dump changes the form of a value or divides it: each is `pub` and says
+//! its unit, for tests that pass values with sizes around each of them through every input and
+//! output (`tests/roundtrip/chunks.rs`, which names all of them).
 
 pub use crate::file::CHUNK;
 pub use crate::listpack::{

@@ -1,8 +1,8 @@
-//! Why something is no dump, or none that can be read.
+//! Errors of bytes that are not a dump, or a dump that cannot be read.
 
 use std::io;
 
-/// Why reading failed. Places are counted in bytes from where reading began.
+/// Why reading failed. Positions are counted in bytes from where reading began.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,81 +12,81 @@ pub enum Error {
     /// The data ends where more must follow.
     #[error("the data is cut off at byte {at}")]
     Cut {
-        /// Where it ends.
+        /// The position of the end.
         at: u64,
     },
-    /// It does not begin as a dump does.
+    /// It does not begin like a dump.
     #[error("this is no RDB file: it begins with {found:?}")]
     Magic {
-        /// What it begins with.
+        /// The first bytes.
         found: String,
     },
-    /// Its version is not known.
+    /// An unknown version.
     #[error("version {version} of the RDB format is not known")]
     Version {
-        /// What it says.
+        /// The version.
         version: u16,
     },
-    /// The checksum is that of other bytes.
+    /// The checksum does not match the bytes.
     #[error("the checksum is {expected:#018x}, that of the bytes {found:#018x}")]
     Checksum {
-        /// What is written.
+        /// The checksum in the dump.
         expected: u64,
-        /// What the bytes have.
+        /// The checksum of the bytes.
         found: u64,
     },
-    /// A type of value that is not known.
+    /// An unknown type of value.
     #[error("type {kind} at byte {at} is not known")]
     Type {
         /// Its number.
         kind: u8,
-        /// Where it is.
+        /// Its position.
         at: u64,
     },
-    /// What belongs to a module cannot be read without it.
+    /// A module's data cannot be read without the module.
     #[error("the data of the module {name:?} at byte {at} cannot be read without the module")]
     Module {
         /// The module's type.
         name: String,
-        /// Where its data begins.
+        /// The position of its data.
         at: u64,
     },
-    /// A length that is none, or one that cannot be.
+    /// An invalid or impossible length.
     #[error("the length at byte {at} is not valid")]
     Length {
-        /// Where what it belongs to begins.
+        /// The position of what it belongs to.
         at: u64,
     },
-    /// A string, or a packed collection, of more bytes than the reader takes.
+    /// A string, or a packed collection, of more bytes than the reader accepts.
     #[error("a string of {len} bytes at byte {at} is longer than {longest}")]
     TooLong {
         /// Its length.
         len: u64,
-        /// The longest that is taken.
+        /// The longest accepted length.
         longest: u64,
-        /// Where it begins.
+        /// Its position.
         at: u64,
     },
     /// A collection without elements.
     #[error("a collection without elements ends at byte {at}")]
     Empty {
-        /// Where it ends.
+        /// The position of its end.
         at: u64,
     },
     /// A value that contradicts itself.
     #[error("{what} integrity check failed, before byte {at}")]
     Corrupt {
-        /// What of it, as Redis calls it.
+        /// The wrong part, in Redis's words.
         what: &'static str,
-        /// Where reading was when it showed.
+        /// The position of the reader when it noticed.
         at: u64,
     },
     /// A consumer group of a stream that contradicts itself.
     #[error("{what}, before byte {at}")]
     Group {
-        /// How, in Redis's words.
+        /// The contradiction, in Redis's words.
         what: &'static str,
-        /// Where reading was when it showed.
+        /// The position of the reader when it noticed.
         at: u64,
     },
 }

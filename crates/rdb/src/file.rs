@@ -1,8 +1,8 @@
 //! Writing a file: records around the values that a [`Writer`] writes.
 //!
-//! Bytes are collected and handed on in large pieces, whose checksum is computed at once. The
-//! caller says when a key is complete ([`FileWriter::flush_full`]), so that nothing is written
-//! twice; a value that is too large for memory is copied from where it was put meanwhile.
+//! Bytes are collected and passed on in large pieces, each of which is added to the checksum at
+//! once. The caller says when a key is complete ([`FileWriter::flush_full`]), so that nothing is
+//! written twice; a value that is too large for memory is copied from a temporary place.
 
 use std::io::{self, Read, Write};
 
@@ -10,13 +10,13 @@ use crate::checksum::{self, Checksum};
 use crate::reader::{AUX, END, EXPIRES_MS, FREQUENCY, IDLE, SELECT, SIZES};
 use crate::{Kind, Writer};
 
-/// Bytes that are handed on at once.
+/// Bytes that are passed on at once.
 pub const CHUNK: usize = 128 << 10;
 
-/// How a key was used.
+/// The use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
-    /// For how many seconds nobody had used it.
+    /// Seconds since its last use.
     Idle(u64),
     /// The logarithmic counter of its uses.
     Frequency(u8),
@@ -31,8 +31,8 @@ pub struct FileWriter<W> {
 }
 
 impl<W: Write> FileWriter<W> {
-    /// Writes to `to`; compresses long strings if that is wanted (`rdbcompression`), and ends with
-    /// a checksum if that is (`rdbchecksum`).
+    /// Writes to `to`; with `compresses`, long strings are compressed (`rdbcompression`), and with
+    /// `has_checksum` the file ends with a checksum (`rdbchecksum`).
     pub fn new(to: W, compresses: bool, has_checksum: bool) -> FileWriter<W> {
         let checksum = has_checksum.then(checksum::begin);
         FileWriter { writer: Writer::new(Vec::new(), compresses), to, checksum, handed_on: 0 }
@@ -43,26 +43,26 @@ impl<W: Write> FileWriter<W> {
         self.writer.raw(format!("REDIS{:04}", crate::VERSION).as_bytes())
     }
 
-    /// Writes the head of Valkey's own version of the format, where a hash may be a
+    /// Writes the head of Valkey's own version of the format, in which a hash may be a
     /// [`Kind::HashValkey`].
     pub fn begin_valkey(&mut self) -> io::Result<()> {
         self.writer.raw(format!("VALKEY{:03}", crate::VALKEY.start()).as_bytes())
     }
 
-    /// Writes a name and a text that the file says of itself.
+    /// Writes a name and a text about the file itself.
     pub fn aux(&mut self, name: &[u8], text: &[u8]) -> io::Result<()> {
         self.writer.raw(&[AUX])?;
         self.writer.string(name)?;
         self.writer.string(text)
     }
 
-    /// Says that what follows is in this database.
+    /// Writes the number of the database of the following keys.
     pub fn database(&mut self, number: u64) -> io::Result<()> {
         self.writer.raw(&[SELECT])?;
         self.writer.length(number)
     }
 
-    /// Says how many keys the database has, and how many of them expire.
+    /// Writes how many keys the database has, and how many of them expire.
     pub fn sizes(&mut self, keys: u64, expiring: u64) -> io::Result<()> {
         self.writer.raw(&[SIZES])?;
         self.writer.length(keys)?;
@@ -74,7 +74,7 @@ impl<W: Write> FileWriter<W> {
         self.writer.function(source)
     }
 
-    /// Begins a key that expires at a time, if at all; its value follows.
+    /// Begins a key, which may expire; its value is to be written next.
     pub fn key(
         &mut self,
         key: &[u8],
@@ -98,12 +98,12 @@ impl<W: Write> FileWriter<W> {
         self.writer.string(key)
     }
 
-    /// Returns what the value of a key is written with.
+    /// Returns the writer for the value of a key.
     pub fn value(&mut self) -> &mut Writer<Vec<u8>> {
         &mut self.writer
     }
 
-    /// Writes bytes that are a part of a value as they are.
+    /// Copies bytes that are part of a value.
     pub fn copy(&mut self, from: &mut dyn Read) -> io::Result<()> {
         let mut chunk = vec![0; CHUNK];
         loop {
@@ -117,18 +117,18 @@ impl<W: Write> FileWriter<W> {
         }
     }
 
-    /// Adds whole records that another one has written.
+    /// Appends complete records that another writer has written.
     pub fn append(&mut self, records: &[u8]) -> io::Result<()> {
         self.flush()?;
         self.hand_on(records)
     }
 
-    /// Hands on what was written, if that is much.
+    /// Passes the written bytes on, if there are many.
     pub fn flush_full(&mut self) -> io::Result<()> {
         if self.writer.inner_mut().len() < CHUNK { Ok(()) } else { self.flush() }
     }
 
-    /// Hands on what was written.
+    /// Passes the written bytes on.
     pub fn flush(&mut self) -> io::Result<()> {
         let mut bytes = std::mem::take(self.writer.inner_mut());
         let done = self.hand_on(&bytes);
@@ -149,7 +149,7 @@ impl<W: Write> FileWriter<W> {
         Ok(())
     }
 
-    /// Returns what it hands on to.
+    /// Returns the target of the bytes.
     pub fn to_mut(&mut self) -> &mut W {
         &mut self.to
     }
@@ -159,7 +159,7 @@ impl<W: Write> FileWriter<W> {
         self.handed_on + self.writer.inner_mut().len() as u64
     }
 
-    /// Writes the end, and gives back what it was written to.
+    /// Writes the end. Returns the target of the bytes.
     pub fn end(mut self) -> io::Result<W> {
         self.writer.raw(&[END])?;
         self.flush()?;

@@ -1,8 +1,8 @@
-//! Values as they are in a dump, found without being read: only their lengths are.
+//! Values as bytes of a dump, found by reading lengths only.
 //!
-//! Whoever loads a dump by several threads frames the values on one of them, which is quick, and
-//! has them read and verified by others. A frame ends where reading the value ends, whatever is
-//! wrong with what is in between. A value of more bytes than are wanted in memory is not framed.
+//! When several threads load a dump, one of them frames the values, which is quick, and others read
+//! and verify them. A frame ends where reading the value ends, whatever is wrong in between. A
+//! value of more bytes than are wanted in memory is not framed.
 
 use std::io::BufRead;
 
@@ -10,16 +10,16 @@ use crate::source::{LZF_MOST, Length, Source, short_length};
 use crate::value::{list_node, packed_in, read_value};
 use crate::{Error, Kind, Part, lzf};
 
-/// The first byte of a string that is compressed.
+/// The first byte of a compressed string.
 const COMPRESSED: u8 = 0xc3;
 
-/// Where the bytes of a value are, in what [`crate::Reader::frame`] appended to.
+/// The position of a value's bytes in the buffer that [`crate::Reader::frame`] appended to.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     kind: Kind,
     from: usize,
     to: usize,
-    /// Where it begins in the dump.
+    /// Its position in the dump.
     at: u64,
 }
 
@@ -38,13 +38,13 @@ impl Frame {
         self.to - self.from
     }
 
-    /// Returns true if it has none, which no value has.
+    /// Returns true if it is empty, which no value is.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What is to be known of a dump to read its frames.
+/// The properties of a dump that are needed to read its frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Framing {
     pub(crate) version: u16,
@@ -52,8 +52,8 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Reads the value of a frame and shows its parts. What was shown counts only if this ends
-    /// well. `spare` is memory for strings that are compressed, to be used again by the next frame.
+    /// Reads the value of a frame and shows its parts, which are valid only if this succeeds.
+    /// `spare` is memory for compressed strings, which the next frame can use again.
     pub fn read<E: From<Error>>(
         self,
         frame: &Frame,
@@ -87,8 +87,8 @@ impl Framing {
 }
 
 impl Framing {
-    /// Returns the string that all of these bytes are, if it is stored as it is or compressed, with
-    /// lengths of one or two bytes. Whatever is unusual is left to others.
+    /// Returns the string that all of these bytes encode, if it is stored plainly or compressed,
+    /// with lengths of one or two bytes. Unusual encodings are left to the general reader.
     fn string<'b>(self, bytes: &'b [u8], spare: &'b mut Vec<u8>) -> Option<&'b [u8]> {
         let is_whole = |len: usize, value: &[u8]| value.len() == len && len as u64 <= self.longest;
         let Some((&COMPRESSED, rest)) = bytes.split_first() else {
@@ -107,8 +107,8 @@ impl Framing {
     }
 }
 
-/// Returns how many bytes the value takes that `bytes` begin with, if all of them are there and no
-/// string has more than `longest`. Whatever is unusual is left to others.
+/// Returns the length of the value that `bytes` begin with, if it is complete and no string has
+/// more than `longest` bytes. Unusual encodings are left to the general reader.
 pub(crate) fn value_len(bytes: &[u8], kind: Kind, longest: u64) -> Option<usize> {
     let mut value = Measured { bytes, at: 0, longest };
     match kind {
@@ -122,7 +122,7 @@ pub(crate) fn value_len(bytes: &[u8], kind: Kind, longest: u64) -> Option<usize>
     Some(value.at)
 }
 
-/// Bytes of which some were measured.
+/// Bytes, of which some were measured.
 struct Measured<'b> {
     bytes: &'b [u8],
     at: usize,
@@ -182,7 +182,7 @@ impl From<Error> for Unframed {
     }
 }
 
-/// Copies the bytes of a value, as long as they are no more than `most`.
+/// Copies the bytes of a value, if they are at most `most`.
 pub(crate) fn copy_value<R: BufRead>(
     source: &mut Source<R>,
     kind: Kind,
@@ -239,7 +239,7 @@ impl<R: BufRead> Copy<'_, R> {
         }
     }
 
-    /// Copies a number, and as many of what `one` copies.
+    /// Copies a count, and as many times what `one` copies.
     fn each(
         &mut self,
         mut one: impl FnMut(&mut Self) -> Result<(), Unframed>,

@@ -1,5 +1,5 @@
-//! Intsets: sorted integers of 2, 4 or 8 bytes each, after their width and their number, of 32
-//! bits each.
+//! Intsets: sorted integers of 2, 4 or 8 bytes each, after their width and their count, of 32 bits
+//! each.
 
 /// Returns the integers, if the bytes are an intset: ascending, each once.
 pub(crate) fn parse(bytes: &[u8]) -> Option<impl Iterator<Item = i64> + '_> {
@@ -21,7 +21,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<impl Iterator<Item = i64> + '_> {
     rises.then(ints)
 }
 
-/// Returns the intset of these integers, which ascend.
+/// Returns the intset of these ascending integers.
 pub fn intset(ints: &[i64]) -> Vec<u8> {
     let fits = |min: i64, max: i64| ints.iter().all(|int| (min..=max).contains(int));
     let width = if fits(i64::from(i16::MIN), i64::from(i16::MAX)) {

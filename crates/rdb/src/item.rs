@@ -1,6 +1,6 @@
-//! An element of a packed collection: bytes, or an integer in the place of its decimal digits.
+//! An element of a packed collection: bytes, or an integer instead of its decimal digits.
 
-/// An element where it is stored.
+/// An element as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Item<'b> {
     Int(i64),
@@ -16,7 +16,7 @@ impl Item<'_> {
         }
     }
 
-    /// Returns the number that it is, or that its digits spell.
+    /// Returns the integer, or the one that its digits spell.
     pub(crate) fn int(&self) -> Option<i64> {
         match self {
             Item::Int(int) => Some(*int),
@@ -24,7 +24,7 @@ impl Item<'_> {
         }
     }
 
-    /// Returns the score that it is, or that its text spells; one that is not a number is none.
+    /// Returns the score, or the one that its text spells; none if that is not a number.
     pub(crate) fn score(&self) -> Option<f64> {
         match self {
             Item::Int(int) => Some(*int as f64),
@@ -38,7 +38,7 @@ pub(crate) fn score(text: &[u8]) -> Option<f64> {
     resp::number::parse_f64(text).filter(|score| !score.is_nan())
 }
 
-/// Returns the integer that `bytes` spell in the one way in which Redis would print it.
+/// Returns the integer that `bytes` spell, if they are exactly what Redis would print.
 pub fn canonical_int(bytes: &[u8]) -> Option<i64> {
     if bytes.is_empty() || bytes.len() > 20 {
         return None;

@@ -1,4 +1,4 @@
-//! The types of values, by the numbers under which dumps have them.
+//! The types of values, by their numbers in dumps.
 
 /// A type of value with its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Kind {
     Hash,
     /// A sorted set with binary scores.
     SortedSet,
-    /// A module's value of release candidates of Redis 4.
+    /// A module's value in release candidates of Redis 4.
     ModuleOld,
     /// A module's value.
     Module,
@@ -48,9 +48,9 @@ pub enum Kind {
     Stream3,
     /// A hash with field expiration, as of Valkey 9.
     HashValkey,
-    /// A hash with field expiration, of release candidates of Redis 7.4.
+    /// A hash with field expiration, in release candidates of Redis 7.4.
     HashExpiringOld,
-    /// A small hash with field expiration, of release candidates of Redis 7.4.
+    /// A small hash with field expiration, in release candidates of Redis 7.4.
     HashListpackExpiringOld,
     /// A hash with field expiration, as of Redis 7.4.
     HashExpiring,
@@ -87,7 +87,7 @@ const NUMBERS: [(u8, Kind); 23] = [
     (25, HashListpackExpiring),
 ];
 
-/// The same by number.
+/// The same, by number.
 const BY_NUMBER: [Option<Kind>; 26] = {
     let mut kinds = [None; 26];
     let mut at = 0;
@@ -99,8 +99,8 @@ const BY_NUMBER: [Option<Kind>; 26] = {
 };
 
 impl Kind {
-    /// Returns the type of this number in a version: Valkey gave numbers from 22 on another meaning
-    /// than Redis.
+    /// Returns the type of this number in a version: Valkey gave numbers from 22 on a different
+    /// meaning than Redis.
     pub fn of(number: u8, version: u16) -> Option<Kind> {
         let is_valkey = crate::VALKEY.contains(&version);
         match number {
@@ -112,7 +112,7 @@ impl Kind {
         }
     }
 
-    /// Returns true if it is a collection in one string, with nothing before it.
+    /// Returns true if it is a collection in a single string, with nothing before it.
     pub(crate) fn is_packed(self) -> bool {
         matches!(
             self,

@@ -1,15 +1,15 @@
-//! Redis's dump format (RDB): what SAVE writes to a file, and DUMP into a reply.
+//! Redis's dump format (RDB), which SAVE writes to a file, and DUMP into a reply.
 //!
 //! A [`Reader`] goes through a file record by record; a value comes out as plain [`Part`]s
-//! (elements, fields, stream entries), whatever encoding it was stored in, one part at a time. A
-//! [`Source`] is what both are read from; [`payload`] opens and seals what DUMP answers. A
-//! [`Writer`] writes what Redis 7.0 writes, byte for byte, given the encoding; a [`FileWriter`]
-//! puts values into a file.
+//! (elements, fields, stream entries), whatever encoding it was stored in, one part at a time. Both
+//! are read from a [`Source`]; [`payload`] opens and completes the replies of DUMP. A [`Writer`]
+//! writes the bytes that Redis 7.0 writes, given the encoding; a [`FileWriter`] puts values into a
+//! file.
 //!
-//! What is read comes from outside. Every length is checked against what follows before memory is
-//! taken for it, every packed encoding is validated as a whole before its first element is shown,
-//! and no input makes this crate panic. Whether an element comes twice is for the caller to find
-//! out, who has the elements.
+//! The input comes from outside. Every length is checked against the bytes that follow before
+//! memory is allocated for it, every packed encoding is validated as a whole before its first
+//! element is shown, and no input makes this crate panic. The caller, who has the elements, must
+//! check for duplicates.
 //!
 //! This crate must not know commands, the keyspace, the heap, files or sockets.
 //! `docs/format/rdb.md` describes the format.
@@ -55,9 +55,9 @@ pub use writer::Writer;
 pub const VERSION: u16 = 10;
 /// The version of the format with field expiration, as Redis 7.4 writes it.
 pub const VERSION_FIELD_EXPIRATION: u16 = 12;
-/// The newest version of Redis's that is read: that of Redis 8.
+/// The newest version of Redis's format that is read: that of Redis 8.
 pub const NEWEST_REDIS: u16 = 12;
-/// The versions of Valkey's own that are read: that of Valkey 9.
+/// The versions of Valkey's own format that are read: that of Valkey 9.
 pub const VALKEY: std::ops::RangeInclusive<u16> = 80..=80;
 
 /// Returns true if this version of the format is read.

@@ -8,12 +8,12 @@ use crate::item::{Item, canonical_int};
 
 const HEAD: usize = 6;
 const END: u8 = 0xff;
-/// The number of elements of a listpack that has at least this many.
+/// The count of a listpack with at least this many elements.
 pub const UNCOUNTED: u16 = u16::MAX;
 
-/// Bytes from which on a string has a head of two bytes.
+/// The length from which on a string has a head of two bytes.
 pub const MIDDLE: usize = 64;
-/// Bytes from which on a string has a head of five bytes.
+/// The length from which on a string has a head of five bytes.
 pub const LONG: usize = 4096;
 
 /// A listpack that was validated as a whole.
@@ -24,8 +24,8 @@ pub(crate) struct Listpack<'b> {
 }
 
 impl<'b> Listpack<'b> {
-    /// Validates a listpack: its size, each element's form and length after it, the number of
-    /// elements.
+    /// Validates a listpack: its size, the form of each element and the length after it, and the
+    /// count of elements.
     pub(crate) fn parse(bytes: &'b [u8]) -> Option<Listpack<'b>> {
         let size = u32::from_le_bytes(*bytes.first_chunk()?);
         let (&end, all) = bytes.split_last()?;
@@ -70,8 +70,8 @@ impl<'b> Iterator for Items<'b> {
     }
 }
 
-/// Returns how many bytes the first element takes with the length after it; `None` where it is no
-/// element, or the length another one.
+/// Returns how many bytes the first element and the length after it take; `None` if it is not an
+/// element, or the length is wrong.
 #[inline]
 fn validated(bytes: &[u8]) -> Option<usize> {
     let len = match bytes[0] {
@@ -89,7 +89,7 @@ fn validated_long(bytes: &[u8]) -> Option<usize> {
     bytes[len..].starts_with(back).then_some(len + back.len())
 }
 
-/// Returns the first element, and the bytes that it takes without the length after it.
+/// Returns the first element, and its size without the length after it.
 fn decode(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     let first = *bytes.first()?;
     let text = |head: usize, len: usize| {
@@ -119,7 +119,7 @@ fn decode(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     }
 }
 
-/// Returns how many bytes the length after an element takes.
+/// Returns the size of the length after an element.
 #[inline]
 fn back_size(len: usize) -> usize {
     match len {
@@ -132,7 +132,7 @@ fn back_size(len: usize) -> usize {
 }
 
 /// Returns the length after an element: seven bits in a byte, the most significant first, the upper
-/// bit set in all but the first. As Redis draws the limits, three numbers take a byte more than
+/// bit set in all but the first. Because of Redis's limits, three numbers take a byte more than
 /// they need.
 fn back_length(len: usize, into: &mut [u8; 5]) -> &[u8] {
     let bytes = back_size(len);
@@ -168,7 +168,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds an element; one that reads as an integer becomes one.
+    /// Adds an element, as an integer if it reads as one.
     pub fn push(&mut self, element: &[u8]) {
         match canonical_int(element) {
             Some(int) => self.push_int(int),
@@ -210,9 +210,9 @@ impl Builder {
         self.end(begin);
     }
 
-    /// Adds a score: as an integer where it is a whole number, else as its decimal digits.
+    /// Adds a score: as an integer if it is a whole number, else as its decimal digits.
     pub fn push_score(&mut self, score: f64) {
-        // Up to here Redis takes a whole number for an integer, also one that it shows as 1e+17.
+        // Up to here Redis stores a whole number as an integer, even one that it shows as 1e+17.
         const MOST: f64 = (i64::MAX / 2) as f64;
         if (-MOST..=MOST).contains(&score) && score.fract() == 0.0 {
             return self.push_int(score as i64);
@@ -229,7 +229,7 @@ impl Builder {
         self.count += 1;
     }
 
-    /// Puts an integer in the place of the first element, which is one.
+    /// Replaces the first element, an integer, by another integer.
     pub(crate) fn replace_first_int(&mut self, int: i64) {
         let Some((_, len)) = decode(&self.bytes[HEAD..]) else { return };
         let end = HEAD + len + back_length(len, &mut [0; 5]).len();
@@ -239,7 +239,7 @@ impl Builder {
         self.count = count;
     }
 
-    /// Returns the bytes of the listpack as it is.
+    /// Returns the size that the listpack has now, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len() + 1
     }

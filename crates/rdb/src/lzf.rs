@@ -1,26 +1,27 @@
-//! LZF: literal runs and references to what was there before, in whole bytes.
+//! LZF: literal runs and references to earlier bytes, in whole bytes.
 //!
-//! A first byte below 32 begins a run of this many literals and one; any other is a reference: its
+//! A first byte below 32 begins a run of this many literals plus one; any other is a reference: its
 //! upper three bits are the length less two (seven: a further byte is added), its lower five and
 //! the last byte the distance less one.
 //!
-//! [`compress`] makes the choices that Redis's compressor makes (a table of the last place of each
-//! hash of three bytes, two entries more after a match), so that its output is the same, except
-//! where Redis's finds what an earlier string left in that table.
+//! [`compress`] makes the same choices as Redis's compressor (a table of the last position of each
+//! hash of three bytes, two more entries after a match), so that its output is the same, except
+//! where Redis's compressor finds what an earlier string left in that table.
 
-/// Entries of the table of places, as a power of two.
+/// Entries of the table of positions, as a power of two.
 const TABLE_BITS: u32 = 16;
 /// Bytes of the longest run of literals.
 pub const LONGEST_RUN: usize = 32;
-/// Bytes between a reference and what it refers to, at most.
+/// Maximum of bytes between a reference and what it refers to.
 pub const FARTHEST: usize = 1 << 13;
-/// Bytes that one reference represents, at most.
+/// Maximum of bytes that one reference represents.
 pub const LONGEST_MATCH: usize = 264;
 
-/// Strings up to this many bytes are decompressed into memory that is made ready at once.
+/// Strings up to this many bytes are decompressed into memory that is allocated at once.
 pub const SHORT: usize = 1 << 20;
 
-/// Appends the `len` bytes that `packed` represents; nothing of use if it represents others.
+/// Appends the `len` bytes that `packed` represents. If it represents another number of bytes, the
+/// result is useless.
 pub(crate) fn decompress(packed: &[u8], len: usize, into: &mut Vec<u8>) -> Option<()> {
     let begin = into.len();
     if len <= SHORT {
@@ -53,7 +54,7 @@ pub(crate) fn decompress(packed: &[u8], len: usize, into: &mut Vec<u8>) -> Optio
     (into.len() - begin == len).then_some(())
 }
 
-/// Fills `into` with what `packed` represents; `None` if that has another length.
+/// Fills `into` with the bytes that `packed` represents; `None` if their number differs.
 fn fill(packed: &[u8], into: &mut [u8]) -> Option<()> {
     let (mut rest, mut at) = (packed, 0);
     while let Some((&control, mut more)) = rest.split_first() {
@@ -86,7 +87,7 @@ fn fill(packed: &[u8], into: &mut [u8]) -> Option<()> {
     (at == into.len()).then_some(())
 }
 
-/// Appends `count` bytes from `from` on, of which the last may be among those that it appends.
+/// Appends `count` bytes from `from` on, the last of which may be among those that it appends.
 fn copy(into: &mut Vec<u8>, from: usize, count: usize) {
     let mut left = count;
     while left > 0 {
@@ -96,8 +97,8 @@ fn copy(into: &mut Vec<u8>, from: usize, count: usize) {
     }
 }
 
-/// The compressor's memory of places, reused from string to string: what is not above `base` is of
-/// an earlier one.
+/// The compressor's table of positions, reused from string to string: entries that are not above
+/// `base` belong to an earlier one.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     places: Vec<u32>,
@@ -105,7 +106,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Makes a table without places for a string of this length, whose place 0 is never found.
+    /// Starts an empty table for a string of this length, whose position 0 is never found.
     fn begin(&mut self, len: u32) -> u32 {
         let base = self.base;
         match base.checked_add(len) {
@@ -123,23 +124,23 @@ impl Table {
     }
 }
 
-/// What is being compressed, and where the output is.
+/// The state of a compression.
 struct Compressor<'b> {
     input: &'b [u8],
     most: usize,
     out: Vec<u8>,
-    /// Literals of the run that is open, whose first byte is still to be written.
+    /// Literals of the open run, whose first byte is still to be written.
     run: usize,
     places: &'b mut [u32],
     base: u32,
 }
 
-/// Returns the bytes in fewer than `most` bytes or so, if that is possible; `None` where Redis's
-/// compressor gives up.
+/// Returns the bytes compressed to roughly fewer than `most` bytes, if that is possible; `None` if
+/// Redis's compressor would give up.
 pub(crate) fn compress(table: &mut Table, input: &[u8], most: usize) -> Option<Vec<u8>> {
     let len = u32::try_from(input.len()).ok().filter(|&len| len > 0 && most > 0)?;
     let base = table.begin(len);
-    // The first byte is that of the first run.
+    // The first byte is the head of the first run.
     let (out, places) = (vec![0], &mut table.places[..]);
     let mut compressor = Compressor { input, most, out, run: 0, places, base };
     let last = input.len().saturating_sub(2);
@@ -169,7 +170,8 @@ pub(crate) fn compress(table: &mut Table, input: &[u8], most: usize) -> Option<V
 }
 
 impl Compressor<'_> {
-    /// Notes a place under the hash of its three bytes; the place that was there, or 0.
+    /// Enters a position under the hash of its three bytes. Returns the position that was there, or
+    /// 0.
     fn replace(&mut self, at: usize) -> usize {
         let three = &self.input[at..at + 3];
         let value = u32::from(three[0]) << 16 | u32::from(three[1]) << 8 | u32::from(three[2]);
@@ -178,15 +180,14 @@ impl Compressor<'_> {
         std::mem::replace(slot, self.base + at as u32).saturating_sub(self.base) as usize
     }
 
-    /// Returns the length of the match of `at` with `before`, if it is one. The first place of all
-    /// is never referred to.
+    /// Returns the length of the match of `at` with `before`, if there is one. The very first
+    /// position is never referred to.
     fn matched(&self, before: usize, at: usize) -> Option<usize> {
         let is_near = before > 0 && before < at && at - before - 1 < FARTHEST;
         if !is_near || self.input[before..before + 3] != self.input[at..at + 3] {
             return None;
         }
-        // Redis's compressor looks at 16 bytes at once where there are this many, and then at one
-        // more.
+        // Redis's compressor compares 16 bytes at once if there are this many, and then one more.
         let most = match self.input.len() - at - 2 {
             most @ ..=16 => most.max(3),
             most => most.clamp(19, LONGEST_MATCH),

@@ -1,24 +1,23 @@
-//! Lists as Redis 7.0 divides them: nodes of listpacks, each filled from the head on as RPUSH fills
-//! it.
+//! Lists in the nodes of Redis 7.0: listpacks, each filled from the head on, as by RPUSH.
 
 use crate::ListpackBuilder;
 
-/// How large a node of a list becomes: `list-max-listpack-size`.
+/// The size of a list's nodes: `list-max-listpack-size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListLimit(i32);
 
-/// Bytes up to which a node that is limited by its elements takes further ones.
+/// Bytes up to which a node that is limited by its count takes further elements.
 pub const SAFE: usize = 8192;
-/// What an element is taken to need in addition to its bytes.
+/// The assumed overhead of an element.
 const OVERHEAD: usize = 8;
 
 impl ListLimit {
-    /// From -1 to -5: 4 to 64 KiB; above zero: that many elements.
+    /// Makes a limit. From -1 to -5: 4 to 64 KiB; above zero: that many elements.
     pub fn new(size: i32) -> ListLimit {
         ListLimit(size.clamp(-5, i32::from(i16::MAX)))
     }
 
-    /// Returns true if a node of these bytes and elements takes an element of this length.
+    /// Returns true if a node of this size and count takes an element of this length.
     fn takes(self, bytes: usize, count: usize, len: usize) -> bool {
         let bytes = bytes + len + OVERHEAD;
         match self.0 {
@@ -28,8 +27,7 @@ impl ListLimit {
     }
 }
 
-/// Puts elements into nodes. There is always one node more than it has returned, unless it was
-/// given nothing.
+/// Puts elements into nodes. The last node is always kept back, unless there are no elements.
 #[derive(Debug)]
 pub struct ListNodes {
     limit: ListLimit,
@@ -37,7 +35,7 @@ pub struct ListNodes {
 }
 
 impl ListNodes {
-    /// What is in a node besides elements that are bytes: the mark of a listpack.
+    /// The mark of a node that is a listpack, unlike a plain element.
     pub const PACKED: u64 = 2;
 
     /// Begins with the head.
@@ -45,7 +43,7 @@ impl ListNodes {
         ListNodes { limit, node: ListpackBuilder::default() }
     }
 
-    /// Adds an element; the node before it, if it begins another one.
+    /// Adds an element. Returns the previous node, if the element begins another one.
     pub fn push(&mut self, element: &[u8]) -> Option<Vec<u8>> {
         let node = &self.node;
         let fits = node.is_empty() || self.limit.takes(node.size(), node.len(), element.len());

@@ -1,5 +1,5 @@
-//! What DUMP answers and RESTORE takes: a type, a value, the version of the format and a checksum.
-//! What FUNCTION DUMP answers ends in the same way; its records are libraries.
+//! The replies of DUMP, which RESTORE takes: a type, a value, the version of the format and a
+//! checksum. A reply of FUNCTION DUMP ends in the same way; its records are libraries.
 
 use crate::reader::FUNCTION;
 use crate::{Error, Kind, Source, checksum, is_known_version};
@@ -7,13 +7,13 @@ use crate::{Error, Kind, Source, checksum, is_known_version};
 /// Bytes after the value: the version and the checksum.
 pub const FOOTER: usize = 2 + 8;
 
-/// Verifies a payload; its type, and where its value is read from. A string of more than `longest`
-/// bytes is refused.
+/// Verifies a payload. Returns its type and the source of its value. Strings of more than `longest`
+/// bytes are refused.
 pub fn open(payload: &[u8], longest: u64) -> Result<(Kind, Source<&[u8]>), Error> {
     open_verified(payload, longest, true)
 }
 
-/// Does the same; without `verifies` the checksum counts for nothing.
+/// Does the same; without `verifies` the checksum is ignored.
 pub fn open_verified(
     payload: &[u8],
     longest: u64,
@@ -26,9 +26,8 @@ pub fn open_verified(
     Ok((kind, source))
 }
 
-/// Verifies what FUNCTION DUMP answers, and shows the source of each library in it. Library code of
-/// more than `longest` bytes is refused, and so is any record that is none, by its number
-/// ([`Error::Type`]).
+/// Verifies a reply of FUNCTION DUMP, and shows the source of each library in it. Code of more than
+/// `longest` bytes is refused, and so is any other record, by its number ([`Error::Type`]).
 pub fn functions<E: From<Error>>(
     payload: &[u8],
     longest: u64,
@@ -47,7 +46,8 @@ pub fn functions<E: From<Error>>(
     }
 }
 
-/// Verifies version and checksum, if that counts; what is before them, and the version.
+/// Verifies the version and, with `verifies`, the checksum. Returns the bytes before them, and the
+/// version.
 fn verify(payload: &[u8], verifies: bool) -> Result<(&[u8], u16), Error> {
     let at = payload.len() as u64;
     let (rest, expected) = payload.split_last_chunk().ok_or(Error::Cut { at })?;
@@ -63,7 +63,7 @@ fn verify(payload: &[u8], verifies: bool) -> Result<(&[u8], u16), Error> {
     Ok((body, version))
 }
 
-/// Returns true if this is why [`open`] refused the payload itself, not what is in it.
+/// Returns true if [`open`] refused the payload itself with this error, and not its content.
 pub fn is_refused(error: &Error) -> bool {
     matches!(error, Error::Version { .. } | Error::Checksum { .. } | Error::Cut { .. })
 }

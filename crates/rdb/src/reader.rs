@@ -1,7 +1,7 @@
-//! A dump file: its head, then records until the end, then the checksum.
+//! A dump file: its head, then records up to the end, then the checksum.
 //!
-//! What precedes a key in the file (its expiry time, how it was used) comes out with the key; its
-//! value is read next, by [`Reader::value`], and is passed over where it is not.
+//! The data before a key in the file (its expiry time, its use) is returned with the key. Its value
+//! is read next, by [`Reader::value`], or skipped.
 
 use std::io::{self, BufRead, Read};
 
@@ -10,7 +10,7 @@ use crate::source::Source;
 use crate::value::module;
 use crate::{Error, Kind, Part, is_known_version, payload, read_value};
 
-/// The numbers of records that are no keys.
+/// The numbers of records other than keys.
 const SLOT: u8 = 244;
 pub(crate) const FUNCTION: u8 = 245;
 pub(crate) const FUNCTION_OLD: u8 = 246;
@@ -27,26 +27,26 @@ pub(crate) const END: u8 = 255;
 /// The version from which on there is a checksum.
 const FIRST_CHECKSUM: u16 = 5;
 
-/// Which program's format a file has.
+/// The program whose format a file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Redis's, which Valkey 7 and 8 write too.
+    /// Redis's, which Valkey 7 and 8 also write.
     Redis,
     /// Valkey's own.
     Valkey,
 }
 
-/// What is in a dump, one after the other.
+/// A record of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Record {
-    /// A name and a text that the file says of itself.
+    /// A name and a text about the file itself.
     Aux(Vec<u8>, Vec<u8>),
-    /// What follows is in this database.
+    /// The number of the database of the following records.
     Database(u64),
     /// How many keys the database has, and how many of them expire.
     Sizes(u64, u64),
-    /// The number of a slot of a cluster, its keys, and those that expire.
+    /// The number of a cluster's slot, of its keys, and of those that expire.
     Slot(u64, u64, u64),
     /// The source of a library of functions.
     Function(Vec<u8>),
@@ -58,12 +58,12 @@ pub enum Record {
         kind: Kind,
         /// When it expires, in unix ms.
         expires: Option<u64>,
-        /// For how many seconds nobody had used it.
+        /// Seconds since its last use.
         idle: Option<u64>,
         /// The logarithmic counter of its uses.
         frequency: Option<u8>,
     },
-    /// The end; the checksum is that of the bytes, or none was written.
+    /// The end; the checksum matches the bytes, or there is none.
     End,
 }
 
@@ -73,7 +73,7 @@ pub struct Reader<R> {
     source: Source<R>,
     origin: Origin,
     value: Option<Kind>,
-    /// What was read of a value that was too large to be framed, and where it began.
+    /// The bytes read of a value that was too large to be framed, and the position of its begin.
     begun: Option<(u64, Vec<u8>)>,
     /// Memory for the next key.
     spare: Vec<u8>,
@@ -82,13 +82,13 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads the head. A string of more than `longest` bytes is refused later on. Nothing after
-    /// the dump is taken out of the buffer of `from`.
+    /// Reads the head. Later, strings of more than `longest` bytes are refused. Nothing after the
+    /// dump is consumed from `from`.
     pub fn new(from: R, longest: u64) -> Result<Reader<R>, Error> {
         Reader::open(from, longest).map_err(|(error, _)| error)
     }
 
-    /// As [`Reader::new`]; where the head cannot be read, what it was to be read from comes back.
+    /// As [`Reader::new`]; if the head cannot be read, `from` is returned.
     pub fn open(from: R, longest: u64) -> Result<Reader<R>, (Error, R)> {
         let mut source = Source::new(from, 0, longest);
         match head(&mut source) {
@@ -101,19 +101,19 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Returns what the dump is read from.
+    /// Returns the input of the dump.
     pub fn get_mut(&mut self) -> &mut R {
         self.source.get_mut()
     }
 
-    /// Leaves the checksum at the end alone (`rdbchecksum no`).
+    /// Ignores the checksum at the end (`rdbchecksum no`).
     pub fn without_checksum(mut self) -> Reader<R> {
         self.verifies = false;
         self.source.drop_checksum();
         self
     }
 
-    /// Returns whose format it is.
+    /// Returns the program whose format it is.
     pub fn origin(&self) -> Origin {
         self.origin
     }
@@ -128,7 +128,7 @@ impl<R: BufRead> Reader<R> {
         self.source.at()
     }
 
-    /// Reads the next record. After the end there is no other.
+    /// Reads the next record. The end is the last one.
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the reader")]
     pub fn next(&mut self) -> Result<Record, Error> {
         self.value(|_| Ok::<_, Error>(()))?;
@@ -171,13 +171,13 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Takes the memory of a key back, for the next one.
+    /// Takes the memory of a key for the next one.
     pub fn reuse(&mut self, key: Vec<u8>) {
         self.spare = key;
     }
 
-    /// Reads the value of the key that [`Reader::next`] returned, and shows its parts; nothing
-    /// where it was read already.
+    /// Reads the value of the key that [`Reader::next`] returned, and shows its parts; nothing if
+    /// it was read already.
     pub fn value<E: From<Error>>(
         &mut self,
         show: impl FnMut(Part<'_>) -> Result<(), E>,
@@ -190,19 +190,19 @@ impl<R: BufRead> Reader<R> {
         let rest = begun.chain(Rest(&mut self.source));
         let mut source = Source::new(rest, framing.version, framing.longest).starting_at(at);
         let read = read_value(&mut source, kind, show);
-        // What it has read is taken out of this source too.
+        // The bytes that it has read are consumed from this source too.
         source.get_mut();
         read
     }
 
-    /// Returns what the frames of this dump are read with.
+    /// Returns the properties for reading frames of this dump.
     pub fn framing(&self) -> Framing {
         Framing { version: self.source.version(), longest: self.source.longest() }
     }
 
-    /// Appends the bytes of the value of the key that [`Reader::next`] returned, as they are and
-    /// not verified, to be read by [`Framing::read`]. `None` where these are more than `most`: such
-    /// a value is left to [`Reader::value`].
+    /// Appends the bytes of the value of the key that [`Reader::next`] returned, unverified, to be
+    /// read by [`Framing::read`]. Returns `None` if there are more than `most`: such a value is
+    /// left to [`Reader::value`].
     pub fn frame(&mut self, into: &mut Vec<u8>, most: usize) -> Result<Option<Frame>, Error> {
         let Some(kind) = self.value.filter(|_| self.begun.is_none()) else { return Ok(None) };
         let (at, from) = (self.source.at(), into.len());
@@ -234,9 +234,9 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Reads the value of the key that [`Reader::next`] returned, verifies it, and returns it as
-    /// DUMP answers it: with type, version and checksum. Its encoding stays as it is. `None` where
-    /// the value was read already, or too large for a frame.
+    /// Reads the value of the key that [`Reader::next`] returned, verifies it, and returns it like
+    /// DUMP: with type, version and checksum. Its encoding stays the same. Returns `None` if the
+    /// value was read already, or is too large for a frame.
     pub fn payload(&mut self) -> Result<Option<Vec<u8>>, Error> {
         let Some(kind) = self.value.filter(|_| self.begun.is_none()) else { return Ok(None) };
         self.value = None;
@@ -248,7 +248,8 @@ impl<R: BufRead> Reader<R> {
         Ok(Some(payload))
     }
 
-    /// Passes over what a module had written in addition to the keys; its parts say what they are.
+    /// Skips the data that a module has written in addition to the keys; its parts name their
+    /// types.
     fn skip_module(&mut self) -> Result<(), Error> {
         let refusal = module(&mut self.source)?;
         loop {
@@ -270,7 +271,7 @@ impl<R: BufRead> Reader<R> {
             return Ok(Record::End);
         }
         let expected = u64::from_le_bytes(self.source.array()?);
-        // Whoever reads what follows finds all of the dump taken out of the buffer.
+        // Code that reads on finds all of the dump consumed from the buffer.
         self.source.give_back()?;
         if self.verifies && expected != 0 && expected != found {
             return Err(Error::Checksum { expected, found });
@@ -284,7 +285,7 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// Reads whose format it is and its version, and begins the checksum.
+/// Reads the program and the version of the format, and begins the checksum.
 fn head<R: BufRead>(source: &mut Source<R>) -> Result<(Origin, u16), Error> {
     source.begin_checksum()?;
     let head: [u8; 9] = source.array()?;
@@ -303,12 +304,12 @@ fn head<R: BufRead>(source: &mut Source<R>) -> Result<(Origin, u16), Error> {
     Ok((origin, version))
 }
 
-/// Returns a time; 0 where it is before 1970, since it has passed, whatever it was. -1 is none.
+/// Returns a time; 0 if it is before 1970, since it has passed in any case. -1 means none.
 fn time(millis: i64) -> Option<u64> {
     (millis != -1).then(|| u64::try_from(millis).unwrap_or(0))
 }
 
-/// What follows in a dump, as bytes.
+/// The rest of a dump, as bytes.
 struct Rest<'s, R>(&'s mut Source<R>);
 
 impl<R: BufRead> Read for Rest<'_, R> {

@@ -1,30 +1,30 @@
 //! Bytes of a dump, read in order: lengths, strings and numbers, each with its checks.
 //!
-//! They are read where they are, in the buffer of what they come from, and are given back to it
-//! together: their checksum is computed then. Nothing after the dump is taken out of the buffer.
-//! Memory grows with what has been read, never with what a length promises.
+//! They are read in place, in the buffer of the input, and are consumed from it together, when
+//! their checksum is computed. Nothing after the dump is consumed. Memory grows with the bytes
+//! read, never with a claimed length.
 
 use std::io::{self, BufRead};
 
 use crate::checksum::{self, Checksum};
 use crate::{Error, lzf};
 
-/// How many times longer than its compressed form LZF can make a string, rounded up.
+/// Maximum factor by which LZF can expand a string, rounded up.
 pub(crate) const LZF_MOST: u64 = 100;
 
-/// A length, or a string that is stored in another way.
+/// A length, or the mark of a string that is stored in another way.
 pub(crate) enum Length {
     Plain(u64),
     Special(u8),
 }
 
-/// What a dump is read from.
+/// The input of a dump.
 #[derive(Debug)]
 pub struct Source<R> {
     from: R,
-    /// Where in the dump the buffer begins.
+    /// The buffer's position in the dump.
     before: u64,
-    /// Bytes of the buffer that were read and are still in it.
+    /// Bytes of the buffer that were read and not yet consumed.
     used: usize,
     longest: u64,
     version: u16,
@@ -32,7 +32,7 @@ pub struct Source<R> {
     copy: Option<Vec<u8>>,
 }
 
-/// A checksum of what was given back.
+/// A checksum of the consumed bytes.
 struct ChecksumState(Checksum);
 
 impl std::fmt::Debug for ChecksumState {
@@ -42,18 +42,18 @@ impl std::fmt::Debug for ChecksumState {
 }
 
 impl<R: BufRead> Source<R> {
-    /// Reads from `from` what is of this version of the format; a string of more than `longest`
-    /// bytes is refused.
+    /// Reads from `from`, which is of this version of the format. Strings of more than `longest`
+    /// bytes are refused.
     pub fn new(from: R, version: u16, longest: u64) -> Source<R> {
         Source { from, before: 0, used: 0, longest, version, checksum: None, copy: None }
     }
 
-    /// Counts what is read from this place on.
+    /// Sets the position of the first byte.
     pub(crate) fn starting_at(self, at: u64) -> Source<R> {
         Source { before: at, ..self }
     }
 
-    /// Returns the longest string that is taken.
+    /// Returns the length of the longest accepted string.
     pub(crate) fn longest(&self) -> u64 {
         self.longest
     }
@@ -63,9 +63,9 @@ impl<R: BufRead> Source<R> {
         self.before + self.used as u64
     }
 
-    /// Returns what it is read from, of which nothing more is in use.
+    /// Returns the input, from which all bytes read are consumed.
     pub(crate) fn get_mut(&mut self) -> &mut R {
-        // What is in the buffer is read again without a system call, and so does not fail.
+        // The bytes are in the buffer, so consuming them takes no system call and does not fail.
         let _ = self.give_back();
         &mut self.from
     }
@@ -79,35 +79,35 @@ impl<R: BufRead> Source<R> {
         self.version = version;
     }
 
-    /// Begins to add up what is read.
+    /// Begins a checksum of the bytes read.
     pub(crate) fn begin_checksum(&mut self) -> Result<(), Error> {
         self.give_back()?;
         self.checksum = Some(ChecksumState(checksum::begin()));
         Ok(())
     }
 
-    /// Returns the checksum of what was read since it was begun.
+    /// Returns the checksum of the bytes read since it was begun.
     pub(crate) fn end_checksum(&mut self) -> Result<u64, Error> {
         self.give_back()?;
         Ok(self.checksum.take().map_or(0, |state| state.0.finalize()))
     }
 
-    /// Adds nothing more up.
+    /// Ends the checksum.
     pub(crate) fn drop_checksum(&mut self) {
         self.checksum = None;
     }
 
-    /// Returns what it was read from.
+    /// Returns the input.
     pub(crate) fn into_inner(self) -> R {
         self.from
     }
 
-    /// Says that this many of [`Source::next_bytes`] were read.
+    /// Records that this many of [`Source::next_bytes`] were read.
     pub(crate) fn skip(&mut self, len: usize) {
         self.used += len;
     }
 
-    /// Gives the bytes that were read back to the buffer.
+    /// Consumes the bytes read from the buffer.
     pub(crate) fn give_back(&mut self) -> Result<(), Error> {
         if self.used == 0 {
             return Ok(());
@@ -122,11 +122,11 @@ impl<R: BufRead> Source<R> {
         Ok(())
     }
 
-    /// Returns bytes that come next, at least one; none at the end.
+    /// Returns the next bytes, at least one; none at the end.
     #[inline]
     pub(crate) fn next_bytes(&mut self) -> Result<&[u8], Error> {
         match self.from.fill_buf() {
-            // It is lent by a second call, since a buffer that may be used up must not be.
+            // A second call lends it, since a buffer that may be used up must not be lent.
             Ok(buffer) if buffer.len() > self.used => {
                 Ok(&self.from.fill_buf().map_err(Error::Io)?[self.used..])
             }
@@ -149,12 +149,12 @@ impl<R: BufRead> Source<R> {
         self.from.fill_buf().map_err(Error::Io)
     }
 
-    /// Begins to copy what is read, after these bytes.
+    /// Begins to copy the bytes read, after these ones.
     pub(crate) fn begin_copy(&mut self, after: Vec<u8>) {
         self.copy = Some(after);
     }
 
-    /// Returns what was copied since it was begun.
+    /// Returns the copy since it was begun.
     pub(crate) fn end_copy(&mut self) -> Vec<u8> {
         self.copy.take().unwrap_or_default()
     }
@@ -189,12 +189,12 @@ impl<R: BufRead> Source<R> {
         Ok(())
     }
 
-    /// Returns how many bytes were copied since that was begun.
+    /// Returns the length of the copy since it was begun.
     pub(crate) fn copied(&self) -> usize {
         self.copy.as_ref().map_or(0, Vec::len)
     }
 
-    /// Copies bytes that are of no interest for now.
+    /// Copies bytes that are not interpreted now.
     pub(crate) fn copy(&mut self, len: usize) -> Result<(), Error> {
         let mut copy = self.copy.take().unwrap_or_default();
         let appended = self.append(len, &mut copy);
@@ -260,7 +260,7 @@ impl<R: BufRead> Source<R> {
         })
     }
 
-    /// Reads a number in the form of a length.
+    /// Reads a number that is encoded like a length.
     pub fn length(&mut self) -> Result<u64, Error> {
         match self.any_length()? {
             Length::Plain(length) => Ok(length),
@@ -276,7 +276,7 @@ impl<R: BufRead> Source<R> {
         }
     }
 
-    /// Reads a string in place of what `into` has.
+    /// Reads a string into `into`, which it replaces.
     #[inline]
     pub fn string_into(&mut self, into: &mut Vec<u8>) -> Result<(), Error> {
         into.clear();
@@ -341,7 +341,7 @@ impl<R: BufRead> Source<R> {
         lzf::decompress(&packed, len, into).ok_or_else(|| self.corrupt("LZF compressed string"))
     }
 
-    /// Reads what is left, which must be nothing.
+    /// Returns true if nothing is left.
     pub(crate) fn is_at_end(&mut self) -> Result<bool, Error> {
         match self.byte() {
             Ok(_) => Ok(false),
@@ -351,7 +351,7 @@ impl<R: BufRead> Source<R> {
     }
 }
 
-/// Returns a length of one or two bytes, and what follows it.
+/// Returns a length of one or two bytes, and the rest.
 #[inline]
 pub(crate) fn short_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     match *bytes {

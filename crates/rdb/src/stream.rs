@@ -2,8 +2,8 @@
 //!
 //! A listpack begins with a master entry: entries, deleted entries, fields, the fields' names, a
 //! zero. Each entry: flags, the difference of its ID from that of the node (milliseconds,
-//! sequence), fields with values or, where it has the master's fields, values alone; and how many
-//! items these are.
+//! sequence), fields with values or, if it has the master's fields, values alone; and the number of
+//! these items.
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -14,12 +14,12 @@ use crate::source::Source;
 use crate::value::Show;
 use crate::{Error, Kind, Part};
 
-/// An entry's ID, and what it is ordered by.
+/// An entry's ID, which orders entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId {
     /// Unix milliseconds, mostly.
     pub ms: u64,
-    /// What tells entries of the same millisecond apart.
+    /// Distinguishes entries of the same millisecond.
     pub seq: u64,
 }
 
@@ -39,7 +39,7 @@ impl StreamId {
 
 pub(crate) const DELETED: i64 = 1;
 pub(crate) const SAME_FIELDS: i64 = 2;
-/// What represents a number of read entries that is not known.
+/// Represents an unknown number of read entries.
 const UNKNOWN: u64 = u64::MAX;
 
 pub(crate) fn read<R: BufRead, E: From<Error>>(
@@ -62,7 +62,7 @@ pub(crate) fn read<R: BufRead, E: From<Error>>(
     let last = id(source)?;
     let (mut added, mut deleted) = (len, StreamId::MIN);
     if kind != Kind::Stream {
-        // The ID of the first entry, which is known from the entries.
+        // The ID of the first entry, which the entries show.
         id(source)?;
         deleted = id(source)?;
         added = source.length()?;
@@ -77,8 +77,9 @@ pub(crate) fn read<R: BufRead, E: From<Error>>(
     Ok(())
 }
 
-/// Returns how many entries a group has read whose last one is `upto`, as Redis estimates it for a
-/// dump of a version that did not count them: nothing is missing but what came before the first.
+/// Returns how many entries a group has read whose last one is `upto`. Redis estimates it in this
+/// way for dumps of versions that did not count them, assuming that only entries before the first
+/// are missing.
 fn entries_read(upto: StreamId, len: u64, first: Option<StreamId>, last: StreamId) -> Option<u64> {
     match first {
         None => Some(0),
@@ -99,7 +100,7 @@ struct Node<'n> {
 }
 
 impl Node<'_> {
-    /// Shows the entries that were not deleted; how many.
+    /// Shows the entries that were not deleted. Returns how many there are.
     fn entries<E: From<Error>>(
         self,
         list: Listpack<'_>,
@@ -192,7 +193,7 @@ fn group<R: BufRead, E: From<Error>>(
             return Err(source.bad_group("Duplicate stream consumer detected").into());
         }
         let seen = time(source)?;
-        // Of what versions before 7.2 wrote, Redis takes the one for the other.
+        // Versions before 7.2 wrote one time, which Redis uses for both.
         let active = match kind {
             Kind::Stream3 => u64::try_from(source.millis()?).ok(),
             _ => Some(seen),

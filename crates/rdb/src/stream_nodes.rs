@@ -1,22 +1,22 @@
-//! Streams as Redis 7.0 divides them: nodes of listpacks, each filled as XADD fills it.
+//! Streams in the nodes of Redis 7.0: listpacks, each filled as by XADD.
 
 use crate::stream::SAME_FIELDS;
 use crate::{ListpackBuilder, StreamId};
 
-/// How large a node of a stream becomes: `stream-node-max-bytes` and `stream-node-max-entries`; 0
-/// for no limit.
+/// The size of a stream's nodes: `stream-node-max-bytes` and `stream-node-max-entries`; 0 for no
+/// limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimit {
     /// Bytes from which on a node takes no more.
     pub bytes: usize,
-    /// Most entries.
+    /// Maximum of entries.
     pub entries: usize,
 }
 
-/// The most bytes of a node.
+/// Maximum of bytes in a node.
 const MOST_BYTES: usize = 1 << 30;
 
-/// A node after the ID of its first entry, from which its others are counted.
+/// A node, with the ID of its first entry, which its other IDs are relative to.
 type Node = (StreamId, Vec<u8>);
 
 /// Puts entries into nodes.
@@ -45,7 +45,8 @@ impl StreamNodes {
         self.node.size() + len < most && has_space
     }
 
-    /// Adds an entry, fields before their values; the node before it, if it begins another one.
+    /// Adds an entry, fields before their values. Returns the previous node, if the entry begins
+    /// another one.
     pub fn push(&mut self, id: StreamId, words: &[&[u8]]) -> Option<Node> {
         let len = words.iter().map(|word| word.len()).sum();
         let full = if self.entries > 0 && !self.takes(len) { self.take() } else { None };

@@ -26,7 +26,7 @@ pub enum Part<'p> {
     Field(&'p [u8], &'p [u8], Option<u64>),
     /// An entry of a stream: fields before their values.
     Entry(StreamId, &'p [&'p [u8]]),
-    /// What a stream says of itself, after all its entries.
+    /// The properties of a stream, after all its entries.
     Stream {
         /// How many entries it has.
         len: u64,
@@ -34,16 +34,16 @@ pub enum Part<'p> {
         last: StreamId,
         /// How many entries were ever added.
         added: u64,
-        /// The greatest ID that was taken out.
+        /// The greatest ID that was deleted.
         deleted: StreamId,
     },
-    /// A consumer group, before what belongs to it.
+    /// A consumer group, before its consumers and entries.
     Group {
         /// Its name.
         name: &'p [u8],
         /// The last ID that was delivered to it.
         last: StreamId,
-        /// How many entries it has read, where that is known.
+        /// How many entries it has read, if that is known.
         read: Option<u64>,
     },
     /// A consumer of the last group.
@@ -55,18 +55,18 @@ pub enum Part<'p> {
         /// When it last got something, in unix ms; none if never.
         active: Option<u64>,
     },
-    /// An entry that is pending of the last consumer.
+    /// A pending entry of the last consumer.
     Pending {
         /// The entry's ID.
         id: StreamId,
         /// When it was last delivered, in unix ms.
         delivered: u64,
-        /// How often it was.
+        /// How often it was delivered.
         count: u64,
     },
 }
 
-/// Reads a value of a type and shows its parts. What was shown counts only if this ends well.
+/// Reads a value of a type and shows its parts, which are valid only if this succeeds.
 pub fn read_value<R: BufRead, E: From<Error>>(
     source: &mut Source<R>,
     kind: Kind,
@@ -97,7 +97,7 @@ pub fn read_value<R: BufRead, E: From<Error>>(
     }
 }
 
-/// Who is shown the parts of a value.
+/// The function that is shown the parts of a value.
 pub(crate) type Show<'s, E> = &'s mut dyn FnMut(Part<'_>) -> Result<(), E>;
 
 /// Reads elements of some strings each, of which there is at least one.
@@ -116,8 +116,8 @@ fn each<R: BufRead, E: From<Error>>(
     Ok(())
 }
 
-/// Returns a score as a length and this many characters, of which three lengths represent what is
-/// no decimal number.
+/// Returns a score that is stored as a length and this many characters; three lengths represent
+/// values without decimal digits.
 fn text_score<R: BufRead>(source: &mut Source<R>) -> Result<f64, Error> {
     let len = source.byte()?;
     match len {
@@ -137,7 +137,7 @@ fn number<R: BufRead>(source: &Source<R>, score: f64) -> Result<f64, Error> {
     if score.is_nan() { Err(source.corrupt("Score")) } else { Ok(score) }
 }
 
-/// Returns a hash whose fields have times, told from the earliest of all on.
+/// Reads a hash whose fields have expiry times, relative to the earliest of all.
 fn expiring<R: BufRead, E: From<Error>>(
     source: &mut Source<R>,
     kind: Kind,
@@ -179,7 +179,7 @@ fn list_nodes<R: BufRead, E: From<Error>>(
             item.with(|element| show(Part::Element(element)))
         };
         match (container, kind) {
-            // Only large elements are stored so.
+            // Only large elements are stored in this way.
             (PLAIN, _) if !node.is_empty() => element(Item::Bytes(&node))?,
             (PACKED, Kind::ListQuicklist2) => {
                 let node =
@@ -205,14 +205,14 @@ pub(crate) fn list_node<E: From<Error>>(node: &[u8], at: u64, show: Show<'_, E>)
     list.items().try_for_each(|item| item.with(|element| show(Part::Element(element))))
 }
 
-/// Returns a collection in one string.
+/// Reads a collection in one string.
 fn packed<R: BufRead, E: From<Error>>(
     source: &mut Source<R>,
     kind: Kind,
     show: Show<'_, E>,
 ) -> Result<(), E> {
-    // The time of the earliest field is written before the listpack, where the times themselves are
-    // whole.
+    // The earliest expiry time is written before the listpack, in which the times themselves are
+    // complete.
     if kind == Kind::HashListpackExpiring {
         source.millis()?;
     }
@@ -253,7 +253,7 @@ pub(crate) fn packed_in<E: From<Error>>(
     }
 }
 
-/// Returns what Redis calls an encoding whose integrity it checks.
+/// Returns Redis's name for an encoding whose integrity it checks.
 fn packed_name(kind: Kind) -> &'static str {
     match kind {
         Kind::HashZipmap => "Zipmap",
@@ -271,7 +271,7 @@ fn not_empty(at: u64, len: usize) -> Result<(), Error> {
     if len == 0 { Err(Error::Empty { at }) } else { Ok(()) }
 }
 
-/// Returns the elements of a packed collection, of one, two or three items each.
+/// Shows the elements of a packed collection, of one, two or three items each.
 fn items<'b, E: From<Error>>(
     at: u64,
     kind: Kind,
@@ -308,7 +308,7 @@ fn items<'b, E: From<Error>>(
     Ok(())
 }
 
-/// Returns the refusal of a module's data, by the name that its first number represents.
+/// Returns the error for a module's data, with the name that its first number represents.
 pub(crate) fn module<R: BufRead>(source: &mut Source<R>) -> Result<Error, Error> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let id = source.length()?;

@@ -1,4 +1,4 @@
-//! Writing what Redis 7.0 writes, byte for byte.
+//! Writing the bytes that Redis 7.0 writes.
 
 use std::io::{self, Write};
 
@@ -6,13 +6,13 @@ use crate::item::canonical_int;
 use crate::reader::FUNCTION;
 use crate::{Kind, StreamId, lzf};
 
-/// Integers are looked for in strings of up to this many bytes.
+/// Strings of up to this many bytes may be stored as integers.
 pub const LONGEST_INT: usize = 11;
 /// Strings of more bytes than this are compressed.
 pub const SHORTEST_COMPRESSED: usize = 20;
-/// Numbers and lengths of strings, in bytes, from which on one has two bytes.
+/// The number, or length of a string in bytes, from which on two bytes are written.
 pub const MIDDLE: u64 = 64;
-/// Those from which on one has five bytes.
+/// The number from which on five bytes are written.
 pub const LONG: u64 = 16_384;
 
 /// Writes the pieces that values and files are made of.
@@ -22,7 +22,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes to `to`, and compresses long strings if that is wanted (`rdbcompression`).
+    /// Writes to `to`; with `compresses`, long strings are compressed (`rdbcompression`).
     pub fn new(to: W, compresses: bool) -> Writer<W> {
         let table = compresses.then(lzf::Table::default);
         Writer { to, table }
@@ -43,7 +43,7 @@ impl<W: Write> Writer<W> {
         self.string(source)
     }
 
-    /// Writes a number of elements, or any other number in the form of a length.
+    /// Writes a number of elements, or any other number that is encoded like a length.
     pub fn length(&mut self, length: u64) -> io::Result<()> {
         match length {
             0..MIDDLE => self.raw(&[length as u8]),
@@ -61,7 +61,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Writes a string: as an integer or compressed where that is shorter.
+    /// Writes a string, as an integer or compressed if that is shorter.
     pub fn string(&mut self, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() <= LONGEST_INT
             && let Some(int) = canonical_int(bytes).and_then(|int| i32::try_from(int).ok())
@@ -126,12 +126,12 @@ impl<W: Write> Writer<W> {
         self.string(node)
     }
 
-    /// Returns what was written to.
+    /// Returns the target of the bytes.
     pub fn inner_mut(&mut self) -> &mut W {
         &mut self.to
     }
 
-    /// Gives back what a value was written to.
+    /// Returns the target of the bytes.
     pub fn into_inner(self) -> W {
         self.to
     }

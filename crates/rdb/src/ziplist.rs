@@ -1,8 +1,8 @@
-//! Ziplists: what small collections were stored as before Redis 7. They are read, never written.
+//! Ziplists: the encoding of small collections before Redis 7. They are read, never written.
 //!
-//! Ten bytes of head (all bytes and the place of the last element: 32 bits each; elements: 16 bits,
-//! all ones for "count them"), elements, one byte FF. An element begins with the length of the one
-//! before it.
+//! Ten bytes of head (all bytes and the position of the last element: 32 bits each; elements: 16
+//! bits, all ones for "count them"), elements, one byte FF. An element begins with the length of
+//! the one before it.
 
 use crate::item::Item;
 
@@ -18,8 +18,8 @@ pub(crate) struct Ziplist<'b> {
 }
 
 impl<'b> Ziplist<'b> {
-    /// Validates a ziplist: its size, each element's form and what it says of the one before, the
-    /// last element's place, the number of elements.
+    /// Validates a ziplist: its size, the form of each element and its length of the previous one,
+    /// the position of the last element, and the count of elements.
     pub(crate) fn parse(bytes: &'b [u8]) -> Option<Ziplist<'b>> {
         let size = u32::from_le_bytes(*bytes.first_chunk()?);
         let (&end, all) = bytes.split_last()?;
@@ -69,7 +69,7 @@ impl<'b> Iterator for Items<'b> {
     }
 }
 
-/// Returns the first element: the length of the one before, itself, and the bytes that it takes.
+/// Returns the first element: the length of the previous one, itself, and its size.
 fn decode(bytes: &[u8]) -> Option<(usize, Item<'_>, usize)> {
     let (previous, head) = match *bytes.first()? {
         0xfe => (u32::from_le_bytes(*bytes.get(1..)?.first_chunk()?) as usize, 5),
@@ -110,7 +110,7 @@ fn decode_item(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
 mod tests {
     use super::*;
 
-    /// Returns a ziplist of encoded elements, each without the length of the one before.
+    /// Returns a ziplist of encoded elements, each without the length of the previous one.
     fn build(elements: &[&[u8]]) -> Vec<u8> {
         let mut bytes = vec![0; HEAD];
         let (mut before, mut last) = (0, HEAD);

@@ -1,8 +1,8 @@
-//! Zipmaps: what small hashes were stored as before Redis 2.6. They are read, never written.
+//! Zipmaps: the encoding of small hashes before Redis 2.6. They are read, never written.
 //!
-//! A byte with the number of fields (from 254 on: not known), then for each field its length,
-//! itself, its value's length, a byte with the number of unused bytes after the value, the value;
-//! a byte FF. A length is one byte, or, from 254 on, FE and 32 bits.
+//! A byte with the number of fields (from 254 on: unknown), then for each field its length, itself,
+//! its value's length, a byte with the number of unused bytes after the value, the value; a byte
+//! FF. A length is one byte, or, from 254 on, FE and 32 bits.
 
 const END: u8 = 0xff;
 /// A length of 32 bits follows.
@@ -30,7 +30,7 @@ fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
         LONG => {
             let (len, rest) = rest.split_first_chunk()?;
             let len = u32::from_le_bytes(*len);
-            // A short one is never written so.
+            // A short length is never written like this.
             (len >= u32::from(LONG)).then_some((len as usize, rest))
         }
         END => None,

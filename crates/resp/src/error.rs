@@ -1,12 +1,12 @@
-//! What can be wrong with a request. Every one of these ends the connection after the reply, as in
-//! Redis, since there is no telling where the next command would begin.
+//! Errors of requests. Each ends the connection after the reply, as in Redis, since the begin of
+//! the next command is unknown.
 
 use std::borrow::Cow;
 
-/// A request that is not in the protocol, or beyond its limits.
+/// A request that violates the protocol or its limits.
 ///
-/// [`ProtocolError::message`] gives the reply's text byte for byte as Redis 7.0.15 does; `Display`
-/// is for logs.
+/// [`ProtocolError::message`] returns the text of the reply, byte for byte that of Redis 7.0.15;
+/// `Display` is for logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
@@ -19,7 +19,7 @@ pub enum ProtocolError {
     /// `*` without an end of line in the first 64 KiB.
     #[error("Protocol error: too big mbulk count string")]
     CountTooLong,
-    /// `*` followed by something that is no number, or too large a one.
+    /// `*` followed by something that is not a number, or by one that is too large.
     #[error("Protocol error: invalid multibulk length")]
     InvalidCount,
     /// More than ten arguments before authentication.
@@ -31,7 +31,7 @@ pub enum ProtocolError {
     /// An argument that does not start with `$` but with this byte.
     #[error("Protocol error: expected '$', got '{}'", char::from(*.0).escape_default())]
     ExpectedBulk(u8),
-    /// `$` followed by something that is no length, or a length above `proto-max-bulk-len`.
+    /// `$` followed by something that is not a length, or by one above `proto-max-bulk-len`.
     #[error("Protocol error: invalid bulk length")]
     InvalidLength,
     /// An argument above 16 KiB before authentication.
@@ -40,7 +40,8 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// Returns the reply's text after `-ERR `. Bytes, since it may quote a byte of the request.
+    /// Returns the text of the reply after `-ERR `: bytes, since it may quote a byte of the
+    /// request.
     pub fn message(&self) -> Cow<'static, [u8]> {
         match self {
             Self::InlineTooLong => Cow::Borrowed(b"Protocol error: too big inline request"),

@@ -1,17 +1,17 @@
-//! Glob patterns as KEYS, SCAN, PSUBSCRIBE and CONFIG GET take them.
+//! Glob patterns of KEYS, SCAN, PSUBSCRIBE and CONFIG GET.
 //!
-//! `*` any bytes, `?` one byte, `[abc]` `[a-z]` `[^a]` one byte of a class, `\` takes the next byte
-//! as it is. The odd corners are Redis's: an unclosed class ends with the pattern, a range may be
-//! written backwards, bytes above 127 order as negative numbers, and the empty string matches the
-//! empty pattern and `*`, but not `**`.
+//! `*` matches any bytes, `?` one byte, `[abc]` `[a-z]` `[^a]` one byte of a class, `\` the next
+//! byte literally. The special cases are Redis's: an unclosed class ends with the pattern, a range
+//! may be written backwards, bytes above 127 are ordered like negative numbers, and the empty
+//! string matches the empty pattern and `*`, but not `**`.
 //!
 //! Only the last `*` is ever worth going back to, so matching needs no recursion and at most
-//! (pattern x string) steps, whatever a client sends. Redis's needs recursion, and finds nothing
-//! where that would go deeper than a thousand stars: so does this.
+//! (pattern x string) steps, whatever a client sends. Redis recurses, and matches nothing if that
+//! would go deeper than a thousand stars; so does this.
 //!
-//! A pattern may be as long as a request, and be asked about each of millions of keys. One that is
-//! more than short is read once, as far as sixteen million places; one
-//! that is asked about one string is read when the first steps have not decided.
+//! A pattern may be as long as a request, and be matched with millions of keys. One that is not
+//! short is compiled once, up to sixteen million positions; if it is matched with one string only,
+//! it is compiled when the first steps have not decided.
 
 mod compiled;
 
@@ -22,21 +22,21 @@ pub fn matches(pattern: &[u8], string: &[u8]) -> bool {
     match_once(pattern, string, |byte| byte)
 }
 
-/// As [`matches()`], without regard to the case of ASCII letters.
+/// As [`matches()`], ignoring the case of ASCII letters.
 pub fn matches_ignoring_case(pattern: &[u8], string: &[u8]) -> bool {
     match_once(pattern, string, |byte| byte.to_ascii_lowercase())
 }
 
-/// A pattern that is asked about many strings.
+/// A pattern that is matched with many strings.
 #[derive(Clone, Debug)]
 pub struct Pattern<'p> {
     text: &'p [u8],
-    /// Of one that is not short.
+    /// Set if it is not short.
     compiled: Option<Compiled>,
 }
 
 impl<'p> Pattern<'p> {
-    /// Reads a pattern.
+    /// Compiles a pattern, if it is long.
     pub fn new(text: &'p [u8]) -> Pattern<'p> {
         let compiled = (text.len() > SHORT).then(|| Compiled::new(text, |byte| byte));
         Pattern { text, compiled }
@@ -53,13 +53,14 @@ impl<'p> Pattern<'p> {
     }
 }
 
-/// Bytes of a pattern that is compared as it is written.
+/// Length up to which a pattern is matched as it is written.
 const SHORT: usize = 64;
 
-/// Steps after which a pattern that is not short is read.
+/// Steps after which a pattern that is not short is compiled.
 const FEW_STEPS: usize = 4096;
 
-/// Stars of a pattern that may match, one at its end not counted; those side by side are one.
+/// Maximum of stars in a pattern that may match, without one at its end; adjacent ones count as
+/// one.
 const MOST_STARS: usize = 1000;
 
 fn match_once(pattern: &[u8], string: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> bool {
@@ -76,8 +77,7 @@ fn match_once(pattern: &[u8], string: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> 
     })
 }
 
-/// Returns whether a string that is not empty matches; `None` if that takes more than this many
-/// steps.
+/// Returns whether a non-empty string matches; `None` if that takes more than this many steps.
 fn match_bytes(
     pattern: &[u8],
     string: &[u8],
@@ -86,7 +86,8 @@ fn match_bytes(
 ) -> Option<bool> {
     let (mut p, mut s) = (0, 0);
     let mut stars = 0;
-    // After the last star, and the first byte that it has not been tried to swallow.
+    // The position after the last star, and that of the first byte that the star was not yet tried
+    // on.
     let mut star = None;
     loop {
         if pattern.get(p) == Some(&b'*') {
@@ -117,7 +118,7 @@ fn match_bytes(
     }
 }
 
-/// Returns whether the one byte matches what the pattern begins with, and the length of that.
+/// Returns whether the byte matches the first item of the pattern, and the length of that item.
 fn one(pattern: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, usize) {
     let equal = |a: u8| fold(a) == fold(byte);
     match *pattern {
@@ -147,17 +148,17 @@ fn class(text: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, usize) {
     (found != is_negated, len)
 }
 
-/// What a class lists.
+/// An item of a class.
 enum ClassItem {
     Plain(u8),
-    /// As it is, whatever the case.
+    /// Literal, whatever the case.
     Escaped(u8),
     /// From the lower to the higher, as signed numbers.
     Range(u8, u8),
 }
 
-/// Shows what the class lists that starts after `[`; returns whether it is negated, and its length
-/// with its `]`.
+/// Shows the items of the class that starts after `[`. Returns whether it is negated, and its
+/// length with its `]`.
 fn class_items(class: &[u8], mut show: impl FnMut(ClassItem)) -> (bool, usize) {
     let is_negated = class.first() == Some(&b'^');
     let mut at = usize::from(is_negated);

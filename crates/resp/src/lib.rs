@@ -3,10 +3,10 @@
 //! that the rest of the server shares: [`number`] (which strings are numbers, and how numbers are
 //! written), [`glob`], and quotes ([`words`], [`quoted`]).
 //!
-//! Requests are arrays of bulk strings, or inline lines, and nothing else; so the parser is a small
-//! one of our own that resumes where it stopped, allocates nothing per argument and cannot recurse.
-//! Frames in general (the client side of the protocol) are the business of the `redis-protocol`
-//! crate, which this crate's tests use as an oracle.
+//! Requests are arrays of bulk strings, or inline lines, and nothing else. So a small parser of our
+//! own suffices: it resumes where it stopped, allocates nothing per argument and cannot recurse.
+//! The `redis-protocol` crate handles all frames (the client side of the protocol); this crate's
+//! tests use it as an oracle.
 //!
 //! The crate knows no commands, no keys, no sockets and no clock.
 

@@ -1,10 +1,10 @@
-//! The reply writer: appends to a connection's write buffer in the protocol that the client chose.
+//! The reply writer: appends to a connection's write buffer in the client's protocol.
 //!
-//! A command says what it means (a map, a double, a null) and the writer says it in RESP2 or RESP3;
-//! nobody else knows the difference. Aggregates carry their length in front; where a command learns
-//! it late, it writes the elements first and [`Writer::finish_array`] and its like put the header
-//! before them. A command that fails half way undoes what it wrote with [`Writer::mark`] and
-//! [`Writer::truncate`].
+//! A command states its reply (a map, a double, a null) and the writer encodes it in RESP2 or
+//! RESP3; nothing else knows the difference. The length of an aggregate comes first; a command that
+//! learns it late writes the elements first, and [`Writer::finish_array`] and similar methods
+//! insert the header before them. A command that fails half way undoes its output with
+//! [`Writer::mark`] and [`Writer::truncate`].
 
 use crate::ProtocolError;
 use crate::number;
@@ -19,7 +19,7 @@ pub enum Protocol {
     Resp3,
 }
 
-/// A place in the reply to go back to.
+/// A position in the reply to go back to.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark(usize);
 
@@ -33,9 +33,9 @@ pub struct Deferred(usize);
 pub struct Writer {
     out: Vec<u8>,
     protocol: Protocol,
-    /// The length of the buffer beyond which no bulk string may reach.
+    /// The length of the buffer that no bulk string may exceed.
     limit: usize,
-    /// Whether one was left out for that.
+    /// Whether a bulk string was left out because of that.
     is_over_limit: bool,
 }
 
@@ -61,12 +61,12 @@ impl Writer {
         self.protocol
     }
 
-    /// From here on replies are in `protocol` (HELLO, RESET).
+    /// Sets the protocol of later replies (HELLO, RESET).
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
     }
 
-    /// Returns what was written and not yet taken.
+    /// Returns the bytes that were written and not yet taken.
     pub fn as_bytes(&self) -> &[u8] {
         &self.out
     }
@@ -86,7 +86,7 @@ impl Writer {
         self.out.capacity()
     }
 
-    /// Forgets all bytes, keeps their space.
+    /// Drops all bytes, but keeps their memory.
     pub fn clear(&mut self) {
         self.out.clear();
     }
@@ -96,7 +96,8 @@ impl Writer {
         std::mem::take(&mut self.out)
     }
 
-    /// Appends a reply that was written elsewhere. It is not copied where nothing waits before it.
+    /// Appends a reply that was written elsewhere. It is not copied if the buffer is empty and has
+    /// less capacity.
     pub fn append(&mut self, reply: Vec<u8>) {
         if self.out.is_empty() && reply.len() > self.out.capacity() {
             self.out = reply;
@@ -111,33 +112,34 @@ impl Writer {
         &mut self.out
     }
 
-    /// Leaves out every bulk string from here on that would make the buffer longer by more than
-    /// `bytes`. What is written then is no reply: [`end_limit`](Writer::end_limit) says so.
+    /// Leaves out every later bulk string that would make the buffer longer by more than `bytes`.
+    /// The output is then no valid reply, as [`end_limit`](Writer::end_limit) reports.
     #[inline]
     pub fn begin_limit(&mut self, bytes: usize) {
         self.limit = self.out.len().saturating_add(bytes);
         self.is_over_limit = false;
     }
 
-    /// Ends the limit; true if a bulk string was left out for it.
+    /// Ends the limit. Returns true if a bulk string was left out because of it.
     #[inline]
     pub fn end_limit(&mut self) -> bool {
         self.limit = usize::MAX;
         std::mem::take(&mut self.is_over_limit)
     }
 
-    /// Returns true if a bulk string was left out for the limit.
+    /// Returns true if a bulk string was left out because of the limit.
     #[inline]
     pub fn is_over_limit(&self) -> bool {
         self.is_over_limit
     }
 
-    /// Says that what is being written is too long, whatever its bytes, where there is a limit.
+    /// Counts as exceeding the limit, if there is one, whatever is written.
     pub fn exceed_limit(&mut self) {
         self.is_over_limit |= self.limit != usize::MAX;
     }
 
-    /// Returns true if a bulk string of `len` bytes may be written; notes where not.
+    /// Returns true if a bulk string of `len` bytes may be written, or records that it exceeds the
+    /// limit.
     #[inline]
     pub fn takes(&mut self, len: usize) -> bool {
         let takes = len <= self.limit.saturating_sub(self.out.len());
@@ -147,7 +149,7 @@ impl Writer {
         takes
     }
 
-    /// Returns the place where the next reply starts.
+    /// Returns the position where the next reply starts.
     pub fn mark(&self) -> Mark {
         Mark(self.out.len())
     }
@@ -157,12 +159,12 @@ impl Writer {
         self.out.truncate(mark.0);
     }
 
-    /// Returns what was written since `mark`.
+    /// Returns the bytes written since `mark`.
     pub fn since(&self, mark: Mark) -> &[u8] {
         self.out.get(mark.0..).unwrap_or_default()
     }
 
-    /// `+OK`.
+    /// Writes `+OK`.
     pub fn ok(&mut self) {
         self.out.extend_from_slice(b"+OK\r\n");
     }
@@ -172,8 +174,9 @@ impl Writer {
         self.line(b'+', text.as_ref());
     }
 
-    /// Writes an error, with its code: `ERR no such key`, `WRONGTYPE Operation ...`. Line ends at
-    /// its ends are cut off and others become spaces, so that it may quote what the client sent.
+    /// Writes an error, with its code: `ERR no such key`, `WRONGTYPE Operation ...`. Leading and
+    /// trailing line ends are cut off and others become spaces, so that the text may quote the
+    /// client.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let is_end = |b: &u8| matches!(b, b'\r' | b'\n');
         let text = text.as_ref();
@@ -184,7 +187,7 @@ impl Writer {
         self.end();
     }
 
-    /// Writes the reply to a request that is not in the protocol, after which the connection is
+    /// Writes the reply to a request that violates the protocol, after which the connection is
     /// closed.
     pub fn protocol_error(&mut self, error: &ProtocolError) {
         let mut text = b"ERR ".to_vec();
@@ -214,7 +217,7 @@ impl Writer {
         self.double_text(&text);
     }
 
-    /// Writes a double that is already text, as INCRBYFLOAT's relatives reply.
+    /// Writes a double that is already text, as for commands like INCRBYFLOAT.
     pub fn double_text(&mut self, text: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),
@@ -248,8 +251,9 @@ impl Writer {
         self.bulk(itoa::Buffer::new().format(value));
     }
 
-    /// Writes the header of a bulk string whose `len` bytes follow with [`raw`](Writer::raw), in as
-    /// many pieces as the caller likes, and are closed with [`bulk_end`](Writer::bulk_end).
+    /// Writes the header of a bulk string of `len` bytes, which are then written with
+    /// [`raw`](Writer::raw), in as many pieces as the caller likes, and closed with
+    /// [`bulk_end`](Writer::bulk_end).
     #[inline]
     pub fn bulk_header(&mut self, len: usize) {
         self.aggregate(b'$', len);
@@ -260,7 +264,7 @@ impl Writer {
         self.end();
     }
 
-    /// Bytes as they are: a piece of a bulk string, or a whole reply made elsewhere.
+    /// Writes bytes unchanged: a piece of a bulk string, or a complete reply made elsewhere.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
@@ -280,7 +284,7 @@ impl Writer {
         }
     }
 
-    /// Writes nothing, where a value was asked for.
+    /// Writes the null of a single value.
     pub fn null(&mut self) {
         self.out.extend_from_slice(match self.protocol {
             Protocol::Resp2 => b"$-1\r\n",
@@ -288,7 +292,7 @@ impl Writer {
         });
     }
 
-    /// Writes nothing, where an array was asked for.
+    /// Writes the null of an array.
     pub fn null_array(&mut self) {
         self.out.extend_from_slice(match self.protocol {
             Protocol::Resp2 => b"*-1\r\n",
@@ -325,20 +329,20 @@ impl Writer {
         self.aggregate(self.or_array(b'>'), len);
     }
 
-    /// Writes the header of a map of `pairs` that comments the reply after it. RESP3 only, as in
+    /// Writes the header of a map of `pairs` that annotates the reply after it. RESP3 only, as in
     /// Redis: a RESP2 client must not be sent one.
     pub fn attribute(&mut self, pairs: usize) {
         debug_assert_eq!(self.protocol, Protocol::Resp3, "RESP2 has no attributes");
         self.aggregate(b'|', pairs);
     }
 
-    /// Starts an aggregate whose length is not known yet. Several may be open; the inner is
+    /// Starts an aggregate whose length is not known yet. Several may be open; the inner one is
     /// finished first.
     pub fn deferred(&mut self) -> Deferred {
         Deferred(self.out.len())
     }
 
-    /// Puts the header of an array of `len` elements before what was written since
+    /// Inserts the header of an array of `len` elements before everything written since
     /// [`deferred`](Writer::deferred).
     pub fn finish_array(&mut self, start: Deferred, len: usize) {
         self.finish(start, b'*', len);

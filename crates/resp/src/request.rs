@@ -1,31 +1,33 @@
 //! The request parser: commands as ranges of a connection's read buffer.
 //!
-//! One read is parsed whole, so that a batch of commands can be looked at together before the first
-//! is executed; therefore the parser keeps the ranges of every complete command since the last
-//! [`Parser::release`], after them those of the command that is still arriving. A read never
-//! starts over: the parser remembers its place down to the half-read length line. It owns ranges
-//! only; the bytes are the caller's, who must hand the same bytes (and any that arrived after
-//! them) to every call until `release` says how many at the front may go.
+//! All input of one read is parsed, so that a batch of commands can be examined before the first is
+//! executed. So the parser keeps the ranges of every complete command since the last
+//! [`Parser::release`], followed by those of the command that is still arriving. Parsing never
+//! starts over: the parser remembers its position down to a half-read length line. It owns ranges
+//! only; the bytes are the caller's, who must pass the same bytes (and any that arrived after them)
+//! to every call until `release` returns how many at the front may be dropped.
 //!
 //! Invariants:
-//! - `pos` is where the next unread byte is, and no complete command reaches beyond `released`;
+//! - `pos` is the position of the next unread byte, and no complete command reaches beyond
+//!   `released`;
 //! - a range is inside the input that was given when it was made;
-//! - an error changes nothing: the same call gives it again;
-//! - empty requests are progress: `release` gives their bytes back, and a call skips a bounded
-//!   number of them.
+//! - an error changes nothing: the same call returns it again;
+//! - empty requests are progress: `release` counts their bytes, and a call skips a bounded number
+//!   of them.
 //!
 //! Limits and leniencies are Redis 7.0.15's: the two bytes after a length or an argument are
-//! skipped unseen, a count below one is no command, and a count may be as large as an `int`.
+//! skipped unchecked, a count below one is an empty request, and a count may be as large as an
+//! `int`.
 
 use crate::ProtocolError;
 use crate::number;
 use crate::words::{Word, split};
 
-/// From this length on a half-read argument is worth a buffer of its final size
+/// The length from which on a half-read argument deserves a buffer of its final size
 /// ([`Next::Partial`]).
 pub const BIG_BULK: usize = 32 * 1024;
 
-/// The longest inline command, and the longest line that holds a count or a length.
+/// Maximum length of an inline command, and of a line that contains a count or a length.
 const MAX_LINE: usize = 64 * 1024;
 /// Bytes of empty requests after which [`Parser::next`] returns.
 const EMPTY_RUN: usize = 4 * 1024;
@@ -36,15 +38,15 @@ const KEPT_RANGES: usize = 4096;
 /// Set in a range's start: the bytes are in `unescaped`, not in the input.
 const UNESCAPED: usize = 1 << (usize::BITS - 1);
 
-/// What a client may send.
+/// The limits of a client's requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The longest argument: `proto-max-bulk-len`. Inline commands have their own limit of 64 KiB.
     pub max_bulk: usize,
-    /// The most arguments of one command.
+    /// Maximum of arguments of one command.
     pub max_arguments: usize,
-    /// Whether the client has authenticated (or need not): before that it gets ten arguments of 16
-    /// KiB.
+    /// Whether the client has authenticated (or need not): before that it is limited to ten
+    /// arguments of 16 KiB.
     pub authenticated: bool,
 }
 
@@ -54,7 +56,7 @@ impl Default for Limits {
     }
 }
 
-/// What [`Parser::next`] came to.
+/// The result of [`Parser::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// One more command is complete.
@@ -62,9 +64,9 @@ pub enum Next {
     /// Many empty requests were skipped, and there may be more: others may be served before the
     /// next call.
     Empty,
-    /// The input ends inside a command, or between two. At least `missing` bytes more are needed (1
-    /// where that is not known); from [`BIG_BULK`] on it pays to make space for all of them before
-    /// the next read.
+    /// The input ends inside a command, or between two. At least `missing` more bytes are needed (1
+    /// if that is unknown); from [`BIG_BULK`] on, making space for all of them before the next read
+    /// pays off.
     Partial {
         /// How many bytes.
         missing: usize,
@@ -77,11 +79,11 @@ struct Range {
     len: usize,
 }
 
-/// Takes commands out of a read buffer. See the module for who owns what.
+/// Parses commands in a read buffer. The module's text says who owns what.
 #[derive(Debug, Default)]
 pub struct Parser {
     pos: usize,
-    /// Where the last complete command ends.
+    /// The end of the last complete command.
     released: usize,
     /// Arguments of the current command still to come; 0 between commands.
     awaited: usize,
@@ -90,7 +92,7 @@ pub struct Parser {
     /// Bytes of the line at `pos` already searched for its end.
     searched: usize,
     ranges: Vec<Range>,
-    /// Where each complete command's ranges end.
+    /// The end of each complete command's ranges.
     ends: Vec<usize>,
     unescaped: Vec<u8>,
 }
@@ -109,11 +111,11 @@ impl Parser {
         Parser::default()
     }
 
-    /// Reads on in `input`, which starts with the bytes that the last [`release`](Parser::release)
+    /// Parses on in `input`, which starts with the bytes that the last [`release`](Parser::release)
     /// left.
     ///
-    /// Before authentication ask for one command at a time and execute it, since it may lift the
-    /// limits of the next.
+    /// Before authentication, ask for one command at a time and execute it, since it may lift the
+    /// limits for the next.
     pub fn next(&mut self, input: &[u8], limits: &Limits) -> Result<Next, ProtocolError> {
         let begin = self.pos;
         loop {
@@ -156,8 +158,8 @@ impl Parser {
         Command { ranges: &self.ranges[start..self.ends[index]], input, unescaped: &self.unescaped }
     }
 
-    /// Returns the words of the complete commands from the `first`th on, after each other: a list
-    /// for a whole batch.
+    /// Returns the words of the complete commands from the `first`th on, one after the other: a
+    /// list for a whole batch.
     ///
     /// # Panics
     /// If `input` is shorter than it was.
@@ -187,9 +189,9 @@ impl Parser {
         (0..self.complete()).map(move |index| self.command(index, input))
     }
 
-    /// Forgets the complete commands and says how many bytes at the front of the input were theirs,
-    /// or those of empty requests.
-    /// The caller drops exactly these before the next call of [`next`](Parser::next).
+    /// Forgets the complete commands. Returns how many bytes at the front of the input belonged to
+    /// them or to empty requests. The caller drops exactly these before the next call of
+    /// [`next`](Parser::next).
     pub fn release(&mut self) -> usize {
         let gone = std::mem::take(&mut self.released);
         let forgotten = self.ends.last().copied().unwrap_or(0);
@@ -209,21 +211,21 @@ impl Parser {
         gone
     }
 
-    /// Releases memory that nothing is kept in.
+    /// Releases unused memory.
     pub fn shrink(&mut self) {
         self.ranges.shrink_to_fit();
         self.ends.shrink_to_fit();
         self.unescaped.shrink_to_fit();
     }
 
-    /// Returns the bytes of memory that it takes.
+    /// Returns its memory in bytes.
     pub fn memory(&self) -> usize {
         self.ranges.capacity() * size_of::<Range>()
             + self.ends.capacity() * size_of::<usize>()
             + self.unescaped.capacity()
     }
 
-    /// Bytes of the input that belong to a command which is still arriving.
+    /// Returns how many bytes of the input belong to a command that is still arriving.
     pub fn pending(&self, input: &[u8]) -> usize {
         input.len().saturating_sub(self.released)
     }
@@ -255,8 +257,8 @@ impl Parser {
         Ok(Progress::Some)
     }
 
-    /// Reads what has arrived whole, as long as it is of the usual short form: nearly every
-    /// argument is.
+    /// Reads the arguments that have arrived completely, as long as they are of the usual short
+    /// form: nearly every argument is.
     #[inline]
     fn short_arguments(&mut self, input: &[u8], limits: &Limits) {
         if self.bulk.is_some() {
@@ -283,7 +285,7 @@ impl Parser {
     #[cold]
     fn argument(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
         let len = match self.bulk {
-            // The rights may have been lost since the length was read.
+            // The authentication may have been lost since the length was read.
             Some(len) if len > UNAUTHENTICATED_BULK && !limits.authenticated => {
                 return Err(ProtocolError::UnauthenticatedLength);
             }
@@ -326,7 +328,7 @@ impl Parser {
         Ok(Some(len))
     }
 
-    /// Returns a length line that is not of the usual short form, or not complete, or wrong.
+    /// Reads a length line that is not of the usual short form, or incomplete, or wrong.
     fn long_length(&mut self, input: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
         let Some(end) = self.line(input, ProtocolError::LengthTooLong)? else { return Ok(None) };
         if input[self.pos] != b'$' {
@@ -338,7 +340,7 @@ impl Parser {
         Ok(Some((len, end)))
     }
 
-    /// Returns a count line that is not of the usual short form, or not complete, or wrong.
+    /// Reads a count line that is not of the usual short form, or incomplete, or wrong.
     #[cold]
     fn long_count(&mut self, input: &[u8]) -> Result<Option<(i64, usize)>, ProtocolError> {
         let Some(end) = self.line(input, ProtocolError::CountTooLong)? else { return Ok(None) };
@@ -409,7 +411,7 @@ impl Parser {
     }
 }
 
-/// What the first line of a command came to.
+/// The result of reading the first line of a command.
 enum Progress {
     /// The line is not complete.
     Partial,
@@ -420,8 +422,8 @@ enum Progress {
 }
 
 /// Returns the number in a line such as `*3\r\n` or `$1024\r\n` of one to four digits without a
-/// leading zero, and the line's length. None for every other line, complete or not, right or wrong,
-/// and near the input's end.
+/// leading zero, and the line's length. Returns none for every other line, complete or not, right
+/// or wrong, and near the input's end.
 #[inline(always)]
 fn short_line(line: &[u8]) -> Option<(usize, usize)> {
     let &[_, a, b, c, d, e, _, _] = line.first_chunk::<8>()?;
@@ -445,7 +447,7 @@ fn short_line(line: &[u8]) -> Option<(usize, usize)> {
 }
 
 impl<'a> Command<'a> {
-    /// Returns how many arguments there are, the command's name among them. Never 0.
+    /// Returns how many arguments there are, including the command's name. Never 0.
     #[allow(clippy::len_without_is_empty, reason = "a command has a name")]
     pub fn len(&self) -> usize {
         self.ranges.len()

@@ -1,12 +1,12 @@
-//! Words of a line and their quotes, by the rules that inline commands share with `redis-cli` and
-//! redis.conf: `"..."` with `\n \r \t \b \a \xHH` and `\` before any other byte, `'...'` with `\'`
-//! alone; a closing quote ends the word and must be followed by white space or the end.
+//! Words of a line and their quotes, by the rules of inline commands, `redis-cli` and redis.conf:
+//! `"..."` with `\n \r \t \b \a \xHH` and `\` before any other byte, `'...'` with `\'` alone; a
+//! closing quote ends the word and must be followed by white space or the end.
 //!
 //! For the request parser a word without quotes is a range of the line, and a word with quotes is
 //! unescaped into a buffer that the parser keeps.
 //!
-//! One difference from Redis is deliberate: a NUL byte is an ordinary byte. Redis searches the end
-//! of the line as a C string and so waits forever after a NUL.
+//! One difference from Redis is deliberate: a NUL byte is an ordinary byte. Redis searches for the
+//! end of the line in a C string, and so waits forever after a NUL.
 
 /// Returns the words of a line; None if its quotes are not closed, or closed in the middle of a
 /// word.
@@ -20,7 +20,7 @@ pub fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(found.into_iter().map(cut).collect())
 }
 
-/// Appends a word in double quotes, such that [`words`] gives it back and any terminal can show it.
+/// Appends a word in double quotes, such that [`words`] returns it and any terminal can show it.
 pub fn quoted(out: &mut Vec<u8>, word: &[u8]) {
     out.push(b'"');
     for &byte in word {
@@ -50,7 +50,7 @@ pub fn quoted(out: &mut Vec<u8>, word: &[u8]) {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unbalanced;
 
-/// Where a word is.
+/// The position of a word.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Word {
     /// Bytes `start..end` of the line.
@@ -102,7 +102,7 @@ fn word(line: &[u8], start: usize, unescaped: &mut Vec<u8>) -> Result<(Word, usi
     Ok((Word::Plain(start, at), at))
 }
 
-/// Unescapes up to the closing quote and gives the position after it.
+/// Unescapes up to the closing quote. Returns the position after it.
 fn double_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize, Unbalanced> {
     loop {
         match line.get(at..).ok_or(Unbalanced)? {
@@ -131,7 +131,7 @@ fn double_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize,
     }
 }
 
-/// Unescapes up to the closing quote and gives the position after it.
+/// Unescapes up to the closing quote. Returns the position after it.
 fn single_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize, Unbalanced> {
     loop {
         match line.get(at..).ok_or(Unbalanced)? {
@@ -157,7 +157,7 @@ fn hex(digit: u8) -> u8 {
     }
 }
 
-/// White space as C's `isspace` sees it, which knows two bytes more than a word's end does.
+/// Returns true for white space of C's `isspace`, which includes two bytes more than end a word.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }

@@ -1,5 +1,5 @@
-//! Runs a cached script many times with a host that does nearly nothing, to count what the
-//! interpreter itself costs: `valgrind --tool=callgrind cost set 10000`. The cost of one run is the
+//! Runs a cached script many times with a host that does nearly nothing, to measure the cost of the
+//! interpreter itself: `valgrind --tool=callgrind cost set 10000`. The cost of one run is the
 //! difference between two counts of runs.
 
 #![forbid(unsafe_code)]

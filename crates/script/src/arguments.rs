@@ -1,5 +1,5 @@
-//! Arguments of the functions that are written in Rust, with Lua's checks and error texts, and how
-//! such a function raises an error.
+//! Arguments of functions that are written in Rust, with Lua's checks and error texts, and raising
+//! errors from such functions.
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 use std::fmt;
@@ -8,9 +8,9 @@ use std::fmt;
 pub(crate) enum Raise {
     /// A text, to which the position of the caller is added.
     Text(String),
-    /// A text as Redis's own functions raise it: in a table, after the code `ERR`.
+    /// A text, raised like the errors of Redis's own functions: in a table, after the code `ERR`.
     Reply(String),
-    /// What mlua reports, lack of memory for example.
+    /// An error of mlua, such as lack of memory.
     Lua(mlua::Error),
 }
 
@@ -57,7 +57,7 @@ impl Arguments<'_> {
         self.values.iter()
     }
 
-    /// Says what is wrong with an argument.
+    /// Returns the error for a bad argument.
     pub(crate) fn bad(&self, at: usize, problem: &str) -> Raise {
         let (name, is_method) = self.called_as();
         if is_method && at == 1 {
@@ -67,8 +67,8 @@ impl Arguments<'_> {
         Raise::Text(format!("bad argument #{at} to '{name}' ({problem})"))
     }
 
-    /// Returns the name by which the script calls the function, and whether as a method: then the
-    /// first argument is not counted.
+    /// Returns the name by which the script calls the function, and whether it is called as a
+    /// method: then the first argument is not counted.
     fn called_as(&self) -> (String, bool) {
         let name_at = |level| {
             self.lua.inspect_stack(level, |debug| {
@@ -79,7 +79,7 @@ impl Arguments<'_> {
                 (names.name.map(|name| name.into_owned()), is_method, is_own && is_lua)
             })
         };
-        // A function of the sandbox may stand between; it has no name where it is called last.
+        // A function of the sandbox may be in between; it has no name if it is called last.
         let unknown = || (self.function.to_owned(), false);
         match name_at(1) {
             Some((Some(name), is_method, true)) => (name, is_method),
@@ -91,7 +91,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// Says that an argument is of another type than is expected.
+    /// Returns the error for an argument of the wrong type.
     pub(crate) fn wrong_type(&self, at: usize, expected: &str) -> Raise {
         let found = if at > self.values.len() { "no value" } else { type_name(self.get(at)) };
         self.bad(at, &format!("{expected} expected, got {found}"))
@@ -109,12 +109,12 @@ impl Arguments<'_> {
         }
     }
 
-    /// Returns a number without its fraction, as C converts it.
+    /// Returns a number without its fraction, converted like in C.
     pub(crate) fn integer(&self, at: usize) -> Result<i64, Raise> {
         self.number(at).map(crate::number::truncate)
     }
 
-    /// Returns a number that is taken for a C `int`.
+    /// Returns a number converted to a C `int`.
     pub(crate) fn int(&self, at: usize) -> Result<i32, Raise> {
         self.integer(at).map(|number| number as i32)
     }
@@ -132,7 +132,7 @@ impl Arguments<'_> {
     }
 }
 
-/// Returns the name of a type as `type` returns it.
+/// Returns the name of a type, like Lua's `type`.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Nil => "nil",
@@ -169,8 +169,8 @@ pub(crate) fn native(
     })
 }
 
-/// Returns the position of the script that called the function of Rust that runs, as Lua puts it
-/// before the text of an error. A function of the sandbox in between is passed over.
+/// Returns the position of the script that called the running function of Rust, in the form in
+/// which Lua puts it before the text of an error. A function of the sandbox in between is skipped.
 fn caller(lua: &Lua) -> String {
     for level in 1..4 {
         let position = lua.inspect_stack(level, |debug| {
@@ -179,8 +179,8 @@ fn caller(lua: &Lua) -> String {
                 return None;
             }
             if source.what == "tail" {
-                // The caller's frame is gone: as from within the sandbox, the place where the
-                // error ends the script is put instead.
+                // The caller's frame is gone. As for an error within the sandbox, it is replaced
+                // later by the position at which the error ends the script.
                 return Some("[C]:0: ".to_owned());
             }
             let place = debug.current_line().zip(source.short_src);
@@ -202,7 +202,7 @@ pub(crate) fn error_table(lua: &Lua, message: &[u8]) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// An error on its way through Lua, which carries it as a value of mlua.
+/// An error on its way through Lua, in a value of mlua.
 #[derive(Clone, Debug)]
 pub(crate) enum Raised {
     /// A string.
@@ -221,7 +221,7 @@ impl fmt::Display for Raised {
 impl std::error::Error for Raised {}
 
 impl Raised {
-    /// Returns what a function of Rust raised, if it is that.
+    /// Returns the error that a function of Rust raised, if it is one.
     pub(crate) fn of(error: &mlua::Error) -> Option<&Raised> {
         match error {
             mlua::Error::CallbackError { cause, .. } => Raised::of(cause),

@@ -1,19 +1,19 @@
-//! Finds out what a script does with globals, from what Lua compiled it to.
+//! Finds out how a script uses globals, from Lua's compiled code.
 //!
 //! Lua 5.1 has no read-only tables: the globals that scripts see are an empty table, whose
 //! metatable reads the content and refuses writes. A function without a single instruction that
 //! writes globals may read the content itself, which takes a fifth of the time. A script that
-//! cannot reach `KEYS` or `ARGV` is given no such list, and one that does nothing with it but read
-//! its items or its length needs no list of its own: to make one takes as long as a short command.
+//! cannot reach `KEYS` or `ARGV` gets no such list, and one that only reads its items or its length
+//! needs no list of its own: making one takes as long as a short command.
 //!
-//! Only what Lua itself has dumped is read here, never what a script brings.
+//! Only Lua's own dumps are read here, never a script's bytes.
 
 /// The first bytes of a dump of Lua 5.1 on a 64-bit machine: sizes of `int`, `size_t`, instructions
 /// and numbers, which are floating-point ones.
 const HEADER: &[u8] = &[0x1b, b'L', b'u', b'a', 0x51, 0, 1, 4, 8, 4, 8, 0];
 
-/// The lowest bits of an instruction, and what they are in one that reads a global, reads a field
-/// of a table, assigns to a global, and takes a length.
+/// The opcode's bits of an instruction, and the opcodes that read a global, read a field of a
+/// table, assign to a global, and take a length.
 const OPCODE: u32 = 0x3f;
 const GET_GLOBAL: u32 = 5;
 const GET_TABLE: u32 = 6;
@@ -26,31 +26,31 @@ const BOOLEAN: u8 = 1;
 const NUMBER: u8 = 3;
 const STRING: u8 = 4;
 
-/// Globals by which a script can reach those that it does not name.
+/// Globals through which a script can reach globals that it does not name.
 const REACHING: [&[u8]; 3] = [b"_G\0", b"load\0", b"loadstring\0"];
 
-/// What a script does with a list, at most.
+/// The most that a script does with a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ListUse {
-    /// Nothing: it cannot reach it.
+    /// Nothing: the script cannot reach it.
     Nothing,
-    /// It reads items and the length. Nothing else gets the list.
+    /// It reads items and the length. The list is not passed to anything else.
     Reads,
     /// Anything: it may change or keep it.
     Anything,
 }
 
-/// What the functions in a dump do with globals, at most.
+/// The most that the functions in a dump do with globals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Globals {
-    /// None is assigned to.
+    /// Whether none is assigned to.
     pub(crate) only_read: bool,
     pub(crate) keys: ListUse,
     pub(crate) argv: ListUse,
 }
 
 impl Globals {
-    /// Reads a dump. What cannot be read may do anything.
+    /// Reads a dump. One that cannot be read may do anything.
     pub(crate) fn of(dump: &[u8]) -> Globals {
         let nothing = Globals { only_read: true, keys: ListUse::Nothing, argv: ListUse::Nothing };
         let mut reader = Reader { rest: dump.strip_prefix(HEADER).unwrap_or(b""), found: nothing };
@@ -61,7 +61,8 @@ impl Globals {
         }
     }
 
-    /// Says that lists which are read may be changed: of a script that may assign to their names.
+    /// Assumes that lists which are read may be changed, for a script that may assign to their
+    /// names.
     fn without_shared_lists(mut self) -> Globals {
         for list in [&mut self.keys, &mut self.argv] {
             if *list == ListUse::Reads {
@@ -96,8 +97,8 @@ impl<'a> Reader<'a> {
         self.take(usize::try_from(length).ok()?)
     }
 
-    /// Reads a constant, which is number `at` of a function with these instructions, and may be
-    /// the name of a global.
+    /// Reads a constant, number `at` of a function with these instructions, which may be the name
+    /// of a global.
     fn constant(&mut self, at: usize, instructions: &[[u8; 4]]) -> Option<()> {
         match self.take(1)?[0] {
             NIL => {}
@@ -116,15 +117,15 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Reads a function with those inside of it, which are nested no deeper than Lua's parser
+    /// Reads a function with its inner functions, which are nested no deeper than Lua's parser
     /// allows: 200.
     fn function(&mut self) -> Option<()> {
         self.string()?;
-        // The lines where it begins and ends, and four bytes about its stack.
+        // The lines of its begin and end, and four bytes about its stack.
         self.take(4 + 4 + 4)?;
         let length = self.count()?.checked_mul(4)?;
         let (instructions, _) = self.take(length)?.as_chunks::<4>();
-        // The count after a SETLIST may look like an instruction that it is not.
+        // The count after a SETLIST may look like such an instruction.
         let assigns = |word: &[u8; 4]| u32::from_le_bytes(*word) & OPCODE == SET_GLOBAL;
         self.found.only_read &= !instructions.iter().any(assigns);
         for at in 0..self.count()? {
@@ -132,8 +133,8 @@ impl<'a> Reader<'a> {
         }
         let nested = self.count()?;
         if nested > 0 {
-            // Its registers may be variables of those in it, which see a list that is read there
-            // if an error comes between the two instructions.
+            // Its registers may be variables of its inner functions, which see a list that is read
+            // into them if an error happens between the two instructions.
             self.found = self.found.without_shared_lists();
         }
         for _ in 0..nested {
@@ -152,10 +153,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns what a function does with the list whose name is this constant. Where an instruction
-/// that reads an item or the length follows the one that reads the global, and puts its result
-/// into the register that has the list, the list is nowhere else: a jump between the two could
-/// only leave it there unread.
+/// Returns what a function does with the list whose name is this constant. If the instruction that
+/// reads the global is followed by one that reads an item or the length, and puts the result into
+/// the register of the list, then the list is nowhere else: a jump between the two could only leave
+/// it there unread.
 fn use_of(name: usize, instructions: &[[u8; 4]]) -> ListUse {
     let mut following = instructions.iter().map(|word| u32::from_le_bytes(*word)).peekable();
     while let Some(word) = following.next() {
@@ -231,12 +232,12 @@ mod tests {
             ("return loadstring('return ARG' .. 'V')()", [Anything, Anything]),
             ("local f = load return f(function() end)", [Anything, Anything]),
             ("local KEYS = {} return KEYS[1]", [Nothing, Nothing]),
-            // A string that is no name reaches nothing.
+            // A string that is not a name reaches nothing.
             ("return 'KEYS'", [Reads, Nothing]),
         ] {
             for strips in [false, true] {
                 let found = Globals::of(&dump(source, strips));
-                // With debug information there are the names of local variables, which are none.
+                // Debug information contains names of local variables, which are not globals.
                 assert_eq!([found.keys, found.argv], expected, "{source}");
             }
         }

@@ -5,21 +5,21 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Scripts that were compiled to run once, as EVAL does it, and are kept: as many as Redis 7.4
-/// keeps. Programs that write values into the text of scripts would fill the memory with them.
+/// Maximum of scripts that were compiled by EVAL and are kept, as in Redis 7.4. Programs that write
+/// values into the text of scripts would otherwise fill the memory.
 const MOST_EVALUATED: usize = 500;
 
 #[derive(Default)]
 pub(crate) struct Cache {
     scripts: HashMap<String, Entry, BuildHasherDefault<FirstDigits>>,
-    /// How many of them may be evicted.
+    /// How many of the scripts may be evicted.
     evictable: usize,
     /// Counts uses.
     clock: Cell<u64>,
 }
 
-/// Takes the first 16 digits of a SHA-1 for its hash. Of the scripts that are added each text has
-/// its own SHA-1, which nobody can choose at will; whatever else is looked up is compared with few.
+/// Uses the first 16 digits of a SHA-1 as its hash. Each added text has its own SHA-1, which nobody
+/// can choose at will; other names that are looked up are compared with few.
 #[derive(Default)]
 struct FirstDigits(u64);
 
@@ -28,7 +28,7 @@ impl Hasher for FirstDigits {
         if let Some((first, rest)) = digits.split_first_chunk::<8>()
             && let Some(second) = rest.first_chunk::<8>()
         {
-            // Each digit has four bits that vary, in the low half of its byte, or nearly so.
+            // In each digit about four bits vary, in the low half of its byte.
             let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
             self.0 = (first ^ second << 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         }
@@ -58,7 +58,7 @@ impl Cache {
         self.clock.get()
     }
 
-    /// Says that a script must not be evicted.
+    /// Keeps a script from being evicted.
     pub(crate) fn retain(&mut self, sha: &str) {
         if let Some(entry) = self.scripts.get_mut(sha)
             && entry.is_evictable
@@ -68,7 +68,7 @@ impl Cache {
         }
     }
 
-    /// Adds a script that is not there, and evicts the least recently used if there are too many.
+    /// Adds a new script, and evicts the least recently used one if there are too many.
     pub(crate) fn add(&mut self, sha: String, script: Script) {
         if self.evictable >= MOST_EVALUATED {
             let evictable = self.scripts.iter().filter(|(_, entry)| entry.is_evictable);
@@ -83,7 +83,7 @@ impl Cache {
         self.evictable += 1;
     }
 
-    /// Forgets the scripts that may be evicted; returns false if there were none.
+    /// Evicts all scripts that may be evicted. Returns false if there were none.
     pub(crate) fn evict(&mut self) -> bool {
         self.scripts.retain(|_, entry| !entry.is_evictable);
         std::mem::take(&mut self.evictable) > 0

@@ -1,8 +1,8 @@
 //! `redis.call` and `redis.pcall`.
 //!
 //! A call has two parts. The first works on Lua's stack: it passes the words of the command to the
-//! host and pushes a reply of a usual kind. It leaves errors and all other replies to the second,
-//! which is a function of mlua.
+//! host and pushes a reply of a usual kind. It leaves errors and all other replies to the second
+//! part, a function of mlua.
 
 use crate::arguments::Raised;
 use crate::convert::error_to_lua;
@@ -24,11 +24,12 @@ pub(crate) const NOT_A_STRING: &str = "Lua redis lib command arguments must be s
 const NOT_IN_A_RUN: &str = "redis.call/pcall can only be called inside a script invocation";
 const NESTED: &str = "a command cannot run inside of another one";
 
-/// What the first part of a call leaves to the second.
+/// The work that the first part of a call leaves to the second.
 pub(crate) enum Unfinished {
     /// The call was refused.
     Refused(&'static str),
-    /// The reply, in the buffer of the interpreter; the host counts errors itself, or not.
+    /// The reply is in the interpreter's buffer; `is_counted` says whether the host has counted its
+    /// error.
     Replied { is_counted: bool },
     /// The reply does not fit into Lua's memory.
     Memory(mlua::Error),
@@ -36,7 +37,7 @@ pub(crate) enum Unfinished {
     Panicked(Box<dyn Any + Send>),
 }
 
-/// Makes what is `redis.call`, which raises errors, or `redis.pcall`, which returns them.
+/// Makes `redis.call`, which raises errors, or `redis.pcall`, which returns them.
 pub(crate) fn function(lua: &Lua, state: &Rc<State>, raises: bool) -> mlua::Result<Function> {
     let state = Rc::clone(state);
     let second = lua.create_function(move |lua, ()| finish(lua, &state, raises))?;
@@ -88,7 +89,7 @@ fn execute(frame: &mut Frame<'_>, interpreter: &Interpreter) -> Result<(), Unfin
     Err(Unfinished::Replied { is_counted })
 }
 
-/// Passes the words of a command to the host, or says why not.
+/// Passes the words of a command to the host, or returns why it did not.
 fn ask(frame: &Frame<'_>, is_resp3: bool, reply: &mut Vec<u8>) -> Result<bool, &'static str> {
     let mut words: SmallVec<[&[u8]; 8]> = SmallVec::new();
     for argument in frame.arguments() {
@@ -104,7 +105,7 @@ fn ask(frame: &Frame<'_>, is_resp3: bool, reply: &mut Vec<u8>) -> Result<bool, &
     host::with(|host| host.call(&words, is_resp3, reply)).ok_or(NESTED)
 }
 
-/// As [`ask`], where some words are the digits of numbers.
+/// As [`ask`], if some words are digits of numbers.
 fn ask_with_numbers(
     frame: &Frame<'_>,
     is_resp3: bool,
@@ -128,7 +129,7 @@ fn push(
     interpreter: &Interpreter,
 ) -> mlua::Result<Option<()>> {
     if reply == wire::OK && frame.is_statement() {
-        // To make a table for it that nobody gets takes as long as a short command.
+        // Making a table that nobody gets would take as long as a short command.
         frame.push_nil();
         return Ok(Some(()));
     }

@@ -5,7 +5,7 @@ use crate::number::truncate;
 use crate::state::{check_length, spend};
 use mlua::{IntoLua, Lua, LuaString, Table, Value};
 
-/// Nesting of what a script returns; redis-server's limit follows from its Lua stack.
+/// Maximum nesting of a script's result; redis-server's limit follows from its Lua stack.
 const DEEPEST: usize = 1000;
 
 /// Returns the table of an error that a command replied.
@@ -23,7 +23,7 @@ pub(crate) fn string(lua: &Lua, bytes: &[u8]) -> mlua::Result<Value> {
     lua.create_string(bytes).map(Value::String)
 }
 
-/// Returns a table with one field, the form of the types that Lua does not have.
+/// Returns a table with one field: the form of types that Lua lacks.
 pub(crate) fn named(lua: &Lua, name: &str, value: impl IntoLua) -> mlua::Result<Value> {
     let table = lua.create_table_with_capacity(0, 1)?;
     table.raw_set(name, value)?;
@@ -39,7 +39,7 @@ pub(crate) fn set_entry(table: &Table, key: Value, value: Value) -> mlua::Result
     }
 }
 
-/// Returns the reply for what a script returned.
+/// Returns the reply for a script's result.
 pub(crate) fn from_lua(value: &Value, resp3: bool) -> mlua::Result<Reply> {
     Converter { resp3, bytes: 0 }.value(value, 0)
 }
@@ -47,7 +47,7 @@ pub(crate) fn from_lua(value: &Value, resp3: bool) -> mlua::Result<Reply> {
 /// Makes a reply, which may be as large as Lua's memory.
 struct Converter {
     resp3: bool,
-    /// What the reply takes so far.
+    /// The size of the reply so far.
     bytes: usize,
 }
 
@@ -133,12 +133,12 @@ impl Converter {
     }
 }
 
-/// Returns the text up to a zero byte, where it ends for Redis.
+/// Returns the text up to a zero byte, which ends it in Redis.
 pub(crate) fn before_zero(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// Returns the text with ends of lines replaced, since it is sent as one line.
+/// Returns the text with line ends replaced, since it is sent as one line.
 pub(crate) fn one_line(text: &[u8]) -> Vec<u8> {
     let blank = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
     text.iter().map(blank).collect()

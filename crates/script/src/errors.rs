@@ -1,4 +1,4 @@
-//! What becomes of an error that ends a script: its text, and where it happened.
+//! The error that ends a script: its text and its position.
 
 use crate::arguments::Raised;
 use crate::state::{Failure, State};
@@ -7,7 +7,7 @@ use mlua::{Lua, Value};
 /// The text of a killed script's error.
 pub(crate) const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 
-/// Returns true if a function of Rust raised this since the host has ended the script.
+/// Returns true if a function of Rust raised this because the host has ended the script.
 pub(crate) fn is_kill(error: &Value) -> bool {
     matches!(error, Value::Error(error) if text_of(error) == KILLED)
 }
@@ -32,7 +32,7 @@ pub(crate) fn position(lua: &Lua) -> Option<String> {
     None
 }
 
-/// Replaces a position inside of the sandbox's own code by that of the script that called it.
+/// Replaces a position inside the sandbox's own code by that of the calling script.
 fn with_position(message: &[u8], position: Option<&str>) -> Vec<u8> {
     let Some(rest) = without_own_position(message) else { return message.to_vec() };
     let Some(position) = position else { return rest.to_vec() };
@@ -59,7 +59,7 @@ pub(crate) fn text_of(error: &mlua::Error) -> String {
     }
 }
 
-/// Records why a run fails. Called as its message handler, while the stack still is.
+/// Records why a run fails. Called as its message handler, while the stack still exists.
 pub(crate) fn record(lua: &Lua, state: &State, error: &Value) -> mlua::Result<()> {
     let position =
         position(lua).or_else(|| state.last_line.get().map(|line| format!("@user_script:{line}")));
@@ -94,7 +94,7 @@ pub(crate) fn record(lua: &Lua, state: &State, error: &Value) -> mlua::Result<()
     Ok(())
 }
 
-/// Returns what `tostring` shows of a value that is neither a string nor a table, without
+/// Returns the text of a value that is neither a string nor a table as `tostring` shows it, without
 /// metamethods.
 fn plain(lua: &Lua, value: &Value) -> mlua::Result<String> {
     Ok(match value {

@@ -1,8 +1,8 @@
-//! What a script reaches outside of Lua.
+//! The interface through which a script reaches what is outside of Lua.
 
 use crate::{Interpreter, Invocation};
 
-/// What [`Host::poll`] decides about the script that runs.
+/// The decision of [`Host::poll`] about the running script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Continue {
     /// The script goes on.
@@ -24,31 +24,30 @@ pub enum LogLevel {
     Warning,
 }
 
-/// The one for whom a script runs: it executes commands and answers questions.
+/// The environment of a script: it executes commands and decides whether the script goes on.
 pub trait Host {
-    /// Executes a command and appends its reply to `reply`, which is empty, as RESP2 or RESP3. With
-    /// `resp3`, the script asked for the types of RESP3 by `redis.setresp(3)`. Returns true if the
-    /// reply is an error that was counted in the statistics already. A host that has values appends
-    /// them by [`crate::Reply::append_to`].
+    /// Executes a command and appends its reply to `reply`, which is empty, as RESP2 or RESP3.
+    /// `resp3` says that the script chose the types of RESP3 by `redis.setresp(3)`. Returns true if
+    /// the reply is an error that was counted in the statistics already. A host that has the reply
+    /// as a value appends it by [`crate::Reply::append_to`].
     fn call(&mut self, arguments: &[&[u8]], resp3: bool, reply: &mut Vec<u8>) -> bool;
 
     /// Writes a line into the log.
     fn log(&mut self, level: LogLevel, message: &[u8]);
 
-    /// Returns whether the user may execute a command, or `None` if there is no such command.
+    /// Returns true if the user may execute a command, or `None` if there is no such command.
     fn acl_check(&mut self, arguments: &[&[u8]]) -> Option<bool>;
 
-    /// Selects where the effects of the following writes go: to the append-only file (1), to
-    /// replicas (2).
+    /// Selects the targets of later writes: the append-only file (1), replicas (2).
     fn set_replication(&mut self, flags: u8);
 
-    /// Returns the seed of `math.random` in this run, for a script that sets none. `None` gives the
+    /// Returns the seed of `math.random` in this run, for a script that sets none. `None` means the
     /// numbers of a redis-server that has just been started.
     fn random_seed(&mut self) -> Option<u32> {
         None
     }
 
-    /// Serves others and decides whether to end the script: called every few thousand instructions.
+    /// Serves others and decides whether to end the script. Called every few thousand instructions.
     fn poll(&mut self) -> Continue;
 }
 
@@ -57,7 +56,7 @@ scoped_tls_hkt::scoped_thread_local!(
     static mut HOST: for<'a> &'a mut (dyn Host + 'a)
 );
 
-/// A run: the interpreter that it is in, and what it was called with.
+/// A run: its interpreter, and the invocation.
 pub(crate) struct Started<'a> {
     pub(crate) interpreter: &'a Interpreter,
     pub(crate) invocation: Invocation<'a>,
@@ -73,7 +72,7 @@ pub(crate) fn lend<R>(host: &mut dyn Host, started: &Started<'_>, run: impl FnOn
     HOST.set(host, || STARTED.set(started, run))
 }
 
-/// Passes the host of this run to `f`; returns `None` outside of a run, or inside of another such
+/// Passes the host of this run to `f`; returns `None` outside of a run, or inside another such
 /// call.
 pub(crate) fn with<R>(f: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
     HOST.is_set().then(|| HOST.with(f))

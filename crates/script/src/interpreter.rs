@@ -11,21 +11,21 @@ use crate::{Continue, Flags, Host, Reply, ScriptError, errors, host, natives, re
 use mlua::{HookTriggers, Lua, LuaOptions, RegistryKey, StdLib, Table, Value, VmState};
 use std::rc::Rc;
 
-/// Instructions between two questions to the host.
+/// Instructions between two polls of the host.
 const INSTRUCTIONS_PER_POLL: u32 = 20_000;
 
-/// How a library that takes too long to load ends.
+/// The error of a library that takes too long to load.
 const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
 
-/// A Lua state with Redis's sandbox, and the scripts that were compiled in it. It stays on the
-/// thread that made it.
+/// A Lua state with Redis's sandbox, and the scripts compiled in it. It stays on the thread that
+/// made it.
 pub struct Interpreter {
     pub(crate) lua: Lua,
     pub(crate) state: Rc<State>,
     scripts: Cache,
     /// The parts that `lua/sandbox.lua` returns.
     pub(crate) sandbox: Table,
-    /// What the globals of scripts show.
+    /// The content that the globals of scripts show.
     content: Table,
     kept: Kept,
 }
@@ -37,7 +37,7 @@ pub struct Script {
     flags: Option<Flags>,
     lines: usize,
     globals: Globals,
-    /// Lua has some 8000 places for values that Rust holds; its registry has no limit.
+    /// Lua has some 8000 slots for values that Rust holds; its registry has no limit.
     function: Rc<RegistryKey>,
 }
 
@@ -54,7 +54,7 @@ impl Script {
     }
 }
 
-/// What a script or function is called with.
+/// The keys and arguments of a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Invocation<'a> {
     /// The keys.
@@ -63,15 +63,15 @@ pub struct Invocation<'a> {
     pub arguments: &'a [&'a [u8]],
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What is sent to the client.
+    /// The reply for the client.
     pub reply: Reply,
-    /// The run ended by an error that the script raised or did not catch; what it returned is
-    /// no such error, even if it is [`Reply::Error`].
+    /// Whether the run ended with an error that the script raised or did not catch. A returned
+    /// [`Reply::Error`] is not such an error.
     pub has_failed: bool,
-    /// The host killed it.
+    /// Whether the host killed it.
     pub was_killed: bool,
 }
 
@@ -81,7 +81,7 @@ impl Interpreter {
         Interpreter::of_version(memory_limit, redis::VERSION)
     }
 
-    /// Creates one whose scripts find this version of Redis.
+    /// Creates an interpreter whose scripts find this version of Redis.
     pub fn of_version(memory_limit: usize, version: &str) -> Result<Interpreter, ScriptError> {
         Interpreter::build(memory_limit, version).map_err(|error| {
             ScriptError::new(format!("cannot create the Lua interpreter: {error}"))
@@ -90,7 +90,7 @@ impl Interpreter {
 
     fn build(memory_limit: usize, version: &str) -> mlua::Result<Interpreter> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
-        // Panics of Rust are not caught by Lua's pcall, which stays Lua's own.
+        // Lua's pcall stays Lua's own and does not catch panics of Rust.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
         let state = Rc::new(State::new(memory_limit, version));
         let handler = natives::handler(&lua, &state)?;
@@ -116,8 +116,8 @@ impl Interpreter {
         sha1_smol::Sha1::from(source).digest().to_string()
     }
 
-    /// Returns the flags that the first line of a script declares, if it has such a line and is
-    /// well-formed.
+    /// Returns the flags that the first line of a script declares, if there is such a line and it
+    /// is well-formed.
     pub fn flags_of(source: &[u8]) -> Option<Flags> {
         shebang::of_script(source).ok().and_then(|(flags, _)| flags)
     }
@@ -133,8 +133,8 @@ impl Interpreter {
         }
     }
 
-    /// Compiles a script, or returns it if that was done before. As in Redis 7.4, the script may be
-    /// forgotten after many others were loaded like this, which is what EVAL does.
+    /// Compiles a script, or returns it if that was done before. As in Redis 7.4, it may be evicted
+    /// after many others were loaded like this, as EVAL does.
     pub fn load(&mut self, source: &[u8]) -> Result<Script, ScriptError> {
         let sha = Interpreter::sha(source);
         if let Some(script) = self.scripts.get(&sha) {
@@ -166,8 +166,8 @@ impl Interpreter {
         Ok(script)
     }
 
-    /// Compiles a script as [`Interpreter::load`] does, and keeps it until [`Interpreter::flush`],
-    /// which is what SCRIPT LOAD does.
+    /// Compiles a script like [`Interpreter::load`], and keeps it until [`Interpreter::flush`], as
+    /// SCRIPT LOAD does.
     pub fn load_kept(&mut self, source: &[u8]) -> Result<Script, ScriptError> {
         let script = self.load(source)?;
         self.scripts.retain(&script.sha);
@@ -197,7 +197,7 @@ impl Interpreter {
         self.execute(&script.sha, &script.function, passing, invocation, host)
     }
 
-    /// Calls a function that the registry keeps, and makes a reply of its result.
+    /// Calls a function from the registry, and returns its result as a reply.
     pub(crate) fn execute(
         &self,
         name: &str,
@@ -229,7 +229,7 @@ impl Interpreter {
         }
     }
 
-    /// Says that the sandbox has put other lists into the globals than [`invocation::call`].
+    /// Notes that the sandbox has put other lists into the globals than [`invocation::call`].
     pub(crate) fn set_other_lists(&self) {
         self.kept.set_other_lists();
     }
@@ -255,8 +255,8 @@ impl Interpreter {
         self.state.without_limit(&self.lua, |_| from_lua(&value, is_resp3)).map(Ok)
     }
 
-    /// Returns the error that a client is sent. `value` counts where Lua could not call the
-    /// handler: it had no memory or no stack left.
+    /// Returns the error for the client. `value` is used if Lua could not call the handler because
+    /// it had no memory or no stack left.
     fn failure(&self, name: &str, value: &Value) -> Reply {
         let Some(failure) = self.state.failure.borrow_mut().take() else {
             if errors::is_kill(value) {
@@ -274,7 +274,7 @@ impl Interpreter {
             self.collect_garbage();
         }
         if failure.message == b"ERR not enough memory" {
-            // What Redis says: Lua calls no handler when it has no memory.
+            // Redis's text: Lua calls no handler when it has no memory.
             return Reply::error(format!("ERR Error running script {name}, not enough memory"));
         }
         let mut message = before_zero(&failure.message).to_vec();
@@ -286,13 +286,13 @@ impl Interpreter {
 
     fn collect_garbage(&self) {
         self.lua.expire_registry_values();
-        // Without finalizers a collection cannot fail; were it to, the memory is freed later.
+        // Without finalizers a collection cannot fail; if it did, the memory would be freed later.
         let _ = self.lua.gc_collect();
     }
 }
 
-/// Asks the host regularly, in every coroutine, whether the script is to go on. Once it is killed
-/// it does not get past the next question either.
+/// Polls the host regularly, in every coroutine. A killed script does not get past the next poll
+/// either.
 fn set_hook(lua: &Lua, state: &Rc<State>) -> mlua::Result<()> {
     let state = Rc::clone(state);
     let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_POLL);

@@ -1,7 +1,7 @@
 //! Calls a script or function with its keys and arguments, on Lua's own stack.
 //!
-//! By handles of mlua, the call, the two lists `KEYS` and `ARGV` and the result would take most of
-//! what an empty script takes.
+//! With handles of mlua, the call, the two lists `KEYS` and `ARGV` and the result would take most
+//! of the time of an empty script.
 
 use crate::bytecode::{Globals, ListUse};
 use crate::convert::{before_zero, from_lua, one_line};
@@ -14,11 +14,11 @@ use mlua::{Function, Lua, LuaString, RegistryKey, Table, Value};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Items of the longest list that is kept for the next run, and bytes of its items.
+/// Maximum of items, and of their bytes, in a list that is kept for the next run.
 const MOST_SHARED: usize = 32;
 const MOST_SHARED_BYTES: usize = 4096;
 
-/// What Lua's registry keeps for all calls.
+/// The registry's entries that all calls use.
 pub(crate) struct Kept {
     handler: RegistryKey,
     /// The globals of scripts, and two of them.
@@ -31,7 +31,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Enters them; `handler` is called with errors.
+    /// Creates the entries; `handler` is called with errors.
     pub(crate) fn new(lua: &Lua, handler: Function, globals: &Table) -> mlua::Result<Kept> {
         let name = |text: &str| lua.create_registry_value(lua.create_string(text)?);
         let list = |text: &str| {
@@ -54,7 +54,7 @@ impl Kept {
 }
 
 impl Kept {
-    /// Says that other lists were put into the globals.
+    /// Notes that other lists were put into the globals.
     pub(crate) fn set_other_lists(&self) {
         self.keys.is_shared.set(false);
         self.argv.is_shared.set(false);
@@ -64,11 +64,11 @@ impl Kept {
 /// A list in the globals: `KEYS` or `ARGV`.
 struct List {
     name: RegistryKey,
-    /// A list for all scripts that do no more than read it. None of them gets hold of it.
+    /// A list shared by all scripts that only read it. None of them can keep it.
     shared: RegistryKey,
-    /// How many items that has.
+    /// How many items the shared list has.
     length: Cell<usize>,
-    /// It is the one in the globals.
+    /// Whether the shared list is the one in the globals.
     is_shared: Cell<bool>,
 }
 
@@ -106,12 +106,12 @@ impl List {
     }
 }
 
-/// How what is called gets its keys and arguments.
+/// How a script or function gets its keys and arguments.
 #[derive(Clone, Copy)]
 pub(crate) enum Passing {
-    /// By the globals `KEYS` and `ARGV`, where it can reach them: a script. Others find no list of
-    /// an earlier run, since they find none at all. A script that only reads a short list is given
-    /// the same table as others of its kind, with new items: it cannot tell.
+    /// By the globals `KEYS` and `ARGV`, if it can reach them: a script. Scripts that cannot reach
+    /// them see no list of an earlier run either. A script that only reads a short list gets the
+    /// same table as others of its kind, with new items: it cannot tell the difference.
     Globals(Globals),
     /// By two arguments: a function of a library.
     Arguments,
@@ -125,8 +125,8 @@ pub(crate) fn fits(invocation: &Invocation<'_>) -> bool {
     fits(invocation.keys) && fits(invocation.arguments)
 }
 
-/// Calls a function that Lua's registry keeps, with lists that fit. Returns the reply, or the error
-/// where the handler has not taken it.
+/// Calls a function from the registry, with lists that fit. Returns the reply, or the error if the
+/// handler has not taken it.
 pub(crate) fn call(
     lua: &Lua,
     state: &State,
@@ -166,7 +166,7 @@ fn push_list(frame: &mut Frame<'_>, items: &[&[u8]], unlimited: &Unlimited) {
     });
 }
 
-/// Returns the reply of a result that needs no handle: [`from_lua`] makes the same of it.
+/// Returns the reply for a result that needs no handle: the same as [`from_lua`] makes.
 fn simple_reply(lua: &Lua, state: &State, kept: &Kept, frame: &mut Frame<'_>) -> Option<Reply> {
     match frame.last() {
         Argument::Nil => Some(Reply::Nil),
@@ -196,8 +196,7 @@ fn status(lua: &Lua, kept: &Kept, frame: &mut Frame<'_>) -> Option<Reply> {
     }
 }
 
-/// Makes the function of the sandbox that returns both lists of the run, whatever their lengths, by
-/// handles.
+/// Makes the sandbox's function that returns both lists of the run, of any length, using handles.
 pub(crate) fn lists(lua: &Lua, state: &Rc<State>) -> mlua::Result<Function> {
     let state = Rc::clone(state);
     lua.create_function(move |lua, ()| {

@@ -1,13 +1,13 @@
 //! Lua scripts and functions as Redis 7.0 runs them.
 //!
 //! [`Interpreter`] compiles scripts and function libraries and runs them; there is one per thread.
-//! What a script may do outside of Lua goes through the trait [`Host`], which the caller lends for
-//! the duration of one run: `redis.call`, the log, permissions, and the question whether the script
-//! is to be killed. Results are [`Reply`] values.
+//! A script reaches the world outside of Lua through the trait [`Host`], which the caller lends for
+//! one run: `redis.call`, the log, permissions, and the decision whether the script is killed.
+//! Results are [`Reply`] values.
 //!
-//! Scripts are not trusted. They see neither files nor bytecode, cannot change what another script
-//! will see, and end with an error when they recurse, fill the memory or are killed. How this is
-//! done is said in `lua/sandbox.lua`.
+//! Scripts are not trusted. They see neither files nor bytecode, cannot change what other scripts
+//! see, and end with an error if they recurse too deeply, fill the memory or are killed.
+//! `lua/sandbox.lua` says how.
 //!
 //! Unsafe code is in one module, `stack`, which reaches Lua's stack without mlua.
 //!

@@ -13,11 +13,11 @@ use std::rc::Rc;
 /// A function of a library, as it was registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its name, by which FCALL finds it.
+    /// Its name for FCALL.
     pub name: String,
-    /// What it says of itself.
+    /// Its own description.
     pub description: Option<Vec<u8>>,
-    /// What it declares.
+    /// Its declared flags.
     pub flags: Flags,
 }
 
@@ -41,13 +41,13 @@ impl Library {
 }
 
 impl Interpreter {
-    /// Returns the name that the first line of a library's code gives it.
+    /// Returns the name in the first line of a library's code.
     pub fn library_name(source: &[u8]) -> Result<String, ScriptError> {
         of_library(source).map(|(name, _)| name)
     }
 
-    /// Runs the code of a library, which registers its functions. The host is asked by
-    /// [`Host::poll`] whether this takes too long.
+    /// Runs the code of a library, which registers its functions. [`Host::poll`] decides whether
+    /// this takes too long.
     pub fn load_library(
         &mut self,
         source: &[u8],
@@ -144,7 +144,7 @@ fn register(arguments: &Arguments<'_>, state: &State) -> Results {
     Ok(Vec::new())
 }
 
-/// `redis.register_function('name', callback)`
+/// Implements `redis.register_function('name', callback)`
 fn positional(arguments: &Arguments<'_>) -> Result<(Function, LuaFunction), Raise> {
     let name = text(arguments.lua, arguments.get(1))?
         .ok_or_else(|| refused("first argument to redis.register_function must be a string"))?;
@@ -155,7 +155,8 @@ fn positional(arguments: &Arguments<'_>) -> Result<(Function, LuaFunction), Rais
     Ok((Function { name, description: None, flags: Flags::default() }, callback.clone()))
 }
 
-/// `redis.register_function{function_name='name', callback=..., description=..., flags={...}}`
+/// Implements `redis.register_function{function_name='name', callback=..., description=...,
+/// flags={...}}`
 fn named(arguments: &Arguments<'_>) -> Result<(Function, LuaFunction), Raise> {
     let Value::Table(table) = arguments.get(1) else {
         return Err(refused(

@@ -9,11 +9,11 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaString, Table, Value};
 use std::rc::Rc;
 
-/// The longest run of `=` in a long bracket that the compiler is shown.
+/// The longest run of `=` in a long bracket that the compiler accepts here.
 const LONGEST_BRACKET: usize = 256;
 
-/// Bytes of the longest text that the compiler is shown. What it makes of these is limited where it
-/// is made (`lua/work.h`).
+/// Bytes of the longest text that the compiler accepts here. The size of the compiled code is
+/// limited in `lua/work.h`.
 const LONGEST_TEXT: usize = 64 << 20;
 
 /// Makes the table that `lua/sandbox.lua` receives.
@@ -48,7 +48,7 @@ pub(crate) fn table(lua: &Lua, state: &Rc<State>, handler: &Function) -> mlua::R
     Ok(table)
 }
 
-/// Makes what is called with the errors that end a run.
+/// Makes the handler of errors that end a run.
 pub(crate) fn handler(lua: &Lua, state: &Rc<State>) -> mlua::Result<Function> {
     let state = Rc::clone(state);
     lua.create_function(move |lua, error: Value| errors::record(lua, &state, &error))
@@ -62,8 +62,8 @@ pub(crate) enum CompileError {
     Lua(mlua::Error),
 }
 
-/// Compiles a chunk of text, with the garbage collector stopped: Lua's parser forgets to protect
-/// the name of the chunk from it (CVE-2025-49844).
+/// Compiles a chunk of text, with the garbage collector stopped, since Lua's parser fails to
+/// protect the name of the chunk from it (CVE-2025-49844).
 pub(crate) fn compile(lua: &Lua, text: &[u8], name: &str) -> Result<mlua::Function, CompileError> {
     let shown = name.trim_start_matches(['@', '=']).to_owned();
     if text.first() == Some(&0x1b) {
@@ -82,7 +82,7 @@ pub(crate) fn compile(lua: &Lua, text: &[u8], name: &str) -> Result<mlua::Functi
     lua.gc_restart();
     compiled.map_err(|error| match error {
         mlua::Error::SyntaxError { message, .. } => CompileError::Text(message),
-        // An error that the compiler raises without a position; mlua has added where Rust was.
+        // The compiler raised this error without a position; mlua has added the position in Rust.
         mlua::Error::RuntimeError(text) => {
             let message = text.split("\nstack traceback:").next().unwrap_or_default();
             CompileError::Text(message.to_owned())
@@ -107,7 +107,7 @@ fn has_long_bracket(text: &[u8]) -> bool {
     false
 }
 
-/// Returns what a script that catches an error sees of it: text instead of a value of mlua.
+/// Returns the value that a script which catches an error gets: text instead of a value of mlua.
 fn plain_error(lua: &Lua, error: Value) -> mlua::Result<Value> {
     let text = match &error {
         Value::Error(error) => match Raised::of(error) {
@@ -126,7 +126,7 @@ fn plain_error(lua: &Lua, error: Value) -> mlua::Result<Value> {
     lua.create_string(text).map(Value::String)
 }
 
-/// Returns a message with the position of the script instead of one in the sandbox's own code;
+/// Returns a message whose position in the sandbox's own code is replaced by that of the script;
 /// `None` if it has no such position.
 fn at_script(lua: &Lua, message: &[u8]) -> Option<Vec<u8>> {
     let rest = errors::without_own_position(message)?;
@@ -153,7 +153,7 @@ fn random(arguments: &Arguments<'_>, state: &State) -> Results {
         if low > high {
             return Err(arguments.bad(at, "interval is empty"));
         }
-        // As C computes it, in 32 bits.
+        // As in C, with 32 bits.
         let width = f64::from(high.wrapping_sub(low).wrapping_add(1));
         Ok((fraction * width).floor() + f64::from(low))
     };

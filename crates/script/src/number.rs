@@ -1,6 +1,6 @@
-//! Numbers as C's `printf` writes them with `%.<precision>g`.
+//! Numbers in the format of C's `printf` with `%.<precision>g`.
 
-/// Appends `value` to `out` with `precision` significant digits, as `%g` does.
+/// Appends `value` to `out` with `precision` significant digits, like `%g`.
 pub(crate) fn append_general(out: &mut Vec<u8>, value: f64, precision: usize) {
     let precision = precision.max(1);
     if !value.is_finite() {
@@ -35,8 +35,8 @@ fn without_zeros(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
-/// Returns `value` as a C program converts it to a 64-bit integer on x86-64: towards zero, and the
-/// smallest integer if it does not fit.
+/// Returns `value` converted to a 64-bit integer like in a C program on x86-64: towards zero, and
+/// the smallest integer if it does not fit.
 pub(crate) fn truncate(value: f64) -> i64 {
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) {
         value as i64

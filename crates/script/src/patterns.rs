@@ -1,25 +1,25 @@
-//! Lua's patterns, matched in steps that can be counted.
+//! Lua's patterns, matched in countable steps.
 //!
 //! Lua's own matcher runs in C, where no hook reaches it, and a short pattern can keep it busy for
-//! years (`.-.-.-.-b`). This one counts its steps and asks at intervals whether to go on. What
-//! matches, and the texts of errors, are those of Lua 5.1: a pattern ends at a zero byte, and
-//! backtracking is recursion, whose depth is that of the pattern's items and bounded.
+//! years (`.-.-.-.-b`). This one counts its steps and asks at intervals whether to go on. Matches
+//! and error texts are those of Lua 5.1: a pattern ends at a zero byte, and backtracking is
+//! recursion, whose depth is bounded by the pattern's items.
 
 use crate::arguments::Raise;
 
-/// As many captures as Lua allows.
+/// Maximum of captures, as in Lua.
 const MOST_CAPTURES: usize = 32;
 
-/// Items of a pattern that may wait for the rest of a match.
+/// Maximum of items that may wait for the rest of a match.
 const DEEPEST: usize = 500;
 
-/// Steps between two questions whether to go on.
+/// Steps between two checks whether to go on.
 const STEPS_PER_QUESTION: u32 = 100_000;
 
-/// Bytes that are looked at or copied in the time of a step, where that is done many at a time.
+/// Bytes that are compared or copied in the time of a step, when many are processed at a time.
 const BYTES_PER_STEP: usize = 128;
 
-/// How much a capture holds.
+/// The extent of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     Unfinished,
@@ -33,11 +33,11 @@ struct Capture {
     extent: Extent,
 }
 
-/// What a capture is, and the whole match without captures.
+/// A capture, or the whole match if there are no captures.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Captured<'a> {
     Text(&'a [u8]),
-    /// The place in the subject, from 1.
+    /// A position in the subject, from 1.
     Position(usize),
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Matcher<'a, 'q> {
 /// The end of a match in the subject, if it matches.
 type Matched = Result<Option<usize>, Raise>;
 
-/// Returns true if a text is more than plain bytes when it is used as a pattern.
+/// Returns true if a pattern is more than plain bytes.
 pub(crate) fn has_specials(pattern: &[u8]) -> bool {
     until_zero(pattern).iter().any(|byte| b"^$*+?.([%-".contains(byte))
 }
@@ -80,19 +80,19 @@ impl<'a, 'q> Matcher<'a, 'q> {
         Matcher { subject, pattern, captures, level: 0, depth: 0, steps, ask }
     }
 
-    /// Returns the steps since the last question, with which the next matcher goes on.
+    /// Returns the steps since the last check, from which the next matcher goes on.
     pub(crate) fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// Matches at a place; returns the end.
+    /// Matches at a position. Returns the end.
     pub(crate) fn match_at(&mut self, at: usize) -> Matched {
         self.level = 0;
         self.depth = 0;
         self.run(at, 0)
     }
 
-    /// Returns how many values a match from `start` gives: the whole match if it has no captures.
+    /// Returns how many values a match has: the whole match if it has no captures.
     pub(crate) fn count(&self) -> usize {
         self.level.max(1)
     }
@@ -102,8 +102,8 @@ impl<'a, 'q> Matcher<'a, 'q> {
         self.level
     }
 
-    /// Returns a capture of the match from `start` to `end`, from 0; the whole match if there are
-    /// none.
+    /// Returns a capture, counted from 0, of the match from `start` to `end`; the whole match if
+    /// there are no captures.
     pub(crate) fn capture(
         &self,
         at: usize,
@@ -126,7 +126,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
         }
     }
 
-    /// Returns the whole of a match.
+    /// Returns the whole match.
     pub(crate) fn whole(&self, start: usize, end: usize) -> Captured<'a> {
         Captured::Text(&self.subject[start..end])
     }
@@ -145,12 +145,12 @@ impl<'a, 'q> Matcher<'a, 'q> {
         (self.ask)()
     }
 
-    /// Returns the byte of the pattern at a place, 0 after the end.
+    /// Returns the byte of the pattern at a position, 0 after the end.
     fn item(&self, at: usize) -> u8 {
         self.pattern.get(at).copied().unwrap_or(0)
     }
 
-    /// Matches the rest of the pattern inside of another item.
+    /// Matches the rest of the pattern inside another item.
     fn rest(&mut self, s: usize, p: usize) -> Matched {
         if self.depth == DEEPEST {
             return Err("pattern too complex".into());
@@ -230,7 +230,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
         Ok(matched)
     }
 
-    /// Returns `%bxy`, whose two bytes are at `p`.
+    /// Matches `%bxy`, whose two bytes are at `p`.
     fn balance(&mut self, s: usize, p: usize) -> Matched {
         let (open, close) = (self.item(p), self.item(p + 1));
         if open == 0 || close == 0 {
@@ -255,7 +255,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
         Ok(None)
     }
 
-    /// Returns `%f[set]`, whose set is at `p`; returns the end of the set.
+    /// Matches `%f[set]`, whose set is at `p`. Returns the end of the set.
     fn frontier(&mut self, s: usize, p: usize) -> Matched {
         if self.item(p) != b'[' {
             return Err("missing '[' after '%f' in pattern".into());
@@ -268,7 +268,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
         Ok(is_frontier.then_some(end))
     }
 
-    /// Returns `%1`: what a capture holds.
+    /// Matches `%1`: the text of a capture.
     fn back_reference(&mut self, s: usize, digit: u8) -> Matched {
         let at = usize::from(digit).wrapping_sub(usize::from(b'1'));
         let capture = self.captures[..self.level].get(at).copied();
@@ -285,7 +285,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
         }
     }
 
-    /// As many repetitions as possible, then fewer.
+    /// Matches as many repetitions as possible, then fewer.
     fn most(&mut self, s: usize, p: usize, end: usize) -> Matched {
         let mut count = 0;
         while self.fits(s + count, p, end) {
@@ -303,7 +303,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
         }
     }
 
-    /// As few repetitions as possible, then more.
+    /// Matches as few repetitions as possible, then more.
     fn fewest(&mut self, mut s: usize, p: usize, end: usize) -> Matched {
         loop {
             if let Some(whole) = self.rest(s, end + 1)? {
@@ -317,7 +317,7 @@ impl<'a, 'q> Matcher<'a, 'q> {
         }
     }
 
-    /// Returns the place after the single-character class at `p`.
+    /// Returns the position after the single-character class at `p`.
     fn class_end(&self, p: usize) -> Result<usize, Raise> {
         match self.item(p) {
             b'%' if self.item(p + 1) == 0 => Err("malformed pattern (ends with '%')".into()),

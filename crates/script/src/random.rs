@@ -1,5 +1,5 @@
 //! The generator of `math.random`: POSIX's `lrand48`, so that a seed gives the same sequence on
-//! every machine and the one that redis-server gives.
+//! every machine as in redis-server.
 
 /// A 48-bit linear congruential generator.
 #[derive(Clone, Copy, Debug)]
@@ -9,15 +9,15 @@ impl Lrand48 {
     const MULTIPLIER: u64 = 0x5_DEEC_E66D;
     const INCREMENT: u64 = 0xB;
     const MASK: u64 = (1 << 48) - 1;
-    /// One more than the largest number, as Redis divides by it.
+    /// One more than the largest number in Redis, which divides by it.
     const MAX: i64 = i32::MAX as i64;
 
-    /// Returns a generator seeded as `srand48` does.
+    /// Returns a generator seeded like `srand48`.
     pub(crate) fn new(seed: i32) -> Lrand48 {
         Lrand48((u64::from(seed.cast_unsigned()) << 16) | 0x330E)
     }
 
-    /// Returns the generator of a redis-server which has just been started.
+    /// Returns the generator of a redis-server that has just been started.
     pub(crate) fn initial() -> Lrand48 {
         Lrand48(0x1234_ABCD_330E)
     }

@@ -8,10 +8,10 @@ use crate::{LogLevel, host, words};
 use mlua::{Lua, Table, Value};
 use std::rc::Rc;
 
-/// The version of Redis whose behaviour scripts find.
+/// The version of Redis whose behaviour scripts see.
 pub(crate) const VERSION: &str = "7.0.15";
 
-/// Bytes that are hashed between two looks at the work.
+/// Bytes that are hashed between two counts of work.
 const HASHED_AT_ONCE: usize = 64 << 10;
 
 /// Returns a version as Redis's number: a byte for each of its parts.
@@ -142,7 +142,7 @@ fn log(arguments: &Arguments<'_>) -> Results {
     Ok(Vec::new())
 }
 
-/// Returns the number that is the only argument of a function, 0 if it is none.
+/// Returns the only argument of a function as a number, or 0 if it is not one.
 fn only_number(arguments: &Arguments<'_>, problem: &str) -> Result<i64, Raise> {
     if arguments.len() != 1 {
         return Err(Raise::Reply(problem.to_owned()));

@@ -2,7 +2,7 @@
 
 use crate::wire;
 
-/// A reply, with the types of RESP3. Whoever writes it to a client of RESP2 reduces it.
+/// A reply, with the types of RESP3. For a client of RESP2 its writer reduces them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// No value: a null bulk string, a null array or RESP3's null.
@@ -13,7 +13,7 @@ pub enum Reply {
     Error {
         /// The text, which begins with the error's code.
         message: Vec<u8>,
-        /// The error came from a command, which has counted it in the statistics already.
+        /// Whether the error came from a command, which has counted it in the statistics already.
         is_counted: bool,
     },
     /// An integer.
@@ -47,7 +47,7 @@ impl Reply {
         wire::append(self, out);
     }
 
-    /// Returns an error that nobody has counted yet.
+    /// Returns an error that was not counted yet.
     pub fn error(message: impl Into<Vec<u8>>) -> Reply {
         Reply::Error { message: message.into(), is_counted: false }
     }

@@ -3,7 +3,7 @@
 use resp::words;
 use std::fmt;
 
-/// What a script or function declares about itself.
+/// The declarations of a script or function about itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u8);
 
@@ -67,7 +67,7 @@ impl fmt::Display for ScriptError {
 impl std::error::Error for ScriptError {}
 
 /// Returns the flags of a script, if it declares any, and its code without the first line. The end
-/// of that line stays, so that lines keep their numbers.
+/// of that line is kept, so that lines keep their numbers.
 pub(crate) fn of_script(source: &[u8]) -> Result<(Option<Flags>, &[u8]), ScriptError> {
     if !source.starts_with(b"#!") {
         return Ok((None, source));
@@ -132,7 +132,7 @@ pub(crate) fn of_library(source: &[u8]) -> Result<(String, &[u8]), ScriptError> 
     Ok((name.to_owned(), &source[end..]))
 }
 
-/// Redis says it of functions' names, too.
+/// Redis uses this text for functions' names, too.
 pub(crate) const INVALID_NAME: &str = "Library names can only contain letters, numbers, or \
     underscores(_) and must be at least one character long";
 

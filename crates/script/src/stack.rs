@@ -1,38 +1,40 @@
 //! Lua's own stack, for `redis.call` and for the call of a script: the only unsafe code above the
 //! heap.
 //!
-//! What mlua passes between Lua and Rust goes through handles on a second stack: for a command of a
-//! script that takes as many instructions as the command itself. A function that is made here reads
-//! its arguments where Lua has them, and puts its result there. It does so in the usual cases only;
-//! all others, every error among them, are left to a function of mlua that is called in its place.
-//! [`call`] is the other direction: it calls what Lua's registry keeps, with arguments that are put
-//! on the stack, and shows the result there.
+//! mlua passes values between Lua and Rust through handles on a second stack, which for a script's
+//! command takes as many instructions as the command itself. A function that is made here reads its
+//! arguments from Lua's own stack, and puts its result there. It does so in the usual cases only;
+//! all others, including every error, are left to a function of mlua that is called in its place.
+//! [`call`] is the other direction: it calls a function from Lua's registry, with arguments that
+//! are put on the stack, and shows the result there.
 //!
 //! Why this is sound:
 //!
 //! - *Pointers.* A [`Frame`] is lent to the body of a call, which cannot keep it: its lifetime is
-//!   unknown there. The arguments stay on Lua's stack until the call returns. Therefore Lua's
-//!   collector keeps them; it moves no string, and strings do not change. Nothing else removes what
-//!   is on this stack meanwhile: the interpreter is used by one thread, and what Lua may run below
-//!   the body, its finalizers, leaves the stack as it was. The frame of [`call`] is above
-//!   everything on the stack, and is removed with all that it has pushed when `call` ends.
-//! - *Places.* Lua grants 20 places in addition to the arguments; a frame counts what it has pushed
-//!   and panics beyond [`MOST_PUSHED`]. What goes into a list is a value that was counted after the
-//!   list was made, and the list is below it. [`call`] asks for the places of its frame.
-//! - *Errors.* Lua raises an error by `longjmp`, which skips destructors. What pushes a string or a
-//!   table demands an [`Unlimited`]: with the limit of memory lifted, an allocation of Lua succeeds
-//!   or aborts the process. Lua's other reasons do not occur: strings and lists have a largest size
-//!   here, far below Lua's; tables are filled without asking their metatables, by keys that are
-//!   strings or integers; and the only finalizers are those of mlua, which raise nothing, since
-//!   scripts can make none (`newproxy` is not in the sandbox). So no method of a frame raises an
-//!   error, and the function of mlua, which does, is called after the body by a function that owns
-//!   nothing. What a script raises ends at the protected call in [`call`], which owns nothing that
-//!   its jump would skip: between it and the error there is only Lua, and what mlua calls.
-//! - *Panics* are caught, and do not reach C. One that a function of mlua has caught is an error of
-//!   Lua on the way to [`call`], where it is a panic again.
-//! - *Types.* What a value must be (a table, a string) is asserted where it matters to Lua.
-//! - *Layout.* Lua has no function that says how many results a call is to have; it is read where
-//!   Lua has it. Lua 5.1 is not developed any more, and its version is asserted.
+//!   unknown there. The arguments stay on Lua's stack until the call returns. So Lua's collector
+//!   keeps them; it moves no string, and strings do not change. Nothing else removes values from
+//!   this stack meanwhile: the interpreter is used by one thread, and finalizers, which Lua may run
+//!   during the body, leave the stack as it was. The frame of [`call`] is above everything on the
+//!   stack, and is removed with all that it has pushed when `call` ends.
+//! - *Slots.* Lua grants 20 slots in addition to the arguments; a frame counts its pushes and
+//!   panics beyond [`MOST_PUSHED`]. A value that goes into a list was counted after the list was
+//!   made, so the list is below it. [`call`] requests the slots of its frame.
+//! - *Errors.* Lua raises an error by `longjmp`, which skips destructors. Methods that push a
+//!   string or a table demand an [`Unlimited`]: with the limit of memory lifted, an allocation of
+//!   Lua succeeds or aborts the process. Lua's other reasons do not occur: strings and lists have a
+//!   largest size here, far below Lua's; tables are filled without asking their metatables, by keys
+//!   that are strings or integers; and the only finalizers are those of mlua, which raise nothing,
+//!   since scripts can make none (`newproxy` is not in the sandbox). So no method of a frame raises
+//!   an error, and the function of mlua, which does, is called after the body by a function that
+//!   owns nothing. An error that a script raises ends at the protected call in [`call`]. Its jump
+//!   skips nothing that is owned: between that call and the error there are only Lua's frames, and
+//!   functions called through mlua.
+//! - *Panics* are caught, and do not reach C. A panic that mlua has caught travels as an error of
+//!   Lua to [`call`], where it becomes a panic again.
+//! - *Types.* The required type of a value (a table, a string) is asserted wherever Lua relies on
+//!   it.
+//! - *Layout.* Lua has no function that returns how many results a call is to have; the number is
+//!   read from Lua's own structures. Lua 5.1 is no longer developed, and its version is asserted.
 
 #![expect(unsafe_code, reason = "mlua has no safe access to Lua's stack; see above")]
 
@@ -45,14 +47,14 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
-/// Bytes of the longest string, and items of the longest list, that a frame takes.
+/// Maximum of bytes in a string, and of items in a list, for a frame.
 pub(crate) const LONGEST_STRING: usize = 1 << 28;
 pub(crate) const LONGEST_LIST: usize = 1 << 16;
 
-/// Values that a frame has pushed at the same time, at most.
+/// Maximum of values that a frame has pushed at the same time.
 const MOST_PUSHED: u32 = 8;
 
-/// Places that a protected call asks for, as many as Lua gives a function.
+/// Slots that a protected call requests, as many as Lua gives a function.
 const PLACES: c_int = 20;
 
 const _: () = assert!(ffi::LUA_GLOBALSINDEX == -10002, "the layouts below are those of Lua 5.1");
@@ -80,7 +82,7 @@ struct CallStart {
     results: c_int,
 }
 
-/// Where a function has what it was made with: what is called otherwise, and two texts.
+/// The upvalues of a function: the function to call otherwise, and two texts.
 const OTHERWISE: c_int = ffi::lua_upvalueindex(1);
 const NAME_OF_STATUS: c_int = ffi::lua_upvalueindex(2);
 const OK: c_int = ffi::lua_upvalueindex(3);
@@ -94,7 +96,7 @@ pub(crate) enum Ended {
     Otherwise,
 }
 
-/// What a function does.
+/// The body of a function.
 pub(crate) trait Body {
     /// How many values it pushes.
     const RESULTS: u32;
@@ -102,16 +104,16 @@ pub(crate) trait Body {
     /// Runs in each call.
     fn call(frame: &mut Frame<'_>) -> Ended;
 
-    /// Gets what a call has panicked with; the function of mlua is called then.
+    /// Receives the payload of a panic; the function of mlua is called then.
     fn has_panicked(payload: Box<dyn Any + Send>);
 }
 
-/// Says that Lua's memory is not limited at present.
+/// Proves that Lua's memory is not limited at present.
 pub(crate) struct Unlimited(());
 
-/// Calls `f` with the limit of memory lifted, and then says whether the limit was passed. As long
-/// as memory cannot run out, mlua calls Lua directly as well; else it makes a protected call, two
-/// closures included, for each string and each field of a table.
+/// Calls `f` with the limit of memory lifted, and fails if the limit is exceeded afterwards. While
+/// memory cannot run out, mlua too calls Lua directly; otherwise it makes a protected call, with
+/// two closures, for each string and each field of a table.
 pub(crate) fn without_limit<R>(
     lua: &Lua,
     limit: usize,
@@ -140,7 +142,8 @@ pub(crate) fn function<B: Body>(
     unsafe { lua.exec_raw((otherwise, name, text), make) }
 }
 
-/// What Lua calls. It owns nothing, so that an error of the other function may skip it.
+/// The C function that Lua calls. It owns nothing, so that an error of the other function may skip
+/// it.
 unsafe extern "C-unwind" fn enter<B: Body>(state: *mut lua_State) -> c_int {
     if run::<B>(state) == Ended::Returned {
         return B::RESULTS as c_int;
@@ -171,12 +174,12 @@ fn run<B: Body>(state: *mut lua_State) -> Ended {
 }
 
 thread_local! {
-    /// The handler of a protected call runs.
+    /// Whether the handler of a protected call is running.
     static IS_HANDLING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Makes the message handler of protected calls: it calls `handler` with the error. An error of
-/// `handler` itself is not handled once more, but is what the call ends with.
+/// `handler` itself is not handled again, but ends the call.
 pub(crate) fn message_handler(lua: &Lua, handler: Function) -> mlua::Result<Function> {
     let make = |state| {
         // SAFETY: the value on the stack becomes the upvalue of the function.
@@ -186,7 +189,7 @@ pub(crate) fn message_handler(lua: &Lua, handler: Function) -> mlua::Result<Func
     unsafe { lua.exec_raw(handler, make) }
 }
 
-/// What Lua calls with an error. It owns nothing.
+/// The C function that Lua calls with an error. It owns nothing.
 unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
     if IS_HANDLING.replace(true) {
         return 1;
@@ -201,13 +204,13 @@ unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
     0
 }
 
-/// What a protected call came to.
+/// The result of a protected call.
 pub(crate) enum Called<R> {
-    /// What was made of the result on the stack.
+    /// The value made from the result on the stack.
     Taken(R),
-    /// The result, which was left there.
+    /// The result, which was left on the stack.
     Returned(Value),
-    /// The error, nil where the handler has taken it.
+    /// The error; nil if the handler has taken it.
     Failed(Value),
 }
 
@@ -224,9 +227,9 @@ impl Drop for Restored {
     }
 }
 
-/// Calls a function with a message handler, both of which Lua's registry keeps. `push` pushes the
-/// arguments, with the limit of memory lifted; `take` may make something of the result. A panic in
-/// a function of Rust that was called from Lua goes on.
+/// Calls a function with a message handler, both from Lua's registry. `push` pushes the arguments,
+/// with the limit of memory lifted; `take` may convert the result. A panic in a function of Rust
+/// that was called from Lua continues.
 pub(crate) fn call<R>(
     lua: &Lua,
     limit: usize,
@@ -241,7 +244,7 @@ pub(crate) fn call<R>(
         let _restored = Restored { state, top };
         let mut frame = Frame { state, arguments: 0, pushed: 0, lent: PhantomData };
         let arguments = without_limit(lua, limit, |unlimited| {
-            // SAFETY: memory is not limited; where the stack cannot be longer, this says so.
+            // SAFETY: memory is not limited; if the stack cannot grow, the result says so.
             if unsafe { ffi::lua_checkstack(state, PLACES) } == 0 {
                 return Err(mlua::Error::StackError);
             }
@@ -287,8 +290,8 @@ pub(crate) enum Argument<'f> {
     Other,
 }
 
-/// A call: its arguments and what it has pushed. Of a protected call, what it calls and the result
-/// count as pushed.
+/// A call: its arguments and the values that it has pushed. In a protected call, the called
+/// function and the result count as pushed.
 pub(crate) struct Frame<'f> {
     state: *mut lua_State,
     arguments: c_int,
@@ -302,7 +305,7 @@ impl Frame<'_> {
         (1..=self.arguments).map(|at| self.argument(at))
     }
 
-    /// Returns true if the call is a statement: whatever it returns, Lua drops it.
+    /// Returns true if the call is a statement, whose results Lua drops.
     pub(crate) fn is_statement(&self) -> bool {
         let state = self.state.cast::<StateStart>();
         // SAFETY: a state begins like this in every Lua 5.1, of which mlua brings the sources.
@@ -339,10 +342,10 @@ impl Frame<'_> {
         if self.pushed == 0 { Argument::Other } else { self.argument(-1) }
     }
 
-    /// Pushes what Lua's registry keeps.
+    /// Pushes a value from Lua's registry.
     ///
     /// # Panics
-    /// If another interpreter keeps it.
+    /// If it belongs to another interpreter.
     pub(crate) fn push_kept(&mut self, lua: &Lua, key: &RegistryKey) {
         assert!(lua.owns_registry_value(key), "a value of another interpreter");
         self.count();
@@ -352,8 +355,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Sets a field of the table that was pushed before the last two values to the last; the one
-    /// between is the name. Both are removed.
+    /// Sets a field of a table: the table was pushed first, then the name, then the value. Name and
+    /// value are removed.
     ///
     /// # Panics
     /// If there is no such table, or the name is no string.
@@ -364,7 +367,7 @@ impl Frame<'_> {
         self.pushed -= 2;
     }
 
-    /// Replaces the name that was pushed last by the field of this name of the table before it.
+    /// Replaces the name that was pushed last by the field of that name in the table before it.
     ///
     /// # Panics
     /// If there is no such table, or the name is no string.
@@ -419,7 +422,7 @@ impl Frame<'_> {
         unsafe { ffi::lua_pushnumber(self.state, value) };
     }
 
-    /// Pushes a string of [`LONGEST_STRING`] at most.
+    /// Pushes a string of at most [`LONGEST_STRING`].
     pub(crate) fn push_string(&mut self, bytes: &[u8], _: &Unlimited) {
         assert!(bytes.len() <= LONGEST_STRING, "a string is too long for a frame of Lua");
         self.count();
@@ -448,7 +451,7 @@ impl Frame<'_> {
         self.pushed -= 2;
     }
 
-    /// Makes these the items of the list that was pushed last, of which `before` were there before.
+    /// Replaces the items of the list that was pushed last, which had `before` items.
     ///
     /// # Panics
     /// If there is no such list, or either is longer than [`LONGEST_LIST`].
@@ -467,8 +470,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Pushes a list of this many items, [`LONGEST_LIST`] at most, each of which is pushed by
-    /// `item`. Where that fails, nothing is pushed.
+    /// Pushes a list of this many items, at most [`LONGEST_LIST`]; `item` pushes each. If that
+    /// fails, nothing is pushed.
     pub(crate) fn push_list(
         &mut self,
         length: usize,

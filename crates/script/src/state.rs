@@ -1,4 +1,4 @@
-//! What the functions of one interpreter share.
+//! The state that the functions of one interpreter share.
 
 use crate::calls::Unfinished;
 use crate::libraries::CjsonSettings;
@@ -9,21 +9,21 @@ use mlua::{Lua, RegistryKey};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Bytes of the largest value that a function of Rust makes for a script.
+/// Maximum size of a value that a function of Rust makes for a script, in bytes.
 const LONGEST_RESULT: usize = 256 << 20;
 
-/// Work of functions of Rust between two questions to the host. A unit is about what it takes to
-/// copy a byte, as in `lua/work.h`.
+/// Work of functions of Rust between two polls of the host. A unit is about the time to copy a
+/// byte, as in `lua/work.h`.
 const WORK_PER_POLL: usize = 4 << 20;
 
-/// What it takes to make a value of Lua, or to look at one.
+/// The work of making or inspecting a value of Lua.
 pub(crate) const PER_VALUE: usize = 512;
 
 thread_local! {
     static WORK: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts work, and asks the host at intervals whether the script is to go on.
+/// Counts work, and polls the host at intervals.
 #[inline]
 pub(crate) fn spend(work: usize) -> mlua::Result<()> {
     let sum = WORK.get().saturating_add(work);
@@ -44,9 +44,9 @@ fn ask() -> mlua::Result<()> {
     Err(mlua::Error::runtime(errors::KILLED))
 }
 
-/// Fails as Lua does if a function of Rust has made this many bytes, and they are too many: a table
-/// that is in a table many times fits into Lua's memory, and what is made of it does not. Counts
-/// the work for a value as well.
+/// Fails like Lua if the result of a function of Rust is too large: a table that another one
+/// contains many times fits into Lua's memory, but its conversion may not. Also counts the work for
+/// a value.
 pub(crate) fn check_length(length: usize) -> mlua::Result<()> {
     if length > LONGEST_RESULT {
         return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
@@ -56,36 +56,36 @@ pub(crate) fn check_length(length: usize) -> mlua::Result<()> {
 
 /// State of one interpreter; the part that belongs to a run is reset when it starts.
 pub(crate) struct State {
-    /// A script or function runs: commands may be called.
+    /// Whether a script or function is running: commands may then be called.
     pub(crate) is_running: Cell<bool>,
-    /// The script asked for RESP3's types.
+    /// Whether the script has chosen RESP3's types.
     pub(crate) is_resp3: Cell<bool>,
-    /// The host has ended the script; nothing may catch this.
+    /// Whether the host has ended the script; no pcall may catch this.
     pub(crate) is_killed: Cell<bool>,
     /// The generator of `math.random`, from its first use in a run on.
     pub(crate) random: Cell<Option<Lrand48>>,
     /// The settings of the global `cjson`.
     pub(crate) cjson: Rc<Cell<CjsonSettings>>,
-    /// The last line of the script. A tail call of Lua code leaves no trace of the line it is in,
-    /// and most are in the last.
+    /// The last line of the script. A tail call of Lua code leaves no trace of its line, and most
+    /// are in the last one.
     pub(crate) last_line: Cell<Option<usize>>,
-    /// Why the run failed, recorded while its stack still was.
+    /// Why the run failed, recorded while its stack still existed.
     pub(crate) failure: RefCell<Option<Failure>>,
     /// The functions of the library that is being loaded, while one is.
     pub(crate) loading: RefCell<Option<Vec<Registered>>>,
     /// The buffer of commands' replies, empty while a command runs.
     pub(crate) reply: Cell<Vec<u8>>,
-    /// What is left of a call of a command for mlua's part of it.
+    /// The work that is left for mlua's part of a call.
     pub(crate) unfinished: Cell<Option<Unfinished>>,
-    /// Steps of matching patterns since the host was last asked.
+    /// Steps of pattern matching since the last poll.
     pub(crate) steps: Cell<u32>,
     pub(crate) memory_limit: usize,
     /// The version of Redis that scripts find.
     pub(crate) version: Box<str>,
 }
 
-/// A function of a library, and what it calls. Lua has some 8000 places for values that Rust holds;
-/// its registry has no limit.
+/// A function of a library, and its implementation. Lua has some 8000 slots for values that Rust
+/// holds; its registry has no limit.
 pub(crate) type Registered = (Function, Rc<RegistryKey>);
 
 /// An error that ended a run.
@@ -124,7 +124,8 @@ impl State {
         stack::without_limit(lua, self.memory_limit, f)
     }
 
-    /// Forgets the run before. The next has its last line here, if it is a script's.
+    /// Resets the state of the previous run. `last_line` is that of the next one, if it is a
+    /// script.
     pub(crate) fn start(&self, last_line: Option<usize>) {
         self.is_resp3.set(false);
         self.is_killed.set(false);

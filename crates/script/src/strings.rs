@@ -1,4 +1,4 @@
-//! `string.find`, `match`, `gmatch` and `gsub`, over the matcher that a script cannot keep busy.
+//! `string.find`, `match`, `gmatch` and `gsub`, with the matcher that a script cannot keep busy.
 
 use crate::arguments::{Arguments, Raise, Results, native};
 use crate::patterns::{Captured, Matcher, has_specials};
@@ -25,7 +25,7 @@ pub(crate) fn table(lua: &Lua, state: &Rc<State>, longest: usize) -> mlua::Resul
     Ok(table)
 }
 
-/// Asks the host as the hook does.
+/// Polls the host, like the hook.
 fn ask(state: &State) -> Result<(), Raise> {
     match host::with(|host| host.poll()) {
         Some(Continue::Kill) => state.is_killed.set(true),
@@ -37,7 +37,7 @@ fn ask(state: &State) -> Result<(), Raise> {
     Ok(())
 }
 
-/// Calls `f` with a matcher, whose steps are counted over all of a run.
+/// Calls `f` with a matcher, whose steps are counted over the whole run.
 fn matching<'a, R>(
     state: &State,
     subject: &'a [u8],
@@ -73,7 +73,8 @@ fn captures(
     Ok(())
 }
 
-/// Returns the place where a search begins, of the argument that counts from 1 or from the end.
+/// Returns the position where a search begins; the argument counts from 1, or from the end if
+/// negative.
 fn start(call: &Arguments<'_>, at: usize, length: usize) -> Result<usize, Raise> {
     let first = if call.is_absent(at) { 1 } else { call.integer(at)? };
     let first = if first < 0 { first.saturating_add_unsigned(length as u64 + 1) } else { first };
@@ -91,7 +92,7 @@ fn find(call: &Arguments<'_>, state: &State) -> Results {
     let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
     let from = start(call, 3, subject.len())?;
     let is_plain = !matches!(call.get(4), Value::Nil | Value::Boolean(false));
-    // The bytes are looked at many at a time.
+    // Many bytes are compared at a time.
     spend((subject.len() - from + pattern.len()) / 4)?;
     if is_plain || !has_specials(&pattern) {
         return Ok(match memchr::memmem::find(&subject[from..], &pattern) {
@@ -160,8 +161,9 @@ fn gmatch(call: &Arguments<'_>, state: &Rc<State>) -> Results {
     Ok(vec![Value::Function(iterator)])
 }
 
-/// Implements `next_match(s, pattern, place, only_first)`: the first match of `gsub` from a place,
-/// counted from 0: start, end, and captures, or the first of them; nothing if there is none.
+/// Implements `next_match(s, pattern, place, only_first)`: the first match of `gsub` from a
+/// position, counted from 0. Returns start, end, and captures, or only the first of them; nothing
+/// if there is no match.
 fn next_match(call: &Arguments<'_>, state: &State) -> Results {
     let (subject, pattern) = (call.bytes(1)?, call.bytes(2)?);
     let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());

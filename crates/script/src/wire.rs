@@ -1,4 +1,4 @@
-//! Replies of commands as RESP bytes, read straight into Lua values.
+//! Replies of commands as RESP bytes, converted directly into Lua values.
 
 use crate::Reply;
 use crate::convert::{error_to_lua, named, set_entry, string};
@@ -7,21 +7,21 @@ use crate::stack::{Frame, LONGEST_LIST, LONGEST_STRING, Unlimited};
 use crate::state::{PER_VALUE, spend};
 use mlua::{Lua, LuaString, Value};
 
-/// Nesting of a reply; no command comes near.
+/// Maximum nesting of a reply; no command comes near it.
 const DEEPEST: usize = 128;
 
 /// The reply of most commands that write.
 pub(crate) const OK: &[u8] = b"+OK\r\n";
 
-/// What `redis.call` returns or raises.
+/// The value that `redis.call` returns or raises.
 pub(crate) enum Replied {
     Value(Value),
     /// The text of an error, which begins with its code.
     Error(Vec<u8>),
 }
 
-/// Pushes a reply of a usual kind: one that has no errors, no types of RESP3, and nothing in an
-/// array's arrays. Returns `None` for any other, of which nothing is left on the stack.
+/// Pushes a reply of a usual kind: without errors, types of RESP3, and arrays nested deeper than
+/// one level. Returns `None` for any other, with nothing left on the stack.
 pub(crate) fn push(frame: &mut Frame<'_>, reply: &[u8], unlimited: &Unlimited) -> Option<()> {
     if reply == OK {
         frame.push_status(None, unlimited);
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         if self.resp3 { Value::Nil } else { Value::Boolean(false) }
     }
 
-    /// Reads a value that is no collection, of a type that only RESP3 has.
+    /// Reads a scalar value of a type that only RESP3 has.
     fn scalar_of_resp3(&mut self, kind: u8, line: &[u8]) -> mlua::Result<Value> {
         let lua = self.lua;
         match kind {
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
     }
 
     fn array(&mut self, length: usize, depth: usize) -> mlua::Result<Value> {
-        // Each element has three bytes at least.
+        // Each element has at least three bytes.
         let capacity = length.min(self.rest.len() / 3);
         let table = self.lua.create_table_with_capacity(capacity, 0)?;
         for at in 1..=length {
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
         named(self.lua, "map", map)
     }
 
-    /// Reads what follows attributes, which scripts do not see.
+    /// Reads the value after attributes, which scripts do not see.
     fn after_attributes(&mut self, length: usize, depth: usize) -> mlua::Result<Value> {
         for _ in 0..length {
             self.value(depth + 1)?;

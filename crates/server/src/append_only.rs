@@ -1,11 +1,10 @@
 //! The append-only file in the server: loading it at the start, rewriting it during
 //! service.
 //!
-//! Loading runs on the thread that starts the server, and says how far it is once a second. A
-//! rewrite runs on a thread of its own, one at a time, and gives up when the server stops. The
-//! log's own failures are the log's: it refuses what follows, until a write that failed was tried
-//! again with success or for good, and the gate sees to it that nothing is acknowledged that is not
-//! kept.
+//! Loading runs on the thread that starts the server, and reports its progress once a second. A
+//! rewrite runs on a thread of its own, one at a time, and gives up when the server stops. The log
+//! handles its own failures: it refuses later commands until a failed write was repeated with
+//! success, or for good. The commit barrier ensures that nothing is acknowledged that is not kept.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,10 +19,10 @@ use crate::config::Values;
 use crate::key_delay::KeyDelay;
 use crate::spool;
 
-/// How often the log says how far the loading is.
+/// How often the progress of loading is logged.
 pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
 
-/// A rewrite was asked for where there is no log: Redis leaves such files unread, a start here is
+/// The warning after a rewrite without a log: Redis leaves such files unread, a start here is
 /// refused next to them (`other-stores`).
 const LEFT_OFF: &str = "appendonly is off: the append-only file that was written has the data of \
                         this moment and gets no more. Start with --appendonly yes to be served \
@@ -33,7 +32,7 @@ const LEFT_OFF: &str = "appendonly is off: the append-only file that was written
 /// Why the server does not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
-    /// The data cannot be brought back.
+    /// The data cannot be restored from the log.
     #[error(transparent)]
     Replay(#[from] ReplayError),
     /// The log cannot be opened for appending.
@@ -41,11 +40,11 @@ pub(crate) enum StartError {
     Open(#[from] OpenError),
 }
 
-/// A rewrite is under way.
+/// A rewrite is already running.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Busy;
 
-/// Returns where the log is and how it is kept, by the configuration.
+/// Returns the location and the policy of the log, from the configuration.
 pub(crate) fn options(values: &Values) -> Options {
     let mut options = Options::new(values.text("dir"));
     options.dirname = values.text("appenddirname");
@@ -114,7 +113,7 @@ struct Job {
     began: Option<Duration>,
     last: Option<Duration>,
     ended: Option<Duration>,
-    /// Another rewrite was asked for while this one was being given up: it follows at once.
+    /// Whether another rewrite was requested while this one was being given up: it follows at once.
     is_followed: bool,
 }
 
@@ -125,21 +124,21 @@ pub(crate) struct AppendOnly {
     log: Arc<Aof>,
     engine: Arc<Engine>,
     options: Options,
-    /// The configuration, for what counts when a rewrite begins.
+    /// The configuration, as it is when a rewrite begins.
     values: Box<dyn Fn() -> Values + Send + Sync>,
     job: Mutex<Job>,
     stopping: AtomicBool,
-    /// The rewrite that is under way is to end: the log was switched off.
+    /// Whether the present rewrite is to end because the log was switched off.
     ending: AtomicBool,
     /// Whether the log is to be on: `appendonly`.
     wanted: AtomicBool,
-    /// A rewrite is to begin when no dump is being written any more.
+    /// Whether a rewrite is to begin when no dump is being written any more.
     scheduled: AtomicBool,
 }
 
-/// How long to wait for whoever else reads a snapshot, or for a script, before the next try.
+/// The pause before the next try while another thread reads a snapshot, or a script runs.
 const BUSY_WAIT: Duration = Duration::from_millis(10);
-/// Between two attempts to switch the log on.
+/// The pause between two attempts to switch the log on.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl AppendOnly {
@@ -166,8 +165,8 @@ impl AppendOnly {
         })
     }
 
-    /// Opens what was logged so far to be read once more, or what is there of a log that is
-    /// switched off. The caller holds all shards, so that nothing follows.
+    /// Opens the log so far to be read once more, or what remains of a log that is switched off.
+    /// The caller holds all shards, so that nothing is added.
     pub(crate) fn open(&self) -> Result<Loader, String> {
         if self.job().began.is_some() {
             return Err("the append only file is being rewritten".into());
@@ -200,16 +199,15 @@ impl AppendOnly {
         self.job.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that commands are appended to the log from now on. What was executed while a rewrite
-    /// was under way before is in neither file.
+    /// Notes that commands are appended to the log from now on. Commands executed during an earlier
+    /// rewrite are in neither file.
     pub(crate) fn note_attached(&self) {
         if self.is_rewriting() {
             self.log.note_skipped();
         }
     }
 
-    /// Switches the log off, or begins to switch it on: it is whole when a rewrite has come to its
-    /// end.
+    /// Switches the log off, or begins to switch it on: it is complete at the end of a rewrite.
     pub(crate) fn switch(self: &Arc<AppendOnly>, on: bool) -> Result<(), aof::Failure> {
         let was_wanted = self.wanted.swap(on, Ordering::Relaxed);
         if !on {
@@ -226,30 +224,31 @@ impl AppendOnly {
                 .inspect_err(|_| self.wanted.store(true, Ordering::Relaxed));
         }
         if self.log.is_off() {
-            // Where a rewrite is under way, the next tick begins another one.
+            // If a rewrite is running, the next tick begins another one.
             let _ = self.rewrite();
         }
         Ok(())
     }
 
-    /// Returns true if a crash takes what is acknowledged now: the log is off, or not whole yet.
+    /// Returns true if a crash would lose data that is acknowledged now: the log is off, or not yet
+    /// complete.
     pub(crate) fn is_off(&self) -> bool {
         !self.log.is_whole()
     }
 
-    /// Returns true if a rewrite is under way.
+    /// Returns true if a rewrite is running.
     pub(crate) fn is_rewriting(&self) -> bool {
         self.job().began.is_some()
     }
 
-    /// Has the log rewritten when no dump is being written any more.
+    /// Schedules a rewrite for when no dump is being written any more.
     pub(crate) fn schedule(&self) {
         self.scheduled.store(true, Ordering::Relaxed);
     }
 
-    /// Begins a rewrite. A log that is switched off is switched on by it, and off again at its end
-    /// unless it is to stay on: then the file has what there was at that moment. The caller may
-    /// hold shards: the cut is taken by the new thread.
+    /// Begins a rewrite. A log that is off is switched on by it, and off again at its end unless it
+    /// is to stay on; the file then has the data of that moment. The caller may hold shards, since
+    /// the new thread takes the cut.
     pub(crate) fn rewrite(self: &Arc<AppendOnly>) -> Result<(), Busy> {
         let mut job = self.job();
         if job.began.is_some() {
@@ -273,7 +272,7 @@ impl AppendOnly {
         Ok(())
     }
 
-    /// Rewrites the log, again if that was asked for while it was being given up.
+    /// Rewrites the log, and again if that was requested while the rewrite was being given up.
     fn run(&self) {
         loop {
             self.run_once();
@@ -292,10 +291,10 @@ impl AppendOnly {
     fn run_once(&self) {
         tracing::info!("Background append only file rewriting started");
         let revives = self.log.is_off();
-        // The base has what was skipped until now.
+        // The base has what was skipped so far.
         let skipped = self.log.skipped();
         let written = self.write_base(revives);
-        // A command that had begun before there was a log is in neither file: once more.
+        // A command that had begun before there was a log is in neither file: rewrite again.
         let is_short = revives && self.log.skipped() != skipped;
         if matches!(written, Ok(Some(_))) {
             self.log.cover_skipped(skipped);
@@ -318,7 +317,7 @@ impl AppendOnly {
         }
     }
 
-    /// Returns true if a rewrite is to go on, after the delay that tests ask for.
+    /// Returns true if a rewrite is to go on, after the delay that tests configure.
     fn go_on(&self, delay: &KeyDelay) -> bool {
         let is_ending =
             || self.stopping.load(Ordering::Relaxed) || self.ending.load(Ordering::Relaxed);
@@ -351,12 +350,12 @@ impl AppendOnly {
     }
 
     /// To be called periodically, while no dump is being written: begins a rewrite that was
-    /// scheduled, or when the log has grown by so much.
+    /// scheduled, or that the log's growth makes due.
     pub(crate) fn tick(self: &Arc<AppendOnly>, growth: Growth) {
         let waits = |ended| self.now().saturating_sub(ended) < RETRY_AFTER;
         let (is_off, is_wanted) = (self.log.is_off(), self.wanted.load(Ordering::Relaxed));
-        // Switched on, or brought to have what a command wrote that had begun before there was a
-        // log, and that waited for its keys until the rewrite was over.
+        // The log was switched on, or lacks writes of a command that had begun before there was a
+        // log and that waited for its keys until the rewrite was over.
         let is_to_be_whole = is_wanted && (is_off || self.log.has_skipped());
         {
             let job = self.job();
@@ -372,7 +371,7 @@ impl AppendOnly {
             return;
         }
         if !is_wanted {
-            // A rewrite that only was to leave a file could not switch it off at its end.
+            // A rewrite that only was to leave a file failed to switch the log off at its end.
             let _ = self.log.switch_off();
             return;
         }
@@ -382,7 +381,7 @@ impl AppendOnly {
         }
     }
 
-    /// Returns what INFO says.
+    /// Returns the figures for INFO.
     pub(crate) fn facts(&self) -> AofFacts {
         let figures = self.log.figures();
         let job = self.job();

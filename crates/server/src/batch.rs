@@ -1,11 +1,11 @@
-//! One batch: the complete commands of a connection's input, up to a bound, parsed and given to the
-//! engine.
+//! One batch: the complete commands of a connection's input, up to a bound, parsed and passed to
+//! the engine.
 //!
 //! The whole batch is parsed before its first command is executed, so that the engine can prefetch
-//! what the lookups of its keys will need. What was read is given back after each batch, whether or
-//! not there was a command in it: empty requests take no space, and many of them are as many
-//! batches, between which others are served. Before a client has authenticated each command is
-//! executed before the next is parsed, since the limits of the parser depend on it.
+//! for the lookups of its keys. The space of parsed input is given back after each batch, whether
+//! or not it contained a command: empty requests take no space, and each ends a batch, so that
+//! others are served in between. Before a client has authenticated each command is executed before
+//! the next is parsed, since the limits of the parser depend on it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,17 +16,17 @@ use smallvec::SmallVec;
 use crate::connection::Connection;
 use crate::shutdown::Request;
 
-/// Commands of a batch.
+/// Maximum of commands in a batch.
 const MAX_COMMANDS: usize = 64;
 
 /// Bytes that a client may send ahead before it has authenticated, whatever
-/// `client-query-buffer-limit` says: more than its ten arguments take.
+/// `client-query-buffer-limit` is: more than its ten arguments take.
 const UNAUTHENTICATED_INPUT: u64 = 1 << 20;
 
-/// The arguments of a batch; this many without the heap.
+/// The arguments of a batch; up to this many need no allocation.
 type Words<'a> = SmallVec<[&'a [u8]; 256]>;
 
-/// What follows a batch.
+/// What the connection does after a batch.
 pub(crate) enum Step {
     /// All input was used: wait for more.
     Done,
@@ -34,7 +34,8 @@ pub(crate) enum Step {
     More,
     /// Clients are paused: go on later.
     Paused,
-    /// Others have a shard that the next command needs: execute it when they do not.
+    /// Others have locked a shard that the next command needs: execute it when they have unlocked
+    /// it.
     Locked,
     /// The last command blocks: go on when it has its reply.
     Blocked,
@@ -85,7 +86,7 @@ fn give_back(connection: &mut Connection) {
     client.query_buffer_free.store(input.free(), Relaxed);
 }
 
-/// Parses up to a batch of commands. Says how many are complete, with an error too.
+/// Parses up to a batch of commands. Returns how many are complete, also with an error.
 fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
     let Connection { parser, input, session, worker, missing, .. } = connection;
     let authenticated = !worker.shared.engine.permissions().must_authenticate(session);
@@ -96,7 +97,7 @@ fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
     let input = input.arrived();
     let client = &session.client;
     client.query_buffer.store(input.len(), Relaxed);
-    // 0 says that the parser was stopped, and may find more commands in the same input.
+    // 0 means that the parser was stopped, and may find more commands in the same input.
     *missing = 0;
     while parser.complete() < most {
         match parser.next(input, &limits) {
@@ -112,8 +113,8 @@ fn parse(connection: &mut Connection) -> Result<usize, (ProtocolError, usize)> {
     Ok(parser.complete())
 }
 
-/// Decides, while no command is complete, whether there is more to parse, and whether what arrived
-/// may still become one.
+/// Decides, while no command is complete, whether there is more to parse, and whether the input may
+/// still become one.
 fn wait_for_more(connection: &mut Connection) -> Step {
     give_back(connection);
     if connection.input.len() > 0 && connection.missing == 0 {
@@ -130,7 +131,7 @@ fn wait_for_more(connection: &mut Connection) -> Step {
     Step::Close
 }
 
-/// Returns true if the client has sent no more ahead than it may.
+/// Returns true if the client has not sent more ahead than it may.
 pub(crate) fn is_within_limit(connection: &Connection) -> bool {
     let engine = &connection.worker.shared.engine;
     let mut limit = connection.worker.shared.limits.query_buffer.load(Relaxed);
@@ -148,14 +149,14 @@ pub(crate) fn is_within_limit(connection: &Connection) -> bool {
     false
 }
 
-/// Answers bytes that are no request.
+/// Answers bytes that are not a request.
 fn refuse(connection: &mut Connection, error: &ProtocolError) -> Step {
     connection.output.writer.protocol_error(error);
     connection.worker.shared.engine.stats().error(b"ERR");
     Step::Close
 }
 
-/// Executes the parsed commands from `next` on, and leaves there where to go on if not all were
+/// Executes the parsed commands from `next` on, and leaves there the next one if not all were
 /// executed.
 fn execute(connection: &mut Connection) -> Step {
     let Connection { parser, input, session, worker, output, next, log_end, .. } = connection;

@@ -3,8 +3,8 @@
 //! redis-server's command line is configuration text in disguise: a file's name first (or `-` for
 //! standard input), then `--directive value…`, each of which becomes a line after the file's. So
 //! every directive is an option, its own ones included, and one table describes them all. An
-//! argument parser that wants to know each option's shape beforehand would only stand in the way;
-//! that is why none is used here.
+//! argument parser that needs to know each option's shape beforehand would only be in the way, so
+//! none is used here.
 //!
 //! Nothing here opens or changes anything but standard input.
 
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use crate::config::{file, table};
 use crate::text::quote;
 
-/// What the command line asks for.
+/// The demand of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request {
     /// Print the version.
@@ -22,11 +22,11 @@ pub enum Request {
     Help,
     /// Serve.
     Serve(Arguments),
-    /// Something that cannot be understood; the text says what.
+    /// Words that cannot be understood; the text is the error.
     Wrong(String),
 }
 
-/// Where the configuration comes from.
+/// The sources of the configuration.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Arguments {
     /// A configuration file.
@@ -37,7 +37,7 @@ pub struct Arguments {
     pub lines: String,
 }
 
-/// Own switches, which stand alone for `yes`.
+/// Perdura's own switches, which alone mean `yes`.
 const SWITCHES: [&str; 1] = ["--emulate-pmem"];
 
 /// Reads the words after the program's name.
@@ -96,7 +96,7 @@ fn lines(words: &[Vec<u8>]) -> Result<String, String> {
                 wants_value = false;
             }
         } else if text.is_empty() {
-            // Redis takes the first directive without the dashes, too.
+            // Redis also takes the first directive without the dashes.
             if table::find(word).is_none() {
                 return Err(String::from_utf8_lossy(word).into_owned());
             }
@@ -113,8 +113,8 @@ fn lines(words: &[Vec<u8>]) -> Result<String, String> {
     Ok(text)
 }
 
-/// Returns the text of `--version`: redis-server's line, which programs read, with the own version
-/// at its end.
+/// Returns the text of `--version`: redis-server's line, which programs read, with Perdura's
+/// version at its end.
 pub fn version() -> String {
     format!(
         "Redis server v={} sha=00000000:0 malloc=perdura bits=64 build=0 perdura={}",

@@ -1,7 +1,7 @@
-//! `maxmemory-clients`: clients are closed, those that take most memory first, while all together
-//! take more.
+//! `maxmemory-clients`: when all clients together exceed it, they are closed, those that take most
+//! memory first.
 //!
-//! What a client takes is counted when its buffers grow. What it watches or listens to is looked at
+//! A client's memory is counted when its buffers grow. Its watches and subscriptions are counted
 //! periodically.
 
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use commands::Client;
 
 use crate::shared::Shared;
 
-/// Counts what a client takes, and evicts where all take too much.
+/// Counts a client's memory, and evicts clients if all take too much.
 pub(crate) fn count(shared: &Shared, client: &Client) {
     let limit = shared.limits.client_memory.load(Relaxed);
     log(shared, &shared.engine.client_memory().count(client, limit));
 }
 
-/// Looks at all clients, and evicts where they take too much.
+/// Counts all clients, and evicts some if they take too much.
 pub(crate) fn evict(shared: &Shared) {
     let limit = shared.limits.client_memory.load(Relaxed);
     if limit > 0 {
@@ -25,7 +25,7 @@ pub(crate) fn evict(shared: &Shared) {
     }
 }
 
-/// Names clients that were closed.
+/// Logs clients that were closed.
 fn log(shared: &Shared, clients: &[Arc<Client>]) {
     let now = shared.engine.clock().unix_ms();
     for client in clients {

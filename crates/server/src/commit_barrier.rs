@@ -1,15 +1,15 @@
 //! Replies that wait for the command log: one write, and one sync, for all connections of a worker.
 //!
-//! A connection whose replies depend on the log up to some offset enters the gate and sleeps. Its
-//! entry wakes the worker's flusher, a task that is in the queue after all connections that
-//! were ready at the same time; so it runs when they all have executed and entered. It asks the log
-//! to do what its policy demands (`always`: write and sync; else: write), right there on the
-//! worker's thread, since a hop to another thread costs more than it would save, and wakes
-//! everybody. Workers meet in the log itself, which lets one of them sync for all that wait.
+//! A connection whose replies depend on the log up to some offset enters the barrier and sleeps.
+//! Its entry wakes the worker's flusher, a task that is queued after all connections that were
+//! ready at the same time; so it runs when they all have executed and entered. The flusher makes
+//! the log do what its policy demands (`always`: write and sync; else: write), on the worker's own
+//! thread, since switching to another thread costs more than it would save, and wakes all that
+//! wait. The log itself lets one worker sync for all that wait.
 //!
 //! Invariant: a reply leaves only if the log said that its offset was settled. A failure turns away
-//! those who waited when it was met; who comes later asks the log again, which may have been
-//! written meanwhile.
+//! the replies that wait at that time; later ones ask the log again, which may have been written
+//! meanwhile.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,20 +21,20 @@ use aof::{Aof, Fsync};
 
 use crate::pool_journal::PoolJournal;
 
-/// The log could not be settled as far as that: it is not acknowledged.
+/// The log could not be settled up to the offset, so the write is not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogFailed;
 
-/// What replies wait for.
+/// The log or journal that replies wait for.
 #[derive(Clone)]
 pub(crate) enum WaitedFor {
     Log(Arc<Aof>),
     Journal(Arc<PoolJournal>),
 }
 
-/// A wait that is over.
+/// A finished wait.
 pub(crate) struct FinishedWait {
-    /// As the latency monitor names it.
+    /// Its name in the latency monitor.
     pub(crate) event: &'static str,
     pub(crate) time: Duration,
 }
@@ -56,7 +56,7 @@ impl WaitedFor {
         }
     }
 
-    /// Returns how long writers waited for space since this was last asked, if any did.
+    /// Returns how long writers waited for space since the last call, if any did.
     fn take_full_wait(&self) -> Option<Duration> {
         match self {
             WaitedFor::Log(_) => None,
@@ -64,7 +64,7 @@ impl WaitedFor {
         }
     }
 
-    /// Does what the policy demands up to `offset`. Returns false if that failed.
+    /// Makes the log safe up to `offset`, as the policy demands. Returns false if that failed.
     fn sync_up_to(&self, offset: u64) -> bool {
         match self {
             WaitedFor::Log(log) => log.sync_up_to(offset).is_ok(),
@@ -80,12 +80,12 @@ struct Waiting {
     flusher: Option<Waker>,
 }
 
-/// A worker's gate.
+/// A worker's commit barrier.
 #[derive(Default)]
 pub(crate) struct CommitBarrier {
     waiting: Mutex<Waiting>,
     durable: AtomicU64,
-    /// Up to where the log could not be settled when it was asked last.
+    /// The offset up to which the log could not be settled at the last try.
     failed: AtomicU64,
 }
 
@@ -99,13 +99,13 @@ impl CommitBarrier {
         self.durable.load(Relaxed) >= offset
     }
 
-    /// Returns true if somebody waits.
+    /// Returns true if a connection waits.
     #[cfg(test)]
     pub(crate) fn is_waited_for(&self) -> bool {
         !self.waiting().wakers.is_empty()
     }
 
-    /// Returns when the log is settled up to `offset`.
+    /// Waits until the log is settled up to `offset`.
     pub(crate) async fn pass(&self, offset: u64) -> Result<(), LogFailed> {
         let mut waits = false;
         poll_fn(|cx| {
@@ -113,7 +113,7 @@ impl CommitBarrier {
                 return Poll::Ready(Ok(()));
             }
             if !waits {
-                // An earlier failure is not this one's. Who was turned away and does not know it
+                // Ignores an earlier failure. A waiter that was turned away and does not know it
                 // yet asks once more.
                 self.failed.store(0, Relaxed);
                 waits = true;
@@ -131,9 +131,9 @@ impl CommitBarrier {
         .await
     }
 
-    /// Looks at the sockets again as long as that brings more connections to the gate: a sync takes
-    /// some hundred times as long as a look, and those who come too late for it wait for the next
-    /// one.
+    /// Polls the sockets again as long as that brings more connections to the barrier: a sync takes
+    /// some hundred times as long as a poll, and connections that come too late wait for the next
+    /// sync.
     async fn gather(&self) {
         let mut before = 0;
         loop {
@@ -146,7 +146,8 @@ impl CommitBarrier {
         }
     }
 
-    /// The flusher: settles for those who wait, forever, and tells how long it took.
+    /// Runs the flusher: settles the log for those that wait, forever, and reports how long that
+    /// took.
     pub(crate) async fn flush(
         self: Arc<CommitBarrier>,
         log: WaitedFor,
@@ -175,7 +176,7 @@ impl CommitBarrier {
             if let Some(time) = log.take_full_wait() {
                 took(FinishedWait { event: "journal-full", time });
             }
-            // Where it failed, the log has said why.
+            // After a failure, the log has reported the reason.
             let reached = if durable { &self.durable } else { &self.failed };
             reached.store(wanted, Relaxed);
             wakers.into_iter().for_each(Waker::wake);
@@ -197,7 +198,8 @@ mod tests {
         Arc::new(loader.into_log().expect("a log"))
     }
 
-    /// Fifty connections append and wait, all ready at once: their syncs, and how many passed.
+    /// Lets fifty connections append and wait, all ready at once. Returns their syncs, and how many
+    /// connections passed.
     async fn fifty(commit_barrier: &Arc<CommitBarrier>, log: &Arc<Aof>) -> (u64, usize) {
         let before = log.figures().syncs;
         let waiting: Vec<_> = (0..50)

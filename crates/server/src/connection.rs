@@ -2,19 +2,19 @@
 //!
 //! One task serves one connection. It reads whatever there is, parses all complete commands of it
 //! (up to a bound), executes them one after the other, collects the replies in one buffer and
-//! writes them at once: one read and one write per batch. Commands are executed where they were
-//! read, on any shard. Replies leave when all connections that had sent something were read: a
-//! client that is woken by the first reply finds the others there, instead of falling asleep and
-//! being woken for each.
+//! writes them at once: one read and one write per batch. Commands are executed by the thread that
+//! read them, on any shard. Replies leave when all connections that had sent something were read: a
+//! client that the first reply wakes finds the others there, instead of falling asleep and being
+//! woken for each.
 //!
 //! Who owns what: the task owns socket, buffers, parser and session; the engine's registry holds
-//! the session's shared face, through which others kill, wake or write to the client.
+//! the shared part of the session, through which others kill, wake or write to the client.
 //!
 //! Invariants:
-//! - replies leave in the order of their commands, and none before the log is settled as far as it
-//!   needs;
-//! - a batch is bounded, and so is what is read and what is written before others have their turn:
-//!   a connection with more to do goes to the end of the queue, so that none starves another.
+//! - replies leave in the order of their commands, and none before the log is settled up to its
+//!   offset;
+//! - a batch is bounded, and so are reads and writes before others have their turn: a connection
+//!   with more to do goes to the end of the queue, so that none starves another.
 
 mod dump;
 mod memory;
@@ -40,11 +40,11 @@ use crate::worker::Worker;
 /// Bytes that are written before others have their turn.
 const MOST_IN_TURN: usize = 256 * 1024;
 
-/// After this time a command is tried again whose shards others had, whoever has them now.
+/// The time after which a command whose shards were locked is tried again, even if they still are.
 const LOCKED: Duration = Duration::from_millis(50);
 
-/// Bytes of replies that are not counted before a batch was sent: what Redis keeps
-/// in addition to the list that it limits.
+/// Bytes of replies that are not counted before a batch was sent: Redis's fixed buffer next to the
+/// list that it limits.
 const FIXED_REPLIES: usize = 16 * 1024;
 
 /// Bytes that may wait for a client that has not authenticated: as in Redis, some error replies.
@@ -58,12 +58,12 @@ pub(crate) struct Connection {
     client: Arc<Client>,
     pub(crate) parser: Parser,
     pub(crate) input: Input,
-    /// Bytes that the command which is arriving still needs, where that is known.
+    /// Bytes that the arriving command still needs, if that is known.
     pub(crate) missing: usize,
     pub(crate) output: Output,
-    /// The command of the batch to go on with; a pause of clients stops in the middle of one.
+    /// The command of the batch to go on with; a pause of clients stops a batch in the middle.
     pub(crate) next: Option<usize>,
-    /// Up to where the log must be settled before `output` may leave.
+    /// The offset up to which the log must be settled before `output` may leave.
     pub(crate) log_end: u64,
     /// Since when the replies exceed their soft limit, unix ms.
     soft_since: Option<u64>,
@@ -74,11 +74,11 @@ pub(crate) struct Connection {
     is_sole_active: bool,
 }
 
-/// What ends a wait of a blocked command.
+/// The event that ends a blocked command's wait.
 enum Woken {
-    /// It has its reply, after which this follows.
+    /// It has its reply, and this is to follow.
     Replied(Next),
-    /// What others left for the client is to be sent when the log is settled.
+    /// Pushes for the client are to be sent when the log is settled.
     Pushes,
     /// The client is gone or must go.
     Gone,
@@ -108,7 +108,7 @@ impl Connection {
         }
     }
 
-    /// Makes the client the user that its verified certificate names, if there is such a user.
+    /// Makes the user named by its verified certificate the client's user, if there is such a user.
     pub(crate) fn authenticate_by_certificate(&mut self, name: &[u8]) {
         self.worker
             .shared
@@ -121,7 +121,7 @@ impl Connection {
     pub(crate) async fn serve(mut self) {
         let mut closing = false;
         while !closing {
-            // A client that sends faster than it is read is not read again at once.
+            // A client that sends faster than its input is processed is not read again at once.
             if self.input.is_full() || !self.is_sole_active && !self.output.is_empty() {
                 tokio::task::yield_now().await;
             }
@@ -186,7 +186,7 @@ impl Connection {
         let _ = poll_fn(|cx| Poll::Ready(self.stream.poll_end(cx))).await;
     }
 
-    /// Waits until what the replies acknowledge is durable; false where it will not be.
+    /// Waits until what the replies acknowledge is durable. Returns false if it will not be.
     async fn pass_barrier(&mut self) -> bool {
         let end = std::mem::take(&mut self.log_end);
         let is_durable = end == 0 || self.worker.commit_barrier.pass(end).await.is_ok();
@@ -196,7 +196,7 @@ impl Connection {
         is_durable
     }
 
-    /// Drops what may not be acknowledged, and says why.
+    /// Drops replies that may not be acknowledged, and sends the reason.
     fn fail(&mut self) {
         self.output.clear();
         self.output.writer.error(match self.worker.shared.journal {
@@ -207,8 +207,8 @@ impl Connection {
         });
     }
 
-    /// Sends what there is to send, and takes what arrives; false when the client is gone or must
-    /// go. True also where what others left for it waits for the log.
+    /// Sends pending output and reads input; false when the client is gone or must go. Also true if
+    /// pushes for the client wait for the log.
     fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         self.store_waker(cx);
         if self.client.killed.load(Relaxed) {
@@ -235,8 +235,8 @@ impl Connection {
         arrived
     }
 
-    /// Takes what others left for the client; whether that has to wait for the log before it is
-    /// sent.
+    /// Takes the pushes for the client. Returns true if they have to wait for the log before they
+    /// are sent.
     fn take_pushes(&mut self) -> bool {
         let after = self.client.take_pushes(self.output.writer.buffer());
         let waits = !self.worker.commit_barrier.is_durable(after);
@@ -246,7 +246,7 @@ impl Connection {
         waits
     }
 
-    /// Takes what arrives into the space that there is; false at the end of the stream.
+    /// Reads into the available space; false at the end of the stream.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         match self.stream.poll_read(cx, self.input.space()) {
             Poll::Ready(Ok(0)) => Poll::Ready(false),
@@ -271,7 +271,7 @@ impl Connection {
         }
     }
 
-    /// Registers the task with the client's face, so that others can wake it.
+    /// Registers the task's waker with the client, so that others can wake it.
     fn store_waker(&mut self, cx: &Context<'_>) {
         if self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             return;
@@ -281,13 +281,13 @@ impl Connection {
         self.client.set_waker(Box::new(move || waker.wake_by_ref()));
     }
 
-    /// Writes as much as the socket takes, and no more than others can wait for; false when the
-    /// connection is to end.
+    /// Writes as much as the socket takes, and no more than others can wait for. Returns false when
+    /// the connection is to end.
     fn try_write(&mut self, cx: &mut Context<'_>) -> bool {
         let mut in_turn = 0;
         while !self.output.is_empty() {
             if in_turn >= MOST_IN_TURN {
-                // It is woken after others, and the sockets, had their turn.
+                // The task is woken after others, and the sockets, had their turn.
                 let _ = pin!(tokio::task::yield_now()).poll(cx);
                 return self.check_output();
             }
@@ -324,7 +324,7 @@ impl Connection {
         true
     }
 
-    /// Returns true if what waits to be sent is within the limits.
+    /// Returns true if the output that waits is within the limits.
     fn check_output(&mut self) -> bool {
         self.output.put_long_aside();
         let waiting = self.output.len() as u64;
@@ -356,7 +356,7 @@ impl Connection {
     }
 
     /// Returns true if a batch left more to send than may ever wait for the client, before any of
-    /// it is sent: one reply may be as large.
+    /// it is sent: one reply may be that large.
     #[cold]
     fn exceeds_hard_limit(&mut self) -> bool {
         let limit = self.worker.shared.limits.output(self.client.is_subscribed());
@@ -368,8 +368,8 @@ impl Connection {
         self.worker.shared.engine.clock().unix_ms()
     }
 
-    /// Releases the buffers once the client has been silent for a while, as the housekeeping thread
-    /// says.
+    /// Releases the buffers once the client has been idle for a while, when the housekeeping thread
+    /// demands it.
     #[inline]
     fn release(&mut self) {
         if self.client.release.load(Relaxed) {
@@ -405,7 +405,7 @@ impl Connection {
                 return Poll::Ready(());
             }
             first = false;
-            // Replies before the pause leave.
+            // Earlier replies leave during the pause.
             let _ = self.try_write(cx);
             if over { Poll::Ready(()) } else { Poll::Pending }
         });
@@ -414,8 +414,8 @@ impl Connection {
         client.blocked.store(false, Relaxed);
     }
 
-    /// Takes the steps of a long command, and lets others be served between them; false when the
-    /// client must go.
+    /// Takes the steps of a long command, and lets others be served between them. Returns false
+    /// when the client must go.
     async fn walk(&mut self) -> bool {
         loop {
             tokio::task::yield_now().await;
@@ -433,18 +433,17 @@ impl Connection {
         }
     }
 
-    /// Waits to execute the last command again: where it was to be executed, another thread's, a
-    /// shard was locked, too.
+    /// Waits to execute the last command again, which found a shard locked on another thread too.
     async fn come_again(&mut self) {
         self.next = self.next.and_then(|next| next.checked_sub(1));
         self.wait_for_shards().await;
     }
 
-    /// Waits until it is worth trying again to lock what others had, or this client is killed.
+    /// Waits until it is worth trying again to lock the shards, or this client is killed.
     async fn wait_for_shards(&mut self) {
         let woken = poll_fn(|cx| {
             self.store_waker(cx);
-            // Replies of what was executed before leave.
+            // Replies of earlier commands leave meanwhile.
             let _ = self.try_write(cx);
             let engine = &self.worker.shared.engine;
             let is_over = engine.poll_shards(&self.session, cx.waker());
@@ -456,8 +455,8 @@ impl Connection {
         let _ = tokio::time::timeout(LOCKED, woken).await;
     }
 
-    /// Waits until the blocked session has its reply, or its time is over, and says what follows;
-    /// none when the client is gone or must go.
+    /// Waits until the blocked session has its reply, or its timeout has passed. Returns what
+    /// follows; none when the client is gone or must go.
     async fn blocked(&mut self) -> Option<Next> {
         loop {
             match self.wait_blocked().await {
@@ -489,8 +488,8 @@ impl Connection {
         poll_fn(|cx| self.poll_blocked(cx)).await
     }
 
-    /// Sends what there is to send, and takes what arrives without looking at it: the end of the
-    /// stream ends the wait, unless another thread executes a command.
+    /// Sends pending output, and reads input without parsing it: the end of the stream ends the
+    /// wait, unless another thread executes a command.
     fn poll_blocked(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
         self.store_waker(cx);
         if self.client.killed.load(Relaxed) {
@@ -505,15 +504,15 @@ impl Connection {
             self.output.put_long_aside();
             return Poll::Ready(Woken::Replied(outcome.next));
         }
-        // What a call on another thread has read is sent before what others say of it since.
+        // The result of a call on another thread is sent before later pushes.
         if !self.session.is_away() && self.take_pushes() {
             return Poll::Ready(Woken::Pushes);
         }
         if !self.try_write(cx) {
             return Poll::Ready(Woken::Gone);
         }
-        // A call on another thread may have the input, and has its reply also for a client that
-        // sends nothing more.
+        // A call on another thread may have borrowed the input, and replies even to a client that
+        // has closed its end.
         if self.session.is_away() {
             return Poll::Pending;
         }
@@ -523,9 +522,9 @@ impl Connection {
             Poll::Ready(_) => return Poll::Ready(Woken::Gone),
             Poll::Pending => return Poll::Pending,
         }
-        // There may be whole commands after the one that was missing bytes.
+        // Whole commands may follow the one that was missing bytes.
         self.missing = 0;
-        // More may have arrived: after others had their turn.
+        // More may have arrived: look again after others had their turn.
         let _ = pin!(tokio::task::yield_now()).poll(cx);
         Poll::Pending
     }

@@ -1,12 +1,12 @@
 //! The server's working directory has one owner.
 //!
-//! An append-only file, a dump, and what a rewrite puts in their place are files of changing names
-//! in `dir`. Two servers over one directory would each replace what the other wrote, and what was
-//! acknowledged would be gone. So a server owns its directory, whatever its backend is, before it
-//! opens a store, and until it ends; `CONFIG SET dir` takes the new one before it leaves the old
-//! one, which it keeps too where the log is: that does not move. A pool has a lock of its own: it
-//! may be elsewhere. On NFS, and some file systems of user space, such locks do not reach other
-//! hosts.
+//! An append-only file, a dump, and their replacements are files of changing names in `dir`. Two
+//! servers in one directory would replace each other's files, and acknowledged writes would be
+//! lost. So a server owns its directory, whatever its backend is, from before it opens a store
+//! until it ends. `CONFIG SET dir` takes the new directory before it leaves the old one, which it
+//! keeps too if the log is there, since the log does not move. A pool has a lock of its own, since
+//! it may be elsewhere. On NFS, and on some file systems in user space, such locks do not reach
+//! other hosts.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -18,8 +18,7 @@ use pmem::{MapError, OwnedDir};
 pub(crate) struct DataDir(Mutex<Vec<OwnedDir>>);
 
 impl DataDir {
-    /// Takes a directory, for which a process that is ending is waited for. The error is for
-    /// people.
+    /// Takes a directory, waiting for a process that is just ending. The error is for people.
     pub(crate) fn own(path: &Path) -> Result<DataDir, String> {
         let waits = |holder: Option<u32>| {
             tracing::info!("Waiting for {}, which has {}", process(holder), path.display());
@@ -30,7 +29,7 @@ impl DataDir {
         }
     }
 
-    /// Takes another directory, in place of those that it has unless it `keeps` them.
+    /// Takes another directory, in place of the present ones unless it `keeps` them.
     pub(crate) fn move_to(&self, path: &Path, keeps: bool) -> Result<(), String> {
         let mut owned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let present = owned.iter().position(|owned| owned.is_at(path));
@@ -49,7 +48,7 @@ impl DataDir {
     }
 }
 
-/// Refuses a directory that another process has; one that cannot be locked is taken as it is.
+/// Refuses a directory that another process owns; one that cannot be locked is taken as it is.
 fn refusal(path: &Path, error: &MapError) -> Result<(), String> {
     match error {
         MapError::Locked { holder, .. } => Err(format!(
@@ -64,7 +63,7 @@ fn refusal(path: &Path, error: &MapError) -> Result<(), String> {
     }
 }
 
-/// Returns the words for a process.
+/// Describes a process in words.
 pub(crate) fn process(holder: Option<u32>) -> String {
     match holder {
         Some(process) => format!("process {process}"),

@@ -1,4 +1,4 @@
-//! Freeing large buffers of connections: another thread does it, since to unmap their pages takes
+//! Freeing large buffers of connections: another thread does it, since unmapping their pages takes
 //! the kernel a while.
 
 use commands::{LARGE, Thread};

@@ -1,4 +1,4 @@
-//! The space that is left where files are written.
+//! The free space where files are written.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use rustix::fs::statvfs;
 use crate::config::Values;
 
 /// Returns the file systems of `dir`, of the pool and of a journal that has a place of its own.
-/// What the system does not tell is left out.
+/// File systems of which the system reports nothing are left out.
 pub(crate) fn disks(values: &Values, pool: Option<&Path>) -> Vec<DiskFacts> {
     let folder = |path: &Path| path.parent().map(Path::to_owned);
     let journal = Some(values.text("journal")).filter(|path| !path.is_empty());

@@ -20,20 +20,20 @@ use crate::shutdown::Request;
 use crate::store::Backend;
 use crate::{apply, disks, machine, other_stores, pool_file, users};
 
-/// What commands ask and tell the server through.
+/// The interface through which commands reach the server.
 pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
     pub(crate) append_only: OnceLock<Arc<AppendOnly>>,
     pub(crate) saver: Arc<Saver>,
 }
 
-/// A second dump at once.
+/// The error when a dump is being written already.
 const SAVING: &str = "ERR Background save already in progress";
-/// One more dump over a connection.
+/// The error when too many dumps are being sent.
 const SENDING: &str = "ERR as many dumps as are possible at once are being sent: try again later";
-/// What Redis answers where a dump could not be written: the log says more.
+/// Redis's answer when a dump could not be written; the log has the reason.
 const NOT_SAVED: &str = "ERR";
-/// A dump while the log is rewritten.
+/// The error of a dump while the log is rewritten.
 const REWRITING: &str = "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.";
 
 fn failure(refusal: Refusal) -> Failure {
@@ -73,7 +73,7 @@ impl Host for Server {
             return Err("ERR The server is running without a config file".into());
         };
         let values = config.values();
-        // Users of a file of their own have no lines here.
+        // Users from a file of their own have no lines here.
         let users = match values.get("aclfile") {
             b"" => commands::user_lines_with(&self.shared.engine, values.get("requirepass")),
             _ => Vec::new(),
@@ -158,7 +158,7 @@ impl Host for Server {
     }
 
     fn rewrite_log(&self, schedules: bool) -> Result<String, Failure> {
-        // A restart has nothing to read, rewritten or not: what is asked for holds.
+        // A restart has nothing to read, rewritten or not, so the request is fulfilled already.
         if self.shared.store.backend == Backend::Pmem {
             let text = "The pool is durable by itself: there is no append only file to rewrite";
             return Ok(text.into());
@@ -295,7 +295,7 @@ impl Host for Server {
     }
 }
 
-/// Returns the port that INFO tells: that of plain connections, if there is one.
+/// Returns the port for INFO: that of plain connections, if there is one.
 fn first_port(values: &Values) -> u16 {
     let port = match values.int("port") {
         0 => values.int("tls-port"),
@@ -313,8 +313,9 @@ fn written(saved: Result<bool, save::Busy>) -> Result<(), Failure> {
 }
 
 impl Server {
-    /// Writes what would be lost with the process: the last dump, where one is wanted, and the data
-    /// of a pool whose file was removed. The server ends only if that goes well, or is forced to.
+    /// Writes the data that would be lost with the process: the last dump, if one is wanted, and
+    /// the data of a pool whose file was removed. The server ends only if that succeeds, or with
+    /// FORCE.
     pub(crate) fn save_before_end(&self, request: Request) -> Result<(), Failure> {
         self.save_last_dump(request)?;
         match pool_file::rescue(&self.shared) {
@@ -351,7 +352,7 @@ impl Server {
         }
     }
 
-    /// Switches the log on or off where CONFIG SET changed that.
+    /// Switches the log on or off if CONFIG SET changed that.
     fn switch_log(&self, after: &Values, names: &[&'static str]) -> Result<(), Refusal> {
         let on = after.yes("appendonly");
         let has_none = self.append_only.get().is_none() && !self.is_logged();
@@ -367,7 +368,7 @@ impl Server {
         let append_only = append_only
             .map_err(|failure| refused(String::from_utf8_lossy(failure.as_bytes()).into_owned()))?;
         if on && self.shared.log.get().is_none() {
-            // It may have been made under another policy.
+            // The log may have been made under another policy.
             let fsync = append_only::fsync(after);
             append_only.log().set_fsync(fsync).map_err(|failure| refused(failure.to_string()))?;
             append_only.log().set_timestamps(after.yes("aof-timestamp-enabled"));
@@ -377,7 +378,7 @@ impl Server {
         append_only.switch(on).map_err(|failure| refused(failure.to_string()))
     }
 
-    /// Returns the log. Data in memory that has none gets one that is switched off, so that nothing
+    /// Returns the log. In-memory data without one gets a log that is switched off, so that nothing
     /// is appended to it.
     fn append_only_or_off(
         &self,
@@ -407,7 +408,7 @@ impl Server {
         let store = &self.shared.store;
         Persistence {
             backend: store.backend_name().into(),
-            // The memory before an append-only file says nothing of what the file survives.
+            // For data in memory the domain says nothing about what its append-only file survives.
             domain: store.pool.as_ref().map_or("none".into(), |_| store.domain.to_string()),
             emulated: store.emulated,
             media: store.media.as_ref().map_or("no", |media| media.name).into(),
@@ -457,7 +458,7 @@ impl Server {
         self.shared.store.backend == Backend::Aof
     }
 
-    /// Returns true if there is something to load before anybody is served.
+    /// Returns true if there is data to load before clients are served.
     pub(crate) fn has_to_load(&self) -> bool {
         let has_dump = || other_stores::has_dump(&self.shared.config.values());
         self.is_logged() || self.shared.store.backend == Backend::Volatile && has_dump()

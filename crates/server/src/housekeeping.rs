@@ -2,7 +2,7 @@
 //!
 //! Each worker looks after the shards whose number is its own modulo the number of workers, in
 //! steps that hold a lock for a bounded number of items, and lets its connections run between the
-//! steps. What may block (growing the pool, the append-only file) is done by the housekeeping
+//! steps. Work that may block (growing the pool, the append-only file) is done by the housekeeping
 //! thread.
 //!
 //! Each step is contained: a panic in one ends that step, not the task, so that expiry and freeing
@@ -29,31 +29,32 @@ const ITEMS: usize = 20;
 const BLOCKS: usize = 64;
 /// Entries that one step of the defragmenter looks at.
 const ENTRIES: usize = 64;
-/// What an entry takes at least, about.
+/// The least that an entry takes, roughly.
 const ENTRY_BYTES: u64 = 64;
-/// How long the defragmenter takes for all entries of a shard.
+/// How long a pass of the defragmenter over all entries of a shard takes.
 const PASS_SECONDS: u64 = 600;
-/// How long the housekeeping thread makes space of sparsely used spans, of its period.
+/// How long the housekeeping thread compacts sparsely used spans, in each of its periods.
 const COMPACTION: Duration = Duration::from_millis(50);
 /// How much of a worker's time expiry may take when much is due, in percent.
 const SHARE: u32 = 25;
-/// How long those wait who are to be served when others have unlocked a shard.
+/// The delay before clients are served whose shards others had locked.
 const RETRY: Duration = Duration::from_millis(1);
-/// How often the housekeeping thread looks.
+/// The period of the housekeeping thread.
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
-/// How often clients are looked through for those that were silent too long.
+/// How often clients are searched for idle ones.
 const IDLE_CLIENTS: Duration = Duration::from_secs(1);
-/// How long free space is kept that nobody takes.
+/// How long unused free space is kept.
 const REST: Duration = Duration::from_secs(10);
-/// Clients whose memory is worth a walk through all that the allocator keeps.
+/// The number of departed clients whose memory is worth a walk through all that the allocator
+/// keeps.
 const MANY_CLIENTS: u64 = 1000;
-/// How long space is given back before the other work of the thread.
+/// How long space is given back before the thread's other work.
 const GIVE_BACK: Duration = Duration::from_millis(50);
-/// How often it is checked that the pool's file is in its place.
+/// How often the pool's file is checked to be in its place.
 const POOL_FILE: Duration = Duration::from_secs(1);
 
 /// Runs a step of background work. A panic in it is logged, and the step counts as one that did
-/// nothing: what it held is rolled back or poisoned where it is, as after the panic of a command.
+/// nothing: its changes are rolled back or its shard is poisoned, as after a panic of a command.
 pub(crate) fn contained<R>(what: &str, step: impl FnOnce() -> R) -> Option<R> {
     let done = catch_unwind(AssertUnwindSafe(step));
     if done.is_err() {
@@ -90,7 +91,7 @@ pub(crate) async fn periodic(worker: Arc<Worker>) {
     }
 }
 
-/// Serves blocked clients as soon as others have unlocked the shards that this takes.
+/// Serves blocked clients as soon as others have unlocked the shards needed for that.
 pub(crate) async fn serve_locked(worker: Arc<Worker>) {
     loop {
         worker.is_to_serve_soon().await;
@@ -103,7 +104,7 @@ pub(crate) async fn serve_locked(worker: Arc<Worker>) {
     }
 }
 
-/// Deletes keys whose time has come, as long as many are found and time is left.
+/// Deletes expired keys, as long as many are found and time is left.
 async fn expire(worker: &Worker, shard: usize, until: Instant) {
     let shared = &worker.shared;
     if !shared.active_expire.load(Relaxed) || !shared.engine.durability().takes_writes() {
@@ -123,7 +124,7 @@ async fn expire(worker: &Worker, shard: usize, until: Instant) {
     shared.engine.observe_latency("expire-cycle", took);
 }
 
-/// Deletes keys until the data is within a limit that was made smaller, as long as time is left.
+/// Evicts keys until the data is within a lowered limit, as long as time is left.
 async fn evict(worker: &Worker, until: Instant) {
     let shared = &worker.shared;
     if !shared.engine.durability().takes_writes() || !shared.limits.evict.swap(false, Relaxed) {
@@ -137,7 +138,7 @@ async fn evict(worker: &Worker, until: Instant) {
         match step {
             Some(Evicted::Nothing) | None => break,
             Some(Evicted::Some) if Instant::now() <= until => {}
-            // The rest is for the next round: what is left, or what others have locked.
+            // The rest is left for the next round: more keys, or those that others have locked.
             _ => {
                 shared.limits.evict.store(true, Relaxed);
                 break;
@@ -148,7 +149,7 @@ async fn evict(worker: &Worker, until: Instant) {
     shared.engine.observe_latency("eviction-cycle", took);
 }
 
-/// Frees what deletes left.
+/// Frees the garbage that deletes left.
 async fn reclaim(worker: &Worker, shard: usize) {
     let keyspace = worker.shared.engine.keyspace();
     while keyspace.has_garbage(shard) {
@@ -159,8 +160,8 @@ async fn reclaim(worker: &Worker, shard: usize) {
     }
 }
 
-/// Moves some entries out of sparse spans, and begins again after a pass over the shard: as many as
-/// let a pass take ten minutes, as long as time is left.
+/// Moves some entries out of sparse spans, as long as time is left, and starts again after a pass
+/// over the shard: so many entries that a pass takes ten minutes.
 async fn defragment(worker: &Worker, shard: usize, pass: &mut Defragmentation, until: Instant) {
     let keyspace = worker.shared.engine.keyspace();
     let hz = worker.shared.limits.hz.load(Relaxed).max(1);
@@ -187,7 +188,7 @@ pub(crate) fn run(shared: &Arc<Shared>, tick: impl Fn()) {
     }
 }
 
-/// What the thread does each time, and when it last did what it does less often.
+/// The rounds of the thread, with the times of its less frequent work.
 pub(crate) struct Rounds {
     idle_checked: Duration,
     pool_checked: Duration,
@@ -243,7 +244,7 @@ impl Rounds {
     }
 }
 
-/// Makes space of sparsely used spans, in steps, for writers that would find none.
+/// Compacts sparsely used spans, in steps, for writers that would find no space.
 fn compact(shared: &Shared) {
     let until = Instant::now() + COMPACTION;
     let always = shared.limits.defragment.load(Relaxed);
@@ -253,11 +254,11 @@ fn compact(shared: &Shared) {
     {}
 }
 
-/// Gives free space of the pool back that nobody takes.
+/// Gives unused free space of the pool back.
 struct Space {
     rested: Duration,
     warned: bool,
-    /// A purge is under way.
+    /// Whether a purge is running.
     purges: bool,
 }
 
@@ -297,38 +298,40 @@ impl Space {
     }
 }
 
-/// What clients leave in the allocator, which keeps it for the next ones.
+/// The memory of departed clients, which the allocator keeps for the next ones.
 #[derive(Default)]
 struct Leftovers {
-    /// Clients that had gone when memory was last given back.
+    /// Clients that had left when memory was last given back.
     disconnected: u64,
-    /// Clients that had gone at the last look.
+    /// Clients that had left at the last look.
     looked_at: u64,
-    /// Looks at which some were still going.
+    /// Looks at which more clients were still leaving.
     put_off: u32,
-    /// Buffers that were given to the allocator since.
+    /// Buffers that idle clients have released since.
     buffers: u64,
-    /// Idle ones that had not given up theirs when they were looked at last.
+    /// Idle clients that had not released their buffers at the last look.
     released: u64,
     /// When memory was last given back.
     at: Option<Duration>,
-    /// What went meanwhile, or soon after, is still to be given back, though it is not much.
+    /// Whether memory of clients that left meanwhile, or soon after, is still to be given back,
+    /// even if it is little.
     is_followed: bool,
 }
 
 impl Leftovers {
-    /// Gives memory back to the kernel when many clients have gone, or many idle ones have given up
-    /// their buffers, and no more do so at the moment. Where clients go all the time, that is put
-    /// off ten times at most.
+    /// Gives memory back to the kernel when many clients have left, or many idle ones have released
+    /// their buffers, and no more are doing so. If clients leave all the time, it is put off at
+    /// most ten times.
     fn tend(&mut self, disconnected: u64, released: u64, now: Duration) {
-        // Some may never do so, such as one that does not read.
+        // Some may never release theirs, such as a client that does not read.
         let more = released.saturating_sub(self.released);
         self.released = released;
         self.buffers += more;
         let count = disconnected.saturating_sub(self.disconnected) + self.buffers;
         let many = count >= MANY_CLIENTS;
         let is_due = many || self.is_followed && count > 0;
-        // What has just gone is followed by the rest: a trim now would leave what they had.
+        // Clients that have just left are followed by the rest: a trim now would miss the memory of
+        // those.
         let is_going_on = more > 0 || disconnected > self.looked_at;
         self.looked_at = disconnected;
         if !is_due || self.at.is_some_and(|at| now.saturating_sub(at) < REST) {
@@ -350,8 +353,8 @@ impl Leftovers {
     }
 }
 
-/// Wakes silent clients, which give their buffers back, and those that do not read, whose replies
-/// may be over their limit for too long; ends those that were silent too long. Returns how many
+/// Wakes idle clients, which give their buffers back, and those that do not read, whose replies may
+/// have been over their limit for too long; closes those that were idle too long. Returns how many
 /// buffers are given back.
 fn idle_clients(shared: &Shared) -> u64 {
     const SILENT_MS: u64 = 2000;
@@ -367,7 +370,7 @@ fn idle_clients(shared: &Shared) -> u64 {
             client.kill();
             continue;
         }
-        // What a request that is still arriving takes stays.
+        // The buffer of a request that is still arriving stays.
         let is_arriving = client.query_buffer.load(Relaxed) > 0;
         let input = if is_arriving { 0 } else { client.query_buffer_free.load(Relaxed) };
         let has_buffers = input + client.reply_buffer.load(Relaxed) > 0;
@@ -402,7 +405,7 @@ mod tests {
         assert!(done.into_iter().eq(all.filter(|at| *at != (1, 1))));
     }
 
-    /// Looks twice at what has gone, long after memory was last given back.
+    /// Looks twice at departed clients, long after memory was last given back.
     fn look(leftovers: &mut Leftovers, disconnected: u64) {
         let now = leftovers.at.unwrap_or_default() + REST;
         leftovers.tend(disconnected, 0, now);

@@ -1,30 +1,29 @@
 //! Requests on their way in: what has arrived and was not yet executed.
 //!
-//! `bytes[start..end]` has arrived. The space after it is read into; what is before it was
-//! executed, and is dropped only once what is left is as little, and no more than a piece, so that
-//! much that was sent ahead costs each byte at most one move. A large request is never moved or
-//! copied: its bytes are lent ([`Input::lend`]) to whoever executes it.
+//! `bytes[start..end]` has arrived. Reads go into the space after it. The part before it was
+//! executed, and is dropped only once the rest is no longer than that part and than a piece, so
+//! that each byte is moved at most once however much was sent ahead. A large request is never moved
+//! or copied: its bytes are lent ([`Input::lend`]) to the thread that executes it.
 //!
-//! No step of this takes long, however much a client sends: space is touched, and read into, a
-//! piece at a time.
+//! No step takes long, however much a client sends: space is touched, and read into, a piece at a
+//! time.
 
 use std::sync::Arc;
 
 use commands::LARGE;
 use resp::BIG_BULK;
 
-/// Space that a connection keeps between commands, and the least that it reads into. An idle one
-/// has none.
+/// Space that a connection keeps between commands, and the least for a read. An idle one has none.
 const USUAL: usize = 16 * 1024;
-/// Bytes of space of a client that sends more at once than it is given space for.
+/// Bytes of space for a client that sends more at once than its space holds.
 pub const FULL: usize = 64 * 1024;
 /// Requests without a large argument after which a larger space is given up.
 const SMALL_REQUESTS: u32 = 32;
 /// Space that a large argument gets at once.
 const CLAIM: usize = 64 * 1024;
-/// Bytes of space that are touched at once, at most.
+/// Maximum of bytes that are touched at once.
 pub const PIECE: usize = 512 * 1024;
-/// Bytes that are read at once, at most.
+/// Maximum of bytes that are read at once.
 pub const MOST_READ: usize = 256 * 1024;
 
 /// The input of a connection.
@@ -33,25 +32,25 @@ pub(crate) struct Input {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// In the place of `bytes`, while others may have them too.
+    /// Replaces `bytes` while others may have them too.
     lent: Option<Arc<Vec<u8>>>,
     /// Whether the last read filled all space that it was given.
     is_full: bool,
-    /// Requests since the last one that needed more than `FULL`, while there is more.
+    /// Requests since the last one that needed more than `FULL`, while the space is larger.
     small_requests: u32,
-    /// By how much the space was last made longer for what is small.
+    /// By how much the space last grew for small requests.
     growth: usize,
 }
 
 impl Input {
-    /// Returns the bytes that have arrived and were not given back.
+    /// Returns the bytes that have arrived and whose space was not given back.
     #[inline]
     pub(crate) fn arrived(&self) -> &[u8] {
         let bytes = self.lent.as_deref().unwrap_or(&self.bytes);
         &bytes[self.start..self.end]
     }
 
-    /// Returns how many bytes have arrived and were not given back.
+    /// Returns how many bytes have arrived whose space was not given back.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.end - self.start
@@ -74,7 +73,7 @@ impl Input {
         self.is_full
     }
 
-    /// Lends what has arrived if it may be a large request: the bytes stay as they are until
+    /// Lends the input if it may be a large request: the bytes stay as they are until
     /// [`Input::take_back`].
     #[inline]
     pub(crate) fn lend(&mut self) -> Option<Arc<Vec<u8>>> {
@@ -87,7 +86,7 @@ impl Input {
         self.lent.clone()
     }
 
-    /// Has again what was lent. Returns false if others still have it.
+    /// Takes back the lent bytes. Returns false if others still have them.
     #[inline]
     pub(crate) fn take_back(&mut self) -> bool {
         let Some(lent) = self.lent.take() else { return true };
@@ -113,11 +112,10 @@ impl Input {
         }
     }
 
-    /// Makes space for the next read. `missing` bytes are missing of the command that is arriving.
-    /// A large argument gets what it still needs, as far as its client has shown to mean it: as
-    /// much again as was sent. So a length that is only claimed costs nothing, and the buffer still
-    /// grows few times. What comes after it gets a little, and each time twice as much. Returns
-    /// what is no longer needed.
+    /// Makes space for the next read. The arriving command still needs `missing` bytes. A large
+    /// argument gets what it still needs, but at most as much again as was sent: so a length that
+    /// is only claimed costs nothing, and the buffer still grows few times. Later input gets a
+    /// little space, and twice as much each time. Returns a buffer that is no longer needed.
     #[inline]
     pub(crate) fn grow(&mut self, missing: usize) -> Option<Vec<u8>> {
         let mut given_up = None;
@@ -147,18 +145,18 @@ impl Input {
         };
         let len = (self.end + more.min(PIECE)).max(USUAL);
         if self.bytes.is_empty() {
-            // Zeros that the allocator has: pages that no input reaches are never touched.
+            // The allocator gives zeroed pages: those that no input reaches are never touched.
             self.bytes = vec![0; len];
         } else {
             if self.bytes.capacity() < len {
-                // Space that is not touched costs nothing.
+                // Untouched space costs nothing.
                 self.bytes.reserve_exact((self.end + more).max(len) - self.bytes.len());
             }
             self.bytes.resize(len, 0);
         }
     }
 
-    /// Makes space for what a client sends while its command waits.
+    /// Makes space for input that arrives while a command waits.
     pub(crate) fn grow_for_more(&mut self) {
         if self.bytes.len() - self.end < USUAL / 4 {
             let more = self.end.clamp(USUAL, PIECE);
@@ -173,7 +171,7 @@ impl Input {
         &mut self.bytes[self.end..end]
     }
 
-    /// Notes that this many bytes were read into the space.
+    /// Records that this many bytes were read into the space.
     #[inline]
     pub(crate) fn filled(&mut self, read: usize) {
         self.is_full = read == self.bytes.len().min(self.end + MOST_READ) - self.end;
@@ -183,7 +181,7 @@ impl Input {
         }
     }
 
-    /// Gives up the space of a large request when a number of others did not need it.
+    /// Gives up the space of a large request after a number of others that did not need it.
     #[cold]
     fn shrink(&mut self) -> Option<Vec<u8>> {
         self.small_requests += 1;
@@ -199,8 +197,8 @@ impl Input {
         std::mem::take(self).bytes
     }
 
-    /// Gives up all space, if nothing has arrived and nothing is lent. Returns what is no longer
-    /// needed.
+    /// Gives up all space, if nothing has arrived and nothing is lent. Returns the buffer, which is
+    /// no longer needed.
     pub(crate) fn release(&mut self) -> Option<Vec<u8>> {
         let is_unused = self.len() == 0 && self.lent.is_none();
         is_unused.then(|| std::mem::take(self).bytes)

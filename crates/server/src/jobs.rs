@@ -1,9 +1,9 @@
-//! Threads for commands that take long: those that serve connections do not execute them.
+//! Threads for commands that take long: threads that serve connections do not execute these.
 //!
-//! A script may never end, so each has a thread of its own. Everything else ends, and waits for
-//! nobody: a few threads take it in turn, as many as there are processors, so that a hundred such
-//! commands take no more of the machine from the other clients than a few do. They are started when
-//! they are needed, and stay.
+//! A script may never end, so each has a thread of its own. All other commands end without waiting
+//! for others: a few threads, as many as there are processors, execute them in turn, so that a
+//! hundred such commands leave the other clients as much of the machine as a few do. The threads
+//! are started when needed, and stay.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use commands::{Job, Thread};
 use crate::housekeeping::contained;
 use crate::shared::Shared;
 
-/// Has the engine's jobs run by threads of the server.
+/// Lets threads of the server run the engine's jobs.
 pub(crate) fn start(shared: &Arc<Shared>) {
     let most = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
     let queue = Arc::new(JobQueue { most, ..JobQueue::default() });
@@ -34,7 +34,7 @@ pub(crate) fn start(shared: &Arc<Shared>) {
 /// Jobs that wait for one of the threads that run them.
 #[derive(Default)]
 struct JobQueue {
-    /// Threads at most.
+    /// Maximum of threads.
     most: usize,
     state: Mutex<State>,
     added: Condvar,
@@ -52,7 +52,7 @@ impl JobQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a job. Returns false if there is no thread, and none to be had.
+    /// Adds a job. Returns false if there is no thread and none can be started.
     fn add(self: &Arc<JobQueue>, shared: &Arc<Shared>, job: Job) -> bool {
         let mut state = self.state();
         state.jobs.push_back(job);

@@ -1,17 +1,17 @@
-//! The delay after each key of a dump that `rdb-key-save-delay` asks for, so that tests meet a dump
-//! that is under way for as long as they want.
+//! The delay after each key of a dump (`rdb-key-save-delay`), so that tests can observe a running
+//! dump for as long as they need.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::config::Values;
 
-/// How long is slept before it is looked whether to go on.
+/// How long to sleep between two checks whether to go on.
 const STEP: Duration = Duration::from_millis(10);
 
 /// The delay of one dump.
 pub(crate) struct KeyDelay {
-    /// In microseconds; negative: one after this many keys.
+    /// In microseconds; if negative, one microsecond for each group of this many keys.
     delay: AtomicI64,
 }
 
@@ -24,8 +24,8 @@ impl KeyDelay {
         KeyDelay { delay: AtomicI64::new(of(values)) }
     }
 
-    /// Waits after the key with this number, while `goes_on`; shorter if the directive is changed
-    /// meanwhile. Returns whether it goes on.
+    /// Waits after the key with this number, while `goes_on`; shorter if the directive changes
+    /// meanwhile. Returns whether to go on.
     pub(crate) fn wait(
         &self,
         key: u64,

@@ -1,9 +1,9 @@
 //! The server: sockets, configuration and the life of the process around the command engine.
 //!
 //! `serve` is the whole of it. The main thread accepts connections and hands each to a worker
-//! (`worker`), where one task reads, executes and writes (`connection`, `batch`). Where there is a
-//! command log, replies wait in their worker's gate (`commit_barrier`) until it is settled.
-//! Administrative commands reach the server through `host`.
+//! (`worker`), where one task reads, executes and writes (`connection`, `batch`). If there is a
+//! command log, replies wait at their worker's `commit_barrier` until it is settled. Administrative
+//! commands reach the server through `host`.
 //!
 //! This crate must not know persistent words, the format of the pool, or what a command does: it
 //! calls [`commands::Engine::execute`] and sends what comes back.
@@ -73,5 +73,5 @@ pub use serve::{ServeError, serve};
 pub use store::StoreError;
 pub use tls::TlsError;
 
-/// The release of Redis whose semantics are served, as clients are told.
+/// The release of Redis whose semantics are served, as reported to clients.
 pub const REDIS_VERSION: &str = commands::REDIS_VERSION;

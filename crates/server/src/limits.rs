@@ -1,11 +1,11 @@
-//! Directives that connections obey on their way, copied out of the configuration into atomics.
+//! Directives that connections check all the time, copied from the configuration into atomics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::config::Values;
 use crate::config::special::{OutputLimit, read_output_limits};
 
-/// What connections look at.
+/// The limits that connections check.
 #[derive(Default)]
 pub(crate) struct Limits {
     pub(crate) max_clients: AtomicU64,
@@ -21,10 +21,11 @@ pub(crate) struct Limits {
     pub(crate) defragment: AtomicBool,
     /// Whether keys are to be evicted although no command needs memory: `maxmemory` was changed.
     pub(crate) evict: AtomicBool,
-    /// Bytes a second that are scrubbed, and seconds from the begin of a pass to that of the next.
+    /// Bytes that are scrubbed per second, and seconds from the begin of a pass to that of the
+    /// next.
     pub(crate) scrub_rate: AtomicU64,
     pub(crate) scrub_every_s: AtomicU64,
-    /// Of clients that subscribed to something, and of all others.
+    /// For subscribed clients, and for all others.
     listening: Output,
     normal: Output,
 }
@@ -48,7 +49,7 @@ impl Limits {
         self.listening.store(listening);
     }
 
-    /// Returns the limit of what waits to be sent to a client.
+    /// Returns the limit of a client's pending output.
     pub(crate) fn output(&self, is_subscribed: bool) -> OutputLimit {
         if is_subscribed { self.listening.get() } else { self.normal.get() }
     }

@@ -1,11 +1,11 @@
-//! Listening sockets, and what happens to a client before a worker serves it.
+//! Listening sockets, and the treatment of a client before a worker serves it.
 //!
 //! The main thread accepts. A client is refused with Redis's words if there are too many, or if it
 //! comes from elsewhere while nothing protects the server; else it goes to the worker that serves
 //! the fewest. A change of `bind`, `port` or `tls-port` closes the old sockets before it opens the
-//! new ones, which may overlap with them: nobody binds 127.0.0.1 next to a socket that listens on
-//! all addresses. Where the new ones cannot be opened, the configuration takes the change back, and
-//! so opens the old ones again. Connections stay.
+//! new ones, which may overlap with them: 127.0.0.1 cannot be bound next to a socket that listens
+//! on all addresses. If the new ones cannot be opened, the configuration undoes the change, and so
+//! opens the old ones again. Connections stay.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -31,7 +31,7 @@ use crate::unix_socket;
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 const PROTECTED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
 
-/// How long a failed accept (no free descriptors) keeps from trying again.
+/// The pause after a failed accept (no free descriptors).
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// Why the server does not listen.
@@ -45,12 +45,12 @@ pub enum ListenError {
         /// The system's words.
         reason: String,
     },
-    /// Nothing says where to listen, or no address of `bind` is there.
+    /// No directive says where to listen, or this machine has no address of `bind`.
     #[error(
         "Configured to not listen anywhere, exiting. Set port or tls-port and bind, or unixsocket."
     )]
     Nowhere,
-    /// There is a port for metrics, and no address to listen on.
+    /// There is a port for metrics, but no address to listen on.
     #[error(
         "metrics-port is {port}, and metrics-bind '{bind}' names no address of this machine: set metrics-bind, or metrics-port 0"
     )]
@@ -62,16 +62,17 @@ pub enum ListenError {
     },
 }
 
-/// A listening socket, which tells that it is closed.
+/// A listening socket; the channel signals that it is closed.
 struct Listening {
     socket: TcpListener,
-    /// Whether what arrives on it speaks TLS.
+    /// Whether clients speak TLS on it.
     is_encrypted: bool,
     /// Dropped after the socket.
     _closed: Sender<()>,
 }
 
-/// Returns the addresses of a `bind` value: the word, whether it may be missing, and what it means.
+/// Returns the addresses of a `bind` value: for each word, whether it may be missing, and what it
+/// resolves to.
 fn addresses(bind: &str, port: u16) -> Vec<(String, bool, io::Result<Vec<SocketAddr>>)> {
     let resolve = |word: &str| match word {
         "*" => Ok(vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)]),
@@ -89,8 +90,8 @@ fn addresses(bind: &str, port: u16) -> Vec<(String, bool, io::Result<Vec<SocketA
         .collect()
 }
 
-/// Returns why a name has no address, and what works without a name service: in a container, or
-/// where a statically linked program finds no service, there may be none.
+/// Returns why a name has no address, and what works without a name service, which may be missing
+/// in a container or for a statically linked program.
 fn unresolved(error: &io::Error) -> io::Error {
     let text = error.to_string();
     let reason = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
@@ -109,7 +110,7 @@ fn listener(address: SocketAddr, backlog: i32) -> io::Result<std::net::TcpListen
     Ok(socket.into())
 }
 
-/// Returns whether the values say where to listen: asked before anything is opened.
+/// Returns an error if no value says where to listen: checked before anything is opened.
 pub(crate) fn is_somewhere(values: &Values) -> Result<(), ListenError> {
     let has_port = values.int("port") != 0 || values.int("tls-port") != 0;
     let by_port = has_port && !values.get("bind").is_empty();
@@ -151,7 +152,7 @@ pub(crate) fn open(
     Ok(open)
 }
 
-/// Returns an address that this machine does not have, or a family that it does not speak.
+/// Returns true if this machine lacks the address, or does not support its family.
 fn is_unavailable(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let code = error.raw_os_error();
@@ -178,7 +179,7 @@ pub(crate) fn start(
     if accepting.is_empty() { Err(ListenError::Nowhere) } else { Ok(()) }
 }
 
-/// Listens where the values say, and no longer where it did; nowhere if that fails.
+/// Listens where the values say, and no longer where it did before; nowhere if that fails.
 pub(crate) fn replace(shared: &Arc<Shared>, values: &Values) -> Result<(), ListenError> {
     let (Some(runtime), Some(senders)) = (shared.ports.runtime.get(), shared.ports.senders.get())
     else {
@@ -287,7 +288,7 @@ async fn accept_unix(
     }
 }
 
-/// Waits after a failed accept.
+/// Logs a failed accept, and waits for a while.
 pub(crate) async fn failed(error: &io::Error) {
     if error.kind() != io::ErrorKind::ConnectionAborted {
         tracing::warn!("Accepting client connection: {}", crate::text::os_error(error));
@@ -332,8 +333,9 @@ pub(crate) fn admit(
     let _ = senders[at].send((raw, peer));
 }
 
-/// Sends what fits into the socket's buffer and closes it. Who wants to speak TLS gets no reason,
-/// as with Redis: a handshake would be more work for the server than it takes.
+/// Sends as much as fits into the socket's buffer, and closes it. A client that wants to speak TLS
+/// gets no reason, as in Redis: a handshake would be more work for the server than the refusal
+/// saves.
 fn refuse(raw: UnregisteredSocket, text: &[u8]) {
     use std::io::Write;
     let _ = match raw {

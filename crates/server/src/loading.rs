@@ -1,4 +1,4 @@
-//! How far the loading at the start is, for INFO, and what it brought.
+//! The progress of loading at the start, for INFO, and the number of loaded keys.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,18 +18,18 @@ pub(crate) struct Loading {
 }
 
 impl Loading {
-    /// Notes that loading begins.
+    /// Records that loading begins.
     pub(crate) fn begin(&self, now_ms: u64) {
         self.started_s.store(now_ms / 1000, Relaxed);
     }
 
-    /// Notes how many bytes were read, of how many.
+    /// Records how many bytes were read, of how many.
     pub(crate) fn show(&self, done: u64, total: u64) {
         self.done.store(done, Relaxed);
         self.total.store(total, Relaxed);
     }
 
-    /// Returns what INFO says.
+    /// Returns the figures for INFO.
     pub(crate) fn facts(&self, now_ms: u64) -> Option<LoadingFacts> {
         let started_s = self.started_s.load(Relaxed);
         (started_s != 0).then(|| LoadingFacts {

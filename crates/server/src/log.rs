@@ -5,12 +5,12 @@
 //! levels TRACE, DEBUG, INFO and WARN represent Redis's four.
 //!
 //! With `log-format json` a line is an object with `time` (RFC 3339, UTC), `level` (the names of
-//! `loglevel`), `pid` and `message`, whatever the message holds; panics are lines like others.
+//! `loglevel`), `pid` and `message`, whatever the message contains; panics are lines like others.
 //!
-//! What clients can put into a message stays in its line: control characters are escaped.
+//! Parts of a message that clients chose stay on its line: control characters are escaped.
 //!
-//! The level changes while the server runs. The file is opened for appending, and again where
-//! another one, or none, is at its path by now: it may be rotated by renaming it.
+//! The level changes while the server runs. The file is opened for appending, and opened again if
+//! its path now has another file, or none: it may be rotated by renaming it.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ use tracing_subscriber::reload;
 
 use crate::config::Values;
 
-/// How a line is written.
+/// The format of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Text,
@@ -38,7 +38,7 @@ enum Format {
 }
 
 impl Format {
-    /// Returns the one that `log-format` names.
+    /// Returns the format that `log-format` names.
     fn of(values: &Values) -> Format {
         match values.get("log-format") {
             b"json" => Format::Json,
@@ -86,7 +86,7 @@ where
     }
 }
 
-/// Permissions of a file that is created: it names clients and their commands.
+/// Permissions of a new file: it names clients and their commands.
 const PRIVATE: u32 = 0o600;
 
 /// The file at a path.
@@ -97,13 +97,13 @@ struct LogFile {
 
 impl LogFile {
     fn open(path: &Path) -> io::Result<LogFile> {
-        // The working directory may be another one later.
+        // The working directory may change later.
         let path = path::absolute(path)?;
         let file = Mutex::new(append_to(&path)?);
         Ok(LogFile { path, file })
     }
 
-    /// Writes to what is at the path now. Where it cannot be opened again the old file is kept.
+    /// Writes to the file that is at the path now. If that cannot be opened, the old file is kept.
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_at(&file, &self.path)
@@ -154,7 +154,7 @@ impl<'a> MakeWriter<'a> for Target {
     }
 }
 
-/// Whether the log was started, on standard output.
+/// Whether the log was started on standard output.
 static TO_STDOUT: AtomicBool = AtomicBool::new(false);
 static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
@@ -189,8 +189,8 @@ pub(crate) fn start(values: &Values) -> io::Result<()> {
     Ok(())
 }
 
-/// Says why the server ends, once to each reader: in the log, and on standard error where that is
-/// not the log's terminal.
+/// Reports why the server ends, once to each reader: in the log, and on standard error unless that
+/// shows the log already.
 pub(crate) fn fatal(text: &str) {
     tracing::error!("Fatal error: {text}");
     if !TO_STDOUT.load(Relaxed) {

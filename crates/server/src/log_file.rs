@@ -1,15 +1,15 @@
-//! The files of the append-only file may be moved, removed or replaced while the server runs: a
-//! look at them, once a second.
+//! Checks once a second that the files of the append-only file were not moved, removed or replaced
+//! while the server runs.
 //!
-//! What is appended to a file without a name is lost at the end of the process, however often it is
-//! synced. So writes are refused until the files are back, or the log was rebuilt: all data is in
-//! memory, and a rewrite needs nothing of what is gone.
+//! Writes to a file without a name are lost when the process ends, however often they are synced.
+//! So writes are refused until the files are back, or the log was rebuilt: all data is in memory,
+//! so that a rewrite needs none of the missing files.
 
 use std::path::Path;
 
 use crate::shared::Shared;
 
-/// Refuses writes while a file of the log is not in its place, and takes them again afterwards.
+/// Refuses writes while a file of the log is not in its place, and accepts them again afterwards.
 pub(crate) fn look_at(shared: &Shared) {
     let Some(log) = shared.log.get() else { return };
     let why = log.misplaced().map(|path| misplaced(&path)).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! What the operating system says about the machine and this process.
+//! Facts from the operating system about the machine and this process.
 //!
-//! All of it is for people and for INFO.
+//! They are for people and for INFO.
 
 use std::error::Error;
 use std::io;
@@ -25,15 +25,15 @@ pub(crate) fn run_id() -> std::io::Result<String> {
     Ok(random::<20>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Returns name, release and hardware, as `uname` says.
+/// Returns name, release and hardware, as in `uname`.
 pub(crate) fn os() -> String {
     let name = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine()))
 }
 
-/// Returns who this process is and whose its directory is, where an error says that something is
-/// not permitted: a volume of a container, or a directory that was made by root.
+/// Returns the user of this process and the owner of its directory if an error says that permission
+/// is denied: a volume of a container, or a directory that root made.
 pub(crate) fn why_denied(error: &(dyn Error + 'static)) -> Option<String> {
     let mut cause = Some(error);
     let mut is_denied = false;
@@ -48,19 +48,19 @@ pub(crate) fn why_denied(error: &(dyn Error + 'static)) -> Option<String> {
     Some(format!(": this process is user {user}, and {folder} belongs to user {owner}"))
 }
 
-/// Returns resident memory of this process, in bytes.
+/// Returns the resident memory of this process, in bytes.
 pub(crate) fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
     pages * rustix::param::page_size() as u64
 }
 
-/// Cores that this process may use.
+/// Returns the number of cores that this process may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Returns memory of the machine, in bytes.
+/// Returns the memory of the machine, in bytes.
 pub(crate) fn memory() -> u64 {
     field_kb("/proc/meminfo", "MemTotal")
 }
@@ -72,13 +72,14 @@ fn field_kb(file: &str, name: &str) -> u64 {
     kb.unwrap_or(0) * 1024
 }
 
-/// Returns CPU time of this process in the kernel and outside of it. The sum is exact; how it is
-/// divided is known to a hundredth of a second.
+/// Returns the CPU time of this process in the kernel and outside of it. The sum is exact; the
+/// division is known to a hundredth of a second.
 pub(crate) fn cpu() -> (Duration, Duration) {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let total = Duration::new(time.tv_sec as u64, time.tv_nsec as u32);
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // After the name, which may hold blanks, utime and stime are the twelfth and thirteenth field.
+    // After the name, which may contain blanks, utime and stime are the twelfth and thirteenth
+    // field.
     let following = text.rsplit(')').next().unwrap_or_default();
     let ticks: Vec<u64> =
         following.split_whitespace().skip(11).take(2).filter_map(|n| n.parse().ok()).collect();
@@ -88,13 +89,13 @@ pub(crate) fn cpu() -> (Duration, Duration) {
     (sys, total - sys)
 }
 
-/// Files that this process may have open.
+/// Returns how many files this process may have open.
 pub(crate) fn open_files() -> u64 {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.current.unwrap_or(u64::MAX)
 }
 
-/// Asks for at least this many open files; says how many there may be.
+/// Asks for at least this many open files. Returns how many there may be.
 pub(crate) fn want_open_files(wanted: u64) -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

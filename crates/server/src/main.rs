@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes to standard output, whose reader may have seen enough.
+/// Writes to standard output, whose reader may have closed it.
 fn show(text: &str) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

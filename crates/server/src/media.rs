@@ -1,7 +1,7 @@
-//! Playing a slower medium below the pool, where this build can.
+//! Emulation of a slower medium below the pool, if this build can do that.
 //!
-//! Only in a build with the feature `emulate-media`: what it costs would be paid by everybody else
-//! too. Any other build answers with how to make one.
+//! Only a build with the feature `emulate-media` can, since everybody else would pay for it too.
+//! Any other build answers with how to make one.
 
 use pmem::Region;
 
@@ -11,11 +11,11 @@ use crate::config::Values;
 #[derive(Clone, Debug)]
 pub(crate) struct EmulatedMedia {
     pub(crate) name: &'static str,
-    /// What is emulated and how.
+    /// A description of the emulation.
     pub(crate) summary: String,
 }
 
-/// Refuses to play a medium where this build cannot.
+/// Refuses to emulate a medium if this build cannot.
 #[cfg(not(feature = "emulate-media"))]
 pub(crate) fn check(values: &Values) -> Result<(), String> {
     if values.get("emulate-media") == b"no" {
@@ -41,7 +41,7 @@ pub(crate) fn emulate(
     Ok((region, None))
 }
 
-/// Returns the region on the medium that is asked for.
+/// Returns the region on the requested medium.
 #[cfg(feature = "emulate-media")]
 pub(crate) fn emulate(
     region: Region,

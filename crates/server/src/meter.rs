@@ -1,7 +1,7 @@
-//! What each worker counts: connections, reads, writes, bytes, fences.
+//! Counters of each worker: connections, reads, writes, bytes, fences.
 //!
-//! A worker writes its own meter only, with a plain load and store; others read. Fences are counted
-//! by `pmem` per thread, and published here from time to time.
+//! A worker writes its own meter only, with a plain load and store; others read it. Fences are
+//! counted by `pmem` per thread, and published here periodically.
 
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -29,7 +29,7 @@ pub(crate) fn add(counter: &AtomicU64, by: u64) {
 }
 
 impl Meter {
-    /// Publishes what the calling thread, which is this meter's worker, asked of the medium.
+    /// Publishes the fences, lines and bytes of the calling thread, which is this meter's worker.
     pub(crate) fn publish(&self) {
         let counters = pmem::counters();
         self.fences.store(counters.fences, Relaxed);
@@ -68,7 +68,7 @@ impl Totals {
     }
 }
 
-/// Zeroes what CONFIG RESETSTAT zeroes. A count that a worker is just adding to may survive it.
+/// Zeroes the counters of CONFIG RESETSTAT. A count that a worker is just adding to may survive.
 pub(crate) fn reset(meters: &[CachePadded<Meter>]) {
     for meter in meters {
         for counter in [&meter.reads, &meter.writes, &meter.bytes_in, &meter.bytes_out] {

@@ -1,4 +1,5 @@
-//! How willingly the kernel ends this process where the machine is out of memory (`oom-score-adj`).
+//! How likely the kernel is to kill this process when the machine is out of memory
+//! (`oom-score-adj`).
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -11,15 +12,15 @@ const FILE: &str = "/proc/self/oom_score_adj";
 const LEAST: i64 = -1000;
 const MOST: i64 = 1000;
 
-/// What the kernel has been given.
+/// The value given to the kernel.
 #[derive(Default)]
 pub(crate) struct OomScore {
-    /// The value that was there before the first change; none where nothing is changed.
+    /// The value before the first change; none if nothing was changed.
     before: Mutex<Option<i64>>,
 }
 
 impl OomScore {
-    /// Gives the kernel what the directives say, or what it had.
+    /// Gives the kernel the value of the directives, or the one it had before.
     pub(crate) fn apply(&self, values: &Values) -> io::Result<()> {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if values.get("oom-score-adj") == b"no" {

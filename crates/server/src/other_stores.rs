@@ -1,15 +1,15 @@
-//! What a start would leave aside: stores that hold data, other than the one that it serves.
+//! Stores with data that a start would ignore, because it serves another one.
 //!
 //! A directory can hold a pool, an append-only file and a `dump.rdb` of Redis. A start serves one
-//! store, chosen by `backend` and by the medium; whoever is served an empty store next to the data
-//! takes it for lost, and what is then written is missing when the other store is served again. So
-//! one rule: a start is refused while another store holds data, unless `other-stores ignore` says
-//! that this is meant. What to do instead is the matter of `way_on`.
+//! store, chosen by `backend` and by the medium. Users of an empty store next to the data would
+//! take the data for lost, and later writes would be missing when the other store is served again.
+//! So a start is refused while another store holds data, unless `other-stores ignore` says that
+//! this is intended. `way_on` advises what to do instead.
 //!
-//! The evidence is certain and costs the same whatever the number of keys: a pool is opened in a
-//! private copy, as `perdura check` does, and says how many keys it has; a log counts by the bytes
-//! that would be loaded, a `dump.rdb` by being there, unless it was saved of the store that is
-//! served. What cannot be read counts as data.
+//! The check is reliable and costs the same for any number of keys: a pool is opened in a private
+//! copy, as by `perdura check`, and tells its number of keys; a log counts by the bytes that would
+//! be loaded, a `dump.rdb` by its existence, unless it is a dump of the served store. A store that
+//! cannot be read counts as data.
 //!
 //! Invariant: nothing is created or changed.
 
@@ -33,7 +33,7 @@ use way_on::{Place, way_on};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Served {
     Pool {
-        /// It is a new one.
+        /// Whether it is a new one.
         is_blank: bool,
     },
     Log,
@@ -49,7 +49,7 @@ enum Holding {
 }
 
 impl Holding {
-    /// Returns what a file, or a directory, holds that no pool is.
+    /// Returns the path of a file or directory, unless this is a pool.
     fn file(&self) -> Option<&Path> {
         match self {
             Holding::Pool { .. } => None,
@@ -57,7 +57,7 @@ impl Holding {
         }
     }
 
-    /// Returns true if it is what is served.
+    /// Returns true if it is the served store.
     fn is(&self, served: Served) -> bool {
         match self {
             Holding::Pool { .. } => matches!(served, Served::Pool { .. }),
@@ -127,8 +127,8 @@ pub(crate) fn refuse(
     Err(OtherStores { served, others, way_on })
 }
 
-/// Returns the stores that hold data, the one that is served among them; a pool that is served is
-/// open already, and left out.
+/// Returns the stores that hold data, including the served one; a served pool is open already, and
+/// left out.
 fn holdings(served: Served, pool: &Path, values: &Values, now: u64) -> Vec<Holding> {
     let log = append_only::options(values);
     let mut all = Vec::new();
@@ -147,38 +147,37 @@ fn holdings(served: Served, pool: &Path, values: &Values, now: u64) -> Vec<Holdi
     all
 }
 
-/// Returns where the log's files are: of Redis before version 7 it is one file.
+/// Returns the path of the log's files; before Redis 7 it is a single file.
 fn folder(log: &aof::Options) -> PathBuf {
     let (folder, old) = (log.dir.join(&log.dirname), log.dir.join(&log.filename));
     if !folder.exists() && old.is_file() { old } else { folder }
 }
 
-/// Returns what an append-only file holds, in words, if that is the only store that holds data: not
-/// the pool.
+/// Returns a description of an append-only file's data, if there is some and the pool has none.
 pub(crate) fn held_by_log(pool: &Path, values: &Values, now: u64) -> Option<String> {
     let log = append_only::options(values);
     let holds = log_holds(&log).filter(|_| pool_holds(pool, now).is_none())?;
     Some(Holding::Log { path: folder(&log), holds }.to_string())
 }
 
-/// Returns true if the dump is a copy that was saved of what is served, and that is there.
+/// Returns true if the dump is a copy of the served store.
 fn is_copy(served: Served, dump: &Path, log: &aof::Options) -> bool {
     match served {
         Served::Pool { is_blank } => {
             !is_blank && saved_of(dump).is_some_and(|of| of == b"pmem" || of == b"journal")
         }
         Served::Log => log_holds(log).is_some() && saved_of(dump).is_some_and(|of| of == b"aof"),
-        // It is what is loaded.
+        // The dump is loaded.
         Served::Memory => false,
     }
 }
 
-/// Returns which backend had the data that a dump was saved of, if this server saved it.
+/// Returns the backend of the data in a dump, if this server saved it.
 fn saved_of(dump: &Path) -> Option<Vec<u8>> {
     commands::saved_of(BufReader::new(File::open(dump).ok()?))
 }
 
-/// Returns where the dump is.
+/// Returns the path of the dump.
 pub(crate) fn dump(values: &Values) -> PathBuf {
     PathBuf::from(values.text("dir")).join(values.text("dbfilename"))
 }
@@ -188,7 +187,7 @@ pub(crate) fn has_dump(values: &Values) -> bool {
     !values.get("dbfilename").is_empty() && dump(values).exists()
 }
 
-/// Returns what a pool holds, if anything.
+/// Returns a description of a pool's data, if it has some.
 fn pool_holds(pool: &Path, now: u64) -> Option<String> {
     if !pool.exists() {
         return None;
@@ -213,7 +212,7 @@ fn pool_holds(pool: &Path, now: u64) -> Option<String> {
     }
 }
 
-/// Returns what a log holds, if anything.
+/// Returns a description of a log's data, if it has some.
 fn log_holds(log: &aof::Options) -> Option<String> {
     match log.stored() {
         Ok(0) => None,

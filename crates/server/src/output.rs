@@ -1,29 +1,29 @@
-//! Replies on their way out: what is written and not yet sent.
+//! Replies on their way out: written and not yet sent.
 //!
-//! Commands append to one buffer, and a cursor says how much of it the socket took. A buffer that
-//! is long and has to wait is put aside as it is, and a new one begun: so nothing is ever moved,
-//! however slowly a reader takes it, and a buffer is gone once it was sent.
+//! Commands append to one buffer, and a cursor says how much of it the socket took. A long buffer
+//! that has to wait is put aside as it is, and a new one begun: so nothing is ever moved, however
+//! slow the reader is, and a buffer is freed once it was sent.
 
 use std::collections::VecDeque;
 
 use commands::LARGE;
 use resp::{Protocol, Writer};
 
-/// Capacity that a connection keeps between batches, and bytes that are worth a buffer of their
-/// own.
+/// Capacity that a connection keeps between batches, and length from which on a buffer is put
+/// aside.
 const KEPT_CAPACITY: usize = 64 * 1024;
-/// Bytes that are given to the socket at once, at most.
+/// Maximum of bytes that are passed to the socket at once.
 const MOST_SENT: usize = 256 * 1024;
 
 /// The replies of a connection.
 pub(crate) struct Output {
-    /// Where commands write to.
+    /// The writer that commands use.
     pub(crate) writer: Writer,
     /// Earlier replies, which are sent before those in `writer`.
     full: VecDeque<Vec<u8>>,
     /// How much of the first of these buffers was sent.
     sent: usize,
-    /// Bytes in `full`, and the memory that they take.
+    /// Bytes in `full`, and their memory.
     full_bytes: usize,
     full_capacity: usize,
 }
@@ -39,7 +39,7 @@ impl Output {
         }
     }
 
-    /// Returns bytes that are to be sent next; none if all was sent.
+    /// Returns the next bytes to send; none if all was sent.
     #[inline]
     pub(crate) fn next(&self) -> &[u8] {
         let first = self.full.front().map_or(self.writer.as_bytes(), Vec::as_slice);
@@ -64,8 +64,8 @@ impl Output {
         self.full_capacity + self.writer.capacity()
     }
 
-    /// Notes that the socket took this many bytes more of what was next. Returns a large buffer
-    /// that is no longer needed.
+    /// Records that the socket took this many of the next bytes. Returns a large buffer that is no
+    /// longer needed.
     #[inline]
     pub(crate) fn advance(&mut self, written: usize) -> Option<Vec<u8>> {
         self.sent += written;
@@ -95,14 +95,15 @@ impl Output {
         Some(first)
     }
 
-    /// Puts aside what was written, if that is worth a buffer of its own.
+    /// Puts the written replies aside if they are long.
     pub(crate) fn put_long_aside(&mut self) {
         if self.writer.len() >= KEPT_CAPACITY {
             self.put_aside();
         }
     }
 
-    /// Puts aside what was written, so that a reply that was written elsewhere need not be copied.
+    /// Puts the written replies aside, so that a reply that was written elsewhere need not be
+    /// copied.
     pub(crate) fn put_aside(&mut self) {
         if !self.writer.is_empty() {
             let written = self.writer.take();
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     /// Sends `total` bytes, and `more` with each step, to a reader that takes `step` at a time.
-    /// Returns the most memory that was taken beyond what waited.
+    /// Returns the maximum of memory that was taken beyond the waiting bytes.
     fn most_kept(total: usize, step: usize, more: usize) -> usize {
         let mut output = Output::new();
         let (mut kept, mut next, mut expected) = (0, 0_u32, 0_u32);

@@ -1,4 +1,4 @@
-//! The file with the number of the server's process (`pidfile`): there while it serves.
+//! The file with the number of the server's process (`pidfile`), which exists while it serves.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use crate::config::rewrite;
 
-/// Writes the file; nothing if no path is given.
+/// Writes the file, if a path is given.
 pub(crate) fn write(path: &str) {
     if path.is_empty() {
         return;
     }
-    // Others may read it, as that of other services.
+    // Others may read it, like that of other services.
     let readable = || fs::set_permissions(path, Permissions::from_mode(0o644));
     let is_new = !Path::new(path).exists();
     let written = rewrite::overwrite(path.as_ref(), format!("{}\n", std::process::id()).as_bytes());

@@ -1,18 +1,18 @@
-//! The pool's file, and its journal's, may be moved, removed, replaced or cut short while the
-//! server runs: a look at them, once a second.
+//! Checks once a second that the pool's file, and its journal's, were not moved, removed, replaced
+//! or cut short while the server runs.
 //!
-//! What is written into a file without a name is lost at the end of the process, however durable it
-//! is. So writes are refused, and the heap takes none either. A file that is moved back is served
-//! again; one that was removed cannot get a name again: the server writes its data to a new file
-//! when it ends, and does not end if that fails.
+//! Writes to a file without a name are lost when the process ends, however durable they are. So
+//! writes are refused, by the heap too. A file that is moved back is served again. A removed file
+//! cannot get a name again: the server writes its data to a new file when it ends, and does not end
+//! if that fails.
 //!
-//! While the pool's file is not in its place the journal keeps what it has: whoever copied the file
-//! before would otherwise have one that lacks what was applied since, next to a journal that counts
+//! While the pool's file is not in its place, the journal keeps its content: otherwise a copy of
+//! the file that was made earlier would lack what was applied since, next to a journal that counts
 //! as empty.
 //!
-//! A journal that was removed, or cut short, is not needed any more once the pool's file has what
-//! it held: all of that is applied at once, and the pool names no journal then. One that was moved
-//! belongs to the pool as before, wherever it is, and keeps what it has.
+//! A journal that was removed, or cut short, is no longer needed once the pool's file has its
+//! content: all of it is applied at once, and the pool then names no journal. A journal that was
+//! moved still belongs to the pool, wherever it is, and keeps its content.
 
 use std::path::Path;
 use std::sync::PoisonError;
@@ -23,10 +23,10 @@ use pmem::{CutShort, FilePlace, JournalFile, Region};
 use crate::pool_rescue::Rescue;
 use crate::shared::Shared;
 
-/// Why writes are refused until it is known what to do.
+/// The reason for refused writes until it is known what to do.
 const MISPLACED: &str = "a file of the pool is not in its place";
 
-/// Refuses writes while a file of the pool is not in its place, and takes them again afterwards.
+/// Refuses writes while a file of the pool is not in its place, and accepts them again afterwards.
 pub(crate) fn look_at(shared: &Shared) {
     let Some(path) = &shared.store.pool else { return };
     let files = &shared.pool_files;
@@ -48,17 +48,18 @@ pub(crate) fn look_at(shared: &Shared) {
     if !looking.is_left {
         files.set_journal(look_at_journal(shared, pool.is_empty(), &mut looking.is_left));
     }
-    // A removed pool is written with its journal, wherever that is.
+    // A removed pool is written together with its journal, wherever that is.
     let journal = if place == FilePlace::Removed { String::new() } else { files.journal() };
     let all: Vec<&str> = [&*pool, &*journal].into_iter().filter(|why| !why.is_empty()).collect();
     refuse(shared, &all.join("; "), !looking.is_left);
 }
 
-/// Writes the data of a pool whose file was removed to a new one, once. No write is taken any more.
+/// Writes the data of a pool whose file was removed to a new one, once. No more writes are
+/// accepted.
 pub(crate) fn rescue(shared: &Shared) -> Result<(), String> {
     let Some(path) = &shared.store.pool else { return Ok(()) };
     if are_misplaced(path, shared.engine.keyspace().heap().region()) {
-        // A look waits for all shards, one that has begun too, and a script may have some for good.
+        // A check that has begun waits for all shards, and a script may hold some for good.
         shared.engine.end_running_scripts();
     }
     look_at(shared);
@@ -91,8 +92,8 @@ fn are_misplaced(path: &Path, region: &Region) -> bool {
         || journal.is_some_and(|file| file.place != FilePlace::There || file.cut_short.is_some())
 }
 
-/// Closes the pool at the server's end. While a file is not in its place, the journal keeps what it
-/// has: the next start recovers from both files.
+/// Closes the pool at the server's end. While a file is not in its place, the journal keeps its
+/// content: the next start recovers from both files.
 pub(crate) fn close(shared: &Shared) -> Result<(), String> {
     rescue(shared)?;
     let heap = shared.engine.keyspace().heap();
@@ -108,7 +109,7 @@ pub(crate) fn close(shared: &Shared) -> Result<(), String> {
     heap.close().map_err(|error| error.to_string())
 }
 
-/// Returns what is wrong with the journal's file. It is left if it is lost, and the pool's file is
+/// Returns what is wrong with the journal's file. A lost journal is abandoned if the pool's file is
 /// in its place.
 fn look_at_journal(shared: &Shared, pool_is_there: bool, is_left: &mut bool) -> String {
     let region = shared.engine.keyspace().heap().region();
@@ -131,8 +132,8 @@ fn look_at_journal(shared: &Shared, pool_is_there: bool, is_left: &mut bool) -> 
     leave(shared, &path, &what)
 }
 
-/// Applies what the journal holds, whose file is lost, to the pool's file, which is elsewhere: that
-/// has a name, and the journal has none after the server's end.
+/// Applies a lost journal's content to the pool's file, which is elsewhere: that file has a name,
+/// and the journal has none after the server's end.
 fn leave_lost_journal(shared: &Shared) -> Result<(), String> {
     let heap = shared.engine.keyspace().heap();
     let region = heap.region();
@@ -150,7 +151,7 @@ fn leave_lost_journal(shared: &Shared) -> Result<(), String> {
     })
 }
 
-/// Applies what the journal holds to the pool's file, and returns what was wrong and what to do.
+/// Applies the journal's content to the pool's file. Returns what was wrong and what to do.
 fn leave(shared: &Shared, path: &Path, what: &str) -> String {
     let heap = shared.engine.keyspace().heap();
     shared.engine.config().set_writes_refused(MISPLACED);
@@ -171,7 +172,7 @@ fn leave(shared: &Shared, path: &Path, what: &str) -> String {
     }
 }
 
-/// Refuses writes for a reason, or takes them again if it is empty.
+/// Refuses writes for a reason, or accepts them again if it is empty.
 fn refuse(shared: &Shared, why: &str, holds_journal: bool) {
     let (config, heap) = (shared.engine.config(), shared.engine.keyspace().heap());
     if config.writes_refused() == why {
@@ -185,12 +186,12 @@ fn refuse(shared: &Shared, why: &str, holds_journal: bool) {
         tracing::info!("The files of the pool are in their places: writes are taken again");
         return;
     }
-    // Clients are told a reason before the heap refuses by itself, and what to do when nothing
-    // changes any more.
+    // Clients get a reason before the heap refuses by itself, and the advice once nothing changes
+    // any more.
     config.set_writes_refused(MISPLACED);
     heap.pause(true);
     if holds_journal {
-        // A failure is the journal's own, and reported.
+        // The journal reports its failures itself.
         let _ = region.sync_up_to(region.appended());
         region.hold_journal(true);
     }

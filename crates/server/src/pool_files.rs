@@ -1,4 +1,4 @@
-//! What the looks at the files of a pool found, and left for the next one.
+//! The results of the checks of the pool's files, kept for the next check.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
@@ -7,28 +7,28 @@ use commands::admin::JournalFacts;
 
 use crate::pool_rescue::Rescue;
 
-/// What was found at the files of the pool.
+/// The results of the checks of the pool's files.
 #[derive(Default)]
 pub(crate) struct PoolFiles {
     pub(crate) looking: Mutex<Looking>,
-    /// What is wrong with the journal's file; empty if nothing is. Never held while a shard is
-    /// waited for: INFO asks for it with all of them.
+    /// What is wrong with the journal's file; empty if nothing is. Never locked while waiting for a
+    /// shard, since INFO reads it with all shards locked.
     journal: Mutex<String>,
-    /// The data of a removed file, once it was written.
+    /// The new files with the data of a removed one, once they were written.
     pub(crate) rescued: Mutex<Option<Rescue>>,
-    /// It is being written, or was: the server is about to end, and looks no more.
+    /// Whether they are being written, or were: the server is about to end, and checks no more.
     pub(crate) rescues: AtomicBool,
 }
 
-/// What a look leaves for the next one.
+/// The state that a check leaves for the next one.
 #[derive(Default)]
 pub(crate) struct Looking {
-    /// The journal is not used any more, until the server is started again.
+    /// Whether the journal was abandoned until the server is started again.
     pub(crate) is_left: bool,
 }
 
 impl PoolFiles {
-    /// Adds to what is said of the journal that its file is not in its place.
+    /// Adds to the journal's figures that its file is not in its place.
     pub(crate) fn add_to(&self, facts: JournalFacts) -> JournalFacts {
         match facts.failure.is_empty() {
             true => JournalFacts { failure: self.journal(), ..facts },

@@ -1,13 +1,13 @@
-//! The journal of the pool: what replies wait for where the pool is on an ordinary disk.
+//! The journal of the pool, which replies wait for if the pool is on an ordinary disk.
 //!
-//! A command's commit has put its lines at the end of the journal when its locks are released; the
-//! reply waits, and no lock, until they are as safe as `appendfsync` demands: synced (`always`), or
-//! in the kernel (`everysec`, `no`). The engine asks for positions through [`CommandLog`], which a
-//! journal serves without taking any commands. Two threads of the journal's own sync once a second,
+//! When a command's locks are released, its commit has put its lines at the end of the journal.
+//! Only the reply waits until they are as safe as `appendfsync` demands: synced (`always`), or in
+//! the kernel (`everysec`, `no`). The engine asks for positions through [`CommandLog`], which a
+//! journal implements without taking any commands. Two threads of the journal sync once a second,
 //! and make checkpoints.
 //!
-//! Invariant: what was acknowledged under one policy is as safe as under the one that was set
-//! meanwhile.
+//! Invariant: data acknowledged under one policy is as safe as the policy that was set meanwhile
+//! demands.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -24,7 +24,7 @@ use crate::config::Values;
 /// The policies, by number.
 const POLICIES: [SyncPolicy; 3] = [SyncPolicy::Always, SyncPolicy::EverySecond, SyncPolicy::No];
 
-/// Returns when replies leave, by the configuration.
+/// Returns the policy that says when replies leave, from the configuration.
 pub(crate) fn policy(values: &Values) -> SyncPolicy {
     match values.get("appendfsync") {
         b"always" => SyncPolicy::Always,
@@ -40,9 +40,9 @@ pub(crate) struct PoolJournal {
     pool: PathBuf,
     policy: AtomicU8,
     thread: Mutex<Option<JournalThread>>,
-    /// The failure was logged.
+    /// Whether the failure was logged.
     reported: AtomicBool,
-    /// How long writers had waited for space, in nanoseconds, when this was last asked.
+    /// How long writers had waited for space at the last call, in nanoseconds.
     full_wait_ns: AtomicU64,
 }
 
@@ -51,7 +51,7 @@ fn region_of(keyspace: &Keyspace) -> &Region {
 }
 
 impl PoolJournal {
-    /// Starts the background work of the pool's journal; none where it has no journal.
+    /// Starts the background work of the pool's journal; none if it has no journal.
     pub(crate) fn start(
         keyspace: &Arc<Keyspace>,
         pool: Option<PathBuf>,
@@ -84,7 +84,7 @@ impl PoolJournal {
         self.policy() == SyncPolicy::Always
     }
 
-    /// Changes when replies leave. What was acknowledged before is as safe as what follows.
+    /// Changes when replies leave. Data acknowledged before becomes as safe as later data.
     pub(crate) fn set_policy(&self, policy: SyncPolicy) -> Result<(), String> {
         self.policy.store(policy as u8, Ordering::SeqCst);
         if let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -95,7 +95,7 @@ impl PoolJournal {
         done.map_err(|error| error.to_string())
     }
 
-    /// Returns true when replies that depend on the journal up to a position may leave; false if
+    /// Returns true when replies that depend on the journal up to a position may leave, false if
     /// they never may.
     pub(crate) fn acknowledge(&self, position: u64) -> bool {
         let policy = self.policy();
@@ -122,7 +122,7 @@ impl PoolJournal {
         }
     }
 
-    /// Returns what is safe of what was acknowledged, after the journal failed, and what to do.
+    /// Returns, after a failure of the journal, which acknowledged data is safe, and what to do.
     fn kept(&self) -> &'static str {
         let region = self.region();
         let is_whole =
@@ -148,13 +148,12 @@ impl PoolJournal {
         }
     }
 
-    /// Returns how old the oldest write is that is not synced.
+    /// Returns the age of the oldest write that is not synced.
     pub(crate) fn unsynced_age(&self) -> Duration {
         Duration::from_nanos(self.region().journal_counts().unwrap_or_default().unsynced_ns)
     }
 
-    /// Returns how long writers waited for space in the journal since this was last asked, if any
-    /// did.
+    /// Returns how long writers waited for space in the journal since the last call, if any did.
     pub(crate) fn take_full_wait(&self) -> Option<Duration> {
         let all = self.region().journal_counts().unwrap_or_default().full_wait_ns;
         let before = self.full_wait_ns.fetch_max(all, Ordering::Relaxed);
@@ -162,16 +161,16 @@ impl PoolJournal {
         (since > 0).then(|| Duration::from_nanos(since))
     }
 
-    /// Ends the background work. The pool's closing applies what is left.
+    /// Ends the background work. Closing the pool applies the rest.
     pub(crate) fn stop(&self) {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Returns what INFO says.
+    /// Returns the figures for INFO.
     pub(crate) fn facts(&self) -> JournalFacts {
         let region = self.region();
         let counts = region.journal_counts().unwrap_or_default();
-        // What is synced first: it never passes what is appended.
+        // The synced position is read first: it never passes the appended one.
         let synced = region.synced();
         JournalFacts {
             failure: region.journal_failure().unwrap_or_default().to_owned(),

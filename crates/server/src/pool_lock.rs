@@ -6,7 +6,7 @@ use pmem::{MapError, Region};
 
 use crate::data_dir::process;
 
-/// Maps a pool, which a process that was just killed may hold for a moment.
+/// Maps a pool, waiting for a process that was just killed and still holds it.
 pub(crate) fn when_unlocked(
     pool: &Path,
     map: impl Fn() -> Result<Region, MapError>,

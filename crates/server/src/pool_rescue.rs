@@ -1,8 +1,8 @@
-//! Where the data of a pool is written at the server's end whose file was removed meanwhile.
+//! The new files, at the server's end, for the data of a pool whose file was removed meanwhile.
 //!
-//! The file and, if it has one, its journal are copied as they are: nothing is applied or written
-//! then, so that the two belong together. They go back to their own names where nothing has these,
-//! so that the next start finds them; otherwise under others, and what is there stays.
+//! The file and its journal, if it has one, are copied as they are: nothing is applied or written
+//! meanwhile, so that the two match. They get their own names if these are free, so that the next
+//! start finds them; otherwise other names, and existing files stay.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,14 @@ use pmem::{FilePlace, JournalFile, Region};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rescue {
     pool: PathBuf,
-    /// None if the pool has no journal, or the journal's file is where it was.
+    /// None if the pool has no journal, or the journal's file is still in its place.
     journal: Option<PathBuf>,
-    /// They have their own names.
+    /// Whether they have their own names.
     is_in_place: bool,
 }
 
 impl Rescue {
-    /// Chooses where the files go of a pool that was opened at `pool`.
+    /// Chooses the new files for a pool that was opened at `pool`.
     pub(crate) fn choose(pool: &Path, journal: Option<&JournalFile>) -> Rescue {
         let lost = journal.filter(|file| file.place != FilePlace::There);
         let lost = lost.map(|file| file.path.clone());
@@ -38,7 +38,7 @@ impl Rescue {
         (1..1000).map(named).find(are_free).unwrap_or_else(|| named(1000))
     }
 
-    /// Writes them, durably. What was written of them before something failed is removed.
+    /// Writes them, durably. After a failure, what was written of them is removed.
     pub(crate) fn write(&self, region: &Region) -> Result<(), String> {
         if let Some(journal) = &self.journal {
             region.copy_journal(journal).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! The TCP sockets in force: the tasks that accept on them, and what those need.
+//! The TCP sockets in force: the tasks that accept on them, and the state that these need.
 
 use std::path::Path;
 use std::sync::mpsc::Receiver;
@@ -12,8 +12,7 @@ use tokio::task::JoinHandle;
 use crate::stream::HandOff;
 use crate::unix_socket::SocketName;
 
-/// How long the end of an old socket is waited for: the main thread has nothing to do that takes
-/// long.
+/// How long to wait for the end of an old socket: the main thread does nothing that takes long.
 const CLOSES_WITHIN: Duration = Duration::from_secs(5);
 
 /// The sockets in force, of which those of TCP may be replaced.
@@ -26,7 +25,7 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Notes the Unix socket that is at a path.
+    /// Records which Unix socket is at a path.
     pub(crate) fn note_unix(&self, path: &Path) {
         if let Some(name) = SocketName::of(path) {
             let _ = self.unix.set(name);
@@ -41,18 +40,18 @@ impl Ports {
     }
 }
 
-/// The task that accepts on a socket.
+/// The task that accepts clients on a socket.
 pub(crate) struct Accepting {
     pub(crate) task: JoinHandle<()>,
     /// Disconnected when the socket is closed.
     pub(crate) closed: Receiver<()>,
 }
 
-/// Returns when the sockets are closed.
+/// Closes the sockets, and returns when that is done.
 pub(crate) fn close(accepting: &mut Vec<Accepting>) {
     accepting.iter().for_each(|old| old.task.abort());
     for old in accepting.drain(..) {
-        // It sends nothing: the end of the channel is what is waited for.
+        // Nothing is sent: the wait is for the end of the channel.
         let _ = old.closed.recv_timeout(CLOSES_WITHIN);
     }
 }

@@ -26,7 +26,7 @@ impl Rates {
             let ms = now.saturating_sub(then).as_millis().max(1) as u64;
             let at = state.at;
             for n in 0..3 {
-                // Counters go back when they are reset.
+                // Counters decrease when they are reset.
                 let grown = counters[n].saturating_sub(earlier[n]);
                 state.samples[at][n] = grown.saturating_mul(1000) / ms;
             }

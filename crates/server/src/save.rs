@@ -1,10 +1,10 @@
 //! SAVE, BGSAVE and save points: dumps of the data, written while clients are served.
 //!
 //! A dump is written to a temporary file in `dir`, synced, renamed to `dbfilename`, and the
-//! directory synced ([`ReplacedFile`]): until then the dump before it stays, whatever fails. BGSAVE
+//! directory synced ([`ReplacedFile`]): until then the previous dump stays, whatever fails. BGSAVE
 //! has a thread of its own, one at a time; SAVE runs on the thread of its client, and others are
-//! served meanwhile. A snapshot is also what a rewrite of the append-only file reads, so one of the
-//! two waits.
+//! served meanwhile. A rewrite of the append-only file also reads a snapshot, so one of the two
+//! waits.
 
 pub(crate) mod send;
 
@@ -28,39 +28,39 @@ use crate::other_stores;
 use crate::shared::Shared;
 use crate::spool;
 
-/// After a save that failed, the next one by itself is tried when more than this has passed.
+/// After a failed save, the next automatic one is tried when more than this has passed.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// Bytes after which a dump is synced, so that the last sync does not stall the disk.
 const SYNC_EVERY: u64 = 4 << 20;
-/// How long to wait for whoever else reads a snapshot, before that is tried again.
+/// The pause before the next try while another thread reads a snapshot.
 const BUSY_WAIT: Duration = Duration::from_millis(10);
-/// How long BGSAVE waits for its snapshot: a script that runs long may hold that up.
+/// How long BGSAVE waits for its snapshot, which a long script may delay.
 const SNAPSHOT_WAIT: Duration = Duration::from_millis(200);
 
-/// A save is under way.
+/// A save is already running.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Busy;
 
 #[derive(Default)]
 struct State {
     began: Option<Duration>,
-    /// What is written from now on is not in the dump.
+    /// Whether later writes are not in the dump any more.
     is_fixed: bool,
     thread: Option<JoinHandle<()>>,
-    /// Those that pass dumps on to clients.
+    /// The threads that pass dumps on to clients.
     senders: Vec<JoinHandle<()>>,
-    /// BGSAVE SCHEDULE: to begin when nothing else is under way.
+    /// Whether BGSAVE SCHEDULE is to begin when nothing else is running.
     scheduled: bool,
-    /// The one to begin is that of a FLUSHALL.
+    /// Whether the scheduled one is that of a FLUSHALL.
     is_scheduled_by_flush: bool,
-    /// The one under way is that of a FLUSHALL.
+    /// Whether the running one is that of a FLUSHALL.
     is_of_flush: bool,
-    /// It is one of BGSAVE or a save point.
+    /// Whether it is one of BGSAVE or a save point.
     is_in_background: bool,
     failed: bool,
     last: Option<Duration>,
     last_tried: Option<Duration>,
-    /// Changes that the last dump has.
+    /// The count of changes that the last dump contains.
     saved_changes: u64,
     saves: u64,
     total: u64,
@@ -70,20 +70,20 @@ struct State {
 pub(crate) struct Saver {
     shared: Arc<Shared>,
     state: Mutex<State>,
-    /// That the dump which is being written is fixed, or ended.
+    /// Signals that the running dump is fixed, or ended.
     fixed: Condvar,
     stopping: AtomicBool,
-    /// The save in the background that is under way is to end.
+    /// Whether the running background save is to end.
     ending: AtomicBool,
     /// Keys of the dump that is being written.
     keys: AtomicU64,
-    /// Bytes that the snapshot of the last save held at most.
+    /// Maximum of bytes that the snapshot of the last save held.
     held: AtomicU64,
-    /// When a dump was last complete, in a file or sent, in unix seconds; 0 for none.
+    /// When the last dump was completed, in a file or sent, in unix seconds; 0 for none.
     last_copy_s: AtomicU64,
 }
 
-/// Returns the save points: seconds, and changes.
+/// Returns the save points: seconds and changes.
 fn points(values: &Values) -> Vec<(u64, u64)> {
     let text = values.text("save");
     let numbers: Vec<u64> = text.split(' ').filter_map(|word| word.parse().ok()).collect();
@@ -111,7 +111,7 @@ impl Saver {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a whole dump is in a file, or with a client.
+    /// Records that a complete dump is in a file, or with a client.
     fn note_copy(&self) {
         self.last_copy_s.store(self.shared.engine.clock().unix_ms() / 1000, Relaxed);
     }
@@ -121,12 +121,13 @@ impl Saver {
         self.state().began.is_some()
     }
 
-    /// Returns how many changes no dump has.
+    /// Returns how many changes are in no dump.
     pub(crate) fn changes(&self) -> u64 {
         self.shared.engine.stats().changes().saturating_sub(self.state().saved_changes)
     }
 
-    /// What is in memory now was read from a dump, or will be in a log: nothing of it has changed.
+    /// Records that the data in memory was read from a dump, or will be in a log, so that nothing
+    /// has changed.
     pub(crate) fn set_unchanged(&self) {
         self.state().saved_changes = self.shared.engine.stats().changes();
     }
@@ -139,7 +140,7 @@ impl Saver {
         Ok(())
     }
 
-    /// Begins a dump that is no save.
+    /// Begins a dump that does not count as a save.
     fn begin_sending(&self) -> Result<MutexGuard<'_, State>, Busy> {
         let mut state = self.state();
         if state.began.is_some() {
@@ -153,14 +154,14 @@ impl Saver {
         Ok(state)
     }
 
-    /// Writes a dump on this thread; false if that failed.
+    /// Writes a dump on this thread. Returns false if that failed.
     pub(crate) fn save(&self) -> Result<bool, Busy> {
         self.begin()?;
         Ok(self.run(|options, path, changes| self.write(options, path, changes)))
     }
 
-    /// Writes a dump by the given function, which shows the data that it has locked; false if that
-    /// failed.
+    /// Writes a dump by the given function, which passes on the data that it has locked. Returns
+    /// false if that failed.
     pub(crate) fn save_locked(&self, write: &mut SaveLocked<'_>) -> Result<bool, Busy> {
         self.begin()?;
         Ok(self.run(|options, path, changes| {
@@ -169,8 +170,8 @@ impl Saver {
         }))
     }
 
-    /// Begins to write a dump on a thread of its own. The caller may hold shards: the snapshot is
-    /// taken by the new thread.
+    /// Begins to write a dump on a thread of its own. The caller may hold shards, since the new
+    /// thread takes the snapshot.
     pub(crate) fn save_in_background(self: &Arc<Saver>) -> Result<(), Busy> {
         self.begin()?;
         self.state().is_in_background = true;
@@ -192,20 +193,20 @@ impl Saver {
         Ok(())
     }
 
-    /// Waits until the dump that is being written is fixed, but not for long.
+    /// Waits until the running dump is fixed, but not for long.
     pub(crate) fn wait_for_snapshot(&self) {
         let waits = |state: &mut State| state.began.is_some() && !state.is_fixed;
         let waited = self.fixed.wait_timeout_while(self.state(), SNAPSHOT_WAIT, waits);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Has a dump written when nothing else is under way.
+    /// Schedules a dump for when nothing else is running.
     pub(crate) fn schedule(&self) {
         self.state().scheduled = true;
     }
 
-    /// Ends a save in the background, since all keys are deleted. With save points another one is
-    /// written soon: a start must not bring them back.
+    /// Ends a background save, since all keys are deleted. With save points, another one is written
+    /// soon: a start must not bring the keys back.
     pub(crate) fn end_for_flush(&self) {
         let mut state = self.state();
         if state.began.is_some() && state.is_in_background {
@@ -216,15 +217,15 @@ impl Saver {
         state.is_scheduled_by_flush |= has_points;
     }
 
-    /// Waits for the end of a save that a FLUSHALL began, but not for long: in Redis the command
-    /// itself waits for it.
+    /// Waits for the end of a save that a FLUSHALL began, but not for long. (In Redis the command
+    /// itself waits for it.)
     pub(crate) fn wait_for_save_of_flush(&self) {
         let waits = |state: &mut State| state.began.is_some() && state.is_of_flush;
         let waited = self.fixed.wait_timeout_while(self.state(), SNAPSHOT_WAIT, waits);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Returns what a dump is said to be saved of: data in memory may have got a log.
+    /// Returns the backend that a dump names: data in memory may have got a log.
     fn backend(&self) -> &'static str {
         match self.shared.log.get() {
             Some(log) if log.is_whole() => "aof",
@@ -255,7 +256,7 @@ impl Saver {
                     self.fixed.notify_all();
                 };
                 match commands::save(engine, &mut *file, options, at_cut) {
-                    // A rewrite of the log was quicker: the snapshot is taken after it.
+                    // A rewrite of the log was quicker: try again until it is done.
                     Err(SaveError::Busy) if (options.go_on)(0) => std::thread::sleep(BUSY_WAIT),
                     done => return done.map(drop),
                 }
@@ -263,7 +264,7 @@ impl Saver {
         })
     }
 
-    /// Runs a save that was begun, and notes what it came to.
+    /// Runs a save that was begun, and records its result.
     fn run(
         &self,
         write: impl FnOnce(&SaveOptions<'_>, &Path, &mut u64) -> Result<(), SaveError>,
@@ -295,8 +296,8 @@ impl Saver {
         state.last = took;
         let held = self.shared.engine.keyspace().heap().snapshot_stats().peak;
         self.held.store(held, Relaxed);
-        // One that was ended says nothing of the next; whoever waits for a save is told that it
-        // failed, and writes go on.
+        // A save that was given up says nothing about the next: its client gets an error, but
+        // writes go on.
         match &done {
             Ok(()) => state.failed = false,
             Err(SaveError::GivenUp) => {}
@@ -309,20 +310,20 @@ impl Saver {
             let now = self.shared.engine.clock().unix_ms();
             self.shared.engine.admin().last_save_s.store(now / 1000, Relaxed);
         }
-        // Whoever learns that it failed finds that writes are refused.
+        // A client that learns of the failure must find that writes are refused.
         self.refuse_writes(state.failed);
         drop(state);
         self.fixed.notify_all();
         done.is_ok()
     }
 
-    /// Counts a key; whether to go on after the delay that tests ask for.
+    /// Counts a key. Returns whether to go on, after the delay that tests configure.
     fn go_on(&self, keys: u64, delay: &KeyDelay) -> bool {
         self.keys.store(keys, Relaxed);
         delay.wait(keys, || self.shared.config.values(), || !self.is_ending())
     }
 
-    /// Refuses writes, or takes them again: `stop-writes-on-bgsave-error`.
+    /// Refuses writes, or accepts them again (`stop-writes-on-bgsave-error`).
     pub(crate) fn refuse_writes_after_failure(&self) {
         let state = self.state();
         self.refuse_writes(state.failed);
@@ -336,7 +337,7 @@ impl Saver {
     }
 
     /// To be called periodically: begins a save that a save point asks for, or that was scheduled.
-    /// `waits` says that something else reads a snapshot.
+    /// `waits` says that another snapshot is being read.
     pub(crate) fn tick(self: &Arc<Saver>, waits: bool) {
         let values = self.shared.config.values();
         let changes = self.changes();
@@ -364,7 +365,7 @@ impl Saver {
         }
     }
 
-    /// Returns what INFO says.
+    /// Returns the figures for INFO.
     pub(crate) fn facts(&self) -> RdbFacts {
         let changes = self.changes();
         let state = self.state();
@@ -384,7 +385,7 @@ impl Saver {
         }
     }
 
-    /// Gives up a save that is under way, and takes no other.
+    /// Gives up the running save, and accepts no more.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Relaxed);
         let mut state = self.state();
@@ -394,7 +395,7 @@ impl Saver {
         for thread in threads {
             let _ = thread.join();
         }
-        // One that a client waits for.
+        // A client may wait for one on another thread.
         while self.is_busy() {
             std::thread::sleep(BUSY_WAIT);
         }
@@ -402,7 +403,7 @@ impl Saver {
     }
 }
 
-/// Writes a file in the place of another, which stays until the new one is durable.
+/// Replaces a file, which stays until the new one is durable.
 fn replace(
     path: &Path,
     syncs_often: bool,

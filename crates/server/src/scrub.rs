@@ -3,8 +3,8 @@
 //!
 //! It verifies as many bytes a second as `scrub-rate` says (0: none), in steps that hold a shard's
 //! lock for some hundred entries at most, and begins a pass `scrub-every` seconds after the last
-//! one began. Only what outlives the process is scrubbed. The same thread settles media errors that
-//! no command has settled, and writes to the log what was found.
+//! one began. Only data that outlives the process is scrubbed. The same thread resolves media
+//! errors that no command has resolved, and logs the findings.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,9 +15,9 @@ use keyspace::{Keyspace, Scrub};
 use crate::housekeeping::contained;
 use crate::shared::Shared;
 
-/// Bytes between two rests.
+/// Bytes between two pauses.
 const STRIDE: u64 = 256 << 10;
-/// How often it looks whether there is anything to do.
+/// How often it checks whether there is work.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the thread of the scrub, until the server ends.
@@ -29,7 +29,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Looks whether there is anything to do, and does it. `begun` is when the last pass began.
+/// Checks whether there is work, and does it. `begun` is when the last pass began.
 pub(crate) fn round(shared: &Arc<Shared>, begun: &mut Option<Duration>) {
     let (keyspace, now) = (shared.engine.keyspace(), shared.engine.clock().monotonic());
     contained("media errors", || look_after(keyspace));
@@ -49,7 +49,7 @@ fn is_wanted(shared: &Shared) -> bool {
         && shared.engine.keyspace().stopped().is_none()
 }
 
-/// Settles what no command has settled, and says what was found.
+/// Resolves losses that no command has resolved, and logs the findings.
 pub(crate) fn look_after(keyspace: &Keyspace) {
     if keyspace.has_unresolved_losses() {
         keyspace.resolve_losses();
@@ -84,7 +84,7 @@ fn pass(shared: &Arc<Shared>, keyspace: &Keyspace) {
     }
 }
 
-/// Goes through one shard; whether to its end.
+/// Goes through one shard. Returns true if it reached the end.
 fn one(shared: &Arc<Shared>, keyspace: &Keyspace, shard: usize, found: &mut u64) -> bool {
     let progress = &shared.scrub;
     let mut at = Scrub::default();
@@ -97,7 +97,7 @@ fn one(shared: &Arc<Shared>, keyspace: &Keyspace, shard: usize, found: &mut u64)
         let before = at;
         match keyspace.scrub_step(shard, at) {
             Ok((next, goes_on)) => (at, more) = (next, goes_on),
-            // Something was lost meanwhile, or the store takes no writes.
+            // Bytes were lost meanwhile, or the store takes no writes.
             Err(_) => {
                 look_after(keyspace);
                 return false;
@@ -120,7 +120,7 @@ fn one(shared: &Arc<Shared>, keyspace: &Keyspace, shard: usize, found: &mut u64)
     true
 }
 
-/// Rests as long as the rate demands for this many bytes, ready for the server's end.
+/// Pauses as long as the rate demands for this many bytes, but not past the server's end.
 fn rest(shared: &Shared, bytes: u64) {
     let rate = shared.limits.scrub_rate.load(Relaxed).max(1);
     let until = Instant::now() + Duration::from_secs_f64(bytes as f64 / rate as f64);

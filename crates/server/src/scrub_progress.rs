@@ -1,10 +1,10 @@
-//! What the scrub has come to, for INFO.
+//! The progress of the scrub, for INFO.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use commands::admin::ScrubFacts;
 
-/// Counters of the scrub, which alone writes them.
+/// Counters of the scrub, its only writer.
 #[derive(Default)]
 pub(crate) struct ScrubProgress {
     pub(crate) running: AtomicBool,

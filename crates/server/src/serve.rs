@@ -1,7 +1,7 @@
 //! The server's life: read the configuration, open the store, serve, end.
 //!
 //! The main thread reads and opens, then accepts connections and waits for signals. Nothing between
-//! the program's start and the first accepted connection grows with the number of keys, but for the
+//! the program's start and the first accepted connection grows with the number of keys, except the
 //! loading of an append-only file, during which clients are answered that data is being loaded.
 
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ use crate::{
     apply, housekeeping, jobs, machine, metrics, other_stores, pid_file, pool_file, scrub,
 };
 
-/// Why the server does not serve.
+/// Why the server cannot serve.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -52,7 +52,7 @@ pub enum ServeError {
     /// No socket can be opened.
     #[error("{0}")]
     Listen(#[from] ListenError),
-    /// A TLS port was asked for, and TLS cannot be configured.
+    /// A TLS port was requested, and TLS cannot be configured.
     #[error("{0}")]
     Tls(#[from] TlsError),
     /// No client could connect.
@@ -66,17 +66,17 @@ pub enum ServeError {
          Set databases to {DATABASES} or less, and keep other data in a server of its own, or under a prefix of its keys"
     )]
     Databases(u64),
-    /// The system refuses something else.
+    /// The system refused another operation.
     #[error("{what}: {source}")]
     System {
         /// What was attempted.
         what: String,
-        /// The answer.
+        /// The operation.
         source: std::io::Error,
     },
 }
 
-/// Why the data is not loaded.
+/// Why the data could not be loaded.
 #[derive(Debug, thiserror::Error)]
 enum LoadingError {
     #[error(transparent)]
@@ -90,7 +90,7 @@ fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> ServeError 
     move |source| ServeError::System { what, source }
 }
 
-/// Serves until told to end. What keeps it from serving goes to standard error.
+/// Serves until told to end. Errors that prevent serving go to standard error.
 pub fn serve(arguments: &Arguments) -> ExitCode {
     match run(arguments) {
         Ok(code) => code,
@@ -118,7 +118,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     if values.size("databases") > DATABASES as u64 {
         return Err(ServeError::Databases(values.size("databases")));
     }
-    // What is wrong with them is found before there is a store.
+    // Mistakes in them are found before there is a store.
     let tls = Tls::default();
     if tls::is_wanted(&values) {
         tls.configure(&values)?;
@@ -150,7 +150,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ServeError> {
     serve_until_shutdown(&shared, &server)
 }
 
-/// Returns the commands by the names that the configuration gives them.
+/// Returns the command table, with the names that the configuration gives.
 fn name_commands(values: &Values) -> Result<Table, ReadError> {
     let lines = values.renames.iter().filter_map(|line| match line.words.as_slice() {
         [from, to] => Some((from.as_slice(), to.as_slice())),
@@ -223,7 +223,7 @@ fn threads(values: &Values) -> usize {
     }
 }
 
-/// Logs the line that says where the data is stored, and what of it survives what.
+/// Logs where the data is stored, and which failures it survives.
 fn describe(store: &Store, fsync: &str) {
     let report = &store.report;
     if let Some(why) = &report.why {
@@ -239,7 +239,7 @@ fn describe(store: &Store, fsync: &str) {
         (_, false) => ", after a crash",
     };
     let end = format!("{}{end}", replayed(store));
-    // Only a pool has a domain: what an append-only file survives is not that of the memory before
+    // Only a pool has a domain: an append-only file survives other failures than the memory before
     // it.
     let domain = report.pool.as_ref().map(|_| format!(" domain={}", report.domain));
     let domain = domain.unwrap_or_default();
@@ -276,7 +276,7 @@ fn describe(store: &Store, fsync: &str) {
     }
 }
 
-/// Returns what the journal gave at the start, in words.
+/// Describes what was recovered from the journal at the start.
 fn replayed(store: &Store) -> String {
     let counts = store.keyspace.heap().region().journal_counts().unwrap_or_default();
     if counts.recovered_batches == 0 {
@@ -338,7 +338,7 @@ pub(crate) fn build_shared_state(parts: Parts) -> Result<Arc<Shared>, ServeError
     Ok(Arc::new(shared))
 }
 
-/// Serves from the first thread to the last.
+/// Serves from the start of the first thread to the end of the last.
 fn serve_until_shutdown(
     shared: &Arc<Shared>,
     server: &Arc<Server>,
@@ -351,12 +351,12 @@ fn serve_until_shutdown(
     let workers = Workers::start(shared).map_err(system("No threads"))?;
     shared.engine.client_memory().count_startup(heap::allocated());
     let started = runtime.block_on(async {
-        // Before anybody is served, so that a port in use is found in time.
+        // Before any client is served, so that a port in use is found in time.
         let sockets = metrics::open(&values)?;
         listen::start(shared, workers.senders(), &values)?;
         pid_file::write(&values.text("pidfile"));
-        // Programs that start servers wait for this line, as for the one that Redis has with its
-        // logo: from now on clients are answered, if only that data is being loaded.
+        // Programs that start servers wait for this line, as they do for the one that Redis logs
+        // with its logo: from now on clients are answered, even if only that data is being loaded.
         tracing::info!("Server initialized, PID: {}", std::process::id());
         metrics::start(shared, sockets)
     });
@@ -380,7 +380,7 @@ fn serve_until_shutdown(
     workers.stop();
     let loads = loading && shared.engine.config().loading() && !shared.shutdown.has_failed();
     if loads && !housekeeping.is_finished() {
-        // Nothing was written yet, and nobody waits for the rest of the log.
+        // Nothing was written yet, and no client waits for the rest of the log.
         tracing::info!("Perdura was still loading, bye bye...");
         return Ok(ExitCode::SUCCESS);
     }
@@ -395,7 +395,8 @@ fn serve_until_shutdown(
     Ok(code)
 }
 
-/// Returns the thread that loads the log and then keeps house; false if loading failed.
+/// Starts the thread that loads the log and then does the housekeeping; it returns false if loading
+/// failed.
 fn spawn_housekeeping(
     shared: &Arc<Shared>,
     server: &Arc<Server>,
@@ -492,7 +493,7 @@ fn load_dump(shared: &Shared, values: &Values) -> Result<(), LoadingError> {
     Ok(())
 }
 
-/// Begins what is due: a dump, or a rewrite of the log.
+/// Begins a dump or a rewrite of the log that is due.
 pub(crate) fn tick(shared: &Shared, server: &Server) {
     let append_only = server.append_only.get();
     server.saver.tick(append_only.is_some_and(|append_only| append_only.is_rewriting()));
@@ -527,7 +528,7 @@ async fn wait(shared: &Shared, server: &Arc<Server>) {
         let save = tokio::task::spawn_blocking(move || of_save.save_before_end(request));
         let saved = tokio::select! {
             saved = save => saved,
-            // SHUTDOWN NOSAVE, while the save waits for a script without end.
+            // SHUTDOWN NOSAVE, while the save waits for an endless script.
             _ = shared.shutdown.asked() => break,
         };
         if matches!(saved, Ok(Ok(()))) {
@@ -538,7 +539,7 @@ async fn wait(shared: &Shared, server: &Arc<Server>) {
             "{signal} received but errors trying to shut down the server, check the logs for more information"
         );
     }
-    // Nobody has a reply of theirs: what they wrote is undone.
+    // No client has a reply of theirs yet, so their writes are undone.
     shared.engine.kill_scripts();
     shared.shutdown.request(Request::default());
 }
@@ -552,8 +553,8 @@ async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
     }
 }
 
-/// Writes a dump once more if something changed after the last one, while the server was about to
-/// end. False if that failed.
+/// Writes a dump once more if data changed after the last one, while the server was about to end.
+/// Returns false if that failed.
 fn save_last_changes(shared: &Shared, server: &Server) -> bool {
     let request = shared.shutdown.get().unwrap_or_default();
     if server.saver.changes() > 0 && server.save_before_end(request).is_err() {
@@ -563,7 +564,7 @@ fn save_last_changes(shared: &Shared, server: &Server) -> bool {
     true
 }
 
-/// Makes everything durable and closes what is open.
+/// Makes everything durable and closes the store.
 fn shut_down(shared: &Shared, server: &Server, went_well: bool) -> ExitCode {
     let mut code = if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if let Some(append_only) = server.append_only.get()

@@ -1,4 +1,4 @@
-//! What all threads of the server share.
+//! State that all threads of the server share.
 
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -26,7 +26,7 @@ use crate::supervisor::Supervisor;
 use crate::tls::Tls;
 use crate::unsynced::Unsynced;
 
-/// What the shared state is made of.
+/// The parts of the shared state.
 pub(crate) struct Parts {
     pub(crate) store: Store,
     pub(crate) table: Table,
@@ -36,7 +36,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// Shared by main thread, workers and housekeeping.
+/// Shared by the main thread, workers and housekeeping.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) config: Config,
@@ -47,12 +47,12 @@ pub(crate) struct Shared {
     pub(crate) rates: Rates,
     pub(crate) unsynced: Unsynced,
     pub(crate) scrub: ScrubProgress,
-    /// Connections accepted, and refused for there being too many.
+    /// Connections accepted, and those refused because there were too many.
     pub(crate) accepted: AtomicU64,
     pub(crate) rejected: AtomicU64,
-    /// Most bytes that the data ever took.
+    /// The highest memory use of the data, in bytes.
     pub(crate) peak: AtomicU64,
-    /// Whether keys expire without being looked at (DEBUG SET-ACTIVE-EXPIRE).
+    /// Whether keys expire without being accessed (DEBUG SET-ACTIVE-EXPIRE).
     pub(crate) active_expire: AtomicBool,
     /// Whether periodic work is done (DEBUG PAUSE-CRON).
     pub(crate) cron: AtomicBool,
@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     /// The journal of the pool, if it has one.
     pub(crate) journal: Option<Arc<PoolJournal>>,
     pub(crate) pool_files: PoolFiles,
-    /// The append-only file, from when it is open.
+    /// The append-only file, once it is open.
     pub(crate) log: OnceLock<Arc<Aof>>,
     /// Becomes true when the log is open.
     pub(crate) log_opened: watch::Sender<bool>,
@@ -75,7 +75,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Returns how old the oldest write is that a power loss would take; none where writes are not
+    /// Returns the age of the oldest write that a power loss would take; none if writes are not
     /// synced at all.
     pub(crate) fn unsynced_age(&self) -> Option<Duration> {
         let (synced, end) = match (&self.journal, self.log.get()) {
@@ -87,7 +87,7 @@ impl Shared {
         Some(self.unsynced.note(synced, end, Instant::now()))
     }
 
-    /// Has the engine append to a log, and replies wait for it, from now on; once.
+    /// Makes the engine append to a log, and replies wait for it, from now on; to be called once.
     pub(crate) fn attach_log(&self, log: &Arc<Aof>) {
         let _ = self.log.set(Arc::clone(log));
         self.log_opened.send_replace(true);

@@ -1,4 +1,4 @@
-//! How the server comes to its end: asked for by a signal or a command, done by the main thread.
+//! The end of the server: requested by a signal or a command, carried out by the main thread.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -16,14 +16,14 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Returns the request that a directive states (`shutdown-on-sigterm`).
+    /// Returns the request of a directive (`shutdown-on-sigterm`).
     pub(crate) fn of(flags: &str) -> Request {
         let has = |flag: &str| flags.split(' ').any(|word| word == flag);
         Request { save: has("save"), nosave: has("nosave"), now: has("now"), force: has("force") }
     }
 }
 
-/// The wish to end, shared by all.
+/// The request to end, shared by all threads.
 #[derive(Default)]
 pub(crate) struct Shutdown {
     request: Mutex<Option<Request>>,
@@ -32,13 +32,13 @@ pub(crate) struct Shutdown {
 }
 
 impl Shutdown {
-    /// Asks for the end; the first request counts.
+    /// Requests the end; the first request counts.
     pub(crate) fn request(&self, request: Request) {
         self.request.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(request);
         self.asked.notify_one();
     }
 
-    /// Asks for the end since the data cannot be loaded: the log has the reason as its last line.
+    /// Requests the end because the data cannot be loaded: the last line of the log has the reason.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Release);
         self.request(Request::default());
@@ -49,17 +49,17 @@ impl Shutdown {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Returns true if the end was asked for.
+    /// Returns true if the end was requested.
     pub(crate) fn is_asked(&self) -> bool {
         self.request.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Returns how to end, where that was asked for.
+    /// Returns the request, if there is one.
     pub(crate) fn get(&self) -> Option<Request> {
         *self.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns when the end was asked for.
+    /// Waits for the request to end.
     pub(crate) async fn asked(&self) -> Request {
         loop {
             if let Some(request) = *self.request.lock().unwrap_or_else(PoisonError::into_inner) {

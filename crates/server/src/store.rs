@@ -1,8 +1,7 @@
-//! Which heap the data is in, and opening it.
+//! Choosing the heap that the data is in, and opening it.
 //!
-//! The choice is made once, at the start, from `backend`, `domain` and `emulate-pmem`; what is in
-//! force is said in words that promise no more than holds. Opening costs the same whatever the
-//! number of keys.
+//! The choice is made once, at the start, from `backend`, `domain` and `emulate-pmem`; the texts
+//! about the choice promise no more than holds. Opening costs the same whatever the number of keys.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,21 +18,21 @@ use crate::media::{self, EmulatedMedia};
 use crate::other_stores::{self, OtherStores, Served};
 use crate::pool_lock::when_unlocked;
 
-/// The least space that a heap in memory is allowed.
+/// The least space that a heap in memory gets.
 const LEAST_MEMORY: u64 = 1 << 30;
-/// Addresses that are reserved for a pool, by its limit, so that the limit can be raised while the
-/// pool is served; and the most of them.
+/// Addresses that are reserved for a pool, in multiples of its limit, so that the limit can be
+/// raised while the pool is served; and their maximum.
 const HEADROOM: u64 = 16;
 const MOST_HEADROOM: u64 = 1 << 40;
 
-/// Why there is no store.
+/// Why no store could be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The pool's file cannot be mapped.
     #[error("{0}")]
     Map(#[from] MapError),
-    /// No pool can be made.
+    /// No pool can be created.
     #[error("cannot make a pool at {}: {source}", path.display())]
     Create {
         /// The file.
@@ -49,13 +48,13 @@ pub enum StoreError {
         /// Why.
         source: heap::OpenError,
     },
-    /// Another store holds data, and would be left aside.
+    /// Another store holds data, and would be ignored.
     #[error("{0}")]
     OtherStores(OtherStores),
-    /// Another server has the working directory.
+    /// Another server owns the working directory.
     #[error("{0}")]
     Directory(String),
-    /// Options that do not fit together.
+    /// Options contradict each other.
     #[error("{0}")]
     Options(String),
     /// The system has no random bytes.
@@ -79,30 +78,30 @@ impl StoreError {
 pub(crate) enum Backend {
     /// In the pool.
     Pmem,
-    /// In memory, after an append-only file.
+    /// In memory, with an append-only file.
     Aof,
     /// In memory only.
     Volatile,
 }
 
-/// What was opened, for the log and INFO.
+/// The opened store, for the log and INFO.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) backend: Backend,
     pub(crate) domain: Domain,
     pub(crate) emulated: bool,
-    /// The pool's journal is on persistent memory.
+    /// Whether the pool's journal is on persistent memory.
     pub(crate) is_tail_in_pmem: bool,
     pub(crate) pool: Option<PathBuf>,
     pub(crate) recovery: Recovery,
     pub(crate) recovery_us: u64,
-    /// Medium of the files, if it loses its content with power.
+    /// The medium of the files, if it loses its content with power.
     pub(crate) volatile: Option<String>,
-    /// The medium that is emulated, as `emulate-media` names it.
+    /// The emulated medium, as `emulate-media` names it.
     pub(crate) media: Option<EmulatedMedia>,
-    /// The pool was made at this start.
+    /// Whether the pool was created at this start.
     pub(crate) is_new: bool,
-    /// Why this backend, where it was not asked for by name.
+    /// Why this backend was chosen, if it was not named.
     pub(crate) why: Option<String>,
 }
 
@@ -121,7 +120,7 @@ impl Report {
         self.backend != Backend::Pmem || self.domain == Domain::Journal
     }
 
-    /// Returns the worst that every acknowledged write survives, in two words.
+    /// Returns the worst failure that every acknowledged write survives, in two words.
     pub(crate) fn survives(&self, fsync: &str) -> &'static str {
         match (self.backend, self.domain) {
             (Backend::Volatile, _) => "nothing",
@@ -134,8 +133,8 @@ impl Report {
         }
     }
 
-    /// Returns what is survived and what not. `fsync` is the policy of the append-only file, or of
-    /// the journal.
+    /// Returns which failures data survives and which not. `fsync` is the policy of the append-only
+    /// file, or of the journal.
     pub(crate) fn durability(&self, fsync: &str) -> &'static str {
         match (self.backend, self.domain) {
             (Backend::Pmem, _) if self.emulated => "emulated: survives a process crash only",
@@ -171,7 +170,7 @@ impl Report {
         }
     }
 
-    /// Returns what is survived and what not of data in memory with an append-only file.
+    /// Returns which failures in-memory data with an append-only file survives and which not.
     pub(crate) fn durability_of_log(&self, fsync: &str) -> &'static str {
         match fsync {
             _ if self.volatile.is_some() => ON_VOLATILE_MEDIUM,
@@ -185,15 +184,15 @@ impl Report {
         }
     }
 
-    /// Returns the worst that every acknowledged write survives where an append-only file or a
-    /// journal holds it.
+    /// Returns the worst failure that every acknowledged write survives in an append-only file or a
+    /// journal.
     pub(crate) fn survives_of_log(&self, fsync: &str) -> &'static str {
         let survives = fsync == "always" && self.volatile.is_none();
         if survives { "power loss" } else { "process crash" }
     }
 }
 
-/// The durability of everything on such a medium.
+/// The durability of everything on a medium that loses its content with power.
 const ON_VOLATILE_MEDIUM: &str = "survives a process crash only: power loss, or a restart of the machine, takes the medium's content";
 
 /// A store that was opened.
@@ -256,7 +255,7 @@ fn choose(values: &Values, now_ms: u64) -> Result<Opened, StoreError> {
     }
 }
 
-/// Returns the pool: as it is if its file is persistent memory, with a journal otherwise. An
+/// Returns the pool: directly if its file is persistent memory, with a journal otherwise. An
 /// append-only file that holds the data is served as before.
 fn open_best(pool: &Path, values: &Values, now_ms: u64) -> Result<Opened, StoreError> {
     let why = Some(format!("{} is persistent memory", pool.display()));
@@ -285,8 +284,8 @@ fn map(pool: &Path, domain: DomainRequest, values: &Values) -> Result<Region, Ma
     options.journal_size = values.size("journal-size");
     options.journal = Some(values.text("journal")).filter(|path| !path.is_empty()).map(Into::into);
     let opened = when_unlocked(pool, || Region::open(pool, &options));
-    // The process may have few addresses (ulimit -v), or the system take private mappings for
-    // memory that is used (vm.overcommit_memory): then the limit cannot be raised later.
+    // The process may have few addresses (ulimit -v), or the system may count private mappings as
+    // used memory (vm.overcommit_memory): then the limit cannot be raised later.
     match &opened {
         Err(MapError::Reserve { .. }) => {}
         Err(MapError::Io { step: "map", .. }) => {}
@@ -319,7 +318,7 @@ fn open_pool(
     let emulated = emulated || is_tail_in_pmem && values.yes("emulate-pmem");
     let journal = heap.region().journal_file().map(|file| file.path);
     let keyspace = Arc::new(Keyspace::new(heap, now_ms));
-    // What the medium could not give to recovery is looked into before anybody is served.
+    // Losses that recovery met are resolved before clients are served.
     keyspace.resolve_losses();
     let report = Report {
         backend: Backend::Pmem,
@@ -337,12 +336,12 @@ fn open_pool(
     Ok((keyspace, report))
 }
 
-/// Returns what is said of the recovery of a pool that was just made.
+/// Returns the recovery report of a pool that was just created.
 fn new_pool() -> Recovery {
     Recovery { clean: true, ..Recovery::default() }
 }
 
-/// Returns the folder of the append-only file, or where that will be made.
+/// Returns the folder of the append-only file, or the one where it will be made.
 fn folder_of_log(values: &Values) -> PathBuf {
     let dir = PathBuf::from(values.text("dir"));
     let folder = dir.join(values.text("appenddirname"));
@@ -356,7 +355,7 @@ fn open_memory(
     why: Option<String>,
 ) -> Result<Opened, StoreError> {
     let begin = Instant::now();
-    // Data in memory has a log unless it was said that it needs none.
+    // Data in memory has a log unless the configuration says that it needs none.
     let logged = values.yes("appendonly") || !values.given("appendonly");
     let served = if logged { Served::Log } else { Served::Memory };
     other_stores::refuse(served, pool, values, now_ms).map_err(StoreError::OtherStores)?;

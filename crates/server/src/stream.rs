@@ -1,4 +1,4 @@
-//! A client's connection: TCP, TCP with TLS, or unix socket, after one type.
+//! A client's connection: TCP, TCP with TLS, or a Unix socket, as one type.
 
 use std::io;
 use std::pin::Pin;
@@ -10,14 +10,14 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::tls::{Acceptor, TlsStream};
 
-/// A socket on its way from the acceptor to a worker: not yet known to a runtime.
+/// A socket on its way from the acceptor to a worker, not yet registered with a runtime.
 pub(crate) enum UnregisteredSocket {
     Tcp(std::net::TcpStream),
     Tls(std::net::TcpStream, Acceptor),
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// A connection for a worker.
+/// A connection handed to a worker.
 pub(crate) type HandOff = (UnregisteredSocket, Peer);
 
 /// A socket that a worker serves.
@@ -27,7 +27,7 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
-/// A socket that the calling thread's runtime knows.
+/// A socket that is registered with the calling thread's runtime.
 pub(crate) enum Registered {
     /// It can be served.
     Ready(Stream),
@@ -54,8 +54,8 @@ impl UnregisteredSocket {
 
 impl Stream {
     /// Reads into `buffer`; 0 at the end of the stream. A read that does not fill `buffer` has
-    /// emptied the socket, and the runtime knows it: the next call waits without asking the kernel
-    /// again.
+    /// emptied the socket, and the runtime knows it: the next call waits without another system
+    /// call.
     #[inline]
     pub(crate) fn poll_read(
         &mut self,
@@ -71,13 +71,13 @@ impl Stream {
         read.map_ok(|()| buffer.filled().len())
     }
 
-    /// Returns when there may be something to read, or the end of the stream.
+    /// Completes when there may be something to read, or at the end of the stream.
     pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Tcp(socket) => socket.poll_read_ready(cx),
             Stream::Tls(stream) => match stream.get_ref() {
                 (socket, session) if session.wants_read() => socket.poll_read_ready(cx),
-                // What has arrived was decrypted already, or nothing will come any more.
+                // The data that has arrived was decrypted already, or nothing will come any more.
                 _ => Poll::Ready(Ok(())),
             },
             Stream::Unix(socket) => socket.poll_read_ready(cx),
@@ -97,7 +97,7 @@ impl Stream {
         }
     }
 
-    /// Sends what was written and is still kept here: with TLS, records that the socket did not
+    /// Sends written data that is still buffered here: with TLS, records that the socket did not
     /// take.
     #[inline]
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -107,7 +107,7 @@ impl Stream {
         }
     }
 
-    /// Returns true if nothing that was written is still kept here.
+    /// Returns true if no written data is still buffered here.
     pub(crate) fn is_flushed(&self) -> bool {
         match self {
             Stream::Tls(stream) => !stream.get_ref().1.wants_write(),
@@ -115,7 +115,7 @@ impl Stream {
         }
     }
 
-    /// Tells the client that nothing follows, where the protocol has words for it.
+    /// Tells the client that nothing follows, if the protocol can express that.
     pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),

@@ -1,11 +1,11 @@
-//! What the server reports to who supervises it: systemd, by messages to `NOTIFY_SOCKET`.
+//! Reports to the server's supervisor: to systemd, by messages to `NOTIFY_SOCKET`.
 //!
-//! It says when it serves, what it does until then and at its end, and with `WatchdogSec` in its
-//! unit that it still works. The sign of that is a round of the housekeeping thread, which the
-//! probe `/healthz` goes by too. Commands that take long are no reason to end a server, so workers
-//! give no sign.
+//! The server reports when it serves, what it does until then and at its end, and, with
+//! `WatchdogSec` in its unit, that it still works. The sign of that is a round of the housekeeping
+//! thread, which the probe `/healthz` relies on too. Long commands are no reason to end a server,
+//! so workers give no sign.
 //!
-//! As in Redis nobody is notified unless the directive `supervised` asks for it.
+//! As in Redis, the server reports only if the directive `supervised` asks for it.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -19,10 +19,10 @@ use crate::config::Values;
 /// How often the progress of loading is reported.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// The way to the supervisor, and the server's last sign.
+/// The connection to the supervisor, and the server's last sign.
 pub(crate) struct Supervisor {
     is_systemd: bool,
-    /// A sign within this time is expected.
+    /// The supervisor expects a sign within this time.
     watchdog: Option<Duration>,
     /// The last round of housekeeping, or the start, in milliseconds.
     last_round_ms: AtomicU64,
@@ -72,7 +72,7 @@ impl Supervisor {
         }
     }
 
-    /// Reports what the server does.
+    /// Reports the server's present activity.
     pub(crate) fn status(&self, text: &str) {
         self.notify(&[NotifyState::Status(text)]);
     }
@@ -82,12 +82,12 @@ impl Supervisor {
         self.notify(&[NotifyState::Ready, NotifyState::Status("Ready to accept connections")]);
     }
 
-    /// Reports that the server ends.
+    /// Reports that the server is ending.
     pub(crate) fn stopping(&self) {
         self.notify(&[NotifyState::Stopping, NotifyState::Status("Closing the store")]);
     }
 
-    /// Reports how far loading is, once a second.
+    /// Reports the progress of loading, once a second.
     pub(crate) fn loading(&self, done: u64, total: u64, now: Duration) {
         if self.is_due(PROGRESS_EVERY, now) {
             let share = done as f64 * 100.0 / total.max(1) as f64;
@@ -98,7 +98,7 @@ impl Supervisor {
     /// Records a round of housekeeping, and gives the watchdog its sign.
     pub(crate) fn record_round(&self, now: Duration) {
         self.last_round_ms.store(now.as_millis() as u64, Relaxed);
-        // Twice as often as it has to be, as systemd advises.
+        // Twice as often as necessary, as systemd advises.
         if let Some(watchdog) = self.watchdog
             && self.is_due(watchdog / 2, now)
         {

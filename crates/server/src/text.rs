@@ -1,6 +1,6 @@
 //! Small texts that several modules need: the system's error words, dates.
 
-/// Returns what the system says about an error, without Rust's number after it.
+/// Returns the system's words for an error, without Rust's number after it.
 pub(crate) fn os_error(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
@@ -19,7 +19,7 @@ pub(crate) fn quote(word: &[u8]) -> String {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Returns a moment as Redis's log writes it, `21 Nov 2026 03:09:37.308`, in UTC.
+/// Returns a time as Redis's log writes it, `21 Nov 2026 03:09:37.308`, in UTC.
 pub(crate) fn date(unix_ms: u64) -> String {
     let (days, ms) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
     let (year, month, day) = civil(days);
@@ -29,7 +29,7 @@ pub(crate) fn date(unix_ms: u64) -> String {
     format!("{day:02} {month} {year} {hour:02}:{minute:02}:{second:02}.{milli:03}")
 }
 
-/// Returns a moment as RFC 3339 writes it, `2026-11-21T03:09:37.308Z`.
+/// Returns a time as RFC 3339 writes it, `2026-11-21T03:09:37.308Z`.
 pub(crate) fn timestamp(unix_ms: u64) -> String {
     let (days, ms) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
     let (year, month, day) = civil(days);

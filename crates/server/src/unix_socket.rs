@@ -1,9 +1,9 @@
 //! The Unix socket in the file system: its name, its permissions, and its end.
 //!
-//! Nobody connects before the permissions are those that were asked for: the socket has no others
-//! from the moment when it has its name, and takes no connection before it listens, which follows.
-//! At its place only another socket is replaced, whose server may be gone; any other file is
-//! somebody's data. At the end it is removed if it is still the one that was made.
+//! No client connects before the socket has the configured permissions: it has them as soon as it
+//! has its name, and accepts no connection before it listens, which comes later. Only another
+//! socket at its path is replaced, since its server may be gone; any other file is somebody's data.
+//! At the end the socket is removed if it is still the one that was made.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, fchmod};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Makes a socket at a path with these permissions, 0 for those that the system gives. It does not
+/// Makes a socket at a path with these permissions, or the system's if they are 0. It does not
 /// listen yet.
 pub(crate) fn bind(path: &Path, permissions: u32) -> io::Result<Socket> {
     match path.symlink_metadata() {
@@ -27,8 +27,8 @@ pub(crate) fn bind(path: &Path, permissions: u32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     if permissions != 0 {
-        // The name gets them, without what the process masks. Some sandboxes refuse this; nobody
-        // can connect before the socket listens.
+        // The name gets these permissions, less the process's mask. Some sandboxes refuse this; no
+        // client can connect before the socket listens.
         let _ = fchmod(&socket, Mode::from_raw_mode(permissions));
     }
     socket.bind(&SockAddr::unix(path)?)?;
@@ -38,7 +38,7 @@ pub(crate) fn bind(path: &Path, permissions: u32) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A name that a socket has in the file system.
+/// The name of a socket in the file system.
 #[derive(Debug)]
 pub(crate) struct SocketName {
     path: PathBuf,
@@ -47,15 +47,15 @@ pub(crate) struct SocketName {
 }
 
 impl SocketName {
-    /// Notes which socket is at a path.
+    /// Records which socket is at a path.
     pub(crate) fn of(path: &Path) -> Option<SocketName> {
-        // The working directory may be another one at the end.
+        // The working directory may have changed at the end.
         let path = std::path::absolute(path).ok()?;
         let found = path.symlink_metadata().ok()?;
         Some(SocketName { path, device: found.dev(), inode: found.ino() })
     }
 
-    /// Removes the name, unless it is that of another socket by now.
+    /// Removes the name, unless it now belongs to another socket.
     pub(crate) fn remove(&self) {
         let found = self.path.symlink_metadata();
         if found.is_ok_and(|found| (found.dev(), found.ino()) == (self.device, self.inode)) {

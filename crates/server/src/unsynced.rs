@@ -1,26 +1,27 @@
-//! How old the oldest write is that a power loss would take now.
+//! The age of the oldest write that a power loss would take now.
 //!
-//! Ten times a second it is noted how far the journal, or the append-only file, was appended to.
-//! The oldest write that is not synced came after the last of these moments whose position is
-//! synced: so the age is never said to be less than it is, and at most a tenth of a second more,
-//! while the notes of the last twelve seconds suffice ([`NOTES`]). Nothing is done per write.
+//! Ten times a second, the end of the journal or of the append-only file is noted. The oldest write
+//! that is not synced came after the last of these moments whose position is synced. So the age is
+//! never reported too low, and at most a tenth of a second too high, as long as the notes reach
+//! back far enough, about twelve seconds ([`NOTES`]). Nothing is done per write.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Notes that are kept; beyond it every second one is dropped, and the age is less exact.
+/// Maximum of notes; when there are more, every second one is dropped, and the age becomes less
+/// exact.
 const NOTES: usize = 128;
 
-/// Positions by the moments at which they were the end.
+/// Positions, with the times at which they were the end.
 #[derive(Debug, Default)]
 pub(crate) struct Unsynced {
     notes: Mutex<VecDeque<(u64, Instant)>>,
 }
 
 impl Unsynced {
-    /// Notes that `end` is appended and `synced` is safe. Returns how old the oldest write between
-    /// them is.
+    /// Records that `end` is appended and `synced` is safe. Returns the age of the oldest write
+    /// between them.
     pub(crate) fn note(&self, synced: u64, end: u64, now: Instant) -> Duration {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if synced >= end {
@@ -50,7 +51,7 @@ impl Unsynced {
 mod tests {
     use super::*;
 
-    /// Notes by milliseconds, with the age that is expected.
+    /// Records positions at given milliseconds, and checks the ages.
     fn check(notes: &[(u64, u64, u64, u64)]) {
         let (unsynced, begin) = (Unsynced::default(), Instant::now());
         for (ms, synced, end, expect) in notes {
@@ -65,7 +66,7 @@ mod tests {
         check(&[(0, 0, 0, 0), (100, 0, 5, 100), (600, 0, 5, 600), (1100, 5, 5, 0)]);
         // Written all the time: a sync of what was there at 200 ms ends at 400.
         check(&[(0, 0, 0, 0), (200, 0, 20, 200), (300, 0, 30, 300), (400, 20, 40, 200)]);
-        // After a pause the age is not that of the pause.
+        // After a pause, the age does not include the pause.
         check(&[(0, 7, 7, 0), (5000, 7, 7, 0), (5100, 7, 9, 100)]);
     }
 

@@ -1,7 +1,7 @@
 //! Users at the start: those of `aclfile`, or those of the configuration's `user` lines.
 //!
 //! They are read before the store is opened, so that a mistake leaves everything as it was. The
-//! engine knows what their rules mean; files are known here alone.
+//! engine interprets their rules; only this module knows files.
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,7 +23,7 @@ pub(crate) enum UsersError {
     /// Something is wrong with the file.
     #[error("Aborting the start because of ACL errors: {0}")]
     File(String),
-    /// There are both.
+    /// Users come from both.
     #[error(
         "Configuring users by user lines and at the same time by the ACL file '{file}' is refused: \
          define them either in the one or in the other (at line {line}: {text})"
@@ -33,7 +33,7 @@ pub(crate) enum UsersError {
         file: String,
         /// The first `user` line.
         line: usize,
-        /// All of it.
+        /// The whole line.
         text: String,
     },
 }
@@ -43,7 +43,7 @@ pub(crate) fn file(values: &Values) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(values.get("aclfile")))
 }
 
-/// Returns what is in `aclfile`.
+/// Returns the content of `aclfile`.
 pub(crate) fn read_file(values: &Values) -> io::Result<Vec<u8>> {
     std::fs::read(file(values))
 }
@@ -69,7 +69,7 @@ pub(crate) fn read(values: &Values) -> Result<UserSet, UsersError> {
 fn read_lines(values: &Values, all_channels: bool) -> Result<UserSet, UsersError> {
     let words = |words: &Vec<Vec<u8>>| -> Vec<Vec<u8>> {
         match words.as_slice() {
-            // All of it in one pair of quotes.
+            // All rules in one pair of quotes.
             [one] => one.split(|byte| *byte == b' ').map(<[u8]>::to_vec).collect(),
             words => words.to_vec(),
         }
@@ -81,7 +81,7 @@ fn read_lines(values: &Values, all_channels: bool) -> Result<UserSet, UsersError
         .map_err(|(at, reason)| UsersError::Line(values.users[at].refused(reason)))
 }
 
-/// Makes the users those of the configuration; `requirepass` is the password of the default one.
+/// Installs the users of the configuration; `requirepass` is the password of the default one.
 pub(crate) fn set(shared: &Shared, users: UserSet) {
     let values = shared.config.values();
     let (password, file) = (values.get("requirepass"), values.text("aclfile"));

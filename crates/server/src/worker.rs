@@ -1,9 +1,9 @@
 //! Workers: threads that serve connections.
 //!
 //! Each worker is an OS thread with a tokio runtime of one thread, so that a connection's state
-//! never moves between cores. Connections and chores are tasks of that runtime. They are spawned on
-//! it directly and not on a `LocalSet`: their state may be sent between threads anyway, and a
-//! `LocalSet` would be a second queue with a budget of its own around the first.
+//! never moves between cores. Connections and periodic work are tasks of that runtime. They are
+//! spawned on it directly and not on a `LocalSet`: their state may be sent between threads anyway,
+//! and a `LocalSet` would be a second queue with a budget of its own around the first.
 //!
 //! A worker ends when it is told to stop; its connections are dropped at a point where they wait,
 //! never in the middle of a command.
@@ -26,15 +26,15 @@ use crate::shared::Shared;
 use crate::stream::{HandOff, Registered, Stream, UnregisteredSocket};
 use crate::tls::Acceptor;
 
-/// Connections that a worker takes over at once.
+/// Connections that a worker accepts at once.
 const MOST_AT_ONCE: usize = 64;
 
-/// What a worker's tasks share.
+/// State that a worker's tasks share.
 pub(crate) struct Worker {
     pub(crate) number: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) commit_barrier: Arc<CommitBarrier>,
-    /// Somebody who was blocked is to be served when others have unlocked a shard.
+    /// Signals that blocked clients are to be served when others have unlocked a shard.
     locked: Notify,
 }
 
@@ -44,7 +44,8 @@ impl Worker {
         Arc::new(Worker { number, shared, commit_barrier: Arc::default(), locked })
     }
 
-    /// Has blocked clients served soon who could not be, since others had a shard.
+    /// Schedules serving the blocked clients that could not be served because others had locked a
+    /// shard.
     #[inline]
     pub(crate) fn serve_soon(&self) {
         if self.shared.engine.waiters().must_retry_locked() {
@@ -87,7 +88,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Returns the ways to hand connections over, by worker.
+    /// Returns the channels that hand connections over, by worker.
     pub(crate) fn senders(&self) -> Vec<UnboundedSender<HandOff>> {
         self.senders.clone()
     }
@@ -118,9 +119,9 @@ async fn work(
             let accepted =
                 new.drain(..).filter_map(|(raw, peer)| accept_hand_off(&worker, raw, peer));
             let accepted: Vec<Connection> = accepted.collect();
-            // The runtime asks the sockets meanwhile. So a connection's first look at its socket
-            // finds what was sent already, and those who sent something are served in the order in
-            // which they came.
+            // The runtime polls the sockets meanwhile. So a connection's first look at its socket
+            // finds what was sent already, and clients that have sent something are served in the
+            // order in which they came.
             tokio::task::yield_now().await;
             accepted.into_iter().for_each(|connection| drop(tokio::spawn(connection.serve())));
         }
@@ -131,7 +132,7 @@ async fn work(
     }
 }
 
-/// Serves the gate once there is a log, or a journal.
+/// Serves the commit barrier once there is a log, or a journal.
 pub(crate) async fn flush(worker: Arc<Worker>) {
     let shared = &worker.shared;
     let mut opened = shared.log_opened.subscribe();

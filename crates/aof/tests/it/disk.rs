@@ -1,4 +1,4 @@
-//! On a real file system: a log is written and read again, and a log of the old form is taken over.
+//! On a real file system, a log is written and read again, and a log of the old form is taken over.
 
 use std::fs;
 use std::path::Path;

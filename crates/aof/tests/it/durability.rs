@@ -1,6 +1,6 @@
-//! Nothing that was acknowledged is lost, whatever the medium does and wherever the power goes.
+//! Nothing that was acknowledged is lost, whatever the medium does and whenever the power fails.
 //!
-//! The state is a sequence of numbers; a load must give back a prefix of it that holds all
+//! The state is a sequence of numbers; a load must return a prefix of it that contains all
 //! acknowledged ones. The scenario appends, syncs, and rewrites. It is cut after each of its
 //! operations, and each of its operations is made to fail.
 
@@ -43,7 +43,7 @@ fn live(medium: &Medium, log: &Aof, first: u64) {
     }
 }
 
-/// As [`live`], with the log switched off between, and on again: twice, the first time given up
+/// As [`live`], with the log switched off in between, and on again: twice, the first time given up
 /// half way.
 fn live_with_a_break(medium: &Medium, log: &Aof) {
     const OFF: u64 = 6;
@@ -88,7 +88,7 @@ fn check_load(medium: &Medium, acknowledged: u64, what: &str) -> u64 {
     found.len() as u64 + 1
 }
 
-/// Each image loads, can be appended to, and loads again.
+/// Checks that each image can be loaded, appended to, and loaded again.
 fn check_images(state: &State, acknowledged: u64, what: &str) {
     for (names, bytes) in [(false, false), (false, true), (true, false), (true, true)] {
         let what = format!("{what}, all names: {names}, all bytes: {bytes}");
@@ -113,8 +113,8 @@ fn a_power_cut_after_any_operation_takes_nothing_acknowledged() {
     assert_eq!(medium.acknowledged(), NUMBERS - NUMBERS % SYNC_EVERY - 2);
 }
 
-/// While it is off, and until it is whole again, what is there after a power cut is what was there
-/// when it was switched off.
+/// While it is off, and until it is complete again, a power cut leaves the data of the time when it
+/// was switched off.
 #[test]
 fn a_log_that_is_switched_off_and_on_is_at_no_time_anything_but_a_prefix() {
     let medium = Medium::default();
@@ -192,7 +192,7 @@ fn a_failure_of_any_operation_acknowledges_nothing_that_is_lost() {
             live(&medium, &log, 0);
             if let Err(failure) = log.status() {
                 assert_eq!(failure.code, Some(5), "{what}");
-                // A write is tried again at any moment: `retry.rs`.
+                // A write may be repeated at any moment: `retry.rs`.
                 if failure.operation != aof::Operation::Write {
                     medium.stop_failing();
                     let end = log.append(0, 0, &number(99));

@@ -1,4 +1,4 @@
-//! What is loaded, what is cut off, and what is refused.
+//! Logs that are loaded, tails that are cut off, and logs that are refused.
 
 use crate::medium::{Medium, number, numbers};
 use aof::{EXEC, Fsync, LoadError, MULTI, encode};
@@ -33,7 +33,8 @@ fn check_refused(medium: &Medium, expected: &str) {
     }
 }
 
-/// Three commands, then a transaction of two, then one more; with the ends of what must be whole.
+/// Returns three commands, then a transaction of two, then one more; with the ends of what must be
+/// complete.
 fn tail() -> (Vec<u8>, Vec<(usize, u64)>) {
     let mut bytes = Vec::new();
     let mut ends = vec![(0, 0)];

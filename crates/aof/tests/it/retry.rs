@@ -1,5 +1,5 @@
-//! A disk that was full and has space again: the log goes on by itself, and holds everything that
-//! was appended, in its order and once. What cannot be tried again without a doubt is final.
+//! A disk that was full and has space again: the log goes on by itself, and has everything that was
+//! appended, in order and once. Failures that cannot safely be retried are final.
 
 use std::time::{Duration, Instant};
 
@@ -20,13 +20,13 @@ fn check_holds(medium: &Medium, count: u64) {
     assert_eq!(numbers(&commands), (0..count).collect::<Vec<_>>());
 }
 
-/// What was refused, and that it was since this operation failed.
+/// Checks that a call was refused because this operation has failed.
 #[track_caller]
 fn check_refused(done: Result<(), Failure>, operation: Operation) {
     assert_eq!(done.map_err(|failure| failure.operation), Err(operation));
 }
 
-/// Waits for what the ticker does once a second.
+/// Waits for the ticker's work, which it does once a second.
 #[track_caller]
 fn wait_until(what: &str, done: impl Fn() -> bool) {
     let began = Instant::now();
@@ -47,7 +47,7 @@ fn check_goes_on(policy: Fsync, space: usize) {
     check_refused(log.sync_up_to(end), Operation::Write);
     for n in 2..5 {
         end = log.append(3, 3, &number(n));
-        // Nothing passes meanwhile.
+        // No reply may leave meanwhile.
         check_refused(log.sync_up_to(end), Operation::Write);
     }
     let failure = log.status().expect_err("it cannot be written");
@@ -187,7 +187,7 @@ impl Run {
         self.rewritten += u64::from(finished);
     }
 
-    /// What the end of the process would leave.
+    /// Checks what the end of the process would leave.
     fn check(&self, what: &str) {
         let image = self.medium.now().after_power_cut(true, true);
         let (_, commands) = image.load(Fsync::No).unwrap_or_else(|error| panic!("{what}: {error}"));

@@ -1,9 +1,9 @@
-//! `include/perdura.h` is what the sources say.
+//! Checks that `include/perdura.h` matches the sources.
 
 use std::fs;
 use std::path::Path;
 
-/// `WRITE_HEADER=1 cargo test -p perdura-capi` writes it.
+/// `WRITE_HEADER=1 cargo test -p perdura-capi` writes the header.
 #[test]
 fn the_header_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -65,7 +65,7 @@ fn and_of_the_static_one() {
     check_calls(Linked::Static);
 }
 
-/// Everything that the header declares is called by the program.
+/// Checks that the program calls everything that the header declares.
 #[test]
 fn the_program_leaves_no_function_out() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -93,7 +93,7 @@ fn what_a_call_acknowledged_survives_kill_9() {
         writer.args(["write", pool]).stdout(Stdio::piped()).spawn().expect("the program runs");
     let output = BufReader::new(writer.stdout.take().expect("its output"));
     let mut acknowledged = 0;
-    // Everything that it wrote is read, also what was in the pipe when it was killed.
+    // Everything that it wrote is read, including what was in the pipe when it was killed.
     for line in output.lines() {
         acknowledged = line.expect("a line").parse::<i64>().expect("a number");
         if acknowledged == 3000 {

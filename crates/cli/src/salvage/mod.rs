@@ -1,8 +1,8 @@
-//! `perdura salvage`: copies what is sound in a damaged pool into a new one, and names what is not.
+//! `perdura salvage`: copies the intact data of a damaged pool into a new one, and names the rest.
 //!
 //! The pool is read in a private copy of its pages; its file keeps every byte. The new pool is made
-//! under another name next to its own and gets that when it is complete and synced, so that what
-//! has the name is never half of a pool.
+//! under a temporary name next to its own, and gets its name when it is complete and synced, so
+//! that an incomplete pool never has it.
 
 mod report;
 mod target;
@@ -20,19 +20,19 @@ use crate::arguments::SalvageArguments;
 use crate::{pool, progress};
 use target::{Target, TargetError};
 
-/// Bytes that are verified between two looks at the bar.
+/// Bytes that are verified between two updates of the bar.
 const STRIDE: u64 = 1 << 20;
 
 /// Why nothing was copied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// A server has the pool.
+    /// A server has the pool open.
     #[error("{0} is in use by another process: stop the server first")]
     InUse(String),
     /// The file cannot be mapped.
     #[error("{0}")]
     Map(MapError),
-    /// It holds nothing to copy.
+    /// It contains nothing to copy.
     #[error("{path}: {source}")]
     Pool {
         /// The file.
@@ -58,7 +58,7 @@ pub(crate) enum Failure {
     },
 }
 
-/// Everything that there is to say.
+/// All results.
 pub(crate) struct Outcome {
     pub(crate) pool: Salvage,
     pub(crate) copied: Salvaged,
@@ -67,7 +67,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns true if something is lost, or may be.
+    /// Returns true if data is lost, or may be.
     pub(crate) fn costs(&self) -> bool {
         self.copied.lost > 0
             || self.findings.iter().any(SalvageFinding::costs)

@@ -1,6 +1,5 @@
-//! A salvage in words, or as one JSON object. In words: the list of all that is damaged in a file,
-//! its beginning and how many there are of each kind on standard error, the figures on standard
-//! output.
+//! The result of a salvage in words, or as one JSON object. In words: the list of all damage goes
+//! to a file, its begin and the counts by kind to standard error, the figures to standard output.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -37,7 +36,7 @@ pub(super) fn print(options: &SalvageArguments, done: &Result<Outcome, Failure>)
 /// Lines of the list that are shown on standard error.
 const SHOWN: usize = 20;
 
-/// Returns the file for the list of what is damaged.
+/// Returns the file for the list of damage.
 pub(super) fn list_of(options: &SalvageArguments) -> PathBuf {
     options.list.clone().unwrap_or_else(|| {
         let mut name = OsString::from(&options.to);
@@ -59,7 +58,7 @@ fn write_list(path: &Path, outcome: &Outcome) -> io::Result<()> {
     out.into_inner()?.sync_all()
 }
 
-/// Shows the beginning of the list and how many there are of each kind, and writes all of it.
+/// Shows the begin of the list and the counts by kind, and writes the whole list.
 fn show_findings(options: &SalvageArguments, outcome: &Outcome) {
     outcome.pool.notes().iter().for_each(|note| eprintln!("{note}"));
     let findings = &outcome.findings;
@@ -90,7 +89,7 @@ fn show_findings(options: &SalvageArguments, outcome: &Outcome) {
     }
 }
 
-/// Returns the word for what kind of a finding it is.
+/// Returns the word for the kind of a finding.
 fn kind(finding: &SalvageFinding) -> &'static str {
     match finding {
         SalvageFinding::Key(_) => "key",

@@ -1,4 +1,4 @@
-//! The new pool of a salvage: made next to its name, and given that when it is complete.
+//! The new pool of a salvage: made under a temporary name, and given its own when it is complete.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -11,30 +11,30 @@ use pmem::{DomainRequest, MapError, MapOptions, Region};
 
 use crate::pool::unix_ms;
 
-/// Space that the new pool may take beyond that of the old one: it only reserves addresses.
+/// Space that the new pool may take beyond that of the old one; this only reserves addresses.
 const SPARE: u64 = 1 << 30;
 
 /// Why the new pool could not be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TargetError {
-    /// Something has its name.
+    /// A file has its name.
     #[error("it is there already: name a file that is not")]
     Present,
     /// Its file could not be made or mapped.
     #[error("{0}")]
     Map(#[from] MapError),
-    /// It could not be made.
+    /// The pool could not be created.
     #[error("{0}")]
     Create(#[from] CreateError),
-    /// It could not be made durable, or not get its name.
+    /// It could not be made durable, or could not get its name.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
-/// A pool that is being filled. Unless it is finished, its file goes with it.
+/// A pool that is being filled. Unless it is finished, its file is removed with it.
 pub(crate) struct Target {
     keyspace: Option<Keyspace>,
-    /// The file as it is called until it is complete.
+    /// The file's name until it is complete.
     file: PathBuf,
     name: PathBuf,
 }
@@ -78,7 +78,7 @@ impl Target {
         if let Some(keyspace) = self.keyspace.take() {
             keyspace.heap().close()?;
         }
-        // Another file of that name would be replaced by a rename.
+        // A rename would replace another file of that name.
         match fs::hard_link(&self.file, &self.name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(TargetError::Present);
@@ -97,7 +97,7 @@ impl Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        // When it was finished, nothing has this name any more.
+        // After finishing, no file has this name any more.
         fs::remove_file(&self.file).ok();
     }
 }

@@ -1,8 +1,8 @@
 //! `perdura backup` and `perdura restore`: data into one file, a dump or a pool.
 //!
-//! The file is made under another name, verified as a whole by being read once more, synced, and
-//! then given its name. A dump is verified on its way too, so that damage of the source is not
-//! taken for that of a medium that loses what is written to it.
+//! The file is made under a temporary name, verified by being read again, synced, and then given
+//! its name. A dump is also verified while it is written, so that damage of the source is not
+//! mistaken for that of the target's medium.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Backup) -> Verdict {
     })
 }
 
-/// Makes a pool, or brings the keys into a running server.
+/// Makes a pool, or sends the keys to a running server.
 pub(crate) fn restore(options: &Restore) -> Verdict {
     let Restore { from, to, journal, json, quiet, tls } = options;
     let (from, journal, replace) = (from.clone(), journal.clone(), false);
@@ -57,12 +57,12 @@ pub(super) fn into_pool(what: &str, options: &Import) -> Verdict {
     })
 }
 
-/// Makes the directory of a new pool, for its owner only, if only that is missing.
+/// Makes the directory of a new pool, for its owner only, if only that one is missing.
 fn make_folder_of(pool: &Path) -> Result<(), TransferError> {
     match pool.parent() {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
             let made = DirBuilder::new().mode(0o700).create(folder);
-            // Its name is as durable as what is put into it.
+            // Its name is as durable as its content.
             let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
             let above = above.unwrap_or(Path::new("."));
             let made = made.and_then(|()| File::open(above)?.sync_all());
@@ -72,7 +72,7 @@ fn make_folder_of(pool: &Path) -> Result<(), TransferError> {
     }
 }
 
-/// Makes a file, and says what came of it.
+/// Makes a file, and reports the result.
 fn report(
     what: &str,
     from: &str,
@@ -114,16 +114,16 @@ fn report(
     }
 }
 
-/// What was put into a file.
+/// The content of a finished file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Saved {
     pub(super) keys: u64,
     pub(super) libraries: u64,
-    /// Keys that were left out, since they had expired.
+    /// Keys that were left out because they had expired.
     pub(super) expired: u64,
     /// Bytes of the file.
     pub(super) bytes: u64,
-    /// Bytes at the end of a log that were no whole command.
+    /// Bytes at the end of a log that were not a complete command.
     pub(super) cut_off: u64,
 }
 
@@ -143,7 +143,7 @@ pub(super) fn make(
     Ok(saved)
 }
 
-/// Writes all that the origin has as a dump to `out`. Returns what it was.
+/// Writes all data of the origin as a dump to `out`. Returns its counts.
 pub(super) fn write_dump(
     origin: &Origin,
     out: &mut dyn Write,
@@ -202,11 +202,11 @@ fn count(from: impl BufRead, mut report: impl FnMut(u64, u64)) -> Result<Saved, 
     Ok(saved)
 }
 
-/// Copies what is read through it.
+/// A reader that copies everything read through it.
 struct Tee<'t> {
     from: &'t mut DumpStream,
     to: &'t mut dyn Write,
-    /// Why that failed.
+    /// Why copying failed.
     failed: Option<io::Error>,
 }
 
@@ -229,7 +229,7 @@ impl BufRead for Tee<'_> {
     }
 
     fn consume(&mut self, len: usize) {
-        // What was read is in the buffer still.
+        // The bytes read are still in the buffer.
         let next = self.from.fill_buf().map(|next| &next[..len]);
         if let Err(error) = next.and_then(|next| self.to.write_all(next)) {
             self.failed.get_or_insert(error);

@@ -1,6 +1,6 @@
-//! The commands that make a key, as a client sends them: what a rewrite of Redis's log consists of.
+//! The commands that create a key, as a client sends them: like a rewritten log of Redis.
 //!
-//! Elements of a collection come in commands of bounded size.
+//! Elements of a collection are in commands of bounded size.
 
 use std::io::{self, Write};
 
@@ -10,12 +10,12 @@ use super::socket::pack;
 use super::{Key, WriteError};
 use crate::dump::LONGEST;
 
-/// Elements, and bytes of them, of one command.
+/// Maximum of elements in one command.
 pub const ELEMENTS: usize = 64;
-/// Bytes of elements of one command.
+/// Maximum of bytes of elements in one command.
 pub const BYTES: usize = 64 << 10;
 
-/// Writes commands; knows which database is selected.
+/// Writes commands, and keeps track of the selected database.
 #[derive(Debug, Default)]
 pub(super) struct Commands {
     selected: Option<u64>,
@@ -30,12 +30,12 @@ pub(super) struct Commands {
 }
 
 impl Commands {
-    /// Writes what loads a function library.
+    /// Writes the command that loads a function library.
     pub(super) fn library(&mut self, out: &mut dyn Write, source: &[u8]) -> io::Result<()> {
         self.write(out, &[b"FUNCTION", b"LOAD", source])
     }
 
-    /// Writes what makes a key.
+    /// Writes the commands that create a key.
     pub(super) fn key(&mut self, out: &mut dyn Write, key: &Key) -> Result<(), WriteError> {
         let (kind, mut source) = rdb::payload::open(&key.payload, LONGEST)?;
         if self.selected != Some(key.database) {
@@ -83,8 +83,8 @@ impl Commands {
                 if len == 0 {
                     self.empty_stream(out, key, last)?;
                 }
-                // XSETID takes no greater deleted ID than the last one that it sets; one set before
-                // stays.
+                // XSETID refuses a deleted ID that is greater than the last ID that it sets, but
+                // keeps one that was set before.
                 let most = id_text(last.max(deleted));
                 let is_lower = last < deleted;
                 let (last, deleted) = (id_text(last), id_text(deleted));
@@ -141,7 +141,7 @@ impl Commands {
         }
     }
 
-    /// Makes the key of a stream without entries: by one that is gone at once.
+    /// Creates the key of a stream without entries, by adding one that is trimmed at once.
     fn empty_stream(&mut self, out: &mut dyn Write, key: &[u8], last: StreamId) -> io::Result<()> {
         let first = StreamId { ms: last.ms, seq: last.seq.max(u64::from(last.ms == 0)) };
         let first = id_text(first);

@@ -6,10 +6,10 @@ use redis::{Parser, Value};
 
 use super::socket::{ServerAddress, Stream, pack};
 
-/// Why a server cannot be talked to.
+/// Why a connection to a server failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
-    /// The address is none, or there is no server.
+    /// The address is invalid, or there is no server.
     #[error("{address}: {error}")]
     Open {
         /// The address, without a password.
@@ -17,7 +17,7 @@ pub(crate) enum ConnectionError {
         /// Why.
         error: io::Error,
     },
-    /// The connection broke, or the server does not answer as it should.
+    /// The connection broke, or the server answered unexpectedly.
     #[error("{address}: {text}")]
     Broken {
         /// The address, without a password.
@@ -32,7 +32,7 @@ pub(crate) struct Connection {
     stream: Stream,
     parser: Parser,
     address: String,
-    /// The database that the address names, if it names one.
+    /// The database in the address, if it names one.
     database: Option<u64>,
     packed: Vec<u8>,
     requests: usize,
@@ -48,23 +48,23 @@ impl Connection {
         Ok(Connection { stream, parser, address, database, packed, requests })
     }
 
-    /// Returns the database that the address names, if it names one.
+    /// Returns the database in the address, if it names one.
     pub(crate) fn database(&self) -> Option<u64> {
         self.database
     }
 
-    /// Adds a request to those that [`Connection::send`] sends.
+    /// Adds a request for the next [`Connection::send`].
     pub(crate) fn add(&mut self, words: &[&[u8]]) {
         pack(words, &mut self.packed);
         self.requests += 1;
     }
 
-    /// Returns the bytes that are to be sent.
+    /// Returns how many bytes are to be sent.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.packed.len()
     }
 
-    /// Sends what was added, and returns a reply for each request; errors are replies too.
+    /// Sends the added requests, and returns a reply for each; errors are replies too.
     pub(crate) fn send(&mut self) -> Result<Vec<Value>, ConnectionError> {
         let requests = std::mem::take(&mut self.requests);
         if requests == 0 {
@@ -86,7 +86,7 @@ impl Connection {
         reply.ok_or_else(|| self.broken("no reply"))
     }
 
-    /// Returns the error of a reply that makes no sense here.
+    /// Returns the error for an unexpected reply.
     pub(crate) fn unexpected(&self, command: &str, reply: &Value) -> ConnectionError {
         let text = error_of(reply).unwrap_or_else(|| format!("unexpected reply {reply:?}"));
         self.broken(&format!("{command}: {text}"))

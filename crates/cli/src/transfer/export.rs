@@ -1,9 +1,8 @@
 //! `perdura export`: keys as text, for people and for other programs, or as a dump.
 //!
-//! *RESP*: the requests that make the same keys, as `redis-cli --pipe` sends them. *JSON*: one
-//! object on a line for each key. A dump is what a backup is, unless it is for Valkey 9, whose form
-//! of it differs ([`super::valkey`]). A file gets its name when it is
-//! complete and synced.
+//! *RESP*: the requests that create the keys, for `redis-cli --pipe`. *JSON*: one object on a line
+//! for each key. A dump is the same as a backup, unless it is for Valkey 9, whose format differs
+//! ([`super::valkey`]). A file gets its name when it is complete and synced.
 
 use std::io::{self, BufWriter, Write};
 use std::time::Instant;
@@ -29,7 +28,7 @@ pub(crate) fn run(options: &Export) -> Verdict {
             eprintln!("exported: keys={keys} seconds={seconds:.1}");
             Verdict::Sound
         }
-        // Whoever reads has what he wanted: `perdura export ... | head`.
+        // The reader has seen enough: `perdura export ... | head`.
         Err(TransferError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Verdict::Sound
         }
@@ -63,7 +62,7 @@ fn export(options: &Export) -> Result<u64, TransferError> {
     }
 }
 
-/// Writes a dump; one that is to be a file is read once more before it is one.
+/// Writes a dump; one that goes to a file is verified before it gets its name.
 fn dump(options: &Export) -> Result<u64, TransferError> {
     let origin = Origin::with_journal(&options.from, options.journal.as_deref(), &options.tls)?;
     let saved = match &options.out {

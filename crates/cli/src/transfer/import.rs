@@ -1,10 +1,9 @@
-//! `perdura import`: keys into a running server, by RESTORE; a pool that is to be made of them is
-//! the matter of [`backup`].
+//! `perdura import`: keys into a running server, by RESTORE. [`backup`] makes a pool of them.
 //!
-//! Requests are sent in batches of bounded size. The server takes each key as a whole or not at
-//! all; what was taken before a failure stays, so that the same import can be run again. A key that
-//! the server refuses is named, and the others go on: only what would befall each of them, such as
-//! a server that is full, ends the import ([`super::refused`]).
+//! Requests are sent in batches of bounded size. The server takes each key completely or not at
+//! all; keys taken before a failure stay, so the same import can be run again. A key that the
+//! server refuses is named, and the import goes on: only an error that concerns all keys, such as a
+//! full server, ends it ([`super::refused`]).
 
 use std::time::Instant;
 
@@ -23,15 +22,15 @@ use crate::progress::Watched;
 
 /// Bytes of requests that are sent before their replies are read.
 pub const BATCH_BYTES: usize = 1 << 20;
-/// Requests that are.
+/// Requests that are sent before their replies are read.
 pub const BATCH: usize = 512;
 
-/// What was imported.
+/// The counts of an import.
 #[derive(Debug, Default)]
 struct Imported {
     keys: u64,
     libraries: u64,
-    /// Keys, and libraries, that the server had already.
+    /// Keys, and libraries, that the server already had.
     kept: u64,
     /// The keys that the server refused.
     refused: RefusedKeys,
@@ -98,7 +97,7 @@ fn import(options: &Import, to: &str, done: &mut Imported) -> Result<(), Transfe
     Ok(())
 }
 
-/// What a request that was sent is for.
+/// The purpose of a request that was sent.
 enum Sent {
     Library,
     Key(u64, Vec<u8>),
@@ -107,7 +106,7 @@ enum Sent {
 /// The server that takes the keys.
 struct Target<'o> {
     connection: Connection,
-    /// The database that its address names: all keys go there.
+    /// The database in its address: all keys go there.
     database: Option<u64>,
     /// The database that is selected, and whether the server has it.
     selected: Option<(u64, bool)>,
@@ -154,8 +153,8 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// Selects a database, when everything before was answered: no key may go to another one.
-    /// Returns false if the server has no such database.
+    /// Selects a database after all earlier requests were answered, since no key may go to another
+    /// one.
     fn select(&mut self, database: u64, done: &mut Imported) -> Result<bool, TransferError> {
         if let Some((selected, exists)) = self.selected
             && selected == database
@@ -175,7 +174,7 @@ impl Target<'_> {
         Ok(exists)
     }
 
-    /// Sends what was added, and counts what became of it.
+    /// Sends the added requests, and counts their results.
     fn flush(&mut self, done: &mut Imported) -> Result<(), TransferError> {
         let replies = self.connection.send()?;
         for (sent, reply) in self.sent.drain(..).zip(&replies) {

@@ -1,6 +1,6 @@
 //! Keys as JSON: an object on a line for each.
 //!
-//! Elements are written as they are read; only what a stream says of its groups is collected.
+//! Elements are written as they are read; only the properties and groups of a stream are collected.
 
 use std::io::{self, Write};
 
@@ -73,7 +73,7 @@ impl Items<'_> {
     }
 }
 
-/// What a stream says of itself and of its consumer groups.
+/// The properties of a stream and its consumer groups.
 #[derive(Default)]
 struct Stream {
     last: StreamId,
@@ -119,7 +119,7 @@ fn push(to: Option<&mut Value>, list: &str, item: Value) {
     }
 }
 
-/// Returns bytes as a string where they are UTF-8, else as an object with their base64.
+/// Returns bytes as a string if they are UTF-8, else as an object with their base64.
 fn text(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => Value::from(text),
@@ -127,7 +127,7 @@ fn text(bytes: &[u8]) -> Value {
     }
 }
 
-/// Returns a score as a number; infinity, which JSON has not, as a string.
+/// Returns a score as a number; infinity, which JSON lacks, as a string.
 fn number(score: f64) -> Value {
     match serde_json::Number::from_f64(score) {
         Some(number) => Value::Number(number),

@@ -1,4 +1,4 @@
-//! Data without a server: an engine over a pool that nobody has open, over a new one, or over
+//! Data without a server: an engine over a pool that no server has open, over a new one, or over
 //! memory that an append-only file is replayed into.
 
 use std::ffi::OsStr;
@@ -17,15 +17,15 @@ use pmem::{DomainRequest, MapOptions, Region};
 use super::TransferError;
 use crate::pool::{self, unix_ms};
 
-/// Addresses that a new pool may take, at least: only what is written takes space.
+/// Minimum of addresses for a new pool: only written data takes space.
 const LEAST_LIMIT: u64 = 64 << 30;
-/// How much longer a pool may be than the file that it is made from.
+/// How much larger a pool may be than the file that it is made from.
 const GROWTH: u64 = 32;
 
-/// The data, and the commands on it.
+/// The data, and an engine for commands on it.
 pub(super) struct Local {
     engine: Engine,
-    /// What it came from.
+    /// The source of the data.
     path: PathBuf,
 }
 
@@ -102,7 +102,7 @@ impl Local {
     }
 
     /// Executes the commands of a log; the data is empty. Returns how many bytes at its end were
-    /// no whole command.
+    /// not a complete command.
     pub(super) fn replay(
         &self,
         mut log: Log,
@@ -127,19 +127,19 @@ impl Local {
     }
 }
 
-/// Makes a file without a name for a part of a large value.
+/// Makes an unnamed file for a part of a large value.
 fn spool() -> io::Result<Box<dyn Spool>> {
     Ok(Box::new(pmem::unnamed_file(&std::env::temp_dir())?))
 }
 
-/// An append-only file that is read, and not changed.
+/// An append-only file that is only read.
 pub(super) struct Log {
     loader: Loader,
     path: PathBuf,
 }
 
 impl Log {
-    /// Returns how long it is.
+    /// Returns its length in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.loader.progress().total
     }
@@ -161,14 +161,14 @@ pub(super) fn open_log(path: &Path) -> Result<Log, TransferError> {
     Ok(Log { loader, path: path.into() })
 }
 
-/// Returns true if a directory, or one in it, has a log. An error where that cannot be told: what
-/// is older than a log is not to be taken for the data.
+/// Returns true if a directory, or one in it, has a log. Returns an error if that is unclear: data
+/// older than a log must not be mistaken for the present data.
 pub(super) fn has_log(folder: &Path) -> Result<bool, TransferError> {
     let unsound = |text: String| TransferError::Unsound { path: folder.into(), text };
     find_log(folder).map(|found| found.is_some()).map_err(|error| unsound(error.to_string()))
 }
 
-/// Returns the directory with a log's files, and what their names begin with.
+/// Returns the directory of a log's files, and the prefix of their names.
 fn find_log(path: &Path) -> io::Result<Option<(PathBuf, String)>> {
     if !path.is_dir() {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
@@ -200,8 +200,8 @@ fn find_log(path: &Path) -> io::Result<Option<(PathBuf, String)>> {
     }
 }
 
-/// Returns what the names of a log's files in a directory begin with. An error where there are such
-/// files and no manifest.
+/// Returns the prefix of the names of a log's files in a directory. Returns an error if there are
+/// such files but no manifest.
 fn manifest_in(folder: &Path) -> io::Result<Option<String>> {
     let mut has_files = false;
     for entry in fs::read_dir(folder)? {

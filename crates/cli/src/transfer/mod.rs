@@ -1,10 +1,10 @@
 //! Moving keys: out of a dump, a pool, a log or a running server, into a running server, a pool, a
 //! dump or a text.
 //!
-//! A source returns one [`Record`] after the other, each key with its value in the form that DUMP
-//! answers and RESTORE takes, so that a value passes through without being taken apart. Memory is
-//! that of one batch of keys, and of the largest value. What is read from a file is verified on
-//! the way, a value of another server by whoever takes it apart.
+//! A source returns one [`Record`] after the other, each key with its value as DUMP's payload,
+//! which RESTORE takes, so that values are not decoded on their way. The memory used is that of one
+//! batch of keys, and of the largest value. Data from a file is verified on the way; a value from
+//! another server is verified by its decoder.
 
 mod backup;
 pub(crate) mod commands;
@@ -35,7 +35,7 @@ use origin::Origin;
 use crate::arguments::TlsOptions;
 use crate::pool::PoolError;
 
-/// What is moved.
+/// An item to be moved.
 pub(crate) enum Record {
     /// The source of a function library.
     Library(Vec<u8>),
@@ -49,26 +49,26 @@ pub(crate) struct Key {
     pub(crate) name: Vec<u8>,
     /// When it expires, in unix ms.
     pub(crate) expires: Option<u64>,
-    /// What DUMP answers for it.
+    /// The payload of DUMP.
     pub(crate) payload: Vec<u8>,
 }
 
-/// How much of a source was read, and of how much, in bytes or keys.
+/// How much of a source was read, of how much in all, in bytes or keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) done: u64,
     pub(crate) total: u64,
 }
 
-/// Where keys come from.
+/// A source of keys.
 pub(crate) trait Source {
     /// Returns the next record, or none at the end.
     fn next(&mut self) -> Result<Option<Record>, TransferError>;
 
-    /// Returns how far it has come.
+    /// Returns the progress.
     fn progress(&self) -> Progress;
 
-    /// Returns true if progress is counted in bytes, and not in keys.
+    /// Returns true if progress is counted in bytes rather than keys.
     fn counts_bytes(&self) -> bool;
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum TransferError {
     File {
         /// Its name.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// A dump cannot be read to its end.
@@ -91,17 +91,17 @@ pub(crate) enum TransferError {
         /// Why.
         error: rdb::Error,
     },
-    /// A server cannot be talked to.
+    /// A connection to a server failed.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
-    /// A value of a server is none that is known.
+    /// A server's value is of an unknown form.
     #[error("database {database}, key \"{key}\": {error}")]
     Value {
         /// The key's database.
         database: u64,
         /// The key's name, escaped.
         key: String,
-        /// What its bytes are not.
+        /// The error of decoding it.
         error: rdb::Error,
     },
     /// The server refuses to take a key.
@@ -126,13 +126,13 @@ pub(crate) enum TransferError {
     /// The pool cannot be opened.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// A journal of what has none.
+    /// A journal was given for a source that is no pool.
     #[error("{0} is no pool: --journal belongs to one")]
     NoPool(String),
     /// A directory or a file without a log.
     #[error("{}: no append-only file is there, nor a manifest of one, nor a dump.rdb", .0.display())]
     NoLog(PathBuf),
-    /// Data that cannot be read, or not be stored.
+    /// Data that cannot be read, or cannot be stored.
     #[error("{}: {text}", path.display())]
     Unsound {
         /// The file.
@@ -145,7 +145,7 @@ pub(crate) enum TransferError {
 /// Why a key was not written.
 #[derive(Debug)]
 enum WriteError {
-    /// Its value is none that is known.
+    /// Its value is of an unknown form.
     Value(rdb::Error),
     /// The text cannot be written.
     Output(io::Error),
@@ -163,8 +163,8 @@ impl From<io::Error> for WriteError {
     }
 }
 
-/// Opens what a name on the command line means. A server's keys are asked for one by one: not
-/// every server sends a dump to whoever asks for it.
+/// Opens the source that a name on the command line means. A server's keys are read one by one,
+/// since not every server sends a dump to every client.
 fn open(
     name: &str,
     journal: Option<&Path>,
@@ -178,7 +178,7 @@ fn open(
     })
 }
 
-/// Returns bytes as a person can read them on one line.
+/// Returns bytes as readable text on one line.
 fn shown(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }

@@ -1,9 +1,9 @@
-//! What a name on the command line means, and its data as a dump.
+//! The source that a name on the command line means, with its data as a dump.
 //!
-//! A running server, a dump, a pool and an append-only file are all read as the bytes of one dump:
-//! whoever takes them need not know where they come from. A server sends it (SYNC), of one moment;
-//! of a pool and a log it is made here, on a thread that writes into a pipe. A pool is read in a
-//! private copy of its pages, and none of these files is changed.
+//! A running server, a dump, a pool and an append-only file are all read as the bytes of one dump,
+//! so that readers need not know the source. A server sends a dump of one moment (SYNC); for a pool
+//! and a log it is made here, on a thread that writes into a pipe. A pool is read in a private copy
+//! of its pages, and none of these files is changed.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, PipeReader, Read};
@@ -17,20 +17,20 @@ use super::sync::Sync;
 use crate::arguments::TlsOptions;
 use crate::dump::BUFFER;
 
-/// Where data comes from.
+/// The source of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A running server.
     Server(ServerAddress),
     /// A dump.
     Dump(PathBuf),
-    /// A pool that no server has open, and its journal where that is at a place of its own.
+    /// A pool that no server has open, and its journal if that has a path of its own.
     Pool(PathBuf, Option<PathBuf>),
     /// The directory of an append-only file, or of the server that has it, or such a file.
     Log(PathBuf),
 }
 
-/// Returns the address that a name is: `redis://...`, or `host:port` where no file has that name.
+/// Returns the address that a name means: `redis://...`, or `host:port` if no file has that name.
 pub(super) fn address(name: &str) -> Option<String> {
     if name.contains("://") {
         return Some(name.into());
@@ -42,7 +42,7 @@ pub(super) fn address(name: &str) -> Option<String> {
 }
 
 impl Origin {
-    /// As [`Origin::of`]; `journal` is where the journal of a pool is.
+    /// As [`Origin::of`]; `journal` is the path of a pool's journal.
     pub(super) fn with_journal(
         name: &str,
         journal: Option<&Path>,
@@ -74,8 +74,8 @@ impl Origin {
     }
 }
 
-/// Returns what a server's directory has: the append-only file, as Redis does, since it has the
-/// newest writes; where there is none the dump.
+/// Returns the data in a server's directory: the append-only file, as in Redis, since it has the
+/// newest writes, or else the dump.
 fn in_folder(folder: PathBuf) -> Result<Origin, TransferError> {
     let dump = folder.join("dump.rdb");
     Ok(match (local::has_log(&folder)?, dump.is_file()) {
@@ -93,12 +93,12 @@ fn in_folder(folder: PathBuf) -> Result<Origin, TransferError> {
     })
 }
 
-/// The bytes of a dump, buffered: whoever reads it reads no more than that, since what follows says
-/// whether it was complete.
+/// The bytes of a dump, buffered. Its reader reads no further than the dump, since the bytes after
+/// it say whether it was complete.
 pub(super) struct DumpStream {
     from: From,
     name: PathBuf,
-    /// How much of it there will be, in bytes or keys.
+    /// The expected total, in bytes or keys.
     pub(super) total: u64,
     pub(super) counts_bytes: bool,
 }
@@ -161,16 +161,16 @@ impl DumpStream {
         ))
     }
 
-    /// Returns where it comes from.
+    /// Returns the name of its source.
     pub(super) fn name(&self) -> &Path {
         &self.name
     }
 
-    /// Returns what ended it too early, where that is not in the dump itself, or else says that
+    /// Returns the error that ended it too early, if that is not in the dump itself, or else that
     /// the dump is damaged.
     pub(super) fn why(&mut self, error: rdb::Error) -> TransferError {
         if let From::Thread(pipe, _) = &mut self.from {
-            // The thread does not wait for a reader that is no more.
+            // The thread does not wait for a reader that has gone.
             *pipe = None;
         }
         match self.end() {
@@ -179,7 +179,7 @@ impl DumpStream {
         }
     }
 
-    /// Waits for the end after the dump was read to its own. An error if it was not complete.
+    /// Waits for the end after the whole dump was read. Returns an error if it was not complete.
     pub(super) fn finish(&mut self) -> Result<(), TransferError> {
         if let From::Server(sync) = &mut self.from {
             return Ok(sync.finish()?);

@@ -6,7 +6,7 @@ use super::origin::{DumpStream, Origin};
 use super::{Key, Progress, Record, Source, TransferError, unix_ms};
 use crate::dump::LONGEST;
 
-/// A dump that is read.
+/// A dump that is being read.
 pub(super) struct RdbFile {
     reader: Reader<DumpStream>,
     database: u64,
@@ -30,7 +30,7 @@ impl RdbFile {
             match self.reader.next()? {
                 rdb::Record::Function(source) => return Ok(Some(Record::Library(source))),
                 rdb::Record::Database(number) => self.database = number,
-                // Its value is passed over, and verified.
+                // Its value is verified and skipped.
                 rdb::Record::Key { expires: Some(time), .. } if time <= now => self.keys += 1,
                 rdb::Record::Key { key, expires, .. } => {
                     self.keys += 1;

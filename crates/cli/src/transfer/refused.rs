@@ -1,5 +1,5 @@
-//! Keys that the server which is to take them refuses, each by itself: they are named and counted,
-//! and at the end it is said what helps.
+//! Keys that the target server refuses, each by itself: they are named and counted, and at the end
+//! a remedy is suggested.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use super::shown;
 
-/// How many are named: a server that takes none of millions is to be told from one that lacks some.
+/// Maximum of keys that are named: so many that a server that takes none of millions differs from
+/// one that refuses some.
 const NAMED: usize = 1000;
 
-/// The error where the server has no database of that number.
+/// The error of a server without a database of that number.
 pub(super) const NO_DATABASE: &str = "ERR DB index is out of range";
 
-/// Errors that each key would get, or almost each: the server, or the user, can take none.
+/// Errors that concern all keys, or almost all: the server, or the user, can take none.
 const OF_ALL: [&str; 9] = [
     "OOM",
     "NOAUTH",
@@ -26,7 +27,7 @@ const OF_ALL: [&str; 9] = [
     "BUSY ",
 ];
 
-/// Returns true if a refusal is not the key's own.
+/// Returns true if a refusal concerns more than the one key.
 pub(super) fn concerns_all(reply: &str) -> bool {
     OF_ALL.iter().any(|code| reply.starts_with(code))
         || reply.starts_with("NOPERM") && reply.contains("command")
@@ -36,11 +37,11 @@ pub(super) fn concerns_all(reply: &str) -> bool {
 /// A remedy for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Help {
-    /// The server does not know the form of the value.
+    /// The server does not know the encoding of the value.
     OlderServer,
     /// It has fewer databases.
     MoreDatabases,
-    /// Its user may not use the key.
+    /// Its user lacks the permission for the key.
     Rights,
 }
 
@@ -82,7 +83,7 @@ struct RefusedKey {
     reply: String,
 }
 
-/// All that were refused.
+/// All refused keys.
 #[derive(Debug, Default)]
 pub(super) struct RefusedKeys {
     count: u64,
@@ -102,18 +103,18 @@ impl RefusedKeys {
         }
     }
 
-    /// Returns how many there are.
+    /// Returns how many keys were refused.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns those that are named.
+    /// Returns the named ones.
     pub(super) fn as_json(&self) -> Value {
         let row = |one: &RefusedKey| json!({ "database": one.database, "key": one.key, "error": one.reply });
         self.named.iter().map(row).collect()
     }
 
-    /// Says how many were refused, and what helps, where any was.
+    /// Prints how many were refused, and the remedies, if there were any.
     pub(super) fn say_what_helps(&self, from: &str) {
         if self.count == 0 {
             return;

@@ -1,15 +1,16 @@
 //! A running server as a source: SCAN, then PEXPIRETIME and DUMP of each key, in a transaction.
 //!
-//! A server before Redis 7 knows no PEXPIRETIME. There it is TIME and PTTL of the same transaction:
-//! the server's own clock, since a reply may have been on its way for long, and ours may differ.
+//! Servers before Redis 7 do not know PEXPIRETIME. For them it is TIME and PTTL in the same
+//! transaction: the server's own clock, since a reply may have been on its way for long, and our
+//! clock may differ.
 //!
-//! The server goes on meanwhile. As SCAN guarantees, a key that is there from the beginning to the
-//! end is returned; one that is written meanwhile has some value of that time with the time to live
-//! that belongs to it, and one that is created meanwhile may be missing. Whoever needs the state of
-//! one moment stops the writers first.
+//! The server goes on meanwhile. As SCAN guarantees, a key that exists from the beginning to the
+//! end is returned. A key that is written meanwhile has some value of that time with the matching
+//! TTL, and one that is created meanwhile may be missing. Users who need the state of one moment
+//! must stop the writers first.
 //!
-//! Neither side keeps more in memory than a batch of bounded size, or one large value: the server
-//! is asked for sizes first.
+//! Neither side keeps more in memory than a batch of bounded size, or one large value, since the
+//! server is asked for sizes first.
 
 use std::collections::VecDeque;
 
@@ -18,24 +19,24 @@ use redis::Value;
 use super::connection::{Connection, error_of};
 use super::{Key, Progress, Record, Source, TransferError, shown};
 
-/// Keys that are asked for at once.
+/// Keys that are requested at once.
 pub const BATCH: usize = 256;
-/// Bytes of values, as the server counts them, that are asked for at once. A larger one comes
-/// alone.
+/// Bytes of values, as the server counts them, that are requested at once. A larger value is
+/// requested alone.
 pub const BATCH_BYTES: u64 = 8 << 20;
-/// What a value counts whose size the server does not say.
+/// The assumed size of a value if the server does not tell it.
 const UNKNOWN_BYTES: u64 = BATCH_BYTES / 16;
 
 /// A server whose keys are read.
 pub(super) struct RunningServer {
     connection: Connection,
-    /// The server knows PEXPIRETIME.
+    /// Whether the server knows PEXPIRETIME.
     has_expiry_times: bool,
-    /// Databases that are left; the last one is next.
+    /// The remaining databases; the last one is next.
     databases: Vec<u64>,
     database: u64,
     cursor: Option<Vec<u8>>,
-    /// Keys that were found and not asked for yet, in batches.
+    /// Keys that were found and not yet requested, in batches.
     found: VecDeque<Vec<Vec<u8>>>,
     /// Records that were read and not returned yet; the last one is next.
     ready: Vec<Record>,
@@ -54,7 +55,7 @@ impl RunningServer {
         }
         databases.reverse();
         let ready = libraries(&mut connection)?;
-        // Other errors, as about this key, are those of a server that knows it.
+        // A server that knows the command answers with other errors, such as one about this key.
         let refusal = error_of(&connection.call(&[b"PEXPIRETIME", b""])?);
         let has_expiry_times =
             !refusal.is_some_and(|error| error.to_lowercase().contains("unknown command"));
@@ -70,7 +71,7 @@ impl RunningServer {
         })
     }
 
-    /// Reads another batch; false at the end.
+    /// Reads another batch. Returns false at the end.
     fn read(&mut self) -> Result<bool, TransferError> {
         if let Some(keys) = self.found.pop_front() {
             self.dump(keys)?;
@@ -99,7 +100,7 @@ impl RunningServer {
         Ok(true)
     }
 
-    /// Returns how many bytes each value takes, as the server counts them.
+    /// Returns the size of each value, as the server counts it.
     fn sizes(&mut self, keys: &[Vec<u8>]) -> Result<Vec<u64>, TransferError> {
         for key in keys {
             self.connection.add(&[b"MEMORY", b"USAGE", key]);
@@ -108,14 +109,14 @@ impl RunningServer {
             Value::Int(bytes) => u64::try_from(*bytes).unwrap_or(UNKNOWN_BYTES),
             // Deleted meanwhile.
             Value::Nil => 0,
-            // The command is not known, or not allowed.
+            // The command is unknown, or not allowed.
             _ => UNKNOWN_BYTES,
         };
         Ok(self.connection.send()?.iter().map(size).collect())
     }
 
-    /// Reads values. A transaction, since another client may give the key another value, and
-    /// another time to live, between two commands.
+    /// Reads values, in transactions, since another client may change a key's value and TTL between
+    /// two commands.
     fn dump(&mut self, keys: Vec<Vec<u8>>) -> Result<(), TransferError> {
         for key in &keys {
             self.connection.add(&[b"MULTI"]);
@@ -158,8 +159,8 @@ impl RunningServer {
 }
 
 /// Returns when a key expires, in ms since 1970, from the replies of PEXPIRETIME, or of TIME and
-/// PTTL: `Some(None)` for a key without an expiry, and for one that is not there; `None` where the
-/// replies are others.
+/// PTTL: `Some(None)` for a key without an expiry, and for a missing one; `None` for unexpected
+/// replies.
 fn expiry(replies: &[Value]) -> Option<Option<u64>> {
     let number = |value: &Value| match value {
         Value::BulkString(digits) => std::str::from_utf8(digits).ok()?.parse().ok(),
@@ -213,7 +214,7 @@ impl Source for RunningServer {
     }
 }
 
-/// Returns the databases that have keys, in ascending order, and how many.
+/// Returns the databases that have keys, in ascending order, and how many keys each has.
 pub(super) fn keyspace(connection: &mut Connection) -> Result<Vec<(u64, u64)>, TransferError> {
     let reply = connection.call(&[b"INFO", b"keyspace"])?;
     let text = match &reply {
@@ -230,7 +231,7 @@ pub(super) fn keyspace(connection: &mut Connection) -> Result<Vec<(u64, u64)>, T
     Ok(found)
 }
 
-/// Returns the function libraries; none of a server that knows no functions.
+/// Returns the function libraries; none if the server knows no functions.
 fn libraries(connection: &mut Connection) -> Result<Vec<Record>, TransferError> {
     let mut found = Vec::new();
     if let Value::BulkString(payload) = connection.call(&[b"FUNCTION", b"DUMP"])? {

@@ -1,9 +1,10 @@
-//! A stream of bytes to a running server: plain or encrypted, with the user that its address names.
+//! A stream of bytes to a running server, plain or encrypted, authenticated as the user in its
+//! address.
 //!
-//! Encryption is asked for by the address (`rediss://`) or for all servers (`--tls`). As in
-//! redis-cli, whatever certificate the authorities of `--cacert` have signed is a server's: servers
-//! are called by addresses that their certificates do not name. The authorities of the system sign
-//! for anybody, so that the name counts there.
+//! The address (`rediss://`) or, for all servers, `--tls` requests encryption. As in redis-cli, any
+//! certificate that the authorities of `--cacert` have signed is accepted, since servers are called
+//! by addresses that their certificates do not name. The system's authorities sign for anybody, so
+//! for them the name must match.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -30,14 +31,14 @@ use crate::dump::BUFFER;
 /// How long a server may take to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a server may send nothing, or take nothing: it may be busy with a large value, a script
-/// or another dump.
+/// How long a server may neither send nor take anything: it may be busy with a large value, a
+/// script or another dump.
 const SILENCE: Duration = Duration::from_secs(600);
 
-/// The longest line that a server answers to what is sent here.
+/// The longest line of a server's answer here.
 const LONGEST_LINE: u64 = 4096;
 
-/// Where systems have the authorities that they trust.
+/// Files in which systems keep the authorities that they trust.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -61,7 +62,7 @@ impl Socket for TcpStream {}
 impl Socket for UnixStream {}
 impl Socket for StreamOwned<ClientConnection, TcpStream> {}
 
-/// A connection, whose user is known.
+/// An authenticated connection.
 pub(super) type Stream = BufReader<Box<dyn Socket>>;
 
 impl ServerAddress {
@@ -77,7 +78,7 @@ impl ServerAddress {
         }
     }
 
-    /// Returns what it is without encryption, and whether there is any.
+    /// Returns the address without encryption, and whether connections are encrypted.
     fn parts(&self) -> (String, bool) {
         match self.url.strip_prefix("rediss://") {
             Some(rest) => (format!("redis://{rest}"), true),
@@ -85,7 +86,7 @@ impl ServerAddress {
         }
     }
 
-    /// Returns the database that it names, if it names one.
+    /// Returns the database in the address, if it names one.
     pub(super) fn database(&self) -> Option<u64> {
         let (scheme, rest) = self.url.split_once("://")?;
         let is_named = if scheme.ends_with("unix") {
@@ -101,7 +102,7 @@ impl ServerAddress {
         u64::try_from(database).ok()
     }
 
-    /// Connects, and says who the user is.
+    /// Connects and authenticates.
     pub(super) fn connect(&self) -> io::Result<Stream> {
         let (url, is_encrypted) = self.parts();
         let client = Client::open(url).map_err(io::Error::other)?;
@@ -153,7 +154,7 @@ fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Writes a request as a client sends it.
+/// Encodes a request.
 pub(super) fn pack(words: &[&[u8]], out: &mut Vec<u8>) {
     let mut command = Cmd::new();
     for word in words {
@@ -169,13 +170,13 @@ pub(super) fn send(to: &mut Stream, words: &[&[u8]]) -> io::Result<()> {
     to.get_mut().flush()
 }
 
-/// Sends a command and returns the line that answers it.
+/// Sends a command and returns the line of its reply.
 pub(super) fn command(stream: &mut Stream, words: &[&[u8]]) -> io::Result<String> {
     send(stream, words)?;
     line(stream)
 }
 
-/// Reads a line; an error where it is one.
+/// Reads a line; an error reply becomes an error.
 pub(super) fn line(from: &mut Stream) -> io::Result<String> {
     let mut line = Vec::new();
     from.take(LONGEST_LINE).read_until(b'\n', &mut line)?;
@@ -254,7 +255,7 @@ impl ServerCertVerifier for AnyName {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        // The name is what is verified last.
+        // The name is verified last.
         match self.0.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },

@@ -1,7 +1,7 @@
 //! A dump that a running server sends over the connection (SYNC), of one moment.
 //!
-//! The dump ends with a mark that was announced before it, or has an announced length: what ends
-//! without that is not complete. Redis, Valkey and Perdura send it alike.
+//! The dump ends with a mark that was announced before it, or has an announced length: without that
+//! it is incomplete. Redis, Valkey and Perdura send it in the same way.
 
 use std::io::{self, BufRead, Read};
 
@@ -12,7 +12,7 @@ use super::{TransferError, running};
 const MARK: usize = 40;
 
 enum End {
-    /// This is sent after it.
+    /// This mark is sent after it.
     Mark(Vec<u8>),
     /// This many bytes are left.
     Length(u64),
@@ -26,7 +26,7 @@ pub(super) struct Sync {
 }
 
 impl Sync {
-    /// Asks for a dump. Returns the number of keys that the server has, too.
+    /// Requests a dump. Also returns the number of the server's keys.
     pub(super) fn begin(address: &ServerAddress) -> Result<(Sync, u64), TransferError> {
         let mut connection = Connection::open(address)?;
         let keys = running::keyspace(&mut connection)?.iter().map(|(_, keys)| keys).sum();
@@ -34,7 +34,7 @@ impl Sync {
         let shown = address.shown();
         let failed = |text: String| ConnectionError::Broken { address: shown.clone(), text };
         let mut from = address.connect().map_err(|error| failed(error.to_string()))?;
-        // A server that does not know this one sends the dump all the same.
+        // A server that does not know this option sends the dump all the same.
         let _ = command(&mut from, &[b"REPLCONF", b"rdb-only", b"1"]);
         let known = command(&mut from, &[b"REPLCONF", b"capa", b"eof"]);
         known.map_err(|error| failed(error.to_string()))?;
@@ -43,7 +43,8 @@ impl Sync {
         Ok((Sync { from, end, address: shown }, keys))
     }
 
-    /// To be called when the dump was read: an error if the server does not say that this was all.
+    /// To be called after the dump was read. Returns an error unless the server confirms that this
+    /// was all.
     pub(super) fn finish(&mut self) -> Result<(), ConnectionError> {
         let is_complete = match &self.end {
             End::Length(left) => *left == 0,
@@ -61,7 +62,7 @@ impl Sync {
 }
 
 impl Sync {
-    /// Returns bytes of the dump that come next.
+    /// Returns the next bytes of the dump.
     pub(super) fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let End::Length(left) = self.end else { return self.from.fill_buf() };
         if left == 0 {
@@ -71,7 +72,7 @@ impl Sync {
         Ok(&next[..next.len().min(usize::try_from(left).unwrap_or(usize::MAX))])
     }
 
-    /// Says that this many of them were read.
+    /// Records that this many of them were read.
     pub(super) fn consume(&mut self, len: usize) {
         if let End::Length(left) = &mut self.end {
             *left -= len as u64;
@@ -80,7 +81,8 @@ impl Sync {
     }
 }
 
-/// Reads what precedes the dump: how it ends. Empty lines keep the connection alive until then.
+/// Reads the announcement before the dump: how it ends. Empty lines keep the connection alive until
+/// then.
 fn announced(from: &mut Stream) -> io::Result<End> {
     loop {
         let line = line(from)?;

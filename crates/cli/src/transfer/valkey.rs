@@ -1,8 +1,8 @@
-//! A dump in Valkey's own version of the format, which is not Redis's: Valkey 9 has a type of its
-//! own for a hash whose fields expire, and refuses that of Redis 7.4.
+//! A dump in Valkey's own version of the format: Valkey 9 has its own type for a hash whose fields
+//! expire, and refuses that of Redis 7.4.
 //!
-//! Values are copied as they are, from whatever source: the types that Redis 7.0 writes mean the
-//! same there. Only such a hash is taken apart and rebuilt.
+//! Values are copied unchanged from any source: the types that Redis 7.0 writes mean the same
+//! there. Only such a hash is decoded and rebuilt.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use super::{Key, Record, Source, TransferError, WriteError, export};
 use crate::dump::LONGEST;
 use crate::progress::Watched;
 
-/// Writes all that a source has as a dump for Valkey 9. Returns how many keys that was.
+/// Writes all data of a source as a dump for Valkey 9. Returns how many keys that was.
 pub(super) fn write_dump(
     source: &mut dyn Source,
     out: &mut dyn Write,
@@ -113,11 +113,12 @@ mod tests {
         Record::Key(Key { database: 3, name: name.to_vec(), expires, payload })
     }
 
-    /// The bytes that Valkey 9 loads.
+    /// Compares with the bytes that Valkey 9 loads.
     #[test]
     fn a_hash_whose_fields_expire_has_the_type_of_valkey() {
         let mut hash = Writer::new(Vec::new(), false);
-        // As Redis 7.4 writes it: the earliest time, and for each field what it is later, or 0.
+        // As Redis 7.4 writes it: the earliest time, and for each field the difference from it plus
+        // one, or 0.
         hash.millis(5000).expect("memory");
         hash.length(2).expect("memory");
         for (offset, field, value) in [(2, b"f", b"v"), (0, b"g", b"w")] {

@@ -1,5 +1,5 @@
-//! `perdura backup` and `perdura restore`: whole copies of pools and servers, live ones too, and
-//! nothing under the final name where that fails.
+//! `perdura backup` and `perdura restore`: complete copies of pools and servers, also of running
+//! ones, and no file of the final name after a failure.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn at(server: &Server) -> String {
     format!("127.0.0.1:{}", server.port())
 }
 
-/// A server that answers DEBUG DIGEST.
+/// Returns a server that answers DEBUG DIGEST.
 fn debugged(launch: Launch) -> Server {
     launch.args(["--enable-debug-command", "local"]).start()
 }
@@ -34,7 +34,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Opens a pool with a server, and says what it holds.
+/// Opens a pool with a server, and returns its digest.
 fn digest_of_pool(pool: &str) -> String {
     let launch = Launch::perdura_pmem().args(["--pool", pool, "--other-stores", "ignore"]);
     let server = debugged(launch);
@@ -59,7 +59,7 @@ fn everything_comes_through_each_way() {
     let pool = path(&server, "perdura.pool");
     let from_pool = ["backup", "--from", &pool, "--to", &path(&server, "x"), "--as", "pool"];
     check(&perdura(&from_pool), 2, &["in use by another process"]);
-    // As it is after a crash, and closed.
+    // As after a crash, and closed.
     server.kill();
     let killed = path(&server, "killed.rdb");
     check(&perdura(&["backup", "--from", &pool, "--to", &killed]), 0, &said);
@@ -76,7 +76,7 @@ fn everything_comes_through_each_way() {
         assert_eq!(digest_of_pool(&to), expect, "{from}");
     }
     assert_eq!(digest_of_pool(&closed), expect);
-    // Into a server that runs.
+    // Into a running server.
     let target = debugged(Launch::perdura_volatile());
     check(&perdura(&["restore", &dump, "--to", &at(&target)]), 0, &["keys=18 libraries=1 kept=0"]);
     assert_eq!(digest(&mut target.client()), expect);
@@ -103,7 +103,7 @@ fn how_keys_were_used_comes_through() {
 }
 
 /// Writers change pairs of keys together while backups are made: each backup has a pair as it was
-/// at one moment, and loses nothing that was there before it began.
+/// at one moment, and has everything that was there before it began.
 #[test]
 fn a_backup_under_writes_is_of_one_moment() {
     const PAIRS: usize = 500;
@@ -171,7 +171,7 @@ fn a_running_redis_is_backed_up_too() {
         let address = format!("redis://:secret@127.0.0.1:{}", server.port());
         let done = perdura(&["backup", "--from", &address, "--to", &pool, "--as", "pool"]);
         check(&done, 0, &["is verified: keys=17 libraries=1"]);
-        // The two programs compute it differently.
+        // The two programs compute digests differently.
         check(&perdura(&["export", &pool, "--format", "rdb", "--out", &back]), 0, &["keys=17"]);
         drop(client);
         let mut server = server;
@@ -190,7 +190,7 @@ fn what_fails_leaves_nothing_under_the_name() {
     let mut server = Launch::perdura_pmem().start();
     let mut client = server.client();
     for i in 0..2000_u64 {
-        // Nothing that can be compressed.
+        // Values that do not compress.
         let hash =
             |n: u64| format!("{:016x}", (i * 100 + n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let value: String = (0..40).map(hash).collect();
@@ -208,12 +208,12 @@ fn what_fails_leaves_nothing_under_the_name() {
         check(&limited.output().expect("it runs"), 2, &["perdura backup: "]);
         assert_eq!(names(folder.path()), Vec::<String>::new());
     }
-    // What is there is not overwritten.
+    // Existing files are not overwritten.
     fs::write(&to, "mine").expect("a file");
     check(&perdura(&["backup", "--from", &address, "--to", &to]), 2, &["is there already"]);
     assert_eq!(fs::read(&to).expect("the file"), b"mine");
     fs::remove_file(&to).expect("mine");
-    // A program that is killed, and a server that is.
+    // The program is killed, or the server.
     client.check("CONFIG SET rdb-key-save-delay 10000", "OK");
     let start = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_perdura"));
@@ -234,7 +234,8 @@ fn what_fails_leaves_nothing_under_the_name() {
     }
     let left = names(folder.path());
     assert_eq!(left.len(), 1, "{left:?}");
-    // What nobody makes any more goes with the next one, but not what another process makes.
+    // The files of dead runs are removed by the next one, but not those that another process is
+    // making.
     let of_another = format!("backup.{}.part", std::process::id());
     let of_others = [of_another.as_str(), "backup.part", "backup.x.part", "other.1.part"];
     for name in of_others {

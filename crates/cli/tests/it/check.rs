@@ -1,5 +1,5 @@
-//! `perdura check` as a program: what it says, how it ends, and that it changes nothing unless told
-//! to.
+//! `perdura check` as a program: its output, its exit status, and that it changes nothing unless
+//! told to.
 
 use crate::common::check;
 use std::fs::{self, OpenOptions};
@@ -19,7 +19,7 @@ struct Pool {
     path: PathBuf,
 }
 
-/// The machine's, since these pools do not survive a restart of it.
+/// Returns the machine's boot id, since these pools do not survive a restart of it.
 fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("the boot's number");
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
@@ -41,7 +41,7 @@ fn open(path: &Path) -> Keyspace {
 }
 
 impl Pool {
-    /// With some keys; closed cleanly, or as a killed process leaves it.
+    /// Makes a pool with some keys; closed cleanly, or as a killed process leaves it.
     fn new(closed: bool) -> Pool {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = Pool { path: folder.path().join("a.pool"), _folder: folder };

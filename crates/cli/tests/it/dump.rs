@@ -1,4 +1,4 @@
-//! `perdura rdb` over dumps that redis-server wrote, and over what became of them.
+//! `perdura rdb` on dumps that redis-server wrote, intact and damaged.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Pools with a journal, as a killed process leaves them: `perdura check` and `perdura salvage`
-//! read the journal too, and name what is wrong with it.
+//! read the journal too, and report its damage.
 
 use crate::common::check;
 use std::fs;
@@ -49,7 +49,7 @@ fn sync(keyspace: &Keyspace) {
 }
 
 impl Pool {
-    /// With keys, the first of them applied, all of them synced.
+    /// Makes a pool with keys, the first of them applied, all of them synced.
     fn new() -> Pool {
         let folder = tempfile::tempdir().expect("a folder");
         let (path, journal) = (folder.path().join("a.pool"), folder.path().join("a.pool.journal"));
@@ -87,7 +87,7 @@ impl Pool {
         self.folder.path().join("new.pool")
     }
 
-    /// Keys of the new pool, each with its value.
+    /// Returns how many keys the new pool has, each with its value.
     fn salvaged(&self) -> usize {
         let keyspace = open(&self.new_path(), DomainRequest::Process);
         let kept = |i: &usize| {
@@ -115,7 +115,7 @@ impl Pool {
         fs::write(&self.journal, bytes).expect("the journal");
     }
 
-    /// Runs a command that is to change nothing.
+    /// Runs a command that must change nothing.
     #[track_caller]
     fn check_unchanged(&self, status: i32, says: &[&str]) {
         let before = self.files();
@@ -124,7 +124,7 @@ impl Pool {
     }
 }
 
-/// Returns where the batches of a journal begin, by ascending number.
+/// Returns the positions of a journal's batches, by ascending number.
 fn batches(journal: &[u8]) -> Vec<usize> {
     let is_batch = |at: &usize| journal[*at..].starts_with(b"PJBATCH\0");
     let mut all: Vec<usize> = (0..journal.len()).step_by(BLOCK).filter(is_batch).collect();
@@ -225,7 +225,7 @@ fn a_repair_brings_the_pool_up_to_date_with_its_journal() {
     pool.check_unchanged(1, &["key \"key:77\": damaged value", "damaged: keys=600", "batches=8"]);
     let repaired = pool.run("check", &["--repair"]);
     check(&repaired, 3, &["cut out: database 0, key \"key:77\"", "repaired", "batches=8"]);
-    // The pool is whole without the journal.
+    // The pool is complete without the journal.
     fs::remove_file(&pool.journal).expect("the journal");
     check(&pool.run("check", &[]), 0, &["sound: keys=599"]);
     let keyspace = open(&pool.path, DomainRequest::Process);
@@ -240,7 +240,7 @@ fn a_salvage_takes_what_the_journal_gives_before_the_damage() {
     let (_, journal) = pool.files();
     let journal = journal.expect("the journal");
 
-    // Three batches after what was applied are whole.
+    // Three batches after the applied ones are intact.
     let missing = batches(&journal).len() - 5;
     pool.damage(|bytes| bytes[batches(&journal)[missing] + 100] ^= 1);
     let before = pool.files();

@@ -55,7 +55,7 @@ fn a_server_that_does_not_answer_is_not_waited_for() {
 #[test]
 fn a_server_that_is_full_does_not_serve() {
     let server = Launch::perdura_volatile().args(["--maxclients", "1"]).start();
-    // The connection that saw the server start may still be the one that there can be.
+    // The connection that saw the server start may still be the only one allowed.
     let _client = loop {
         let mut client = server.client();
         match client.try_call(&["PING"]) {

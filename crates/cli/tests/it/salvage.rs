@@ -1,4 +1,4 @@
-//! `perdura salvage` as a program: a way out of each error of opening, what it says, how it ends,
+//! `perdura salvage` as a program: a remedy for each error of opening, its output, its exit status,
 //! and that it changes nothing.
 
 use crate::common::check;
@@ -30,8 +30,8 @@ struct Pool {
 }
 
 impl Pool {
-    /// With some keys; closed, or as a killed process leaves it. Made in this boot of the machine,
-    /// or in another.
+    /// Makes a pool with some keys; closed, or as a killed process leaves it; of this boot of the
+    /// machine, or of another.
     fn new(closed: bool, boot: [u8; 16]) -> Pool {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.pool");
@@ -68,7 +68,7 @@ impl Pool {
 
     fn remove_new(&self) {
         fs::remove_file(self.new_path()).expect("the new pool");
-        // There is none where nothing was damaged.
+        // There is no list if nothing was damaged.
         fs::remove_file(self.folder.path().join("new.pool.damage")).ok();
     }
 
@@ -83,7 +83,7 @@ impl Pool {
         check(&command.arg("check").arg(self.new_path()).output().expect("a run"), 0, says);
     }
 
-    /// Why the pool is refused.
+    /// Returns why the pool is refused.
     fn refusal(&self) -> OpenError {
         let copy = self.folder.path().join("copy");
         fs::copy(&self.path, &copy).expect("a copy");
@@ -92,8 +92,8 @@ impl Pool {
         refused
     }
 
-    /// Keys whose value and expiry time are in the new pool as they were; none is there that was
-    /// not.
+    /// Returns how many keys are in the new pool with their value and expiry time; checks that
+    /// there are no others.
     fn kept(&self) -> usize {
         let heap = Heap::open(region(&self.new_path()), pmem::boot_id()).expect("a pool").0;
         let keyspace = Keyspace::new(heap, 0);
@@ -123,7 +123,7 @@ fn rewrite(bytes: &mut [u8], change: impl Fn(&mut [u8])) {
     }
 }
 
-/// Records that a page was lost, as a process does before it repairs one.
+/// Records that a page was lost, like a process before it repairs one.
 fn lose(bytes: &mut [u8], at: usize) {
     let (number, lines) = ((at / 4096) as u64, u64::MAX);
     let mut entry = [0; 16];
@@ -135,7 +135,7 @@ fn lose(bytes: &mut [u8], at: usize) {
     bytes[at..at + 4096].fill(0);
 }
 
-/// Where the log of shard 0 ends.
+/// Returns the end of the log of shard 0.
 fn log_end(bytes: &[u8]) -> usize {
     let ring = &bytes[RINGS..RINGS + RING];
     RINGS + ring.iter().rposition(|byte| *byte != 0).expect("a record")
@@ -154,7 +154,7 @@ fn a_sound_pool_is_copied_and_keeps_every_byte() {
     }
 }
 
-/// What an error's text names is tried: whatever lost keys says so, and the others are there.
+/// The remedy in each error's text is tried: one that loses keys says so, and the others are kept.
 #[test]
 fn every_error_of_opening_has_a_way_out_that_works() {
     type Damage = fn(&mut Vec<u8>);
@@ -228,7 +228,7 @@ fn a_pool_of_another_program_is_left_to_that() {
         check(&pool.salvage(&[]), 2, &[way]);
         assert!(!pool.new_path().exists());
     }
-    // A copy may be looked at.
+    // A copy may be read.
     pool.damage(|bytes| rewrite(bytes, |header| header[24] = 1));
     assert!(matches!(pool.refusal(), OpenError::ReadOnly { .. }));
     check(&pool.salvage(&[]), 0, &["keys=500"]);
@@ -277,7 +277,7 @@ fn a_long_list_is_written_to_a_file_and_summed_up() {
         std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&list).expect("it").permissions());
     assert_eq!(mode & 0o777, 0o600);
     fs::remove_file(pool.new_path()).expect("the new pool");
-    // Nothing is begun that could not be told.
+    // Nothing is begun that could not be reported.
     check(&pool.salvage(&[]), 2, &["new.pool.damage: it is there already"]);
     assert!(!pool.new_path().exists());
     let other = pool.folder.path().join("list").display().to_string();
@@ -288,7 +288,7 @@ fn a_long_list_is_written_to_a_file_and_summed_up() {
 #[test]
 fn keys_of_unknown_databases_go_where_the_command_line_says() {
     let pool = Pool::new(true, pmem::boot_id());
-    // Without its roots and counts nothing tells which database the keys of a shard were of.
+    // Without its root words and counts, the databases of a shard's keys are unknown.
     pool.damage(|bytes| bytes[AREAS + 1024..AREAS + 2048].fill(0));
     let says = ["its root words are lost", "which database it is of", "--unplaced N puts"];
     check(&pool.salvage(&[]), 1, &says);

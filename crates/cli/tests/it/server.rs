@@ -33,7 +33,7 @@ fn pool(server: &Server) -> PathBuf {
     server.folder().join("perdura.pool")
 }
 
-/// Flips a bit of the bytes that stand once in the pool.
+/// Flips a bit of the bytes that occur once in the pool.
 fn flip(pool: &Path, text: &str) {
     let bytes = fs::read(pool).expect("the pool");
     let at = bytes.windows(text.len()).rposition(|part| part == text.as_bytes());

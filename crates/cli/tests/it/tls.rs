@@ -1,4 +1,4 @@
-//! Backups, imports and exports of servers that are reached by TLS.
+//! Backups, imports and exports of servers that use TLS.
 
 use std::fs;
 
@@ -35,8 +35,8 @@ impl Authority {
         self.0.path().join(name).display().to_string()
     }
 
-    /// Starts a server that wants certificates of its clients, and listens by TLS on the port that
-    /// is returned.
+    /// Starts a server that requires certificates of its clients, and listens with TLS. Returns it
+    /// and its port.
     fn start(&self, more: &[&str]) -> (Server, u16) {
         let port = free_port();
         let launch = Launch::perdura_volatile().args(["--tls-port", &port.to_string()]);
@@ -70,13 +70,13 @@ fn keys_come_out_of_and_into_servers_that_are_encrypted() {
         perdura(&[&["backup", "--from", &from, "--to", &dump], more].concat())
     };
     check(&backup(&tls), 0, &["is verified: keys=17 libraries=1 expired=0"]);
-    // Into another one, which wants no certificate of its clients.
+    // Into another server, which requires no certificate of its clients.
     let (target, target_port) = authority.start(&["--tls-auth-clients", "no"]);
     let to = format!("127.0.0.1:{target_port}");
     let restored = perdura(&["restore", &dump, "--to", &to, "--tls", "--cacert", &ca]);
     check(&restored, 0, &["keys=17 libraries=1 kept=0"]);
     assert_eq!(digest(&mut target.client()), expect);
-    // And key by key, into a database of it.
+    // And key by key, into one of its databases.
     let to = format!("rediss://localhost:{target_port}/9");
     let import = ["import", &from, "--to", &to, "--replace"];
     let imported = perdura(&[&import, &tls[..]].concat());

@@ -13,7 +13,7 @@ use testkit::{Client, Launch, Server};
 
 use crate::common::check;
 
-/// Makes a key of every type and encoding, in two databases, a function library among them.
+/// Makes a key of every type and encoding, in two databases, and a function library.
 pub(crate) fn fill(client: &mut Client) {
     let long = "x".repeat(100);
     for line in [
@@ -80,7 +80,7 @@ pub(crate) fn digest(client: &mut Client) -> String {
     format!("{:?}", client.run("DEBUG DIGEST"))
 }
 
-/// What `from` has gets into an empty redis-server, directly or on the way through Perdura.
+/// Checks that the data of `from` gets into an empty redis-server, directly or by way of Perdura.
 fn moves(from: &str, expect: &str, through: bool) {
     let perdura_server = through.then(|| Launch::perdura_volatile().start());
     let mut from = from.to_owned();
@@ -154,7 +154,7 @@ fn json_has_a_line_for_each_key() {
     expect(0, "stream", r#""name":"alice","pending":[["1-1","#);
     expect(0, "empty", r#""entries":[]"#);
     expect(3, "bytes", r#""a\r\nb\u0000\\""#);
-    // It does not overwrite, and leaves nothing half done.
+    // It does not overwrite, and leaves nothing incomplete.
     check(&export(&file.display().to_string()), 2, &["is there already"]);
     let half = server.folder().join("half.rdb");
     let whole = fs::read(&file).expect("the dump");
@@ -233,7 +233,7 @@ fn keys_that_the_server_refuses_are_named_and_the_others_are_imported() {
     client.check("MSET b 1 c 2", "OK");
     client.check("SELECT 1", "OK");
     client.check("SET d 1", "OK");
-    // One without field expiration, and has fewer databases.
+    // A server without field expiration, and with fewer databases.
     let target = Launch::redis().args(["--databases", "2"]).start();
     let import = |more: &[&str]| {
         let (from, to) = (address(&source), address(&target));
@@ -258,7 +258,8 @@ fn keys_that_the_server_refuses_are_named_and_the_others_are_imported() {
     check(&json, 2, &["\"refused\": 3", "\"key\": \"h\"", "\"keys\": 3"]);
 }
 
-/// That Valkey 9 loads it was tried with 9.1.2; its bytes are compared next to what writes them.
+/// Loading by Valkey 9 was tested manually with 9.1.2; its bytes are compared next to the code that
+/// writes them.
 #[test]
 fn a_dump_for_valkey_has_the_times_of_fields() {
     let source = Launch::perdura_volatile().start();
@@ -284,7 +285,7 @@ fn a_dump_for_valkey_has_the_times_of_fields() {
     there.check("XLEN x", "(integer) 1");
 }
 
-/// A server before Redis 7 knows no PEXPIRETIME: its clock and PTTL are asked.
+/// For a server before Redis 7, which does not know PEXPIRETIME, its clock and PTTL are used.
 #[test]
 fn an_older_server_s_times_to_live_arrive() {
     let old = Launch::redis().args(["--rename-command", "PEXPIRETIME", ""]).start();
@@ -319,7 +320,7 @@ fn path_in(server: &Server, name: &str) -> String {
     server.folder().join(name).display().to_string()
 }
 
-/// The files of a directory, with what is in them.
+/// Returns the files of a directory, with their content.
 fn content(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -334,8 +335,8 @@ fn content(folder: &Path) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Logs of Redis and of Perdura, with a dump as base and with commands, not rewritten and
-/// rewritten, are brought into a server and into a pool; none of their files is changed.
+/// Logs of Redis and of Perdura, with a dump as base and with commands, rewritten or not, are
+/// imported into a server and into a pool; none of their files is changed.
 #[test]
 fn a_log_is_imported_into_a_server_and_into_a_pool() {
     let redis = |preamble| {
@@ -400,8 +401,8 @@ fn a_log_is_imported_into_a_server_and_into_a_pool() {
     }
 }
 
-/// What a server's directory has goes into a pool in a directory that is made: the append-only file
-/// where there is one, as Redis does, else the dump.
+/// The data in a server's directory goes into a pool in a new directory: the append-only file if
+/// there is one, as in Redis, else the dump.
 #[test]
 fn a_server_s_directory_becomes_a_pool_in_a_new_directory() {
     let mut server =
@@ -417,7 +418,7 @@ fn a_server_s_directory_becomes_a_pool_in_a_new_directory() {
     check(&made, 0, &["keys=2 libraries=0", both]);
     let mode = fs::metadata(server.folder().join("perdura")).expect("a folder").permissions();
     assert_eq!(mode.mode() & 0o777, 0o700);
-    // The dump is older than a log that cannot be read: it is not taken for the data.
+    // The dump is older than the unreadable log, so it is not used.
     let log = server.folder().join("appendonlydir");
     fs::remove_file(log.join("appendonly.aof.manifest")).expect("the manifest");
     let refused = perdura(&["import", &from, "--to", &path_in(&server, "none/perdura.pool")]);
@@ -451,7 +452,7 @@ fn an_old_log_is_imported_and_not_moved() {
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3, "two pools and the log");
 }
 
-/// What Perdura exports is what redis-server 7.0 and its checker take.
+/// redis-server 7.0 and its checker accept Perdura's exports.
 #[test]
 fn an_exported_dump_is_loaded_by_redis() {
     let (mut server, mut client) = filled(Launch::perdura_pmem());

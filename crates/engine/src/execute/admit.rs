@@ -1,5 +1,5 @@
-//! What must hold before a command is queued or executed. Checks come in Redis's order, since
-//! clients see which error comes first.
+//! Checks before a command is queued or executed. They come in Redis's order, since clients see
+//! which error comes first.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,7 +15,7 @@ use crate::table::Command;
 use crate::table::spec::*;
 
 impl Engine {
-    /// Checks what must hold before a command is queued or executed.
+    /// Checks whether a command may be queued or executed.
     pub(crate) fn admit(&self, session: &Session, command: &Command, args: &[&[u8]]) -> Done {
         if !command.spec.accepts(args.len()) {
             let name = command.full_name();
@@ -53,21 +53,21 @@ impl Engine {
         if !self.running_scripts().is_empty() && !command.spec.has(ALLOW_BUSY) {
             self.check_busy()?;
         }
-        // Redis has those who monitor among its replicas.
+        // Redis counts clients in MONITOR mode among its replicas.
         if session.client.monitor.load(Relaxed) && queue::touches_keys(session, command) {
             return Err("ERR Replica can't interact with the keyspace".into());
         }
         Ok(())
     }
 
-    /// Returns true if a command is one that is refused where writes are.
+    /// Returns true if a command is refused whenever writes are.
     #[cold]
     fn is_refused(&self, session: &Session, command: &Command) -> bool {
         let reports = self.config().save_failed() && command.spec.is(REPORTS_LOG_FAILURE);
         reports || queue::writes(session, command)
     }
 
-    /// Refuses what is not allowed while a script runs too long, where that concerns everybody.
+    /// Refuses commands while a script runs too long, if all clients are to wait for it.
     #[cold]
     fn check_busy(&self) -> Done {
         if !self.config().busy_reply_all() {
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// Refuses a command before it was executed: a transaction that is being queued fails.
+    /// Refuses a command before it is executed; a transaction that is being queued will fail.
     pub(crate) fn reject(
         &self,
         session: &mut Session,

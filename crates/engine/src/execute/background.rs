@@ -1,18 +1,18 @@
-//! Deletions that no client asked for: what expired, and what must go because memory is short. Each
-//! step is a unit of work. None waits for a shard.
+//! Deletions that no client asked for: expiry, and eviction when memory is short. Each step is a
+//! unit of work. None waits for a shard.
 
 use keyspace::{Error, Txn};
 
 use crate::engine::Engine;
 
-/// What came of a step of an eviction.
+/// The result of an eviction step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evicted {
     /// Some keys are gone.
     Some,
-    /// There are none to evict.
+    /// There are no keys to evict.
     Nothing,
-    /// Others have all shards that may have one; this is one of them.
+    /// Others have locked all shards with keys to evict; this is one of them.
     Locked(usize),
 }
 
@@ -21,8 +21,8 @@ const KEYS_AT_ONCE: usize = 16;
 
 impl Engine {
     /// Deletes some expired keys of a shard, and some expired fields of hashes; at most `budget`
-    /// keys are looked at. Returns true if many of them had expired, and nothing speaks against
-    /// another step at once.
+    /// keys are looked at. Returns true if so many of them had expired that another step is worth
+    /// taking at once.
     pub fn expire_step(&self, shard: usize, budget: usize) -> bool {
         match self.keyspace().try_expire_step(shard, budget, self.clock.unix_ms()) {
             Ok(Some((mut txn, progress))) => {
@@ -39,7 +39,7 @@ impl Engine {
         self.evicted(self.keyspace().evict_step(KEYS_AT_ONCE, now / 1_000_000, now))
     }
 
-    /// Does the same however much is in use.
+    /// Evicts some keys however much memory is in use.
     pub(crate) fn evict_now(&self) -> Evicted {
         let now = self.clock.unix_ns();
         self.evicted(self.keyspace().evict_keys(KEYS_AT_ONCE, now / 1_000_000, now))

@@ -1,8 +1,8 @@
 //! A batch: the requests of a connection that arrived together, executed in order up to a bound.
 //!
-//! Commands that may run together are executed as a run, a unit of work of several; all others one
-//! by one. A batch ends where the connection has to do something else first (wait, close), or when
-//! it took so long, or brought so long replies, that other connections come first.
+//! Commands that may run together are executed as a run, one unit of work; all others one by one. A
+//! batch ends if the connection has to do something else first (wait, close), or after so much time
+//! or so many bytes of replies that other connections come first.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,9 +17,9 @@ use crate::session::{ReplyMode, Session};
 const MAX_REPLY: usize = 256 * 1024;
 /// Nanoseconds after which a batch ends.
 const MAX_NS: u64 = 2_000_000;
-/// Commands between two looks at the time.
+/// Commands between two looks at the clock.
 const LOOK_EVERY: usize = 16;
-/// From this many requests on it pays to prefetch what the lookups of their keys will need.
+/// The number of requests from which on prefetching for the lookups of their keys pays.
 const PREFETCH_FROM: usize = 2;
 
 impl Engine {
@@ -39,7 +39,7 @@ impl Engine {
         // Requests to be executed one by one before a run is tried.
         let mut alone = 0;
         while done.requests < batch.len() {
-            // A command before this one may have paused clients, or made one monitor.
+            // A command before this one may have paused clients or begun MONITOR.
             let joins = alone == 0 && batch.len() - done.requests > 1 && self.joins_commands();
             if joins {
                 match self.execute_run(session, batch, done.requests, out) {
@@ -85,17 +85,17 @@ impl Engine {
     ) -> Outcome {
         let before = session.reply;
         let mut durable_at = 0;
-        // Whatever the command: what it evicts is said before its reply.
+        // Whatever the command is, messages about evicted keys come before its reply.
         self.memory_limits().evict_excess(session);
         if session.client.has_pushes.load(Relaxed) {
-            // What was pushed before the command comes before its reply.
+            // Earlier pushes come before its reply.
             durable_at = session.client.take_pushes(out.buffer());
         }
         let mark = out.mark();
         let mut outcome = self.perform(session, request, out);
         outcome.durable_at = outcome.durable_at.max(durable_at);
         if matches!(outcome.next, Next::Block | Next::Walk | Next::Locked) {
-            // Its reply is yet to come.
+            // The reply comes later.
             return outcome;
         }
         if before == ReplyMode::On && session.reply == ReplyMode::On {
@@ -110,17 +110,17 @@ impl Engine {
             (_, ReplyMode::Off) => out.truncate(mark),
             _ => {}
         }
-        // What is no reply is sent all the same: confirmations of subscriptions.
+        // Pushes, such as confirmations of subscriptions, are sent all the same.
         let pushed = session.client.take_pushes(out.buffer());
         Outcome { durable_at: outcome.durable_at.max(pushed), ..outcome }
     }
 }
 
-/// How much a batch may do.
+/// The limits of a batch.
 struct Bound {
     /// Where its replies begin.
     reply_from: usize,
-    /// When the time was looked at first.
+    /// The time of the first check.
     since_ns: Option<u64>,
 }
 
@@ -133,7 +133,7 @@ impl Bound {
         if !executed.is_multiple_of(LOOK_EVERY) {
             return false;
         }
-        // The time at which the last command ended is known.
+        // The time at which the last command ended serves as the present.
         let Some(now) = session.ended_ns else { return false };
         now.saturating_sub(*self.since_ns.get_or_insert(now)) > MAX_NS
     }

@@ -1,4 +1,4 @@
-//! One execution of one command: what its function is given, and what it says in addition to its
+//! One execution of one command: the input of its function, and its output in addition to the
 //! reply.
 
 use std::sync::Arc;
@@ -27,12 +27,12 @@ pub enum Run {
     Session(fn(&mut Call<'_>) -> Done),
     /// In a transaction over the shards of its keys.
     Keys(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
-    /// In a transaction over the shards of its keys; over all shards where its words say that it
-    /// goes to keys which they do not name.
+    /// In a transaction over the shards of its keys, or over all shards if its words say that it
+    /// touches keys which they do not name.
     Reach(fn(&[&[u8]]) -> bool, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
     /// In a transaction over all shards.
     All(fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
-    /// In one transaction after the other, each over one shard; the second is for inside of a
+    /// In one transaction after the other, each over one shard; the second function runs inside a
     /// transaction over all shards.
     Walk(fn(&mut Call<'_>) -> Done, fn(&mut Call<'_>, &mut Txn<'_>) -> Done),
     /// A script or a function, which locks for itself.
@@ -45,21 +45,21 @@ pub type TakeStep = fn(&Engine, &mut Session, &mut Walk) -> Result<bool, Failure
 /// Returns the text of the script that the words of a request call.
 pub type FindText = fn(&Engine, &[&[u8]]) -> Option<Arc<[u8]>>;
 
-/// How a command runs scripts or functions, and what can be known of one before it runs.
+/// How a command runs scripts or functions, and what is known of one before it runs.
 pub struct ScriptCommand {
-    /// Which command ends what it runs.
+    /// The kind of its scripts, which decides which command ends them.
     pub kind: ScriptKind,
     /// Runs it in a transaction of its own.
     pub alone: fn(&mut Call<'_>) -> Done,
-    /// Runs it inside of a transaction over all shards.
+    /// Runs it inside a transaction over all shards.
     pub within: fn(&mut Call<'_>, &mut Txn<'_>) -> Done,
-    /// Returns what the script declares that these words call, if it is known and declares
-    /// anything.
+    /// Returns the flags that the script called by these words declares, if it is known and
+    /// declares any.
     pub declared: fn(&Engine, &[&[u8]]) -> Option<Flags>,
-    /// Returns the text of the script that these words call, where they name it only: the cache may
-    /// forget it before another thread runs it.
+    /// Returns the text of the script that these words call by its name only: the cache may forget
+    /// it before another thread runs it.
     pub text: FindText,
-    /// Compiles such a text for this thread, so that it is found whatever becomes of the cache.
+    /// Compiles such a text for this thread, so that it is found even if the cache forgets it.
     pub keep: fn(&Engine, &[u8]),
 }
 
@@ -79,7 +79,7 @@ pub struct Call<'a> {
     pub out: &'a mut Writer,
     /// Where its reply begins there.
     pub reply_from: usize,
-    /// The time at which it happens, unix nanoseconds.
+    /// The time of the execution, in unix nanoseconds.
     pub now_ns: u64,
     /// What goes into the command log.
     pub effects: &'a mut Effects,
@@ -87,30 +87,30 @@ pub struct Call<'a> {
     pub next: Next,
     /// See [`Outcome::durable_at`].
     pub durable_at: u64,
-    /// Whether the reply may end with a pinned string: not when others follow it in the same
-    /// transaction.
+    /// Whether the reply may end with a pinned string: not if other replies of the same transaction
+    /// follow.
     pub may_pin: bool,
-    /// Whether the client may be blocked: not by a command inside of another.
+    /// Whether the client may be blocked: not by a command inside another.
     pub may_block: bool,
-    /// The keys that a script declares which calls this.
+    /// The keys that the calling script declares.
     pub script_keys: Option<&'a [Key<'a>]>,
-    /// A script inside of it takes long: all of it is to be run again on a thread of its own.
+    /// Set if a script inside it takes long: all of it runs again on a thread of its own.
     pub long_script: Option<LongSince>,
-    /// A command that a script called has changed whole databases.
+    /// Whether a command that a script called has changed whole databases.
     pub changed_databases: bool,
-    /// It shows data, though its command has not the flag of a read: libraries of functions, what
-    /// DEBUG tells of keys.
+    /// Whether it shows data although its command is not flagged as a read: function libraries, the
+    /// details that DEBUG shows of keys.
     pub shows_data: bool,
     /// A large string that is the rest of the reply; it is copied after the locks were released.
     pub pinned: Option<Pinned>,
     /// How long this thread had waited for locks before this began.
     pub waited_ns: u64,
-    /// What the medium had lost before this began: what it reads counts only if that is still all.
+    /// The medium's losses before this began: its reads count only if there are no others.
     pub losses: Losses,
 }
 
 impl<'a> Call<'a> {
-    /// Returns a call of a command that is given its words by `crate::execute::Step::enter`.
+    /// Returns a call of a command; `crate::execute::Step::enter` gives it its words.
     pub fn new(
         engine: &'a Engine,
         session: &'a mut Session,
@@ -143,8 +143,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns a call inside of this one, in the same transaction: its reply is a part of this
-    /// one's.
+    /// Returns a call inside this one, in the same transaction: its reply is a part of this one's.
     pub fn inner(&mut self) -> Call<'_> {
         let Call { engine, session, command, out, now_ns, effects, .. } = self;
         Call {
@@ -159,23 +158,23 @@ impl<'a> Call<'a> {
         !self.may_block
     }
 
-    /// Returns true if it can be executed again by another thread: by itself, for a connection that
-    /// can wait for it.
+    /// Returns true if another thread can execute it again: it runs by itself, for a connection
+    /// that can wait.
     pub fn may_move(&self) -> bool {
         self.session.can_wait() && !self.is_inner() && !self.blocks()
     }
 
-    /// Returns true if it may wait for data: its time, and what becomes of it when its client goes,
-    /// are its connection's business from the first moment on.
+    /// Returns true if it may wait for data. From the start, its connection handles its timeout and
+    /// the departure of its client.
     fn blocks(&self) -> bool {
         let spec = self.command.spec;
-        // Commands on streams wait only where they are asked to.
+        // Commands on streams wait only if they are asked to.
         let asks = |arg: &&[u8]| arg.eq_ignore_ascii_case(b"block");
         spec.has(BLOCKING) && (spec.group != Group::Stream || self.args.iter().any(asks))
     }
 
-    /// Ends the command, to be executed by another thread, if it is about to do as much as this
-    /// ([`crate::table::spec::LONG`] in units) and can be.
+    /// Ends the command, to be executed by another thread, if it is about to do more than
+    /// [`crate::table::spec::LONG`] units of work and can be moved.
     pub fn check_work(&self, units: u64) -> Done {
         if units > LONG && self.may_move() { Err(Failure::takes_long(None)) } else { Ok(()) }
     }
@@ -185,14 +184,14 @@ impl<'a> Call<'a> {
         self.script_keys.is_some()
     }
 
-    /// Returns the bytes of its reply so far.
+    /// Returns the length of its reply so far, in bytes.
     #[inline]
     pub(crate) fn reply_len(&self) -> usize {
         let pinned = self.pinned.as_ref().map_or(0, |pinned| pinned.len());
         self.out.len().saturating_sub(self.reply_from) + pinned
     }
 
-    /// Returns the request's words without what must not be shown.
+    /// Returns the request's words, with secrets redacted.
     pub(crate) fn redacted_args(&self) -> Vec<&'a [u8]> {
         let mut words = self.args.to_vec();
         if let Some(redact) = self.command.spec.redact {
@@ -206,7 +205,7 @@ impl<'a> Call<'a> {
         self.session.db
     }
 
-    /// Returns the time at which it happens, unix milliseconds.
+    /// Returns the time of the execution, in unix milliseconds.
     pub fn now_ms(&self) -> u64 {
         self.now_ns / 1_000_000
     }
@@ -216,8 +215,8 @@ impl<'a> Call<'a> {
         self.keys[n]
     }
 
-    /// Sets its first key to the argument at `at`, which its specification names as a value: a
-    /// large one is attached.
+    /// Sets its first key to the argument at `at`, which its specification names as a value. A
+    /// large value was written to the heap before and is attached.
     #[inline]
     pub fn set_value(&self, txn: &mut Txn<'_>, at: usize, expire: Expire) -> Done {
         match txn.take_attached() {
@@ -227,12 +226,12 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Says that data changed, so that the command goes into the log as it was given.
+    /// Notes that data changed: the command goes into the log as it was given.
     pub fn wrote(&mut self) {
         self.wrote_as(self.args);
     }
 
-    /// Says that data changed, and which command would have the same effect at any time.
+    /// Notes that data changed: `args`, which has the same effect at any time, goes into the log.
     pub fn wrote_as(&mut self, args: &[&[u8]]) {
         self.engine.stats().changed(self.session.stripe);
         if self.engine.table().is_renamed() && std::ptr::eq(args[0], self.args[0]) {
@@ -249,13 +248,13 @@ impl<'a> Call<'a> {
         self.effects.push(self.session.db, &args);
     }
 
-    /// Says that something happened to a key of the selected database.
+    /// Notes an event of a key of the selected database.
     #[inline]
     pub fn notify(&mut self, class: EventClass, name: &'static str, key: &Key<'_>) {
         self.effects.notify(class, self.session.db, name, key.bytes());
     }
 
-    /// Says that something was taken from a key, and that the key is gone if that was all.
+    /// Notes that something was taken from a key, and that the key is gone if nothing is left.
     #[inline]
     pub fn notify_taken(
         &mut self,
@@ -267,7 +266,7 @@ impl<'a> Call<'a> {
         self.effects.notify_taken(class, txn, self.session.db, name, key);
     }
 
-    /// Says that a key holds what a command has found, or is gone because that was nothing.
+    /// Notes that a command stored its result in a key, or deleted the key if the result is empty.
     pub fn notify_stored(
         &mut self,
         class: EventClass,
@@ -295,7 +294,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Returns an argument that a syntax error must answer for when it is missing.
+    /// Returns an argument; if it is missing, that is a syntax error.
     pub fn arg(&self, at: usize) -> Result<&'a [u8], Failure> {
         self.args.get(at).copied().ok_or_else(|| SYNTAX.into())
     }

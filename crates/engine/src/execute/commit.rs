@@ -1,5 +1,5 @@
-//! The commit of a transaction, and what of its consequences goes to the log and to clients: the
-//! first steps of [a unit of work](super::unit).
+//! The commit of a transaction, and its consequences for the log and the clients: the first steps
+//! of [a unit of work](super::unit).
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,7 +19,7 @@ type Shards = SmallVec<[usize; 8]>;
 pub struct Unit<'u> {
     /// The engine.
     pub engine: &'u Engine,
-    /// The session that ran it; none for what the store does by itself.
+    /// The session that ran it; none for the store's own work.
     pub session: Option<&'u mut Session>,
     /// Commands for the log, and messages for clients.
     pub effects: &'u mut Effects,
@@ -31,12 +31,12 @@ pub struct Unit<'u> {
     pub losses: Losses,
 }
 
-/// The data that a reply shows: it may not leave before that is durable.
+/// The data that a reply shows. The reply may not leave before they are durable.
 #[derive(Clone, Copy)]
 pub enum Shown<'u> {
     /// Its replies show no data.
     Nothing,
-    /// Something of these keys; where there are none, of any.
+    /// Data of these keys; if there are none, data of any key.
     Keys(&'u [Key<'u>]),
 }
 
@@ -47,9 +47,9 @@ pub enum Role<'u> {
         /// It may have changed whole databases.
         databases: bool,
     },
-    /// A part of a command that goes on: it serves nobody who waits for a key.
+    /// A part of a command that goes on: it serves no client that waits for a key.
     Part,
-    /// Serving blocked clients: each of these gets its reply. They are left here if nothing was
+    /// Serving blocked clients: each of these gets its reply. They stay here if nothing was
     /// committed.
     Serve(&'u mut Vec<Served>),
 }
@@ -63,8 +63,8 @@ pub(crate) struct Committed {
 }
 
 impl Unit<'_> {
-    /// Commits the transaction, logs its effects, and sends what clients are told of it. After an
-    /// error nothing was committed, unless it is the log's.
+    /// Commits the transaction, logs its effects, and notifies clients. After an error nothing was
+    /// committed, unless the log failed.
     #[inline]
     pub(crate) fn commit_and_notify(&mut self, txn: &mut Txn<'_>) -> Result<Committed, Failure> {
         self.engine.keyspace().check_losses(self.losses)?;
@@ -95,8 +95,8 @@ impl Unit<'_> {
         self.notify(txn, true, Some(shards))
     }
 
-    /// Returns the shards of which readers may see something that this changes: where databases are
-    /// swapped, that is more than what is to be committed there. A part may log an earlier swap.
+    /// Returns the shards in which readers may see a change: if databases were swapped, more than
+    /// those with changes to commit. A part may log an earlier swap.
     #[inline]
     fn changed_shards(&self, txn: &Txn<'_>) -> Shards {
         match self.role {
@@ -106,8 +106,9 @@ impl Unit<'_> {
         }
     }
 
-    /// `changed` says that the changes which the transaction lists are this unit's; where something
-    /// was committed, `committed` are the shards that it changed.
+    /// Logs the effects and notifies clients. `changed` says that the changes listed by the
+    /// transaction are this unit's; `committed` are the shards that a commit changed, if there was
+    /// one.
     #[inline]
     fn notify(
         &mut self,
@@ -127,8 +128,8 @@ impl Unit<'_> {
         Ok(Committed { durable_at, changed })
     }
 
-    /// Appends the effects to the log, and finds out what the reply must wait for. A journal has
-    /// what was committed.
+    /// Appends the effects to the log, and returns the offset that the reply must wait for. A
+    /// journal has the committed changes already.
     #[inline]
     fn append(&mut self, committed: Option<Shards>) -> Result<u64, Failure> {
         let Some(log) = self.engine.log() else { return Ok(0) };
@@ -153,7 +154,7 @@ impl Unit<'_> {
             return Ok(0);
         }
         match self.engine.durability().check_read(keys, seen) {
-            // Whoever was blocked waits for the log as it waited for the key.
+            // A client that was blocked waits for the log as it waited for the key.
             Err(_) if matches!(self.role, Role::Serve(_)) => Ok(seen),
             checked => checked,
         }

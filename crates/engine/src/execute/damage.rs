@@ -1,7 +1,7 @@
-//! Commands and damage: what a client is told of a key whose bytes the medium lost. (A command that
-//! may have read zeros in their place is run again by [`keyspace::Keyspace::retry_losses`].)
+//! Commands and damage: the errors for keys whose bytes the medium lost. (A command that may have
+//! read zeros instead is run again by [`keyspace::Keyspace::retry_losses`].)
 //!
-//! While nothing is damaged this costs a command loads of three words that nobody writes.
+//! While nothing is damaged, this costs a command loads of three words that nobody writes.
 
 use keyspace::{Db, Key, KeyDamage, Txn};
 
@@ -12,8 +12,8 @@ use crate::table::Command;
 use crate::table::spec::*;
 
 impl Engine {
-    /// Refuses a command on a key that is lost with its name, and when the store was stopped each
-    /// write, and each read if keys may not be found.
+    /// Refuses a command on a key that is lost with its name. If the store was stopped, it also
+    /// refuses each write, and each read if keys may not be found.
     #[cold]
     pub fn refuse_damaged(
         &self,
@@ -39,7 +39,7 @@ impl Engine {
     }
 
     /// As [`Engine::refuse_damaged`], for a command whose shards are locked: a key that is lost
-    /// with its name is refused even where a new value takes its place.
+    /// with its name is refused even if the command would replace its value.
     #[inline]
     pub fn refuse_damaged_within(&self, txn: &Txn<'_>, db: Db, step: &Step<'_>) -> Done {
         if !self.keyspace().has_media_errors() {
@@ -62,8 +62,7 @@ impl Engine {
     }
 }
 
-/// Returns true if a command puts a new value in the place of whatever a key held, and tells
-/// nothing of it.
+/// Returns true if a command replaces whatever a key held without showing anything of it.
 fn replaces(command: &Command, args: &[&[u8]]) -> bool {
     let looks_back = |arg: &&[u8]| {
         [&b"get"[..], b"keepttl", b"nx", b"xx"].iter().any(|word| arg.eq_ignore_ascii_case(word))

@@ -1,15 +1,15 @@
 //! A run of pipelined commands as one transaction: one look at the clock, one lock per shard, one
 //! commit, one fence.
 //!
-//! A client that sends commands without waiting for their replies learns of none before it learns
-//! of all, so they may happen together and become durable together. They keep their order, each
-//! fails for itself, and a crash leaves all or none: a prefix of what the client sent either way.
-//! The shards of the run are locked at once; where another thread has one of them, the commands are
-//! executed one by one instead, so that a run never makes anybody wait for long.
+//! A client that sends commands without waiting for their replies learns nothing between them, so
+//! they may happen together and become durable together. They keep their order, each fails for
+//! itself, and a crash leaves all or none: a prefix of what the client sent either way. The shards
+//! of the run are locked at once. If another thread has locked one of them, the commands are
+//! executed one by one instead, so that a run never makes others wait for long.
 //!
-//! In the command log each command of a run is as if it had been executed by itself, without
-//! MULTI and EXEC around the run; all are appended at once, and all replies wait for the end of
-//! what was appended. A crash may leave the first of them.
+//! The command log contains each command of a run as if it had been executed by itself, without
+//! MULTI and EXEC around the run. All are appended at once, and all replies wait until the last is
+//! durable. A crash may leave the first few of them.
 
 use keyspace::{Key, Losses};
 use resp::Writer;
@@ -29,15 +29,16 @@ use crate::session::kept_words::LARGE;
 use crate::session::{ReplyMode, Session};
 use crate::table::spec::{BLOCKING, DENYOOM, LONG, READONLY, WRITE};
 
-/// Commands of a run: its locks are held while they are executed.
+/// Maximum of commands in a run: its locks are held while they are executed.
 const LONGEST: usize = 16;
-/// Keys of one command, its words, and their bytes: longer ones have a transaction of their own.
+/// Maximum of keys, of words and of bytes of one command: longer ones have a transaction of their
+/// own.
 const MOST_KEYS: usize = 8;
 const MOST_WORDS: usize = 512;
 const MOST_BYTES: usize = 8 * 1024;
-/// The most bytes that the frame of such a request has for each word, and for their number.
+/// Maximum of bytes that the frame of such a request has for each word, and for their number.
 const FRAME: usize = 9;
-/// The most bytes of such a request.
+/// Maximum length of such a request, in bytes.
 const MOST_REQUEST: usize = MOST_BYTES + (MOST_WORDS + 1) * FRAME;
 /// Bytes of replies after which a run ends.
 const MOST_REPLY: usize = 64 * 1024;
@@ -54,8 +55,8 @@ impl Engine {
             && !self.config().refuses_writes()
     }
 
-    /// Executes requests `from` and following as one transaction. Where that cannot be, an error
-    /// says how many are to be executed one by one before another run is tried.
+    /// Executes requests `from` and following as one transaction. If that is not possible, the
+    /// error is the number of requests to execute one by one before another run is tried.
     pub fn execute_run(
         &self,
         session: &mut Session,
@@ -80,7 +81,7 @@ impl Engine {
         }
         let mut steps = run_of(batch, from);
         if session.is_limited() {
-            // What is denied is refused by itself.
+            // A denied command is refused when it is executed by itself.
             let commands = steps.iter().map(|step| (step.command, step.args));
             steps.truncate(self.permissions().permitted(session, commands));
         }
@@ -114,9 +115,9 @@ impl Engine {
         }
     }
 
-    /// Executes steps from the front in one transaction. None, and no data changed, where one of
-    /// their shards is locked, there is no free memory, a reply is large, the medium lost bytes, or
-    /// the log has failed.
+    /// Executes steps from the front in one transaction. Returns none, with no data changed, if one
+    /// of their shards is locked, there is no free memory, a reply is large, the medium lost bytes,
+    /// or the log has failed.
     fn execute_steps(
         &self,
         (session, losses): (&mut Session, Losses),
@@ -134,7 +135,7 @@ impl Engine {
         let begin = call.out.len();
         let mut executed = 0;
         for step in steps {
-            // What takes long is executed by itself.
+            // A long command is executed by itself.
             if step.command.spec.weigh.is_some() && weight_of(step, &txn, call.db()) > LONG {
                 if executed == 0 {
                     return None;
@@ -145,8 +146,8 @@ impl Engine {
             if !is_quick {
                 times.share(&mut call, &steps[..executed]);
             }
-            // A string that is copied when the locks are released must be committed, and its reply
-            // be the last.
+            // A string that is copied after the locks were released must be committed, and its
+            // reply must be the last.
             call.may_pin = !txn.is_dirty();
             call.reply_from = call.out.len();
             if let Err(failed) = step.run(&mut call, &mut txn) {
@@ -175,7 +176,8 @@ impl Engine {
         };
         let committed = unit.commit(&mut txn);
         drop(txn);
-        // A command by itself frees memory and tries again, or is told what became of its own keys.
+        // Executed by itself, a command frees memory and tries again, or hears of the loss of its
+        // own keys only.
         call.durable_at = committed.ok()?;
         self.unlocked(&mut call).ok()?;
         times.share(&mut call, &steps[..executed]);
@@ -188,7 +190,7 @@ impl Engine {
         Some(Executed { requests: executed, next: Next::Reply, durable_at: call.durable_at })
     }
 
-    /// Returns the keys that steps show, where replies to reads wait for the log.
+    /// Returns the keys that steps show, if replies to reads wait for the log.
     #[inline]
     fn shown_by<'a>(&self, steps: &[Step<'a>]) -> SmallVec<[Key<'a>; LONGEST]> {
         if self.log().is_none() {
@@ -204,7 +206,7 @@ fn run_of<'a>(batch: &'a Batch<'_>, from: usize) -> Steps<'a> {
     batch.from(from).take(LONGEST).map_while(plain).collect()
 }
 
-/// Returns true if a command may be one of a run. One that reads for long would do so under the
+/// Returns true if a command may be part of a run. One that reads for long would do so under the
 /// locks of all.
 #[inline]
 fn is_plain(step: &Step<'_>) -> bool {
@@ -217,7 +219,7 @@ fn is_plain(step: &Step<'_>) -> bool {
         && step.args.iter().map(|arg| arg.len()).sum::<usize>() <= MOST_BYTES
 }
 
-/// Shares the time of a run among its commands: to look at the clock takes as long as a quick
+/// Shares the time of a run among its commands: a look at the clock takes as long as a quick
 /// command.
 struct Times {
     since_ns: u64,
@@ -226,7 +228,7 @@ struct Times {
 }
 
 impl Times {
-    /// Counts the steps up to here; each took as long as the others.
+    /// Counts the steps up to here, each with an equal share of the time.
     fn share(&mut self, call: &mut Call<'_>, executed: &[Step<'_>]) {
         let steps = &executed[self.from..];
         if steps.is_empty() {

@@ -1,9 +1,9 @@
-//! Large values: to copy one takes as long as many commands, so that is done by another thread than
-//! the connection's, which others wait for.
+//! Large values: copying one takes as long as many commands, so a thread other than the
+//! connection's does it, since other clients wait for that one.
 //!
-//! Arguments are large before anything is done. A reply shows itself when the value is read: then
-//! the command is undone, and executed again elsewhere. So nothing is looked up for the sake of
-//! the few values that are large.
+//! Large arguments are seen before anything is done. A large reply is noticed when the value is
+//! read: then the command is undone, and executed again elsewhere. So nothing is looked up for the
+//! sake of the few values that are large.
 
 use keyspace::Txn;
 
@@ -14,12 +14,12 @@ use crate::session::kept_words::LARGE;
 /// Returns true if the arguments of the command are large.
 #[inline]
 pub(super) fn has_large_arguments(call: &Call<'_>) -> bool {
-    // Only what is large as a whole is lent.
+    // Only requests that are large as a whole are lent.
     call.session.lent.is_some() && call.args.iter().map(|arg| arg.len()).sum::<usize>() > LARGE
 }
 
-/// Makes of what a command runs what ends where its reply becomes large, if it can be executed
-/// elsewhere.
+/// Wraps a command's function so that it fails, to be executed elsewhere, if its reply becomes
+/// large and it can be moved.
 pub(super) fn unless_large<R>(run: R) -> impl FnOnce(&mut Call<'_>, &mut Txn<'_>) -> Done
 where
     R: FnOnce(&mut Call<'_>, &mut Txn<'_>) -> Done,

@@ -1,13 +1,13 @@
-//! Which shards are locked for a unit of work. No other part of the crate opens a transaction.
+//! Locks the shards of a unit of work. No other part of the crate opens a transaction.
 //!
-//! A thread that serves connections waits for no shard: what it cannot lock within some
-//! microseconds fails with [`Failure::locked`], nothing was done, and the session waits
-//! ([`keyspace::ShardWait`]) until the command is executed again. Other threads (a log that is
-//! replayed, a MIGRATE) wait in the kernel.
+//! A thread that serves connections waits for no shard: a command whose shards it cannot lock
+//! within some microseconds fails with [`Failure::locked`], with nothing done, and the session
+//! waits ([`keyspace::ShardWait`]) until the command is executed again. Other threads (the replay
+//! of a log, a MIGRATE) wait in the kernel.
 //!
-//! In addition to the shards of its keys, a command that may fill a key locks those that serving
-//! the clients which wait for it will need: the targets of their moves, and of those who wait for
-//! these.
+//! In addition to the shards of its keys, a command that may fill a key locks the shards needed to
+//! serve the clients that wait for it: those of the targets of their moves, and of the moves of
+//! clients that wait for these targets.
 
 use std::collections::HashSet;
 use std::task::Waker;
@@ -23,19 +23,19 @@ use crate::failure::{Done, Failure};
 use crate::session::Session;
 use crate::table::spec::WRITE;
 
-/// How many clients of a queue have the shards of their targets locked ahead, at most.
+/// Maximum of clients of a queue whose targets' shards are locked in advance.
 pub(crate) const TARGETS_IN_ADVANCE: usize = 16;
-/// How many keys are looked at to find what serving leads to.
+/// Maximum of keys that are looked at to find the targets.
 const MOST_TARGETS: usize = 64;
 
-/// Between two tries to lock what a script that runs long may have.
+/// The pause between two tries to lock shards that a long script may have locked.
 const BETWEEN_TRIES: Duration = Duration::from_micros(200);
 
-/// How often it is tried to lock what others have, and the pauses between: some microseconds in
+/// Tries to lock shards that others have locked, and spins between two tries: some microseconds in
 /// all, as long as most commands take.
 const TRIES: usize = 16;
 const SPINS: usize = 8;
-/// How often a thread that serves no connections tries, with pauses between.
+/// Tries of a thread that serves no connections, with pauses between.
 const LOOKS: usize = 20;
 
 type Shards = SmallVec<[usize; 8]>;
@@ -44,21 +44,21 @@ fn shards_of(keys: &[Key<'_>]) -> Shards {
     keys.iter().map(Key::shard).collect()
 }
 
-/// What a call locks.
+/// The shards that a call locks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// The shards of its keys.
     Keys,
-    /// One shard, on its way through all of them.
+    /// One shard, as a walk through all of them does.
     Shard(usize),
     /// Every shard.
     All,
 }
 
 impl Engine {
-    /// Locks what a call needs. [`Failure::locked`] where somebody has it and the session gives
-    /// way. The call may have come here from another thread, or waited: rights that were changed
-    /// meanwhile are checked once more.
+    /// Locks the shards that a call needs. Fails with [`Failure::locked`] if another thread has
+    /// locked one and the session gives way. The call may have come from another thread, or waited,
+    /// so permissions that changed meanwhile are checked again.
     #[inline]
     pub(super) fn lock<'k>(&'k self, call: &Call<'_>, scope: Scope) -> Result<Txn<'k>, Failure> {
         let txn = self.lock_scope(call, scope)?;
@@ -80,7 +80,7 @@ impl Engine {
         if self.waiting().has_no_targets() || !call.command.spec.has(WRITE) {
             return Ok(txn);
         }
-        // No more elements come than there are arguments.
+        // A command brings no more elements than it has arguments.
         self.extend_lock_set(txn, call.keys, call.args.len(), |shards| {
             self.lock_shards(session, shards, now)
         })
@@ -103,11 +103,11 @@ impl Engine {
         }
     }
 
-    /// Locks the shards of these keys, or all of them, for a read that belongs to no session.
-    /// Whoever asks tries again where that fails.
+    /// Locks the shards of these keys, or all of them, for a read that belongs to no session. The
+    /// caller tries again if that fails.
     pub fn try_lock_keys(&self, keys: Option<&[Key<'_>]>, now: u64) -> Result<Txn<'_>, Failure> {
         let shards = keys.map_or_else(|| self.all_shards(), shards_of);
-        // What is loaded has no clients yet who would have to wait with the thread.
+        // While data is loaded there are no clients yet that would have to wait with the thread.
         if self.config().loading() || self.host().is_none() {
             return self.lock_by_thread(&shards, now);
         }
@@ -146,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// Tries to lock shards that others may have, for a moment.
+    /// Tries for a moment to lock shards that others may have locked.
     fn lock_contended(
         &self,
         session: &Session,
@@ -157,7 +157,7 @@ impl Engine {
             return Ok(txn);
         }
         self.check_holders(shards)?;
-        // Another thread than a connection's can wait for a moment, with what is reserved for it.
+        // A thread that serves no connections can wait for a moment, with what is reserved for it.
         if let Some(wait) = session.shard_wait.as_ref().filter(|_| !session.can_walk) {
             for _ in 0..LOOKS {
                 let _ = wait.poll(Waker::noop());
@@ -171,10 +171,10 @@ impl Engine {
         Err(Failure::locked(shards))
     }
 
-    /// Tries to lock shards as long as most hold theirs.
+    /// Tries to lock shards for as long as most commands hold theirs.
     fn spin_for(&self, shards: &[usize], now: u64, wait: Option<&ShardWait>) -> Option<Txn<'_>> {
         let lock = || self.keyspace().try_begin_as(shards.iter().copied(), now, wait);
-        // Who was woken knows that they are free now, or waits on.
+        // A session that was woken finds them free now, or waits on.
         let tries = if wait.is_some() { 1 } else { TRIES };
         for _ in 1..tries {
             if let Some(txn) = lock() {
@@ -185,7 +185,7 @@ impl Engine {
         lock()
     }
 
-    /// Returns an error if a script has one of the shards, and has had for longer than
+    /// Returns an error if a script has held one of the shards for longer than
     /// `busy-reply-threshold`.
     #[cold]
     pub(super) fn check_holders(&self, shards: &[usize]) -> Done {
@@ -199,7 +199,7 @@ impl Engine {
         }
     }
 
-    /// Waits for shards with the thread, which serves nobody else.
+    /// Locks shards, blocking this thread, which serves nobody else.
     fn lock_by_thread(&self, shards: &[usize], now: u64) -> Result<Txn<'_>, Failure> {
         if self.running_scripts().is_empty() {
             return Ok(self.keyspace().begin(shards, now));
@@ -216,7 +216,7 @@ impl Engine {
         }
     }
 
-    /// Waits with the thread until shards are unlocked.
+    /// Blocks this thread until shards are unlocked.
     #[cold]
     pub(crate) fn wait_by_thread(&self, shards: &[usize]) {
         drop(self.keyspace().begin(shards, 0));
@@ -232,16 +232,15 @@ impl Engine {
         Outcome { next: Next::Locked, ..Outcome::default() }
     }
 
-    /// Returns true if it is worth executing the command again that answered [`Next::Locked`]; else
-    /// `waker` is woken when it may be. An unlock may go unnoticed, and a script have the shards
-    /// for so long that the command is to be refused: after some milliseconds it is worth it in any
-    /// case.
+    /// Returns true if the command that ended with [`Next::Locked`] is worth executing again; else
+    /// `waker` is woken when it may be. After some milliseconds it always is, since an unlock may
+    /// go unnoticed, or a script may hold the shards for so long that the command is to be refused.
     pub fn poll_shards(&self, session: &Session, waker: &Waker) -> bool {
         session.shard_wait.as_ref().is_none_or(|wait| wait.poll(waker))
     }
 
-    /// Waits for scripts that run long, with no shard locked; an error if one takes longer than
-    /// `busy-reply-threshold`.
+    /// Waits for scripts that run long, with no shard locked. Returns an error if one takes longer
+    /// than `busy-reply-threshold`.
     pub fn wait_for_scripts(&self) -> Result<(), Failure> {
         while !self.running_scripts().is_empty() {
             let threshold = self.config().busy_reply_threshold_ns();
@@ -256,8 +255,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Locks the shard of a key for which clients wait, to serve them. None where it is locked, and
-    /// the thread must not wait for it.
+    /// Locks the shard of a key for which clients wait, to serve them. Returns none if it is locked
+    /// and the thread must not wait for it.
     pub(crate) fn lock_to_serve(&self, key: &Key<'_>) -> Option<Txn<'_>> {
         let now = self.clock.unix_ms();
         let serves_others = self.host().is_some() || !self.running_scripts().is_empty();
@@ -269,8 +268,8 @@ impl Engine {
         self.extend_lock_set(lock(&[key.shard()]).ok()?, keys, TARGETS_IN_ADVANCE, lock).ok()
     }
 
-    /// Locks the shards of a run. None where one of them is locked, or where somebody waits for a
-    /// key that a step may fill: then each command is followed by serving them.
+    /// Locks the shards of a run. Returns none if one of them is locked, or if a client waits for a
+    /// key that a step may fill: such clients are to be served after each command.
     #[inline]
     pub(super) fn try_lock_steps(
         &self,
@@ -299,7 +298,7 @@ impl Engine {
         let Some(value) = value.filter(|value| value.len() >= Keyspace::LARGE) else {
             return Ok(None);
         };
-        // To reserve blocks takes the shard's lock for moments.
+        // Reserving blocks takes the shard's lock for a moment.
         if call.session.gives_way {
             let wait = call.session.shard_wait.as_ref();
             let prepared = self.keyspace().try_prepare(key, value, wait)?;
@@ -315,10 +314,10 @@ impl Engine {
         Ok(Some(self.keyspace().prepare(key, value)?))
     }
 
-    /// Locks also what serving those who wait for `keys` will need, if no more than `most` elements
-    /// come to each: the targets of moves, and of those who wait for these. `txn` holds the shards
-    /// of `keys` and nothing was done in it yet. Whom this leaves out is served by
-    /// [`Engine::serve_deferred`].
+    /// Locks also the shards needed to serve the clients that wait for `keys`, if no more than
+    /// `most` elements come to each key: those of the targets of moves, and of the clients that
+    /// wait for these. `txn` holds the shards of `keys`, and nothing was done in it yet. Clients
+    /// that are left out here are served by [`Engine::serve_deferred`].
     fn extend_lock_set<'k, E>(
         &'k self,
         txn: Txn<'k>,
@@ -341,7 +340,7 @@ impl Engine {
         Ok(txn)
     }
 
-    /// Adds the shards of the targets that the transaction does not hold.
+    /// Adds the shards of those targets that the transaction does not hold.
     fn add_targets(&self, txn: &Txn<'_>, (keys, most): (&[Key<'_>], usize), shards: &mut Shards) {
         let mut seen: HashSet<Box<[u8]>> = HashSet::new();
         let mut found: Vec<Box<[u8]>> =

@@ -2,17 +2,18 @@
 //!
 //! - [`request`]: a request whose command was looked up and whose keys are hashed.
 //! - [`call`]: one execution of a command, as its function gets it; [`outcome`]: what follows.
-//! - [`queue`]: what MULTI collects.
+//! - [`queue`]: the commands that MULTI collects.
 //! - `http`: ends connections that speak HTTP.
-//! - `admit`: what must hold before a command is queued or executed.
+//! - `admit`: checks before a command is queued or executed.
 //! - `batch`: the requests of a connection that arrived together.
 //! - `single`: one command by itself, a unit of work of its own.
 //! - `joined`: pipelined commands as one unit of work.
 //! - `step`: one command of several that share a unit: in a run, or in EXEC
 //!   (`transactions/exec.rs`).
-//! - `locks`: which shards are locked. Nothing else in the crate opens a transaction.
-//! - `commit`: the commit of a transaction, the only one in the crate, and what clients are told.
-//! - `unit`: what is owed for a transaction, from its commit to the reply.
+//! - `locks`: locks the shards. Nothing else in the crate opens a transaction.
+//! - `commit`: the commit of a transaction, the only one in the crate, and the notification of
+//!   clients.
+//! - `unit`: the consequences of a transaction, from its commit to the reply.
 //! - `moved`: a command that takes long, on another thread; `weight` and `large` say which
 //!   do.
 //! - `pause`: requests that wait while clients are paused.

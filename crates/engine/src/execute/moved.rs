@@ -1,19 +1,19 @@
-//! A command that takes long, on another thread.
+//! Commands that take long, on another thread.
 //!
-//! The thread of a connection serves others, who must not wait for one command. A command whose
-//! size shows, once its shards are locked, that it takes long ([`super::weight`]), and a script
-//! that has taken long, gives its locks up, with nothing done, and is executed again elsewhere: a
-//! script at the same time and with the same random numbers, on a thread of its own, since it may
-//! never end; everything else by a few threads that take turns. The session goes along, since the
-//! command may change it (SELECT in an EXEC); in its place is one that waits. The connection waits
-//! as one that is blocked does.
+//! The thread of a connection serves other clients too, who must not wait for one command. Some
+//! commands are known to take long once their shards are locked ([`super::weight`]), and a script
+//! may have taken long already: such a command gives its locks up, with nothing done, and is
+//! executed again elsewhere. A script runs as of the same time, with the same random numbers, on a
+//! thread of its own, since it may never end; all others are executed by a few threads that take
+//! turns. The session goes along, since the command may change it (SELECT in an EXEC), and leaves
+//! one that waits in its place. The connection waits like one that is blocked.
 //!
-//! A thread that executes moved calls does not wait for shards either: where one is locked, the
-//! session goes back to its connection, which waits, and whose command comes here again. It keeps
-//! its place among those who wait all the time.
+//! A thread that executes moved calls does not wait for shards either: if one is locked, the
+//! session goes back to its connection, which waits, and whose command then comes here again. It
+//! keeps its place in the queue for the shard all the time.
 //!
-//! A command that may wait for data is not moved: an element that it takes there could come after
-//! its client has gone, its time is over or CLIENT UNBLOCK has ended its wait.
+//! A command that may wait for data is not moved: it could take an element there after its client
+//! has gone, its timeout has passed, or CLIENT UNBLOCK has ended its wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,7 +34,7 @@ use crate::table::{Command, Lookup};
 
 const PANICKED: &[u8] = b"-ERR the command was ended by a fault of the server: see its log\r\n";
 
-/// Executes an admitted command at a time.
+/// Executes an admitted command as of a given time.
 pub(super) type Execute =
     fn(&Engine, &mut Session, &Command, Request<'_>, &mut Writer, u64) -> Outcome;
 
@@ -45,15 +45,15 @@ struct Moving {
     now_ns: u64,
     execute: Execute,
     session: Session,
-    /// Of a script: since when it runs, and its text, since the cache may forget it meanwhile.
+    /// For a script: since when it runs, and its text, since the cache may forget it meanwhile.
     script: Option<(LongSince, Option<Arc<[u8]>>)>,
     moved: Arc<MovedCall<Session>>,
 }
 
 impl Call<'_> {
-    /// Executes the call again on another thread by `execute`, in its session; a script that runs
-    /// since `since` on one of its own. Returns false, and leaves everything as it was, if there is
-    /// no thread to be had.
+    /// Executes the call again on another thread by `execute`, in its session; a script, which has
+    /// run since `since`, on one of its own. Returns false, and leaves everything as it was, if no
+    /// thread is available.
     pub(crate) fn move_away(&mut self, since: Option<LongSince>, execute: Execute) -> bool {
         let engine = self.engine;
         let moved = Arc::new(MovedCall::default());
@@ -115,12 +115,12 @@ impl Engine {
         let running = script.map(|(since, text)| {
             if let (Run::Script(script), Some(text)) = (self.table().all()[command].spec.run, text)
             {
-                // Where that fails, the command says so.
+                // If that fails, the command reports it.
                 (script.keep)(self, &text);
             }
             let running = Arc::new(RunningScript::new(since));
             self.running_scripts().enter(&running);
-            // Others may end it from here on: a simulation lets them.
+            // From here on other threads may end it: a simulation lets them.
             self.host().into_iter().for_each(|host| host.sleep(Duration::ZERO));
             running
         });
@@ -131,7 +131,8 @@ impl Engine {
             let mut keys = Keys::new();
             self.keys_of(lookup, &args, |key| keys.push(key));
             let request = Request { args: &args, lookup, keys: &keys };
-            // A script is executed as of when it was tried first; what has waited in a queue, now.
+            // A script runs as of the time of its first try; a command that waited in a queue, as
+            // of now.
             let now_ns = if running.is_some() { now_ns } else { self.clock.unix_ns() };
             let outcome = execute(self, &mut session, command, request, &mut out, now_ns);
             end_command(&mut session, command, outcome.next);
@@ -151,7 +152,7 @@ impl Engine {
                 (Outcome::default(), PANICKED.to_vec())
             }
         };
-        // What the connection has lent is its own when it is woken.
+        // The words that the connection has lent must be its own again before it is woken.
         drop(args);
         drop(words);
         if let Some(mut end) = moved.end(Box::new(End { session, reply, outcome })) {
@@ -160,8 +161,8 @@ impl Engine {
         client.wake();
     }
 
-    /// Takes the end of the moved call that a session waits for, if it is there: the session is
-    /// again what it was, and what the call has made of it.
+    /// Takes the result of the moved call that a session waits for, if it is there. The session is
+    /// then again what it was, with the changes that the call made.
     pub(crate) fn take_moved(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
         let End { session: taken, reply, outcome } = *session.moved.as_ref()?.take()?;
         session.give_back(taken);
@@ -169,7 +170,7 @@ impl Engine {
         if outcome.next == Next::Locked {
             return Some(outcome);
         }
-        // Its silence begins now.
+        // Its idle time begins now.
         session.client.seen_ms.store(self.clock().unix_ms(), Relaxed);
         match session.reply {
             ReplyMode::On => out.append(reply),
@@ -188,7 +189,8 @@ impl Engine {
     }
 }
 
-/// Ends what lasts for one command of a session, unless that is to be executed again.
+/// Ends the state that a session has for one command only, unless that command is to be executed
+/// again.
 #[inline]
 pub(super) fn end_command(session: &mut Session, command: &Command, next: Next) {
     if next != Next::Locked && !session.is_away() {

@@ -1,6 +1,6 @@
-//! What follows a command in addition to its reply.
+//! What happens after a command in addition to its reply.
 
-/// What is to happen to the connection in addition to sending the reply.
+/// What the connection does in addition to sending the reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next {
     /// Nothing special: the next command.
@@ -19,12 +19,12 @@ pub enum Next {
         /// Ignore errors (FORCE).
         force: bool,
     },
-    /// From now on the connection is fed with all commands.
+    /// From now on the connection receives all commands.
     Monitor,
     /// Nothing was executed: try the command again when the pause of writes (CLIENT PAUSE) is over.
     Paused,
-    /// Nothing was executed, since others have a shard that it needs: serve others, and try the
-    /// command again when [`crate::Engine::poll_shards`] says so.
+    /// Nothing was executed, since others have locked a shard that it needs: serve others, and try
+    /// the command again when [`crate::Engine::poll_shards`] says so.
     Locked,
     /// The command is not done: give others their turn, then call [`crate::Engine::go_on`] until
     /// that gives the reply.
@@ -36,7 +36,7 @@ pub enum Next {
     Block,
 }
 
-/// What `execute` came to.
+/// The outcome of an execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "the reply may have to wait, or the connection to end"]
 pub struct Outcome {
@@ -46,7 +46,7 @@ pub struct Outcome {
     pub durable_at: u64,
 }
 
-/// What came of a batch.
+/// The outcome of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "the replies may have to wait, or the connection to end"]
 pub struct Executed {

@@ -1,4 +1,4 @@
-//! CLIENT PAUSE, as it holds requests up.
+//! CLIENT PAUSE: requests that must wait.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,7 +8,7 @@ use crate::session::Session;
 use crate::table::Lookup;
 
 impl Engine {
-    /// Returns true if the request must wait because clients are paused (CLIENT PAUSE). Asked
+    /// Returns true if the request must wait because clients are paused (CLIENT PAUSE). Called
     /// before each request of a batch.
     pub(crate) fn must_wait(&self, session: &Session, args: &[&[u8]]) -> bool {
         let state = self.admin();
@@ -20,7 +20,7 @@ impl Engine {
             state.unpause();
             return false;
         }
-        // What is no command, or has the wrong number of arguments, is refused at once.
+        // Unknown commands, and those with a wrong number of arguments, are refused at once.
         let Lookup::Found(command) = self.table().find(args) else { return false };
         if !command.spec.accepts(args.len()) {
             return false;

@@ -1,4 +1,4 @@
-//! What MULTI collects in a session, and what executing it may do.
+//! The commands that MULTI collects in a session, and what they may do.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,7 +10,7 @@ use crate::session::{Queue, Session};
 use crate::table::Command;
 use crate::table::spec::{DENYOOM, EXECUTES_QUEUE, IMMEDIATE, MAY_REPLICATE, READONLY, WRITE};
 
-/// Queues a command that was found in order.
+/// Queues a command that passed all checks.
 pub(crate) fn push(engine: &Engine, session: &mut Session, command: &Command, args: &[&[u8]]) {
     let Session { multi: Some(queue), lent, .. } = session else { return };
     queue.flags |= flags(engine, command, args);
@@ -20,8 +20,8 @@ pub(crate) fn push(engine: &Engine, session: &mut Session, command: &Command, ar
     session.client.multi_mem.store(queue.requests.memory(), Relaxed);
 }
 
-/// Returns the flags of a command as it is called: those of a script or a function follow from what
-/// it declares, if it declares anything.
+/// Returns the flags of a command as it is called: those of a script or a function follow from its
+/// declaration, if it has one.
 fn flags(engine: &Engine, command: &Command, args: &[&[u8]]) -> u32 {
     const DECLARED: u32 = WRITE | DENYOOM | MAY_REPLICATE;
     let declared = match command.spec.run {
@@ -49,14 +49,14 @@ pub fn discard(engine: &Engine, session: &mut Session) {
     engine.unwatch(session);
 }
 
-/// Ends the queueing.
+/// Ends the queueing, and returns the queue.
 pub fn take(session: &mut Session) -> Option<Box<Queue>> {
     session.client.queued.store(-1, Relaxed);
     session.client.multi_mem.store(0, Relaxed);
     session.multi.take()
 }
 
-/// Takes the end of the queueing back: what was queued is to be executed later.
+/// Reopens the queue: its commands are to be executed later.
 pub fn put_back(session: &mut Session, queue: Box<Queue>) {
     session.client.queued.store(queue.requests.len() as i64, Relaxed);
     session.client.multi_mem.store(queue.requests.memory(), Relaxed);

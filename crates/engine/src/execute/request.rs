@@ -1,9 +1,9 @@
-//! A request before it is executed: its command looked up and its keys hashed, once for all that
-//! follows.
+//! A request before it is executed: its command looked up and its keys hashed, once for all later
+//! steps.
 //!
-//! A server makes the requests of a whole batch first, so that memory can be asked for what their
-//! lookups will need while the first of them is executed. The keys of a batch lie after each
-//! other, so that a request is a few words.
+//! A server prepares the requests of a whole batch first, so that the memory for their lookups can
+//! be prefetched while the first of them is executed. The keys of a batch follow each other, so
+//! that a request is a few words.
 
 use keyspace::Key;
 use smallvec::SmallVec;
@@ -12,9 +12,9 @@ use crate::engine::Engine;
 use crate::session::Session;
 use crate::table::{Command, Lookup};
 
-/// Keys of a command; this many without the heap.
+/// Keys of a command; up to this many need no allocation.
 pub type Keys<'a> = SmallVec<[Key<'a>; 4]>;
-/// Requests of a batch, and keys of all of them; this many without the heap.
+/// Requests of a batch, and keys of all of them, that need no allocation.
 const USUAL: usize = 64;
 
 /// The words of a request with what the engine knows of them.
@@ -36,7 +36,7 @@ impl<'a> Request<'a> {
 /// Requests that arrived together.
 pub struct Batch<'a> {
     engine: &'a Engine,
-    /// Whether they are of the command log, and have the original names of commands.
+    /// Whether they come from the command log, with the original names of commands.
     is_of_log: bool,
     looked_up: SmallVec<[LookedUp<'a>; USUAL]>,
     keys: SmallVec<[Key<'a>; USUAL]>,
@@ -50,11 +50,11 @@ struct LookedUp<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Looks up a request that follows those before. `args` are its words, never none.
+    /// Adds a request and looks it up. `args` are its words, never none.
     #[inline]
     pub fn push(&mut self, args: &'a [&'a [u8]]) {
         let lookup = match self.looked_up.last() {
-            // Of the same command, more often than not.
+            // Usually it is the same command.
             Some(&LookedUp { lookup: lookup @ Lookup::Found(command), args: words, .. })
                 if is_same(words[0], args[0])
                     && command.parent.is_none()
@@ -101,8 +101,8 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Asks memory for what the lookups of all keys will need in the session's database: first
-    /// buckets, then entries.
+    /// Prefetches what the lookups of all keys will need in the session's database: first buckets,
+    /// then entries.
     pub fn prefetch(&mut self, session: &Session) {
         let keyspace = self.engine.keyspace();
         let prefetched = self.keys.iter().map(|key| keyspace.prefetch_bucket(session.db, key));
@@ -115,7 +115,8 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Returns true if two names are the same; they are so short that a call of `memcmp` takes longer.
+/// Returns true if two names are the same; they are so short that calling `memcmp` would take
+/// longer.
 #[inline]
 pub fn is_same(name: &[u8], other: &[u8]) -> bool {
     name.len() == other.len() && name.iter().zip(other).all(|(a, b)| a == b)
@@ -134,7 +135,7 @@ impl Engine {
         Batch { engine: self, is_of_log, looked_up: SmallVec::new(), keys: SmallVec::new() }
     }
 
-    /// The keys of a request, hashed; none when the words do not fit the command's arity.
+    /// Passes on the keys of a request, hashed; none when the words do not fit the command's arity.
     #[inline]
     pub(crate) fn keys_of<'a>(
         &self,

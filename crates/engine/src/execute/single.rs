@@ -84,8 +84,7 @@ impl Engine {
             out.simple("QUEUED");
             return Outcome::default();
         }
-        // While a log is replayed nothing expires: what its commands found then, they must find
-        // now.
+        // Nothing expires while a log is replayed: its commands must find what they found then.
         let now_ns = if session.replay { 0 } else { self.begin_ns(session) };
         session.client.seen_ms.store(now_ns / 1_000_000, Relaxed);
         let outcome = self.call(session, command, request, out, now_ns);
@@ -133,7 +132,7 @@ impl Engine {
         outcome
     }
 
-    /// Answers a command that failed with its error.
+    /// Answers a failed command with its error.
     #[cold]
     fn fail(&self, call: &mut Call<'_>, failure: &Failure) {
         if failure.is_out_of_memory() {
@@ -141,19 +140,19 @@ impl Engine {
         }
         call.out.error(self.full_store().text_of(failure));
         self.stats().error(failure.code());
-        // A shutdown may have undone a script: what the client sent after it is not to be executed
+        // A shutdown may have undone a script: its client's later commands must not be executed
         // without it.
         if self.running_scripts().is_ending() {
             call.next = Next::Close;
         }
     }
 
-    /// Returns when a command of the session that is executed now begins.
+    /// Returns the time at which a command that the session executes now begins.
     pub fn begin_ns(&self, session: &Session) -> u64 {
         session.ended_ns.unwrap_or_else(|| self.clock.unix_ns())
     }
 
-    /// Counts an execution and shows it to those who watch.
+    /// Counts an execution, and shows it to the slow log and to clients in MONITOR mode.
     pub fn finish(&self, call: &mut Call<'_>, started_ns: u64, failed: bool) {
         if call.session.replay {
             return;
@@ -185,14 +184,14 @@ impl Engine {
         }
     }
 
-    /// Runs a command by itself, or has it run by another thread if it takes long.
+    /// Runs a command by itself, or on another thread if it takes long.
     fn attempt_here_or_elsewhere(&self, call: &mut Call<'_>, mark: Mark) -> Done {
         let moves_again = call.session.moves_again.take().filter(|_| call.may_move());
         let mut done = match moves_again {
             Some(since) => Err(Failure::takes_long(since)),
             None => self.attempt_with_memory(call, mark),
         };
-        // Where a thread may wait, it does.
+        // A thread that may wait does so.
         while !call.session.gives_way
             && let Some(shards) = done.as_ref().err().and_then(Failure::wanted_shards)
         {
@@ -203,14 +202,14 @@ impl Engine {
         if call.move_away(since, Engine::call) {
             return done;
         }
-        // There is no thread to be had: here, then.
+        // No thread is available, so it runs here.
         let can_walk = std::mem::replace(&mut call.session.can_walk, false);
         let done = self.attempt_with_memory(call, mark);
         call.session.can_walk = can_walk;
         done
     }
 
-    /// Runs a command by itself; again where memory was freed for it.
+    /// Runs a command by itself, and again if memory was freed for it.
     fn attempt_with_memory(&self, call: &mut Call<'_>, mark: Mark) -> Done {
         let mut done = self.attempt(call, mark);
         let mut tries = 0;
@@ -221,7 +220,7 @@ impl Engine {
         done
     }
 
-    /// Runs a command by itself; again if it may have read what the medium lost. Where it fails,
+    /// Runs a command by itself, and again if it may have read what the medium lost. If it fails,
     /// nothing is left of it.
     fn attempt(&self, call: &mut Call<'_>, mark: Mark) -> Done {
         self.keyspace().retry_losses(Failure::has_unresolved_losses, |losses| {
@@ -234,7 +233,7 @@ impl Engine {
         })
     }
 
-    /// Undoes what a command that failed has said.
+    /// Undoes the output of a command that failed.
     #[cold]
     fn undo(&self, call: &mut Call<'_>, mark: Mark) {
         stop_waiting(self, call.session);
@@ -290,8 +289,8 @@ impl Engine {
         }
     }
 
-    /// Runs a command as a unit of work, and does what is owed after its locks were released. Where
-    /// it fails, nothing has happened.
+    /// Runs a command as a unit of work, including the steps after its locks are released. If it
+    /// fails, nothing has happened.
     #[inline]
     pub fn transact(
         &self,
@@ -304,7 +303,7 @@ impl Engine {
         done.and(unlocked)
     }
 
-    /// Runs a command as a unit of work; [`Engine::unlocked`] is to follow.
+    /// Runs a command as a unit of work; the caller is to call [`Engine::unlocked`] next.
     #[inline]
     pub fn transact_once(
         &self,
@@ -340,8 +339,8 @@ impl Engine {
         let done = run(call, txn);
         self.tracking_clients().remember_reads(call, txn);
         let spec = call.command.spec;
-        // Who holds all shards may have read from any, and a script from those of keys that the
-        // command does not name.
+        // A command that holds all shards may have read any key, and a script may have read keys
+        // that the command does not name.
         let is_script = matches!(spec.run, Run::Script(..));
         let names_all = matches!(spec.run, Run::Keys(_)) || !(is_script || txn.covers_all());
         let keys = if names_all { call.keys } else { &[] };
@@ -353,7 +352,7 @@ impl Engine {
                 engine: self,
                 session: Some(&mut *call.session),
                 effects: &mut *call.effects,
-                // What shows no data (INFO) answers also when the log has failed.
+                // A command that shows no data (INFO) answers even if the log has failed.
                 shown: if shows { Shown::Keys(keys) } else { Shown::Nothing },
                 role: Role::Whole { databases },
                 losses: call.losses,
@@ -369,10 +368,10 @@ impl Engine {
         }
     }
 
-    /// Ends a command that failed, while nobody else can change what its error shows.
+    /// Ends a failed command while nobody else can change the data that its error shows.
     #[cold]
     fn fail_locked(&self, call: &mut Call<'_>, keys: &[Key<'_>], failure: Failure) -> Done {
-        // While nobody else can serve it: the command that blocks has failed.
+        // Before another thread can serve it: the command that blocks has failed.
         stop_waiting(self, call.session);
         call.pinned = None;
         self.keyspace().check_losses(call.losses)?;
@@ -385,7 +384,7 @@ impl Engine {
     }
 }
 
-/// Returns true if it takes long to compile the text among these words.
+/// Returns true if one of these words is a text that takes long to compile.
 fn has_long_text(args: &[&[u8]]) -> bool {
     const LONG_TEXT: usize = 64 << 10;
     args.iter().skip(1).take(3).any(|arg| arg.len() > LONG_TEXT)

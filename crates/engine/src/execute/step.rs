@@ -22,7 +22,7 @@ pub struct Step<'a> {
     pub keys: &'a [Key<'a>],
 }
 
-/// How a step that failed ended: its error is in the place of its reply.
+/// The failure of a step, whose error takes the place of its reply.
 #[derive(Clone, Copy)]
 pub struct Failed {
     /// The heap was full.
@@ -32,7 +32,7 @@ pub struct Failed {
 }
 
 impl<'a> Step<'a> {
-    /// Returns the step of a request, if that names a command.
+    /// Returns the step of a request, if its command is known.
     #[inline]
     pub fn of(request: Request<'a>) -> Option<Step<'a>> {
         let Lookup::Found(command) = request.lookup else { return None };
@@ -44,7 +44,7 @@ impl<'a> Step<'a> {
         Step { command: call.command, args: call.args, keys: call.keys }
     }
 
-    /// Returns true if it goes to shards that its keys do not name.
+    /// Returns true if it touches shards that its keys do not name.
     pub fn needs_all(&self) -> bool {
         match self.command.spec.run {
             Run::All(_) | Run::Walk(..) | Run::Script(..) => true,
@@ -53,8 +53,8 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Returns true if it takes so little that it shares the time of others. (Redis does not call
-    /// SET fast.)
+    /// Returns true if it is so quick that its time is averaged with that of others. (Redis does
+    /// not flag SET as fast.)
     #[inline]
     pub fn is_quick(&self) -> bool {
         self.command.spec.has(FAST) || self.command.spec.value.is_some()
@@ -67,20 +67,20 @@ impl<'a> Step<'a> {
         call.next = Next::Reply;
     }
 
-    /// Runs the command in the transaction. Where it fails, its own changes are undone.
+    /// Runs the command in the transaction. If it fails, its own changes are undone.
     #[inline]
     pub fn run(&self, call: &mut Call<'a>, txn: &mut Txn<'_>) -> Result<(), Failed> {
         self.enter(call);
         txn.set_touches(self.command.touches(&call.session.client));
         let spec = self.command.spec;
         if matches!(spec.run, Run::Script(..)) {
-            // A script that cannot be run is shown, too.
+            // Clients in MONITOR mode see even a script that cannot be run.
             hooks::monitor_script(call);
         }
         let (effects, mark) = (call.effects.mark(), call.out.mark());
         let savepoint = match spec.run {
-            // It stages nothing. (PFCOUNT, which is no fast one, is called a read too, and keeps
-            // what it counted.)
+            // It stages nothing. (PFCOUNT is flagged as a read too, but not as fast, and stores its
+            // count.)
             _ if spec.has(READONLY) && spec.has(FAST) => None,
             Run::Keys(_) => Some(txn.savepoint_of(self.keys)),
             _ => Some(txn.savepoint()),

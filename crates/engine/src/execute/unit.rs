@@ -1,18 +1,16 @@
-//! The unit of work: what is owed for a transaction of the keyspace, whoever ran it.
+//! The unit of work: the consequences of a transaction of the keyspace, whatever ran it.
 //!
 //! A command, a pipelined run, an EXEC, the operations of blocked clients that are served, and a
 //! deletion in the background (expiry, eviction, a key that a reader found expired) each change
-//! data in a transaction. What follows from that is the same for all of them, and is done here
-//! and in [`super::commit`] alone, in this order, while the shards are still locked:
+//! data in a transaction. The consequences are the same for all of them, and are handled here and
+//! in [`super::commit`] alone, in this order, while the shards are still locked:
 //!
-//! 1. If the medium lost bytes meanwhile, nothing is committed: zeros may have been read in their
-//!    place.
-//! 2. The transaction is committed, which tells those who watch a key. What expired or was evicted
-//!    is logged before what the command did.
-//! 3. The effects are appended to the command log, so that its order is the order of the changes,
-//!    and the shards that were changed remember where they end. Where a journal is in the place of
-//!    the log, it has the changes since the commit.
-//! 4. The offset is found up to which the log must be durable before the reply may leave.
+//! 1. If the medium lost bytes meanwhile, nothing is committed: zeros may have been read instead.
+//! 2. The transaction is committed, which notifies those who watch a key. Expired and evicted keys
+//!    are logged before the command's own effects.
+//! 3. The offset up to which the log must be durable before the reply may leave is determined.
+//! 4. Messages, keyspace events, lines for clients in MONITOR mode, and the replies of blocked
+//!    clients that were served are delivered.
 //! 5. Messages, events of keys, lines for those who monitor, and the replies of blocked clients
 //!    that were served are delivered.
 //! 6. Clients that track one of the changed keys are notified.
@@ -20,11 +18,11 @@
 //!    locks.
 //! 8. Keys that were found expired are deleted, by a unit of work on the same locks.
 //!
-//! [`Engine::unlocked`] does what is owed once the locks were released: it serves the clients that
+//! [`Engine::unlocked`] takes the steps after the locks are released: it serves the clients that
 //! need shards which were not locked, and sends the large string that ends the reply.
 //!
-//! A new obligation is added here. That nothing is committed elsewhere is tested in
-//! `tests/it/obligations.rs`.
+//! New consequences are added here. `tests/it/obligations.rs` tests that nothing is committed
+//! elsewhere.
 
 use keyspace::Txn;
 
@@ -35,17 +33,17 @@ use crate::failure::{Done, Failure};
 use crate::log::Effects;
 
 impl Unit<'_> {
-    /// Commits the transaction and does all that is owed for it. Returns up to where the log must
-    /// be durable before the reply may leave. After an error nothing was committed, unless it is
-    /// the log's.
+    /// Commits the transaction and handles all its consequences. Returns the offset up to which the
+    /// log must be durable before the reply may leave. After an error nothing was committed, unless
+    /// the log failed.
     #[inline]
     pub fn commit(mut self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
         let committed = self.commit_and_notify(txn)?;
         Ok(self.serve(txn, committed))
     }
 
-    /// Does what is owed for a transaction that the keyspace has committed by itself, and that is
-    /// still locked.
+    /// Handles the consequences of a transaction that the keyspace has committed by itself and that
+    /// is still locked.
     fn adopt(mut self, txn: &mut Txn<'_>) -> Result<u64, Failure> {
         let committed = self.adopt_and_notify(txn)?;
         Ok(self.serve(txn, committed))
@@ -68,15 +66,15 @@ impl Unit<'_> {
 }
 
 impl Engine {
-    /// Does what is owed for a step of the keyspace's own (expiry, eviction), whose transaction
+    /// Handles the consequences of the keyspace's own step (expiry, eviction), whose transaction
     /// comes back committed and still locked.
     pub fn finish_step(&self, txn: &mut Txn<'_>) {
-        // Where the log has failed, what was deleted stays deleted: no reply shows it.
+        // If the log has failed, deleted keys stay deleted: no reply shows it.
         let _ = self.own_unit(&mut self.own_effects()).adopt(txn);
     }
 
-    /// Deletes the expired keys that commands found while they read, after their commit. Where that
-    /// cannot be done, the keys are as good as gone all the same.
+    /// Deletes the expired keys that commands found while they read, after their commit. If that
+    /// fails, the keys are treated as expired all the same.
     #[cold]
     fn delete_lazily_expired(&self, txn: &mut Txn<'_>) {
         let (mut effects, may_write) = (self.own_effects(), self.may_delete_now());
@@ -86,8 +84,8 @@ impl Engine {
         }
     }
 
-    /// Returns true if keys may be deleted that nobody asked to delete: not while clients are
-    /// paused, or the log has failed.
+    /// Returns true if keys may be deleted without a client's request: not while clients are
+    /// paused, or after the log has failed.
     pub(crate) fn may_delete_now(&self) -> bool {
         self.admin().paused_until_ms() == 0 && self.durability().takes_writes()
     }
@@ -108,9 +106,9 @@ impl Engine {
         }
     }
 
-    /// Does what is owed after the locks were released: serves the clients that need shards which
-    /// were not locked, and ends the reply with its large string. An error if the medium lost bytes
-    /// while that was copied.
+    /// Takes the steps after the locks are released: serves the clients that need shards which were
+    /// not locked, and ends the reply with its large string. Returns an error if the medium lost
+    /// bytes while that was copied.
     #[inline]
     pub fn unlocked(&self, call: &mut Call<'_>) -> Done {
         if !self.waiting().is_empty() {
@@ -130,13 +128,13 @@ impl Engine {
 }
 
 impl Call<'_> {
-    /// Commits what the command did so far, and goes on in the same locks: for one that changes
-    /// more than a transaction can hold.
+    /// Commits what the command did so far, and goes on under the same locks: for a command that
+    /// changes more than a transaction can hold.
     pub fn commit_part(&mut self, txn: &mut Txn<'_>) -> Done {
         self.commit_as(Role::Part, txn)
     }
 
-    /// Commits what changed whole databases, and goes on in the same locks.
+    /// Commits a change of whole databases, and goes on under the same locks.
     pub fn commit_databases(&mut self, txn: &mut Txn<'_>) -> Done {
         self.commit_as(Role::Whole { databases: true }, txn)
     }

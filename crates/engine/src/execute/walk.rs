@@ -1,4 +1,4 @@
-//! The steps of a command that takes several, between which other clients are served.
+//! Commands that take several steps, between which other clients are served.
 
 use resp::Writer;
 
@@ -9,7 +9,7 @@ use crate::log::Effects;
 use crate::session::Session;
 
 impl Engine {
-    /// Takes the next step of a command that answered [`Next::Walk`]; what came of it once the
+    /// Takes the next step of a command that answered [`Next::Walk`]. Returns the outcome once the
     /// reply is in `out`.
     pub fn go_on(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
         let Some(mut walk) = session.walk.take() else { return Some(Outcome::default()) };

@@ -3,43 +3,42 @@
 use aof::Aof;
 use keyspace::Db;
 
-/// What replies wait for: a log of commands, such as the append-only file, or the journal of a
-/// pool, which has the changes already when a transaction is committed and takes no commands. Tests
-/// put a buffer in its place.
+/// The log that replies wait for: one of commands, such as the append-only file, or the journal of
+/// a pool, which has the changes already when a transaction is committed and takes no commands.
+/// Tests use a buffer.
 pub trait CommandLog: Send + Sync {
-    /// Returns true if it is given the effects of commands. Otherwise what was committed ends where
-    /// [`CommandLog::end`] is after the commit.
+    /// Returns true if it takes the effects of commands. Otherwise the changes of a commit end at
+    /// [`CommandLog::end`] after it.
     fn takes_commands(&self) -> bool {
         true
     }
-    /// Returns what errors call it.
+    /// Returns its name in errors.
     fn name(&self) -> &'static str {
         "AOF file"
     }
     /// Appends effects whose first needs `first` selected and whose last leaves `last` selected.
     /// Returns the offset at which they end.
     fn append(&self, first: Db, last: Db, bytes: &[u8]) -> u64;
-    /// Says that something was committed that it was not given: by a command that had begun before
-    /// there was a log.
+    /// Notes that a commit was not logged: that of a command that had begun before there was a log.
     fn note_skipped(&self) {}
-    /// Returns the offset at which all that was appended ends.
+    /// Returns the offset after all that was appended.
     fn end(&self) -> u64;
     /// Returns true if replies, those of reads too, wait until the log is durable (`appendfsync
-    /// always`), and not only until it survives the end of the process.
+    /// always`), and not only until the log survives the end of the process.
     fn is_synchronous(&self) -> bool;
-    /// Returns why no more writes may be taken, if a write or a sync has failed: the operating
+    /// Returns why no more writes may be taken, if a write or a sync has failed, in the operating
     /// system's words.
     fn failure(&self) -> Option<String>;
-    /// Returns true if a restart finds what it was given: not while it is switched off.
+    /// Returns true if a restart finds what was appended: not while it is switched off.
     fn is_on(&self) -> bool;
     /// Returns true if it is durable up to `offset`.
     fn is_durable(&self, offset: u64) -> bool;
-    /// Returns the commands that wait to be written again after a failed write, where all that was
+    /// Returns the commands that are to be written again after a failed write, if all that was
     /// written is durable.
     fn unwritten(&self) -> Option<Vec<u8>> {
         None
     }
-    /// Makes it durable up to `offset`, whatever its policy; whether that went well.
+    /// Makes it durable up to `offset`, whatever its policy. Returns true if that succeeded.
     fn sync_to(&self, offset: u64) -> bool;
 }
 

@@ -1,13 +1,12 @@
-//! How far the command log must be durable before something may leave, and what is refused while
-//! the log cannot be written.
+//! How far the command log must be durable before a reply may leave, and which commands are refused
+//! while the log cannot be written.
 //!
-//! A reply waits until what it saw is as safe as what was acknowledged. Where a write of the log
-//! has failed, some commands were executed, refused, and wait in the log's buffer to be written
-//! again. Writes are refused meanwhile. With `appendfsync always` a read that saw none of the keys
-//! of those commands saw only what is durable, and is answered; any other is refused, as the
-//! commands were. With the other policies all reads are answered meanwhile. Nothing of this is on
-//! the way of a command while the log can be written: the keys are read from the buffer when they
-//! are needed.
+//! A reply waits until the data that it shows is as safe as acknowledged data. If a write of the
+//! log has failed, some commands were executed, refused, and wait in the log's buffer to be written
+//! again. Writes are refused meanwhile. With `appendfsync always`, a read that saw none of the keys
+//! of those commands saw only durable data, and is answered; any other is refused, as the commands
+//! were. With the other policies all reads are answered meanwhile. None of this costs a command
+//! anything while the log can be written: the keys are read from the buffer when they are needed.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,14 +18,14 @@ use crate::failure::{self, Done, Failure};
 use crate::table::Lookup;
 use crate::table::spec::LOG_FRAME;
 
-/// How far what an engine shows is durable in its log.
+/// How far the data that an engine shows is durable in its log.
 #[derive(Clone, Copy)]
 pub struct LogDurability<'e> {
     pub(super) engine: &'e Engine,
 }
 
 impl Engine {
-    /// Returns how far what it shows is durable.
+    /// Returns the durability of the data that it shows.
     #[inline]
     pub fn durability(&self) -> LogDurability<'_> {
         LogDurability { engine: self }
@@ -34,8 +33,9 @@ impl Engine {
 }
 
 impl LogDurability<'_> {
-    /// Returns true unless the log has failed: nothing is to be deleted by itself meanwhile, since
-    /// what the deletion's place in the log is waited for could no longer be read.
+    /// Returns true unless the log has failed. Nothing is to be deleted without a request
+    /// meanwhile, since reads that wait for the deletion's place in the log could no longer be
+    /// answered.
     pub fn takes_writes(&self) -> bool {
         self.failure().is_none()
     }
@@ -46,7 +46,7 @@ impl LogDurability<'_> {
             .and_then(|log| log.failure().map(|why| failure::log_failed(log.name(), &why)))
     }
 
-    /// Refuses writes while the command log cannot be written, or the server takes none.
+    /// Refuses writes while the command log cannot be written, or while the server takes none.
     pub fn check_writes(&self) -> Done {
         match self.failure() {
             Some(failure) => Err(failure),
@@ -57,8 +57,8 @@ impl LogDurability<'_> {
         }
     }
 
-    /// Returns up to where the log must be settled before a reply may leave that shows something of
-    /// these keys as they are, or with no keys, of any. Their shards are locked.
+    /// Returns the offset up to which the log must be settled before a reply may leave that shows
+    /// these keys as they are, or any key if `keys` is empty. Their shards are locked.
     pub fn logged_until(&self, keys: &[Key<'_>]) -> u64 {
         if self.engine.log().is_none() {
             return 0;
@@ -71,17 +71,17 @@ impl LogDurability<'_> {
         newest.unwrap_or(0)
     }
 
-    /// Returns how far the log must be settled before what is sent to clients now may leave: it may
-    /// tell of anything that was executed before it. A log that has failed takes no more writes,
-    /// and what is sent meanwhile tells of none but the one whose end is `own`: it may have been
-    /// executed while the log failed.
+    /// Returns the offset up to which the log must be settled before a message that is sent now may
+    /// leave: it may tell of anything that was executed before it. A log that has failed takes no
+    /// more writes, and a message sent meanwhile tells of none but the write that ends at `own`,
+    /// which may have been executed while the log failed.
     pub fn sent_after(&self, own: u64) -> u64 {
         self.engine.log().filter(|log| log.failure().is_none()).map_or(own, |log| log.end())
     }
 
-    /// Returns up to where the log must be settled before a read of `keys` may be answered that saw
-    /// the log up to `seen`; an error if nobody knows when it will be. With no keys it may have
-    /// read anything.
+    /// Returns the offset up to which the log must be settled before a read of `keys` may be
+    /// answered that saw the log up to `seen`; an error if nobody knows when it will be. With no
+    /// keys the read may have seen any key.
     pub fn check_read(&self, keys: &[Key<'_>], seen: u64) -> Result<u64, Failure> {
         let Some(log) = self.engine.log() else { return Ok(0) };
         if log.is_durable(seen) {

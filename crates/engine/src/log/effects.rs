@@ -1,12 +1,12 @@
-//! What goes into the command log: effects of commands, in the protocol's own form.
+//! Effects of commands on their way to the command log, in the protocol's encoding.
 //!
-//! A command says what it changed ([`Effects::push`]); the engine hands the collected effects of a
+//! A command reports its changes ([`Effects::push`]); the engine hands the collected effects of a
 //! transaction to the log while the shards are still locked, so that the log's order is the order
 //! of the changes. Several effects of one command, or of an EXEC, are wrapped in MULTI and EXEC;
-//! the commands of a pipelined run share a transaction of the keyspace, but stand in the log one by
-//! one, each in a [group](Effects::end_group) of its own: a crash between them leaves a prefix, of
-//! which none was acknowledged. SELECT is put before an effect on another database than the one
-//! before it; the log knows the database of its last record.
+//! the commands of a pipelined run share a transaction of the keyspace, but are logged one by one,
+//! each in a [group](Effects::end_group) of its own: a crash between them leaves a prefix, none of
+//! which was acknowledged. A SELECT precedes an effect on another database than the previous one's;
+//! the log knows the database of its last record.
 
 use keyspace::{Change, Db, Event, Key, Txn};
 use smallvec::SmallVec;
@@ -18,23 +18,23 @@ use crate::scripts::libraries::Uncommitted;
 
 /// Something that is sent to clients when a transaction is committed.
 pub enum Delivery {
-    /// A message, for those who listened when it was published.
+    /// A message, for the clients that were subscribed when it was published.
     Message {
-        /// Who gets it.
+        /// Its receivers.
         receivers: Receivers,
         /// The message.
         text: Box<[u8]>,
     },
-    /// Something that happened to a key, for those who are notified of it.
+    /// An event of a key, for the subscribers of keyspace events.
     KeyEvent(KeyEvent),
-    /// A line for those who monitor.
+    /// A line for clients in MONITOR mode.
     Monitored(Vec<u8>),
-    /// Databases were emptied, after this many changes: told to clients that keep copies, where it
-    /// is among the changes that they are told of.
+    /// Databases were emptied, after this many changes: clients that keep copies are notified of it
+    /// in its place among the changes.
     Flushed(usize),
-    /// Bytes for the client itself that are no reply.
+    /// Bytes for the client itself that are not a reply.
     Own(Vec<u8>),
-    /// A change of the function libraries, which counts from now on.
+    /// A change of the function libraries, which takes effect now.
     Libraries(Uncommitted),
 }
 
@@ -46,28 +46,28 @@ pub struct Effects {
     first: Db,
     last: Db,
     enabled: bool,
-    /// The events of keys that are published.
+    /// The classes of events that are published.
     events: EventClasses,
-    /// Where the last group begins: what is wrapped in MULTI and EXEC if it is more than one
+    /// The begin of the last group, which is wrapped in MULTI and EXEC if it has more than one
     /// command.
     group: Group,
-    /// Changes of the transaction that were looked at for what is gone.
+    /// Changes of the transaction that were searched for expired and evicted keys.
     seen: usize,
     /// Changes of the transaction that [`Effects::notify_at`] has seen.
     recorded: usize,
-    /// What is sent to clients after the commit.
+    /// Messages for clients after the commit.
     deliveries: Vec<Delivery>,
-    /// What the messages among them take, and those that were dropped since.
+    /// Bytes of the messages among them, and of those that were dropped since.
     message_bytes: usize,
-    /// What the events among them take, and those that were dropped since.
+    /// Bytes of the events among them, and of those that were dropped since.
     event_bytes: usize,
-    /// What the lines among them take for those who monitor.
+    /// Bytes of the lines for MONITOR among them.
     line_bytes: usize,
-    /// How many deliveries there were when lines became too many: none is kept after that.
+    /// The number of deliveries when lines became too many: no line is kept after that.
     lines_end: Option<usize>,
 }
 
-/// The bytes, and the commands, before a group.
+/// The number of bytes, and of commands, before a group.
 #[derive(Clone, Copy, Default)]
 struct Group {
     len: usize,
@@ -75,29 +75,29 @@ struct Group {
 }
 
 /// Bytes of messages that are kept for one transaction: twice the output of a subscriber that
-/// exceeds the usual limit. Whoever publishes without end in a script must not fill the memory.
+/// exceeds the usual limit. A script that publishes endlessly must not fill the memory.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// Bytes of events of keys that are kept for one transaction: a script without end must not fill
-/// the memory by writing to one key.
+/// Bytes of keyspace events that are kept for one transaction: an endless script must not fill the
+/// memory by writing to one key.
 const MAX_EVENT_BYTES: usize = 64 << 20;
 
-/// Bytes of lines for those who monitor that are kept for one transaction: a script without end
-/// must not fill the memory by what it calls. What is sent is limited as all output of a client.
+/// Bytes of lines for MONITOR that are kept for one transaction: an endless script must not fill
+/// the memory by its calls. Sent lines are limited like all output of a client.
 const MAX_LINE_BYTES: usize = 64 << 20;
 
-/// How a SELECT begins.
+/// The begin of a SELECT.
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT";
 
 impl Effects {
-    /// Effects that reuse `buffer`; no command is kept unless `enabled`, no event but of the
-    /// classes.
+    /// Returns effects that reuse `buffer`: they keep commands only if `enabled`, and events only
+    /// of the given classes.
     pub(crate) fn new(mut buffer: Vec<u8>, enabled: bool, events: EventClasses) -> Effects {
         buffer.clear();
         Effects { bytes: buffer, enabled, events, ..Effects::default() }
     }
 
-    /// Says that something happened to a key.
+    /// Notes an event of a key.
     #[inline]
     pub fn notify(&mut self, class: EventClass, db: Db, name: &'static str, key: &[u8]) {
         if self.events.has(class) {
@@ -113,7 +113,7 @@ impl Effects {
         }
     }
 
-    /// Says that something was taken from a key, and that the key is gone if that was all.
+    /// Notes that something was taken from a key, and that the key is gone if nothing is left.
     #[inline]
     pub(crate) fn notify_taken(
         &mut self,
@@ -132,7 +132,7 @@ impl Effects {
     }
 
     /// Adds events for keys that expired, were evicted, are new or were not found, before all
-    /// others; leaves out changes that [`Effects::notify_at`] has seen.
+    /// others. Leaves out changes that [`Effects::notify_at`] has seen.
     #[inline]
     pub(crate) fn notify_of<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
         if self.events.is_any() {
@@ -141,7 +141,7 @@ impl Effects {
         }
     }
 
-    /// Adds the same events for one step of a transaction, before the step's own; `changes` are
+    /// Adds the same events for one step of a transaction, before the step's own. `changes` are
     /// those after [`Effects::recorded`], of `len` in all.
     pub(crate) fn notify_at<'t>(
         &mut self,
@@ -162,7 +162,7 @@ impl Effects {
 
     #[cold]
     fn note_changes<'t>(&mut self, at: usize, changes: impl Iterator<Item = Change<'t>>) {
-        // What a command that commits in parts said before its last part has left already.
+        // Earlier parts of a command that commits in parts have delivered theirs already.
         let later = self.deliveries.split_off(at.min(self.deliveries.len()));
         let mut last_hash = None;
         for Change { db, key, event, .. } in changes {
@@ -182,7 +182,7 @@ impl Effects {
         self.deliveries.extend(later);
     }
 
-    /// Returns true if there is a log, and it pays to rewrite commands.
+    /// Returns true if there is a log, so that rewriting commands is worthwhile.
     pub fn enabled(&self) -> bool {
         self.enabled
     }
@@ -206,7 +206,7 @@ impl Effects {
         self.last = db;
     }
 
-    /// A place to go back to when a command fails.
+    /// Returns a mark to go back to when a command fails.
     pub fn mark(&self) -> EffectsMark {
         EffectsMark {
             len: self.bytes.len(),
@@ -240,7 +240,7 @@ impl Effects {
         self.lines_end = self.lines_end.filter(|end| *end <= len);
     }
 
-    /// Undoes the commands that were added since, and not what is sent to clients.
+    /// Undoes the commands that were added since, but not the messages to clients.
     pub fn truncate_commands(&mut self, mark: EffectsMark) {
         let (recorded, deliveries) = (self.recorded, self.deliveries.len());
         self.truncate(EffectsMark { recorded, deliveries, ..mark });
@@ -253,7 +253,7 @@ impl Effects {
         self.message_bytes <= MAX_MESSAGE_BYTES
     }
 
-    /// Adds a line for those who monitor; drops it if the transaction has too many of them.
+    /// Adds a line for clients in MONITOR mode; drops it if the transaction has too many of them.
     pub(crate) fn deliver_line(&mut self, mut line: Vec<u8>) {
         line.shrink_to_fit();
         let bytes = self.line_bytes + bytes_of_line(&line);
@@ -265,12 +265,12 @@ impl Effects {
         self.deliver(Delivery::Monitored(line));
     }
 
-    /// Returns true if lines were dropped for those who monitor, of which no more are to follow.
+    /// Returns true if lines for MONITOR were dropped, so that no more may follow.
     pub(crate) fn has_dropped_lines(&self) -> bool {
         self.lines_end.is_some()
     }
 
-    /// Returns true if events were dropped, and all that follow them.
+    /// Returns true if events were dropped, with all that followed them.
     pub(crate) fn has_dropped_events(&self) -> bool {
         self.event_bytes > MAX_EVENT_BYTES
     }
@@ -280,13 +280,13 @@ impl Effects {
         self.deliveries.push(delivery);
     }
 
-    /// Returns true if something is to be sent to clients.
+    /// Returns true if there is something to send to clients.
     #[inline]
     pub(crate) fn has_deliveries(&self) -> bool {
         !self.deliveries.is_empty()
     }
 
-    /// Returns after how many changes each time databases were emptied.
+    /// Returns, for each time that databases were emptied, the number of changes before it.
     pub(crate) fn flushes(&self) -> SmallVec<[usize; 1]> {
         let changes = |delivery: &Delivery| match delivery {
             Delivery::Flushed(changes) => Some(*changes),
@@ -295,7 +295,7 @@ impl Effects {
         self.deliveries.iter().filter_map(changes).collect()
     }
 
-    /// Takes what is to be sent to clients, in order.
+    /// Takes the messages to clients, in order.
     pub(crate) fn take_deliveries(&mut self) -> Vec<Delivery> {
         (self.message_bytes, self.event_bytes, self.line_bytes) = (0, 0, 0);
         self.lines_end = None;
@@ -303,7 +303,7 @@ impl Effects {
     }
 
     /// Puts a DEL before everything else for each key that expired or was evicted, and an HDEL for
-    /// each field that expired: of the changes that [`Effects::put_at`] has not seen.
+    /// each field that expired, without the changes that [`Effects::put_at`] has seen.
     pub(crate) fn put_before<'t>(&mut self, changes: impl Iterator<Item = Change<'t>>) {
         let seen = std::mem::take(&mut self.seen);
         self.put(EffectsMark::default(), changes.skip(seen));
@@ -315,9 +315,9 @@ impl Effects {
         self.seen
     }
 
-    /// The same at a place: what a command of a transaction found expired goes where the keys have
-    /// the names, and the databases the numbers, that they had for that command. `changes` are
-    /// those that were not seen, of `len` in all.
+    /// Does the same at a mark: keys that a command of a transaction found expired are deleted in
+    /// the log where keys have the names, and databases the numbers, that they had for that
+    /// command. `changes` are those that were not seen, of `len` in all.
     pub(crate) fn put_at<'t>(
         &mut self,
         mark: EffectsMark,
@@ -341,12 +341,12 @@ impl Effects {
             return;
         }
         debug_assert!(mark.len >= self.group.len, "a step puts what it found gone before it ends");
-        // Where parts were committed since the mark was made, all that is here comes after it.
+        // If parts were committed since the mark was made, everything here comes after it.
         let is_stale = mark.len > self.bytes.len() || mark.count > self.count;
         let mark = if is_stale { EffectsMark::default() } else { mark };
         let tail = self.bytes.split_off(mark.len);
         let (count, last) = (self.count - mark.count, self.last);
-        // The database that is selected where what is after begins.
+        // The database that is selected where the rest begins.
         let begins = if mark.count == 0 { self.first } else { mark.last };
         (self.count, self.last) = (mark.count, mark.last);
         for Change { db, key, field, event } in gone {
@@ -364,7 +364,7 @@ impl Effects {
         }
     }
 
-    /// Ends a group: its commands are wrapped in MULTI and EXEC where they are more than one.
+    /// Ends a group: its commands are wrapped in MULTI and EXEC if there is more than one.
     #[inline]
     pub(crate) fn end_group(&mut self) {
         if !self.enabled {
@@ -390,31 +390,31 @@ impl Effects {
         Some(end)
     }
 
-    /// Forgets what was to go into the log.
+    /// Drops the commands for the log.
     pub fn forget_commands(&mut self) {
         self.bytes.clear();
         (self.count, self.seen, self.group) = (0, 0, Group::default());
         self.recorded = 0;
     }
 
-    /// Forgets what was to be sent to clients.
+    /// Drops the messages to clients.
     pub fn forget_deliveries(&mut self) {
         self.take_deliveries();
     }
 
-    /// Forgets everything.
+    /// Drops everything.
     pub(crate) fn clear(&mut self) {
         self.forget_commands();
         self.forget_deliveries();
     }
 
-    /// Gives the space back.
+    /// Returns the buffer.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-/// Returns what a line takes that is kept for those who monitor.
+/// Returns the bytes that a line for MONITOR takes.
 fn bytes_of_line(line: &Vec<u8>) -> usize {
     size_of::<Delivery>() + line.capacity()
 }

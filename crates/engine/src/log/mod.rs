@@ -1,8 +1,8 @@
-//! The command log: what goes into it, and how replies wait for it.
+//! The command log: its content, and how replies wait for it.
 //!
 //! - `command_log`: the log as the engine sees it.
-//! - `effects`: what a transaction leaves for it.
-//! - `durability`: how far it must be durable before something may leave.
+//! - `effects`: a transaction's effects for it.
+//! - `durability`: how far it must be durable before a reply may leave.
 
 mod command_log;
 mod durability;

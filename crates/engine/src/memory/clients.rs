@@ -20,8 +20,8 @@ impl Engine {
 }
 
 impl ClientMemory<'_> {
-    /// Counts what a client takes. If all clients together take more than `limit` bytes then,
-    /// unless that is 0, those that take most are evicted. Returns these.
+    /// Counts the memory of a client. If all clients together then take more than `limit` bytes (0
+    /// for no limit), those that take most are evicted. Returns these.
     pub fn count(&self, client: &Client, limit: u64) -> Vec<Arc<Client>> {
         let by = client.count();
         if by == 0 {
@@ -30,28 +30,28 @@ impl ClientMemory<'_> {
         self.engine.clients().change_large(by);
         let exceeds = limit > 0 && self.engine.clients().large_memory() > limit;
         let evicted = if exceeds { self.evict_largest(limit) } else { Vec::new() };
-        // Only now, so that no key is evicted for what clients give up.
+        // Only now, so that no key is evicted for memory that clients give up.
         self.change_data_memory(by);
         evicted
     }
 
-    /// Closes the clients that take most until the others take `limit` bytes at most. Returns those
-    /// that were closed.
+    /// Closes the clients that take most until the others take at most `limit` bytes. Returns the
+    /// closed ones.
     pub fn evict_largest(&self, limit: u64) -> Vec<Arc<Client>> {
         let evicted = self.engine.clients().evict(usize::try_from(limit).unwrap_or(usize::MAX));
         evicted.iter().for_each(|client| self.forget(client));
         evicted
     }
 
-    /// Counts nothing for a client that leaves.
+    /// Stops counting a client that leaves.
     pub fn forget(&self, client: &Client) {
         let by = client.stop_counting();
         self.engine.clients().change_large(by);
         self.change_data_memory(by);
     }
 
-    /// Counts what the process took before it served anybody, in bytes, where the data is in the
-    /// same memory.
+    /// Counts the memory that the process took before it served clients, in bytes, if the data is
+    /// in the same memory.
     pub fn count_startup(&self, bytes: u64) {
         if self.engine.clients().are_counted_as_data() {
             self.engine.admin().startup_memory.store(bytes, Relaxed);

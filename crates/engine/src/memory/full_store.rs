@@ -1,41 +1,41 @@
-//! A store that is full: what a refused command is told, what the server's log and INFO say.
+//! A full store: the error of refused commands, and the reports in the server's log and INFO.
 
 use crate::engine::Engine;
 use crate::failure::{self, Failure};
 
-/// How long a store is reported full after a command was refused, unless space was made.
+/// How long a store is reported full after a command was refused, unless space became free.
 const FULL_SECONDS: u64 = 60;
-/// Percent of the limit that are in use at least in a full store that is not fragmented.
+/// The percentage of the limit that is in use at least in a full store that is not fragmented.
 const USED_WHEN_FULL: u64 = 85;
 
-/// The store of an engine, as far as it may be full.
+/// An engine's store with regard to its being full.
 #[derive(Clone, Copy)]
 pub struct FullStore<'e> {
     engine: &'e Engine,
 }
 
 impl Engine {
-    /// Returns what there is to say of a store that is full.
+    /// Returns the state of the store with regard to its being full.
     pub fn full_store(&self) -> FullStore<'_> {
         FullStore { engine: self }
     }
 }
 
 impl FullStore<'_> {
-    /// Returns the text of a failure that is final. That the store is full has two causes.
+    /// Returns the text of a final failure. A store is full for one of two causes.
     pub(crate) fn text_of<'a>(&self, failure: &'a Failure) -> &'a [u8] {
         let is_fragmented = failure.is_out_of_memory() && self.is_fragmented();
         if is_fragmented { failure::FRAGMENTED.as_bytes() } else { failure.as_bytes() }
     }
 
-    /// Returns true if a store that is full has much space in blocks that nobody uses.
+    /// Returns true if a full store has much space in unused blocks.
     fn is_fragmented(&self) -> bool {
         let heap = self.engine.keyspace().heap();
         heap.is_at_limit() && heap.used() < heap.limit() / 100 * USED_WHEN_FULL
     }
 
-    /// Returns why writes are refused now, if they are: for a reason that was set, or since the
-    /// store is full and a command was refused for that a moment ago.
+    /// Returns why writes are refused now, if they are: for a reason that was set, or because the
+    /// store is full and a command was refused for that a short time ago.
     pub fn why_no_writes(&self) -> Option<String> {
         self.engine.config().refusal().or_else(|| {
             let heap = self.engine.keyspace().heap();
@@ -51,7 +51,7 @@ impl FullStore<'_> {
         })
     }
 
-    /// Counts a command that was refused since the store is full, and tells the log once a minute.
+    /// Counts a command that was refused because the store is full, and logs that once a minute.
     #[cold]
     pub fn record_refused(&self) {
         if !self.engine.full().record(self.engine.clock().unix_ms()) {

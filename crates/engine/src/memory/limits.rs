@@ -1,11 +1,11 @@
-//! Memory: what is done before a command that takes some, and when the heap has none left.
+//! Memory: the checks before a command that takes some, and the steps when the heap has none left.
 //!
-//! There are two limits. `maxmemory` is looked at before a command is executed. The heap's own (the
-//! limit of the pool, or the space of its file system) shows only when a block is asked for: then
-//! what snapshots held is returned, what deletes left is freed, a snapshot that holds blocks is
-//! given up, spans that are sparsely used are emptied, then keys are evicted by the policy, and the
-//! command is run again. At last a block may be larger than what is put into it.
-//! Each limit has its own error text ([`super::full_store`]).
+//! There are two limits. `maxmemory` is checked before a command is executed. The heap's own (the
+//! limit of the pool, or the space of its file system) shows only when a block is requested. Then,
+//! step by step, blocks that snapshots held are returned, garbage of deletes is freed, a snapshot
+//! that holds blocks is given up, sparsely used spans are emptied, and keys are evicted by the
+//! policy; the command is run again after a step that helped. At last a block may be larger than
+//! its content.
 
 use std::sync::PoisonError;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use crate::session::Session;
 use crate::table::Command;
 
 /// Bytes that are evicted for the first try of a command that found no block, in addition to those
-/// that it needs; each further try evicts twice as many, up to the limit.
+/// that it needs; each further try evicts twice as many, up to the second number.
 const EVICTED_FIRST: u64 = 1 << 20;
 const EVICTED_AT_ONCE: u64 = 4 << 20;
 /// How often a command that finds no block is run again.
@@ -32,7 +32,7 @@ const STEPS: usize = 1000;
 const HELD_STEPS: usize = 64;
 /// Steps of compaction before a command is run again.
 const COMPACTION_STEPS: usize = 1000;
-/// Steps of compaction between two looks at the time.
+/// Steps of compaction between two looks at the clock.
 const AHEAD_STEPS: usize = 16;
 
 /// The limits of an engine's memory.
@@ -50,7 +50,8 @@ impl Engine {
 }
 
 impl MemoryLimits<'_> {
-    /// Evicts where a limit is exceeded, and refuses what takes memory over `maxmemory`.
+    /// Evicts if a limit is exceeded, and refuses commands that take memory while `maxmemory` is
+    /// exceeded.
     pub(crate) fn check(&self, session: &Session, command: &Command) -> Done {
         if queue::needs_memory(session, command) && !self.evict_until_under_limit(session)? {
             return Err(failure::OOM.into());
@@ -59,8 +60,8 @@ impl MemoryLimits<'_> {
         Ok(())
     }
 
-    /// Evicts where a limit is exceeded; false if `maxmemory` still is. An error where others have
-    /// the shards of all that could be evicted, and the session gives way.
+    /// Evicts if a limit is exceeded. Returns false if `maxmemory` still is; an error if others
+    /// have locked the shards of all that could be evicted, and the session gives way.
     pub fn evict_until_under_limit(&self, session: &Session) -> Result<bool, Failure> {
         loop {
             match self.evict() {
@@ -75,7 +76,7 @@ impl MemoryLimits<'_> {
         }
     }
 
-    /// Evicts where a limit is exceeded, before any command: those that read do too, as in Redis.
+    /// Evicts if a limit is exceeded, before any command: even a read does so, as in Redis.
     #[inline]
     pub(crate) fn evict_excess(&self, session: &Session) {
         if self.engine.keyspace().excess() > 0 && self.may_evict_for(session) {
@@ -83,8 +84,8 @@ impl MemoryLimits<'_> {
         }
     }
 
-    /// Returns true if what exceeds a limit may be evicted for any command of this client: not
-    /// before it has authenticated, nor where the policy deletes nothing.
+    /// Returns true if any command of this client may evict keys when a limit is exceeded: not
+    /// before it has authenticated, nor if the policy deletes nothing.
     #[cold]
     pub(crate) fn may_evict_for(&self, session: &Session) -> bool {
         self.engine.keyspace().eviction().policy != Policy::NoEviction
@@ -93,10 +94,10 @@ impl MemoryLimits<'_> {
             && self.engine.may_delete_now()
     }
 
-    /// Deletes keys by the eviction policy until no limit is exceeded ([`Evicted::Some`]), or for
-    /// as long as that can be done.
+    /// Deletes keys by the eviction policy until no limit is exceeded ([`Evicted::Some`]), or as
+    /// far as that is possible.
     fn evict(&self) -> Evicted {
-        // What is being loaded has no limit: it is to become what it was.
+        // Data that is being loaded has no limit: it is to become what it was.
         if self.engine.keyspace().excess() == 0 || self.engine.config().loading() {
             return Evicted::Some;
         }
@@ -109,11 +110,11 @@ impl MemoryLimits<'_> {
         if self.engine.keyspace().excess() == 0 { Evicted::Some } else { evicted }
     }
 
-    /// Makes space for a command of this many bytes that found no block for the `tries`-th time:
-    /// returns what a snapshot held, frees what deletes left, lets all shards have what each has to
-    /// spare, else gives the snapshot up, else moves what is in sparsely used spans together, else
-    /// evicts, else lets larger blocks serve; true if that may have helped. No shard may be locked
-    /// by this thread.
+    /// Makes space for a command of this many bytes that found no block in try number `tries`.
+    /// Returns blocks that a snapshot held, frees garbage of deletes, and lets shards share their
+    /// spare spans; else gives the snapshot up, else compacts sparsely used spans, else evicts,
+    /// else allows larger blocks. Returns true if that may have helped. No shard may be locked by
+    /// this thread.
     pub fn free_for(&self, bytes: usize, tries: usize) -> bool {
         if tries >= TRIES {
             return false;
@@ -122,13 +123,13 @@ impl MemoryLimits<'_> {
         let returned = self.engine.keyspace().return_held(held_steps);
         let freed = self.free_garbage();
         let shared = self.engine.keyspace().heap().share_free_spans();
-        // What was reserved without effect is among what is shared: after the first try that alone
-        // helps nobody.
+        // Blocks reserved without effect are among those shared, so that after the first try this
+        // alone helps nobody.
         let helped = returned || freed || shared;
         if helped && tries == 0 {
             return true;
         }
-        // No write is refused, and no key evicted, for what a snapshot holds.
+        // No write is refused, and no key evicted, for blocks that a snapshot holds.
         if self.engine.keyspace().heap().give_snapshot_up() {
             self.engine.keyspace().return_held(held_steps);
             return true;
@@ -138,13 +139,14 @@ impl MemoryLimits<'_> {
         }
         match self.engine.keyspace().compact_for(&self.engine.compaction, bytes, COMPACTION_STEPS) {
             Compacted::Freed(_) => return true,
-            // The next try goes on with it, but no key need wait for it that may be evicted.
+            // The next try goes on with it, but need not wait for it if keys may be evicted.
             Compacted::More if self.engine.keyspace().eviction().policy == Policy::NoEviction => {
                 return true;
             }
             Compacted::More | Compacted::Nothing => {}
         }
-        // Not only where nothing else helped: what the command reserved without effect is shared.
+        // Not only if nothing else helped: blocks that the command reserved without effect are
+        // shared.
         self.evict_from_full(2 * bytes as u64, tries)
             || self.engine.keyspace().heap().allow_larger_blocks()
             || helped
@@ -158,8 +160,8 @@ impl MemoryLimits<'_> {
         })
     }
 
-    /// Evicts as much as the command needs, and some more: blocks of one size serve another only
-    /// where a whole span of them is free.
+    /// Evicts as much as the command needs, and some more: blocks of one size serve another only if
+    /// a whole span of them is free.
     fn evict_from_full(&self, needed: u64, tries: usize) -> bool {
         let keyspace = self.engine.keyspace();
         let more = (EVICTED_FIRST << tries.min(16)).min(EVICTED_AT_ONCE);
@@ -176,9 +178,9 @@ impl MemoryLimits<'_> {
         evicted
     }
 
-    /// Takes some steps of making space of sparsely used spans, in time for those who are going to
-    /// need it: in a store that is short of space and evicts nothing, or always. Returns true if
-    /// there is more to do. Not while a snapshot is read, for which each move is a copy.
+    /// Takes some steps of compaction before the space is needed: if the store is short of space
+    /// and evicts nothing, or `always`. Returns true if there is more to do. Does nothing while a
+    /// snapshot is read, for which each move is a copy.
     pub fn compact_ahead(&self, always: bool) -> bool {
         let (keyspace, heap) = (self.engine.keyspace(), self.engine.keyspace().heap());
         let evicts = self.engine.keyspace().eviction().policy != Policy::NoEviction;
@@ -189,7 +191,7 @@ impl MemoryLimits<'_> {
         keyspace.compact_ahead(&self.engine.compaction, AHEAD_STEPS) != Compacted::Nothing
     }
 
-    /// Returns how many entries were moved to make space.
+    /// Returns how many entries compaction has moved.
     pub fn compacted(&self) -> u64 {
         heap::lock(&self.engine.compaction).unwrap_or_else(PoisonError::into_inner).moved
     }

@@ -1,4 +1,4 @@
-//! Memory: the limits of data and of clients, and what is said where the store is full.
+//! Memory: the limits of data and of clients, and the reports of a full store.
 
 mod clients;
 mod full_store;

@@ -1,10 +1,10 @@
-//! What a transaction sends to clients in addition to its reply: after its commit, in order, once.
+//! A transaction's messages to clients in addition to its reply: after its commit, in order, once.
 //!
 //! A transaction may be run again, or fail, after its commands were executed. So a command inside
-//! of one sends nothing by itself: it leaves a [`Delivery`] with the transaction's [`Effects`],
-//! which lose it where a command or the whole transaction is rolled back, and which the engine
-//! delivers when the commit is done and the locks are still held. A command that is no part of a
-//! transaction has nothing to wait for, and delivers at once.
+//! one sends nothing by itself: it leaves a [`Delivery`] with the transaction's [`Effects`], which
+//! drop it if a command or the whole transaction is rolled back, and which the engine delivers when
+//! the commit is done and the locks are still held. A command outside a transaction has nothing to
+//! wait for, and delivers at once.
 
 use crate::engine::Engine;
 use crate::execute::call::Call;
@@ -14,8 +14,8 @@ use crate::observe::monitors;
 use crate::session::Session;
 
 impl Call<'_> {
-    /// Delivers after the commit of the transaction of which this call is a part; at once where it
-    /// is none.
+    /// Delivers after the commit of the transaction that this call is a part of, or at once if
+    /// there is none.
     pub fn deliver(&mut self, delivery: Delivery) {
         if self.is_inner() {
             self.effects.deliver(delivery);
@@ -26,8 +26,8 @@ impl Call<'_> {
 }
 
 impl Engine {
-    /// Delivers what a committed transaction left to be sent, which showed or changed what ends in
-    /// the log at `own`. Its locks are held.
+    /// Delivers the messages of a committed transaction, which showed or changed data up to `own`
+    /// in the log. Its locks are held.
     #[inline]
     pub(crate) fn deliver_all(
         &self,
@@ -63,7 +63,7 @@ impl Engine {
         }
     }
 
-    /// Says that more happened to keys in a transaction than is published.
+    /// Logs that a transaction had more keyspace events than are published.
     #[cold]
     pub(crate) fn report_dropped_events(&self) {
         if let Some(host) = self.host() {
@@ -85,9 +85,9 @@ impl Engine {
                 );
             }
             (Delivery::Own(bytes), Some(session)) => session.client.post(&bytes, 0),
-            // Told with the changes.
+            // Notified with the changes.
             (Delivery::Flushed(_), _) => {}
-            // What the store does by itself comes from no client.
+            // The store's own work comes from no client.
             (Delivery::Message { .. } | Delivery::Own(_), None) => {}
         }
     }

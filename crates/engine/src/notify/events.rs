@@ -32,9 +32,9 @@ pub enum EventClass {
     Evicted = 1 << 9,
     /// `t`
     Stream = 1 << 10,
-    /// `m`: a reader did not find a key; no part of `A`.
+    /// `m`: a reader did not find a key; not part of `A`.
     Miss = 1 << 11,
-    /// `n`: a key is new; no part of `A`.
+    /// `n`: a key is new; not part of `A`.
     New = 1 << 12,
 }
 
@@ -92,7 +92,7 @@ impl EventClasses {
     }
 }
 
-/// Something that happened to a key.
+/// An event of a key.
 pub struct KeyEvent {
     pub(crate) db: Db,
     pub(crate) name: &'static str,

@@ -1,9 +1,9 @@
-//! Who listens to what.
+//! The subscriptions of Pub/Sub.
 //!
-//! A registry for each kind of subscription, after a lock that publishers share. The lock is held
-//! while a message is put into the inboxes, so that who has left the registry gets nothing more. A
-//! transaction captures who listens when it publishes ([`Receivers`]) and sends after its commit:
-//! to those of them that listen still.
+//! There is a registry for each kind of subscription, under a lock that publishers share. The lock
+//! is held while a message is put into the inboxes, so that a client that has left the registry
+//! gets nothing more. A transaction captures the subscribers when it publishes ([`Receivers`]) and
+//! sends after its commit to those that are still subscribed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -25,7 +25,7 @@ pub struct Hub {
 /// The subscriptions of one session.
 #[derive(Default)]
 pub struct Subscriptions {
-    /// Each with the number of subscriptions that there had been before it.
+    /// Each with the number of subscriptions before it.
     names: [BTreeMap<Box<[u8]>, u64>; 3],
     before: u64,
 }
@@ -48,7 +48,7 @@ impl Subscriptions {
         names.into_iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Adds a name; returns false if it is there.
+    /// Adds a name; returns false if it was there.
     fn add(&mut self, kind: Kind, name: &[u8]) -> bool {
         let names = &mut self.names[kind as usize];
         let is_new = !names.contains_key(name);
@@ -60,7 +60,7 @@ impl Subscriptions {
     }
 }
 
-/// A message on its way: encoded once for each protocol that is met.
+/// A message on its way, encoded once for each protocol of its receivers.
 struct Message<'a> {
     words: &'a [&'a [u8]],
     /// See [`Client::post`].
@@ -96,7 +96,7 @@ impl Hub {
         self.registries[kind as usize].write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a subscription; nothing happens if it is there.
+    /// Adds a subscription, unless it is there.
     pub fn enter(&self, client: &Arc<Client>, own: &mut Subscriptions, kind: Kind, name: &[u8]) {
         if own.add(kind, name) {
             let mut registry = self.write(kind);
@@ -106,7 +106,7 @@ impl Hub {
         }
     }
 
-    /// Takes a subscription away, if it is there.
+    /// Removes a subscription, if it is there.
     pub fn leave(&self, client: &Client, own: &mut Subscriptions, kind: Kind, name: &[u8]) {
         if own.names[kind as usize].remove(name).is_none() {
             return;
@@ -121,7 +121,7 @@ impl Hub {
         count(client, kind).store(own.count(kind), Relaxed);
     }
 
-    /// Takes all subscriptions of a session away.
+    /// Removes all subscriptions of a session.
     pub fn leave_all(&self, client: &Client, own: &mut Subscriptions) {
         for kind in Kind::ALL {
             for name in own.names(kind) {
@@ -130,8 +130,8 @@ impl Hub {
         }
     }
 
-    /// Sends a message to a channel, when the log is settled up to `after`; says how often it was
-    /// delivered.
+    /// Sends a message to a channel, when the log is settled up to `after`. Returns how often it
+    /// was delivered.
     pub fn publish(&self, channel: &[u8], text: &[u8], after: u64) -> usize {
         let direct = self.post(Kind::Channel, &[b"message", channel, text], after);
         let patterns = self.read(Kind::Pattern);
@@ -145,7 +145,7 @@ impl Hub {
                 .sum::<usize>()
     }
 
-    /// Returns who listens to a channel, or to a shard channel, now.
+    /// Returns the present subscribers of a channel, or of a shard channel.
     pub fn receivers(&self, kind: Kind, channel: &[u8]) -> Receivers {
         let ids = |listeners: &Listeners| listeners.keys().copied().collect();
         let mut by_name = Vec::new();
@@ -162,9 +162,9 @@ impl Hub {
         Receivers { channel: channel.into(), by_name }
     }
 
-    /// Sends a message to those who listened when `receivers` were captured, but for clients that
-    /// have left since; `own`, the publisher, may have left in the same transaction after it
-    /// published.
+    /// Sends a message to the clients that were subscribed when `receivers` were captured, except
+    /// those that have left since. The publisher, `own`, may have left in the same transaction
+    /// after it published.
     pub(crate) fn send(&self, receivers: &Receivers, text: &[u8], own: &Arc<Client>, after: u64) {
         let channel = &*receivers.channel;
         for (kind, name, ids) in &receivers.by_name {
@@ -196,7 +196,7 @@ impl Hub {
         registry.get(words[1]).map_or(0, |listeners| deliver(listeners, words, after))
     }
 
-    /// Returns the names that somebody listens to, if they fit the pattern; in ascending order.
+    /// Returns the names that have subscribers and match the pattern, in ascending order.
     pub fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
         let registry = self.read(kind);
         let fits = |name: &[u8]| pattern.is_none_or(|pattern| resp::glob::matches(pattern, name));
@@ -206,7 +206,7 @@ impl Hub {
         names
     }
 
-    /// Returns the clients that listen to a name which is `wanted`, each once.
+    /// Returns the clients that are subscribed to a `wanted` name, each once.
     pub fn listeners_of_any(&self, wanted: impl Fn(Kind, &[u8]) -> bool) -> Vec<Arc<Client>> {
         let mut found = Listeners::new();
         for kind in Kind::ALL {
@@ -219,18 +219,18 @@ impl Hub {
         found.into_values().collect()
     }
 
-    /// Returns how many names of a kind somebody listens to.
+    /// Returns how many names of a kind have subscribers.
     pub fn count(&self, kind: Kind) -> usize {
         self.read(kind).len()
     }
 
-    /// Returns how many clients listen to a name.
+    /// Returns how many clients are subscribed to a name.
     pub fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
         self.read(kind).get(name).map_or(0, BTreeMap::len)
     }
 }
 
-/// Returns how many subscriptions of a kind a client has.
+/// Returns the count of a client's subscriptions of a kind.
 fn count(client: &Client, kind: Kind) -> &AtomicUsize {
     &client.subscriptions[kind as usize]
 }

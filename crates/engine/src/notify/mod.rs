@@ -1,9 +1,9 @@
-//! What clients are told of in addition to their replies.
+//! Messages to clients in addition to their replies.
 //!
-//! - [`hub`]: who listens to which channels; [`receivers`] are those of one message.
+//! - [`hub`]: the subscriptions to channels; [`receivers`] are the subscribers for one message.
 //! - [`events`]: which changes of keys are published.
-//! - [`tracker`]: which clients have copies of which keys, and `tracking`, which notifies them.
-//! - `delivery`: what a transaction sends, after its commit.
+//! - [`tracker`]: the copies of keys that clients keep; `tracking` notifies their owners.
+//! - `delivery`: a transaction's messages, after its commit.
 
 mod delivery;
 pub mod events;

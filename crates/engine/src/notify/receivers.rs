@@ -1,4 +1,4 @@
-//! Kinds of subscriptions, and who listened when a message was published.
+//! Kinds of subscriptions, and the subscribers at the time when a message was published.
 
 /// Kinds of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ impl Kind {
     pub(crate) const ALL: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
 }
 
-/// Who listened to a channel at one moment, by the names under which they did.
+/// The subscribers of a channel at one moment, by the names that they subscribed to.
 pub struct Receivers {
     pub(crate) channel: Box<[u8]>,
     pub(crate) by_name: Vec<(Kind, Box<[u8]>, Vec<u64>)>,

@@ -1,28 +1,27 @@
-//! Client-side caching: a client that keeps copies of what it read is told when they are no longer
-//! good (CLIENT TRACKING).
+//! Client-side caching: a client that keeps copies of what it read is notified when they are no
+//! longer valid (CLIENT TRACKING).
 //!
-//! Nothing of it is data: it is not durable, not logged, and ends with the connection.
+//! None of this is data: it is not durable, not logged, and ends with the connection.
 //!
 //! **By key.** The server remembers which client read which key ([`crate::notify::tracker`]). When
-//! the key changes, expires or is evicted, the client is told once and the key is forgotten; it is
-//! remembered again when it is read again. Databases are not told apart, and SWAPDB changes no key,
-//! as in Redis. A bound on the number of keys (`tracking-table-max-keys`) holds at each read: what
-//! is forgotten for it is told as if it had changed.
+//! the key changes, expires or is evicted, the client is notified once and the key is forgotten; it
+//! is remembered again when it is read again. Databases are not told apart, and SWAPDB changes no
+//! key, as in Redis. A bound on the number of keys (`tracking-table-max-keys`) holds at each read:
+//! clients are notified of keys forgotten for it as if these had changed.
 //!
-//! **By prefix.** In broadcasting mode nothing is remembered: the client is told of all changes of
-//! keys that begin as it said ([`crate::notify::tracker`]), those of one transaction in one
-//! message.
+//! **By prefix.** In broadcasting mode nothing is remembered: the client is notified of all changes
+//! of keys with its prefixes ([`crate::notify::tracker`]), those of one transaction in one message.
 //!
 //! **Why no change escapes.** A read is remembered under the lock of its key's shard, by the
-//! transaction that reads. Whoever changes the key holds that lock from before the change until its
-//! clients were told: it comes before, and the client has read what it left, or after, and finds
-//! the client in the table. The list of changes that it goes by is kept from when a client begins
-//! to track ([`keyspace::Keyspace::follow`]), which is before it reads.
+//! transaction that reads. A writer of the key holds that lock from before the change until the
+//! key's clients were notified. So either it comes before the read, which sees the change, or
+//! after, and finds the client in the table. The list of changes that this relies on is kept from
+//! when a client begins to track ([`keyspace::Keyspace::follow`]), which is before it reads.
 //!
 //! **Order within a connection.** A message goes through the client's inbox, after the replies of
-//! commands that were executed before: a client is told of its own change, and of a change of what
-//! it read, after the reply. Of a transaction's commands each is taken by itself: what was read
-//! after a change is good.
+//! commands that were executed before: a client is notified of its own change, and of a change of
+//! what it read, after the reply. The commands of a transaction are treated one by one: what was
+//! read after a change is valid.
 
 use std::collections::BTreeSet;
 use std::iter::Peekable;
@@ -40,15 +39,15 @@ use crate::table::spec::READONLY;
 /// The changes of a transaction, of which clients are notified.
 #[derive(Clone, Copy)]
 pub(crate) struct Changes<'f> {
-    /// It changed what it lists.
+    /// Whether it changed what it lists.
     pub(crate) changed: bool,
-    /// After how many changes it emptied databases.
+    /// For each time that it emptied databases, the number of changes before.
     pub(crate) flushes: &'f [usize],
     /// The position in the log after everything that it showed or changed.
     pub(crate) after: u64,
 }
 
-/// What came between the changes of a transaction, each with the number of changes before it.
+/// Events between the changes of a transaction, each with the number of changes before it.
 struct Before<F: Iterator<Item = usize>, R: Iterator<Item = (usize, Box<[u8]>)>> {
     /// Databases were emptied.
     flushes: Peekable<F>,
@@ -57,8 +56,8 @@ struct Before<F: Iterator<Item = usize>, R: Iterator<Item = (usize, Box<[u8]>)>>
 }
 
 impl<F: Iterator<Item = usize>, R: Iterator<Item = (usize, Box<[u8]>)>> Before<F, R> {
-    /// Does what is to be done up to a change. Where a flush and a read come after the same change,
-    /// which of them was first is not known: a key that was read after it must not be forgotten.
+    /// Handles the events up to a change. If a flush and a read come after the same change, their
+    /// order is not known: a key that was read after the flush must not be forgotten.
     fn catch_up(
         &mut self,
         engine: &Engine,
@@ -96,8 +95,8 @@ impl Engine {
 }
 
 impl TrackingClients<'_> {
-    /// From now on the client is told of changes, also of those prefixes that it gave before. They
-    /// are empty unless the options say that it is told by prefix.
+    /// Notifies the client of changes from now on, also of those to the prefixes that it gave
+    /// before. The prefixes are empty unless the options ask for notification by prefix.
     pub fn begin(&self, session: &mut Session, options: TrackingOptions, prefixes: &[&[u8]]) {
         let client = &session.client;
         if !client.tracking.is_on() {
@@ -127,7 +126,7 @@ impl TrackingClients<'_> {
         (0..self.engine.keyspace().shards())
             .for_each(|shard| self.engine.keyspace().unfollow(shard));
         if self.engine.tracker().clients.fetch_sub(1, Relaxed) == 1 {
-            // From now on changes take no key out.
+            // From now on changes remove no key.
             let has = |id| {
                 self.engine.clients().get(id).is_some_and(|client| client.tracking.is_by_key())
             };
@@ -135,9 +134,9 @@ impl TrackingClients<'_> {
         }
     }
 
-    /// Remembers that the client has what a command read, in the transaction that read it. Of a
-    /// script in which a command reads, that is what the script declares, as in Redis: its results
-    /// follow from these keys.
+    /// Remembers, in the transaction that read them, which keys a command gave the client. For a
+    /// command that a script calls, these are the script's declared keys, as in Redis: its results
+    /// follow from them.
     #[inline]
     pub(crate) fn remember_reads(&self, call: &mut Call<'_>, txn: &Txn<'_>) {
         if call.command.spec.has(READONLY) && call.session.client.tracking.is_by_key() {
@@ -145,8 +144,8 @@ impl TrackingClients<'_> {
         }
     }
 
-    /// What was changed, or flushed, before it was read is good: it is remembered when those
-    /// changes were told of.
+    /// Data that was read after a change or a flush is valid, so its keys are remembered after
+    /// clients were notified of those.
     #[cold]
     fn remember_keys(&self, call: &mut Call<'_>, changes: usize) {
         let session = &mut *call.session;
@@ -186,8 +185,8 @@ impl TrackingClients<'_> {
         }
     }
 
-    /// Notifies clients of what a transaction changed, which was committed and holds its locks;
-    /// `session` is whose it was.
+    /// Notifies clients of the changes of a committed transaction, which still holds its locks;
+    /// `session` is the one that made them.
     #[inline]
     pub(crate) fn notify(
         &self,
@@ -239,7 +238,8 @@ impl TrackingClients<'_> {
         }
     }
 
-    /// Tells the clients that have a key, which `by` changed by what ends in the log at `own`.
+    /// Notifies the clients that have a key, which `by` changed by a write that ends in the log at
+    /// `own`.
     fn notify_of_key(&self, key: &[u8], ids: &[u64], by: u64, own: u64) {
         let keys = [key];
         let mut message = Message::new(News::Keys(&keys), self.engine.durability().sent_after(own));
@@ -251,7 +251,7 @@ impl TrackingClients<'_> {
         }
     }
 
-    /// Tells of a key that was cut out, which no transaction lists.
+    /// Notifies clients of a key that was cut out, which no transaction lists.
     pub(crate) fn notify_of_lost(&self, key: &Key<'_>) {
         if self.engine.tracker().clients() > 0 {
             if let Some(ids) = self.engine.tracker().keys.take(key.shard(), key.bytes()) {
@@ -267,11 +267,10 @@ impl TrackingClients<'_> {
         }
     }
 
-    /// Tells every client that a database was emptied: as in Redis, that nothing which it has is
-    /// good.
+    /// Notifies every client that a database was emptied: as in Redis, none of its copies is valid.
     pub fn notify_of_flush(&self, session: &mut Session, own: u64) {
         if self.engine.tracker().keys.len() > 0 {
-            // Dropped when the command has given up its locks.
+            // Dropped when the command has released its locks.
             session.forgotten.extend(self.engine.tracker().keys.clear());
         }
         if self.engine.tracker().clients() > 0 {

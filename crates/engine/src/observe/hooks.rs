@@ -1,5 +1,5 @@
-//! What is recorded of each execution: latencies, the slow log, large requests and replies, and
-//! lines for clients that monitor.
+//! Records of each execution: latencies, the slow log, large requests and replies, and lines for
+//! clients in MONITOR mode.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,7 +18,7 @@ pub fn count(engine: &Engine, stripe: usize, command: usize, calls: u64, nanos: 
     }
 }
 
-/// Returns true if an execution that took so long is to be observed.
+/// Returns true if an execution that took this long is to be observed.
 #[inline]
 pub fn is_slow(engine: &Engine, nanos: u64) -> bool {
     engine.admin().slow_log.is_slow(nanos) || engine.admin().latency.is_on()
@@ -40,14 +40,14 @@ pub fn observe(call: &Call<'_>, nanos: u64) {
     }
 }
 
-/// Returns what the slow log will have of a command that blocks.
+/// Returns the slow log's entry for a command that blocks.
 #[cold]
 pub(crate) fn slow_block(call: &Call<'_>, nanos: u64) -> Option<Box<SlowBlock>> {
     let is_logged = call.engine.admin().slow_log.is_slow(nanos);
     is_logged.then(|| Box::new(SlowBlock::new(&call.redacted_args(), nanos)))
 }
 
-/// The most bytes that the frame of a request has for each argument, and for all.
+/// Maximum of bytes that the frame of a request has for each argument, and for all.
 const FRAME: usize = 24;
 
 /// Returns true if the request or the reply of an execution may be logged for its size.
@@ -58,7 +58,7 @@ pub(crate) fn is_large(call: &Call<'_>) -> bool {
     state.large_requests.is_large(given + FRAME) || state.large_replies.is_large(call.reply_len())
 }
 
-/// Returns true if commands are logged for sizes that those of a run have.
+/// Returns true if requests or replies as small as those of a run are logged for their size.
 #[inline]
 pub(crate) fn logs_small(engine: &Engine, request: usize, reply: usize) -> bool {
     let state = engine.admin();
@@ -88,10 +88,10 @@ fn decimal_len(number: usize) -> usize {
     number.checked_ilog10().map_or(1, |digits| digits as usize + 1)
 }
 
-/// Sends the execution to who monitors; called after every one while somebody does.
+/// Sends the execution to clients in MONITOR mode; called after each execution while there are any.
 pub(crate) fn monitor(call: &mut Call<'_>) {
     if call.is_inner() {
-        // None is made where none is kept any more.
+        // Lines are not made when they are no longer kept.
         if !call.effects.has_dropped_lines() {
             let line = monitors::line(call);
             call.effects.deliver_line(line);
@@ -101,8 +101,8 @@ pub(crate) fn monitor(call: &mut Call<'_>) {
     }
 }
 
-/// Called before a script runs: those who monitor see the command that called it before the
-/// commands that it calls.
+/// Called before a script runs: MONITOR shows the command that called it before the commands that
+/// it calls.
 pub(crate) fn monitor_script(call: &mut Call<'_>) {
     // It may run again: when a shard is unlocked, or on another thread.
     let was_shown = call.session.script_shown && !call.is_inner();

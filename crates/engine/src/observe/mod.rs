@@ -1,9 +1,9 @@
 //! Observation of commands as they are executed.
 //!
-//! - [`state`]: what is kept: slow log, latencies, histograms, who monitors, pauses.
+//! - [`state`]: slow log, latencies, histograms, clients in MONITOR mode, pauses.
 //! - [`stats`]: how often commands were called, and failed.
-//! - [`hooks`]: what is recorded of each execution.
-//! - [`monitors`]: clients that monitor.
+//! - [`hooks`]: records of each execution.
+//! - [`monitors`]: lines for clients in MONITOR mode.
 
 pub mod hooks;
 pub mod monitors;

@@ -1,7 +1,7 @@
-//! Clients that monitor: each executed command becomes a line for them.
+//! Clients in MONITOR mode: each executed command becomes a line for them.
 //!
 //! A line is made once and put into the inbox of each monitoring client, whose connection sends it.
-//! Lines of different threads stand in the order in which they were put there.
+//! Lines of different threads are in the order in which they were put there.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ use crate::execute::call::Call;
 use crate::session::Session;
 use crate::session::client::Client;
 
-/// Returns what those who monitor are shown of an executed command.
+/// Returns the line of MONITOR for an executed command.
 pub(super) fn line(call: &Call<'_>) -> Vec<u8> {
     let addr = match call.is_from_script() {
         true => "lua",
@@ -35,15 +35,14 @@ fn text(now_ns: u64, db: Db, addr: &str, words: &[&[u8]]) -> Vec<u8> {
     line
 }
 
-/// Posts a line to all who monitor, of a command that showed or changed what ends in the log at
-/// `own`.
+/// Posts a line to all clients in MONITOR mode, for a command that showed or changed data up to
+/// `own` in the log.
 pub(crate) fn send_to_monitors(engine: &Engine, line: &[u8], own: u64) {
     let after = engine.durability().sent_after(own);
     engine.admin().monitors.clients().iter().for_each(|client| client.post(line, after));
 }
 
-/// Shows those who monitor an EXEC that was refused: of all that is refused, Redis shows this
-/// alone.
+/// Shows a refused EXEC to clients in MONITOR mode: Redis shows no other refused command.
 #[cold]
 pub(crate) fn show_refused_exec(engine: &Engine, session: &Session, args: &[&[u8]]) {
     if engine.monitors() > 0 {
@@ -53,8 +52,8 @@ pub(crate) fn show_refused_exec(engine: &Engine, session: &Session, args: &[&[u8
     }
 }
 
-/// Closes all who monitor, after a transaction that had more lines for them than may wait for a
-/// client: what they were shown would have a hole.
+/// Closes all clients in MONITOR mode, after a transaction that had more lines for them than may
+/// wait for a client: their output would have a gap.
 #[cold]
 pub(crate) fn end_monitors(engine: &Engine) {
     let clients = engine.admin().monitors.clients().clone();
@@ -66,7 +65,7 @@ pub(crate) fn end_monitors(engine: &Engine) {
 }
 
 impl Engine {
-    /// Puts the client on the list of those who are fed, or takes it off.
+    /// Adds the client to the list of those in MONITOR mode, or removes it.
     pub fn set_monitor(&self, client: &Arc<Client>, yes: bool) {
         let mut clients = self.admin().monitors.clients();
         if client.monitor.swap(yes, Relaxed) == yes {

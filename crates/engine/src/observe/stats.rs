@@ -1,4 +1,4 @@
-//! What the engine counts: calls, time, refusals and failures per command, errors per code.
+//! The engine's counters: calls, time, refusals and failures per command, errors per code.
 //!
 //! Counters are relaxed atomics in stripes; a thread adds to its own stripe and no other does, so
 //! that threads do not share a cache line and an addition is a load and a store; a reader sums up
@@ -43,14 +43,14 @@ pub struct Stats {
     error_replies: AtomicU64,
 }
 
-/// Codes of errors kept apart that scripts make up; they must not fill the memory.
+/// Maximum of error codes, made up by scripts, that are counted by themselves; they must not fill
+/// the memory.
 const MAX_INVENTED_CODES: usize = 128;
 
-/// Under which the others are counted together, as in Valkey.
+/// The code by which the others are counted together, as in Valkey.
 const OVERFLOW: &[u8] = b"ERRORSTATS_OVERFLOW";
 
-/// Codes of errors that commands have: each is always counted under its own name, whatever scripts
-/// make up.
+/// Codes of commands' errors: each is always counted under its own name, whatever scripts make up.
 const OWN_CODES: [&str; 28] = [
     "BUSY",
     "BUSYGROUP",
@@ -83,7 +83,7 @@ const OWN_CODES: [&str; 28] = [
 ];
 
 impl Stats {
-    /// Counters for `commands` commands and `threads` threads.
+    /// Makes counters for `commands` commands and `threads` threads.
     pub fn new(commands: usize, threads: usize) -> Stats {
         let stripe = || (0..commands).map(|_| Cell::default()).collect();
         Stats {
@@ -94,7 +94,7 @@ impl Stats {
         }
     }
 
-    /// Counts executions that took so long each.
+    /// Counts executions that took this long each.
     #[inline]
     pub fn called(&self, stripe: usize, id: usize, calls: u64, nanos: u64) {
         let cell = self.cell(stripe, id);
@@ -112,7 +112,7 @@ impl Stats {
         add(&self.cell(stripe, id).rejected, 1);
     }
 
-    /// Counts an error reply under its code; also for errors that a connection answers itself.
+    /// Counts an error reply under its code, also one that a connection answers itself.
     pub fn error(&self, code: &[u8]) {
         self.error_replies.fetch_add(1, Relaxed);
         let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +121,7 @@ impl Stats {
             return;
         }
         let is_own = |code: &[u8]| OWN_CODES.iter().any(|own| own.as_bytes() == code);
-        // The codes of commands are few: they are looked at only when a code is new.
+        // Codes of commands are few: they are checked only when a code is new.
         let is_full = || errors.keys().filter(|code| !is_own(code)).count() >= MAX_INVENTED_CODES;
         let code = if !is_own(code) && is_full() { OVERFLOW } else { code };
         *errors.entry(code.to_vec()).or_default() += 1;
@@ -133,7 +133,7 @@ impl Stats {
         add(&self.changes[stripe.min(self.changes.len() - 1)], 1);
     }
 
-    /// Changes of the data, what expiry and eviction delete not among them.
+    /// Returns the changes of the data, without the deletions of expiry and eviction.
     pub fn changes(&self) -> u64 {
         self.changes.iter().map(|changes| changes.load(Relaxed)).sum()
     }
@@ -142,7 +142,7 @@ impl Stats {
         &self.stripes[stripe.min(self.stripes.len() - 1)][id]
     }
 
-    /// Counts of the command with this number.
+    /// Returns the counts of the command with this number.
     pub fn command(&self, id: usize) -> CommandStats {
         let cells = || self.stripes.iter().map(|stripe| &stripe[id]);
         CommandStats {
@@ -153,12 +153,12 @@ impl Stats {
         }
     }
 
-    /// Commands executed.
+    /// Returns how many commands were executed.
     pub fn total_calls(&self) -> u64 {
         self.stripes.iter().flat_map(|s| s.iter()).map(|c| c.calls.load(Relaxed)).sum()
     }
 
-    /// Returns error replies sent.
+    /// Returns how many error replies were sent.
     pub fn error_replies(&self) -> u64 {
         self.error_replies.load(Relaxed)
     }
@@ -180,10 +180,10 @@ impl Stats {
     }
 }
 
-/// How often the log is told that the store is full, at most.
+/// The shortest time between two log lines about a full store.
 const LOG_EVERY_MS: u64 = 60_000;
 
-/// What was refused because the store was full.
+/// Commands that were refused because the store was full.
 #[derive(Default)]
 pub struct Full {
     refused: AtomicU64,

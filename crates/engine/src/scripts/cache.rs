@@ -1,8 +1,8 @@
-//! Texts of scripts by SHA-1, shared by all threads. Each thread compiles what it runs.
+//! Texts of scripts by SHA-1, shared by all threads. Each thread compiles the scripts that it runs.
 //!
-//! As in Redis, SCRIPT FLUSH and a restart forget all of them. Those that SCRIPT LOAD brought stay
-//! until then; of those that only EVAL brought, the oldest go when there are too many, so that
-//! clients that make up a new text for each call do not fill the memory (Redis 7.4 does so).
+//! As in Redis, SCRIPT FLUSH and a restart forget all of them. Scripts from SCRIPT LOAD stay until
+//! then; of those that came with EVAL only, the oldest are dropped when there are too many, so that
+//! clients that make up a new text for each call do not fill the memory. (Redis 7.4 does so.)
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,14 +10,14 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::scripts::interpreter_memory::InterpreterMemory;
 
-/// Scripts that are kept though only EVAL brought them. (The number is Redis 7.4's.)
+/// Maximum of scripts that are kept though they came with EVAL only. (The number is Redis 7.4's.)
 const MAX_EVALUATED: usize = 500;
 
 /// The scripts of an engine.
 #[derive(Default)]
 pub struct ScriptCache {
     texts: RwLock<Texts>,
-    /// Incremented by a flush: what threads have compiled before is not to be used.
+    /// Incremented by a flush, after which threads must not use what they compiled before.
     generation: AtomicU64,
     /// Scripts that access keys which they do not declare: they lock all shards at once.
     undeclared: RwLock<HashSet<Box<str>>>,
@@ -25,16 +25,16 @@ pub struct ScriptCache {
     /// Scripts that took long when they ran last: they run on threads of their own at once.
     long: RwLock<HashSet<Box<str>>>,
     long_len: AtomicUsize,
-    /// How often a script was rolled back and run again, since it needed a shard that somebody had.
+    /// How often a script was rolled back and run again, because it needed a shard that was locked.
     reruns: AtomicU64,
-    /// What the threads' interpreters use.
+    /// Memory of the threads' interpreters.
     interpreters: InterpreterMemory,
 }
 
 #[derive(Default)]
 struct Texts {
     by_sha: HashMap<Box<str>, Cached>,
-    /// Those that EVAL brought, the oldest first.
+    /// Those that came with EVAL, the oldest first.
     evaluated: VecDeque<Box<str>>,
     bytes: usize,
 }
@@ -44,7 +44,7 @@ struct Cached {
     is_loaded: bool,
 }
 
-/// Who brought a script.
+/// The command that brought a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// SCRIPT LOAD: it stays.
@@ -83,7 +83,7 @@ impl ScriptCache {
         (texts.by_sha.len(), texts.bytes)
     }
 
-    /// Returns what the threads' interpreters for scripts use.
+    /// Returns the memory of the threads' interpreters for scripts.
     pub fn interpreters(&self) -> &InterpreterMemory {
         &self.interpreters
     }
@@ -138,15 +138,15 @@ impl ScriptCache {
         self.long_len.store(names.len(), Ordering::Relaxed);
     }
 
-    /// Forgets that a script took long: the last time it did not.
+    /// Forgets that a script took long: its last run did not.
     pub fn forget_long(&self, name: &str) {
         let mut names = self.long.write().unwrap_or_else(PoisonError::into_inner);
         names.remove(name);
         self.long_len.store(names.len(), Ordering::Relaxed);
     }
 
-    /// Returns how often a script was rolled back and run again, since it needed a shard that
-    /// somebody had locked.
+    /// Returns how often a script was rolled back and run again, because it needed a shard that
+    /// another thread had locked.
     pub(crate) fn reruns(&self) -> u64 {
         self.reruns.load(Ordering::Acquire)
     }
@@ -168,7 +168,7 @@ impl Texts {
     fn drop_oldest(&mut self) {
         while self.evaluated.len() > MAX_EVALUATED {
             let Some(sha) = self.evaluated.pop_front() else { return };
-            // SCRIPT LOAD may have brought it again since.
+            // SCRIPT LOAD may have added it again since.
             if self.by_sha.get(&sha).is_some_and(|cached| !cached.is_loaded)
                 && let Some(cached) = self.by_sha.remove(&sha)
             {

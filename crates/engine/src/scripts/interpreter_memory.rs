@@ -1,7 +1,7 @@
 //! How much memory the Lua interpreters of all threads use, for INFO.
 //!
-//! Each thread has its own interpreters and writes their size down after each use, where only that
-//! thread writes; whoever asks adds the sizes up. One that is gone counts no longer.
+//! Each thread has its own interpreters and records their size after each use, in a place that only
+//! this thread writes; a reader adds the sizes up. An interpreter that is gone no longer counts.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,7 +14,7 @@ pub struct InterpreterMemory(Mutex<Vec<Weak<AtomicUsize>>>);
 pub struct InterpreterSize(Arc<AtomicUsize>);
 
 impl InterpreterMemory {
-    /// Adds an interpreter, until what is returned is dropped.
+    /// Adds an interpreter, which counts until the returned value is dropped.
     pub fn add(&self) -> InterpreterSize {
         let size = Arc::default();
         let mut sizes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,7 +31,7 @@ impl InterpreterMemory {
 }
 
 impl InterpreterSize {
-    /// Says how many bytes it uses.
+    /// Records how many bytes it uses.
     #[inline]
     pub fn set(&self, bytes: usize) {
         self.0.store(bytes, Relaxed);

@@ -1,12 +1,13 @@
-//! Which function libraries there are, and which functions are in them, as all threads share it.
+//! The function libraries and their functions, as all threads share them.
 //!
-//! The code of the libraries is in the heap; what is here follows from it, and is found out when it
-//! is needed first, so that a start does not wait for it. It changes while all shards are locked,
-//! together with the heap, and before the transaction is committed, so that the following commands
-//! of the same transaction see it. A change that is not committed after all makes everything here
-//! unknown again ([`Uncommitted`]).
+//! The code of the libraries is in the heap. The state here is derived from it when it is first
+//! needed, so that a start does not wait for it. It changes together with the heap, while all
+//! shards are locked and before the transaction is committed, so that the following commands of the
+//! same transaction see it. A change that is not committed after all makes everything here unknown
+//! again ([`Uncommitted`]).
 //!
-//! Each thread compiles what it calls, and keeps that as long as the library's number is the same.
+//! Each thread compiles the libraries that it calls, and keeps them as long as the library's number
+//! is the same.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,28 +24,28 @@ pub struct Libraries {
     /// Changes with each change of the state.
     epoch: AtomicU64,
     ids: AtomicU64,
-    /// What the threads' interpreters use.
+    /// Memory of the threads' interpreters.
     interpreters: InterpreterMemory,
 }
 
 #[derive(Default)]
 struct State {
-    /// `None` until somebody has read the heap.
+    /// `None` until a thread has read the heap.
     known: Option<Known>,
     /// Changes whose transactions are open.
     uncommitted: usize,
 }
 
-/// A library, by what is known of it without its code.
+/// A library as known without its code.
 #[derive(Debug)]
 pub struct LibraryInfo {
-    /// A number that no other library of the engine has, nor another code of this one.
+    /// A number that belongs to this library with this code only.
     pub id: u64,
     /// Its name.
     pub name: String,
     /// Its functions.
     pub functions: Vec<Function>,
-    /// Why it cannot be loaded; it has no functions then.
+    /// Why it cannot be loaded; it then has no functions.
     pub failure: Option<String>,
 }
 
@@ -63,7 +64,7 @@ impl LibraryInfo {
 #[derive(Default)]
 pub struct Known {
     by_name: BTreeMap<String, Arc<LibraryInfo>>,
-    /// By the functions' names in lower case: FCALL does not distinguish.
+    /// By the functions' names in lower case, since FCALL ignores case.
     by_function: HashMap<String, Arc<LibraryInfo>>,
 }
 
@@ -88,7 +89,7 @@ impl Known {
         self.by_name.contains_key(name)
     }
 
-    /// Adds a library, in place of that of the same name.
+    /// Adds a library, which replaces the one of the same name.
     pub fn insert(&mut self, library: Arc<LibraryInfo>) {
         self.remove(&library.name);
         for function in &library.functions {
@@ -121,8 +122,8 @@ impl Known {
         self.by_name.len()
     }
 
-    /// Returns the name of the first function of a library that is one of another library which
-    /// stays there.
+    /// Returns the name of the library's first function that also belongs to another library, if
+    /// that one `stays`.
     pub fn conflict<'l>(
         &self,
         library: &'l LibraryInfo,
@@ -148,15 +149,15 @@ impl Known {
     }
 }
 
-/// What a search for a function came to.
+/// The result of looking up a function.
 pub enum Lookup {
-    /// Nobody has read the heap yet.
+    /// The heap was not read yet.
     Unknown,
-    /// Somebody is about to commit a change.
+    /// Another thread is about to commit a change.
     Uncommitted,
     /// The function of this name.
     Found(FunctionPlace),
-    /// There is none; the failure of a library that could not be loaded, if there is one.
+    /// There is none; with the library that could not be loaded, if there is one.
     None(Option<Arc<LibraryInfo>>),
 }
 
@@ -175,17 +176,17 @@ impl Libraries {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Passes what is known to `f`; returns `None` where nobody has read the heap yet.
+    /// Passes the known libraries to `f`; returns `None` if the heap was not read yet.
     pub fn with<R>(&self, f: impl FnOnce(&Known) -> R) -> Option<R> {
         self.state().known.as_ref().map(f)
     }
 
-    /// Returns what the threads' interpreters for libraries use.
+    /// Returns the memory of the threads' interpreters for libraries.
     pub fn interpreters(&self) -> &InterpreterMemory {
         &self.interpreters
     }
 
-    /// Returns how many bytes are used for what is known; the code is in the heap.
+    /// Returns how many bytes the known libraries take here; their code is in the heap.
     pub fn bytes(&self) -> usize {
         self.with(|known| known.all().map(|library| library.bytes()).sum()).unwrap_or(0)
     }
@@ -212,7 +213,7 @@ impl Libraries {
         }
     }
 
-    /// Tells what was read from the heap at an epoch; nothing happens if that is over.
+    /// Stores the libraries that were read from the heap at an epoch, unless that is over.
     pub fn publish(&self, epoch: u64, known: Known) {
         let mut state = self.state();
         if self.epoch() == epoch && state.known.is_none() {
@@ -220,7 +221,7 @@ impl Libraries {
         }
     }
 
-    /// Changes what is known. The caller has all shards locked, and keeps the change when its
+    /// Changes the known libraries. The caller has locked all shards, and keeps the change when its
     /// transaction is committed.
     pub fn change(this: &Arc<Libraries>, change: impl FnOnce(&mut Known)) -> Uncommitted {
         let mut state = this.state();
@@ -234,8 +235,8 @@ impl Libraries {
     }
 }
 
-/// A change whose transaction is not yet committed. Dropped without being kept, nothing is known
-/// any more: what there is is read from the heap again.
+/// A change whose transaction is not yet committed. If it is dropped without being kept, nothing is
+/// known any more: the libraries are read from the heap again.
 #[must_use]
 pub struct Uncommitted {
     libraries: Arc<Libraries>,
@@ -292,7 +293,7 @@ mod tests {
         drop(change);
         assert!(matches!(libraries.find("f", false), Lookup::Unknown));
         assert_ne!(libraries.epoch(), epoch);
-        // What was read before is not told.
+        // Libraries that were read before are not stored.
         libraries.publish(epoch, Known::default());
         assert_eq!(known(&libraries), None);
     }

@@ -1,9 +1,9 @@
-//! What a script that takes long is told by: its kind, and since when it runs.
+//! Describes a script that takes long: its kind, and since when it runs.
 
-/// What kind of script runs, and so which command ends it.
+/// The kind of a script, which decides which command ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptKind {
-    /// EVAL and its kin.
+    /// EVAL and similar commands.
     Script,
     /// FCALL.
     Function,

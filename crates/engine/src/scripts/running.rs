@@ -1,7 +1,7 @@
-//! Scripts that run long: who has to know of them, and who may end them.
+//! Scripts that run long: other threads must know of them, and clients may end them.
 //!
-//! A short script is nobody's concern. One that takes long is listed here with the shards that it
-//! has locked: whoever needs one of these waits for a while, and is refused with BUSY after
+//! A short script concerns nobody else. A long one is listed here with the shards that it has
+//! locked: a command that needs one of these waits for a while, and is refused with BUSY after
 //! `busy-reply-threshold`. SCRIPT KILL and FUNCTION KILL set a flag that the script sees soon.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
@@ -17,7 +17,7 @@ const BUSY_SCRIPT: &str =
 const BUSY_FUNCTION: &str =
     "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
 
-/// Which script runs: its name, and the command that called it.
+/// A running script: its name, and the command that called it.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The SHA-1 of the script, or the name of the function.
@@ -30,7 +30,7 @@ pub struct Program {
 #[derive(Debug)]
 pub struct RunningScript {
     since: LongSince,
-    /// In an EXEC, one after the other.
+    /// The present one; an EXEC may run one after the other.
     program: Mutex<Program>,
     locked: Mutex<Vec<usize>>,
     has_written: AtomicBool,
@@ -38,7 +38,7 @@ pub struct RunningScript {
 }
 
 impl RunningScript {
-    /// Returns a script that nobody has ended yet.
+    /// Returns a script that was not ended yet.
     pub fn new(since: LongSince) -> RunningScript {
         RunningScript {
             since,
@@ -54,13 +54,13 @@ impl RunningScript {
         self.since
     }
 
-    /// Says which script it is.
+    /// Sets its name and its command.
     pub fn set_program(&self, name: &str, command: &[&[u8]]) {
         let command = command.iter().map(|arg| Box::from(*arg)).collect();
         *lock(&self.program) = Program { name: name.into(), command };
     }
 
-    /// Returns which script it is.
+    /// Returns its name and its command.
     pub fn program(&self) -> Program {
         lock(&self.program).clone()
     }
@@ -70,12 +70,12 @@ impl RunningScript {
         now_ns.saturating_sub(self.since.started_ns)
     }
 
-    /// Says which shards it has locked.
+    /// Records which shards it has locked.
     pub fn set_locked(&self, shards: impl Iterator<Item = usize>) {
         *lock(&self.locked) = shards.collect();
     }
 
-    /// Says that it has executed a command that writes.
+    /// Records that it has executed a command that writes.
     pub fn set_written(&self) {
         self.has_written.store(true, Relaxed);
     }
@@ -90,7 +90,7 @@ impl RunningScript {
         self.runs_for(now_ns) > threshold_ns
     }
 
-    /// Returns the error of those who need what it has locked.
+    /// Returns the error of commands that need a shard which it has locked.
     pub fn busy(&self) -> Failure {
         match self.since.kind {
             ScriptKind::Script => BUSY_SCRIPT.into(),
@@ -115,7 +115,7 @@ impl RunningScripts {
         self.len.load(SeqCst) == 0
     }
 
-    /// Lists a script. While the server is shutting down, it ends at once.
+    /// Adds a script to the list. While the server is shutting down, it ends at once.
     pub fn enter(&self, script: &Arc<RunningScript>) {
         let mut list = lock(&self.list);
         script.is_killed.fetch_or(self.is_ending(), Relaxed);
@@ -123,7 +123,7 @@ impl RunningScripts {
         self.len.store(list.len(), SeqCst);
     }
 
-    /// Takes a script off the list.
+    /// Removes a script from the list.
     pub fn leave(&self, script: &Arc<RunningScript>) {
         let mut list = lock(&self.list);
         list.retain(|listed| !Arc::ptr_eq(listed, script));
@@ -159,14 +159,14 @@ impl RunningScripts {
         lock(&self.list).iter().find(|script| script.since.kind == kind).cloned()
     }
 
-    /// Ends the scripts of a kind: of those that have written only if `rolls_back`, since then what
-    /// they wrote is undone.
+    /// Ends the scripts of a kind. Those that have written are ended only if `rolls_back`, since
+    /// their writes are then undone.
     pub fn kill(&self, kind: ScriptKind, rolls_back: bool) -> Result<(), Failure> {
         let list = lock(&self.list);
         let Some(first) = list.first() else { return Err(NOTHING_RUNS.into()) };
         let may_end = |script: &Arc<RunningScript>| rolls_back || !script.has_written.load(Relaxed);
         if list.iter().all(|script| script.since.kind != kind) {
-            // That nobody may end it is said before which command would.
+            // That no command may end it is reported before which command would.
             return Err(if may_end(first) { first.busy() } else { UNKILLABLE.into() });
         }
         let mut has_killed = false;
@@ -179,17 +179,17 @@ impl RunningScripts {
         if has_killed { Ok(()) } else { Err(UNKILLABLE.into()) }
     }
 
-    /// Returns true if no script may run long, since the server is shutting down.
+    /// Returns true if no script may run long because the server is shutting down.
     pub fn is_ending(&self) -> bool {
         self.is_ending.load(Relaxed)
     }
 
-    /// Ends all scripts that are listed, and what they wrote is undone.
+    /// Ends all scripts that are listed; their writes are undone.
     pub(crate) fn kill_running(&self) {
         lock(&self.list).iter().for_each(|script| script.is_killed.store(true, Relaxed));
     }
 
-    /// Ends all scripts, those too that begin later, and what they wrote is undone.
+    /// Ends all scripts, also those that begin later; their writes are undone.
     pub(crate) fn kill_all(&self) {
         let list = lock(&self.list);
         self.is_ending.store(true, Relaxed);

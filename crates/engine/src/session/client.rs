@@ -1,8 +1,9 @@
-//! What other threads may know of a session: the registry after CLIENT LIST, KILL and maxclients.
+//! The part of a session that other threads see: the registry used by CLIENT LIST, KILL and
+//! maxclients.
 //!
-//! A [`Client`] is the shared face of a session: its owner writes to it with relaxed atomics on
-//! every command, others read it whenever they like. No socket is known here; to close a connection
-//! one sets its kill flag and calls its waker.
+//! A [`Client`] is the shared part of a session: its owner writes to it with relaxed atomics on
+//! every command, and others read it at any time. It knows no socket; to close a connection, set
+//! its kill flag and call its waker.
 
 mod memory;
 mod operation;
@@ -22,15 +23,14 @@ pub use operation::{BlockedOperation, Serving};
 pub use tracking::{Tracking, TrackingOptions};
 pub use waiter::{BlockedCommand, Ending, Served, Waiter};
 
-/// Facts about a connection that stay as they are.
+/// Facts about a connection that never change.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
-    /// The client's number, where it was given one when it arrived ([`Clients::reserve`]); 0 for
-    /// none yet.
+    /// The client's number, if it got one when it arrived ([`Clients::reserve`]); 0 for none yet.
     pub id: u64,
     /// The client's address, `ip:port` or a socket's path with `:0`.
     pub addr: String,
-    /// Our address.
+    /// The server's address.
     pub laddr: String,
     /// File descriptor, for CLIENT LIST only; -1 for none.
     pub fd: i64,
@@ -38,14 +38,14 @@ pub struct Peer {
     pub local: bool,
 }
 
-/// The shared face of a session.
+/// The shared part of a session.
 #[derive(Default)]
 pub struct Client {
     /// Never used twice.
     pub id: u64,
-    /// Where it comes from.
+    /// Its addresses.
     pub peer: Peer,
-    /// When it came, unix ms.
+    /// When it connected, unix ms.
     pub since_ms: u64,
     /// When its last command began, unix ms.
     pub seen_ms: AtomicU64,
@@ -79,7 +79,8 @@ pub struct Client {
     pub query_buffer: AtomicUsize,
     /// Spare space of the query buffer.
     pub query_buffer_free: AtomicUsize,
-    /// Bytes of the words of the command that waits, or that shows itself (CLIENT LIST).
+    /// Bytes of the words of a command that waits, or of one that shows its own client (CLIENT
+    /// LIST).
     pub argv_mem: AtomicUsize,
     /// Bytes of queued commands.
     pub multi_mem: AtomicUsize,
@@ -89,50 +90,50 @@ pub struct Client {
     pub reply_buffer: AtomicUsize,
     /// Bytes that others have left for it ([`Client::post`]).
     pub push_bytes: AtomicUsize,
-    /// Its buffers are to be released when it is next found idle.
+    /// Whether its buffers are to be released when it is next found idle.
     pub release: AtomicBool,
-    /// It waits: for a key, for a pause of clients to end, or for a script that runs long.
+    /// Whether it waits: for a key, for a pause of clients to end, or for a script that runs long.
     pub blocked: AtomicBool,
     /// Channels, patterns and shard channels that it listens to.
     pub subscriptions: [AtomicUsize; 3],
-    /// Prefixes of keys of which it is told (CLIENT TRACKING).
+    /// Prefixes of keys that it tracks (CLIENT TRACKING).
     pub prefixes: AtomicUsize,
-    /// The connection is to be closed.
+    /// Whether the connection is to be closed.
     pub killed: AtomicBool,
     /// Whether the inbox holds something.
     pub has_pushes: AtomicBool,
-    /// How it is told of changed keys (CLIENT TRACKING).
+    /// How it tracks keys (CLIENT TRACKING).
     pub tracking: Tracking,
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Mutex<Option<Arc<Waiter>>>,
-    /// Bytes of its that are part of [`Clients::large_memory`].
+    /// Bytes of it that are part of [`Clients::large_memory`].
     counted: AtomicUsize,
     inbox: Mutex<Inbox>,
     waker: Mutex<Option<Waker>>,
 }
 
-/// What others left for a client, and how far the log must be settled before it is sent.
+/// Pushes that others left for a client, and how far the log must be settled before they are sent.
 #[derive(Default)]
 struct Inbox {
     bytes: Vec<u8>,
     after: u64,
 }
 
-/// Bytes that a session takes, about.
+/// Bytes that a session takes, roughly.
 pub(crate) const SESSION_BYTES: usize = 320;
 
-/// Bytes that a connection without buffers takes, about.
+/// Bytes that a connection without buffers takes, roughly.
 const BASE: usize = size_of::<Client>() + SESSION_BYTES + 1024;
 
-/// Bytes that each key that it watches, channel that it listens to and prefix that it tracks takes,
-/// about.
+/// Bytes for each key that it watches, channel that it listens to and prefix that it tracks,
+/// roughly.
 const LISTED: usize = 100;
 
 /// Wakes the thread that serves a connection, so that it looks at the kill flag.
 pub type Waker = Box<dyn Fn() + Send>;
 
 impl Client {
-    /// Sets how to wake whoever serves it.
+    /// Sets the function that wakes its connection.
     pub fn set_waker(&self, waker: Waker) {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
@@ -145,8 +146,8 @@ impl Client {
     }
 
     /// Leaves bytes that the connection sends in addition to its replies (MONITOR), and wakes it.
-    /// They are sent when the log is settled up to the offset `after`, as they may tell of what it
-    /// holds. A client that is to be closed is told nothing more.
+    /// They are sent when the log is settled up to the offset `after`, since they may tell of what
+    /// it holds. A client that is to be closed gets nothing more.
     pub fn post(&self, bytes: &[u8], after: u64) {
         if self.killed.load(Relaxed) {
             return;
@@ -161,8 +162,8 @@ impl Client {
         }
     }
 
-    /// Moves what was left into `out`. Returns the offset up to which the log must be settled
-    /// before that is sent; 0 for none.
+    /// Moves the pushes into `out`. Returns the offset up to which the log must be settled before
+    /// they are sent; 0 for none.
     #[must_use]
     pub fn take_pushes(&self, out: &mut Vec<u8>) -> u64 {
         if !self.has_pushes.swap(false, AcqRel) {
@@ -231,8 +232,7 @@ impl Clients {
         client
     }
 
-    /// Returns a number for a client that arrives, so that its place in the list is that of its
-    /// arrival.
+    /// Reserves the number of a client that arrives, so that the list is in the order of arrival.
     pub fn reserve(&self) -> u64 {
         self.next.fetch_add(1, Relaxed) + 1
     }
@@ -251,18 +251,18 @@ impl Clients {
         self.map().values().cloned().collect()
     }
 
-    /// Returns the bytes of memory that all take.
+    /// Returns the bytes of memory that all clients take.
     pub fn memory(&self) -> usize {
         self.map().values().map(|client| client.memory()).sum()
     }
 
-    /// Returns how many were closed since all took more memory than `maxmemory-clients`.
+    /// Returns how many were closed because all took more memory than `maxmemory-clients`.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Relaxed)
     }
 
-    /// Marks a client as closed since all take too much memory, and counts it; false if it had
-    /// been closed before: several threads may find the same one.
+    /// Marks a client as closed because all take too much memory, and counts it. Returns false if
+    /// it had been closed before: several threads may find the same one.
     pub fn mark_evicted(&self, client: &Client) -> bool {
         let is_first = !client.killed.swap(true, Relaxed);
         if is_first {
@@ -276,9 +276,9 @@ impl Clients {
         self.evicted.store(0, Relaxed);
     }
 
-    /// Closes the clients that take most memory until the others take `limit` bytes at most; those
-    /// with CLIENT NO-EVICT are neither counted nor closed, as in Redis. Returns those that were
-    /// closed.
+    /// Closes the clients that take most memory until the others take at most `limit` bytes.
+    /// Clients with CLIENT NO-EVICT are neither counted nor closed, as in Redis. Returns the closed
+    /// ones.
     pub fn evict(&self, limit: usize) -> Vec<Arc<Client>> {
         let mut all: Vec<(usize, Arc<Client>)> = self
             .list()

@@ -1,4 +1,4 @@
-//! What is told of a client: its line in CLIENT LIST.
+//! The description of a client: its line in CLIENT LIST.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,7 +22,7 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
     let command = engine.table().all().get(client.last_command.load(Relaxed));
     let output = client.output.load(Relaxed) + client.push_bytes.load(Relaxed);
     let capacity = client.reply_buffer.load(Relaxed);
-    // Redis has a buffer of 16 KiB, and a list of such for what it does not hold.
+    // Redis has a buffer of 16 KiB, and a list of such buffers for the rest.
     let listed = output.saturating_sub(REPLY_CHUNK);
     let (query, spare) =
         (client.query_buffer.load(Relaxed), client.query_buffer_free.load(Relaxed));
@@ -58,15 +58,15 @@ pub fn describe(engine: &Engine, client: &Client, now_ms: u64) -> String {
 }
 
 impl Call<'_> {
-    /// Tells CLIENT LIST how long the words of this command are: those of one that waits, or that
-    /// shows itself. Those of others change too fast to be worth a store each.
+    /// Records for CLIENT LIST the length of this command's words: for one that waits, or that
+    /// shows its own client. The words of others change too fast to be worth a store each.
     pub fn show_arguments(&self) {
         let bytes = self.args.iter().map(|word| word.len()).sum();
         self.session.client.argv_mem.store(bytes, Relaxed);
     }
 }
 
-/// Returns the letters that say what a client does, `N` for none.
+/// Returns the letters for the state of a client, `N` for none.
 pub fn flags(client: &Client) -> String {
     let mut flags = String::new();
     let mut add = |flag, yes| {

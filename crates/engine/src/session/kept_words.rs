@@ -1,11 +1,11 @@
-//! The words of a request that is executed later, or elsewhere: where they arrived, if the
-//! connection has lent its input, or a copy.
+//! The words of a request that is executed later, or elsewhere: in place, if the connection has
+//! lent its input, or as a copy.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes that are copied within about half a millisecond, into memory that is touched for the first
-/// time: more than these are not copied where others wait.
+/// time: larger requests are not copied while others wait.
 pub const LARGE: usize = 2 << 20;
 
 /// The words of a request.
@@ -43,7 +43,7 @@ impl KeptWords {
     }
 }
 
-/// Returns where in `bytes` this part of them is; none if it is not of them.
+/// Returns the range of this part in `bytes`; none if it is not inside.
 fn range_in(bytes: &[u8], part: &[u8]) -> Option<Range<usize>> {
     let start = part.as_ptr().addr().checked_sub(bytes.as_ptr().addr())?;
     let end = start.checked_add(part.len())?;

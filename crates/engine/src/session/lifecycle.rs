@@ -29,10 +29,10 @@ impl Engine {
         session
     }
 
-    /// Ends a session: nothing is to be executed in it any more.
+    /// Ends a session, in which nothing may be executed any more.
     pub fn disconnect(&self, session: &mut Session) {
         if let Some(moved) = session.moved.take() {
-            // Its call may still run: whoever executes it ends the session that it has.
+            // Its call may still run: the thread that executes it then ends its session.
             match moved.abandon() {
                 Some(mut taken) => self.disconnect(&mut taken),
                 None => {

@@ -1,8 +1,7 @@
 //! A connection's state as commands see it: no socket, only data.
 //!
 //! A session belongs to one thread at a time and is handed to [`crate::Engine::execute`] with every
-//! command; what others may see of it is in its [`Client`]. At its end
-//! [`crate::Engine::disconnect`] drops its watches.
+//! command; others see its [`Client`]. At its end [`crate::Engine::disconnect`] drops its watches.
 
 pub mod client;
 pub mod describe;
@@ -40,18 +39,18 @@ pub enum ReplyMode {
     On,
     /// None.
     Off,
-    /// All but the one of the command after CLIENT REPLY SKIP: set by that command.
+    /// All but the reply of the command after CLIENT REPLY SKIP, which sets this.
     SkipNext,
     /// The current command's reply is to be dropped.
     Skip,
 }
 
-/// What MULTI collects.
+/// The commands that MULTI collects.
 #[derive(Default)]
 pub struct Queue {
     /// The requests, in their order.
     pub requests: PackedRequests,
-    /// A command was refused: EXEC fails.
+    /// Whether a command was refused: EXEC then fails.
     pub is_dirty: bool,
     /// Flags of all queued commands.
     pub(crate) flags: u32,
@@ -59,49 +58,49 @@ pub struct Queue {
     pub bytes: usize,
 }
 
-/// What a client has said of the dump that SYNC is to send (REPLCONF).
+/// A client's demands on the dump that SYNC is to send (REPLCONF).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DumpRequest {
-    /// It wants the dump only.
+    /// Whether it wants the dump only.
     pub is_only: bool,
-    /// It knows the mark at the end.
+    /// Whether it knows the mark at the end.
     pub knows_mark: bool,
 }
 
 /// One connection.
 pub struct Session {
-    /// What others see of it.
+    /// The part that others see.
     pub client: Arc<Client>,
     /// Selected database.
     pub db: Db,
     /// RESP version of its replies.
     pub protocol: Protocol,
-    /// Whether it gave a password, or needed none when it began.
+    /// Whether it is authenticated, or needed no password when it began.
     pub authenticated: bool,
-    /// Who it is: what it may do.
+    /// Its user, who decides what it may do.
     pub user: Arc<Account>,
-    /// How often the rules of its user had been changed when its last command was checked.
+    /// The user's count of changes of rules when its last command was checked.
     pub(crate) checked: Cell<u64>,
     /// CLIENT REPLY.
     pub reply: ReplyMode,
-    /// Which stripe of the statistics it counts in: the number of its thread.
+    /// The stripe of the statistics in which it counts: the number of its thread.
     pub stripe: usize,
     /// A session that replays the command log: exempt from checks that concern clients, not logged.
     pub replay: bool,
-    /// Random numbers for RANDOMKEY and its like, seeded by the engine.
+    /// Random numbers for RANDOMKEY and similar commands, seeded by the engine.
     pub random: fastrand::Rng,
-    /// In a batch, when its last command ended, unix ns: the next begins then, and the clock is
-    /// read once for both.
+    /// In a batch, when its last command ended, unix ns: the next one begins then, so that the
+    /// clock is read once for both.
     pub ended_ns: Option<u64>,
     /// Whether it executes a batch.
     pub in_batch: bool,
-    /// What MULTI collects, while it does.
+    /// The commands that MULTI has collected, between MULTI and EXEC.
     pub multi: Option<Box<Queue>>,
-    /// What it watches.
+    /// The keys that it watches.
     pub watches: Vec<Watch>,
     /// Set by a transaction that changes a watched key.
     pub touched: Arc<AtomicBool>,
-    /// Where the last write of it ends in the command log.
+    /// The end of its last write in the command log.
     pub written_to: u64,
     /// Space for rewritten commands on their way to the command log, reused.
     pub(crate) effects: Vec<u8>,
@@ -110,42 +109,42 @@ pub struct Session {
     /// Whether a command may take several steps, with [`crate::Engine::go_on`] between other
     /// clients' commands.
     pub can_walk: bool,
-    /// Whether whoever serves it has others to serve, so that it must not wait for a shard with its
-    /// thread ([`crate::Next::Locked`]).
+    /// Whether its thread serves others too, so that it must not wait for a shard
+    /// ([`crate::Next::Locked`]).
     pub gives_way: bool,
-    /// Its place among those who wait for shards, from the first time that its command found one
-    /// locked until the command is done.
+    /// Its place in the queues for shards, from the first time that its command found one locked
+    /// until the command is done.
     pub(crate) shard_wait: Option<ShardWait>,
-    /// The bytes that the words of its requests are in, where they are many: another thread may
-    /// keep them until it has executed the request.
+    /// The bytes that contain the words of its requests, if there are many: another thread may keep
+    /// them until it has executed the request.
     pub(crate) lent: Option<Arc<Vec<u8>>>,
-    /// Its command takes long and found a shard locked on another thread, where it is to be tried
-    /// again; since when it runs, if a script does.
+    /// Set if its command takes long, found a shard locked on another thread, and is to be tried
+    /// again there; with the start of a script, if it runs one.
     pub(crate) moves_again: Option<Option<LongSince>>,
-    /// Those who monitor have seen the script that its command is, which may be tried again.
+    /// Whether MONITOR has shown its command, a script, which may be tried again.
     pub(crate) script_shown: bool,
     /// The command that is in the middle of its steps.
     pub walk: Option<Box<Walk>>,
-    /// What it listens to.
+    /// Its subscriptions.
     pub subscriptions: Subscriptions,
-    /// CLIENT CACHING came before the command that is executed now.
+    /// Whether CLIENT CACHING came before the command that is executed now.
     pub caching: bool,
-    /// Keys that the transaction read which is executed now, each with the number of changes before
-    /// it.
+    /// Keys that the present transaction has read, each with the number of changes before it.
     pub reads_of_changed: Vec<(usize, Box<[u8]>)>,
-    /// Who read what was flushed by the command that is executed now.
+    /// The readers of keys that the present command has flushed.
     pub(crate) forgotten: Vec<Readers>,
-    /// How keys begin of which it is told (CLIENT TRACKING).
+    /// Prefixes of keys that it tracks (CLIENT TRACKING).
     pub prefixes: BTreeSet<Box<[u8]>>,
-    /// The call that runs on another thread meanwhile, with the session whose place this one keeps.
+    /// The call that runs on another thread meanwhile, with the session that this one stands in
+    /// for.
     pub(crate) moved: Option<Arc<MovedCall<Session>>>,
-    /// Set while a script of it runs on a thread of its own: how others know of it.
+    /// Set while a script of it runs on a thread of its own: this is how others see it.
     pub running_script: Option<Arc<RunningScript>>,
-    /// Its blocked command, where that is to be in the slow log.
+    /// Its blocked command, if that is to be in the slow log.
     pub(crate) slow_block: Option<Box<SlowBlock>>,
     /// What it waits for, while it is blocked.
     pub(crate) waiter: Option<Arc<Waiter>>,
-    /// What REPLCONF said of the dump of SYNC.
+    /// The demands of REPLCONF on the dump of SYNC.
     pub dump_request: DumpRequest,
 }
 
@@ -197,13 +196,13 @@ impl Session {
         }
     }
 
-    /// Returns true if whoever serves it can wait for a reply that another thread makes.
+    /// Returns true if its connection can wait for a reply that another thread makes.
     pub fn can_wait(&self) -> bool {
         self.can_walk && self.can_block
     }
 
-    /// Takes the session, whose call goes on on another thread, and leaves in its place one that
-    /// waits for it.
+    /// Takes the session, whose call goes on on another thread, and leaves one that waits in its
+    /// place.
     pub(crate) fn take_for(&mut self, moved: &Arc<MovedCall<Session>>) -> Session {
         let stand_in = Session {
             moved: Some(Arc::clone(moved)),
@@ -215,26 +214,26 @@ impl Session {
         };
         let mut taken = std::mem::replace(self, stand_in);
         (taken.can_block, taken.can_walk) = (false, false);
-        // It may be a while until it tries again.
+        // It may be a while until the next try.
         taken.shard_wait.iter().for_each(ShardWait::release);
         taken
     }
 
-    /// Gives the session back that [`Session::take_for`] took.
+    /// Takes back the session that [`Session::take_for`] took.
     pub(crate) fn give_back(&mut self, taken: Session) {
         let gives_way = self.gives_way;
         *self = taken;
-        // Who serves it is again the one for whom it could be taken.
+        // Its connection can wait, as it could when the session was taken.
         (self.can_block, self.can_walk, self.gives_way) = (true, true, gives_way);
     }
 
-    /// Returns true if its user may not do everything.
+    /// Returns true if its user has limited permissions.
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         !self.user.is_unlimited()
     }
 
-    /// Returns true if the rules of its user were changed since its command was checked.
+    /// Returns true if its user's rules have changed since its command was checked.
     #[inline]
     pub(crate) fn has_other_rules(&self) -> bool {
         self.user.changes() != self.checked.get()
@@ -252,21 +251,19 @@ impl Session {
         self.ended_ns = None;
     }
 
-    /// Says that whoever serves it goes on with commands that take several steps
-    /// ([`crate::Next::Walk`]).
+    /// Says that its connection continues commands that take several steps ([`crate::Next::Walk`]).
     pub fn set_can_walk(&mut self) {
         self.can_walk = true;
     }
 
-    /// Says that whoever serves it has others to serve, and tries commands again whose shards are
-    /// locked ([`crate::Next::Locked`]).
+    /// Says that its thread serves others too, and that its connection tries commands again whose
+    /// shards are locked ([`crate::Next::Locked`]).
     pub fn set_gives_way(&mut self) {
         self.gives_way = true;
     }
 
-    /// Lends the bytes that the words of the next requests are in, or takes them back: a request
-    /// that is executed by another thread keeps them until [`crate::Engine::unblocked`] gives its
-    /// reply.
+    /// Lends the bytes that contain the words of the next requests, or takes them back: a request
+    /// that another thread executes keeps them until [`crate::Engine::unblocked`] gives its reply.
     pub fn lend(&mut self, bytes: Option<Arc<Vec<u8>>>) {
         self.lent = bytes;
     }
@@ -276,7 +273,7 @@ impl Session {
         self.shard_wait.is_some()
     }
 
-    /// Ends what lasts for one command; what CLIENT CACHING said stays in force if `keeps_caching`.
+    /// Ends the state for one command; CLIENT CACHING stays in force if `keeps_caching`.
     #[inline]
     pub(crate) fn end_command(&mut self, keeps_caching: bool) {
         self.end_wait();
@@ -309,8 +306,8 @@ impl Session {
         self.multi.is_some()
     }
 
-    /// Returns true if it listens in a protocol that cannot tell messages from replies: then few
-    /// commands are allowed.
+    /// Returns true if it has subscriptions in a protocol that cannot tell messages from replies:
+    /// then few commands are allowed.
     #[inline]
     pub fn only_listens(&self) -> bool {
         self.protocol == Protocol::Resp2 && !self.subscriptions.is_empty()

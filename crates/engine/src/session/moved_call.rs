@@ -1,4 +1,4 @@
-//! A call that another thread executes, between that thread and the connection which waits for it.
+//! A call that another thread executes, shared by that thread and the connection that waits for it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -34,7 +34,7 @@ impl<S> MovedCall<S> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the end for the connection; returns it where that is gone.
+    /// Leaves the result for the connection; returns it if the connection is gone.
     pub(crate) fn end(&self, end: Box<End<S>>) -> Option<Box<End<S>>> {
         let mut state = self.state();
         if matches!(*state, State::Abandoned) {
@@ -56,8 +56,8 @@ impl<S> MovedCall<S> {
         }
     }
 
-    /// Says that the connection is gone. Returns the session if its call has ended; else whoever
-    /// executes it ends the session.
+    /// Records that the connection is gone. Returns the session if its call has ended; otherwise
+    /// the thread that executes the call ends the session.
     pub(crate) fn abandon(&self) -> Option<S> {
         match std::mem::replace(&mut *self.state(), State::Abandoned) {
             State::Ended(end) => Some(end.session),

@@ -2,8 +2,8 @@
 //!
 //! The bytes of their arguments follow each other in blocks that never move, so that a request
 //! costs no allocation of its own. Blocks double from a small one on, since most transactions are
-//! short; a request that is longer than the largest has a block to itself. One that is large is
-//! kept where it arrived, and not copied, if the connection has lent its input.
+//! short; a request that is longer than the largest block has one to itself. A large request stays
+//! in place, uncopied, if the connection has lent its input.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use crate::session::kept_words::{KeptWords, LARGE};
 const FIRST_BLOCK: usize = 1 << 10;
 const LARGEST_BLOCK: usize = 64 << 10;
 
-/// Requests in the order in which they came.
+/// Requests in the order of their arrival.
 #[derive(Default)]
 pub struct PackedRequests {
     blocks: Vec<Vec<u8>>,
     requests: Vec<Packed>,
     /// The length of each argument of all requests.
     lengths: Vec<usize>,
-    /// Requests that are kept where they arrived.
+    /// Requests that stay in place.
     in_place: Vec<KeptWords>,
     /// Bytes of memory that the blocks and these requests take.
     capacity: usize,
 }
 
-/// Where a request is, and how many arguments it has.
+/// The place of a request, and how many arguments it has.
 struct Packed {
     place: Place,
     arguments: usize,
@@ -79,7 +79,7 @@ impl PackedRequests {
         self.requests.is_empty()
     }
 
-    /// Returns how many arguments all have together.
+    /// Returns how many arguments all requests have together.
     pub fn words(&self) -> usize {
         self.lengths.len()
     }
@@ -127,7 +127,7 @@ impl PackedRequests {
 mod tests {
     use super::*;
 
-    /// Keeps the requests, and compares what is kept with them.
+    /// Packs the requests, and compares the result with them.
     fn check(requests: &[Vec<Vec<u8>>]) -> PackedRequests {
         let mut packed = PackedRequests::default();
         for request in requests {

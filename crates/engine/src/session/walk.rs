@@ -1,10 +1,10 @@
-//! A command that takes several steps, between which other clients are served, as its session keeps
-//! it.
+//! The state that a session keeps for a command that takes several steps, between which other
+//! clients are served.
 
 use keyspace::Db;
 use resp::Writer;
 
-/// A command on its way through the keyspace, which lists what it finds.
+/// A command's walk through the keyspace, which lists what it finds.
 pub struct Walk {
     /// The number of the command.
     pub command: usize,
@@ -16,11 +16,11 @@ pub struct Walk {
     pub cursor: u64,
     /// How many elements were found.
     pub found: usize,
-    /// The elements, as they are replied.
+    /// The elements, encoded for the reply.
     pub elements: Writer,
     /// How far the log must be durable before the reply is sent.
     pub durable_at: u64,
-    /// Time that its steps took.
+    /// The time that its steps took so far.
     pub nanos: u64,
 }
 

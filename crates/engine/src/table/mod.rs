@@ -1,11 +1,11 @@
-//! The table of all commands: built once from the groups' lists, looked up for every request.
+//! The table of all commands: built once from the groups' lists, searched for every request.
 //!
-//! Lookup is case-insensitive and does not allocate: an open-addressed table over the folded
-//! bytes of the name, at most half full. Every command and subcommand has a dense number, by which
-//! statistics are kept.
+//! Lookup is case-insensitive and does not allocate: an open-addressed table over the folded bytes
+//! of the name, at most half full. Every command and subcommand has a dense number, which
+//! statistics use as an index.
 //!
-//! `rename-command` gives commands other names, or none, for whoever sends requests. The command
-//! log, and the rules of users, always have the original names.
+//! `rename-command` gives commands other names, or none, in requests. The command log and the rules
+//! of users always use the original names.
 
 pub mod spec;
 
@@ -41,20 +41,20 @@ impl Command {
         self.parent.unwrap_or(self.spec).name
     }
 
-    /// Returns true if the keys that it reads count as used (CLIENT NO-TOUCH).
+    /// Returns true if its reads count as uses of the keys (CLIENT NO-TOUCH).
     pub(crate) fn touches(&self, client: &Client) -> bool {
         !client.no_touch.load(Relaxed) || self.spec.is(TOUCHES)
     }
 }
 
-/// What a request's first words name.
+/// The result of looking up a request.
 #[derive(Clone, Copy)]
 pub enum Lookup<'t> {
     /// A command that can be executed.
     Found(&'t Command),
     /// A container, without or with an unknown subcommand.
     Container(&'t Command),
-    /// Nothing known.
+    /// An unknown command.
     Unknown,
 }
 
@@ -62,20 +62,20 @@ pub enum Lookup<'t> {
 pub struct Table {
     commands: Vec<Command>,
     top: usize,
-    /// By their original names, those that requests call by these.
+    /// By original name, those that requests call by it.
     slots: Vec<u16>,
     renamed: Option<Box<Renamed>>,
 }
 
-/// What `rename-command` has changed.
+/// The changes of `rename-command`.
 struct Renamed {
-    /// By their new names, in lower case.
+    /// By new name, in lower case.
     names: HashMap<Vec<u8>, u16>,
-    /// By their original names, all.
+    /// By original name, all.
     slots: Vec<u16>,
 }
 
-/// Why a command is not renamed.
+/// Why renaming a command failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RenameError {
@@ -114,7 +114,7 @@ impl Table {
         table
     }
 
-    /// Returns the table of those top-level commands that are `wanted`, by their original names.
+    /// Returns the table of those top-level commands that are `wanted`, by original name.
     fn slots_of(&self, wanted: impl Fn(u16) -> bool) -> Vec<u16> {
         let mut slots = vec![VACANT; (self.top * 2).next_power_of_two().max(2)];
         for at in (0..self.top as u16).filter(|at| wanted(*at)) {
@@ -125,7 +125,7 @@ impl Table {
         slots
     }
 
-    /// Gives a top-level command another name; an empty one takes it away from requests.
+    /// Gives a top-level command another name; an empty one hides it from requests.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), RenameError> {
         let command = self.get(from).ok_or(RenameError::Unknown)?.id as u16;
         let all = match self.renamed.take() {
@@ -147,7 +147,7 @@ impl Table {
         Ok(())
     }
 
-    /// Returns true if requests may have other names of commands than the original ones.
+    /// Returns true if requests may use names other than the original ones.
     #[inline]
     pub(crate) fn is_renamed(&self) -> bool {
         self.renamed.is_some()
@@ -161,7 +161,7 @@ impl Table {
         self.slots.contains(&top) || renamed.names.values().any(|at| *at == top)
     }
 
-    /// Returns number of commands and subcommands.
+    /// Returns the number of commands and subcommands.
     pub fn len(&self) -> usize {
         self.commands.len()
     }
@@ -176,7 +176,7 @@ impl Table {
         &self.commands[..self.top]
     }
 
-    /// Commands and subcommands, by number.
+    /// Returns commands and subcommands, by number.
     pub fn all(&self) -> &[Command] {
         &self.commands
     }
@@ -186,7 +186,7 @@ impl Table {
         &self.commands[of.first_sub..of.first_sub + of.spec.subs.len()]
     }
 
-    /// Returns the top-level command that requests call by this name, in any case.
+    /// Returns the top-level command that requests call by this name, ignoring case.
     pub fn get(&self, name: &[u8]) -> Option<&Command> {
         match self.slots[self.probe(&self.slots, name)] {
             VACANT => self.renamed.as_ref().and_then(|renamed| {
@@ -197,7 +197,7 @@ impl Table {
         }
     }
 
-    /// Returns the top-level command of this original name, in any case.
+    /// Returns the top-level command of this original name, ignoring case.
     fn original(&self, name: &[u8]) -> Option<&Command> {
         let slots = self.renamed.as_ref().map_or(&self.slots, |renamed| &renamed.slots);
         match slots[self.probe(slots, name)] {
@@ -206,12 +206,12 @@ impl Table {
         }
     }
 
-    /// Returns the subcommands of a command, none where it is no container.
+    /// Returns the subcommands of a command, none if it is no container.
     pub fn subs_of(&self, of: &Command) -> &[Command] {
         if of.spec.is_container() { self.subs(of) } else { &[] }
     }
 
-    /// Returns the subcommand of this name, in any case.
+    /// Returns the subcommand of this name, ignoring case.
     pub fn sub(&self, of: &Command, name: &[u8]) -> Option<&Command> {
         self.subs(of).iter().find(|c| c.spec.name.as_bytes().eq_ignore_ascii_case(name))
     }
@@ -224,7 +224,7 @@ impl Table {
         }
     }
 
-    /// Returns the same of an original name.
+    /// Returns the command or subcommand of a full original name.
     pub fn by_original_name(&self, name: &[u8]) -> Option<&Command> {
         match name.iter().position(|b| *b == b'|') {
             None => self.original(name),
@@ -232,12 +232,12 @@ impl Table {
         }
     }
 
-    /// Returns what the request names.
+    /// Looks up the command of a request.
     pub fn find(&self, args: &[&[u8]]) -> Lookup<'_> {
         self.sub_of(args.first().and_then(|name| self.get(name)), args)
     }
 
-    /// Returns what a command of the command log names.
+    /// Looks up the command of a record of the command log.
     pub fn find_original(&self, args: &[&[u8]]) -> Lookup<'_> {
         self.sub_of(args.first().and_then(|name| self.original(name)), args)
     }

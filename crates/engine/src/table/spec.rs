@@ -98,8 +98,8 @@ pub struct Deprecated {
     pub instead: &'static str,
 }
 
-/// Which arguments of a command are channels. Commands that stop listening need no permission, and
-/// name none.
+/// Which arguments of a command are channels. Commands that end subscriptions need no permission,
+/// and name none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channels {
     /// The first.
@@ -110,10 +110,10 @@ pub enum Channels {
     Patterns,
 }
 
-/// What others are shown in the place of a secret.
+/// The word that replaces a secret.
 pub const REDACTED: &[u8] = b"(redacted)";
 
-/// Everything that is known about one command or subcommand.
+/// The description of one command or subcommand.
 #[derive(Clone, Copy)]
 pub struct CommandSpec {
     /// Name in lower case; for a subcommand, without its container's.
@@ -130,18 +130,18 @@ pub struct CommandSpec {
     pub arity: i32,
     /// Flags of [`crate::table::spec`]: `WRITE | DENYOOM` ...
     pub flags: u32,
-    /// What else the engine has to know: `IMMEDIATE | FOR_LISTENERS` ...
+    /// Further properties for the engine: `IMMEDIATE | FOR_LISTENERS` ...
     pub traits: u32,
     /// ACL categories that do not follow from the flags.
     pub acl: u32,
     /// Hints for clients and proxies.
     pub tips: &'static [&'static str],
-    /// Where its keys stand.
+    /// The positions of its keys.
     pub keys: &'static [KeySpec],
-    /// What is done with its keys, where that depends on the arguments (`KEY_VARIABLE`).
+    /// The use of its keys, if that depends on the arguments (`KEY_VARIABLE`).
     pub key_flags: Option<KeyFlags>,
-    /// Tells which words of a request are its keys, where `keys` describes them to clients and
-    /// cannot tell them all.
+    /// Finds the keys among the words of a request, if `keys`, which describes them to clients,
+    /// cannot describe all.
     pub own_keys: Option<OwnKeys>,
     /// Set for deprecated commands.
     pub deprecated: Option<Deprecated>,
@@ -153,23 +153,23 @@ pub struct CommandSpec {
     pub args: &'static [Arg],
     /// Subcommands; not empty for a container.
     pub subs: &'static [&'static CommandSpec],
-    /// Where an argument is that becomes a key's whole value as it is: a large one is written
-    /// to the heap before the key's shard is locked.
+    /// The position of an argument that becomes a key's whole value as it is: a large one is
+    /// written to the heap before the key's shard is locked.
     pub value: Option<usize>,
-    /// Which of its arguments are channels, as what it sends to or listens to.
+    /// Which of its arguments are channels that it sends to or listens to.
     pub channels: Option<Channels>,
-    /// Replaces the words of a request that must not be shown to others, by [`REDACTED`].
+    /// Replaces the secret words of a request by [`REDACTED`].
     pub redact: Option<fn(&mut [&[u8]])>,
-    /// How much it does, where that may take long.
+    /// Estimates its work, if that may take long.
     pub weigh: Option<Weigh>,
     /// How it is executed.
     pub run: Run,
-    /// How it goes on after it answered that it takes several steps.
+    /// Takes its next step, if it takes several.
     pub step: Option<TakeStep>,
 }
 
 impl CommandSpec {
-    /// What a spec's fields are when it does not name them.
+    /// Defaults for the fields that a spec does not name.
     pub const EMPTY: CommandSpec = CommandSpec {
         name: "",
         summary: "",
@@ -202,7 +202,7 @@ impl CommandSpec {
         self.flags & flag != 0
     }
 
-    /// Returns true if the engine knows this of the command.
+    /// Returns true if the command has the given trait.
     pub const fn is(&self, what: u32) -> bool {
         self.traits & what != 0
     }
@@ -221,9 +221,9 @@ impl CommandSpec {
         }
     }
 
-    /// ACL categories: the stated ones and those that follow from the flags.
+    /// Returns the ACL categories: the stated ones and those that follow from the flags.
     pub const fn categories(&self) -> u32 {
-        // What runs scripts is never in `@read`.
+        // Commands that run scripts are never in `@read`.
         let not_implied = if self.acl & ACL_SCRIPTING != 0 { ACL_READ } else { 0 };
         acl::implied(self.flags) & !not_implied | self.acl
     }

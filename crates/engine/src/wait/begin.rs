@@ -12,9 +12,9 @@ use crate::session::Session;
 use crate::session::client::{BlockedCommand, BlockedOperation, Waiter};
 
 impl Call<'_> {
-    /// Blocks the client until one of `keys` holds a value of type `what` that the wish can be
-    /// served from, or until `until` (unix ms); where nobody may block (in EXEC, without a
-    /// connection) it answers at once. The shards of the keys are locked, and serving found
+    /// Blocks the client until one of `keys` holds a value of type `what` from which the operation
+    /// can be served, or until `until` (unix ms). If blocking is not allowed (in EXEC, without a
+    /// connection), it answers at once. The shards of the keys are locked, and serving found
     /// nothing.
     pub fn block(
         &mut self,
@@ -53,7 +53,7 @@ impl Call<'_> {
     }
 }
 
-/// Ends a wait without a reply: the connection is gone, or the command failed after all.
+/// Ends a wait without a reply: the connection is gone, or the command has failed after all.
 pub(crate) fn stop_waiting(engine: &Engine, session: &mut Session) {
     let Some(waiter) = forget_waiter(session) else { return };
     if waiter.cancel() {

@@ -13,21 +13,21 @@ use crate::session::client::{Ending, Waiter};
 use crate::session::{ReplyMode, Session};
 
 impl Session {
-    /// Lets its commands block: whoever sets this waits when told to ([`Next::Block`]), and looks
-    /// after the wait by [`Engine::unblocked`], [`Engine::time_out`] and [`Engine::disconnect`].
+    /// Lets its commands block: the caller then waits when told to ([`Next::Block`]), and ends the
+    /// wait by [`Engine::unblocked`], [`Engine::time_out`] and [`Engine::disconnect`].
     pub fn set_can_block(&mut self) {
         self.can_block = true;
     }
 
-    /// Returns when the wait of a blocked session ends by itself, unix ms; none for never.
+    /// Returns the deadline of a blocked session's wait, unix ms; none for never.
     pub fn blocked_until(&self) -> Option<u64> {
         self.waiter.as_ref().and_then(|waiter| waiter.until)
     }
 }
 
 impl Engine {
-    /// Returns whether the wait of a blocked session has ended; its reply is in `out` then. Whoever
-    /// ends it wakes the client.
+    /// Returns the outcome if the wait of a blocked session has ended; its reply is then in `out`.
+    /// The thread that ends the wait wakes the client.
     pub fn unblocked(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
         if session.moved.is_some() {
             return self.take_moved(session, out);
@@ -36,7 +36,8 @@ impl Engine {
         Some(self.resume(session, ending, out))
     }
 
-    /// Ends the wait of a session whose time is over; where it was just served, that is its reply.
+    /// Ends the wait of a session whose timeout has passed; if it was just served, that is its
+    /// reply.
     pub fn time_out(&self, session: &mut Session, out: &mut Writer) -> Option<Outcome> {
         let waiter = Arc::clone(session.waiter.as_ref()?);
         if !waiter.cancel() {
@@ -68,8 +69,8 @@ impl Engine {
         Outcome { next: Next::Reply, durable_at: ending.durable_at }
     }
 
-    /// Ends the wait of another client, as if its time were over, or with an error; whether it
-    /// waited (CLIENT UNBLOCK).
+    /// Ends the wait of another client, as if its timeout had passed, or with an error. Returns
+    /// true if it waited (CLIENT UNBLOCK).
     pub fn unblock(&self, id: u64, with_error: bool) -> bool {
         let client = self.clients().get(id);
         let waiter = client.and_then(|client| {

@@ -1,4 +1,4 @@
-//! The way of a command to what its client waits for.
+//! From a command to the operation that its client waits for.
 
 use keyspace::{Key, Txn, Type};
 
@@ -7,7 +7,7 @@ use crate::failure::{Done, WRONG_TYPE};
 use crate::session::client::{BlockedOperation, Serving};
 
 impl Call<'_> {
-    /// This call as a place where its client is served.
+    /// Returns this call as the context in which its client is served.
     pub fn serving(&mut self) -> Serving<'_> {
         let (db, stripe) = (self.session.db, self.session.stripe);
         let (config, stats) = (self.engine.config(), self.engine.stats());
@@ -15,9 +15,8 @@ impl Call<'_> {
     }
 }
 
-/// Serves the client from the first of `keys` that holds something; where none does it blocks until
-/// one does, or until `until` (unix ms). A key with a value of another type than `what` is an
-/// error.
+/// Serves the client from the first of `keys` that holds something; if none does, blocks until one
+/// does, or until `until` (unix ms). A key with a value of another type than `what` is an error.
 pub fn serve_or_block(
     call: &mut Call<'_>,
     txn: &mut Txn<'_>,

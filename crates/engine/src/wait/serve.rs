@@ -2,7 +2,7 @@
 //!
 //! All clients that one command or EXEC lets go are served in one transaction on the locks of that
 //! command: one commit, one fence, one record in the log. Replies leave the waiters only after it.
-//! Where it cannot be committed (the heap is full) nobody was served; the keys are kept, and tried
+//! If it cannot be committed (the heap is full), no client was served; the keys are kept, and tried
 //! again periodically.
 
 use std::collections::{HashSet, VecDeque};
@@ -19,23 +19,23 @@ use crate::log::Effects;
 use crate::session::client::{Served, Serving, Waiter};
 use crate::wait::waiting::BlockedKey;
 
-/// How many rounds a thread serves on after its own command.
+/// The number of further rounds in which a thread serves after its own command.
 const ROUNDS: usize = 256;
 
-/// What came of an attempt to serve a client.
+/// The result of an attempt to serve a client.
 #[derive(PartialEq, Eq)]
 enum Attempt {
     /// It has a reply.
     Served,
     /// There is nothing for it in the key.
     Nothing,
-    /// It cannot be served now, nor can those after it.
+    /// Neither it nor those after it can be served now.
     Stuck,
     /// Not under these locks.
     NotLocked,
 }
 
-/// One transaction that serves.
+/// One transaction that serves blocked clients.
 struct Round<'e> {
     engine: &'e Engine,
     stripe: usize,
@@ -46,9 +46,9 @@ struct Round<'e> {
     visited: Vec<BlockedKey>,
     served: Vec<Served>,
     effects: Effects,
-    /// Keys from which and to which something was moved, or of which an error tells.
+    /// Keys that were the source or target of a move, or that an error tells of.
     shown: Vec<BlockedKey>,
-    /// What the medium had lost before the locks were taken.
+    /// The medium's losses before the locks were taken.
     losses: Losses,
 }
 
@@ -67,10 +67,10 @@ impl Engine {
 }
 
 impl Waiters<'_> {
-    /// Serves those who wait for what the transaction changed, which was committed and holds its
-    /// locks. `changed` says that it changed what it lists, `databases` that it may have changed
-    /// whole databases, `stripe` is the number of this thread. Returns false if that could not be
-    /// committed: the transaction is good for nothing more then.
+    /// Serves the clients that wait for what the transaction changed, which is committed and still
+    /// holds its locks. `changed` says that it changed what it lists, `databases` that it may have
+    /// changed whole databases; `stripe` is the number of this thread. Returns false if serving
+    /// could not be committed: the transaction cannot be used any more then.
     #[inline]
     pub(crate) fn serve(
         &self,
@@ -92,8 +92,8 @@ impl Waiters<'_> {
         round.run(txn)
     }
 
-    /// Tries again to serve those whom nobody could serve. To be called periodically, with no shard
-    /// locked. `stripe` is the number of this thread.
+    /// Tries again to serve clients that could not be served. To be called periodically, with no
+    /// shard locked. `stripe` is the number of this thread.
     pub fn retry_deferred(&self, stripe: usize) {
         let failed = self.engine.deferred().failed.take();
         if !failed.is_empty() && self.engine.keyspace().has_unresolved_losses() {
@@ -103,22 +103,22 @@ impl Waiters<'_> {
         self.retry_locked(stripe);
     }
 
-    /// Returns true if somebody is to be served as soon as others have unlocked a shard.
+    /// Returns true if clients are to be served as soon as others have unlocked a shard.
     #[inline]
     pub fn must_retry_locked(&self) -> bool {
         !self.engine.deferred().locked.is_empty()
     }
 
-    /// Tries again to serve those whose shards were locked. To be called soon after
-    /// [`Waiters::must_retry_locked`] says so, with no shard locked.
+    /// Tries again to serve clients whose shards were locked. To be called soon after
+    /// [`Waiters::must_retry_locked`] returned true, with no shard locked.
     pub fn retry_locked(&self, stripe: usize) {
         let locked = self.engine.deferred().locked.take();
         locked.into_iter().for_each(|place| self.serve_key(stripe, place));
         self.serve_deferred(stripe);
     }
 
-    /// Serves on where a round lacked locks, in rounds of their own. To be called when a command
-    /// has released its locks.
+    /// Serves, in rounds of their own, the clients for which a round lacked locks. To be called
+    /// when a command has released its locks.
     pub(crate) fn serve_deferred(&self, stripe: usize) {
         for _ in 0..ROUNDS {
             let places = self.engine.deferred().not_locked.take();
@@ -157,7 +157,7 @@ impl<'e> Round<'e> {
         }
     }
 
-    /// Puts a key after the others, if anybody waits for it.
+    /// Appends a key to the queue, if a client waits for it.
     fn list(&mut self, db: Db, bytes: &[u8]) {
         let key = self.engine.keyspace().key(bytes);
         if self.engine.waiting().has(&key) && self.listed.insert((db, bytes.into())) {
@@ -165,7 +165,7 @@ impl<'e> Round<'e> {
         }
     }
 
-    /// Returns false if it could not be committed.
+    /// Serves the listed keys. Returns false if that could not be committed.
     fn run(mut self, txn: &mut Txn<'_>) -> bool {
         while let Some(place) = self.ready.pop_front() {
             self.listed.remove(&place);
@@ -189,8 +189,9 @@ impl<'e> Round<'e> {
         self.commit(txn)
     }
 
-    /// Serves those who wait for the key to hold `what`, as long as it does. Who was served has
-    /// left the queue, so that it is not met again where the key is filled once more.
+    /// Serves the clients that wait for the key to hold `what`, as long as it does. A client that
+    /// was served has left the queue, so that it is not found again when the key is filled once
+    /// more.
     fn serve_key(&mut self, txn: &mut Txn<'_>, db: Db, key: &Key<'_>, what: Type) {
         let mut after = None;
         while holds(txn, db, key, what)
@@ -270,25 +271,25 @@ impl<'e> Round<'e> {
         }
     }
 
-    /// Notes a client whose reply is an error, which tells of the key.
+    /// Records a client whose reply is an error that tells of the key.
     fn refuse(&mut self, waiter: &Arc<Waiter>, db: Db, key: &Key<'_>, failure: &Failure) {
         self.show(db, &[*key]);
         let reply = waiter.error(failure.as_bytes());
         self.record_served(Arc::clone(waiter), reply, Some(failure.code().to_vec()));
     }
 
-    /// Notes keys of which a reply tells.
+    /// Records keys that a reply tells of.
     fn show(&mut self, db: Db, keys: &[Key<'_>]) {
         self.shown.extend(keys.iter().map(|key| (db, key.bytes().into())));
     }
 
-    /// Notes a client that is to be let go, which leaves its queues.
+    /// Records a client that is to be let go, which leaves its queues.
     fn record_served(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>, failed: Option<Vec<u8>>) {
         self.engine.waiting().leave(self.engine.keyspace(), &waiter);
         self.served.push(Served { waiter, reply, failed });
     }
 
-    /// Ends the wait of those for whom it is the end that the key holds nothing of this type.
+    /// Ends the wait of clients that do not wait on when the key holds nothing of this type.
     fn end_lost(&mut self, db: Db, key: &Key<'_>, what: Type) {
         let mut after = None;
         while let Some(waiter) = self.engine.waiting().next(db, key, what, after) {
@@ -301,8 +302,8 @@ impl<'e> Round<'e> {
         }
     }
 
-    /// Commits it, which lets the clients go. Where that fails all wait on, and are tried again
-    /// later at each of their keys: others may have filled one while they were in no queue.
+    /// Commits it, which lets the clients go. If that fails, all wait on, and are tried again later
+    /// at each of their keys: others may have filled one while they were in no queue.
     fn commit(mut self, txn: &mut Txn<'_>) -> bool {
         let keyspace = self.engine.keyspace();
         let done = if self.served.is_empty() {

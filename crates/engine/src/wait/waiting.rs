@@ -1,11 +1,11 @@
-//! Who waits for which key: per shard, from a key to queues of clients.
+//! The blocked clients of each key: per shard, from a key to queues of clients.
 //!
-//! A key has a queue for each database and type that is waited for, so that clients which wait for
-//! another type stand in nobody's way. A queue is ordered by tickets: its first client, the next
-//! after some ticket, and the removal of any are found without looking at others.
+//! A key has a queue for each database and type that is waited for, so that clients that wait for
+//! another type are not in the way. A queue is ordered by tickets: the first client, the next one
+//! after a ticket, and one to remove are found without looking at others.
 //!
-//! Queues are filled and searched under the lock of the shard, and emptied also without it: a
-//! client that has left is never missed.
+//! Queues are filled and searched under the lock of the shard, but emptied also without it: a
+//! client that has left is never found.
 
 mod deferred;
 
@@ -20,12 +20,12 @@ pub(crate) use deferred::{BlockedKey, Deferred};
 
 use crate::session::client::Waiter;
 
-/// Those that wait for one key in one database to hold one type.
+/// The clients that wait for one key in one database to hold one type.
 struct Queue {
     db: Db,
     what: Type,
     waiters: BTreeMap<u64, Arc<Waiter>>,
-    /// Those of them whose wait ends when the key is lost.
+    /// The number of those whose wait ends when the key is lost.
     losing: usize,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Waiting {
     tickets: AtomicU64,
     /// Blocked clients that wait for keys.
     count: AtomicUsize,
-    /// Those of them that have a target.
+    /// The number of those that have a target.
     movers: AtomicUsize,
     shards: Box<[Mutex<Queues>]>,
 }
@@ -59,20 +59,20 @@ impl Waiting {
         self.tickets.fetch_add(1, Relaxed)
     }
 
-    /// Returns true if nobody waits for any key. Exact for the keys of shards that the caller has
-    /// locked.
+    /// Returns true if no client waits for any key. Exact for the keys of shards that the caller
+    /// has locked.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
 
-    /// Returns true if nobody waits for a key in order to write to another one.
+    /// Returns true if no client waits for a key in order to write to another one.
     #[inline]
     pub(crate) fn has_no_targets(&self) -> bool {
         self.movers.load(Relaxed) == 0
     }
 
-    /// Lets it wait at its keys, whose shards are locked.
+    /// Adds a waiter to the queues of its keys, whose shards are locked.
     pub(crate) fn enter(&self, keyspace: &Keyspace, waiter: &Arc<Waiter>) {
         if waiter.keys.is_empty() {
             return;
@@ -95,7 +95,7 @@ impl Waiting {
         }
     }
 
-    /// Takes it away from its keys. To be called once.
+    /// Removes a waiter from the queues of its keys. To be called once.
     pub(crate) fn leave(&self, keyspace: &Keyspace, waiter: &Waiter) {
         if waiter.keys.is_empty() {
             return;
@@ -122,19 +122,19 @@ impl Waiting {
         self.count.fetch_sub(1, Relaxed);
     }
 
-    /// Returns true if anybody waits for the key, in any database.
+    /// Returns true if a client waits for the key, in any database.
     pub(crate) fn has(&self, key: &Key<'_>) -> bool {
         self.queues(key.shard()).contains_key(key.bytes())
     }
 
-    /// Returns what is waited for at a key.
+    /// Returns the types that clients wait for at a key.
     pub(crate) fn wanted(&self, db: Db, key: &Key<'_>) -> Vec<Type> {
         let table = self.queues(key.shard());
         let queues = table.get(key.bytes()).into_iter().flatten();
         queues.filter(|queue| queue.db == db).map(|queue| queue.what).collect()
     }
 
-    /// Returns the next that waits for a key to hold `what`, after a ticket.
+    /// Returns the next client after a ticket that waits for a key to hold `what`.
     pub(crate) fn next(
         &self,
         db: Db,
@@ -149,7 +149,7 @@ impl Waiting {
         queue.waiters.range((from, Bound::Unbounded)).next().map(|(_, waiter)| Arc::clone(waiter))
     }
 
-    /// Returns every key that is waited for.
+    /// Returns every key that clients wait for.
     pub(crate) fn keys(&self) -> Vec<(Db, Box<[u8]>)> {
         let mut all = Vec::new();
         for shard in 0..self.shards.len() {
@@ -160,14 +160,14 @@ impl Waiting {
         all
     }
 
-    /// Returns true if it ends anybody's wait that a key holds nothing of this type any more.
+    /// Returns true if a client's wait ends when a key holds nothing of this type any more.
     pub(crate) fn ends_with(&self, db: Db, key: &Key<'_>, what: Type) -> bool {
         let table = self.queues(key.shard());
         let queues = table.get(key.bytes()).into_iter().flatten();
         queues.filter(|queue| (queue.db, queue.what) == (db, what)).any(|queue| queue.losing > 0)
     }
 
-    /// Returns the targets of those that come first among who waits for a key: of `most` clients in
+    /// Returns the targets of the first clients that wait for a key: of at most `most` clients in
     /// each database and for each type.
     pub(crate) fn targets(&self, key: &Key<'_>, most: usize) -> Vec<Box<[u8]>> {
         let table = self.queues(key.shard());
@@ -192,7 +192,7 @@ mod tests {
     use keyspace::Txn;
     use resp::Protocol;
 
-    /// Moves to a key of its own; or reads a stream in a group.
+    /// Moves to the key, if there is one; else reads a stream in a group.
     struct Mover(Option<Vec<u8>>);
 
     impl BlockedOperation for Mover {
@@ -244,12 +244,12 @@ mod tests {
             range.map(|n| target(n).into_boxed_slice()).collect()
         };
         assert_eq!(waiting.targets(&key, 3), names(0..3));
-        // Who is to be closed is passed over.
+        // A client that is to be closed is passed over.
         all[1].client.killed.store(true, Relaxed);
         assert_eq!(waiting.targets(&key, 1), names(0..1));
         waiting.leave(&keyspace, &all[0]);
         assert_eq!(waiting.targets(&key, 2), names(2..4));
-        // Nobody's wait ends with a list; with a stream that of a group's reader does.
+        // A list ends no wait; a stream ends that of a group's reader.
         let db = Db::default();
         assert!(!waiting.ends_with(db, &key, Type::List));
         let reader = waiter(&waiting, Type::Stream, Mover(None));

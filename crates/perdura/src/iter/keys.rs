@@ -8,7 +8,7 @@ use keyspace::{Db, Entry, SnapshotView, Txn, Type};
 use crate::iter::ITEMS;
 use crate::{Database, Error, Perdura, reentry};
 
-/// Which keys are wanted.
+/// The filters of an iterator.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     prefix: Vec<u8>,
@@ -28,14 +28,15 @@ impl Wanted {
     }
 }
 
-/// An iterator over the keys of a database, in no order that one could rely on: from
-/// [`Perdura::keys`] and [`Database::keys`].
+/// An iterator over the keys of a database, in no particular order: from [`Perdura::keys`] and
+/// [`Database::keys`].
 ///
 /// Each step locks one of the store's shards, looks at some 64 keys, and releases it, so that no
-/// lock is held between two steps. While others write it shows what SCAN shows: a key that is there
-/// from start to end comes at least once, seldom twice; one that comes or goes meanwhile may be
-/// shown or not. Expired keys do not come, nor entries of which the medium lost the name. After an
-/// error it ends. Over a [`Snapshot`](crate::Snapshot) each key of its moment comes exactly once.
+/// lock is held between two steps. While others write, its guarantees are those of SCAN: a key that
+/// exists from start to end is shown at least once, seldom twice; one that is added or deleted
+/// meanwhile may be shown or not. Expired keys are not shown, nor entries whose names the medium
+/// lost. After an error it ends. Over a [`Snapshot`](crate::Snapshot) each key of its moment is
+/// shown exactly once.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -59,7 +60,7 @@ impl Wanted {
 /// ```
 pub struct KeyIter<'s> {
     store: &'s Perdura,
-    /// The snapshot whose keys they are; those of now without one.
+    /// The snapshot whose keys are shown; without one, the present keys.
     view: Option<&'s SnapshotView>,
     cursor: KeyCursor,
 }
@@ -75,15 +76,15 @@ impl<'s> KeyIter<'s> {
         KeyIter { view: Some(view), ..KeyIter::new(store, db) }
     }
 
-    /// Shows only keys that begin with these bytes. The others are looked at too.
+    /// Shows only keys that begin with these bytes. The others are still looked at.
     #[must_use]
     pub fn prefix(mut self, prefix: impl AsRef<[u8]>) -> KeyIter<'s> {
         self.cursor.wanted.prefix = prefix.as_ref().to_vec();
         self
     }
 
-    /// Shows only keys that match a pattern, as KEYS and SCAN of Redis take it: `*` any bytes, `?`
-    /// one byte, `[a-z]` one of these, `\` the next byte as it is.
+    /// Shows only keys that match a pattern, as in Redis's KEYS and SCAN: `*` matches any bytes,
+    /// `?` one byte, `[a-z]` one of these, `\` the next byte literally.
     #[must_use]
     pub fn matching(mut self, pattern: impl AsRef<[u8]>) -> KeyIter<'s> {
         self.cursor.wanted.pattern = Some(pattern.as_ref().to_vec());
@@ -97,8 +98,8 @@ impl<'s> KeyIter<'s> {
         self
     }
 
-    /// Returns where the iterator is, without a borrow of the store. Of a snapshot's keys it goes
-    /// on with those of the store.
+    /// Returns the iterator's position, without a borrow of the store. The cursor of a snapshot's
+    /// keys continues with those of the store.
     pub fn into_cursor(self) -> KeyCursor {
         self.cursor
     }
@@ -112,7 +113,7 @@ impl Iterator for KeyIter<'_> {
     }
 }
 
-/// Where an iterator over keys is, for those that cannot borrow the store meanwhile: other
+/// The position of an iterator over keys, for code that cannot borrow the store meanwhile: other
 /// languages, or a struct that has both. It shows what a [`KeyIter`] shows.
 ///
 /// ```
@@ -138,13 +139,13 @@ impl Iterator for KeyIter<'_> {
 pub struct KeyCursor {
     db: Db,
     wanted: Wanted,
-    /// Where the next step goes on; none at the end.
+    /// The begin of the next step; none at the end.
     next: Option<u64>,
     found: VecDeque<Vec<u8>>,
 }
 
 impl KeyCursor {
-    /// Returns the next key of the store, which is always the same one; `None` at the end.
+    /// Returns the next key of the store, which must be the same one each time; `None` at the end.
     pub fn next(&mut self, store: &Perdura) -> Option<Result<Vec<u8>, Error>> {
         self.next_of(store, None)
     }
@@ -186,7 +187,7 @@ impl KeyCursor {
                 }
             });
             store.keyspace.check_losses(losses)?;
-            // What a snapshot shows was waited for at its cut.
+            // The data of a snapshot was waited for at its cut.
             Ok((next, found, if view.is_some() { 0 } else { store.seen(&txn) }))
         })?;
         store.acknowledge(seen)?;

@@ -1,13 +1,12 @@
-//! Iterators over what may be long.
+//! Iterators over long collections.
 //!
-//! An iterator reads a batch in one short transaction, releases every lock, and gives the batch out
-//! one by one; then it reads the next one from where it was. So it holds no lock between two steps,
-//! writers go on, and what it needs in DRAM is bounded. It is no snapshot: each batch is of a
-//! moment of its own. Over a transaction it sees that transaction's state, whose keys are locked
-//! anyway.
+//! An iterator reads a batch in one short transaction, releases every lock, and returns the batch
+//! item by item; then it reads the next batch from there. So it holds no lock between two steps,
+//! writers go on, and its memory is bounded. It is not a snapshot: each batch is of its own moment.
+//! Over a transaction it sees that transaction's state, whose keys are locked anyway.
 //!
-//! Where there is an order, a place in it is remembered by what was shown last (a score with its
-//! member, an ID, a row's key), not by a number, so that changes elsewhere move nothing.
+//! If there is an order, the iterator remembers its position as the last item shown (a score with
+//! its member, an ID, a row's key), not as a number, so that changes elsewhere do not shift it.
 
 mod keys;
 mod prefix;
@@ -20,12 +19,12 @@ use crate::{Error, Perdura};
 
 pub use keys::{KeyCursor, KeyIter};
 
-/// Items of a batch.
+/// Maximum of items in a batch.
 pub(crate) const ITEMS: usize = 64;
 /// Bytes after which a batch takes no more items.
 const BYTES: usize = 64 << 10;
 
-/// How often a batch is read while the medium goes on losing bytes.
+/// How often a batch is read while the medium keeps losing bytes.
 const TRIES: usize = 8;
 
 /// An end of an ordered iterator.
@@ -35,7 +34,7 @@ pub(crate) enum End {
     Back,
 }
 
-/// What one transaction reads.
+/// The items that one transaction reads.
 pub(crate) struct Batch<T> {
     items: VecDeque<T>,
     bytes: usize,
@@ -46,7 +45,7 @@ impl<T> Batch<T> {
         Batch { items: VecDeque::new(), bytes: 0 }
     }
 
-    /// Takes one more item, of this many bytes; whether there is space for another one.
+    /// Adds an item of this many bytes. Returns true if there is space for another one.
     pub(crate) fn push(&mut self, item: T, bytes: usize) -> bool {
         self.items.push_back(item);
         self.bytes += bytes;
@@ -57,8 +56,8 @@ impl<T> Batch<T> {
         self.items.len() >= ITEMS || self.bytes >= BYTES
     }
 
-    /// Replaces what was read before by what `read` reads, again while a loss ends it. Whether
-    /// there may be more.
+    /// Replaces the batch by what `read` reads, and reads again if a loss ends that. Returns true
+    /// if there may be more.
     fn fill(
         &mut self,
         mut read: impl FnMut(&mut Batch<T>) -> Result<bool, Error>,
@@ -80,17 +79,16 @@ impl<T> Batch<T> {
     }
 }
 
-/// Reads the next batch; whether there may be more.
+/// Reads the next batch. Returns true if there may be more.
 type Fetch<'s, T, S> = dyn FnMut(&S, &mut Batch<T>) -> Result<bool, Error> + Send + 's;
 
-/// An iterator over the fields of a hash or the members of a set, in no order that one could rely
-/// on.
+/// An iterator over the fields of a hash or the members of a set, in no particular order.
 ///
-/// It reads batches of 64 items, or of 64 KiB where that is reached before, each in a transaction
-/// of its own, and holds no lock between two steps; a small collection (one that Redis calls
-/// small) comes in one batch. While others write, an item that is there from start to end comes at
-/// least once; it may come twice if the collection grows or shrinks much meanwhile. One that comes
-/// or goes meanwhile may be shown or not. After an error it ends.
+/// It reads batches of 64 items, or of 64 KiB if that is reached first, each in a transaction of
+/// its own, and holds no lock between two steps; a small collection (in Redis's listpack encoding)
+/// is read in one batch. While others write, an item that exists from start to end is shown at
+/// least once, or twice if the collection grows or shrinks much meanwhile. One that is added or
+/// removed meanwhile may be shown or not. After an error it ends.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -157,19 +155,18 @@ impl<T, S: ?Sized> fmt::Debug for Iter<'_, T, S> {
     }
 }
 
-/// Reads the next batch from an end; whether there may be more between the two ends.
+/// Reads the next batch from an end. Returns true if there may be more between the two ends.
 type FetchEnd<'s, T, S> = dyn FnMut(&S, End, &mut Batch<T>) -> Result<bool, Error> + Send + 's;
 
-/// An iterator over a range of what has an order: elements of a list, members of a sorted set,
-/// entries of a stream, rows of a table; from both ends.
+/// An iterator over a range of an ordered collection, from both ends: elements of a list, members
+/// of a sorted set, entries of a stream, rows of a table.
 ///
-/// It reads batches of 64 items, or of 64 KiB where that is reached before, each in a transaction
-/// of its own, and holds no lock between two steps; of a sorted set or a table, batches of 256
-/// follow the first two. While others write, an item that is there from
-/// start to end, at its place, comes exactly once, and all come in their order. One that comes or
-/// goes meanwhile may be shown or not; so may a member whose score changes, also twice. Lists are
-/// different, since their places are numbers: see [`crate::Lists::list_iter`]. After an error it
-/// ends.
+/// It reads batches of 64 items, or of 64 KiB if that is reached first, each in a transaction of
+/// its own, and holds no lock between two steps; for a sorted set or a table, batches of 256 follow
+/// the first two. While others write, an item that stays at its place from start to end is shown
+/// exactly once, and all are shown in their order. One that is added or removed meanwhile may be
+/// shown or not; a member whose score changes may be shown or not, or twice. Lists are different,
+/// since positions in them are numbers: see [`crate::Lists::list_iter`]. After an error it ends.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! Deleting many keys: all that begin alike, in steps; a whole database, at once.
+//! Deleting many keys: all with a prefix, in steps; or a whole database, at once.
 
 use keyspace::Db;
 
@@ -8,10 +8,10 @@ use crate::trace::span;
 use crate::{Database, Error, Perdura, reentry};
 
 impl Perdura {
-    /// Deletes the keys of database 0 that begin with `prefix`; how many. All keys are looked at,
-    /// some 64 for each lock of a shard, and what a step finds is deleted by one transaction; the
-    /// whole is none: after a crash, or an error, some may be deleted and some not, and a key that
-    /// another thread sets meanwhile may stay.
+    /// Deletes the keys of database 0 that begin with `prefix`. Returns how many. All keys are
+    /// looked at, some 64 under each lock of a shard, and one transaction deletes the keys that a
+    /// step finds. The whole is not a transaction: after a crash, or an error, some may be deleted
+    /// and some not, and a key that another thread sets meanwhile may stay.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,8 +32,8 @@ impl Perdura {
         self.remove_prefix_in(Db::default(), prefix.as_ref())
     }
 
-    /// Deletes all keys of database 0, in one transaction that locks the whole store for a moment;
-    /// how many there were. What they held is freed after that, by the background thread or
+    /// Deletes all keys of database 0, in one transaction that locks the whole store for a moment.
+    /// Returns how many there were. Their memory is freed afterwards, by the background thread or
     /// [`Perdura::maintain`].
     ///
     /// ```
@@ -54,7 +54,7 @@ impl Perdura {
         self.clear_databases(&[Db::default()])
     }
 
-    /// Deletes all keys of all sixteen databases, as [`Perdura::clear`].
+    /// Deletes all keys of all sixteen databases, like [`Perdura::clear`].
     pub fn clear_all(&self) -> Result<u64, Error> {
         self.clear_databases(&Db::all().collect::<Vec<_>>())
     }
@@ -111,12 +111,12 @@ impl Perdura {
 }
 
 impl Database<'_> {
-    /// Deletes the keys of this database that begin with `prefix`, as [`Perdura::remove_prefix`].
+    /// Deletes the keys of this database that begin with `prefix`, like [`Perdura::remove_prefix`].
     pub fn remove_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<u64, Error> {
         self.store.remove_prefix_in(self.db, prefix.as_ref())
     }
 
-    /// Deletes all keys of this database, as [`Perdura::clear`].
+    /// Deletes all keys of this database, like [`Perdura::clear`].
     pub fn clear(&self) -> Result<u64, Error> {
         self.store.clear_databases(&[self.db])
     }

@@ -1,8 +1,8 @@
 //! Ranges of a sorted set, read batch by batch from both ends.
 //!
-//! An edge of the range becomes a place in the order (a score with a member) as soon as something
-//! was shown there, so that members that come or go elsewhere move nothing. Edges that are given
-//! as ranks become places with the first batch.
+//! An edge of the range becomes a position in the order (a score with a member) as soon as a member
+//! was shown there, so that members that are added or removed elsewhere do not shift it. Edges that
+//! are given as ranks become positions with the first batch.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -12,7 +12,7 @@ use super::{BYTES, Batch, End, ITEMS};
 use crate::Error;
 use crate::operations::{Execute, Open};
 
-/// Where a range begins or ends.
+/// The begin or the end of a range.
 #[derive(Clone, Debug)]
 pub(crate) enum Edge {
     Start,
@@ -21,14 +21,14 @@ pub(crate) enum Edge {
     Rank(u64),
     /// Before the members of this score, or after them.
     Score(f64, bool),
-    /// Before a member, or after it, where all have the same score.
+    /// Before a member, or after it, if all have the same score.
     Name(Vec<u8>, bool),
     /// Before a member of this score, or after it.
     Member(f64, Vec<u8>, bool),
 }
 
 impl Edge {
-    /// Returns the rank of the first member after it.
+    /// Returns the rank of the first member after the edge.
     pub(crate) fn rank(&self, set: &SortedSetRef<'_>) -> Result<u64, Error> {
         Ok(match self {
             Edge::Start => 0,
@@ -53,7 +53,7 @@ fn at_rank(set: &SortedSetRef<'_>, rank: u64) -> Result<Option<(Vec<u8>, f64)>, 
     Ok(found)
 }
 
-/// What is left of a range.
+/// The rest of a range.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranked {
     pub(crate) low: Edge,
@@ -95,8 +95,9 @@ impl Ranked {
         Ranked { low, high }
     }
 
-    /// Reads the next members from an end; whether more are left. Under the lock they are only
-    /// copied; `make` is called after it. `place` says where to go on from that end after a member.
+    /// Reads the next members from an end. Returns true if more are left. Under the lock they are
+    /// only copied; `make` is called after it. `place` returns the edge from which to go on after a
+    /// member.
     pub(crate) fn fetch<T>(
         &mut self,
         on: &(impl Execute + ?Sized),
@@ -121,14 +122,14 @@ impl Ranked {
 #[derive(Default)]
 pub(crate) struct Members {
     bytes: Vec<u8>,
-    /// Where each ends, and its score.
+    /// The end and the score of each.
     ends: Vec<(usize, f64)>,
-    /// Batches that were begun.
+    /// How many batches were begun.
     batches: usize,
 }
 
 impl Members {
-    /// Members of a batch of a long range, whose search for the first one is shared by more.
+    /// Members of a batch of a long range, so that more members share the search for the first one.
     const MANY: usize = 4 * ITEMS;
 
     /// Begins the next batch.
@@ -138,7 +139,7 @@ impl Members {
         self.batches += 1;
     }
 
-    /// Takes one more; whether there is space for another one.
+    /// Adds a member. Returns true if there is space for another one.
     fn push(&mut self, member: &[u8], score: f64) -> bool {
         self.bytes.extend_from_slice(member);
         self.ends.push((self.bytes.len(), score));
@@ -152,13 +153,13 @@ impl Members {
     }
 }
 
-/// Returns where a range goes on from an end after a member was shown.
+/// Returns the edge from which a range goes on after a member was shown.
 pub(crate) fn next_to(member: Vec<u8>, score: f64, end: End) -> Edge {
     Edge::Member(score, member, end == End::Front)
 }
 
 impl Open<'_> {
-    /// Reads members of a range from an end; what is left of the range, if anything.
+    /// Reads members of a range from an end. Returns the rest of the range, if there is one.
     fn read_ranked(
         &mut self,
         key: &[u8],
@@ -188,7 +189,7 @@ impl Open<'_> {
             End::Front => rest.low = place(member, score, end),
             End::Back => rest.high = place(member, score, end),
         }
-        // The other end, where it is given as a rank.
+        // The other end, if it is given as a rank.
         if let (Edge::Rank(_), Some((member, score))) = (&rest.high, at_rank(&set, high - 1)?) {
             rest.high = Edge::Member(score, member, true);
         }

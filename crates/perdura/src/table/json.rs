@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use super::Value;
 use crate::Error;
 
-/// A value of a table that is stored as JSON: any type that serde serializes (feature `serde`).
-/// What JSON cannot hold, such as a map whose keys are no strings, is refused by the insert.
+/// A value of a table that is stored as JSON: any type that serde serializes (feature `serde`). The
+/// insert refuses values that JSON cannot represent, such as a map whose keys are no strings.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,13 +1,12 @@
-//! Keys of ordered tables: bytes whose order is that of the values that they are made of.
+//! Keys of ordered tables: bytes in the order of the values that they encode.
 //!
-//! Each encoding says where it ends, so that a key of several parts is its parts one after the
-//! other, and what follows a key is its row's value. Integers are big-endian, signed ones with
-//! their sign bit flipped. In a byte string a zero becomes `00 ff`, and `00 01` ends it: so a
-//! string comes before those that it begins.
+//! Each encoding marks its end, so that a key of several parts is their concatenation, and the
+//! bytes after a key are its row's value. Integers are big-endian, signed ones with their sign bit
+//! flipped. In a byte string a zero becomes `00 ff`, and `00 01` ends it: so a string comes before
+//! those that it is a prefix of.
 
 /// A key of a [`crate::Table`]: integers, `bool`, strings, byte strings, arrays of bytes, and
-/// tuples of up to four of these, which are ordered by their first part, then by the second, and so
-/// on.
+/// tuples of up to four of these, ordered by their first part, then by the second, and so on.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,7 +26,7 @@
 /// # }
 /// ```
 ///
-/// Another type implements it by the parts that it is made of:
+/// Another type implements it by its parts:
 ///
 /// ```
 /// use perdura::Key;
@@ -51,20 +50,22 @@
 /// }
 /// ```
 pub trait Key: Sized + 'static {
-    /// How calls take a key: a string as `&str`, an integer as it is.
+    /// The form in which calls take a key: a string as `&str`, an integer as it is.
     type Ref<'a>;
 
-    /// Returns a key as calls take it.
+    /// Returns a key in the form that calls take.
     fn borrowed(key: &Self) -> Self::Ref<'_>;
 
-    /// Appends the bytes of a key. They are ordered as the keys are, and none begins another one.
+    /// Appends the bytes of a key. Their order is that of the keys, and none is a prefix of
+    /// another.
     fn encode(key: &Self::Ref<'_>, out: &mut Vec<u8>);
 
-    /// Takes a key off the beginning of some bytes; `None` if none of this type begins there.
+    /// Removes a key from the front of some bytes and returns it; `None` if they begin with no key
+    /// of this type.
     fn decode(bytes: &mut &[u8]) -> Option<Self>;
 }
 
-/// Takes this many bytes off the beginning.
+/// Removes this many bytes from the front.
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
@@ -153,7 +154,8 @@ impl<const N: usize> Key for [u8; N] {
 const ESCAPED: u8 = 0xff;
 const END: u8 = 1;
 
-/// Appends the bytes of a byte string without its end: what all that begin with them begin with.
+/// Appends the bytes of a byte string without its end: the common prefix of all strings that begin
+/// with it.
 pub(super) fn escape(key: &[u8], out: &mut Vec<u8>) {
     for &byte in key {
         out.push(byte);
@@ -243,7 +245,8 @@ mod tests {
         bytes
     }
 
-    /// Keys in their order read back, keep it, and none begins another.
+    /// Checks that keys in their order can be read back, keep their order, and that none is a
+    /// prefix of another.
     fn check<K: Key + PartialEq + Debug>(ascending: &[K::Ref<'_>], owned: &[K]) {
         let all: Vec<Vec<u8>> = ascending.iter().map(encoded::<K>).collect();
         for (bytes, key) in all.iter().zip(owned) {

@@ -1,9 +1,9 @@
 //! Ordered tables: rows of a key and a value, in the order of the keys.
 //!
 //! A table is a key of the keyspace that holds a sorted set (`row` says how), so that `perdura
-//! check`, backups, `perdura export` and a Redis client see what they know: it is found by
-//! [`crate::Perdura::keys`], expires, is renamed and deleted like any other key. Its structure is
-//! the sorted set's: a hash index over the rows and a counted tree in their order.
+//! check`, backups, `perdura export` and Redis clients can handle it: [`crate::Perdura::keys`]
+//! lists it, and it expires, is renamed and deleted like any other key. Its structure is the sorted
+//! set's: a hash index over the rows and a counted tree in their order.
 
 #[cfg(feature = "serde")]
 mod json;
@@ -32,12 +32,12 @@ pub use value::Value;
 
 /// An ordered table of a store, a database, or a transaction: from [`Tables::table`].
 ///
-/// Its calls on a store are a transaction each, with one fence for those that write. An insert of a
-/// new key writes the row once and links it in a hash index and a counted tree; one over a row that
-/// is there removes that one too. What begins a call is a search in the tree, of some log2(N)
-/// comparisons. `rank`, `nth` and `count` cost the same, however far they are.
+/// Each call on a store is a transaction, with one fence if it writes. An insert of a new key
+/// writes the row once and links it in a hash index and a counted tree; an insert over an existing
+/// row removes that one too. A call begins with a search in the tree, of some log2(N) comparisons.
+/// `rank`, `nth` and `count` cost the same, however large the numbers are.
 ///
-/// A row that is not one of these types, in a table that others write, is [`Error::NotARow`].
+/// In a table that others write, a row that is not of these types is [`Error::NotARow`].
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -66,10 +66,10 @@ pub struct Table<'s, K, V, S: ?Sized = Perdura> {
     types: PhantomData<fn() -> (K, V)>,
 }
 
-/// Where ordered tables are opened. A table that is empty has no key; inserting makes it.
+/// Opens ordered tables. An empty table has no key; inserting creates it.
 pub trait Tables: Execute {
     /// Returns the table of this name, which is a key of the keyspace. Nothing is read or written
-    /// before a call of the table; the types are not stored: whoever names them must know them.
+    /// before a call of the table; the types are not stored: the caller must know them.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -101,7 +101,7 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         &self.name
     }
 
-    /// Returns what `read` answers of the rows; `None` where there is no table.
+    /// Returns the result of `read` on the rows; `None` if there is no table.
     fn read<R>(
         &self,
         read: impl FnOnce(SortedSetRef<'_>) -> Result<R, Error>,
@@ -124,13 +124,13 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         member.map(|member| Ok(Self::row(&member)?.1)).transpose()
     }
 
-    /// Returns whether there is a row of this key.
+    /// Returns true if there is a row of this key.
     pub fn contains(&self, key: K::Ref<'_>) -> Result<bool, Error> {
         let key = row::key_bytes::<K>(&key);
         Ok(self.read(|set| row::find(&set, &key))?.flatten().is_some())
     }
 
-    /// Sets the value of a key; the value that it had. [`Table::insert_if_absent`],
+    /// Sets the value of a key. Returns its old value. [`Table::insert_if_absent`],
     /// [`Table::compare_and_set`] and [`Table::fetch_update`] look at that one first.
     pub fn insert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<Option<V>, Error>
     where
@@ -140,14 +140,14 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         let member = row::member::<V>(&key, &value)?;
         self.on.whole(&[&self.name], |tx| {
             let old = tx.find_row(&self.name, &key)?;
-            // What is no row of these types stays.
+            // A member that is no row of these types stays.
             let value = old.as_deref().map(Self::row).transpose()?.map(|(_, value)| value);
             tx.change_row(&self.name, old.as_deref(), Some(&member))?;
             Ok(value)
         })
     }
 
-    /// Takes the row of a key out; its value.
+    /// Removes the row of a key. Returns its value.
     pub fn remove(&self, key: K::Ref<'_>) -> Result<Option<V>, Error>
     where
         S: Writable,
@@ -161,7 +161,7 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         Ok(old)
     }
 
-    /// Takes the rows in a range out, in one transaction; how many. See also
+    /// Removes the rows in a range, in one transaction. Returns how many. See also
     /// [`Table::remove_prefix`].
     pub fn remove_range<'r>(&self, keys: impl RangeBounds<K::Ref<'r>>) -> Result<u64, Error>
     where
@@ -198,31 +198,31 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         Ok(count?.unwrap_or(0))
     }
 
-    /// Returns how many rows have keys before this one, which need not be there.
+    /// Returns how many rows have keys before this one, which need not exist.
     pub fn rank(&self, key: K::Ref<'_>) -> Result<u64, Error> {
         let key = row::key_bytes::<K>(&key);
         let rank = self.read(|set| Ok(set.count_before(row::SCORE, &key, false)?))?;
         Ok(rank.unwrap_or(0))
     }
 
-    /// Returns row number `rank`, counted from 0.
+    /// Returns the row with index `rank`, counted from 0.
     pub fn nth(&self, rank: u64) -> Result<Option<(K, V)>, Error> {
         self.range_of(Ranked::by_rank(&(rank..=rank))).next().transpose()
     }
 
-    /// Returns the row with the least key.
+    /// Returns the row with the lowest key.
     pub fn first(&self) -> Result<Option<(K, V)>, Error> {
         self.nth(0)
     }
 
-    /// Returns the row with the greatest key.
+    /// Returns the row with the highest key.
     pub fn last(&self) -> Result<Option<(K, V)>, Error> {
         self.on
             .on(&[&self.name], |tx| tx.row_at(&self.name, true))?
             .map_or(Ok(None), |member| Self::row(&member).map(Some))
     }
 
-    /// Takes the row with the least key out.
+    /// Removes the row with the lowest key and returns it.
     pub fn pop_first(&self) -> Result<Option<(K, V)>, Error>
     where
         S: Writable,
@@ -230,7 +230,7 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         self.pop(false)
     }
 
-    /// Takes the row with the greatest key out.
+    /// Removes the row with the highest key and returns it.
     pub fn pop_last(&self) -> Result<Option<(K, V)>, Error>
     where
         S: Writable,
@@ -252,8 +252,8 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
 }
 
 impl<'s, K: Key, V: Value, S: Execute + ?Sized> Table<'s, K, V, S> {
-    /// Returns an iterator over all rows, in the order of their keys, from both ends: see
-    /// [`RangeIter`] for what it shows while others write.
+    /// Returns an iterator over all rows, in the order of their keys, from both ends. See
+    /// [`RangeIter`] for the effect of concurrent writes.
     pub fn iter(&self) -> RangeIter<'s, (K, V), S> {
         self.range_of(Ranked::ALL)
     }
@@ -308,7 +308,7 @@ impl Open<'_> {
         if is_row { Ok(found) } else { Err(Error::NotARow) }
     }
 
-    /// Puts the member of a row in the place of that of the same key; none means no row.
+    /// Replaces the member of a row by another with the same key; none stands for no row.
     fn change_row(
         &mut self,
         name: &[u8],
@@ -320,7 +320,7 @@ impl Open<'_> {
         }
         let name = self.key(&name)?;
         let mut edit = self.txn.edit_sorted_set(self.db, &name, LIMITS)?;
-        // The new one first, since a set that loses its last member goes.
+        // The new one first, since a set that loses its last member is deleted.
         if let Some(new) = new {
             edit.change(&mut self.txn, new, |_| Some(row::SCORE))?;
         }

@@ -1,8 +1,8 @@
-//! Rows by what their keys begin with: strings that begin alike, tuples with the same first parts.
+//! Rows by prefixes of their keys: strings with a common prefix, tuples with the same first parts.
 //!
-//! The encoding of a key is that of its parts, one after the other, and of a string that of its
-//! bytes, before its end: so the keys that begin with something are those whose bytes begin with
-//! its bytes, and in the order of the table they are a range.
+//! The encoding of a key is the concatenation of those of its parts, and that of a string is its
+//! bytes followed by an end. So the keys with a prefix are those whose bytes begin with the
+//! prefix's bytes, and they are a range in the order of the table.
 
 use super::key::escape;
 use super::{Key, Table, Value, row};
@@ -10,7 +10,7 @@ use crate::iter::ranked::{Edge, Ranked};
 use crate::operations::{Execute, Writable};
 use crate::{Error, RangeIter};
 
-/// What a key of type `K` may begin with: the argument of [`Table::prefix`].
+/// A prefix of keys of type `K`: the argument of [`Table::prefix`].
 ///
 /// | key | may begin with |
 /// |---|---|
@@ -39,7 +39,7 @@ use crate::{Error, RangeIter};
 /// # }
 /// ```
 ///
-/// A key of another type says by the parts that it is made of what it may begin with:
+/// Another type of key defines its prefixes by its parts:
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -85,11 +85,11 @@ use crate::{Error, RangeIter};
 /// # }
 /// ```
 pub trait KeyPrefix<K: Key> {
-    /// Appends the bytes with which [`Key::encode`] begins for the keys that are meant, and for no
-    /// other one.
+    /// Appends the bytes that [`Key::encode`] writes first for the matching keys, and for no other
+    /// ones.
     fn encode_prefix(&self, out: &mut Vec<u8>);
 
-    /// Returns false if no key can begin so: a beginning that is longer than all keys are.
+    /// Returns false if no key can have this prefix, because it is longer than all keys.
     fn is_possible(&self) -> bool {
         true
     }
@@ -117,8 +117,8 @@ impl<T: AsRef<[u8]> + ?Sized, const N: usize> KeyPrefix<[u8; N]> for &T {
     }
 }
 
-/// Tuples of these parts: whole ones at the front, and after them more parts, or the beginning of
-/// the only one that is left.
+/// Tuples of these parts: whole ones at the front, and after them more parts, or a prefix of the
+/// only one that is left.
 macro_rules! tuple {
     ($($whole:ident $at:tt),*; $last:ident $last_at:tt) => {
         impl<$($whole: Key,)* $last: Key, P: KeyPrefix<$last>> KeyPrefix<($($whole,)* $last,)>
@@ -156,10 +156,10 @@ tuple!(A 0, B 1; C, D);
 tuple!(A 0, B 1, C 2; D);
 tuple!(A 0, B 1, C 2; D 3);
 
-/// Returns the rows whose keys begin so.
+/// Returns the rows whose keys have a prefix.
 fn beginning_with<K: Key>(prefix: &impl KeyPrefix<K>) -> Ranked {
     if !prefix.is_possible() {
-        // What is after all rows.
+        // An empty range after all rows.
         return Ranked { low: Edge::End, high: Edge::End };
     }
     let mut bytes = Vec::new();
@@ -168,8 +168,8 @@ fn beginning_with<K: Key>(prefix: &impl KeyPrefix<K>) -> Ranked {
 }
 
 impl<'s, K: Key, V: Value, S: Execute + ?Sized> Table<'s, K, V, S> {
-    /// Returns an iterator over the rows whose keys begin so, in their order and from both ends, as
-    /// that of a range: no other row is looked at.
+    /// Returns an iterator over the rows whose keys have a prefix, in their order and from both
+    /// ends, like a range: no other row is looked at.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -199,12 +199,12 @@ impl<'s, K: Key, V: Value, S: Execute + ?Sized> Table<'s, K, V, S> {
         self.range_of(beginning_with(&prefix))
     }
 
-    /// Returns how many rows have keys that begin so, for what two searches cost.
+    /// Returns how many rows have keys with a prefix, at the cost of two searches.
     pub fn count_prefix(&self, prefix: impl KeyPrefix<K>) -> Result<u64, Error> {
         self.count_of(&beginning_with(&prefix))
     }
 
-    /// Takes the rows whose keys begin so out, in one transaction; how many.
+    /// Removes the rows whose keys have a prefix, in one transaction. Returns how many.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

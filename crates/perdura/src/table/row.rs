@@ -1,8 +1,8 @@
-//! How rows are stored: as members of a sorted set, all of score 0.
+//! The storage of rows: members of a sorted set, all of score 0.
 //!
-//! A member is the bytes of the key followed by those of the value. Members of one score are in the
-//! order of their bytes, and no key begins another one, so rows are in the order of their keys, and
-//! a row is found as the first member that does not come before its key.
+//! A member is the bytes of the key followed by those of the value. Members of equal score are in
+//! the order of their bytes, and no key is a prefix of another one, so rows are in the order of
+//! their keys, and a row is found as the first member that is not before its key.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -28,7 +28,7 @@ pub(super) fn member<V: Value>(key: &[u8], value: &V::Ref<'_>) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// Makes a row of a member.
+/// Decodes a row from a member.
 pub(super) fn decode<K: Key, V: Value>(mut member: &[u8], score: f64) -> Result<(K, V), Error> {
     if score != SCORE {
         return Err(Error::NotARow);
@@ -48,10 +48,10 @@ pub(super) fn find(set: &SortedSetRef<'_>, key: &[u8]) -> Result<Option<Vec<u8>>
     Ok(found)
 }
 
-/// Returns the edge before all rows whose keys have these bytes, or after them.
+/// Returns the edge before all rows whose keys begin with these bytes, or after them.
 fn edge(mut key: Vec<u8>, after: bool) -> Edge {
     if after {
-        // The first bytes that are greater than all that begin with these.
+        // The lowest bytes that are greater than all that begin with these.
         while key.pop_if(|last| *last == u8::MAX).is_some() {}
         match key.last_mut() {
             Some(last) => *last += 1,
@@ -72,8 +72,8 @@ pub(super) fn beginning_with(bytes: Vec<u8>) -> Ranked {
     Ranked { low: edge(bytes.clone(), false), high: edge(bytes, true) }
 }
 
-/// Returns where a range goes on from an end after a row was shown: next to its key, so that the
-/// row does not come again if it has another value by then.
+/// Returns the edge from which a range goes on after a row was shown: next to its key, so that the
+/// row is not shown again if its value has changed by then.
 pub(super) fn next_to<K: Key>(mut member: Vec<u8>, _score: f64, end: End) -> Edge {
     let mut rest = &member[..];
     if K::decode(&mut rest).is_some() {

@@ -1,4 +1,4 @@
-//! Changes of a row that depend on what it was: found and changed under one lock, in one
+//! Changes of a row that depend on its old value: found and changed under one lock, in one
 //! transaction.
 
 use super::{Key, Table, Value, row};
@@ -6,7 +6,7 @@ use crate::Error;
 use crate::operations::{Execute, Writable};
 
 impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
-    /// Adds a row where there is none of this key; whether it did.
+    /// Adds a row if there is none of this key. Returns true if it did.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,10 +28,10 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         self.compare_and_set(key, None, Some(value))
     }
 
-    /// Puts `new` in the place of a row's value, if that is `expected`; whether it was. `None`
-    /// means no row: as `expected`, that there is none, as `new`, that it is taken out. Values are
-    /// the same if their bytes are: a zero is not the negative one, and a `Json` of a map is what
-    /// it is if its entries come in the same order.
+    /// Replaces a row's value by `new` if it is `expected`. Returns true if it was. `None` stands
+    /// for no row: as `expected`, that there is none; as `new`, that it is removed. Values are
+    /// equal if their bytes are: 0.0 differs from -0.0, and a `Json` of a map is equal only if its
+    /// entries come in the same order.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -70,8 +70,8 @@ impl<K: Key, V: Value, S: Execute + ?Sized> Table<'_, K, V, S> {
         })
     }
 
-    /// Puts in the place of a row's value what `update` makes of it, `None` meaning no row, and
-    /// returns what was there. The table is locked while `update` runs, once.
+    /// Replaces a row's value by what `update` makes of it, with `None` for no row, and returns the
+    /// old one. The table is locked while `update` runs, once.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -21,24 +21,24 @@ use crate::Error;
 /// # }
 /// ```
 pub trait Value: Sized + 'static {
-    /// How calls take a value: a string as `&str`, an integer as it is.
+    /// The form in which calls take a value: a string as `&str`, an integer as it is.
     type Ref<'a>;
 
-    /// Returns a value as calls take it.
+    /// Returns a value in the form that calls take.
     fn borrowed(value: &Self) -> Self::Ref<'_>;
 
     /// Appends the bytes of a value.
     ///
     /// # Errors
-    /// [`Error::NotARow`] if it cannot be written; of the types here that is so for a `Json`
-    /// alone, if its own serialization fails.
+    /// [`Error::NotARow`] if it cannot be encoded; of the types here only a `Json` can fail, if its
+    /// own serialization does.
     fn encode(value: &Self::Ref<'_>, out: &mut Vec<u8>) -> Result<(), Error>;
 
-    /// Makes a value of all of these bytes; `None` if they are none of this type.
+    /// Decodes a value from all of these bytes; `None` if they are not of this type.
     fn decode(bytes: &[u8]) -> Option<Self>;
 }
 
-/// Makes a value of a key's encoding, which must be all.
+/// Decodes a value that is encoded like a key, which must take all bytes.
 fn whole<K: Key>(mut bytes: &[u8]) -> Option<K> {
     K::decode(&mut bytes).filter(|_| bytes.is_empty())
 }

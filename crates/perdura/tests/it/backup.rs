@@ -1,4 +1,4 @@
-//! Copies of an open store: of one moment, sound, and whole or not there.
+//! Copies of an open store: of one moment, sound, and complete or absent.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ fn all<T>(iter: impl Iterator<Item = Result<T, Error>>) -> Vec<T> {
     iter.collect::<Result<_, _>>().expect("no error")
 }
 
-/// A key of each type and size, in two databases.
+/// Makes keys of each type and size, in two databases.
 fn fill(store: &Perdura) {
     store.set("short", "v").expect("space");
     store.set("int", "12345").expect("space");
@@ -50,7 +50,7 @@ fn fill(store: &Perdura) {
     store.database(3).and_then(|three| three.set("elsewhere", "v")).expect("space");
 }
 
-/// Compares all that `fill` has made.
+/// Compares all keys that `fill` has made.
 fn compare(one: &Perdura, other: &Perdura) {
     for key in ["short", "int", "long", "session"] {
         assert!(one.get(key) == other.get(key), "{key}");
@@ -101,7 +101,7 @@ fn a_store_of_any_domain_is_copied_as_it_is() {
         let copy = open(&path);
         compare(&store, &copy);
         assert_eq!(copy.check().expect("no transaction").expect("a sound copy").keys, backup.keys);
-        // The same by a writer.
+        // The same with a writer.
         let _alone = TEMPORARY.lock().expect("no panic");
         let mut bytes = Vec::new();
         assert_eq!(store.backup_to(&mut bytes).expect("a copy").keys, backup.keys);
@@ -204,7 +204,7 @@ fn what_fails_leaves_nothing() {
         assert!(matches!(&error, BackupError::Io(why) if why.kind() == io::ErrorKind::StorageFull));
         assert_eq!(temporary(), 0);
     }
-    // What is there is not overwritten, also where nothing can be made.
+    // Existing files are not overwritten, nor if nothing can be made.
     let there = folder.path().join("there");
     fs::write(&there, "mine").expect("space");
     assert!(matches!(store.backup(&there), Err(BackupError::Exists(path)) if path == there));
@@ -215,7 +215,7 @@ fn what_fails_leaves_nothing() {
     assert_eq!(names(folder.path()), ["there"]);
 }
 
-/// The part that runs where no file may be long: by the test after it.
+/// The part that runs with a limit on the length of files: started by the test after it.
 #[test]
 #[ignore = "run by another test"]
 fn a_copy_where_files_are_limited() {
@@ -233,7 +233,7 @@ fn a_copy_where_files_are_limited() {
 
 #[test]
 fn a_file_system_without_space_leaves_nothing() {
-    // Space for the start of a pool, and for none of it; in blocks of 512 bytes.
+    // Space for the beginning of a pool, or for none of it; in blocks of 512 bytes.
     for blocks in ["100", "20000", "40000"] {
         let folder = tempfile::tempdir().expect("a folder");
         let script = format!("trap '' XFSZ; ulimit -S -f {blocks}; exec \"$0\" \"$@\"");
@@ -247,7 +247,7 @@ fn a_file_system_without_space_leaves_nothing() {
     }
 }
 
-/// Shards are looked at one after the other while others write.
+/// Shards are checked one after the other while other threads write.
 #[test]
 fn an_open_store_is_checked_while_others_write() {
     let store = Perdura::open(Options::volatile().limit(LIMIT)).expect("a store");

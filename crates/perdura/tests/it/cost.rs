@@ -1,7 +1,8 @@
-//! What calls cost, as `docs/library.md` says: fences, lines and bytes, counted over a file with
-//! the instructions of persistent memory.
+//! The cost of calls, as stated in `docs/library.md`: fences, lines and bytes, counted over a file
+//! with the instructions of persistent memory.
 //!
-//! Retiring of the log, which many commits share, is left out by taking the least of several runs.
+//! Retiring of the log, which many commits share, is excluded by taking the minimum of several
+//! runs.
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ fn check(what: &str, fences: u64, lines: u64, mut call: impl FnMut(u32) -> Resul
     assert!(best_lines <= lines, "{what}: {best_lines} lines");
 }
 
-/// Prints how many bytes of the pool each of 10,000 takes.
+/// Prints how many bytes of the pool each of 10,000 additions takes.
 fn bytes(what: &str, store: &Perdura, most: u64, mut add: impl FnMut(u64) -> Result<(), Error>) {
     let before = store.usage().used;
     (0..10_000).for_each(|n| add(n).expect("space"));

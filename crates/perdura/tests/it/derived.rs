@@ -1,4 +1,4 @@
-//! Bitmaps, HyperLogLogs and places: what is kept as strings and sorted sets, and means more.
+//! Bitmaps, HyperLogLogs and geospatial items, which are stored as strings and sorted sets.
 
 use perdura::prelude::*;
 use perdura::{
@@ -10,7 +10,7 @@ fn volatile() -> Perdura {
     Perdura::open(Options::volatile().limit(64 << 20)).expect("a store in memory")
 }
 
-/// Fills a store on a file, drops it or closes it, and looks at what the next one finds there.
+/// Fills a store on a file, drops or closes it, and checks what the next one finds there.
 fn reopened(fill: impl Fn(&Perdura), check: impl Fn(&Perdura)) {
     for close in [false, true] {
         let dir = tempfile::tempdir().expect("a directory");
@@ -103,7 +103,7 @@ fn integers_in_a_string_wrap_saturate_or_stay() {
         assert_eq!(store.get("f"), Ok(Some(vec![0x0f])));
         assert_eq!(store.bit_field_get("f", nibble, 4), Ok(15));
         let signed = BitInteger::signed(8).expect("8 bits");
-        // Half of it is after the string.
+        // Half of it is beyond the string.
         assert_eq!(store.bit_field_get("f", signed, 4), Ok(-16));
         assert_eq!(store.bit_field_get("absent", signed, 4), Ok(0));
         assert_eq!(store.exists("absent"), Ok(false));
@@ -271,7 +271,7 @@ fn they_take_part_in_transactions() {
     assert!(store.is_empty());
     let kept = store.transaction(&["b", "g"], |tx| {
         tx.set_bit("b", 1, true)?;
-        // What fails undoes itself; what was done before it stays.
+        // A failed call undoes itself; earlier ones stay.
         assert_eq!(tx.set_bit("b", u64::MAX, true), Err(Error::TooLong));
         tx.geo_add("g", "x", PALERMO)
     });

@@ -1,4 +1,4 @@
-//! Iterators: what they show, in which order, and what writers do to them meanwhile.
+//! Iterators: their items, their order, and the effect of concurrent writes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ fn all<T>(iter: impl Iterator<Item = Result<T, Error>>) -> Vec<T> {
     iter.collect::<Result<_, _>>().expect("no error")
 }
 
-/// Shows a range from the front, from the back, and from both ends in turn.
+/// Checks a range from the front, from the back, and from both ends in turn.
 #[track_caller]
 fn check_range<'s, T: PartialEq + Debug + 's, S: 's>(
     range: impl Fn() -> RangeIter<'s, T, S>,
@@ -91,7 +91,7 @@ fn lists_are_shown_from_both_ends() {
         });
         check_range(|| store.list_iter(&key), &elements);
     }
-    // Elements that fill a batch by their bytes.
+    // Elements large enough to fill a batch by their bytes.
     let large: Vec<Vec<u8>> = (0..10).map(|n| vec![n; 30_000]).collect();
     large.iter().for_each(|element| {
         store.push_back("large", element).expect("space");
@@ -163,7 +163,8 @@ fn an_iterator_in_a_transaction_shows_what_that_did() {
     assert_eq!(all(store.sorted_set_iter("z")).len(), 200);
 }
 
-/// While others add and take out members, those that stay come: in order once, or at least once.
+/// While others add and remove members, those that stay are shown: exactly once if in order, else
+/// at least once.
 #[test]
 fn what_stays_is_shown_while_others_write() {
     let store = volatile();

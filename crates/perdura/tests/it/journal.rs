@@ -1,5 +1,5 @@
-//! A store on an ordinary disk: what a call that returned survives, under each durability, and what
-//! a disk that fails costs.
+//! A store on an ordinary disk: what survives after a call has returned, under each durability, and
+//! what a failing disk costs.
 //!
 //! Some tests start this program again, as a child that is killed or that has a limit on the length
 //! of its files.
@@ -22,7 +22,8 @@ fn options(pool: &Path) -> Options {
     Options::new(pool).domain(DomainRequest::Journal).limit(64 << 20).journal_size(RING)
 }
 
-/// With a ring that is longer than what is written before a limit of the files' length is met.
+/// Returns options with a ring that is longer than what is written before the limit on the files'
+/// length.
 fn long_ring(pool: &Path) -> Options {
     options(pool).journal_size(48 << 20)
 }
@@ -44,7 +45,7 @@ impl Folder {
         Perdura::open(options(&self.pool()).durability(durability)).expect("a store")
     }
 
-    /// A copy of both files as the kernel has them: what a killed process leaves. The journal comes
+    /// Copies both files as the kernel has them: what a killed process leaves. The journal comes
     /// first, since batches are applied meanwhile.
     fn copied(&self) -> Folder {
         let copy = Folder::new();
@@ -64,7 +65,7 @@ fn integer(store: &Perdura, key: &str) -> i64 {
 #[test]
 fn an_ordinary_file_gets_a_journal_and_another_domain_opens_it_when_it_was_closed() {
     let folder = Folder::new();
-    // This folder's file system may be persistent memory: then there is no journal.
+    // If this folder's file system is persistent memory, there is no journal.
     let store = Perdura::open(Options::new(folder.pool()).limit(64 << 20)).expect("a store");
     assert!(matches!(store.domain(), Domain::Journal | Domain::Clwb | Domain::Eadr));
     store.close().expect("a clean close");
@@ -115,12 +116,13 @@ fn what_returned_is_in_the_files_under_each_durability() {
     Perdura::open(Options::volatile()).expect("a store").flush().expect("nothing to wait for");
 }
 
-/// Starts this program again to run one test, which does what `what` says.
+/// Starts this program again to run one test; `what` tells the test what to do.
 fn child(test: &str, what: &str, pool: &Path, limit: Option<u64>) -> Child {
     let mut command = match limit {
         None => Command::new(env::current_exe().expect("this program")),
         Some(bytes) => {
-            // A write beyond the limit is an error, not a signal; in units of 512 bytes.
+            // A write beyond the limit is an error, not a signal. The limit is in units of 512
+            // bytes.
             let mut shell = Command::new("sh");
             let limit = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", bytes / 512);
             shell.arg("-c").arg(limit).arg(env::current_exe().expect("this program"));
@@ -136,7 +138,7 @@ fn child(test: &str, what: &str, pool: &Path, limit: Option<u64>) -> Child {
         .expect("a child")
 }
 
-/// What a child says, one after the other.
+/// Returns a child's messages, one after the other.
 fn says(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     let output = child.stdout.take().expect("its output");
     let lines = BufReader::new(output).lines().map(|line| line.expect("a line"));
@@ -225,7 +227,7 @@ fn a_journal_that_fails_is_named_by_every_later_write_and_loses_nothing_acknowle
     }
     let folder = Folder::new();
     let store = Perdura::open(long_ring(&folder.pool())).expect("a store");
-    // In another shard than the others, most likely: what is seen there is durable.
+    // Most likely in another shard than the others: what is seen there is durable.
     store.set("durable", "yes").expect("free memory");
     store.close().expect("a clean close");
 
@@ -285,7 +287,7 @@ fn what_threads_of_a_killed_child_acknowledged_and_read_is_there() {
                         let key = format!("n{thread}");
                         let n = store.increment(&key, 1).expect("free memory");
                         say(format!("{key} {n}"));
-                        // What another thread wrote and may not have acknowledged yet.
+                        // A value that another thread wrote and that may not be acknowledged yet.
                         let key = format!("n{}", (thread + 1) % 4);
                         say(format!("{key} {}", integer(store, &key)));
                     }
@@ -328,7 +330,7 @@ fn a_journal_has_the_size_and_the_place_that_were_chosen() {
             .expect("a store")
     };
     let len = || fs::metadata(&elsewhere).expect("the journal").len() - 8192;
-    // The least, the next multiple, and a change.
+    // The minimum, the next multiple, and a change.
     chosen(0).close().expect("a clean close");
     assert_eq!(len(), 64 << 10);
     let store = chosen((1 << 20) + 5000);
@@ -343,7 +345,7 @@ fn a_journal_has_the_size_and_the_place_that_were_chosen() {
     assert_eq!(store.get("text").expect("a value"), Some(vec![2; 3 << 20]));
 }
 
-/// The pool's file and its memory keep their size for what is written next.
+/// The pool's file and its memory keep their size for later writes.
 #[test]
 fn a_purge_frees_what_deletes_left_and_gives_nothing_back() {
     let folder = Folder::new();

@@ -1,5 +1,5 @@
-//! The medium loses bytes under a store in use: the keys that they were answer with the damage, all
-//! others as before.
+//! The medium loses bytes under a store in use: damaged keys answer with the damage, all others as
+//! before.
 
 use perdura::prelude::*;
 use perdura::{Error, Options, Perdura};
@@ -12,7 +12,7 @@ fn value(i: usize) -> Vec<u8> {
     format!("the value of key {i:05}, which is a bit longer than that").into_bytes()
 }
 
-/// Where a text is.
+/// Returns the positions of a text.
 fn places<'b>(bytes: &'b [u8], text: &'b [u8]) -> impl Iterator<Item = usize> + 'b {
     bytes.windows(text.len()).enumerate().filter(move |(_, part)| *part == text).map(|(at, _)| at)
 }
@@ -20,9 +20,9 @@ fn places<'b>(bytes: &'b [u8], text: &'b [u8]) -> impl Iterator<Item = usize> + 
 #[test]
 fn lost_bytes_cost_the_keys_that_they_were() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Values of a length of their own come last, in a span of their own.
+    // Values of a length of their own are written last, in a span of their own.
     let long: Vec<u8> = b"long ".repeat(80);
-    // The hash seed decides where spans lie: until the last one holds them.
+    // The hash seed decides where spans are: try until the last one holds them.
     let (store, path, bytes, last) = (0..50)
         .find_map(|n| {
             let path = folder.path().join(format!("pool{n}"));

@@ -1,5 +1,5 @@
-//! Who may read a store's files: its owner alone where the library makes them, and whoever an
-//! administrator lets where they were there before.
+//! Permissions of a store's files: only the owner may read files that the library makes; existing
+//! files keep the permissions that an administrator gave them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -67,7 +67,7 @@ fn empty_files_that_are_there_keep_the_mode_that_they_have() {
     }
 }
 
-/// What is next to a pool that others may read is not theirs to read for that.
+/// Files next to a pool do not become readable because the pool is.
 #[test]
 fn a_journal_and_a_backup_do_not_take_the_mode_of_the_pool() {
     let folder = tempfile::tempdir().expect("a folder");

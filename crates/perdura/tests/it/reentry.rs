@@ -18,7 +18,7 @@ fn keys() -> impl Iterator<Item = String> {
     (0..20).map(|n| format!("key-{n}"))
 }
 
-/// A call of each kind on a key, and what it answered.
+/// Makes a call of each kind on a key. Returns the errors.
 fn calls(store: &Perdura, key: &str) -> Vec<(&'static str, Option<Error>)> {
     let minute = Duration::from_secs(60);
     let large = "v".repeat(40_000);
@@ -82,7 +82,7 @@ fn so_is_a_call_from_where_a_value_is_shown() {
     }
 }
 
-/// A key whose bytes are asked for by a call of the store.
+/// A key whose bytes are computed by a call of the store.
 struct Nosy<'s>(&'s Perdura);
 
 impl AsRef<[u8]> for Nosy<'_> {
@@ -101,7 +101,7 @@ fn so_is_a_call_from_an_argument() {
     assert_eq!(store.hash_get("k", "refused"), Ok(Some(b"v".to_vec())));
 }
 
-/// A value whose bytes are asked for by a call of the transaction that it is given to.
+/// A value whose bytes are computed by a call of the transaction that it is given to.
 struct NosyInside<'t, 's>(&'t Transaction<'s>);
 
 impl AsRef<[u8]> for NosyInside<'_, '_> {
@@ -133,7 +133,7 @@ fn so_is_a_call_of_a_transaction_from_an_argument_of_its_own_operation() {
         assert_eq!(deleted, [Err(Error::Reentrant)]);
         tx.hash_set("hash", "f", NosyInside(tx))?;
         assert_eq!(tx.hash_get("hash", "f"), Ok(Some(b"refused".to_vec())));
-        // Between its operations it serves as before.
+        // Between its operations the transaction works as before.
         tx.get("other")
     });
     assert_eq!(done, Ok(Some(b"v".to_vec())));

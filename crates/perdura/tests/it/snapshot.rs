@@ -19,7 +19,7 @@ fn all<T>(iter: impl Iterator<Item = Result<T, Error>>) -> Vec<T> {
     iter.collect::<Result<_, _>>().expect("no error")
 }
 
-/// What can be read of a store and of a snapshot.
+/// The operations that read a store or a snapshot.
 trait Reads: Keys + Strings + Lists + Hashes + Sets + SortedSets + Streams + ConsumerGroups {}
 
 impl<T: Keys + Strings + Lists + Hashes + Sets + SortedSets + Streams + ConsumerGroups> Reads
@@ -27,7 +27,7 @@ impl<T: Keys + Strings + Lists + Hashes + Sets + SortedSets + Streams + Consumer
 {
 }
 
-/// All that a key holds, as text.
+/// Returns all that a key holds, as text.
 fn content(on: &impl Reads, key: &[u8]) -> Option<String> {
     let what = on.value_type(key).expect("no error")?;
     let mut lines: Vec<String> = match what {
@@ -274,7 +274,7 @@ fn the_oldest_snapshot_expires_where_they_hold_too_much() {
         set(n % 1000, 3);
     }
     assert_eq!(young.get("k1"), Err(Error::SnapshotExpired));
-    // Those that expired hold nothing: another one can be taken.
+    // Expired ones hold nothing, so that another one can be taken.
     let third = store.snapshot().expect("two are open");
     set(1, 4);
     assert_eq!(third.get("k1"), Ok(Some(vec![3; 500])));
@@ -330,11 +330,11 @@ fn is_shared<T: Send + Sync + 'static>(snapshot: T) -> T {
     snapshot
 }
 
-/// Pairs of keys are written together; readers in threads of their own see both or neither.
+/// Pairs of keys are written together; readers in other threads see both or neither.
 #[test]
 fn threads_share_snapshots_while_others_write() {
     fn write(on: &impl Writable, n: u64) {
-        // What can be written to is a bound of its own.
+        // Operations that write have a trait of their own.
         let _ = (on, n);
     }
     let store = Arc::new(volatile());

@@ -1,4 +1,4 @@
-//! What a store says of itself.
+//! The statistics of a store.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn statistics_count_what_was_done_since_the_store_was_opened() {
     assert_eq!(after.journal, None);
 }
 
-/// Other tests of this process fence meanwhile, so that the totals are at least what is ours.
+/// Other tests of this process fence meanwhile, so that the totals are at least this test's.
 #[test]
 fn what_the_medium_was_asked_for_is_counted_over_all_threads() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -75,7 +75,7 @@ fn a_journal_has_the_times_of_its_syncs() {
     assert_eq!((after.bytes_unsynced, after.full_waits), (0, 0));
     assert!(after.capacity >= 8 << 20 && after.bytes_unapplied <= after.capacity);
 
-    // The bounds are between half of the time and the time of each.
+    // Each bound is between the time itself and twice the time.
     let most: Duration =
         after.sync_times.buckets().map(|(bound, count)| bound * count as u32).sum();
     let rounding = Duration::from_micros(2) * after.sync_times.count() as u32;

@@ -115,7 +115,7 @@ fn a_transaction_is_all_or_nothing() {
     assert_eq!(store.transaction(&["c"], |tx| tx.select(16)), Err(Error::NoSuchDatabase));
 }
 
-/// Also a key whose shard is locked for another one.
+/// Even a key whose shard is locked for another one.
 #[test]
 fn a_key_that_was_not_declared_is_always_refused() {
     let store = volatile();

@@ -1,4 +1,4 @@
-//! Ordered tables: what they answer, compared with a map; what they are to others.
+//! Ordered tables: their answers, compared with a map; and how others see them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -15,7 +15,7 @@ fn volatile() -> Perdura {
 type Map = BTreeMap<(u8, String), Vec<u8>>;
 type Rows<'s> = Table<'s, (u8, String), Vec<u8>>;
 
-/// A pseudo-random sequence that a seed repeats.
+/// A pseudo-random sequence, repeatable by its seed.
 struct Random(u64);
 
 impl Random {
@@ -24,7 +24,7 @@ impl Random {
         (self.0 >> 33) % bound
     }
 
-    /// Names of which some begin others, and some contain zeros.
+    /// Returns names of which some are prefixes of others, and some contain zeros.
     fn key(&mut self) -> (u8, String) {
         let parts = ["", "a", "\0", "b", "longer part of a name", "ÿ"];
         let name = (0..self.below(4)).map(|_| parts[self.below(6) as usize]).collect();
@@ -62,7 +62,7 @@ fn check_ranges(table: &Rows<'_>, map: &Map, random: &mut Random) {
     assert_eq!(table.rank(as_ref(&from)), Ok(map.range(..from).count() as u64));
 }
 
-/// Rows by the first part of their keys, and by that and the beginning of the second.
+/// Compares rows by the first part of their keys, and by that and a prefix of the second.
 fn check_prefixes(table: &Rows<'_>, map: &Map, random: &mut Random) {
     let (first, name) = random.key();
     let of = |name: &str| -> Vec<_> {
@@ -81,7 +81,7 @@ fn check_prefixes(table: &Rows<'_>, map: &Map, random: &mut Random) {
     assert_eq!((table.count_prefix((first, name)), backwards), (Ok(begun.len() as u64), Ok(begun)));
 }
 
-/// Changes that look at the old value first.
+/// Makes changes that look at the old value first.
 fn update(table: &Rows<'_>, map: &mut Map, random: &mut Random) {
     let key = random.key();
     let value = |random: &mut Random| vec![random.below(2) as u8; random.below(3) as usize];
@@ -191,7 +191,7 @@ fn integers_are_in_their_order_at_the_ends_of_their_ranges() {
     assert_eq!(table.count((Bound::Excluded(i64::MAX), Bound::Unbounded)), Ok(0));
 }
 
-/// A prefix of which every byte is the greatest one ends where the table does.
+/// A prefix whose bytes are all 0xff ends where the table does.
 #[test]
 fn prefixes_are_found_whatever_their_bytes_are() {
     let store = volatile();
@@ -220,14 +220,14 @@ fn prefixes_are_found_whatever_their_bytes_are() {
     assert_eq!((fixed.prefix(b"\xff\xff").count(), fixed.prefix(b"\xff\x01").count()), (4, 0));
     assert_eq!(fixed.prefix(b"\xff\xff\xff\xff").count(), 0);
     assert_eq!((pairs.remove_prefix((255,)), pairs.len()), (Ok(1), Ok(6)));
-    // A beginning that is longer than the keys is none of theirs, whatever follows them.
+    // A prefix that is longer than the keys matches none of them, whatever follows.
     let valued: Table<[u8; 2], Vec<u8>> = store.table("valued");
     valued.insert(b"ab", b"cd").expect("space");
     assert_eq!((valued.prefix(b"ab").count(), valued.prefix(b"abc").count()), (1, 0));
     assert_eq!((valued.remove_prefix(b"abc"), valued.len()), (Ok(0), Ok(1)));
 }
 
-/// A value that cannot be written if it is odd.
+/// A value that cannot be encoded if it is odd.
 #[derive(Debug, PartialEq)]
 struct Even(u8);
 
@@ -257,7 +257,7 @@ fn an_update_that_fails_leaves_the_row_as_it_was() {
     assert_eq!(table.compare_and_set(1, Some(2), Some(3)), Err(Error::NotARow));
     assert_eq!(table.insert_if_absent(2, 3), Err(Error::NotARow));
     assert_eq!((table.get(1), table.len()), (Ok(Some(Even(2))), Ok(1)));
-    // What others have written is no row of these types.
+    // Members that others have written are no rows of these types.
     store.sorted_set_add("t", b"\x02no row", 0.0).expect("space");
     let mut called = false;
     let failed = table.fetch_update(2, |_| {
@@ -268,7 +268,7 @@ fn an_update_that_fails_leaves_the_row_as_it_was() {
     assert_eq!(table.compare_and_set(2, None, None), Ok(false));
 }
 
-/// A row that gets another value between two batches is at its place still.
+/// A row that gets another value between two batches keeps its place.
 #[test]
 fn a_row_whose_value_changes_is_shown_once() {
     let store = volatile();
@@ -284,7 +284,7 @@ fn a_row_whose_value_changes_is_shown_once() {
         while let Some(row) = next(&mut rows) {
             let (id, _) = row.expect("a row");
             shown.push(id);
-            // Greater, or less: after what was shown, or before it, in the order of all bytes.
+            // Greater or smaller: after what was shown, or before it, in the order of all bytes.
             table.insert(id, if end == "front" { 2000 } else { 3 }).expect("space");
         }
         if end == "back" {
@@ -324,7 +324,7 @@ fn tables_are_sorted_sets_to_others() {
     assert_eq!(table.get("a"), Ok(Some(7)));
     store.set("string", "v").expect("space");
     assert_eq!(store.table::<u8, u8>("string").get(1), Err(Error::WrongType));
-    // What is no row is an error, not a wrong row.
+    // A member that is no row is an error, not a wrong row.
     store.sorted_set_add("u", "no row", 0.0).expect("space");
     assert_eq!(table.last(), Err(Error::NotARow));
     assert_eq!(table.iter().next(), Some(Err(Error::NotARow)));

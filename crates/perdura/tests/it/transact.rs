@@ -1,4 +1,4 @@
-//! Transactions that declare nothing, updates of one value, batches, and pops that wait.
+//! Transactions without declared keys, updates of one value, batches, and pops that wait.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -67,7 +67,7 @@ fn an_error_or_a_panic_undoes_it() {
 fn a_closure_that_swallows_a_conflict_runs_again_all_the_same() {
     let store = volatile();
     let (here, runs) = (Barrier::new(2), AtomicUsize::new(0));
-    // Two keys of different shards, held the other way round by a thread that declares them.
+    // Two keys of different shards, locked in the opposite order by a thread that declares them.
     let keys = ["a", "b", "c", "d", "e", "f"];
     std::thread::scope(|scope| {
         scope.spawn(|| {

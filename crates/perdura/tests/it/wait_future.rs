@@ -85,7 +85,7 @@ fn a_future_that_is_dropped_takes_nothing_and_is_not_woken() {
     store.push_back("jobs", "wash").expect("space");
     assert_eq!((dropped.wakes(), other.wakes()), (0, 1));
     assert_eq!(poll(&mut second, &other), Poll::Ready(Ok(b"wash".to_vec())));
-    // One that was never polled is registered nowhere.
+    // A future that was never polled is registered nowhere.
     drop(store.pop_back_async("jobs"));
 }
 
@@ -173,7 +173,7 @@ fn a_transaction_that_waits_does_not_wake_itself() {
     let mut flag = store.transact_async("flag", |tx| tx.get("flag"));
     assert!(poll(&mut flag, &counting).is_pending());
     assert_eq!(counting.wakes(), 0, "what it did changed nothing");
-    // Nor does one that looks at the shard, or that fails.
+    // Nor does a transaction that only reads, or that fails.
     assert_eq!(store.transact(|tx| tx.get("flag")), Ok(None));
     let failed = store.transact(|tx| tx.set("flag", "up").and(Err::<(), _>(Error::Overflow)));
     assert_eq!((failed, counting.wakes()), (Err(Error::Overflow), 0));

@@ -21,7 +21,7 @@ fn put_bit(bytes: &mut Bytes, at: u64, on: bool) {
     if on { bytes[byte] |= mask } else { bytes[byte] &= !mask }
 }
 
-/// The bits of a range, from the first to the last; none if it is empty.
+/// Returns the first and the last bit of a range; none if it is empty.
 fn bits_of(range: BitRange, len: usize) -> Option<(u64, u64)> {
     let (first, last, unit) = match range {
         BitRange::All => (0, -1, 8),
@@ -48,8 +48,8 @@ fn range(draw: &mut Draw, len: usize) -> BitRange {
     }
 }
 
-/// A range that ends before it begins, both counted from the end, holds no bits to count; one is
-/// looked for in it as in Redis.
+/// Returns true if a range ends before it begins, with both counted from the end: it has no bits to
+/// count, but is searched as in Redis.
 fn is_backwards(range: BitRange) -> bool {
     match range {
         BitRange::All => false,
@@ -194,7 +194,7 @@ fn change_field<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8])
             }
             let end = (at + u64::from(field.bits)).div_ceil(8) as usize;
             if new.is_none() && held.is_none() {
-                // Whether an integer that does not fit makes a key is not said: as Redis does.
+                // As in Redis, an integer that does not fit may still create the key.
                 bytes.resize(end.max(bytes.len()), 0);
             }
             bytes.resize(end.max(bytes.len()), 0);
@@ -210,7 +210,7 @@ fn change_field<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8])
     same(&text, done, want)
 }
 
-/// A bit of the combination of some bytes.
+/// Returns a bit of the combination of some bytes.
 fn combined(operation: BitOperation, all: &[u8], bit: u32) -> u8 {
     let bits: Vec<bool> = all.iter().map(|byte| byte >> bit & 1 == 1).collect();
     let (first, others) = bits.split_first().expect("a source");
@@ -267,7 +267,7 @@ fn combine<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> C
     same(&text, on.bit_op(key, operation, &sources), want)
 }
 
-/// One of the operations on bitmaps.
+/// Runs one of the operations on bitmaps.
 pub(crate) fn step<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let key = draw.key(b'b');
     if matches!(db.sketch(&key), Ok(Some(_))) {
@@ -300,13 +300,13 @@ fn sketch(db: &Db, key: &[u8]) -> Result<BTreeSet<Bytes>, Error> {
 
 fn check_estimate(text: &str, got: Result<u64, Error>, want: Result<usize, Error>) -> Checked {
     match (got, want) {
-        // The error is 0.8 % at most for large ones; small ones are nearly exact.
+        // The error is at most 0.8 % for large ones; small ones are nearly exact.
         (Ok(got), Ok(want)) if got.abs_diff(want as u64) <= 2 + want as u64 / 25 => Ok(()),
         (got, want) => same(text, got.map(|got| got as usize), want),
     }
 }
 
-/// One of the operations on HyperLogLogs.
+/// Runs one of the operations on HyperLogLogs.
 pub(crate) fn sketches<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let key = draw.key(b'p');
     let held = sketch(db, &key);

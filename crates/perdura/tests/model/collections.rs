@@ -1,4 +1,4 @@
-//! Lists, hashes and sets, and what is sorted of them.
+//! Lists, hashes and sets, and sorting them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::draw::{COUNTS, Draw, take_all};
 use super::state::{Bytes, Checked, Db, Value, same, up_to};
 use super::strings::call;
 
-/// How many elements are added at once: mostly one, else as many as some constant is.
+/// Draws how many elements are added at once: mostly one, else around a constant.
 pub(crate) fn many(draw: &mut Draw) -> usize {
     if draw.is_cheap && draw.one_in(12) {
         let constant = draw.of(COUNTS);
@@ -51,7 +51,7 @@ fn pop<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Check
     Ok(())
 }
 
-/// One of the operations on lists.
+/// Runs one of the operations on lists.
 pub(crate) fn lists<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let key = draw.key(b'l');
     let held = db.list(&key).map(|list| list.cloned().unwrap_or_default());
@@ -91,7 +91,7 @@ pub(crate) fn lists<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Chec
     }
 }
 
-/// A field that holds a number, mostly.
+/// A field that mostly holds a number.
 const COUNTER: &[u8] = b"n";
 
 type Fields = BTreeMap<Bytes, (Bytes, Option<u64>)>;
@@ -143,7 +143,7 @@ fn field_times<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) 
     }
 }
 
-/// A field that is there, if possible.
+/// Draws a field that exists, if possible.
 fn a_field(db: &Db, draw: &mut Draw, key: &[u8]) -> Bytes {
     match db.hash(key) {
         Ok(Some(hash)) if draw.below(4) > 0 => {
@@ -176,7 +176,7 @@ fn hash_increment<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8
     compare_time(on, db, draw, key, &field)
 }
 
-/// Gives a field a time that does not pass at once, if it is there.
+/// Gives a field, if it exists, a TTL that does not pass at once.
 fn live_for_a_while<S: Operations>(
     on: &S,
     db: &mut Db,
@@ -198,7 +198,7 @@ fn live_for_a_while<S: Operations>(
     same(&text, on.hash_expire(key, field, ttl), want)
 }
 
-/// Compares what a write left of a field's time.
+/// Compares the TTL that a write left to a field.
 fn compare_time<S: Operations>(
     on: &S,
     db: &Db,
@@ -212,7 +212,7 @@ fn compare_time<S: Operations>(
     same(&text, on.hash_ttl(key, field), left)
 }
 
-/// One of the operations on hashes.
+/// Runs one of the operations on hashes.
 pub(crate) fn hashes<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let key = draw.key(b'h');
     let held: Result<Fields, Error> = db.hash(&key).map(|hash| hash.cloned().unwrap_or_default());
@@ -254,7 +254,7 @@ pub(crate) fn hashes<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Che
     }
 }
 
-/// One of the operations on sets.
+/// Runs one of the operations on sets.
 pub(crate) fn sets<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let key = draw.key(b'c');
     let held: Result<BTreeSet<Bytes>, Error> =
@@ -309,7 +309,7 @@ pub(crate) fn sets<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Check
     }
 }
 
-/// The elements of a key that can be sorted; none if only the store knows what they are.
+/// Returns the elements of a key that can be sorted; none if only the store knows them.
 fn elements(db: &Db, key: &[u8]) -> Option<Result<Vec<Bytes>, Error>> {
     Some(match db.keys.get(key).map(|held| &held.value) {
         None => Ok(Vec::new()),
@@ -344,7 +344,7 @@ fn sorted(mut all: Vec<Bytes>, order: Order) -> Result<Vec<Bytes>, Error> {
     Ok(all)
 }
 
-/// Pushes numbers, of which some are equal and are spelled otherwise, to a list; mostly few.
+/// Pushes numbers to a list, some of which are equal but spelled differently; mostly few.
 fn push_numbers<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
     const NUMBERS: [&str; 13] =
         ["0", "-0", "+0", "0.0", "10", "1e1", "10.0", "9", "9.0", "-1.5", "-1.50", "1e3", "inf"];
@@ -360,11 +360,11 @@ fn push_numbers<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8])
     Ok(())
 }
 
-/// One of the operations that sort.
+/// Runs one of the operations that sort.
 pub(crate) fn sorting<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let kind = draw.of(b"lcz");
     if draw.one_in(5) {
-        // Only numbers, and the two zeros with them.
+        // Only numbers, both zeros among them.
         return push_numbers(on, db, draw, &[kind, b'9']);
     }
     let key = if draw.one_in(3) { vec![kind, b'9'] } else { draw.key(kind) };

@@ -1,5 +1,5 @@
-//! All that a store, a database or a snapshot holds, read by calls that read and compared with the
-//! model.
+//! Compares the whole content of a store, a database or a snapshot with the model, by calls that
+//! read.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use perdura::{
 use super::state::{Bytes, Checked, Db, Stream, Value, in_order, same};
 use super::tables;
 
-/// All operations that read: a store, a transaction and a snapshot have them. Those of
-/// `perdura::Operations` write, too, which a snapshot does not.
+/// All operations that read, which a store, a transaction and a snapshot have.
+/// `perdura::Operations` also has operations that write, which a snapshot lacks.
 pub(crate) trait Reads:
     Keys
     + Strings
@@ -137,8 +137,7 @@ fn value(on: &impl Reads, key: &[u8], what: &str, value: &Value) -> Checked {
     }
 }
 
-/// Compares every key, its type, its time to live and what it holds. Of a hash the fields' times
-/// are compared too.
+/// Compares every key, its type, its TTL and its content, and the TTLs of a hash's fields.
 pub(crate) fn check(
     what: &str,
     on: &impl Reads,

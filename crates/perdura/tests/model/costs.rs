@@ -1,12 +1,12 @@
-//! What a call writes and syncs: nothing if it changes nothing, and enough if it changed something.
+//! Writes and syncs of calls: none if a call changes nothing, and enough if it changed something.
 
 use perdura::{Durability, JournalStatistics};
 
 use super::session::{Medium, Session};
 use super::state::{Checked, Db};
 
-/// Calls that write only what changes: where the model stays as it is, so does the medium. Others
-/// store the same bytes again, or note when a consumer was seen.
+/// Calls that write only changes: if the model stays the same, so does the medium. Others store the
+/// same bytes again, or record when a consumer was seen.
 const WRITE_CHANGES_ONLY: &[&str] = &[
     "exists",
     "value_type",
@@ -82,7 +82,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins, where the medium counts and it is this call's turn.
+    /// Begins, if the medium counts and it is this call's turn.
     pub(crate) fn begin(session: &mut Session, n: usize) -> Option<Watch> {
         let is_watched = match session.medium {
             Medium::Memory => false,
@@ -126,7 +126,7 @@ impl Watch {
         let (Some(before), Some(after)) = (self.journal, statistics.journal) else { return Ok(()) };
         let syncs = after.sync_times.count() - before.sync_times.count();
         let batches = after.batches - before.batches;
-        // A thread syncs what nobody waits for, when it likes.
+        // A thread may sync data that no call waits for at any time.
         let is_synced = before.bytes_unsynced == 0;
         if is_silent && (batches > 0 || is_synced && syncs > 0) {
             return Err(format!("{last} changed nothing: {syncs} syncs, {batches} batches"));
@@ -135,7 +135,7 @@ impl Watch {
             return Err(format!("{last} returned before its batch was written"));
         }
         if session.medium == Medium::Journal(Durability::Immediate) {
-            // Nobody waits for what upkeep and an opening write.
+            // No call waits for the writes of upkeep and of opening.
             let known = if has_changed { 0 } else { before.bytes_unsynced };
             if after.bytes_unsynced > known {
                 return Err(format!("{last} returned before it was synced"));
@@ -143,7 +143,7 @@ impl Watch {
             if has_changed && syncs == 0 {
                 return Err(format!("{last} returned without a sync"));
             }
-            // One of the thread may come between.
+            // The thread's own sync may come in between.
             if is_synced && syncs > batches + 1 {
                 return Err(format!("{last} synced {batches} batches {syncs} times"));
             }

@@ -1,15 +1,16 @@
-//! What the generator draws: names, sizes at and across every constant of the code, times, bounds.
+//! The generator's choices: names, sizes at and across every constant of the code, times, bounds.
 
 use std::ops::Bound;
 use std::time::Duration;
 
 use super::state::{Bytes, Db};
 
-/// Constants of the library, in bytes: what a batch of an iterator and a piece of a snapshot's
-/// string hold, and the greatest element of a small collection and of a node of a list or a stream.
+/// Constants of the library, in bytes: the size of an iterator's batch and of a piece of a
+/// snapshot's string, and the greatest element of a small collection and of a node of a list or a
+/// stream.
 const BYTES: &[usize] = &[44, 64, 256, 1024, 4096, 8192];
-/// Items of a batch, of the later ones of a sorted set, and of a small collection; what is sorted
-/// at once; entries of a stream's node.
+/// Counts of the library: items of a batch, of the later batches of a sorted set, and of a small
+/// collection; items sorted at once; entries of a stream's node.
 pub(crate) const COUNTS: &[usize] = &[64, 100, 128, 192, 256, 512, 1024];
 
 pub(crate) struct Draw {
@@ -37,7 +38,7 @@ impl Draw {
         all[self.below(all.len())].clone()
     }
 
-    /// Notes a call, and returns its text.
+    /// Records a call, and returns its text.
     pub(crate) fn call(&mut self, text: String) -> String {
         let end = text.char_indices().nth(160).map_or(text.len(), |(at, _)| at);
         let text = text[..end].to_owned();
@@ -48,7 +49,7 @@ impl Draw {
         text
     }
 
-    /// A size: mostly small, else at or across a constant.
+    /// Draws a size: mostly small, else at or across a constant.
     pub(crate) fn size(&mut self) -> usize {
         match self.below(40) {
             0..=29 => self.below(24),
@@ -64,7 +65,7 @@ impl Draw {
         }
     }
 
-    /// `c - 1`, `c`, `c + 1`, `2c` or `3c + 1`.
+    /// Draws `c - 1`, `c`, `c + 1`, `2c` or `3c + 1`.
     pub(crate) fn around(&mut self, c: usize) -> usize {
         [c - 1, c, c + 1, 2 * c, 3 * c + 1][self.below(5)]
     }
@@ -72,13 +73,13 @@ impl Draw {
     pub(crate) fn bytes(&mut self) -> Bytes {
         let len = self.size();
         if self.one_in(8) {
-            // A few that are all alike: no bit is set, or every bit.
+            // Sometimes all bits are equal: none is set, or every one.
             return vec![self.of(&[0, 0xff]); len.min(9)];
         }
         self.bytes_of(len)
     }
 
-    /// Bytes of which no two pieces are alike.
+    /// Draws bytes of which no two pieces are equal.
     pub(crate) fn bytes_of(&mut self, len: usize) -> Bytes {
         let mut bytes = Vec::with_capacity(len + 8);
         while bytes.len() < len {
@@ -88,7 +89,7 @@ impl Draw {
         bytes
     }
 
-    /// A key, mostly of those that hold this kind of value.
+    /// Draws a key, mostly of those that hold this kind of value.
     pub(crate) fn key(&mut self, kind: u8) -> Bytes {
         const KINDS: &[u8] = b"sbplhczgx";
         let kind = if self.one_in(12) { KINDS[self.below(KINDS.len())] } else { kind };
@@ -103,13 +104,13 @@ impl Draw {
         }
     }
 
-    /// A key that exists, of some type, if there is one.
+    /// Draws an existing key, of any type, if there is one.
     pub(crate) fn existing(&mut self, db: &Db) -> Option<Bytes> {
         let n = db.keys.len();
         (n > 0).then(|| db.keys.keys().nth(self.below(n)).expect("a key").clone())
     }
 
-    /// An element of a collection: few different ones, those at the ends of the order with them.
+    /// Draws an element of a collection: one of few, including those at the ends of the order.
     pub(crate) fn element(&mut self) -> Bytes {
         match self.below(24) {
             0 => Vec::new(),
@@ -122,7 +123,7 @@ impl Draw {
         }
     }
 
-    /// How long something is to live: nothing, less, as much and more than time goes on at once.
+    /// Draws a TTL: zero, and less than, as much as and more than the clock advances at once.
     pub(crate) fn ttl(&mut self) -> Duration {
         Duration::from_millis(self.of(&[0, 1, 2, 5, 1000, 1500, 60_000, 3_600_000]))
     }
@@ -153,7 +154,7 @@ impl Draw {
     }
 }
 
-/// Whether something is between bounds.
+/// Returns true if a value is between bounds.
 pub(crate) fn is_in<T: PartialOrd + ?Sized, B: std::borrow::Borrow<T>>(
     what: &T,
     bounds: &(Bound<B>, Bound<B>),
@@ -169,7 +170,7 @@ pub(crate) fn is_in<T: PartialOrd + ?Sized, B: std::borrow::Borrow<T>>(
     }
 }
 
-/// Takes all out of an iterator from both ends in a random order, or some of it, and drops it.
+/// Takes all items from an iterator, from both ends in random order, or only some, and drops it.
 pub(crate) fn take_all<T, E>(
     draw: &mut Draw,
     mut iter: impl DoubleEndedIterator<Item = Result<T, E>>,
@@ -189,7 +190,7 @@ pub(crate) fn take_all<T, E>(
     Ok(Taken { front, back, ended })
 }
 
-/// The items that an iterator gave from its front and from its back, and whether it had no more.
+/// The items that an iterator gave from its front and from its back, and whether it was exhausted.
 #[derive(Debug)]
 pub(crate) struct Taken<T> {
     front: Vec<T>,
@@ -198,7 +199,7 @@ pub(crate) struct Taken<T> {
 }
 
 impl<T: PartialEq + std::fmt::Debug> Taken<T> {
-    /// Compares with what there is, in order.
+    /// Compares the items with the expected ones, in order.
     pub(crate) fn check(self, what: &str, want: &[T]) -> Result<(), String> {
         let (f, b) = (self.front.len(), self.back.len());
         let is_wrong = |text: &str| Err(format!("{what} {text} (of {} items)", want.len()));

@@ -1,5 +1,5 @@
-//! What the handles have in addition to the operations: transactions in every way, batches,
-//! listings of keys, what deletes many keys, upkeep, statistics, copies.
+//! Methods of the handles in addition to the operations: transactions in every way, batches,
+//! listings of keys, deletion of many keys, upkeep, statistics, copies.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ enum Fail {
     Store(Error),
     /// An answer was wrong.
     Wrong(String),
-    /// It was to be undone.
+    /// The transaction was to be undone.
     Undone,
 }
 
@@ -30,7 +30,7 @@ impl From<Error> for Fail {
     }
 }
 
-/// Calls of the store inside of a transaction: each is refused.
+/// Calls the store inside a transaction: each call is refused.
 fn refused(store: &Arc<Perdura>, draw: &mut super::draw::Draw) -> Checked {
     let n = draw.below(14);
     draw.call(format!("nested call {n}"));
@@ -80,7 +80,7 @@ fn work(
     Ok(())
 }
 
-/// A transaction that declares nothing, of the store or of a database, which ends in each way.
+/// Runs a transaction without declared keys, of the store or of a database, which ends in each way.
 pub(crate) fn transaction(session: &mut Session) -> Checked {
     if session.draw.one_in(4) {
         return declared(session);
@@ -112,7 +112,7 @@ pub(crate) fn transaction(session: &mut Session) -> Checked {
     same("transact", error, Err(Error::Overflow))
 }
 
-/// A transaction of declared keys: few or many; one that is not declared is refused.
+/// Runs a transaction with declared keys, few or many; an undeclared one is refused.
 fn declared(session: &mut Session) -> Checked {
     let n = session.draw.below(DATABASES.len());
     let count = session.draw.of(&[1, 2, 7, 8, 9, 20]);
@@ -233,7 +233,7 @@ impl Wanted {
     }
 }
 
-/// Keys by prefix, pattern and type, of the store, a database or a snapshot.
+/// Lists keys by prefix, pattern and type, of the store, a database or a snapshot.
 fn listing(session: &mut Session) -> Checked {
     let n = session.draw.below(DATABASES.len());
     let draw = &mut session.draw;
@@ -284,7 +284,7 @@ fn listing(session: &mut Session) -> Checked {
     same(&format!("a snapshot's {text}"), found, Ok(want(&dbs[n])))
 }
 
-/// What deletes many keys at once. Of keys that have expired it is not known whether they count.
+/// Deletes many keys at once. Whether expired keys count is unknown.
 fn delete_many(session: &mut Session) -> Checked {
     let n = session.draw.below(DATABASES.len());
     let database = session.store.database(DATABASES[n]).map_err(|error| error.to_string())?;
@@ -331,7 +331,7 @@ fn delete_many(session: &mut Session) -> Checked {
     }
 }
 
-/// Upkeep until there is nothing more to do: then every count is exact.
+/// Runs upkeep until there is nothing more to do: then every count is exact.
 fn maintain(session: &mut Session) -> Checked {
     session.draw.call("maintain".into());
     let mut steps = 0;
@@ -344,7 +344,7 @@ fn maintain(session: &mut Session) -> Checked {
     if session.draw.one_in(4) {
         session.store.purge();
     }
-    // What it deleted comes back if the process ends before that is written.
+    // Keys that it deleted come back if the process ends before that is written.
     session.store.flush().map_err(|error| format!("flush: {error}"))?;
     session.dbs.iter_mut().for_each(|db| db.gone.clear());
     let (mut keys, mut with_ttl) = (0, 0);
@@ -354,7 +354,7 @@ fn maintain(session: &mut Session) -> Checked {
         same("len() of a database", (database.len(), database.is_empty()), (len, len == 0))?;
         same("its number()", database.number(), number)?;
         keys += len;
-        // Hashes with fields that go count as well.
+        // Hashes with fields that have a TTL count as well.
         let has_times = |held: &super::state::Held| match &held.value {
             Value::Hash(hash) => hash.values().any(|(_, until)| until.is_some()),
             _ => false,
@@ -384,7 +384,7 @@ fn maintain(session: &mut Session) -> Checked {
     same("journal_failure()", session.store.journal_failure(), None)
 }
 
-/// What statistics count, call by call.
+/// Compares what statistics count, call by call.
 fn statistics(session: &mut Session) -> Checked {
     let Some(key) = session.draw.existing(&session.dbs[0]) else { return Ok(()) };
     session.draw.call("statistics".into());
@@ -400,7 +400,7 @@ fn statistics(session: &mut Session) -> Checked {
 fn get_with(session: &mut Session) -> Checked {
     let mut key = session.draw.key(b's');
     if session.draw.one_in(3) {
-        // One of several pieces, or one that is copied.
+        // A value of several pieces, or one that is copied.
         let len = session.draw.of(&[20_000, 32_000, (32 << 10) - 1, 32 << 10, 70_000]);
         let value = session.draw.bytes_of(len);
         key = b"s1".to_vec();
@@ -423,7 +423,7 @@ fn get_with(session: &mut Session) -> Checked {
     same(&text, found.map(|found| found.then_some(shown)), want)
 }
 
-/// A copy, opened and compared; a second one of the same name is refused.
+/// Makes a copy, opens and compares it; a second one of the same name is refused.
 fn backup(session: &mut Session) -> Checked {
     session.draw.call("backup".into());
     let path = session.folder.path().join("copy.pool");
@@ -461,7 +461,7 @@ fn backup(session: &mut Session) -> Checked {
     std::fs::remove_file(&path).map_err(|error| error.to_string())
 }
 
-/// One of the calls that stand for themselves.
+/// Runs one of the calls of this file.
 pub(crate) fn step(session: &mut Session) -> Checked {
     match session.draw.below(40) {
         0..8 => batch(session),

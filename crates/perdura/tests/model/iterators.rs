@@ -1,5 +1,5 @@
-//! Iterators that are kept over writes: what is there from start to end comes exactly once, what is
-//! shown was there at some moment.
+//! Iterators that are kept open across writes: items that exist from start to end are shown exactly
+//! once, and every shown item existed at some moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -12,7 +12,7 @@ use super::session::Session;
 use super::state::{Bytes, Checked, Db, Value, in_order};
 use super::tables;
 
-/// What there was all the time, and at any time.
+/// The items that existed all the time, and at any time.
 struct Seen<T> {
     always: BTreeSet<T>,
     ever: BTreeSet<T>,
@@ -35,7 +35,7 @@ impl<T: Ord + Clone + Debug> Seen<T> {
     }
 }
 
-/// An item of a sorted set: its score as ordered bits.
+/// An item of a sorted set, with its score as ordered bits.
 type Ordered = (i64, Bytes);
 
 fn ordered(member: Bytes, score: f64) -> Ordered {
@@ -44,7 +44,7 @@ fn ordered(member: Bytes, score: f64) -> Ordered {
     (if bits < 0 { i64::MIN.wrapping_sub(bits) } else { bits }, member)
 }
 
-/// Goes through by `next`, with calls between, and compares.
+/// Iterates by `next`, with calls in between, and compares.
 fn walk<T: Ord + Clone + Debug>(
     session: &mut Session,
     what: &str,
@@ -67,7 +67,7 @@ fn walk<T: Ord + Clone + Debug>(
             session.call()?;
             seen.see(items(&session.dbs[0]));
         }
-        // Dropped where it is.
+        // Drop it here.
         if session.draw.one_in(300) {
             return Ok(());
         }
@@ -96,7 +96,7 @@ fn walk<T: Ord + Clone + Debug>(
     Ok(())
 }
 
-/// Takes from both ends in a random order; whether an item is from the back.
+/// Takes from both ends in random order. Returns whether each item is from the back.
 fn ends<T>(
     mut iter: impl DoubleEndedIterator<Item = Result<T, Error>>,
     seed: u64,
@@ -127,13 +127,13 @@ fn keys_of<T: Ord + Clone, V>(map: &BTreeMap<T, V>) -> BTreeSet<T> {
     map.keys().cloned().collect()
 }
 
-/// A key that holds much, of a type.
+/// Returns the key of a type that holds the most.
 fn greatest(db: &Db, size: impl Fn(&Value) -> usize) -> Option<Bytes> {
     let held = db.keys.iter().filter(|(_, held)| size(&held.value) > 0);
     held.max_by_key(|(_, held)| size(&held.value)).map(|(key, _)| key.clone())
 }
 
-/// Ranks are those of the moment of the first step, whatever comes and goes before them.
+/// Ranks are those of the first step, whatever is added and removed before them.
 fn by_rank(session: &mut Session, store: &Perdura, key: &[u8], seed: u64) -> Checked {
     let (what, mut rng) = ("an iterator by rank kept over writes", fastrand::Rng::with_seed(seed));
     let Ok(Some(set)) = session.dbs[0].sorted(key) else { return Ok(()) };
@@ -153,7 +153,7 @@ fn by_rank(session: &mut Session, store: &Perdura, key: &[u8], seed: u64) -> Che
         shown.insert(ordered(member, score));
         if rng.usize(..8) == 0 {
             session.call()?;
-            // More at both ends of the set than batches are long.
+            // Add more at both ends of the set than batches are long.
             let Ok(Some(_)) = session.dbs[0].sorted(key) else { return Ok(()) };
             let name = format!("!{}", rng.u8(..)).into_bytes();
             let low = f64::NEG_INFINITY;
@@ -173,7 +173,7 @@ fn by_rank(session: &mut Session, store: &Perdura, key: &[u8], seed: u64) -> Che
     }
 }
 
-/// An iterator over one of the types, from start to end, with calls between.
+/// Runs an iterator over one of the types, from start to end, with calls in between.
 pub(crate) fn step(session: &mut Session) -> Checked {
     let store: Arc<Perdura> = Arc::clone(&session.store);
     let (seed, db) = (session.draw.rng.u64(..), &session.dbs[0]);

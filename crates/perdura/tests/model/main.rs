@@ -2,19 +2,19 @@
 //! code.
 //!
 //! Areas: *calls*, one thread and every method of every handle, on each medium, with iterators and
-//! snapshots that are kept over writes, transactions that end in each way, a clock that moves, and
-//! stores that are closed, or killed, and opened again ([`session`]); in the same sequences the
-//! syncs and fences of each call are counted ([`costs`]). *waits*: futures that are polled, dropped
-//! and woken at any point ([`waits`]). *threads*: real threads, whose elements are each taken once
-//! and whose sums stay right ([`threads`]). *syncs*: when what is synced, by durability
-//! ([`syncs`]). *surface*: that no public method is missing here ([`surface`]).
+//! snapshots that are kept open across writes, transactions that end in each way, a clock that
+//! moves, and stores that are closed, or killed, and opened again ([`session`]); in the same
+//! sequences the syncs and fences of each call are counted ([`costs`]). *waits*: futures that are
+//! polled, dropped and woken at any point ([`waits`]). *threads*: real threads, each of whose
+//! elements is taken once and whose sums stay right ([`threads`]). *syncs*: the time of syncs, by
+//! durability ([`syncs`]). *surface*: no public method is missing here ([`surface`]).
 //!
-//! It is in this crate, since one thread needs no scheduler; futures, iterators and snapshots of
-//! several threads run under the deterministic one in `crates/sim/tests/library`.
+//! It is in this crate, since one thread needs no scheduler. Futures, iterators and snapshots of
+//! several threads run under the deterministic scheduler in `crates/sim/tests/library`.
 //!
-//! `MODEL_MINUTES=10` goes on with other seeds for as long, `MODEL_SEED` repeats one round, a word
-//! on the command line chooses an area. The first line of a failure names the violation, a hang
-//! ends by itself. Injected mistakes, and how many were noticed, are in docs/durability.md.
+//! `MODEL_MINUTES=10` goes on with other seeds for that long, `MODEL_SEED` repeats one round, and a
+//! word on the command line selects an area. The first line of a failure names the violation; a
+//! hang ends by itself. Injected mistakes, and how many were noticed, are in docs/durability.md.
 
 #![forbid(unsafe_code)]
 
@@ -43,12 +43,12 @@ use std::time::{Duration, Instant};
 
 use state::Checked;
 
-/// How long a round may take: more is a hang.
+/// The maximum time of a round: a longer one hangs.
 const HANG: Duration = Duration::from_secs(100);
 
 struct Area {
     name: &'static str,
-    /// Rounds without a limit of time.
+    /// Rounds when there is no time limit.
     rounds: u64,
     round: fn(u64) -> Checked,
 }

@@ -1,4 +1,4 @@
-//! Sorted sets, and places in them.
+//! Sorted sets, and geospatial items in them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,7 +10,7 @@ use super::draw::{Draw, is_in, take_all};
 use super::state::{Bytes, Checked, Db, Value, in_order, same, up_to};
 use super::strings::call;
 
-/// Sets of this kind of name have members of one score alone, to be found by name.
+/// Sets with this kind of name have members of a single score, to be found by name.
 const ONE_SCORE: u8 = b'2';
 
 fn a_member(draw: &mut Draw, held: &Result<BTreeMap<Bytes, f64>, Error>) -> Bytes {
@@ -86,11 +86,11 @@ fn remove<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Ch
     Ok(())
 }
 
-/// Iterators over all, by rank, by score, by name.
+/// Runs iterators over all members, by rank, by score, by name.
 fn iterate<S: Operations>(on: &S, db: &Db, draw: &mut Draw, key: &[u8]) -> Checked {
     let held = db.sorted(key).map(|set| set.map(in_order).unwrap_or_default());
     let len = held.as_ref().map_or(0, Vec::len) as u64;
-    // Of several scores the names of the lowest count.
+    // With several scores, the names of the lowest one count.
     let has_one_score =
         held.as_ref().is_ok_and(|all| all.windows(2).all(|pair| pair[0].1 == pair[1].1));
     let way = draw.below(if has_one_score { 5 } else { 3 });
@@ -163,7 +163,7 @@ fn read<S: Operations>(on: &S, db: &Db, draw: &mut Draw, key: &[u8]) -> Checked 
             let (mut min, mut max) = (draw.score(), draw.score());
             let scores: Vec<f64> = all.iter().flatten().map(|(_, score)| *score).take(4).collect();
             if !scores.is_empty() && draw.rng.bool() {
-                // Those of members, often the same twice.
+                // Scores of members, often the same twice.
                 min = draw.of(&scores);
                 max = if draw.rng.bool() { min } else { draw.of(&scores) };
             }
@@ -171,7 +171,7 @@ fn read<S: Operations>(on: &S, db: &Db, draw: &mut Draw, key: &[u8]) -> Checked 
             let below = |all: &[(Bytes, f64)], than: f64| {
                 all.iter().filter(|(_, score)| *score < than).count() as u64
             };
-            // Without a key there is nothing before any score.
+            // A missing key has nothing below any score.
             let want = all.map(|all| below(&all, min)..below(&all, max).max(below(&all, min)));
             same(&text, on.sorted_set_ranks(key, min, max), want)
         }
@@ -185,7 +185,7 @@ fn read<S: Operations>(on: &S, db: &Db, draw: &mut Draw, key: &[u8]) -> Checked 
     }
 }
 
-/// One of the operations on sorted sets.
+/// Runs one of the operations on sorted sets.
 pub(crate) fn step<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let key = draw.key(b'z');
     if let Some(Value::Places(_) | Value::Rows(_) | Value::Names(_)) =
@@ -203,7 +203,7 @@ pub(crate) fn step<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Check
 }
 
 const RADIUS: f64 = 6_372_797.560_856;
-/// What a place may be off, in metres: it is kept in 52 bits.
+/// The error of a position, in metres: positions are stored in 52 bits.
 const OFF: f64 = 1.0;
 
 fn distance(a: (f64, f64), b: (f64, f64)) -> f64 {
@@ -217,7 +217,7 @@ fn point((longitude, latitude): (f64, f64)) -> GeoPoint {
     GeoPoint { longitude, latitude }
 }
 
-/// How much a place is inside of a shape, in metres; negative outside.
+/// Returns how far a position is inside a shape, in metres; negative if outside.
 fn inside(shape: GeoShape, centre: (f64, f64), place: (f64, f64)) -> f64 {
     match shape {
         GeoShape::Circle { radius } => radius - distance(centre, place),
@@ -281,7 +281,7 @@ fn a_search(draw: &mut Draw) -> Search {
 }
 
 impl Search {
-    /// Where the search is, or why it fails.
+    /// Returns the centre of the search, or why it fails.
     fn centre(&self, of: &BTreeMap<Bytes, (f64, f64)>) -> Result<Option<(f64, f64)>, Error> {
         let lengths = match self.shape {
             GeoShape::Circle { radius } => [radius, radius],
@@ -298,7 +298,7 @@ impl Search {
         }
     }
 
-    /// Compares what was found: members, in order or not, with their distances where known.
+    /// Compares the results: members, in order or not, with their distances if known.
     fn check(
         &self,
         text: &str,
@@ -352,7 +352,7 @@ fn search<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Ch
     let store_to = draw.one_in(3).then(|| draw.key(b'g'));
     let text = format!("{:?}, {store_to:?}", search.search);
     let text = call(draw, "geo_search", key, &text);
-    // A shape or a place that cannot be is refused before the key is looked at.
+    // An invalid shape or position is refused before the key is looked at.
     let centre = match (held.clone(), search.centre(&held.clone().unwrap_or_default())) {
         (_, Err(Error::NoSuchPlace)) => Err(Error::NoSuchPlace),
         (Err(error), _) => Err(error),
@@ -399,7 +399,7 @@ fn search<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Ch
     Ok(())
 }
 
-/// One of the operations on places.
+/// Runs one of the operations on geospatial items.
 pub(crate) fn geo<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let key = draw.key(b'g');
     if let Some(Value::Sorted(_) | Value::Rows(_) | Value::Names(_)) =

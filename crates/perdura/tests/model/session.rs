@@ -16,7 +16,7 @@ use super::{
     bits, collections, content, costs, handles, iterators, ranked, streams, strings, tables,
 };
 
-/// Unix time in milliseconds: moved by the session alone.
+/// Unix time in milliseconds, advanced by the session alone.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 const START: u64 = 1_700_000_000_000;
 
@@ -27,7 +27,7 @@ pub(crate) fn clock() -> u64 {
 /// Databases that are used.
 pub(crate) const DATABASES: [usize; 3] = [0, 3, 15];
 
-/// What the store is kept on.
+/// The medium of the store.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Medium {
     Memory,
@@ -38,20 +38,20 @@ pub(crate) enum Medium {
 }
 
 impl Medium {
-    /// By the number of a round: memory most often, since files cost ten times as much.
+    /// Chooses by the number of a round: memory most often, since files cost ten times as much.
     fn of_round(round: u64) -> Medium {
         match round % 16 {
             1 | 9 => Medium::Process,
             3 => Medium::Clwb,
             5 | 11 => Medium::Journal(Durability::Immediate),
             7 => Medium::Journal(Durability::Os),
-            // Never, as far as the test is concerned.
+            // Never, for the duration of the test.
             13 => Medium::Journal(Durability::Interval(Duration::from_secs(3600))),
             _ => Medium::Memory,
         }
     }
 
-    /// Steps of a round.
+    /// Returns the steps of a round.
     fn steps(self) -> usize {
         if self == Medium::Memory { 1000 } else { 350 }
     }
@@ -69,7 +69,7 @@ impl Medium {
     }
 }
 
-/// Commits of an opening, at most.
+/// Maximum of commits of an opening.
 const OPENING_COMMITS: u64 = 32;
 
 pub(crate) type Dbs = Vec<Db>;
@@ -77,7 +77,7 @@ pub(crate) type Dbs = Vec<Db>;
 pub(crate) struct Session {
     pub(crate) medium: Medium,
     pub(crate) store: Arc<Perdura>,
-    /// By place in [`DATABASES`].
+    /// By index in [`DATABASES`].
     pub(crate) dbs: Dbs,
     pub(crate) draw: Draw,
     pub(crate) snapshots: Vec<(Snapshot<Arc<Perdura>>, Dbs)>,
@@ -85,7 +85,7 @@ pub(crate) struct Session {
     files: usize,
 }
 
-/// One of the operations that a store, a database and a transaction have.
+/// Runs one of the operations that a store, a database and a transaction have.
 pub(crate) fn step<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let now = clock();
     db.at(now);
@@ -130,14 +130,14 @@ impl Session {
         })
     }
 
-    /// Lets time pass, for the model too.
+    /// Advances the clock, for the model too.
     pub(crate) fn tick(&mut self) {
         let by = self.draw.of(&[0, 1, 1, 1, 1, 2, 4, 5, 999, 1000, 3_600_000]);
         let now = CLOCK.fetch_add(by, Relaxed) + by;
         self.dbs.iter_mut().for_each(|db| db.at(now));
     }
 
-    /// One call of the store or a database, and what it costs.
+    /// Makes one call of the store or a database, and checks its cost.
     pub(crate) fn call(&mut self) -> Checked {
         if self.draw.one_in(5) {
             self.tick();
@@ -170,7 +170,7 @@ impl Session {
         }
     }
 
-    /// Compares a snapshot with what there was when it was taken.
+    /// Compares a snapshot with the data at the time when it was taken.
     pub(crate) fn check_snapshot(&mut self) -> Checked {
         if self.snapshots.is_empty() {
             return Ok(());
@@ -208,7 +208,8 @@ impl Session {
             let store = Arc::into_inner(store).ok_or("somebody has the store still")?;
             store.close().map_err(|error| format!("closing: {error}"))?;
         } else {
-            // What the kernel has: the journal first, since batches are applied meanwhile.
+            // The files as the kernel has them: the journal first, since batches are applied
+            // meanwhile.
             let journal = |pool: &PathBuf| PathBuf::from(format!("{}.journal", pool.display()));
             if matches!(self.medium, Medium::Journal(_)) {
                 fs::copy(journal(&old), journal(&new)).map_err(|error| error.to_string())?;
@@ -221,7 +222,7 @@ impl Session {
         }
         let options = self.medium.options(at(self.files));
         let store = Perdura::open(options).map_err(|error| format!("opening again: {error}"))?;
-        // What an opening commits itself is little.
+        // An opening commits little by itself.
         let (commits, most) = (store.statistics().commits, OPENING_COMMITS);
         let most = if self.medium == Medium::Process { 0 } else { most };
         if commits > most {

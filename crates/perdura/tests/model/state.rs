@@ -1,15 +1,15 @@
-//! What a store should hold: maps, sorted maps and queues in memory, written without a look at the
-//! code of the store.
+//! The expected content of a store: maps, sorted maps and queues in memory, written without a look
+//! at the store's code.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
 
 use perdura::{Error, StreamId, ValueType};
 
-/// `Err` says in its first line what is wrong.
+/// The first line of `Err` says what is wrong.
 pub(crate) type Checked = Result<(), String>;
 
-/// Compares an answer with the one that the model has.
+/// Compares an answer with the model's.
 pub(crate) fn same<T: PartialEq + Debug>(what: &str, got: T, want: T) -> Checked {
     if got == want {
         return Ok(());
@@ -24,7 +24,7 @@ pub(crate) fn same<T: PartialEq + Debug>(what: &str, got: T, want: T) -> Checked
 
 pub(crate) type Bytes = Vec<u8>;
 
-/// The owner of a pending entry, when it was given to that one last, and how often it was given.
+/// The owner of a pending entry, its last delivery time, and its delivery count.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending {
     pub(crate) consumer: Bytes,
@@ -51,14 +51,14 @@ pub(crate) type RowKey = (i16, Bytes);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     String(Bytes),
-    /// A HyperLogLog, of which the elements are known and not the bytes.
+    /// A HyperLogLog, of which the elements are known but not the bytes.
     Sketch(BTreeSet<Bytes>),
     List(VecDeque<Bytes>),
-    /// With the time at which a field goes.
+    /// With the expiry times of fields.
     Hash(BTreeMap<Bytes, (Bytes, Option<u64>)>),
     Set(BTreeSet<Bytes>),
     Sorted(BTreeMap<Bytes, f64>),
-    /// A sorted set of places: longitude and latitude.
+    /// A sorted set of positions: longitude and latitude.
     Places(BTreeMap<Bytes, (f64, f64)>),
     /// A table of [`RowKey`]s.
     Rows(BTreeMap<RowKey, Bytes>),
@@ -81,7 +81,8 @@ impl Value {
         }
     }
 
-    /// Whether a key goes with this value: a collection without elements, but no string or stream.
+    /// Returns true if a key is deleted when it has this value: a collection without elements, but
+    /// no string or stream.
     fn is_nothing(&self) -> bool {
         match self {
             Value::String(_) | Value::Sketch(_) | Value::Stream(_) => false,
@@ -99,23 +100,23 @@ impl Value {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Held {
     pub(crate) value: Value,
-    /// When the key goes, in unix milliseconds.
+    /// When the key expires, in unix milliseconds.
     pub(crate) until: Option<u64>,
 }
 
-/// A database at a time.
+/// A database at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Db {
     pub(crate) keys: BTreeMap<Bytes, Held>,
     pub(crate) now: u64,
-    /// Keys, and keys of fields, that went by time since all of them were last deleted: the store
-    /// deletes them when it meets them.
+    /// Keys, and keys of fields, that expired since all of them were last deleted: the store
+    /// deletes them when it comes across them.
     pub(crate) gone: BTreeSet<Bytes>,
 }
 
 macro_rules! typed {
     ($($name:ident, $make:ident, $variant:ident, $of:ty;)*) => {$(
-        /// Returns what a key holds if that is of this type, or nothing.
+        /// Returns a key's value if it is of this type, or none.
         pub(crate) fn $name(&self, key: &[u8]) -> Result<Option<&$of>, Error> {
             match self.keys.get(key).map(|held| &held.value) {
                 None => Ok(None),
@@ -124,8 +125,8 @@ macro_rules! typed {
             }
         }
 
-        /// Returns what a key holds if that is of this type; an empty one is made, which `pruned`
-        /// deletes if it stays empty.
+        /// Returns a key's value if it is of this type; otherwise an empty one is made, which
+        /// `pruned` deletes if it stays empty.
         pub(crate) fn $make(&mut self, key: &[u8]) -> Result<&mut $of, Error> {
             let empty = || Held { value: Value::$variant(Default::default()), until: None };
             match &mut self.keys.entry(key.to_vec()).or_insert_with(empty).value {
@@ -161,7 +162,7 @@ impl Db {
         self.keys.insert(key.to_vec(), Held { value, until });
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub(crate) fn at(&mut self, now: u64) {
         self.now = now;
         let is_over = |until: Option<u64>| until.is_some_and(|until| until <= now);
@@ -183,14 +184,14 @@ impl Db {
     }
 }
 
-/// Members in the order of a sorted set.
+/// Returns members in the order of a sorted set.
 pub(crate) fn in_order(members: &BTreeMap<Bytes, f64>) -> Vec<(Bytes, f64)> {
     let mut all: Vec<_> = members.iter().map(|(member, score)| (member.clone(), *score)).collect();
     all.sort_by(|a, b| a.1.partial_cmp(&b.1).expect("no NaN").then_with(|| a.0.cmp(&b.0)));
     all
 }
 
-/// Some of what there is; a call that asks for nothing looks at nothing.
+/// Returns at most `count` items; a call that asks for none does not look at the key.
 pub(crate) fn up_to<T>(count: usize, all: Result<Vec<T>, Error>) -> Result<Vec<T>, Error> {
     if count == 0 { Ok(Vec::new()) } else { all }
 }

@@ -20,7 +20,7 @@ fn before(id: StreamId) -> StreamId {
     }
 }
 
-/// An ID at, before or after one that is there; or an end.
+/// Draws an ID at, before or after an existing one; or an end.
 fn an_id(draw: &mut Draw, held: &Stream) -> StreamId {
     let n = held.entries.len();
     if n == 0 || draw.one_in(6) {
@@ -97,7 +97,7 @@ fn iterate<S: Operations>(on: &S, db: &Db, draw: &mut Draw, key: &[u8]) -> Check
                 of.entries.iter().filter(|(id, _)| is_in(*id, &ids)).map(entry).collect();
             taken.check(&text, &want)
         }
-        // An iterator over no ID asks nobody.
+        // An iterator over no ID does not access the store.
         (Ok(_), Err(_)) => Ok(()),
         (taken, want) => same(&text, taken.map(drop), want.map(drop)),
     }
@@ -105,7 +105,7 @@ fn iterate<S: Operations>(on: &S, db: &Db, draw: &mut Draw, key: &[u8]) -> Check
 
 fn remove<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
     if draw.rng.bool() {
-        // What goes came in this millisecond.
+        // Let the deleted entries be of this millisecond.
         append(on, db, draw, key)?;
     }
     let held = held(db, key);
@@ -117,7 +117,7 @@ fn remove<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Ch
             db.stream_mut(key).expect("a stream").entries.remove(&id);
         }
         same(&text, on.delete_entry(key, id), want)?;
-        // No ID is given twice, though it be that of the last entry.
+        // No ID is used twice, not even that of the last entry.
         return if draw.rng.bool() { append(on, db, draw, key) } else { Ok(()) };
     }
     let len = held.as_ref().map_or(0, |of| of.entries.len()) as u64;
@@ -128,11 +128,11 @@ fn remove<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Ch
         db.stream_mut(key).expect("a stream").entries.pop_first();
     }
     same(&text, on.trim_stream(key, most), want)?;
-    // No ID is given twice, though the stream be empty.
+    // No ID is used twice, even if the stream is empty.
     if most == 0 { append(on, db, draw, key) } else { Ok(()) }
 }
 
-/// One of the operations on streams.
+/// Runs one of the operations on streams.
 pub(crate) fn step<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let key = draw.key(b'x');
     match draw.below(10) {
@@ -146,7 +146,7 @@ pub(crate) fn step<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Check
     }
 }
 
-/// The name of a group, mostly of one that is there.
+/// Draws the name of a group, mostly of an existing one.
 fn a_group(draw: &mut Draw, db: &Db, key: &[u8]) -> &'static str {
     let held = held(db, key).unwrap_or_default();
     let known: Vec<&'static str> =
@@ -154,7 +154,7 @@ fn a_group(draw: &mut Draw, db: &Db, key: &[u8]) -> &'static str {
     if known.is_empty() || draw.one_in(4) { draw.of(&GROUPS) } else { draw.of(&known) }
 }
 
-/// The group of a stream that can be changed.
+/// Returns the group of a stream, to be changed.
 fn group<'d>(db: &'d mut Db, key: &[u8], name: &str) -> Result<Option<&'d mut Group>, Error> {
     if db.stream(key)?.is_none() {
         return Ok(None);
@@ -251,7 +251,7 @@ fn claim<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Che
     if let Some(group) = held.as_ref().ok().and_then(|of| of.groups.get(name.as_bytes()))
         && let Some((_, pending)) = group.pending.iter().nth(draw.below(group.pending.len() + 1))
     {
-        // At, just below and just above what one of them is.
+        // At, just below and just above the idle time of one of them.
         idle = (now - pending.delivered + draw.below(3) as u64).saturating_sub(1);
     }
     let count = draw.of(&[0, 1, 2, 64, 1000]);
@@ -295,7 +295,7 @@ fn delete_pending<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8
     same(&text, on.delete_entry(key, id), Ok(true))
 }
 
-/// One of the operations on consumer groups.
+/// Runs one of the operations on consumer groups.
 pub(crate) fn groups<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let mut key = draw.key(b'x');
     // Mostly a stream that has groups.

@@ -12,7 +12,7 @@ fn escaped(key: &[u8]) -> String {
     format!("{}{}", key[..end].escape_ascii(), if end < key.len() { ".." } else { "" })
 }
 
-/// Notes a call of a key, and returns its text.
+/// Records a call on a key, and returns its text.
 pub(crate) fn call(draw: &mut Draw, name: &str, key: &[u8], rest: &str) -> String {
     let len = key.len();
     draw.call(format!(
@@ -26,7 +26,7 @@ fn later(db: &Db, ttl: Duration) -> Option<u64> {
     Some(db.now + ttl.as_millis() as u64)
 }
 
-/// One of the operations on keys of any type.
+/// Runs one of the operations on keys of any type.
 pub(crate) fn keys<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let key = match draw.existing(db) {
         Some(key) if draw.below(4) > 0 => key,
@@ -83,7 +83,7 @@ pub(crate) fn keys<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Check
     }
 }
 
-/// What `fetch_update` makes of a value.
+/// Returns what `fetch_update` makes of a value.
 fn updated(old: Option<&[u8]>, piece: &[u8]) -> Option<Bytes> {
     let old = old.unwrap_or_default();
     (old.len() % 3 != 2).then(|| [old, piece].concat())
@@ -97,7 +97,7 @@ fn put(db: &mut Db, key: &[u8], value: Option<Bytes>) {
     }
 }
 
-/// One of the operations on strings that set a value whatever there is.
+/// Runs one of the operations on strings that set a value whatever the old one is.
 fn set<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) -> Checked {
     let (value, ttl) = (draw.bytes(), draw.ttl());
     let (until, now, len) = (later(db, ttl), db.now, value.len());
@@ -149,7 +149,7 @@ fn increment<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, key: &[u8]) ->
     same(&text, on.increment(key, by), new)
 }
 
-/// One of the operations on strings.
+/// Runs one of the operations on strings.
 pub(crate) fn step<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let key = draw.key(b's');
     if matches!(db.keys.get(&key).map(|held| &held.value), Some(Value::Sketch(_))) {

@@ -1,4 +1,4 @@
-//! That each public method of the library is called by one of these files: a method that is added
+//! Checks that each public method of the library is called by one of these files: a new method
 //! needs a case, or a line here that says why it has none.
 
 use std::collections::BTreeSet;
@@ -9,26 +9,26 @@ use super::state::Checked;
 
 /// Methods without a case here.
 const ELSEWHERE: &[&str] = &[
-    // Written by users for keys and values of their own: tested next to their code, and in
+    // Implemented by users for their own keys and values: tested next to their code, and in
     // tests/it/table.rs.
     "borrowed",
     "encode",
     "decode",
     "encode_prefix",
     "is_possible",
-    // Of the package `metrics`: tests/it/metrics.rs.
+    // For the package `metrics`: tests/it/metrics.rs.
     "record",
     // In builds for simulation: crates/sim/tests/library.
     "over",
     "verify",
     "close_heap",
-    // Settings that this program leaves alone: tests/it.
+    // Settings that this program does not use: tests/it.
     "journal",
     "read_cache",
     "snapshot_limit",
     "domain",
     "is_emulated",
-    // Inside of the crate.
+    // Internal to the crate.
     "on",
     "whole",
     "replace_lost",
@@ -55,7 +55,7 @@ fn name_after<'t>(line: &'t str, begin: &str) -> Option<&'t str> {
     rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
 }
 
-/// Methods that are public, or of a trait that is.
+/// Returns the methods that are public, or belong to a public trait.
 fn methods(text: &str) -> impl Iterator<Item = &str> {
     let text = text.split("#[cfg(test)]").next().unwrap_or_default();
     let mut is_trait = false;

@@ -1,5 +1,5 @@
-//! When what is synced, by durability: [`super::costs`] counts it call by call; here is what time
-//! and `flush` do.
+//! The time of syncs, by durability: [`super::costs`] counts syncs call by call; this file tests
+//! the effects of time and of `flush`.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -24,7 +24,7 @@ fn set(store: &Perdura) -> Checked {
     store.set("key", "value").map_err(|error| error.to_string())
 }
 
-/// How long a write is not synced; `most` if longer.
+/// Returns how long a write stays unsynced; `most` if longer.
 fn unsynced(store: &Perdura, most: Duration) -> Result<Duration, String> {
     set(store)?;
     let began = Instant::now();
@@ -34,7 +34,7 @@ fn unsynced(store: &Perdura, most: Duration) -> Result<Duration, String> {
     Ok(began.elapsed().min(most))
 }
 
-/// Whether one of several tries is in time: the machine may be busy.
+/// Returns true if one of several tries is in time: the machine may be busy.
 fn once(mut is_in_time: impl FnMut() -> Result<bool, String>) -> Result<bool, String> {
     for _ in 0..8 {
         if is_in_time()? {
@@ -63,7 +63,7 @@ fn flush(folder: &Path) -> Checked {
     for durability in [Durability::Os, Durability::Interval(Duration::from_secs(3600))] {
         let store = open(folder, durability)?;
         store.flush().map_err(|error| error.to_string())?;
-        // At rest the journal's thread syncs all the same.
+        // The journal's thread syncs even when the store is idle.
         let is_unsynced = once(|| {
             let before = journal(&store)?;
             (0..20).try_for_each(|_| set(&store))?;

@@ -21,7 +21,7 @@ pub(crate) fn names<'s, S: Tables>(on: &'s S, name: &[u8]) -> Names<'s, S> {
     on.table(name)
 }
 
-/// Bytes at the ends of the order, and beginnings of each other.
+/// Draws bytes at the ends of the order, and prefixes of each other.
 fn part(draw: &mut Draw) -> Bytes {
     let alphabet = [0, 1, b'a', b'b', 0xfe, 0xff];
     match draw.below(12) {
@@ -128,7 +128,7 @@ fn update<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw, name: &[u8]) -> C
     }
 }
 
-/// How calls take a key.
+/// The form in which calls take a key.
 type RowRef<'k> = (i16, &'k [u8]);
 type Keys = (Bound<RowKey>, Bound<RowKey>);
 
@@ -264,7 +264,7 @@ fn read<S: Operations>(on: &S, db: &Db, draw: &mut Draw, name: &[u8]) -> Checked
     }
 }
 
-/// Operations on a table of strings.
+/// Runs operations on a table of strings.
 fn of_names<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     let name = draw.of(&[&b"n0"[..], b"n1"]);
     let text = |draw: &mut Draw| {
@@ -298,7 +298,7 @@ fn of_names<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
             }
         }
         _ => {
-            // Its rows are no rows of other types.
+            // Its rows are not rows of other types.
             let shown = call(draw, "a table of other types", name, "");
             let wrong: Table<'_, (u128, u128), (), S> = on.table(name);
             let want =
@@ -310,7 +310,7 @@ fn of_names<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     }
 }
 
-/// One of the operations on tables.
+/// Runs one of the operations on tables.
 pub(crate) fn step<S: Operations>(on: &S, db: &mut Db, draw: &mut Draw) -> Checked {
     if draw.one_in(5) {
         return of_names(on, db, draw);

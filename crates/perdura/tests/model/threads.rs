@@ -1,4 +1,4 @@
-//! Real threads: each element is taken once, by somebody who slept until it came; sums stay right
+//! Real threads: each element is taken once, by a thread that slept until it came; sums stay right
 //! in every view of them.
 
 use std::future::Future;
@@ -13,7 +13,8 @@ use perdura::{Error, Options, Perdura};
 
 use super::state::{Bytes, Checked};
 
-/// Much longer than anything takes, and shorter than a round may: its end is a missed wake-up.
+/// Much longer than any call takes, and shorter than a round may be: when it passes, a wake-up was
+/// missed.
 const LONG: Duration = Duration::from_secs(10);
 const ELEMENTS: usize = 150;
 
@@ -67,7 +68,7 @@ fn give(store: &Perdura, way: usize, key: &str, element: &str) -> Result<(), Err
     }
 }
 
-/// One thread gives an element when the one before is taken: each needs a wake-up of its own.
+/// One thread adds an element when the previous one is taken: each needs a wake-up of its own.
 fn one_by_one(store: &Perdura, way: usize) -> Checked {
     let (key, taken, failed) = (format!("{way}"), AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -75,7 +76,8 @@ fn one_by_one(store: &Perdura, way: usize) -> Checked {
             for n in 0..ELEMENTS {
                 let began = Instant::now();
                 let got = take(store, way, &key);
-                // Who tries once more when the time is over gets it then, unless it is late.
+                // A thread that tries once more after its timeout then gets the element, unless it
+                // is late.
                 if began.elapsed() >= LONG || got != Ok(Some("e".repeat(n + 1).into_bytes())) {
                     failed.store(true, SeqCst);
                     return Err(format!(
@@ -120,7 +122,7 @@ fn transfer(store: &Perdura, rng: &mut fastrand::Rng) -> Result<(), Error> {
     match rng.usize(..3) {
         0 => store.transaction(&[&pair[0][..], &pair[1], "transfers"], moved).map(drop),
         1 => {
-            // One that fails changes nothing.
+            // A failed transaction changes nothing.
             let undone = store.transact(|tx| {
                 tx.increment(account(from), 1000)?;
                 Err::<(), _>(Error::Overflow)
@@ -134,7 +136,7 @@ fn transfer(store: &Perdura, rng: &mut fastrand::Rng) -> Result<(), Error> {
     }
 }
 
-/// The sum of all accounts, from a transaction or a snapshot.
+/// Returns the sum of all accounts, by a transaction or a snapshot.
 fn sum(store: &Perdura, from_snapshot: bool) -> Result<i64, Error> {
     let mut accounts = 0..ACCOUNTS;
     if from_snapshot {
@@ -157,7 +159,7 @@ fn sums(store: &Perdura, seed: u64) -> Checked {
                     let mut rng = fastrand::Rng::with_seed(seed * 3 + n);
                     let moved = (0..TRANSFERS).try_for_each(|_| {
                         transfer(store, &mut rng)?;
-                        // A counter that each reads and writes.
+                        // A counter that each thread reads and writes.
                         let next = |old: Option<&[u8]>| {
                             Some((balance(old.map(<[u8]>::to_vec)) + 1).to_string().into_bytes())
                         };

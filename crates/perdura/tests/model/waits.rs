@@ -1,5 +1,5 @@
-//! Futures of one thread, polled, dropped and woken at any point: whoever could go on is woken,
-//! nobody else's element is taken, and nothing is left of one that is dropped.
+//! Futures of one thread, polled, dropped and woken at any point: each one that could go on is
+//! woken, none takes another's element, and a dropped one leaves nothing behind.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ impl Wake for Counting {
     }
 }
 
-/// What a future waits for.
+/// The target of a future.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum For {
     Front,
@@ -45,7 +45,7 @@ struct Waiter<'s> {
     key: Bytes,
     future: Future_<'s>,
     counting: Arc<Counting>,
-    /// How often it had been woken when it was polled last; none before.
+    /// How often it had been woken at the last poll; none before.
     seen: Option<usize>,
 }
 
@@ -71,7 +71,7 @@ fn start<'s>(store: &'s Perdura, what: For, key: &[u8]) -> Future_<'s> {
     }
 }
 
-/// What the model gives such a waiter: nothing yet, or an answer, which it takes.
+/// Returns the model's answer for such a waiter, which takes it; none if it has to wait.
 fn answer(db: &mut Db, what: For, key: &[u8]) -> Option<Result<Bytes, Error>> {
     let taken = match what {
         For::Front => db.list_mut(key).map(|list| list.pop_front()),
@@ -102,7 +102,8 @@ const WAITS: [(For, &[&str]); 5] = [
 
 const KEYS: [&str; 7] = ["l0", "l1", "z0", "z1", "f0", "f1", "t0"];
 
-/// Puts an element where somebody may wait for it, in one of the ways; what was called.
+/// Adds an element that a waiter may wait for, in one of several ways. Returns the text of the
+/// call.
 fn put(store: &Perdura, db: &mut Db, draw: &mut Draw) -> Result<String, Error> {
     let n = draw.below(1000).to_string();
     let (list, set) = (draw.of(&["l0", "l1"]), draw.of(&["z0", "z1"]));
@@ -159,7 +160,7 @@ fn put(store: &Perdura, db: &mut Db, draw: &mut Draw) -> Result<String, Error> {
             format!("sort_into({list})")
         }
         9 if draw.one_in(3) => {
-            // Another type: whoever waits there gets an error.
+            // Another type: a waiter there gets an error.
             db.put(list.as_bytes(), Value::String(back), None);
             store.set(list, &n).map(|()| format!("set({list})"))?
         }
@@ -182,7 +183,7 @@ fn put(store: &Perdura, db: &mut Db, draw: &mut Draw) -> Result<String, Error> {
     })
 }
 
-/// Changes nothing that anybody waits for; whether it may wake all the same.
+/// Makes a change that no waiter waits for. Returns whether it may wake one all the same.
 fn other(store: &Perdura, db: &mut Db, draw: &mut Draw) -> Result<(String, bool), Error> {
     let key = draw.of(&KEYS);
     Ok(match draw.below(7) {
@@ -223,7 +224,7 @@ fn poll(waiter: &mut Waiter<'_>, db: &mut Db) -> Result<bool, String> {
     }
 }
 
-/// Nobody who could go on is asleep.
+/// Checks that no waiter that could go on is asleep.
 fn check_woken(waiters: &[Waiter<'_>], db: &Db, last: &str) -> Checked {
     for waiter in waiters {
         let Some(seen) = waiter.seen else { continue };
@@ -242,7 +243,7 @@ fn wakes(waiters: &[Waiter<'_>]) -> usize {
     waiters.iter().map(|waiter| waiter.counting.0.load(SeqCst)).sum()
 }
 
-/// Waits without a time are the calls that do not wait.
+/// Checks that waits with a timeout of zero equal the calls that do not wait.
 fn no_time(store: &Perdura, db: &mut Db, draw: &mut Draw) -> Checked {
     let (what, keys) = draw.of(&WAITS);
     let key = draw.of(keys);

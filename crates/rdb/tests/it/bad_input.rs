@@ -1,5 +1,5 @@
-//! Payloads and files that are cut, changed or made up: an error or a value, never a panic, never
-//! memory that the input does not account for.
+//! Payloads and files that are cut, changed or made up: an error or a value, never a panic, and no
+//! more memory than the input justifies.
 
 use std::io::Read;
 
@@ -25,7 +25,7 @@ fn listpack(elements: &[&str]) -> Vec<u8> {
     pack.finish()
 }
 
-/// A ziplist of short strings.
+/// Returns a ziplist of short strings.
 fn ziplist(elements: &[&str]) -> Vec<u8> {
     let (mut body, mut before, mut last) = (Vec::new(), 0, 10);
     for element in elements {
@@ -75,7 +75,7 @@ fn stream(writer: &mut Write, kind: Kind) -> std::io::Result<()> {
     writer.raw_id(id(1))
 }
 
-/// A value of each type and encoding.
+/// Returns a value of each type and encoding.
 pub(crate) fn samples() -> Vec<(Kind, Vec<u8>)> {
     let long = "abc".repeat(50);
     let strings = |writer: &mut Write, strings: &[&str]| {
@@ -152,7 +152,7 @@ pub(crate) fn samples() -> Vec<(Kind, Vec<u8>)> {
     samples
 }
 
-/// Reads a value; how many bytes its parts have, all together, and how many bytes were read.
+/// Reads a value. Returns how many bytes its parts have together, and how many bytes were read.
 fn read(kind: Kind, bytes: &[u8]) -> Result<(usize, u64), Error> {
     let mut source = Source::new(bytes, rdb::VERSION, LONGEST);
     let mut size = 0;
@@ -215,7 +215,7 @@ fn lengths_that_lie_take_no_memory() {
         bytes.extend([0; 64]);
         assert!(read(kind, &bytes).is_err(), "{kind:?}");
     }
-    // 2^24 bytes out of nothing: LZF cannot do that.
+    // 2^24 bytes from so few: LZF cannot do that.
     let bomb = [0xc3, 0x05, 0x80, 1, 0, 0, 0, 1, 2, 3, 4, 5];
     assert!(matches!(read(Kind::String, &bomb), Err(Error::Length { .. })));
     let long = [0x80, 1, 0, 0, 1];
@@ -282,7 +282,7 @@ fn a_payload_is_refused_by_version_and_checksum() {
     }
 }
 
-/// A file with two keys in two databases.
+/// Returns a file with two keys in two databases.
 fn file() -> Vec<u8> {
     let mut file = FileWriter::new(Vec::new(), true, true);
     let mut write = || {
@@ -394,7 +394,7 @@ fn usage_is_written_before_its_key_and_a_checksum_only_where_it_is_wanted() {
             file.begin()?;
             for usage in [Usage::Idle(70_000), Usage::Frequency(255)] {
                 file.key(b"key", Some(0), Some(usage), Kind::String)?;
-                // Longer than what is handed on at once.
+                // Longer than the piece that is passed on at once.
                 file.copy(&mut &b"\x80\x00\x03\x00\x00"[..])?;
                 file.copy(&mut std::io::repeat(b'x').take(0x3_0000))?;
                 file.flush_full()?;

@@ -1,4 +1,4 @@
-//! A dump comes out the same whatever pieces its bytes come in, and what follows it stays.
+//! A dump reads the same whatever pieces its bytes come in, and the bytes after it stay.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -9,8 +9,8 @@ use crate::bad_input::samples;
 const LONGEST: u64 = 16 << 20;
 const AFTER: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// A dump of all samples that have a place in one of Redis's, with its checksum, and commands after
-/// it.
+/// Returns a dump of all samples that Redis's format can contain, with its checksum, and commands
+/// after it.
 fn dump() -> Vec<u8> {
     let mut file = FileWriter::new(Vec::new(), true, true);
     let mut write = || {
@@ -28,18 +28,18 @@ fn dump() -> Vec<u8> {
     [&file.end().expect("memory takes everything")[..], AFTER].concat()
 }
 
-/// How the values of a dump are read.
+/// The ways in which the values of a dump are read.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Parts,
     Payload,
     Frame,
-    /// Framed in part, and read then.
+    /// Framed in part, and then read.
     LargeFrame,
     PassedOver,
 }
 
-/// Reads a dump, and what follows it.
+/// Reads a dump, and the bytes after it.
 fn read(mut from: impl BufRead, way: Way) -> Result<Vec<String>, Error> {
     let mut reader = Reader::new(&mut from, LONGEST)?;
     let mut found = Vec::new();

@@ -6,7 +6,7 @@ use crate::bad_input::samples;
 
 const LONGEST: u64 = 16 << 20;
 
-/// A dump of this value twice, without a checksum.
+/// Returns a dump of this value twice, without a checksum.
 fn file(kind: Kind, value: &[u8]) -> Vec<u8> {
     let version: &[u8] = match kind {
         Kind::HashValkey => b"VALKEY080",
@@ -16,7 +16,7 @@ fn file(kind: Kind, value: &[u8]) -> Vec<u8> {
     [version, &key(b"one"), &key(b"other"), &[255], &[0; 8]].concat()
 }
 
-/// The parts of all values, and where each ends; an empty collection has none.
+/// The parts of all values, and the end of each; an empty collection has none.
 type Values = Vec<(Vec<String>, u64)>;
 
 fn or_empty(read: Result<(), Error>) -> Result<(), Error> {

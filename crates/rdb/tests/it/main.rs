@@ -1,5 +1,5 @@
-//! Tests of dumps: those of a redis-server, and those that nobody made, in one program, so that
-//! they are linked once.
+//! Tests of dumps, both from a redis-server and made up, in one program, so that they are linked
+//! once.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,7 @@
-//! Dumps of a real redis-server: read, they are what was put in; written again, they are the same
-//! bytes.
+//! Dumps of a real redis-server: reading returns the original data, and writing the same bytes.
 //!
-//! Sizes are chosen at the limits of each encoding. Where Redis's bytes depend on chance (the order
-//! of a hash table) only their content is compared.
+//! Sizes are chosen at the limits of each encoding. If Redis's bytes depend on chance (the order of
+//! a hash table), only the content is compared.
 
 use rdb::{
     Error, Kind, ListLimit, ListNodes, ListpackBuilder, Part, StreamId, StreamLimit, StreamNodes,
@@ -12,7 +11,7 @@ use testkit::{Client, Launch, Server};
 
 const LONGEST: u64 = 512 << 20;
 
-/// A part that owns what it has, so that values can be compared.
+/// A part that owns its data, so that values can be compared.
 #[derive(Clone, Debug, PartialEq)]
 enum Owned {
     Word(Vec<u8>),
@@ -80,7 +79,7 @@ fn redis() -> (Server, Client) {
     (server, client)
 }
 
-/// Words of many kinds: what repeats, what does not, digits, and lengths at every limit.
+/// Returns words of many kinds: repetitive and random ones, digits, and lengths at every limit.
 fn words() -> Vec<Vec<u8>> {
     let mut random = fastrand::Rng::with_seed(7);
     let mut words: Vec<Vec<u8>> = [
@@ -294,7 +293,7 @@ fn sorted_sets() {
     }
 }
 
-/// A stream's value as Redis writes it that has no groups.
+/// Returns the value of a stream without groups, as Redis writes it.
 fn stream(entries: &[(StreamId, Vec<Vec<u8>>)], limit: StreamLimit) -> Vec<u8> {
     let mut nodes = StreamNodes::new(limit);
     let mut all = Vec::new();

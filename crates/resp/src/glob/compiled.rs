@@ -1,11 +1,11 @@
-//! A long pattern, read once: stars side by side are one, and a class is a set of bytes, however
-//! long it is written. What no string of this length can match is refused by its length.
+//! A compiled long pattern: adjacent stars are one, and a class is a set of bytes, however long it
+//! is written. Strings that are too short to match are refused by their length.
 
 use std::collections::HashMap;
 
 use super::{ClassItem, MOST_STARS, class_items};
 
-/// What one place of a pattern takes.
+/// An item of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
     /// Any bytes.
@@ -19,20 +19,21 @@ enum Token {
 /// A set of bytes.
 type Class = [u64; 4];
 
-/// A pattern that was read.
+/// A compiled pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
     tokens: Vec<Token>,
     classes: Vec<Class>,
-    /// Bytes that the shortest string has that it matches.
+    /// The length of the shortest string that it matches.
     least: usize,
-    /// It has more stars than Redis follows.
+    /// Whether it has more stars than Redis follows.
     never: bool,
-    /// It was read only so far: what may match is to be compared with the pattern as it is written.
+    /// Whether only its begin was compiled: possible matches are to be compared with the pattern as
+    /// it is written.
     is_cut: bool,
 }
 
-/// Places of a pattern that are read, at most: eight bytes each.
+/// Maximum of items that are compiled: eight bytes each.
 const MOST_PLACES: usize = 16 << 20;
 
 impl Compiled {
@@ -73,18 +74,19 @@ impl Compiled {
         Compiled { tokens, classes, least, never: stars > MOST_STARS, is_cut: at < pattern.len() }
     }
 
-    /// Returns true if only the pattern as it is written says whether a string matches.
+    /// Returns true if only the pattern as it is written can decide whether a string matches.
     pub(super) fn leaves_open(&self, string: &[u8]) -> bool {
         self.is_cut && !self.never && string.len() >= self.least
     }
 
-    /// Returns true if all of `string`, which has a byte at least, matches.
+    /// Returns true if all of `string`, which is not empty, matches.
     pub(super) fn matches(&self, string: &[u8], fold: impl Fn(u8) -> u8) -> bool {
         if self.never || string.len() < self.least {
             return false;
         }
         let (mut p, mut s) = (0, 0);
-        // After the last star, and the first byte that it has not been tried to swallow.
+        // The position after the last star, and that of the first byte that the star was not yet
+        // tried on.
         let mut star = None;
         loop {
             let token = self.tokens.get(p);
@@ -119,8 +121,8 @@ fn has(class: &Class, byte: u8) -> bool {
 /// Returns the bytes of the class that starts after `[`, and its length with its `]`.
 fn class(text: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> (Class, usize) {
     let (mut plain, mut escaped) = ([false; 256], [false; 256]);
-    // For the first byte of a range, as a signed number, the last byte of the longest that begins
-    // there.
+    // For the first byte of a range, as a signed number, the last byte of the longest range that
+    // begins there.
     let mut ranges = [None; 256];
     let (is_negated, len) = class_items(text, |item| match item {
         ClassItem::Plain(byte) => plain[usize::from(fold(byte))] = true,
@@ -147,7 +149,7 @@ fn class(text: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> (Class, usize) {
     (class, len)
 }
 
-/// Returns the place of a byte among all, of which those above 127 are negative numbers.
+/// Returns the rank of a byte among all, with those above 127 as negative numbers.
 fn rank(byte: u8) -> usize {
     usize::from(byte ^ 0x80)
 }

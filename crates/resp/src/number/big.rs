@@ -1,4 +1,4 @@
-//! Natural numbers of any size, as much of them as reading and writing extended precision needs.
+//! Natural numbers of any size, as far as reading and writing extended precision needs them.
 //!
 //! Little-endian limbs, the highest never zero.
 
@@ -42,7 +42,7 @@ impl Big {
         (self.0.len().saturating_sub(1) as u32) * u32::BITS + high
     }
 
-    /// Times ten to the `power`.
+    /// Multiplies by ten to the `power`.
     pub(super) fn scale(&mut self, power: u32) {
         for _ in 0..power / CHUNK_DIGITS as u32 {
             self.multiply_add(CHUNK, 0);
@@ -77,7 +77,7 @@ impl Big {
         self.trim();
     }
 
-    /// Returns the highest 128 bits (all, if there are fewer), how many lower ones there are, and
+    /// Returns the highest 128 bits (all, if there are fewer), the number of lower ones, and
     /// whether any of those is set.
     pub(super) fn top(&self) -> (u128, u32, bool) {
         let below = self.bits().saturating_sub(128);
@@ -151,7 +151,7 @@ impl Big {
         length.then_with(|| self.0.iter().rev().cmp(other.0.iter().rev())).is_ge()
     }
 
-    /// Takes away what is not larger.
+    /// Subtracts a number that is not larger.
     fn subtract(&mut self, other: &Big) {
         let mut borrow = false;
         for (at, limb) in self.0.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Doubles: read as C's `strtod` reads them, written as `%.17g` writes them.
+//! Doubles: read like C's `strtod`, written like `%.17g`.
 
 use std::io::Write;
 
@@ -6,13 +6,13 @@ use super::round::{parse_hex, round};
 use super::{is_infinity, sign};
 
 const PRECISION: u32 = f64::MANTISSA_DIGITS;
-/// The exponent of the smallest double's only bit.
+/// The exponent of the single bit of the smallest double.
 const LEAST: i64 = -1074;
-/// `%.17g` writes a power of ten from here on.
+/// The power of ten from which on `%.17g` uses an exponent.
 const SIGNIFICANT: i32 = 17;
 
-/// Reads a double, all of the text: no white space, no NaN, nothing that is too large for a double
-/// or rounds to zero.
+/// Reads a double from the whole text: no white space, no NaN, nothing that is too large for a
+/// double or rounds to zero.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     let (negative, unsigned) = sign(text);
     let magnitude = match unsigned {
@@ -24,9 +24,9 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     Some(if negative { -magnitude } else { magnitude })
 }
 
-/// Reads a double as SORT does, which leaves all to C's `strtod`: white space before it does not
-/// matter, nor what is after a zero byte, and no text is 0. No NaN, nothing that is too large
-/// for a double, or so small that digits are lost.
+/// Reads a double like SORT, which leaves everything to C's `strtod`: leading white space and
+/// anything after a zero byte are ignored, and an empty text is 0. No NaN, nothing that is too
+/// large for a double, or so small that digits are lost.
 pub fn parse_f64_loosely(text: &[u8]) -> Option<f64> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     if text.is_empty() {
@@ -61,7 +61,7 @@ fn from_hex(digits: &[u8]) -> Option<f64> {
     Some(mantissa as f64 * 2f64.powi(half) * 2f64.powi(exponent as i32 - half))
 }
 
-/// Writes a double with 17 significant digits, as C's `%.17g` does; infinities as `inf` and `-inf`.
+/// Writes a double with 17 significant digits, like C's `%.17g`; infinities as `inf` and `-inf`.
 pub fn write_f64(out: &mut Vec<u8>, value: f64) {
     if !value.is_finite() {
         let text: &[u8] = match (value.is_nan(), value > 0.0) {
@@ -108,7 +108,7 @@ fn write_digits(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// `d.ddd` times ten to the `power`, with the point where it belongs.
+/// Writes `d.ddd` times ten to the `power`, with the point in its place.
 fn write_plain(out: &mut Vec<u8>, digits: &[u8], power: i32) {
     if power < 0 {
         out.extend_from_slice(b"0.");
@@ -125,7 +125,7 @@ fn write_plain(out: &mut Vec<u8>, digits: &[u8], power: i32) {
     }
 }
 
-/// `d.ddde+XX`.
+/// Writes `d.ddde+XX`.
 fn write_power(out: &mut Vec<u8>, digits: &[u8], power: i32) {
     out.push(digits[0]);
     if digits.len() > 1 {

@@ -1,8 +1,9 @@
-//! The 80-bit floating-point numbers of x87, in which Redis counts INCRBYFLOAT and HINCRBYFLOAT.
+//! The 80-bit floating-point numbers of x87, with which Redis computes INCRBYFLOAT and
+//! HINCRBYFLOAT.
 //!
-//! They are computed here in integers, so that a reply is the same on every machine and the same as
-//! that of a redis-server on x86-64: 64 bits of mantissa, rounded half to even after reading and
-//! after the addition, and written with 17 decimals (C's `%.17Lf`) without trailing zeros.
+//! They are computed with integers here, so that a reply is the same on every machine as that of a
+//! redis-server on x86-64: 64 bits of mantissa, rounded half to even after reading and after the
+//! addition, and written with 17 decimals (C's `%.17Lf`) without trailing zeros.
 //!
 //! Invariant: the mantissa of a finite number is zero or has its highest bit set.
 
@@ -11,13 +12,13 @@ use super::round::{parse_hex, parse_power, round};
 use super::{is_infinity, sign};
 
 const PRECISION: u32 = 64;
-/// The exponent of the smallest number's only bit.
+/// The exponent of the single bit of the smallest number.
 const LEAST: i64 = -16445;
 /// A number whose highest bit has this exponent is too large.
 const TOO_LARGE: i64 = 16384;
 /// Decimals that are written.
 const DECIMALS: u32 = 17;
-/// Redis takes no longer text for a number.
+/// Longer texts are no numbers in Redis.
 const MAX_TEXT: usize = 5 * 1024;
 
 /// An 80-bit floating-point number, infinity included, NaN excluded.
@@ -36,7 +37,7 @@ enum Magnitude {
 use Magnitude::{Finite, Infinite};
 
 impl LongDouble {
-    /// Reads a number as C's `strtold` does, all of the text: no white space, no NaN, nothing that
+    /// Reads a number like C's `strtold`, from the whole text: no white space, no NaN, nothing that
     /// is too large or rounds to zero.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
         if text.len() >= MAX_TEXT {
@@ -62,7 +63,7 @@ impl LongDouble {
         self.magnitude != Infinite
     }
 
-    /// Returns the sum, or None if it is no finite number.
+    /// Returns the sum, or None if it is not a finite number.
     pub fn checked_add(self, other: LongDouble) -> Option<LongDouble> {
         let (Finite { mantissa: a, exponent: i }, Finite { mantissa: b, exponent: j }) =
             (self.magnitude, other.magnitude)
@@ -77,8 +78,8 @@ impl LongDouble {
 
     /// Returns the sum with a number whose exponent is not above this one's, or which is zero.
     fn add_smaller(self, other: LongDouble) -> Option<LongDouble> {
-        // Below the 64 bits of the larger number stand 63 more of the smaller, and beyond them the
-        // fact that there were some.
+        // Below the 64 bits of the larger number are 63 more of the smaller, and below them one bit
+        // that says whether any were set.
         const SHIFT: u32 = 63;
         let (Finite { mantissa: large, exponent }, Finite { mantissa: small, exponent: below }) =
             (self.magnitude, other.magnitude)
@@ -95,7 +96,7 @@ impl LongDouble {
         } else if large >= shifted {
             large - shifted - u128::from(inexact)
         } else {
-            // Only where the exponents are equal, so that nothing was shifted out.
+            // Only if the exponents are equal, so that nothing was shifted out.
             return other.add_smaller(self);
         };
         let (mantissa, exponent) =
@@ -103,8 +104,7 @@ impl LongDouble {
         Some(LongDouble::finite(self.negative, mantissa, exponent)).filter(LongDouble::is_finite)
     }
 
-    /// Returns the number times a thousand, without a fraction: the next integer that is not below
-    /// it. None where it does not fit.
+    /// Returns the number times a thousand, rounded up to an integer. None if it does not fit.
     pub fn ceil_thousandfold(&self) -> Option<i64> {
         let Finite { mantissa, exponent } = self.magnitude else { return None };
         let product = u128::from(mantissa) * 1000;
@@ -123,8 +123,8 @@ impl LongDouble {
         i64::try_from(if self.negative { -whole } else { whole }).ok()
     }
 
-    /// Appends the number with up to 17 decimals and without a power of ten, as INCRBYFLOAT replies
-    /// and stores it.
+    /// Appends the number with up to 17 decimals and without a power of ten, as in INCRBYFLOAT's
+    /// reply and stored value.
     pub fn write(&self, out: &mut Vec<u8>) {
         let Finite { mantissa, exponent } = self.magnitude else {
             return out.extend_from_slice(if self.negative { b"-inf" } else { b"inf" });
@@ -161,8 +161,8 @@ impl From<i64> for LongDouble {
     }
 }
 
-/// Returns the rounded number of decimal digits with or without a point and a power of ten, and
-/// whether the digits are all zero.
+/// Reads decimal digits with or without a point and a power of ten. Returns the rounded number, and
+/// whether all digits are zero.
 fn from_decimal(unsigned: &[u8]) -> Option<(bool, (u64, i64))> {
     let at = unsigned.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let (digits, power) = match at {
@@ -184,7 +184,7 @@ fn from_decimal(unsigned: &[u8]) -> Option<(bool, (u64, i64))> {
 
 /// Returns `significand * 10^power`, rounded.
 fn scaled(mut significand: Big, power: i64) -> (u64, i64) {
-    // Far beyond the format's range on either side, whatever the significand: it has at most
+    // Far beyond the format's range on either side, whatever the significand, which has at most
     // MAX_TEXT digits.
     if power > 5_000 {
         return (1, TOO_LARGE);
@@ -199,7 +199,7 @@ fn scaled(mut significand: Big, power: i64) -> (u64, i64) {
     }
     let mut divisor = Big::from_u64(1);
     divisor.scale(power.unsigned_abs() as u32);
-    // A quotient of 66 or 67 bits: the mantissa, a bit to round by, and one more.
+    // A quotient of 66 or 67 bits: the mantissa, a bit for rounding, and one more.
     let wanted = i64::from(divisor.bits()) + 66 - i64::from(significand.bits());
     if wanted > 0 {
         significand.shift_left(wanted as u32);
@@ -210,7 +210,8 @@ fn scaled(mut significand: Big, power: i64) -> (u64, i64) {
     round(quotient, -wanted, inexact, PRECISION, LEAST)
 }
 
-/// `mantissa * 2^exponent` for a negative exponent, rounded to 17 decimals, without trailing zeros.
+/// Returns `mantissa * 2^exponent` for a negative exponent, rounded to 17 decimals, without
+/// trailing zeros.
 fn with_decimals(mantissa: u64, exponent: i64) -> String {
     const UNIT: u128 = 10u128.pow(DECIMALS);
     let drop = u32::try_from(-exponent).unwrap_or(u32::MAX);

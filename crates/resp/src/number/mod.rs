@@ -1,5 +1,5 @@
-//! Which strings Redis takes for numbers, and how it writes them: 64-bit integers, doubles, and the
-//! x87 extended precision ([`LongDouble`]) of INCRBYFLOAT and HINCRBYFLOAT.
+//! The strings that are numbers in Redis, and its format of numbers: 64-bit integers, doubles, and
+//! the x87 extended precision ([`LongDouble`]) of INCRBYFLOAT and HINCRBYFLOAT.
 
 mod big;
 mod float;
@@ -10,7 +10,7 @@ pub use float::{parse_f64, parse_f64_loosely, write_f64};
 pub use long_double::LongDouble;
 
 /// Reads a 64-bit integer as strictly as Redis: no sign but `-`, no white space, no leading zero,
-/// no `-0`. What this accepts can be had back from the number byte for byte.
+/// no `-0`. The number has exactly this text.
 pub fn parse_i64(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'0'] => return Some(0),
@@ -31,7 +31,7 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
 }
 
-/// Takes a sign off: whether it was a minus, and the rest.
+/// Removes a sign. Returns whether it was a minus, and the rest.
 fn sign(text: &[u8]) -> (bool, &[u8]) {
     match text {
         [b'-', rest @ ..] => (true, rest),
@@ -44,8 +44,8 @@ fn is_infinity(unsigned: &[u8]) -> bool {
     unsigned.eq_ignore_ascii_case(b"inf") || unsigned.eq_ignore_ascii_case(b"infinity")
 }
 
-/// Returns a number of bytes with an optional unit, at most what 64 bits hold: `k`, `kb`, `m`,
-/// `mb`, `g`, `gb`, `b`.
+/// Returns a number of bytes with an optional unit (`k`, `kb`, `m`, `mb`, `g`, `gb`, `b`), limited
+/// to 64 bits.
 pub fn parse_memory(word: &[u8]) -> Option<u64> {
     let end = word.iter().position(|b| !b.is_ascii_digit()).unwrap_or(word.len());
     let (digits, unit) = word.split_at(end);

@@ -1,8 +1,7 @@
-//! Rounding to a binary floating-point format, half to even, as the hardware and C's conversions
-//! do.
+//! Rounding to a binary floating-point format, half to even, like the hardware and C's conversions.
 
 /// Rounds `mantissa * 2^exponent` (plus something less than one unit of `mantissa`, if `inexact`)
-/// to at most `precision` bits, none of them below `2^least`. Gives mantissa and exponent.
+/// to at most `precision` bits, none of them below `2^least`. Returns mantissa and exponent.
 ///
 /// With `inexact` the mantissa must have at least two bits more than `precision`.
 pub(super) fn round(
@@ -26,7 +25,7 @@ pub(super) fn round(
     let up = rest > half || rest == half && (inexact || kept & 1 == 1);
     let kept = kept + u128::from(up);
     let exponent = exponent + drop;
-    // Rounding up may have made one bit more, all the others then being zero.
+    // Rounding up may have added a bit; all others are then zero.
     if kept >> precision == 1 {
         ((kept >> 1) as u64, exponent + 1)
     } else {
@@ -34,9 +33,9 @@ pub(super) fn round(
     }
 }
 
-/// Reads what is after `0x` as C does: hexadecimal digits with or without a point, then
-/// perhaps `p` and a power of two. Gives the digits' value with its exponent, and whether digits
-/// were cut off.
+/// Reads the part after `0x` like C: hexadecimal digits with or without a point, then perhaps `p`
+/// and a power of two. Returns the digits' value with its exponent, and whether digits were cut
+/// off.
 pub(super) fn parse_hex(text: &[u8]) -> Option<(u128, i64, bool)> {
     let (mut mantissa, mut exponent, mut inexact) = (0u128, 0i64, false);
     let (mut digits, mut point) = (false, false);
@@ -66,8 +65,8 @@ pub(super) fn parse_hex(text: &[u8]) -> Option<(u128, i64, bool)> {
     digits.then_some((mantissa, exponent, inexact))
 }
 
-/// Reads an exponent: a sign perhaps, then digits. What is beyond any format's range is cut to
-/// something that still is.
+/// Reads an exponent: perhaps a sign, then digits. Values far beyond any format's range are reduced
+/// to ones that still are.
 pub(super) fn parse_power(text: &[u8]) -> Option<i64> {
     const ENOUGH: i64 = 1 << 40;
     let (negative, digits) = super::sign(text);

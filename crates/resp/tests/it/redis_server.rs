@@ -7,7 +7,8 @@ use resp::number::{LongDouble, parse_f64, parse_i64, write_f64};
 use resp::{Limits, Next, Parser, Writer, glob};
 use testkit::{Launch, Reply, Server};
 
-/// Everything that redis-server says to these bytes before it, or we, close the connection.
+/// Returns everything that redis-server sends for these bytes before either side closes the
+/// connection.
 fn redis_says(server: &Server, request: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(server.address()).expect("a connection");
     let mut reply = Vec::new();
@@ -18,7 +19,7 @@ fn redis_says(server: &Server, request: &[u8]) -> Vec<u8> {
     reply
 }
 
-/// What our parser makes of them: `+PONG` for every command, then the error.
+/// Returns our parser's results for them: `+PONG` for every command, then the error.
 fn we_say(request: &[u8], limits: &Limits) -> Vec<u8> {
     let (mut parser, mut out) = (Parser::new(), Writer::default());
     loop {
@@ -124,7 +125,7 @@ fn quotes_are_those_of_redis() {
     }
 }
 
-/// The reply to a line that starts with ECHO.
+/// Returns the reply to a line that starts with ECHO.
 fn echo(line: &[u8]) -> Vec<u8> {
     let (mut parser, mut out) = (Parser::new(), Writer::default());
     match parser.next(line, &Limits::default()) {
@@ -140,7 +141,7 @@ fn echo(line: &[u8]) -> Vec<u8> {
     out.take()
 }
 
-/// Numbers as people write them, as programs write them, and as neither should.
+/// Returns numbers as people write them, as programs write them, and as neither should.
 fn number(random: &mut fastrand::Rng) -> String {
     let digits = |random: &mut fastrand::Rng, most: usize| -> String {
         (0..random.usize(..=most)).map(|_| random.digit(10)).collect()

@@ -1,4 +1,4 @@
-//! The reply writer in both protocols, byte for byte as redis-server 7.0.15 writes.
+//! The reply writer in both protocols, byte for byte as in redis-server 7.0.15.
 
 use resp::{Protocol, ProtocolError, Writer};
 

@@ -1,5 +1,4 @@
-//! The request parser: what it takes, what it refuses, and that it does not matter where the stream
-//! is cut.
+//! The request parser: accepted and refused requests, and independence of where the stream is cut.
 
 use proptest::prelude::*;
 use redis_protocol::resp2::decode::decode;
@@ -9,8 +8,7 @@ use resp::{BIG_BULK, Limits, Next, Parser, ProtocolError};
 /// The commands in a stream, and how it ends.
 type Outcome = (Vec<Vec<Vec<u8>>>, Result<Next, ProtocolError>);
 
-/// Feeds the pieces one after another through a buffer that drops what is done, as a connection
-/// does.
+/// Feeds the pieces one after another through a buffer that drops parsed bytes, like a connection.
 fn parse(pieces: &[&[u8]], limits: &Limits) -> Outcome {
     let (mut parser, mut buffer, mut commands) = (Parser::new(), Vec::new(), Vec::new());
     let mut last = Ok(Next::Partial { missing: 1 });
@@ -199,7 +197,7 @@ fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop::collection::vec(argument, 1..6)
 }
 
-/// A stream of whole commands, empty ones, lines, and periodically rubbish.
+/// Generates a stream of complete commands, empty ones, lines, and sometimes garbage.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         8 => command().prop_map(|command| encode(&command)),

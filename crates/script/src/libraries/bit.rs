@@ -1,4 +1,4 @@
-//! `bit`: operations on 32-bit numbers, as Mike Pall's BitOp defines them.
+//! `bit`: operations on 32-bit numbers, as defined by Mike Pall's BitOp.
 
 use crate::arguments::{Arguments, Raise, Results, native};
 use mlua::{Lua, Table, Value};
@@ -48,8 +48,8 @@ fn shift(call: &Arguments<'_>, operation: fn(u32, u32) -> u32) -> Results {
     number(operation(value, bits(call, 2)? & 31))
 }
 
-/// Returns up to eight digits; capital letters if their number is negative. Its negation cannot
-/// overflow (CVE-2024-31449).
+/// Returns up to eight digits; capital letters if their number is negative. Negating the number
+/// cannot overflow (CVE-2024-31449).
 fn to_hex(call: &Arguments<'_>) -> Results {
     let value = bits(call, 1)?;
     let digits = if call.len() < 2 { 8 } else { bits(call, 2)?.cast_signed() };

@@ -1,4 +1,4 @@
-//! `cjson`: JSON, as lua-cjson 2.1 reads and writes it.
+//! `cjson`: JSON, as read and written by lua-cjson 2.1.
 
 mod decode;
 mod encode;

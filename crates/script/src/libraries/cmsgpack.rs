@@ -1,4 +1,4 @@
-//! `cmsgpack`: MessagePack, as lua-cmsgpack 0.4 reads and writes it.
+//! `cmsgpack`: MessagePack, as read and written by lua-cmsgpack 0.4.
 
 mod pack;
 mod unpack;
@@ -6,7 +6,7 @@ mod unpack;
 use crate::arguments::native;
 use mlua::{Lua, Table};
 
-/// Tables inside of tables; a deeper one is packed as nil.
+/// Maximum nesting of tables; a deeper one is packed as nil.
 const MAX_NESTING: usize = 16;
 
 /// Makes the table.

@@ -1,4 +1,4 @@
-//! `struct`: values packed into strings by a format, as Roberto Ierusalimschy's library does it.
+//! `struct`: values packed into strings by a format, as in Roberto Ierusalimschy's library.
 
 use crate::arguments::{Arguments, Raise, Results, native};
 use crate::number::truncate;
@@ -24,11 +24,11 @@ struct Format<'a> {
     alignment: usize,
 }
 
-/// One letter of a format, with what follows from it.
+/// One letter of a format, with its derived properties.
 struct Item {
     letter: u8,
     size: usize,
-    /// Bytes before it so that it is aligned.
+    /// Bytes before it for its alignment.
     padding: usize,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Format<'a> {
         Ok(number as usize)
     }
 
-    /// Reads the next letter that comes after `position` bytes.
+    /// Reads the next letter, whose value follows `position` bytes.
     fn next(&mut self, call: &Arguments<'_>, position: usize) -> Result<Option<Item>, Raise> {
         let Some((&letter, rest)) = self.rest.split_first() else { return Ok(None) };
         self.rest = rest;
@@ -79,14 +79,14 @@ impl<'a> Format<'a> {
         let padding = if size == 0 || letter == b'c' {
             0
         } else {
-            // Of use for powers of two; the original does the same with all sizes.
+            // Meant for powers of two; the original does the same with all sizes.
             let unit = size.min(self.alignment).max(1);
             (unit - (position & (unit - 1))) & (unit - 1)
         };
         Ok(Some(Item { letter, size, padding }))
     }
 
-    /// Obeys a letter that represents no value.
+    /// Handles a letter that represents no value.
     fn control(&mut self, letter: u8) -> Result<(), Raise> {
         match letter {
             b'>' => self.is_little = false,
@@ -165,8 +165,8 @@ fn pack(call: &Arguments<'_>) -> Results {
     Ok(vec![Value::String(call.lua.create_string(out)?)])
 }
 
-/// Returns `number` as a C program on x86-64 converts it to 64 bits: to a signed integer if it may
-/// fit, or else to an unsigned one.
+/// Returns `number` converted to 64 bits like in a C program on x86-64: to a signed integer if it
+/// may fit, or else to an unsigned one.
 fn unsigned(number: f64) -> u64 {
     if number < 9_223_372_036_854_775_808.0 || number.is_nan() {
         truncate(number).cast_unsigned()
@@ -187,7 +187,7 @@ fn unpack(call: &Arguments<'_>) -> Results {
     if first == 0 {
         return Err(call.bad(3, "offset must be 1 or greater"));
     }
-    // As in the original, one below zero is beyond any end.
+    // As in the original, the position before the first is beyond any end.
     let mut position = (first as usize).wrapping_sub(1);
     let mut results: Vec<Value> = Vec::new();
     let short = || call.bad(2, "data string too short");
@@ -237,8 +237,8 @@ fn unpack(call: &Arguments<'_>) -> Results {
     Ok(results)
 }
 
-/// Says that a value is missing or of another type. The original puts a nil after its arguments, so
-/// that a missing one is nil.
+/// Returns the error for a value that is missing or of another type. The original puts a nil after
+/// its arguments, so that a missing one is nil.
 fn wrong_value(call: &Arguments<'_>, at: usize, expected: &str, error: Raise) -> Raise {
     if at <= call.len() {
         return error;
@@ -246,7 +246,7 @@ fn wrong_value(call: &Arguments<'_>, at: usize, expected: &str, error: Raise) ->
     call.bad(at, &format!("{expected} expected, got nil"))
 }
 
-/// Returns the value of an integer; what is beyond 64 bits is ignored.
+/// Returns the value of an integer; bytes beyond 64 bits are ignored.
 fn integer(bytes: &[u8], is_little: bool, is_signed: bool) -> f64 {
     let mut value = [0; 8];
     let size = bytes.len().min(8);
@@ -257,7 +257,7 @@ fn integer(bytes: &[u8], is_little: bool, is_signed: bool) -> f64 {
     if !is_signed {
         return value as f64;
     }
-    // There is none of no bytes.
+    // Zero if there are no bytes.
     let unused = 64 - 8 * size as u32;
     value.checked_shl(unused).map_or(0.0, |high| (high.cast_signed() >> unused) as f64)
 }

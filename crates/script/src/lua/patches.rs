@@ -1,9 +1,9 @@
-//! What is changed in Lua's own files when they are compiled (`build.rs`). Each text that is
-//! replaced must be there once, or the build fails: another version of Lua is to be looked at
-//! first.
+//! The changes of Lua's own files when they are compiled (`build.rs`). Each text to be replaced
+//! must be there once, or the build fails, so that another version of Lua is examined first.
 //!
-//! Most changes count work (`work.h`). The compiler's do two things more: it appends to lists of
-//! jumps in time that does not grow with the list, and gives up on texts that would keep it busy.
+//! Most changes count work (`work.h`). The compiler is changed in two more ways: it appends to
+//! lists of jumps in time that does not grow with the list, and gives up on texts that would keep
+//! it busy.
 
 /// A file, the texts that are replaced in it, and the texts in their place.
 pub(crate) type Patch = (&'static str, &'static [(&'static str, &'static str)]);
@@ -13,7 +13,7 @@ pub(crate) const PATCHES: &[Patch] = &[
     (
         "lcode.c",
         &[(
-            // The order of a list means nothing: the shorter one is put before the other.
+            // The order of a list is irrelevant: the shorter one is put before the other.
             "    int list = *l1;
     int next;
     while ((next = getjump(fs, list)) != NO_JUMP)  /* find last element */

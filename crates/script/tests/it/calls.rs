@@ -1,4 +1,4 @@
-//! What `redis.call` makes of replies, on Lua's stack and off it.
+//! The conversion of replies by `redis.call`, on Lua's stack and off it.
 
 use crate::support::{MEMORY, TestHost, eval_in, show};
 use script::{Continue, Host, Interpreter, Invocation, LogLevel};
@@ -130,8 +130,8 @@ fn a_panic_of_the_host_passes_through_lua() {
     }
 }
 
-/// What a function of Rust raises goes through the handler of errors, and one of the handler itself
-/// ends the run.
+/// An error of a function of Rust goes through the handler of errors, and an error of the handler
+/// itself ends the run.
 #[test]
 fn an_error_while_an_error_is_handled_ends_the_run() {
     let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
@@ -194,10 +194,10 @@ fn keys_and_arguments_of_any_number_are_passed() {
     }
 }
 
-/// What a script returns of its keys and of its arguments, each list joined by commas.
+/// What a script returns for its keys and its arguments, each list joined by commas.
 type Expected = fn(&str, &str) -> String;
 
-/// Each use of the lists that tells a shared one from one of a script's own, and what it returns.
+/// Each use of the lists that distinguishes a shared one from a script's own, and the result.
 const USES: [(&str, Expected); 5] = [
     (
         "local all = '' for i = 1, #KEYS do all = all .. KEYS[i] .. ',' end all = all .. '|'
@@ -266,7 +266,7 @@ fn a_reply_beyond_the_limit_of_memory_is_an_error() {
         assert_eq!(with_reply(&mut interpreter, script, &reply), refused, "{script}");
         assert_eq!(with_reply(&mut interpreter, "return redis.call('x')", b":1\r\n"), "1");
     }
-    // What each call returns fits, and all of it does not.
+    // The result of each call fits, but all of them together do not.
     let script = "local t = {} for i = 1, 100 do t[i] = redis.call('x') .. i end";
     let mut reply = format!("${}\r\n", MEMORY / 64).into_bytes();
     reply.resize(reply.len() + MEMORY / 64, b'x');

@@ -1,4 +1,4 @@
-//! Error texts, as redis-server 7.0.15 words them.
+//! Error texts, the same as in redis-server 7.0.15.
 
 use crate::support::eval;
 

@@ -1,4 +1,4 @@
-//! The body of the fuzz target over its committed corpus.
+//! Runs the body of the fuzz target on its committed corpus.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Scripts that do not end by themselves, or not well.
+//! Scripts that do not end by themselves, or that exceed limits.
 
 use crate::support::{MEMORY, TestHost, eval, eval_in};
 use script::Interpreter;
@@ -89,7 +89,7 @@ fn a_kill_ends_what_is_one_instruction_or_one_call() {
             "next(t)",
         ),
     ] {
-        // Few instructions are repeated: the preparation has been asked about already.
+        // Few instructions are repeated: the preparation has been polled for already.
         let script = format!("{prepared} for i = 1, 200 do {repeated} end");
         let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");
         let mut host = TestHost::default();
@@ -146,7 +146,7 @@ fn long_lists_of_jumps_compile_at_once() {
         for number in 0..10 {
             assert_eq!(eval(&format!("{script} -- {number}")), expected, "{script:.40}");
         }
-        // Where each is appended by a walk over all of them, it takes a minute.
+        // If each were appended by a walk over all of them, it would take a minute.
         assert!(begin.elapsed() < Duration::from_secs(10), "{script:.40}: {:?}", begin.elapsed());
     }
 }
@@ -216,7 +216,7 @@ fn memory_is_limited_and_comes_back() {
         assert!(reply.starts_with("-ERR") && is_refused, "{script}: {reply:.200}");
         assert_eq!(eval_in(&mut interpreter, "return 1", &mut host), "1", "after {script}");
     }
-    // What functions of Rust make is not in Lua's memory.
+    // Results of functions of Rust are not in Lua's memory.
     let shared = "local s = ('\\1'):rep(1e6) local t = {} for i = 1, 600 do t[i] = s end return ";
     for made in [
         "t",

@@ -1,4 +1,4 @@
-//! Numbers as text: whole ones are written without C's `sprintf`, and read the same.
+//! Numbers as text: whole ones are written without C's `sprintf`, and have the same text.
 
 use crate::support::eval;
 

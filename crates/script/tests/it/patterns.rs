@@ -34,7 +34,7 @@ const SHOW: &str = "
     end)
     return table.concat(all, '\\n')";
 
-/// Numbers that look random, from a seed.
+/// Pseudo-random numbers from a seed.
 struct Random(u64);
 
 impl Random {

@@ -284,7 +284,7 @@ const SCRIPTS: &[&str] = &[
     "goto x",
 ];
 
-/// A reply on one line.
+/// Returns a reply on one line.
 fn ours(reply: &Reply) -> String {
     let lossy = |bytes: &[u8]| bytes.escape_ascii().to_string();
     match reply {
@@ -311,7 +311,7 @@ fn theirs(reply: &testkit::Reply) -> String {
     }
 }
 
-/// Scripts that exceed a limit of Lua's compiler, or that it has to bear.
+/// Returns scripts that exceed a limit of Lua's compiler, or that it must be able to handle.
 fn long_scripts() -> Vec<String> {
     let many = |count: usize, item: &dyn Fn(usize) -> String| -> String {
         (0..count).map(item).collect::<Vec<_>>().join("")

@@ -117,7 +117,7 @@ fn what_is_no_word_is_refused_wherever_it_is() {
     assert_eq!(eval("return redis.call('set', 'k', 'v', 'a', 'b', 'c')"), wrong);
 }
 
-/// What is kept owns the Lua state, and must not keep it forever.
+/// Kept words refer to the Lua state, and must not keep it alive forever.
 #[test]
 fn words_are_forgotten_at_the_end_of_a_run() {
     let mut interpreter = Interpreter::new(MEMORY).expect("an interpreter");

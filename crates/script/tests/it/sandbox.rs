@@ -1,9 +1,9 @@
-//! What scripts must not be able to do, published exploits among it.
+//! What scripts must not be able to do, including published exploits.
 
 use crate::support::{MEMORY, TestHost, eval, eval_in};
 use script::Interpreter;
 
-/// The part of an error before the script's name.
+/// Returns the part of an error before the script's name.
 fn error_of(script: &str) -> String {
     let reply = eval(script);
     assert!(reply.starts_with('-'), "{script}: {reply}");
@@ -23,7 +23,7 @@ fn there_is_no_way_to_files_packages_or_the_debugger() {
         "dofile",
         "print",
         "__redis__err__handler",
-        // Not among Redis's either: they reach what other scripts run with.
+        // Redis does not have them either: they reach the environment of other scripts.
         "getfenv",
         "setfenv",
         "newproxy",
@@ -73,7 +73,7 @@ fn nothing_stays_for_the_next_script() {
         "pcall(rawset, _G, 'x', 1)",
         "pcall(table.insert, _G, 1)",
         "pcall(function() getmetatable('').__index = { upper = function() return 1 end } end)",
-        // The digits of a number are one, and level 0 is the thread.
+        // The digits of a number are accepted as one, and level 0 is the thread.
         "setfenv('0', { redis = {}, tostring = tostring })",
         "collectgarbage('stop')",
         "redis.setresp(3)",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 pub(crate) const MEMORY: usize = 64 << 20;
 
-/// Remembers what a script did.
+/// Records the actions of a script.
 #[derive(Default)]
 pub(crate) struct TestHost {
     pub(crate) log: Vec<(LogLevel, String)>,
@@ -97,7 +97,7 @@ pub(crate) fn eval_in(interpreter: &mut Interpreter, source: &str, host: &mut Te
     }
 }
 
-/// The reply on one line; `sha` is shown as SHA.
+/// Returns the reply on one line; `sha` is shown as SHA.
 pub(crate) fn show(reply: &Reply, sha: &str) -> String {
     let all = |items: &[Reply]| items.iter().map(|item| show(item, sha)).collect::<Vec<_>>();
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(sha, "SHA");

@@ -1,7 +1,7 @@
-//! A dump over a connection (SYNC): what the thread that writes it passes on goes to the socket.
+//! A dump over a connection (SYNC): the pieces that the writing thread passes on go to the socket.
 //!
-//! Memory is bounded by the channel between them. A client that takes nothing for a while, or is
-//! killed, ends it: the channel is dropped, which the thread sees.
+//! Memory is bounded by the channel between them. If the client takes nothing for a while, or is
+//! killed, the channel is dropped, and the thread notices.
 
 use std::future::poll_fn;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,10 +16,10 @@ use super::Connection;
 
 /// Pieces that wait to be sent.
 const PIECES: usize = 16;
-/// How long a client may take nothing, as `repl-timeout` is preset in Redis.
+/// How long a client may take nothing: Redis's default for `repl-timeout`.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Sends a dump; what is left of it at the end is sent as any reply.
+/// Sends a dump; the rest of it is sent at the end like any reply.
 pub(super) async fn send(connection: &mut Connection) {
     let (sender, mut pieces) = channel(PIECES);
     let pass = move |piece| match sender.try_send(piece) {
@@ -40,7 +40,7 @@ pub(super) async fn send(connection: &mut Connection) {
     }
 }
 
-/// Sends what there is; false if the connection is to end.
+/// Sends the pending output; false if the connection is to end.
 async fn drain(connection: &mut Connection) -> bool {
     let sent = poll_fn(|cx| connection.poll_drain(cx));
     if tokio::time::timeout(PATIENCE, sent).await.is_err() {

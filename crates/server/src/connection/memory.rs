@@ -1,4 +1,4 @@
-//! What a connection's buffers take, and whether that is too much for all clients together.
+//! The memory of a connection's buffers, and whether all clients together take too much.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -6,7 +6,7 @@ use super::Connection;
 use crate::client_memory;
 
 impl Connection {
-    /// Says how much memory the replies take.
+    /// Publishes how much memory the replies take.
     #[inline]
     pub(super) fn publish_capacity(&self) {
         let capacity = self.output.capacity();
@@ -15,8 +15,8 @@ impl Connection {
         }
     }
 
-    /// Returns true if this client's replies or requests alone are more than all clients may take:
-    /// it need not be looked for.
+    /// Returns true if this client's replies or requests alone exceed the limit for all clients, so
+    /// that no larger client need be searched for.
     #[inline]
     pub(super) fn exceeds_all(&self, waiting: u64) -> bool {
         let limit = self.worker.shared.limits.client_memory.load(Relaxed);

@@ -1,14 +1,14 @@
-//! The answers to probes: whether the server works, and whether it is to get requests.
+//! The answers to probes: whether the server works, and whether it should get requests.
 
 use std::time::Duration;
 
 use crate::shared::Shared;
 
-/// How long the housekeeping thread may be silent. A round takes a tenth of a second.
+/// How long the housekeeping thread may make no round. A round takes a tenth of a second.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Returns why the process is to be started again, if it is: nothing here is cured by that while
-/// data is being loaded, or after a write has failed.
+/// Returns an error if the process should be restarted. A restart cures nothing while data is being
+/// loaded, or after a write has failed.
 pub(crate) fn is_healthy(shared: &Shared) -> Result<(), String> {
     let silent = shared.supervisor.since_last_round(shared.engine.clock().monotonic());
     let works = shared.engine.config().loading() || shared.shutdown.is_asked();
@@ -18,7 +18,7 @@ pub(crate) fn is_healthy(shared: &Shared) -> Result<(), String> {
     }
 }
 
-/// Returns why the server is to get no requests now, if it is not.
+/// Returns an error if the server should get no requests now.
 pub(super) fn is_ready(shared: &Shared) -> Result<(), String> {
     let (engine, keyspace) = (&shared.engine, shared.engine.keyspace());
     if shared.shutdown.is_asked() {

@@ -1,8 +1,8 @@
 //! As much of HTTP/1.1 as scrapers and probes need: one GET or HEAD for each connection.
 //!
-//! `httparse` reads the head. A request has a limit in bytes and headers, and an exchange one in
-//! time, whatever the client does or does not send; garbage is answered 400. Bodies of requests are
-//! thrown away, up to a limit.
+//! `httparse` reads the head. Requests are limited in bytes and headers, and exchanges in time,
+//! whatever the client does or does not send; garbage is answered with 400. Bodies of requests are
+//! dropped, up to a limit.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
 
-/// The longest head of a request, in bytes, and its most headers.
+/// Maximum of bytes, and of headers, in the head of a request.
 const LONGEST: usize = 8192;
 const HEADERS: usize = 64;
 /// How long a request may take to arrive, and its answer to be accepted.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(5);
 const LEAVES_WITHIN: Duration = Duration::from_secs(10);
-/// How long, and how much of what else the client sends is read before the connection is closed: a
-/// close with unread bytes would take the answer with it.
+/// How long, and how many further bytes, the client's input is read before the connection is
+/// closed: closing with unread bytes would lose the answer.
 const LINGERS: Duration = Duration::from_secs(1);
 const REST: usize = 64 << 10;
 
-/// What is sent back.
+/// A response.
 pub(crate) struct Answer {
     status: u16,
     kind: &'static str,
@@ -72,7 +72,7 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// What the bytes of a request are so far.
+/// The request so far.
 #[derive(Debug, PartialEq, Eq)]
 enum Request {
     Get(String),
@@ -116,8 +116,8 @@ async fn receive(stream: &mut TcpStream) -> Option<Request> {
     }
 }
 
-/// Serves one request; `answer` returns what is at a path. `yields` is completed where another
-/// client is to have the place of this one: it is closed, unless an answer is being made or sent.
+/// Serves one request; `answer` returns the content of a path. When `yields` completes, another
+/// client is to take this one's place: it is closed, unless an answer is being made or sent.
 pub(crate) async fn serve<F>(
     mut stream: TcpStream,
     mut yields: oneshot::Receiver<()>,

@@ -1,16 +1,16 @@
 //! The endpoint for monitoring (`metrics-port`): metrics for Prometheus, and probes.
 //!
-//! `/metrics` is what [`commands::admin::metrics`] writes; `/healthz` and `/readyz` are answered by
-//! [`health`]. The endpoint has a thread and a runtime of its own, so that whatever is sent to it
-//! costs those who accept and serve data nothing but processor time; metrics are written on one
-//! more thread, so that probes do not wait for them. It is there before data is loaded, and until
-//! the store is closed.
+//! [`commands::admin::metrics`] writes `/metrics`; [`health`] answers `/healthz` and `/readyz`. The
+//! endpoint has a thread and a runtime of its own, so that it costs the threads that accept and
+//! serve clients nothing but processor time. Metrics are written on a further thread, so that
+//! probes do not wait for them. The endpoint exists from before data is loaded until the store is
+//! closed.
 //!
-//! Clients are bounded in number, in what they send and in time ([`http`]). Where there are too
-//! many, the oldest that waits gives way, so that silent ones stop no probe. Two may have metrics
-//! at once, and none waits for long: whoever writes them asks the log, whose disk may hang, and
-//! probes are not to fail for that. There is no password: `metrics-bind` is the loopback address
-//! unless it is changed, and no data can be read here.
+//! Clients are limited in number, input and time ([`http`]). If there are too many, the oldest one
+//! that waits is closed, so that silent clients block no probe. Two may get metrics at once, and
+//! none waits for long: writing them queries the log, whose disk may hang, and probes are not to
+//! fail for that. There is no password: `metrics-bind` is the loopback address unless changed, and
+//! no data can be read here.
 
 pub(crate) mod health;
 pub(crate) mod http;
@@ -30,13 +30,13 @@ use crate::listen::{self, ListenError};
 use crate::shared::Shared;
 use http::Answer;
 
-/// Clients that may be connected; for one more the oldest gives way, which is answered 503.
+/// Maximum of connected clients; for one more, the oldest is closed with 503.
 const CLIENTS: usize = 16;
-/// Clients that may have metrics at once; one more is answered 503.
+/// Maximum of clients that get metrics at once; one more is answered with 503.
 const SCRAPES: usize = 2;
-/// How long metrics may take, as long as Prometheus waits by default.
+/// How long metrics may take: as long as Prometheus waits by default.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
-/// How long the end waits for metrics that are being written.
+/// How long the shutdown waits for metrics that are being written.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The running endpoint.
@@ -46,7 +46,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Ends it.
+    /// Stops it.
     pub(crate) fn stop(self) {
         let _ = self.stop.send(true);
         if self.thread.join().is_err() {
@@ -55,14 +55,14 @@ impl Endpoint {
     }
 }
 
-/// Where the endpoint is to listen.
+/// The sockets that the endpoint is to listen on.
 pub(crate) struct Sockets {
     sockets: Vec<std::net::TcpListener>,
     bind: String,
     port: u16,
 }
 
-/// Opens the endpoint's sockets, where the configuration has a port for it.
+/// Opens the endpoint's sockets, if the configuration has a port for it.
 pub(crate) fn open(values: &Values) -> Result<Option<Sockets>, ListenError> {
     let Some(port) = u16::try_from(values.int("metrics-port")).ok().filter(|port| *port != 0)
     else {
@@ -76,7 +76,7 @@ pub(crate) fn open(values: &Values) -> Result<Option<Sockets>, ListenError> {
     }
 }
 
-/// Starts the endpoint, where there are sockets for it.
+/// Starts the endpoint, if there are sockets for it.
 pub(crate) fn start(
     shared: &Arc<Shared>,
     sockets: Option<Sockets>,
@@ -113,17 +113,18 @@ pub(crate) fn start(
     Ok(Some(Endpoint { thread, stop }))
 }
 
-/// What the clients share.
+/// The state that clients share.
 struct Served {
     shared: Arc<Shared>,
-    /// Those that are connected, the oldest first.
+    /// Connected clients, the oldest first.
     clients: Mutex<VecDeque<oneshot::Sender<()>>>,
     /// Each permit is held until metrics have been written, however long that takes, and sent.
     scrapes: Arc<Semaphore>,
 }
 
 impl Served {
-    /// Returns what tells a new client to give way. The oldest is told so if there are too many.
+    /// Adds a client. Returns the signal that tells it to give way; if there are too many, the
+    /// oldest gets its signal.
     fn enter(&self) -> oneshot::Receiver<()> {
         let (sender, yields) = oneshot::channel();
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +145,7 @@ async fn accept(socket: TcpListener, served: Arc<Served>) {
             Ok((stream, _)) => {
                 let (yields, served) = (served.enter(), Arc::clone(&served));
                 tokio::spawn(http::serve(stream, yields, |path| answer(served, path)));
-                // Reads what clients have sent before more of them are accepted.
+                // Read what clients have sent before more of them are accepted.
                 tokio::task::yield_now().await;
             }
             Err(error) => listen::failed(&error).await,
@@ -152,7 +153,7 @@ async fn accept(socket: TcpListener, served: Arc<Served>) {
     }
 }
 
-/// Returns what is at a path; nothing if there is none such.
+/// Returns the content of a path, if there is such a path.
 async fn answer(served: Arc<Served>, path: String) -> Option<Answer> {
     let shared = Arc::clone(&served.shared);
     match path.as_str() {
@@ -213,7 +214,7 @@ mod tests {
         let hanging = || {
             let hangs = Arc::clone(&hangs);
             let write = move || {
-                // Until the disk answers, or is gone.
+                // Hangs until the disk answers, or is gone.
                 let _ = hangs.lock().unwrap_or_else(PoisonError::into_inner).recv();
                 String::from("late")
             };
@@ -222,7 +223,7 @@ mod tests {
         for _ in 0..SCRAPES {
             assert_eq!(hanging(), 503);
         }
-        // Neither a thread nor a place in a queue is taken for one more, whatever it may wait.
+        // One more takes neither a thread nor a place in a queue, however long it would wait.
         let patience = Duration::from_secs(3600);
         let write = || runtime.block_on(scrape(&scrapes, patience, String::new)).status();
         assert_eq!((write(), scrapes.available_permits()), (503, 0));

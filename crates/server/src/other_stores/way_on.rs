@@ -1,28 +1,29 @@
-//! What a refused start advises: a way on that keeps the data of every store.
+//! The advice of a refused start: how to go on without losing the data of any store.
 //!
-//! Whoever moves from Redis has a `dump.rdb`, an append-only file, or both, and wants a pool: one
+//! Users who move from Redis have a `dump.rdb`, an append-only file, or both, and want a pool. One
 //! command makes it in a directory of its own, and changes none of the files, so that the old
-//! server can go on with them. Of log and dump the log is read, as Redis does: it has the newest
-//! writes. No advice ends in a store whose next save replaces what is there.
+//! server can go on with them. If there are both, the log is read, as Redis does: it has the newest
+//! writes. No advice leads to a store whose next save replaces existing data.
 
 use std::path::{Path, PathBuf};
 
 use super::{Holding, Served};
 
-/// Where a start looked for stores, and what it was told.
+/// The directories and options of a start.
 pub(super) struct Place {
     pub(super) dir: PathBuf,
     /// The pool's absolute path.
     pub(super) pool: PathBuf,
-    /// The pool's path was given.
+    /// Whether the pool's path was given.
     pub(super) is_pool_named: bool,
-    /// The backend was chosen by a name that serves no pool.
+    /// Whether the chosen backend serves no pool.
     pub(super) is_aof: bool,
-    /// It was said that there is no append-only file: Redis reads the dump then.
+    /// Whether the options say that there is no append-only file, so that Redis would read the
+    /// dump.
     pub(super) reads_dump: bool,
 }
 
-/// Returns what to do where `all` stores hold data, and one of them, or an empty one, was to be
+/// Returns the advice if `all` stores hold data, and one of them, or an empty one, was to be
 /// served.
 pub(super) fn way_on(served: Served, all: &[Holding], place: &Place) -> String {
     let has_pool = all.iter().any(|holding| matches!(holding, Holding::Pool { .. }));
@@ -56,10 +57,10 @@ pub(super) fn way_on(served: Served, all: &[Holding], place: &Place) -> String {
     }
 }
 
-/// The document of all this.
+/// The document about all this.
 const MIGRATION: &str = "docs/migration.md";
 
-/// Returns the command that makes a pool of what Redis, or an earlier start, left.
+/// Returns the command that makes a pool of the data of Redis, or of an earlier start.
 fn import(all: &[Holding], place: &Place) -> String {
     let log = all.iter().find(|holding| matches!(holding, Holding::Log { .. }));
     let dump = all.iter().find(|holding| matches!(holding, Holding::Dump { .. }));
@@ -92,7 +93,7 @@ fn import(all: &[Holding], place: &Place) -> String {
     )
 }
 
-/// Returns where a new pool is not next to other data, and the options that serve it there.
+/// Returns a path where a new pool is not next to other data, and the options that serve it there.
 fn new_pool(place: &Place) -> (PathBuf, String) {
     let name = place.pool.file_name().unwrap_or_default();
     let folder = match place.pool.parent() {

@@ -1,8 +1,8 @@
 //! A dump that is passed on instead of written to a file (SYNC).
 //!
-//! It counts as a save that is under way, as in Redis, so that there is one snapshot at a time, and
-//! waits for one that was begun before. Only its time is remembered, as that of a backup: it is no
-//! copy that a start could load.
+//! It counts as a running save, as in Redis, so that there is one snapshot at a time, and waits for
+//! one that was begun before. Only its time is recorded, like that of a backup: a start could not
+//! load it.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::housekeeping::contained;
 use crate::key_delay::KeyDelay;
 use crate::{machine, spool};
 
-/// Dumps that are sent at once, or wait to be.
+/// Maximum of dumps that are being sent, or wait to be.
 const MOST: usize = 4;
 /// Bytes that are passed on at once.
 pub const PIECE: usize = 64 << 10;
-/// How long to wait for a receiver that has enough for the moment.
+/// The pause while a receiver has enough for the moment.
 const FULL_WAIT: Duration = Duration::from_millis(1);
 
 impl Saver {
@@ -66,7 +66,7 @@ impl Saver {
         let go_on = |keys| self.go_on(keys, &delay);
         let options = SaveOptions {
             compresses: values.yes("rdbcompression"),
-            // The receiver is to know that it has all of it as it was.
+            // The receiver is to verify that it got all of it unchanged.
             has_checksum: true,
             is_base: false,
             is_background: true,
@@ -96,7 +96,7 @@ impl Saver {
     }
 }
 
-/// Whoever takes the dump, as a file.
+/// The receiver of the dump, as a file.
 struct Receiver<'s> {
     saver: &'s Saver,
     pass: PassDump,

@@ -1,4 +1,4 @@
-//! Limits of what the server does by itself: dumps, rewrites, the scrub, deletion of keys.
+//! Limits of the server's own work: dumps, rewrites, the scrub, deletion of keys.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ fn saves(ground: &Ground) -> u64 {
     ground.stage.server.saver.facts().saves
 }
 
-/// Makes everything saved.
+/// Saves all changes.
 fn save(ground: &Ground) {
     ground.set("dbfilename", "dump.rdb");
     assert_eq!(ground.ask("SAVE"), "+OK\r\n");
@@ -77,7 +77,7 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// When the log is rewritten by itself.
+/// The growth at which the log is rewritten automatically.
 pub(super) fn rows_of_the_log() -> Vec<Row> {
     let rewritten = |ground: &Ground| {
         finish(ground);
@@ -120,7 +120,7 @@ pub(super) fn rows_of_the_log() -> Vec<Row> {
     ]
 }
 
-/// How often what outlives the process is verified.
+/// The period of verifying data that outlives the process.
 pub(super) fn rows_of_a_pool() -> Vec<Row> {
     let scrubbed = |ground: &Ground, limit: u64, amount: u64| {
         ground.set("scrub-every", 0);
@@ -140,13 +140,13 @@ fn periodic_work_is_done_hz_times_a_second() {
     let ground = Ground::in_memory();
     for hz in [1, 2, 5, 10, 50, 250, 500] {
         ground.set("hz", hz);
-        // The period of before ends.
+        // Let the previous period end.
         ground.pass(1000);
         let is_deleted = |after: u64| {
             ground.pass(after);
             ground.stage.shared.engine.keyspace().count(keyspace::Db::default()).0 == 0
         };
-        // What is deleted shows when a round was.
+        // A deletion shows that a round took place.
         ground.ask("SET key v PX 1");
         assert!((0..2 * 1000 / hz).any(|_| is_deleted(1)), "hz {hz}: an expired key stays");
         ground.ask("SET key v PX 1");

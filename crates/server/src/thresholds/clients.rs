@@ -1,4 +1,4 @@
-//! Limits of connections: silence, bytes that wait in either direction, their number, pauses.
+//! Limits of connections: idle time, waiting bytes in either direction, their number, pauses.
 
 use super::ground::{Ground, Guest};
 use super::{Above, At, Row, row};
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use commands::Peer;
 use tokio::sync::mpsc::unbounded_channel;
 
-/// Ways in which a client is of a class of `client-output-buffer-limit`.
+/// Requests that put a client into a class of `client-output-buffer-limit`.
 const CLASSES: [(&str, &[&str]); 3] = [
     ("normal", &[]),
     ("pubsub", &["HELLO 3", "SUBSCRIBE channel"]),
@@ -33,7 +33,7 @@ pub(super) fn rows() -> Vec<Row> {
     rows
 }
 
-/// `timeout`, and whom it leaves alone.
+/// `timeout`, and the clients that it spares.
 fn silence() -> Vec<Row> {
     let silent = |ground: &Ground, limit: u64, amount: u64| {
         let client = ground.client();
@@ -76,14 +76,14 @@ fn silence() -> Vec<Row> {
     ]
 }
 
-/// Sets the limits of all classes so that only one counts.
+/// Sets the limits of all classes so that only one has an effect.
 fn limit_output(ground: &Ground, class: &str, hard: u64, soft: u64, seconds: u64) {
     let other = if class == "normal" { "pubsub" } else { "normal" };
-    // The least that there is, or none.
+    // The smallest limit, or none.
     let least = ground.now_ms() % 2;
     let rest = format!("{other} {least} {least} {least} {class} {hard} {soft} {seconds}");
     let client = ground.client();
-    // Nobody of the other class is there while this is set.
+    // There are no clients of the other class while this is set.
     let _ = client.ask_words(&["CONFIG", "SET", "client-output-buffer-limit", &rest]);
 }
 
@@ -152,7 +152,8 @@ fn output(class: &'static str, before: &'static [&str]) -> Vec<Row> {
     ]
 }
 
-/// What a client reads, all or so much that little waits, ends the time; it begins again later.
+/// The soft limit's time ends when a client reads all, or enough that little waits, and begins
+/// again later.
 fn output_again(class: &'static str, before: &'static [&str]) -> Vec<Row> {
     let read_all = move |ground: &Ground, limit: u64, amount: u64| {
         unlimited(ground);
@@ -193,7 +194,7 @@ fn output_again(class: &'static str, before: &'static [&str]) -> Vec<Row> {
     ]
 }
 
-/// What may arrive.
+/// Limits of input.
 fn input() -> Vec<Row> {
     let arriving = |ground: &Ground, limit: u64, amount: u64| {
         let client = ground.client();
@@ -208,7 +209,7 @@ fn input() -> Vec<Row> {
     let blocked = |ground: &Ground, limit: u64, amount: u64| {
         let client = ground.client();
         ground.set("client-query-buffer-limit", limit);
-        // The request that waits counts.
+        // The waiting request counts.
         let asked = request(&["BLPOP", "nothing", "0"]);
         client.send(&asked);
         client.send(&vec![b'x'; amount as usize - asked.len()]);
@@ -237,14 +238,14 @@ fn input() -> Vec<Row> {
     ]
 }
 
-/// What those may send and have sent who have not authenticated.
+/// Limits of input and output before authentication.
 fn before_auth() -> Vec<Row> {
     let unknown = |ground: &Ground, bytes: &str| {
         ground.set("requirepass", "secret");
         let visitor = &mut ground.stage.visit(0);
         ground.stage.send(visitor, bytes.as_bytes());
         let refused = String::from_utf8_lossy(visitor.received()).contains("unauthenticated");
-        // This one has authenticated.
+        // This client has authenticated.
         let mut maker = ground.stage.visit(0);
         ground.stage.send(&mut maker, b"AUTH secret\r\nCONFIG SET requirepass \"\"\r\n");
         refused
@@ -283,7 +284,7 @@ fn memory() -> Vec<Row> {
             client.send(b"*2\r\n$4\r\nECHO\r\n$8000000\r\n");
             client.send(&[b'x'; 300_000]);
             let all = client.face().memory() as u64;
-            // One of an amount is more than those take who are here besides.
+            // One unit of the amount is more than the other clients take.
             let most = (all + limit * ONE - amount * ONE).saturating_sub(ONE / 2);
             if let Some(percent) = percent {
                 ground.set("maxmemory", most * 100 / percent);
@@ -321,7 +322,7 @@ fn others() -> Vec<Row> {
     };
     let waiting = |ground: &Ground, limit: u64, amount: u64| {
         let client = ground.client();
-        // A shorter one changes nothing.
+        // A shorter pause changes nothing.
         ground.ask(&format!("CLIENT PAUSE {limit} WRITE"));
         ground.ask(&format!("CLIENT PAUSE {} WRITE", limit.div_ceil(2)));
         client.say("SET key value");

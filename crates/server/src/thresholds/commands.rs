@@ -1,4 +1,4 @@
-//! Limits that commands obey: times that pass, lengths and counts.
+//! Limits of commands: times, lengths and counts.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,16 +20,15 @@ pub(super) fn rows() -> Vec<Row> {
     rows
 }
 
-/// Puts a limit into a line: `{n}`, or in seconds where it is in milliseconds: `{s}`.
+/// Puts a limit into a line: `{n}`, or as seconds if it is in milliseconds: `{s}`.
 fn fill_in(line: &str, n: u64) -> String {
     line.replace("{n}", &n.to_string()).replace("{s}", &format!("{}.{:03}", n / 1000, n % 1000))
 }
 
-/// Milliseconds of an eighth of a second: as a fraction of one it is exact. (Redis rounds others
-/// up.)
+/// Milliseconds of an eighth of a second, which is exact as a fraction. (Redis rounds others up.)
 const EIGHTH: u64 = 125;
 
-/// Commands that wait, and get their reply when the time is over.
+/// Commands that wait, and get their reply when the timeout has passed.
 fn waits() -> Vec<Row> {
     const LINES: [&str; 14] = [
         "BLPOP nothing {s}",
@@ -54,7 +53,7 @@ fn waits() -> Vec<Row> {
             let client = ground.client();
             client.say(&fill_in(line, limit * EIGHTH));
             assert_eq!(client.received(), "", "{line} waits");
-            // In two steps: the first must not count for more than it is.
+            // In two steps: the first must not count for more than its length.
             ground.pass(amount / 2);
             ground.pass(amount - amount / 2);
             !client.received().is_empty()
@@ -64,7 +63,7 @@ fn waits() -> Vec<Row> {
     LINES.into_iter().map(wait).collect()
 }
 
-/// How a key gets its time, and in which unit.
+/// Requests that give a key its TTL, with the unit.
 const TIMES: [(&str, u64); 12] = [
     ("SET key v PX {n}", 1),
     ("SET key v EX {n}", 1000),
@@ -80,7 +79,7 @@ const TIMES: [(&str, u64); 12] = [
     ("EVAL redis.call('pexpire','key',{n}) 0", 1),
 ];
 
-/// A key is there until the millisecond of its time, and is deleted by what is done periodically.
+/// A key exists until the millisecond of its expiry, and periodic work deletes it.
 fn expiry() -> Vec<Row> {
     let mut rows = Vec::new();
     for (line, unit) in TIMES {
@@ -118,7 +117,7 @@ fn number_or(reply: &str) -> i64 {
     reply.trim_end().trim_start_matches(':').parse().expect("a number")
 }
 
-/// So is a field of a hash.
+/// The same holds for a field of a hash.
 fn fields() -> Vec<Row> {
     const LINES: [(&str, u64); 6] = [
         ("HPEXPIRE hash {n} FIELDS 1 f", 1),
@@ -142,7 +141,7 @@ fn fields() -> Vec<Row> {
     LINES.into_iter().map(one).collect()
 }
 
-/// How long something was not used.
+/// Idle times.
 fn idle() -> Vec<Row> {
     const CLAIMS: [&str; 4] = [
         "XCLAIM stream g other {n} 1-0",
@@ -184,7 +183,7 @@ fn idle() -> Vec<Row> {
     rows
 }
 
-/// Times from which the slow log and LATENCY keep a command.
+/// Times from which on the slow log and LATENCY record a command.
 fn slow_commands() -> Vec<Row> {
     let slow = |ground: &Ground, limit: u64, amount: u64| {
         ground.set("slowlog-log-slower-than", limit);
@@ -222,7 +221,7 @@ fn slow_commands() -> Vec<Row> {
     ]
 }
 
-/// How many entries the slow log and its kin keep.
+/// Maximum of entries in the slow log and similar logs.
 fn kept_entries() -> Vec<Row> {
     let kept = |threshold: &'static str, length: &'static str, get: &'static str| {
         move |ground: &Ground, limit: u64, amount: u64| {
@@ -254,7 +253,7 @@ fn kept_entries() -> Vec<Row> {
     ]
 }
 
-/// Sizes from which COMMANDLOG keeps a command.
+/// Sizes from which on COMMANDLOG records a command.
 fn large_commands() -> Vec<Row> {
     let request = |ground: &Ground, limit: u64, amount: u64| {
         // *2 $4 ECHO and the frame of a word of three digits.
@@ -282,7 +281,7 @@ fn large_commands() -> Vec<Row> {
     ]
 }
 
-/// How much of a command, and how many entries, SLOWLOG shows.
+/// The part of a command, and the number of entries, that SLOWLOG shows.
 fn shown_entries() -> Vec<Row> {
     let shortened = |ground: &Ground, line: &str| {
         let client = ground.client();
@@ -317,7 +316,7 @@ fn shown_entries() -> Vec<Row> {
     ]
 }
 
-/// Has a client refused this often.
+/// Makes a client be refused this often.
 fn refused(ground: &Ground, times: u64, pause: u64) -> Guest<'_> {
     ground.ask("ACL LOG RESET");
     ground.ask("ACL SETUSER reader reset on nopass +get ~mine");
@@ -434,7 +433,7 @@ fn sizes() -> Vec<Row> {
         let client = ground.client();
         ground.ask("FLUSHALL");
         client.ask("SET key v");
-        // What was deleted is freed.
+        // Let deleted values be freed.
         ground.pass(2000);
         let keyspace = ground.stage.shared.engine.keyspace();
         let used = keyspace.heap().used() + keyspace.other_memory();

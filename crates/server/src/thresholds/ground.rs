@@ -1,4 +1,4 @@
-//! A server whose time the test moves, and clients of it.
+//! A server with a clock that the test moves, and clients of it.
 
 use std::cell::RefCell;
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use crate::serve::tick;
 use crate::waits::stage::{Backend, Stage, Visitor};
 use crate::waits::wire;
 
-/// A clock that a test moves. It begins with a whole minute.
+/// A clock that a test moves. It begins at a full minute.
 struct Moved(AtomicU64);
 
 /// Bytes that a socket takes for a client that does not read.
@@ -28,7 +28,7 @@ impl Clock for Moved {
         self.0.load(Relaxed)
     }
 
-    /// Whoever waits is served by the time that this takes.
+    /// The test's thread sleeps by moving the clock.
     fn sleep(&self, time: Duration) {
         self.0.fetch_add(time.as_nanos() as u64, Relaxed);
     }
@@ -71,7 +71,7 @@ impl Ground {
         self.clock.unix_ms()
     }
 
-    /// Moves the time, and nothing else happens but what waits for it.
+    /// Moves the time; nothing happens except what waits for it.
     pub(super) fn pass(&self, ms: u64) {
         let time = Duration::from_millis(ms);
         self.clock.sleep(time);
@@ -79,20 +79,20 @@ impl Ground {
         self.stage.run_idle();
     }
 
-    /// Has the housekeeping thread do its round.
+    /// Runs a round of the housekeeping thread.
     pub(super) fn keep_house(&self) {
         let (shared, server) = (&self.stage.shared, &self.stage.server);
         self.rounds.borrow_mut().next(shared, || tick(shared, server));
         self.stage.run_idle();
     }
 
-    /// Moves the time, at whose end is a round of the housekeeping.
+    /// Moves the time, and then runs a round of the housekeeping.
     pub(super) fn advance(&self, ms: u64) {
         self.pass(ms);
         self.keep_house();
     }
 
-    /// Moves the time to a multiple of this.
+    /// Moves the time to a multiple of this many milliseconds.
     pub(super) fn align(&self, ms: u64) {
         self.advance(ms - self.now_ms() % ms);
     }
@@ -103,7 +103,7 @@ impl Ground {
 
     /// Connects a client.
     pub(super) fn client(&self) -> Guest<'_> {
-        // Little is enough for it to be full.
+        // A small buffer, so that little fills it.
         let pair = UnixStream::pair().expect("two sockets");
         SockRef::from(&pair.1).set_send_buffer_size(SENT_AHEAD).expect("a smaller buffer");
         let visitor = RefCell::new(self.stage.visit_by(pair, 0));
@@ -112,7 +112,7 @@ impl Ground {
         guest
     }
 
-    /// Does something as a client that is there for it only; returns its reply.
+    /// Executes a request as a new client. Returns the reply.
     pub(super) fn ask(&self, line: &str) -> String {
         self.client().ask(line)
     }
@@ -125,7 +125,7 @@ impl Ground {
     }
 }
 
-/// Returns the number of a reply that is one.
+/// Returns the number in an integer reply.
 pub(super) fn number(reply: &str) -> u64 {
     let digits = reply.trim_end().trim_start_matches(':');
     digits.parse().unwrap_or_else(|_| panic!("{reply} is no number"))
@@ -139,7 +139,7 @@ pub(super) struct Guest<'g> {
 }
 
 impl Guest<'_> {
-    /// Sends a request of words without blanks; returns the reply.
+    /// Sends a request of words without blanks. Returns the reply.
     pub(super) fn ask(&self, line: &str) -> String {
         self.ask_words(&line.split(' ').collect::<Vec<_>>())
     }
@@ -151,18 +151,18 @@ impl Guest<'_> {
         String::from_utf8_lossy(&self.ground.stage.replies(visitor, 1)).into_owned()
     }
 
-    /// Sends bytes, and waits for nothing.
+    /// Sends bytes without waiting for replies.
     pub(super) fn send(&self, bytes: &[u8]) {
         self.ground.stage.send(&mut self.visitor.borrow_mut(), bytes);
     }
 
-    /// Sends a request, and waits for nothing.
+    /// Sends a request without waiting for its reply.
     pub(super) fn say(&self, line: &str) {
         self.visitor.borrow_mut().forget();
         self.send(&wire::request(&line.split(' ').collect::<Vec<_>>()));
     }
 
-    /// Returns what has arrived since it last asked or said something.
+    /// Returns what has arrived since its last request.
     pub(super) fn received(&self) -> String {
         String::from_utf8_lossy(self.visitor.borrow_mut().received()).into_owned()
     }
@@ -173,7 +173,7 @@ impl Guest<'_> {
         all.iter().all(|client| client.id != self.id)
     }
 
-    /// Reads some of what was sent, or as much as there is.
+    /// Reads some of what was sent, or all if it is less.
     pub(super) fn read(&self, bytes: usize) {
         self.visitor.borrow_mut().receive_some(bytes);
         self.ground.stage.run_idle();
@@ -191,7 +191,7 @@ impl Guest<'_> {
         panic!("what waits for a client does not leave");
     }
 
-    /// How the server sees it.
+    /// Returns the server's view of it.
     pub(super) fn face(&self) -> Arc<Client> {
         let all = self.ground.stage.shared.engine.clients().list();
         all.into_iter().find(|client| client.id == self.id).expect("it is connected")
@@ -202,14 +202,14 @@ impl Guest<'_> {
         self.face().output.load(Relaxed) as u64
     }
 
-    /// Has a reply of this many bytes: 108 to 1007.
+    /// Requests a reply of this many bytes: 108 to 1007.
     pub(super) fn take(&self, bytes: u64) {
         let text = "x".repeat(bytes as usize - 8);
         assert!((100..1000).contains(&text.len()), "{bytes}");
         self.send(&wire::request(&["ECHO", &text]));
     }
 
-    /// Asks until the socket is full and something waits. It does not read from then on.
+    /// Sends requests until the socket is full and output waits. It does not read from then on.
     pub(super) fn fill(&self) {
         for _ in 0..1000 {
             self.take(200);

@@ -1,4 +1,5 @@
-//! How long those may take who are no clients yet: who begin TLS, and who ask for metrics.
+//! Time limits for connections that are not clients yet: those that begin TLS, and those that ask
+//! for metrics.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -23,7 +24,7 @@ fn pair(ground: &Ground) -> (TcpStream, tokio::net::TcpStream) {
     (client, tokio::net::TcpStream::from_std(served).expect("a socket"))
 }
 
-/// Returns what takes clients by TLS, with a certificate that nobody signed.
+/// Returns a TLS configuration for clients, with a self-signed certificate.
 fn tls() -> Tls {
     let folder = tempfile::tempdir().expect("a folder");
     let own = rcgen::generate_simple_self_signed([String::from("server")]).expect("a certificate");
@@ -44,7 +45,7 @@ fn tls() -> Tls {
     tls
 }
 
-/// Returns true if the server gives up a client that has sent this, when time has passed.
+/// Returns true if the server gives up a client that has sent this, after some time.
 fn is_given_up(ground: &Ground, tls: &Tls, sent: &[u8], ms: u64) -> bool {
     let (mut client, served) = pair(ground);
     client.write_all(sent).expect("a short one");
@@ -59,8 +60,8 @@ fn is_given_up(ground: &Ground, tls: &Tls, sent: &[u8], ms: u64) -> bool {
     ended.load(Relaxed)
 }
 
-/// Returns what an HTTP client has received that has sent this, when time has passed; none where
-/// its connection has not ended.
+/// Returns what an HTTP client that has sent this has received after some time, and whether its
+/// connection has ended.
 fn answer(ground: &Ground, sent: &[u8], ms: u64) -> (String, bool) {
     let (mut client, served) = pair(ground);
     client.write_all(sent).expect("a short one");

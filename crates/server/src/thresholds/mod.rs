@@ -1,10 +1,10 @@
 //! Every limit in seconds, bytes and counts: what happens below, at and above it.
 //!
-//! Each limit is a row: how the limit is set, how much of what it limits the test lets happen, and
-//! how it is seen that it was crossed. A row says whether that is at the limit or above, as
-//! redis-server 7.0.15 has it, or Perdura's documentation where Redis has no such limit. The
-//! generator chooses limits and amounts: one less, the limit, one more, and others; the limit is
-//! changed by CONFIG SET on a server that runs, for clients that are connected already.
+//! Each limit is a row: it sets the limit, lets a certain amount happen, and checks whether the
+//! limit was crossed. A row says whether that is at the limit or above, as in redis-server 7.0.15,
+//! or as in Perdura's documentation if Redis has no such limit. The generator chooses limits and
+//! amounts: one less, the limit, one more, and others; the limit is changed by CONFIG SET on a
+//! server that runs, for clients that are connected already.
 //!
 //! No row sleeps: the server's connections, its periodic work and the rounds of its housekeeping
 //! thread run in the test ([`Ground`]), by a clock that the test moves. `THRESHOLDS_CASES` says how
@@ -20,7 +20,7 @@ use fastrand::Rng;
 
 use ground::Ground;
 
-/// When a limit is crossed.
+/// The amount that crosses a limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Crossed {
     At,
@@ -28,15 +28,15 @@ enum Crossed {
 }
 use Crossed::{Above, At};
 
-/// Lets an amount happen where that is the limit; true if the limit was crossed.
+/// Lets an amount happen under a limit; returns true if the limit was crossed.
 type Run = Box<dyn Fn(&Ground, u64, u64) -> bool>;
 
 /// A limit.
 struct Row {
     name: String,
-    /// The smallest and the largest that are tried.
+    /// The smallest and the largest value that are tried.
     limits: (u64, u64),
-    /// How much of the amount one of the limit is.
+    /// The amount that one unit of the limit corresponds to.
     unit: u64,
     crossed: Crossed,
     run: Run,
@@ -53,7 +53,7 @@ fn row(
     Row { name: name.into(), limits, unit, crossed, run: Box::new(run) }
 }
 
-/// Returns a number that the environment gives, or the preset.
+/// Returns a number from the environment, or the default.
 fn number(name: &str, preset: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(preset)
 }

@@ -17,7 +17,7 @@ const CERTIFICATE: &str = "certificate";
 const KEY: &str = "private key";
 const AUTHORITIES: &str = "CA certificate(s) file";
 
-/// What OpenSSL before 3.0 writes.
+/// The reason for keys as OpenSSL before 3.0 writes them.
 const LEGACY_ENCRYPTION: &str = "its encryption is that of OpenSSL before 3.0, which is not \
     supported; `openssl pkcs8 -topk8 -in FILE` converts it";
 
@@ -48,30 +48,30 @@ fn certificates(
     }
 }
 
-/// The directives of a certificate.
+/// The directives that name a certificate.
 pub(super) struct Names {
     certificate: &'static str,
     key: &'static str,
     password: &'static str,
 }
 
-/// What the server shows to its clients.
+/// The server's certificate for its clients.
 pub(super) const SERVER: Names =
     Names { certificate: "tls-cert-file", key: "tls-key-file", password: "tls-key-file-pass" };
 
-/// What it shows where it is a client itself.
+/// Its certificate when it is a client itself.
 const CLIENT: Names = Names {
     certificate: "tls-client-cert-file",
     key: "tls-client-key-file",
     password: "tls-client-key-file-pass",
 };
 
-/// Returns what is shown where the server is a client: its own certificate if there is no other.
+/// Returns the names of the certificate for use as a client: the server's if there is no other.
 pub(super) fn of_client(values: &Values) -> &'static Names {
     if values.get(CLIENT.certificate).is_empty() { &SERVER } else { &CLIENT }
 }
 
-/// Returns a certificate, those that lead from it to an authority, and its key.
+/// Returns a certificate, the chain from it to an authority, and its key.
 pub(super) fn certificate(
     values: &Values,
     names: &Names,
@@ -127,7 +127,7 @@ pub(super) fn authorities(values: &Values) -> Result<RootCertStore, TlsError> {
         };
         for file in std::fs::read_dir(&folder).map_err(failed)? {
             let file = file.map_err(failed)?.path();
-            // As OpenSSL does: a file without certificates is none of its business.
+            // As in OpenSSL, files without certificates are ignored.
             if let Ok(found) =
                 read(AUTHORITIES, &file).and_then(|pem| certificates(AUTHORITIES, &file, &pem))
             {

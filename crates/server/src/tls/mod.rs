@@ -1,4 +1,4 @@
-//! TLS: the `tls-*` directives as configurations of rustls, which new connections take.
+//! TLS: the `tls-*` directives as configurations of rustls, which new connections use.
 //!
 //! A change reads all files again and replaces the configuration as a whole, or changes nothing:
 //! connections that are open keep the one with which they began.
@@ -28,14 +28,14 @@ use crate::config::Values;
 /// How long a client may take for its handshake: it holds one of `maxclients` meanwhile.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// The type of a TLS record that begins a handshake (RFC 8446, 5.1). Whoever sends something else
-/// gets no reply: an alert is not what it could read.
+/// The type of a TLS record that begins a handshake (RFC 8446, 5.1). A client that sends something
+/// else gets no reply, since it could not read an alert.
 const HANDSHAKE: u8 = 22;
 
-/// Sessions that are kept where `tls-session-cache-size` sets no limit: OpenSSL's default.
+/// Sessions that are kept if `tls-session-cache-size` sets no limit: OpenSSL's default.
 const USUAL_SESSIONS: usize = 20_480;
 
-/// Why the directives make no configuration.
+/// Why the directives are no valid configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A directive that must be set is not.
@@ -46,12 +46,12 @@ pub enum TlsError {
         "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster or tls-auth-clients are enabled!"
     )]
     NoAuthority,
-    /// A file is not what its directive wants.
+    /// A file does not contain what its directive needs.
     #[error("Failed to load {what}: {path}: {reason}")]
     File {
-        /// What the file should have.
+        /// The expected content.
         what: &'static str,
-        /// Where it should be.
+        /// The path of the file.
         path: String,
         /// What is wrong with it.
         reason: String,
@@ -66,24 +66,24 @@ pub enum TlsError {
         directive: &'static str,
         /// Its value.
         value: String,
-        /// The names that have a meaning.
+        /// The known names.
         known: String,
     },
-    /// The parts do not go together.
+    /// The parts do not match.
     #[error("Failed to configure TLS: {0}")]
     Unusable(#[from] rustls::Error),
 }
 
-/// What new connections take.
+/// The present configuration, for new connections.
 #[derive(Default)]
 pub(crate) struct Tls {
-    /// What clients are accepted by; none before there is a `tls-port`.
+    /// The acceptor of clients; none before there is a `tls-port`.
     server: RwLock<Option<Acceptor>>,
-    /// Those to other servers; none where they are not to be encrypted.
+    /// The configuration of connections to other servers; none if they are not encrypted.
     client: RwLock<Option<Client>>,
 }
 
-/// Returns true if anything is to be encrypted.
+/// Returns true if any connection is to be encrypted.
 pub(crate) fn is_wanted(values: &Values) -> bool {
     values.int("tls-port") != 0 || values.yes("tls-cluster")
 }
@@ -101,12 +101,12 @@ impl Tls {
         Ok(())
     }
 
-    /// Returns what does the server's part of a handshake.
+    /// Returns the server's part of a handshake.
     pub(crate) fn acceptor(&self) -> Option<Acceptor> {
         self.server.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns what does the client's part of one, if connections to other servers are encrypted.
+    /// Returns the client's part of a handshake, if connections to other servers are encrypted.
     pub(crate) fn client(&self) -> Option<Client> {
         self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -116,7 +116,7 @@ impl Tls {
 #[derive(Clone)]
 pub(crate) struct Acceptor {
     handshake: TlsAcceptor,
-    /// A client's certificate names its user.
+    /// Whether a client's certificate names its user.
     names_user: bool,
 }
 
@@ -124,8 +124,8 @@ pub(crate) struct Acceptor {
 pub(crate) type TlsStream = tokio_rustls::server::TlsStream<TcpStream>;
 
 impl Acceptor {
-    /// Returns the stream when both sides have finished the handshake, and the name of the user
-    /// that the client's certificate gives it, if certificates do that.
+    /// Completes the handshake. Returns the stream, and the name of the user from the client's
+    /// certificate, if certificates name users.
     pub(crate) async fn accept(
         self,
         socket: TcpStream,

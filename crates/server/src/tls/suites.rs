@@ -1,8 +1,8 @@
 //! Protocols and cipher suites by the names that OpenSSL, and so redis.conf, gives them.
 //!
-//! The lists are read as OpenSSL reads them: names without a meaning here are passed over, and only
-//! a list that leaves nothing is wrong. rustls offers the suites with forward secrecy and
-//! authenticated encryption alone, and TLS 1.2 and 1.3.
+//! The lists are read as OpenSSL reads them: unknown names are ignored, and only a list that leaves
+//! nothing is an error. rustls offers the suites with forward secrecy and authenticated encryption
+//! alone, and TLS 1.2 and 1.3.
 
 use rustls::crypto::ring::cipher_suite::*;
 use rustls::version::{TLS12, TLS13};

@@ -1,8 +1,8 @@
-//! What a certificate says: whose it is, and of which key.
+//! The contents of a certificate: its subject and its key.
 //!
-//! Rustls does not tell, and compares the keys in certificates of X.509 version 3 only. With
-//! OpenSSL 3.0 `openssl x509 -req` makes version 1 where it is asked for no extensions, as Redis's
-//! script for certificates does.
+//! Rustls does not reveal them, and compares keys only in certificates of X.509 version 3. With
+//! OpenSSL 3.0, `openssl x509 -req` makes version 1 if no extensions are requested, as in Redis's
+//! script for certificates.
 
 use rustls::pki_types::CertificateDer;
 use rustls::sign::SigningKey;
@@ -21,7 +21,7 @@ pub(super) fn common_name(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     Some(name.value.value().to_vec())
 }
 
-/// Returns true if the certificate is one, and has the public part of this key.
+/// Returns true if this is a certificate with the public part of this key.
 pub(super) fn is_of_key(certificate: &CertificateDer<'_>, key: &dyn SigningKey) -> bool {
     let Ok(certificate) = Certificate::from_der(certificate) else { return false };
     let named = certificate.tbs_certificate().subject_public_key_info().to_der();

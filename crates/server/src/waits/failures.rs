@@ -1,5 +1,5 @@
-//! The log fails at the moment at which it is to be written or synced: nobody is told of what may
-//! be lost, and where the failure passes, everything goes on.
+//! Failures of the log when it is written or synced: clients learn nothing that may be lost, and
+//! after a temporary failure everything goes on.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::requests::{self, Case, describe, words};
 use super::stage::{Backend, Stage, Visitor};
 use super::{begin, bytes, number};
 
-/// What becomes of the next write or sync of the log.
+/// The fate of the next write or sync of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// Nothing can be written for a while.
@@ -47,22 +47,22 @@ fn inject(stage: &Stage, fault: Fault) {
     }
 }
 
-/// Returns what is before the error that says that the log has failed.
+/// Returns the bytes before the error that says that the log has failed.
 fn before_refusal(bytes: &[u8]) -> &[u8] {
     let at = bytes.windows(8).position(|part| part == b"-MISCONF");
     at.map_or(bytes, |at| &bytes[..at])
 }
 
-/// Who waits while the log fails.
+/// Clients that wait while the log fails.
 struct Waiting {
     writer: Visitor,
     reader: Visitor,
     listener: Visitor,
-    /// What the reader is sent where the write did not happen.
+    /// The reader's replies if the write did not happen.
     without: Vec<u8>,
 }
 
-/// Asks and writes while the log is held back; none where nothing was written.
+/// Reads and writes while the log is held back; returns none if nothing was written.
 fn wait(stage: &Stage, case: &Case, worker: usize) -> Option<Waiting> {
     let mut reader = begin(stage, &case.before, worker);
     stage.send(&mut reader, &bytes(&case.after));
@@ -82,7 +82,7 @@ fn wait(stage: &Stage, case: &Case, worker: usize) -> Option<Waiting> {
     has_written.then_some(waiting)
 }
 
-/// Checks who was told what, after the log has failed and when it has recovered.
+/// Checks what each client received, after the log has failed and when it has recovered.
 fn check(stage: &Stage, case: &Case, mut waiting: Waiting, fault: Fault) -> Result<(), String> {
     stage.open();
     stage.run_idle();
@@ -116,7 +116,7 @@ fn check(stage: &Stage, case: &Case, mut waiting: Waiting, fault: Fault) -> Resu
         stage.send(&mut late, &bytes(&[&case.before[..], &case.after].concat()));
         stage.run_idle();
         let mut shown = late.received();
-        // What came before has the same replies as without the write, but for a WATCH.
+        // The replies before are the same as without the write, except for a WATCH.
         for _ in &case.before {
             shown = super::wire::split(shown).first().map_or(shown, |first| &shown[first.len()..]);
         }
@@ -138,7 +138,7 @@ fn check(stage: &Stage, case: &Case, mut waiting: Waiting, fault: Fault) -> Resu
     Ok(())
 }
 
-/// Makes space again: what was executed is written, and served.
+/// Makes space again: the executed commands are then written, and requests served.
 fn recover(stage: &Stage) {
     stage.medium.limit_space(None);
     stage.shared.log.get().expect("a log").flush().expect("there is space");
@@ -155,7 +155,7 @@ fn nobody_is_notified_of_a_write_that_may_be_lost() {
     println!("WAITS_SEED={seed} repeats this");
     for (backend, policy, fault) in FAULTS {
         let mut stage = None;
-        // Where it recovers, no other server is needed for the next case.
+        // If it recovers, no other server is needed for the next case.
         let cases = if *fault == Fault::Full { cases * 10 } else { cases };
         for at in 0..cases {
             let stage_of = stage.get_or_insert_with(|| {

@@ -1,10 +1,10 @@
-//! What a reply, a push or a wake-up waits for, at the socket.
+//! Checks at the socket what replies, pushes and wake-ups wait for.
 //!
-//! The oracle knows no command and no position. While nobody writes or syncs the log, what leaves
-//! the server must be what it would have sent had the last write never happened: the bytes that a
-//! client has received by then must be the beginning of those that it receives from a server
-//! without that write. When the log is served again, all of its replies come. When the log fails
-//! instead, an error takes their place.
+//! The oracle knows no command and no position. While the log is neither written nor synced, the
+//! server must send only what it would have sent without the last write: the bytes that a client
+//! has received by then must be a prefix of those that it receives from a server without that
+//! write. When the log is served again, all replies arrive. When the log fails instead, an error
+//! takes their place.
 //!
 //! Cases are made from the command table: every command that shows something, alone, pipelined, in
 //! a transaction or a script, after any write to one of its keys, by one thread or two, with the
@@ -33,14 +33,14 @@ use stage::{Backend, Stage, Visitor};
 const BACKENDS: [Backend; 2] = [Backend::Log, Backend::Journal];
 const POLICIES: [&str; 3] = ["always", "everysec", "no"];
 
-/// Does this with each backend and policy.
+/// Runs a test with each backend and policy.
 fn for_each_stage(mut run: impl FnMut(&Stage)) {
     for backend in BACKENDS {
         POLICIES.into_iter().for_each(|policy| run(&Stage::new(backend, policy)));
     }
 }
 
-/// Returns a number that the environment gives, or the preset.
+/// Returns a number from the environment, or the default.
 fn number(name: &str, preset: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(preset)
 }
@@ -49,8 +49,8 @@ fn bytes(requests: &[Words]) -> Vec<u8> {
     requests.iter().flat_map(|words| wire::request(words)).collect()
 }
 
-/// Makes everything as it is at the beginning of a case, and a client that has done what comes
-/// before the write.
+/// Resets everything to the state at the beginning of a case. Returns a client that has sent its
+/// requests before the write.
 fn begin(stage: &Stage, before: &[Words], worker: usize) -> Visitor {
     let (mut maker, all) = (stage.visit(0), reset());
     stage.send(&mut maker, &bytes(&all));
@@ -62,7 +62,7 @@ fn begin(stage: &Stage, before: &[Words], worker: usize) -> Visitor {
     reader
 }
 
-/// What a case came to.
+/// The result of a case.
 #[derive(PartialEq, Eq)]
 enum Shown {
     /// The replies are those without the write, or nothing was written.
@@ -130,8 +130,8 @@ fn a_reply_shows_no_write_that_is_not_safe() {
     assert!(showing.len() > 80, "replies of few commands showed a write: {showing:?}");
 }
 
-/// Requests that take several steps, between which others are served, or another thread, or more
-/// than one turn; and strings that are copied when the locks are released.
+/// Requests that take several steps, between which others are served, or that take another thread,
+/// or more than one turn; and strings that are copied after the locks are released.
 #[test]
 fn a_reply_that_takes_long_shows_no_write_that_is_not_safe() {
     let comment = format!("return redis.call('get','a')--{}", "x".repeat(70_000));
@@ -194,7 +194,7 @@ fn what_was_evicted_is_shown_when_that_is_safe() {
     });
 }
 
-/// Ways in which a client writes, after which WAITAOF has it synced, whatever the policy.
+/// Ways in which a client writes, after which WAITAOF syncs the write, whatever the policy.
 #[test]
 fn waitaof_syncs_what_its_client_wrote_in_any_way() {
     let script = format!("EVAL return(redis.call('set','a','1'))--{} 0", "x".repeat(70_000));

@@ -1,5 +1,5 @@
-//! What is sent in addition to replies, or ends a wait: messages, events of keys, invalidations,
-//! lines of MONITOR, the replies of blocked clients.
+//! Output in addition to replies, or at the end of a wait: messages, keyspace events,
+//! invalidations, lines of MONITOR, the replies of blocked clients.
 
 use fastrand::Rng;
 
@@ -7,7 +7,7 @@ use super::requests::{Words, describe, words, write_to_any};
 use super::stage::{Stage, Visitor};
 use super::{bytes, for_each_stage, number};
 
-/// How a client listens, and what tells it something.
+/// Requests by which a client listens, and requests that send it something.
 const NOTIFIED: &[(&str, &str)] = &[
     ("SUBSCRIBE c", "SET a 2; PUBLISH c it"),
     ("PSUBSCRIBE c*", "SET a 2; PUBLISH c it"),
@@ -39,7 +39,7 @@ const NOTIFIED: &[(&str, &str)] = &[
     ("CLIENT TRACKING ON BCAST", "SET b 1; SET a 2; DEL b"),
 ];
 
-/// What a client tells itself.
+/// Requests by which a client sends something to itself.
 const SENT_TO_ITSELF: &[&str] = &[
     "SUBSCRIBE c; SET a 2; PUBLISH c it",
     "SUBSCRIBE c; MULTI; SET a 2; PUBLISH c it; EXEC; PING",
@@ -50,7 +50,7 @@ const SENT_TO_ITSELF: &[&str] = &[
     "MONITOR; SET a 2",
 ];
 
-/// A command that blocks, and what lets it go.
+/// A command that blocks, and the requests that unblock it.
 const BLOCKED: &[(&str, &str)] = &[
     ("BLPOP new other 0", "RPUSH new a"),
     ("BRPOP other new 0", "MULTI; RPUSH new a; EXEC"),
@@ -76,7 +76,7 @@ const BLOCKED: &[(&str, &str)] = &[
     ("XREADGROUP GROUP g alice BLOCK 0 STREAMS x1 >", "FLUSHALL"),
 ];
 
-/// What makes a command block that would have found something.
+/// Requests that make a command block that would have found something.
 const EMPTIED: &[(&str, &str)] = &[
     ("DEL l1", "BLPOP l1 0"),
     ("MULTI; LTRIM l1 9 9; EXEC", "BLMOVE l1 other LEFT RIGHT 0"),
@@ -86,7 +86,8 @@ const EMPTIED: &[(&str, &str)] = &[
     ("DEL z1", "BZMPOP 0 3 other new z1 MIN"),
 ];
 
-/// How a client that listens to `c` sends itself a message, or is sent one, after what others did.
+/// Requests by which a client that listens to `c` sends itself a message, or is sent one, after
+/// others' writes.
 const SENT_AFTER: &[&str] = &[
     "PUBLISH c it",
     "PUBLISH c it; PING",
@@ -101,7 +102,7 @@ fn requests(lines: &str) -> Vec<Words> {
     lines.split("; ").map(words).collect()
 }
 
-/// A client that has done this, for which it was answered.
+/// Returns a client that has sent these requests and got their replies.
 fn prepare(stage: &Stage, lines: &[Words], worker: usize) -> Visitor {
     let mut visitor = stage.visit(worker);
     stage.send(&mut visitor, &bytes(lines));
@@ -113,7 +114,8 @@ fn prepare(stage: &Stage, lines: &[Words], worker: usize) -> Visitor {
     visitor
 }
 
-/// Holds the log back while `writer` writes; what `listener` has received by then, and afterwards.
+/// Holds the log back while `writer` writes. Returns what `listener` has received by then, and
+/// whether it received something afterwards.
 fn notify(
     stage: &Stage,
     (writer, listener): (&mut Visitor, &mut Visitor),
@@ -147,7 +149,7 @@ fn begin(stage: &Stage) {
     drop(super::begin(stage, &[], 0));
 }
 
-/// The number of a client.
+/// Returns the number of a client.
 fn id(stage: &Stage, visitor: &mut Visitor) -> String {
     stage.send(visitor, &bytes(&[words("CLIENT ID")]));
     let reply = stage.replies(visitor, 1);

@@ -1,4 +1,4 @@
-//! What is there, what one client changes, and what another one asks for: from the command table.
+//! The data, the changes of one client, and the requests of another one: from the command table.
 
 use commands::Engine;
 use commands::spec::{BLOCKING, CommandSpec, Group, READONLY, WRITE};
@@ -11,9 +11,9 @@ use super::generate;
 /// A request.
 pub(super) type Words = Vec<Vec<u8>>;
 
-/// Replies that differ from run to run by themselves.
+/// Replies that differ from run to run anyway.
 const RANDOM: &[&str] = &["randomkey", "spop", "srandmember", "hrandfield", "zrandmember"];
-/// Commands without the flag of a read that show data all the same.
+/// Commands that show data though they are not flagged as reads.
 const SHOW: &[&str] = &[
     "FUNCTION LIST WITHCODE",
     "FUNCTION DUMP",
@@ -25,9 +25,9 @@ const SHOW: &[&str] = &[
     "DEBUG DIGEST FULL",
     "DBSIZE",
 ];
-/// The same of a key.
+/// The same for a key.
 const SHOW_KEY: &[&str] = &["DEBUG DIGEST-VALUE @", "DEBUG OBJECT @", "WATCH @"];
-/// Requests that would have to wait for something else than the log.
+/// Requests that would wait for something other than the log.
 const LEFT_OUT: &[&str] = &["migrate"];
 
 /// Data in addition to a key of each type: one that expires, and another database.
@@ -39,7 +39,7 @@ pub(super) fn words(line: &str) -> Words {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// Everything from nothing.
+/// Returns requests that create all the data from nothing.
 pub(super) fn reset() -> Vec<Words> {
     let mut requests = vec![words("FLUSHALL SYNC"), words("FUNCTION FLUSH SYNC")];
     requests.extend(EACH_TYPE.iter().chain(MORE_DATA).map(|line| words(line)));
@@ -54,7 +54,7 @@ pub(super) fn describe(requests: &[Words]) -> String {
     requests.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
-/// Puts a key in the place of each `@`.
+/// Replaces each `@` by a key.
 fn of_key(line: &str, key: &[u8]) -> Words {
     line.split(' ').map(|word| if word == "@" { key.to_vec() } else { word.into() }).collect()
 }
@@ -63,7 +63,7 @@ fn is_key(word: &[u8]) -> bool {
     generate::keys_of_requests().any(|key| key.as_bytes() == word)
 }
 
-/// A request for a command, and its name.
+/// Returns a request for a command, and its name.
 fn request(
     engine: &Engine,
     random: &mut Rng,
@@ -91,7 +91,7 @@ fn request(
     }
 }
 
-/// A write that changes a key, or makes it, or takes it away.
+/// Returns a write that creates, changes or deletes a key.
 fn write_to(engine: &Engine, key: &[u8], random: &mut Rng) -> Words {
     const WRITES: &[&str] = &[
         "DEL @",
@@ -121,7 +121,7 @@ fn write_to(engine: &Engine, key: &[u8], random: &mut Rng) -> Words {
     words
 }
 
-/// A write of no key.
+/// Returns a write that concerns no particular key.
 fn write_to_all(engine: &Engine, random: &mut Rng) -> Words {
     let keys: Vec<&str> = generate::keys_of_requests().collect();
     match random.u8(..6) {
@@ -132,7 +132,7 @@ fn write_to_all(engine: &Engine, random: &mut Rng) -> Words {
     }
 }
 
-/// What one client does around another's write.
+/// The requests of one client around the write of another.
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) name: &'static str,
@@ -141,7 +141,7 @@ pub(super) struct Case {
     pub(super) after: Vec<Words>,
 }
 
-/// A request that shows something, its name, and a key that it shows.
+/// Returns a request that shows something, its name, and a key that it shows.
 fn shows(engine: &Engine, random: &mut Rng) -> Option<(&'static str, Words, Option<Vec<u8>>)> {
     let keys: Vec<&str> = generate::keys_of_requests().collect();
     let any = |random: &mut Rng| keys[random.usize(..keys.len())].as_bytes().to_vec();
@@ -149,7 +149,7 @@ fn shows(engine: &Engine, random: &mut Rng) -> Option<(&'static str, Words, Opti
         0 => {
             let line = SHOW[random.usize(..SHOW.len())];
             let mut words = words(line);
-            // The space within the head of a library.
+            // The space in the first line of a library.
             words.iter_mut().for_each(|word| {
                 let text = String::from_utf8_lossy(word).replace('\u{a0}', " ");
                 *word = text.into();
@@ -175,8 +175,8 @@ fn exec(requests: &[Words]) -> Vec<Words> {
     [&[words("MULTI")], requests, &[words("EXEC")]].concat()
 }
 
-/// A script that calls a request; with its keys declared, none, or another one; ended by an error
-/// or not.
+/// Returns a script that calls a request; with its keys declared, none, or another one; ended by an
+/// error or not.
 fn script(request: &Words, random: &mut Rng) -> Words {
     let call = if random.bool() { "call" } else { "pcall" };
     let text = format!("return redis.{call}(unpack(ARGV))");
@@ -189,7 +189,7 @@ fn script(request: &Words, random: &mut Rng) -> Words {
     [&head[..], &keys, request].concat()
 }
 
-/// A write by itself, or among others.
+/// Returns requests with a write by itself, or among others.
 fn in_some_way(write: Words, random: &mut Rng) -> Vec<Words> {
     match random.u8(..6) {
         0 => exec(&[write]),
@@ -200,14 +200,15 @@ fn in_some_way(write: Words, random: &mut Rng) -> Vec<Words> {
     }
 }
 
-/// A write to some key.
+/// Returns requests that write to some key.
 pub(super) fn write_to_any(engine: &Engine, random: &mut Rng) -> Vec<Words> {
     let keys: Vec<&str> = generate::keys_of_requests().collect();
     let write = write_to(engine, keys[random.usize(..keys.len())].as_bytes(), random);
     in_some_way(write, random)
 }
 
-/// A request, in one of the ways in which a reply comes about, and a write to one of its keys.
+/// Returns a case: a request, whose reply comes about in one of several ways, and a write to one of
+/// its keys.
 pub(super) fn case(engine: &Engine, random: &mut Rng) -> Option<Case> {
     let (name, asks, key) = shows(engine, random)?;
     let write = match &key {

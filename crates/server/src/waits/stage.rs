@@ -3,8 +3,8 @@
 //!
 //! Everything between the bytes that a client sends and those that it receives is the server's own:
 //! connections, batches, engine, store, log or journal. The test drives the runtime, so nothing
-//! happens while it looks. While the gate is shut, nobody writes or syncs: that is a sync that
-//! takes as long as the test likes.
+//! happens while it inspects. While the gate is shut, the log is neither written nor synced, as in
+//! a sync that takes as long as the test likes.
 
 use std::future::{Future, poll_fn};
 use std::io::{Read, Write};
@@ -32,24 +32,24 @@ use crate::supervisor::Supervisor;
 use crate::worker::{Worker, flush};
 use crate::{jobs, store};
 
-/// Turns of the runtime after which whatever could happen has happened: some four are needed to
-/// read, execute, wake another client and write.
+/// Turns of the runtime after which everything that can happen has happened: some four are needed
+/// to read, execute, wake another client and write.
 const TURNS: usize = 10;
-/// Turns in which a reply must come that nothing holds back.
+/// Turns within which a reply must come that nothing holds back.
 const MOST_TURNS: usize = 20_000;
 /// The file of the log that is appended to.
 const LOG: &str = "appendonly.aof.1.incr.aof";
 
-/// Where the data is, and what replies wait for.
+/// The store of the data, and the log that replies wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
     Log,
     Journal,
-    /// Nowhere: replies wait for nothing.
+    /// None: replies wait for nothing.
     Memory,
 }
 
-/// When the barriers of the workers are served.
+/// Decides when the workers' barriers are served.
 #[derive(Default)]
 struct Gate {
     is_open: AtomicBool,
@@ -81,7 +81,7 @@ impl Gate {
 /// The system calls of a journal, made by the thread of the test.
 #[derive(Default)]
 pub(super) struct Watched {
-    /// The next call of this kind fails, and all that follow.
+    /// The kind of call that fails from now on, if any.
     failing: Mutex<Option<Call>>,
 }
 
@@ -146,13 +146,13 @@ fn values(folder: &str, backend: Backend, policy: &str) -> Values {
 }
 
 impl Stage {
-    /// Starts one; its gate is open.
+    /// Starts a server with an open gate.
     pub(super) fn new(backend: Backend, policy: &'static str) -> Stage {
         let mut runtime = Builder::new_current_thread();
         Stage::by(backend, policy, Arc::new(SystemClock), runtime.enable_io().enable_time())
     }
 
-    /// Starts one with a clock and a runtime.
+    /// Starts a server with a clock and a runtime.
     pub(crate) fn by(
         backend: Backend,
         policy: &'static str,
@@ -231,14 +231,14 @@ impl Stage {
         });
     }
 
-    /// Lets happen whatever can happen without the log.
+    /// Lets everything happen that can happen without the log.
     pub(crate) fn run_idle(&self) {
         self.turn(TURNS);
     }
 
-    /// Nobody writes or syncs from now on.
+    /// Holds back all writes and syncs from now on.
     pub(super) fn shut(&self) {
-        // What is there already is not to be waited for by anybody.
+        // Nobody should have to wait for what is there already.
         let end = self.end();
         for worker in &self.workers {
             let _ = self.runtime.block_on(worker.commit_barrier.pass(end));
@@ -275,8 +275,8 @@ impl Stage {
         panic!("a request is not read");
     }
 
-    /// Returns all that a client has received since it connected, when it has `count` replies that
-    /// are not pushes, or was told that the connection ends.
+    /// Returns all that a client has received since it connected, once it has `count` replies that
+    /// are not pushes, or knows that the connection ends.
     pub(crate) fn replies(&self, visitor: &mut Visitor, count: usize) -> Vec<u8> {
         for turn in 0..MOST_TURNS {
             visitor.receive();
@@ -285,7 +285,7 @@ impl Stage {
             }
             self.turn(1);
             if turn > MOST_TURNS / 2 {
-                // What another thread executes takes its time.
+                // Execution by another thread takes some time.
                 std::thread::sleep(std::time::Duration::from_micros(200));
             }
         }
@@ -296,7 +296,7 @@ impl Stage {
         );
     }
 
-    /// Returns what a client has received when its worker waits for the log, or it has a reply.
+    /// Returns what a client has received once its worker waits for the log, or it has a reply.
     pub(super) fn wait_for_barrier(&self, visitor: &mut Visitor, worker: usize) -> Vec<u8> {
         for _ in 0..MOST_TURNS {
             if self.workers[worker].commit_barrier.is_waited_for() || !visitor.received().is_empty()
@@ -324,8 +324,8 @@ impl Stage {
         region.journal_counts().unwrap_or_default().bytes_written
     }
 
-    /// Returns true if all that was appended is as safe as the policy promises, by what the files
-    /// hold.
+    /// Returns true if all that was appended is as safe as the policy promises, judged by the
+    /// contents of the files.
     pub(super) fn is_safe(&self) -> bool {
         if self.shared.journal.is_none() {
             let log = self.shared.log.get().expect("a log");
@@ -334,9 +334,9 @@ impl Stage {
             return synced && written.len() as u64 == log.end();
         }
         let region = self.shared.engine.keyspace().heap().region();
-        // What is synced first: it never passes what is appended.
+        // The synced position is read first: it never passes the appended one.
         let (synced, end) = (region.synced(), region.appended());
-        // A thread of the journal's own may have written it.
+        // A thread of the journal may have written it.
         let is_written = self.written_to_journal() > self.at_shut.load(Ordering::SeqCst);
         synced == end || self.policy != "always" && is_written
     }
@@ -351,7 +351,7 @@ fn attach_log(shared: &Arc<Shared>, server: &Server, options: aof::Options) {
     let _ = server.append_only.set(append_only);
 }
 
-/// A client, as it sees itself.
+/// A client, from its own side.
 pub(crate) struct Visitor {
     socket: UnixStream,
     received: Vec<u8>,
@@ -371,7 +371,7 @@ impl Visitor {
         }
     }
 
-    /// Returns what it has received since it connected, or since that was forgotten.
+    /// Returns what it has received since it connected, or since that was last dropped.
     pub(crate) fn received(&mut self) -> &[u8] {
         self.receive();
         &self.received

@@ -1,4 +1,4 @@
-//! As much of the protocol as tells where a reply ends.
+//! As much of the protocol as is needed to find the end of a reply.
 
 /// Returns a request on the wire.
 pub(crate) fn request<A: AsRef<[u8]>>(words: &[A]) -> Vec<u8> {
@@ -11,12 +11,12 @@ pub(crate) fn request<A: AsRef<[u8]>>(words: &[A]) -> Vec<u8> {
     bytes
 }
 
-/// Returns how many whole replies there are, pushes not counted.
+/// Returns how many complete replies there are, without pushes.
 pub(crate) fn count(bytes: &[u8]) -> usize {
     split(bytes).iter().filter(|reply| reply[0] != b'>').count()
 }
 
-/// Returns the whole replies and pushes, in order.
+/// Returns the complete replies and pushes, in order.
 pub(crate) fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut replies = Vec::new();
     while let Some(len) = len(bytes) {

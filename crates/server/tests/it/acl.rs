@@ -1,4 +1,4 @@
-//! Users of files: at the start, while the server runs, and after a restart.
+//! Users from files: at the start, while the server runs, and after a restart.
 
 use std::fs;
 

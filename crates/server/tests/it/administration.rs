@@ -1,4 +1,4 @@
-//! What an administrator does: clients, slow log, latency, monitoring, logs, the end.
+//! The work of an administrator: clients, slow log, latency, monitoring, logs, the end.
 
 use std::time::{Duration, Instant};
 use testkit::{Client, Launch, Server};
@@ -11,7 +11,7 @@ pub(crate) fn error(client: &mut Client, line: &str, text: &str) {
     client.check(line, &format!("(error) {text}"));
 }
 
-/// A field of a line of CLIENT LIST.
+/// Returns a field of a line of CLIENT LIST.
 pub(crate) fn field(line: &str, name: &str) -> String {
     let start = format!("{name}=");
     let found = line.split(' ').find_map(|word| word.strip_prefix(&start));
@@ -77,7 +77,7 @@ fn what_is_no_command_does_not_wait_for_the_end_of_a_pause() {
     assert_eq!(other.receive().expect_err("closed").kind(), std::io::ErrorKind::UnexpectedEof);
 }
 
-/// What would reach a replica waits with the writes, though it is none.
+/// Data that would go to a replica waits with the writes, even if it is no write.
 #[test]
 fn a_pause_of_writes_holds_back_messages_too() {
     let server = start(&[]);
@@ -354,7 +354,7 @@ fn a_read_cache_is_sized_and_counted() {
     client.check("GET k", &format!("\"{}\"", long("b")));
     client.check("CONFIG RESETSTAT", "OK");
     assert_eq!(client.info("stats")["read_cache_misses"], "0");
-    // A transaction that holds every shard changes the size, too.
+    // A transaction that holds every shard also changes the size.
     client.check("MULTI", "OK");
     client.check("CONFIG SET read-cache 0", "QUEUED");
     client.check("DBSIZE", "QUEUED");

@@ -193,7 +193,7 @@ fn a_full_disk_keeps_the_log_off_and_writes_are_served() {
     client.check("CONFIG SET rdb-key-save-delay 10000000", "OK");
     client.check("CONFIG SET appendonly yes", "OK");
     wait_until("the cut is made", || client.info("persistence")["snapshot_in_progress"] == "1");
-    // More than the file may have.
+    // More than the length limit of the file.
     let large = "x".repeat(10_000);
     for i in 0..20 {
         assert!(client.call(&["SET", &format!("large:{i}"), &large]).is_ok());
@@ -230,7 +230,8 @@ fn a_log_with_timestamps_goes_back_to_one_of_them() {
     let last = log_files(&server).pop().expect("an increment");
     assert!(has_timestamp(&last), "{}", String::from_utf8_lossy(&last));
 
-    // The base of a rewrite has one too, and the file after it unless that was switched off.
+    // The base of a rewrite has one too, and so does the file after it, unless that was switched
+    // off.
     client.check("CONFIG SET aof-use-rdb-preamble no", "OK");
     rewrite(&mut client);
     client.check("CONFIG SET aof-timestamp-enabled no", "OK");

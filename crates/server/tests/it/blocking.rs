@@ -1,5 +1,5 @@
-//! Blocked clients with real connections: who is served, who is not, and that nothing is lost or
-//! taken twice.
+//! Blocked clients with real connections: the right ones are served, and nothing is lost or taken
+//! twice.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -14,13 +14,13 @@ fn start() -> Server {
     Launch::perdura_volatile().args(THREADS).start()
 }
 
-/// Lets this process open as many connections as the system allows it.
+/// Lets this process open as many connections as the system allows.
 fn allow_many_clients() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("the hard limit");
 }
 
-/// Returns when this many clients are blocked.
+/// Waits until this many clients are blocked.
 #[track_caller]
 fn await_blocked(client: &mut Client, count: usize) {
     let begin = Instant::now();
@@ -30,7 +30,7 @@ fn await_blocked(client: &mut Client, count: usize) {
     }
 }
 
-/// Connections that wait for these commands, in this order.
+/// Returns connections that wait for these commands, in this order.
 fn blocked<const N: usize>(server: &Server, admin: &mut Client, lines: [&str; N]) -> [Client; N] {
     let mut count = 0;
     lines.map(|line| {
@@ -70,7 +70,7 @@ fn what_follows_a_blocking_command_waits_for_its_reply() {
     client.send_pipeline(&pipeline).expect("sent");
     assert_eq!(heard(&mut client), "PONG");
     await_blocked(&mut admin, 1);
-    // Input that arrives while it is blocked, half a command too.
+    // Input that arrives while it is blocked, including half a command.
     client.send_raw(b"*2\r\n$4\r\nECHO\r\n$5\r\nhe").expect("sent");
     admin.check("SET x 1", "OK");
     admin.check("RPUSH k a", "(integer) 1");
@@ -116,8 +116,8 @@ fn a_connection_that_ends_while_it_waits_takes_nothing() {
     admin.check("LRANGE k 0 -1", "[\"2\"]");
 }
 
-/// Returns true if a client whose wait ended at `since` or later is there when it speaks again,
-/// somewhat before its timeout of a second. It may be gone only where that became too late.
+/// Returns true if a client whose wait ended at `since` or later is still connected when it speaks
+/// again, somewhat before its timeout of a second. It may be gone only if it spoke too late.
 #[track_caller]
 fn speaks_again(client: &mut Client, since: Instant, lines: &str) -> bool {
     std::thread::sleep(Duration::from_millis(850));
@@ -194,8 +194,7 @@ fn a_client_that_wants_no_reply_gets_none_when_it_is_served() {
     admin.check("EXISTS k", "(integer) 0");
 }
 
-/// Clients pop, others push, some of each connection's waits end by their time: each element comes
-/// out once.
+/// Some clients pop, others push, and some waits time out: each element comes out once.
 #[test]
 fn elements_are_neither_lost_nor_taken_twice_while_waits_time_out() {
     const EACH: usize = 300;
@@ -277,7 +276,7 @@ fn of_clients_that_find_one_large_element_those_who_are_late_wait_on() {
         let got_late = heard(hasty);
         let hasty_got = usize::from(got_late != "(nil array)");
         await_blocked(&mut admin, 2 + hasty_got);
-        // Whoever has the large one: each gets one, in whatever order.
+        // Whichever client got the large one, each gets one, in any order.
         admin.run(&format!("RPUSH k {}", "small ".repeat(2 + hasty_got).trim_end()));
         let mut got = [forever, other].map(|client| heard(client).len()).to_vec();
         assert_eq!(heard(silent), "PONG");

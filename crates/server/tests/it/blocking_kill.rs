@@ -3,8 +3,8 @@
 //!
 //! Clients push numbered elements to two lists. Others wait for them: some take them away (BLPOP),
 //! some move them to a third list (BLMOVE). After the kill each element is in one place or has been
-//! handed to one client. Those that take lose at most the one element each that was on its way to
-//! them; those that move lose none.
+//! handed to one client. A client that takes loses at most the one element that was on its way to
+//! it; a client that moves loses none.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ const ROUNDS: usize = 3;
 const PUSHERS: usize = 2;
 const WAITING: usize = 8;
 
-/// What a client saw acknowledged before the server was gone, and how much that is by now.
+/// The acknowledged commands that a client has seen, and their number so far.
 struct Seen {
     count: Arc<AtomicUsize>,
     thread: JoinHandle<Vec<String>>,
 }
 
-/// Sends the same kind of command until the connection breaks; keeps what `of` reads from each
+/// Sends the same kind of command until the connection breaks. Keeps what `of` reads from each
 /// reply.
 fn client(
     server: &Server,
@@ -71,7 +71,7 @@ fn joined(seen: Vec<Seen>) -> Vec<String> {
 /// are at work.
 const ENOUGH: usize = 100;
 
-/// Returns when the clients of each kind have seen enough.
+/// Waits until the clients of each kind have seen enough.
 fn await_all(kinds: [&[Seen]; 4]) {
     let begin = Instant::now();
     let seen = |kind: &[Seen]| kind.iter().map(|one| one.count.load(Relaxed)).sum::<usize>();
@@ -86,7 +86,7 @@ fn list(client: &mut Client, key: &str) -> Vec<String> {
     all.items().iter().map(Reply::text).collect()
 }
 
-/// All of them, each of which must be there once.
+/// Collects the elements, each of which must be there once.
 #[track_caller]
 fn once(all: impl IntoIterator<Item = String>) -> BTreeSet<String> {
     let mut set = BTreeSet::new();

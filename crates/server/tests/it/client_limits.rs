@@ -1,5 +1,5 @@
-//! What a client may take of the machine: memory for its requests, its replies, and for what it
-//! watches; and how willingly the kernel ends the server.
+//! A client's share of the machine: memory for its requests, its replies and its watches; and the
+//! likelihood that the kernel kills the server.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ fn start(more: &[&str]) -> Server {
     Launch::perdura_volatile().args(more.iter().copied()).start()
 }
 
-/// Sends commands until the server closes the connection.
+/// Sends commands until the server closes the connection. Returns true if it does.
 fn is_closed(client: &mut Client, command: impl Fn(usize) -> Vec<String>) -> bool {
     let began = Instant::now();
     for number in (0..).step_by(100) {
@@ -36,7 +36,7 @@ fn a_reply_over_the_hard_limit_is_not_sent() {
     push(&mut client, "small", 90);
     push(&mut client, "large", 150);
     assert_eq!(client.run("LRANGE small 0 -1").items().len(), 90);
-    // What was executed stays so.
+    // Executed commands keep their effects.
     let requests: Vec<Vec<&str>> = vec![
         vec!["MULTI"],
         vec!["SET", "before", "1"],

@@ -1,4 +1,4 @@
-//! What clients and the process take of memory: reported, counted toward limits, and given back.
+//! Memory of clients and of the process: reported, counted toward limits, and given back.
 
 use crate::administration::{field, start};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ fn what_the_process_takes_counts_where_the_data_is_in_the_same_memory() {
     assert_eq!(number(&mut client, "used_memory"), 0);
 }
 
-/// The line of a client in CLIENT LIST, once it is as it should be.
+/// Returns the line of a client in CLIENT LIST, once it is as expected.
 #[track_caller]
 fn line_of(observer: &mut Client, id: i64, what: &str, is_so: impl Fn(&str) -> bool) -> String {
     let began = Instant::now();
@@ -100,7 +100,7 @@ fn who_sends_byte_by_byte_takes_no_more_space_for_it() {
     let server = start(&[]);
     let (mut observer, mut slow) = (server.client(), server.client());
     let id = id_of(&mut slow);
-    // Each is looked at as one that has been silent.
+    // Each time the server checks it as an idle client.
     for byte in b"*1000000" {
         std::thread::sleep(Duration::from_millis(1100));
         slow.send_raw(&[*byte]).expect("sent");

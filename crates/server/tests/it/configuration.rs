@@ -1,5 +1,5 @@
-//! Configuration as an administrator sees it: directives, the file and what is written back
-//! to it, addresses, the size of a pool.
+//! Configuration as an administrator sees it: directives, the file and its rewriting, addresses,
+//! the size of a pool.
 
 use crate::administration::{error, start};
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn directives_are_read_and_set() {
     error(&mut client, "CONFIG REWRITE", "ERR The server is running without a config file");
 }
 
-/// A server that was started with a configuration file; ended when dropped.
+/// A server that was started with a configuration file; it ends when dropped.
 struct WithFile(std::process::Child);
 
 impl Drop for WithFile {
@@ -81,7 +81,7 @@ fn commands_have_other_names_for_clients_and_in_the_log_their_own() {
     client.check("ACL DRYRUN limited put k v", "OK");
     let read = ["GET k", "GET k2", "GET k3", "XLEN s"];
     let before = read.map(|line| client.run(line));
-    // The log has the names that commands always have: it is read under any others.
+    // The log has the original names of commands, so that it is readable under any others.
     for names in [&names[..], &[], &["set other"]] {
         server.terminate();
         server.start_as(launch(names));
@@ -128,7 +128,7 @@ fn a_rewritten_file_is_read_at_the_next_start() {
     client.check("CONFIG GET slowlog-max-len", "[\"slowlog-max-len\", \"5\"]");
 }
 
-/// Returns true if somebody listens there.
+/// Returns true if a server listens at the address.
 fn answers(address: ([u8; 4], u16)) -> bool {
     Client::connect(std::net::SocketAddr::from(address)).is_ok_and(|mut client| {
         client.try_call(&["PING"]).is_ok_and(|reply| reply.to_string() == "PONG")
@@ -178,7 +178,7 @@ fn the_smallest_pool_that_the_configuration_takes_is_one_that_works() {
     assert!(refused.log.contains("argument must be between 16777216 and"), "{}", refused.log);
 }
 
-/// Fills a store with values of 100,000 bytes; the number of those that it took.
+/// Fills a store with values of 100,000 bytes. Returns how many it took.
 fn fill(client: &mut Client, prefix: &str) -> usize {
     let value = "v".repeat(100_000);
     let is_taken = |n: &usize| {

@@ -1,4 +1,4 @@
-//! How clients reach the server, what they must know, and how they are parted.
+//! How clients reach the server, how they authenticate, and how they are disconnected.
 
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use testkit::{Client, Launch, Server};
@@ -55,10 +55,10 @@ fn who_has_not_authenticated_and_reads_no_reply_is_parted() {
     server.client().check("AUTH secret", "OK");
 }
 
-/// An address of this machine that is not the loopback, if it has one.
+/// Returns an address of this machine that is not the loopback, if it has one.
 fn own_address(port: u16) -> Option<SocketAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // No packet is sent: the kernel only chooses the way.
+    // No packet is sent: the kernel only chooses the route.
     socket.connect("192.0.2.1:9").ok()?;
     let ip = socket.local_addr().ok()?.ip();
     (!ip.is_loopback() && !ip.is_unspecified()).then_some(SocketAddr::new(ip, port))
@@ -84,8 +84,7 @@ fn strangers_are_turned_away_unless_there_is_a_password() {
 fn port_and_addresses_change_while_serving() {
     let server = start(&[]);
     let mut client = server.client();
-    // Not one of those that the kernel gives to whoever connects: another test's client could be
-    // that.
+    // Not a port that the kernel gives to clients: another test's client could use it.
     let bind = || std::net::TcpListener::bind(("127.0.0.1", testkit::free_port())).ok();
     let free = std::iter::repeat_with(bind).flatten().next().expect("a free port");
     let port = free.local_addr().expect("an address").port();
@@ -146,7 +145,7 @@ fn one_connection_does_not_starve_another() {
     busy.check(&format!("SET big {}", "x".repeat(10_000)), "OK");
     let gets: Vec<Vec<&str>> = vec![vec!["GET", "big"]; 20_000];
     busy.send_pipeline(&gets).expect("sent");
-    // It is answered although the other has 200 MB to come and reads none of it.
+    // It is answered although the other has 200 MB to receive and reads none of it.
     server.client().check("PING", "PONG");
     for _ in 0..gets.len() {
         assert!(busy.receive().expect("a reply").bytes().is_some());

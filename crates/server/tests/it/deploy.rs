@@ -24,8 +24,8 @@ fn yaml(name: &str) -> Vec<Yaml> {
     YamlLoader::load_from_str(&text(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Returns what a configuration file and the options of a command line say, which must not name
-/// directories: those of containers and packages are not there.
+/// Returns the settings of a configuration file and the options of a command line, which must not
+/// name directories: those of containers and packages do not exist here.
 fn configured(file: Option<&str>, options: &[&str]) -> Values {
     let words: Vec<Vec<u8>> = options.iter().map(|word| word.as_bytes().to_vec()).collect();
     let Request::Serve(arguments) = cli::parse(&words) else { panic!("{options:?}") };
@@ -39,7 +39,7 @@ fn words(list: &Yaml) -> Vec<&str> {
     words.iter().map(|word| word.as_str().unwrap_or_else(|| panic!("{word:?}"))).collect()
 }
 
-/// Metrics that an expression names.
+/// Returns the metrics that an expression names.
 fn names(expression: &str) -> BTreeSet<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = expression.split(|c| !is_part(c));
@@ -49,7 +49,7 @@ fn names(expression: &str) -> BTreeSet<&str> {
     words.filter(is_metric).collect()
 }
 
-/// Everything that servers of all backends say, after something of each kind has happened.
+/// Returns all metrics of servers of all backends, after events of each kind.
 fn everything() -> Samples {
     let mut all = Samples::new();
     let launches =
@@ -74,7 +74,7 @@ fn has(all: &Samples, metric: &str, label: Option<&str>) -> bool {
     })
 }
 
-/// Returns the labels that a text refers to as `{{label}}` or `{{ $labels.label }}`, but for those
+/// Returns the labels that a text refers to as `{{label}}` or `{{ $labels.label }}`, except those
 /// that Prometheus adds.
 fn labels(text: &str) -> Vec<&str> {
     let placeholders = text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
@@ -127,7 +127,7 @@ fn the_board_and_the_rules_name_metrics_that_a_server_has() {
             assert!(named.iter().any(is_there), "no label {label} in {expression}");
         }
     }
-    // The guide explains each alert, and names no metric that is not there.
+    // The guide explains each alert, and names no metric that does not exist.
     let guide = fs::read_to_string(path("../docs/operating.md")).expect("the guide");
     for rule in rules[0]["groups"][0]["rules"].as_vec().expect("rules") {
         let name = rule["alert"].as_str().expect("a name");
@@ -138,7 +138,7 @@ fn the_board_and_the_rules_name_metrics_that_a_server_has() {
     }
 }
 
-/// `promtool test rules alerts_test.yml` runs them.
+/// `promtool test rules alerts_test.yml` runs these cases.
 #[test]
 fn each_rule_has_a_case_in_which_it_comes() {
     let rules = yaml("prometheus/alerts.yml");
@@ -171,7 +171,7 @@ fn the_pod_has_the_ports_and_probes_of_its_configuration() {
         };
         assert_eq!(port("redis"), values.int("port"));
         assert_eq!(port("metrics"), values.int("metrics-port"));
-        // Kubelet and Prometheus do not come from the pod itself.
+        // The requests of Kubelet and Prometheus do not come from the pod itself.
         assert_eq!(
             (values.text("bind").as_str(), values.text("metrics-bind").as_str()),
             ("*", "*")
@@ -253,7 +253,7 @@ fn the_network_policy_is_about_this_pod_and_lets_its_clients_in() {
     assert_eq!(labels["includeSelectors"].as_bool(), Some(true));
     let own = labels["pairs"].as_hash().expect("labels");
     let policy = &yaml("kubernetes/base/networkpolicy.yaml")[0]["spec"];
-    // An empty selector would choose every pod of the namespace, and stay empty.
+    // An empty selector would select every pod of the namespace, and stay empty.
     assert_eq!(policy["podSelector"]["matchLabels"].as_hash(), Some(own));
     // Perdura's label would be added to matchLabels here.
     let clients = &policy["ingress"][0]["from"][0]["podSelector"];
@@ -312,7 +312,7 @@ fn the_image_runs_without_root_and_says_how_it_is() {
     let check = file.lines().find(|line| line.starts_with("HEALTHCHECK")).expect("a health check");
     assert!(check.ends_with(r#"CMD ["/usr/bin/perdura", "ping"]"#), "{check}");
     assert!(file.contains(r#"ENTRYPOINT ["/usr/bin/perdura-server", "--dir", "/data"]"#));
-    // What is advised for another port works without a shell.
+    // The advice for another port works without a shell.
     let advice = "healthcheck: {test: [CMD, /usr/bin/perdura, ping, \"127.0.0.1:6380\"]}";
     assert!(file.contains(advice) && file.contains("docker run --no-healthcheck"));
     let check = &YamlLoader::load_from_str(advice).expect("YAML")[0]["healthcheck"]["test"];
@@ -333,7 +333,7 @@ fn the_unit_starts_a_server_that_notifies_systemd() {
     assert_eq!(words[2..4], ["--dir", &*format!("/var/lib/{}", value("StateDirectory"))]);
     let values = configured(Some("perdura.conf"), &words[4..]);
     assert_eq!((value("Type").as_str(), values.text("supervised").as_str()), ("notify", "systemd"));
-    // Its socket is a unix one, and its sign is one of a thread that looks ten times a second.
+    // It notifies by a Unix socket, from a thread that runs ten times a second.
     assert!(value("RestrictAddressFamilies").contains("AF_UNIX"));
     assert!(value("WatchdogSec").parse::<u64>().expect("seconds") >= 60);
 }

@@ -1,5 +1,5 @@
-//! A slower medium that is emulated: what a command is charged for, by count. Only in a build with
-//! the feature, and by itself, since other tests build the server without it into the same place:
+//! Emulation of a slower medium: the counts that commands are charged for. Only in a build with the
+//! feature, and run separately, since other tests build the server without it into the same place:
 //! `cargo test -p perdura-server --features emulate-media --test it emulated_media::`.
 
 #![cfg(feature = "emulate-media")]
@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 const NOW: u64 = 1_700_000_000_000;
 
-/// A keyspace on a medium that counts and delays nothing, after a simulated cache of this many
+/// Makes a keyspace on a medium that counts but delays nothing, with a simulated cache of this many
 /// bytes.
 fn keyspace(pool: &Path, cache: u64) -> Keyspace {
     let map =
@@ -30,7 +30,7 @@ fn keyspace(pool: &Path, cache: u64) -> Keyspace {
     Keyspace::new(heap, NOW)
 }
 
-/// What `work` was charged for, and what it flushed by the counters of every build.
+/// Returns what `work` was charged for, and what it flushed by the counters of every build.
 fn charged(work: impl FnOnce()) -> (Charged, Counters) {
     let (before, counters) = (pmem::charged(), pmem::counters());
     work();
@@ -74,9 +74,9 @@ fn a_read_is_charged_for_the_lines_that_no_cache_holds_and_once() {
         (0..2).for_each(|_| set(&ks, key, len));
     }
     let (_, record) = charged(|| set(&ks, "other", 32));
-    // What is streamed is on the medium only; the rest of the entry is in the cache, from where it
-    // was flushed. The log is streamed too: the record of a short value as much as that of a long
-    // one.
+    // Streamed bytes are on the medium only; the rest of the entry is in the cache that it was
+    // flushed from. The log is streamed too, with the same size of record for a short value as for
+    // a long one.
     let (_, counters) = charged(|| set(&ks, "key", 4096));
     let value = counters.streamed - record.streamed;
     assert!(value >= 62 * 64, "{counters:?} {record:?}");
@@ -87,7 +87,7 @@ fn a_read_is_charged_for_the_lines_that_no_cache_holds_and_once() {
     assert_eq!(second.read(), 0);
     ks.heap().close().expect("a close");
     drop(ks);
-    // Opened again, nothing is in the cache: the bucket and the entry.
+    // After reopening, nothing is in the cache: neither the bucket nor the entry.
     let ks = keyspace(&pool, 1 << 20);
     let (cold, _) = charged(|| assert_eq!(get(&ks, "other"), 32));
     assert!((2..=6).contains(&cold.read()), "{cold:?}");

@@ -1,4 +1,4 @@
-//! A pool on an ordinary disk, with a journal: what survives, what is refused, what is said.
+//! A pool on an ordinary disk, with a journal: what survives, what is refused, what is reported.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,7 +38,7 @@ fn an_ordinary_disk_gets_a_journal_unless_something_else_is_asked_for() {
 fn what_was_acknowledged_survives_a_kill_under_each_policy_and_the_start_says_how() {
     for policy in POLICIES {
         let mut server = Launch::perdura_journal(policy).args(["--journal-size", "1mb"]).start();
-        // Where the machine is so slow that all is applied when the kill comes, once more.
+        // If the machine is so slow that all was applied when the kill comes, try again.
         let crashed = |server: &mut Server| {
             fill(&mut server.client(), 0..100);
             server.crash();
@@ -90,7 +90,7 @@ fn each_policy_says_what_a_power_loss_may_take_and_is_changed_while_serving() {
 fn a_full_journal_delays_writes_and_refuses_none() {
     let mut server = Launch::perdura_journal("no").start();
     let mut client = server.client();
-    // Faster than what is in the journal can be applied, which needs syncs.
+    // Faster than the journal's content can be applied, which needs syncs.
     let value = "v".repeat(1000);
     let set = |key: u32| ["SET", &format!("key:{key}"), &value].map(str::to_owned).to_vec();
     let replies = client.pipeline(&(0..2000).map(set).collect::<Vec<_>>()).expect("replies");
@@ -140,7 +140,7 @@ fn a_pool_that_was_closed_cleanly_opens_with_a_journal_and_without() {
         client.check(&format!("APPEND opened {domain}"), &format!("(integer) {}", opened.len()));
         client.check("GET opened", &format!("\"{opened}\""));
     }
-    // One that was not closed needs its journal.
+    // A pool that was not closed needs its journal.
     assert!(server.terminate().success());
     server.start_as(Launch::perdura_journal("no"));
     server.client().check("SET k v", "OK");
@@ -176,7 +176,7 @@ fn a_journal_that_cannot_be_written_stops_writes_and_not_reads() {
             ("err", "journal")
         );
         assert!(facts["journal_failure"].contains("File too large"), "{facts:?}");
-        // With `always` a reader is refused where it may see what is not durable.
+        // With `always` a read is refused if it may see data that is not durable.
         let read =
             (0..64).filter(|n| other.run(&format!("GET {n}")).to_string() == "(nil)").count();
         assert!(if policy == "always" { read > 0 } else { read == 64 }, "{policy}: {read}");
@@ -228,18 +228,19 @@ fn a_disk_without_space_for_the_journal_is_named_with_what_to_do() {
     let journal = folder.path().join("perdura.pool.journal");
     let length = std::fs::metadata(journal).map_or(0, |file| file.len());
     assert_eq!(length, 0, "it keeps no space");
-    // The pool that was not finished is no obstacle.
+    // The unfinished pool is no obstacle.
     Launch::perdura_journal("no").longest_file(80 << 10).start_in(folder);
 }
 
-/// Kills a server three times, with further arguments, and looks for what it acknowledged.
+/// Kills a server three times, with further arguments, and checks for the writes that it
+/// acknowledged.
 fn survives_kills(more: &[&str], medium: &str) {
     let launch = Launch::perdura_journal("always").args(["--journal-size", "1mb"]);
     let mut server = launch.args(more.iter().copied()).start();
     for round in 1..4 {
         let mut client = server.client();
         assert_eq!(client.info("persistence")["journal_medium"], medium);
-        // More than the ring has space for.
+        // More than fits into the ring.
         fill(&mut client, 0..1000);
         client.check(&format!("SET round {round}"), "OK");
         server.crash();

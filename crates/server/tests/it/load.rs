@@ -1,5 +1,5 @@
-//! Dumps that are loaded at the start, and append-only files that begin with one: those of this
-//! server and those of redis-server, whole and damaged.
+//! Dumps that are loaded at the start, and append-only files that begin with one: from this server
+//! and from redis-server, complete and damaged.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ fn memory() -> Launch {
     Launch::perdura_volatile().args(LAUNCH)
 }
 
-/// A server of the same program in whose directory another one has left its data.
+/// Returns a server of the same program in whose directory another one has left its data.
 fn with_data_of(server: &Server, launch: Launch, names: &[&str]) -> Server {
     let folder = testkit::Medium::Disk.scratch();
     for name in names {
@@ -58,7 +58,7 @@ fn what_was_saved_comes_back() {
     assert_eq!(info["rdb_last_load_keys_expired"], "1");
     assert_eq!(info["rdb_changes_since_last_save"], "0");
     let loaded: i64 = info["rdb_last_load_keys_loaded"].parse().expect("a number");
-    // One of another database; one that has expired may still be counted.
+    // There is one key in another database, and one that has expired may still be counted.
     assert!((keys..=keys + 1).contains(&loaded), "{loaded} of {keys}");
     for line in ["OBJECT ENCODING intset", "OBJECT ENCODING hash", "OBJECT ENCODING skiplist"] {
         assert!(!client.run(line).is_error());
@@ -101,7 +101,7 @@ fn debug_reload_brings_memory_back_from_the_dump() {
     assert_eq!(digest(&mut client), before);
 }
 
-/// A base that is a dump, written here and read there, and the other way round.
+/// A base that is a dump, written by each server and read by the other.
 #[test]
 fn a_log_begins_with_a_dump_that_both_servers_read() {
     let redis_launch = || Launch::redis().args(["--appendonly", "yes", "--appendfsync", "always"]);
@@ -131,14 +131,14 @@ fn a_log_begins_with_a_dump_that_both_servers_read() {
     let line = "XPENDING stream group - + 20";
     let there = pending(of_base.client().run(line).to_string());
     assert_eq!((there, pending(client.run(line).to_string())), (8, 8));
-    // When an entry was delivered differs, and is in the digest here.
+    // The delivery times of entries differ, and are in the digest here.
     for client in [&mut client, &mut of_base.client()] {
         client.check("DEL stream", "(integer) 1");
     }
     assert_eq!(digest(&mut of_base.client()), digest(&mut client));
     of_base.client().check("DEBUG LOADAOF", "OK");
     assert_eq!(digest(&mut of_base.client()), digest(&mut client));
-    // What was taken over is appended to.
+    // Loaded data can be appended to.
     of_base.client().check("SET more data", "OK");
     of_base.crash();
     of_base.client().check("MGET more text", "[\"data\", \"hellomore\"]");
@@ -159,7 +159,7 @@ fn a_base_of_commands_is_written_where_that_is_asked_for() {
     server.client().check("DBSIZE", &keys);
 }
 
-/// What Redis before version 7 wrote: one file that begins with a dump.
+/// Logs of Redis before version 7: one file that begins with a dump.
 #[test]
 fn an_old_log_that_begins_with_a_dump_is_taken_over() {
     let redis = Launch::redis().start();

@@ -1,4 +1,4 @@
-//! The endpoint for monitoring: what a scrape says, probes, and whatever else is sent to it.
+//! The endpoint for monitoring: scrapes, probes, and other input.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use testkit::{Client, Launch, Medium, Server, free_port};
 
-/// What the endpoint answered.
+/// An answer of the endpoint.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) head: String,
@@ -28,7 +28,7 @@ fn connect(port: u16) -> TcpStream {
     stream
 }
 
-/// Sends bytes and returns all that comes back until the end.
+/// Sends bytes, and returns all that comes back until the end of the stream.
 fn exchange(port: u16, request: &[u8]) -> Vec<u8> {
     let mut stream = connect(port);
     stream.write_all(request).expect("sent");
@@ -47,10 +47,10 @@ pub(crate) fn start(launch: Launch) -> (Server, u16) {
     (launch.args(["--metrics-port", &port.to_string()]).start(), port)
 }
 
-/// The samples of a page by series.
+/// The samples of a page, by series.
 pub(crate) type Samples = BTreeMap<String, f64>;
 
-/// Reads a page, strictly: each family has help and type and comes once, with its samples after
+/// Parses a page, strictly: each family has help and type and comes once, with its samples after
 /// them; no series comes twice; buckets grow up to the count.
 pub(crate) fn samples(page: &str) -> Samples {
     let (mut samples, mut families) = (Samples::new(), BTreeSet::new());
@@ -105,7 +105,7 @@ pub(crate) fn scrape(port: u16) -> Samples {
 fn a_scrape_says_what_info_says() {
     let (server, port) = start(Launch::perdura_volatile());
     let mut client = server.client();
-    // Whoever waited for the start has left, and is perhaps still counted.
+    // The client that waited for the start has left, but may still be counted.
     while client.info("clients")["connected_clients"] != "1" {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -155,7 +155,7 @@ fn a_scrape_says_what_info_says() {
     assert!(!page.contains("latency_seconds"), "{page}");
 }
 
-/// Returns the series that says which durability is in force.
+/// Returns the series that names the durability in force.
 fn durability(all: &Samples) -> String {
     let info = all.keys().find(|series| series.starts_with("perdura_persistence_info"));
     info.expect("the durability").clone()
@@ -197,7 +197,7 @@ fn the_durability_of_a_log_that_was_switched_on_is_a_label() {
     let says = |expect: &str| durability(&scrape(port)).contains(expect);
     assert!(says("survives=\"nothing\""));
     client.check("CONFIG SET appendonly yes", "OK");
-    // It holds all data when it has been rewritten.
+    // The log holds all data once it has been rewritten.
     while durability(&scrape(port)).contains("survives the end of the process") {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -208,7 +208,7 @@ fn the_durability_of_a_log_that_was_switched_on_is_a_label() {
     assert!(says("survives=\"nothing\""));
 }
 
-/// Looks at the four places that say whether writes are refused.
+/// Checks the four places that report whether writes are refused.
 fn check_refusal(client: &mut Client, port: u16, expect: Option<&str>) {
     let (info, ready) = (client.info("persistence"), get(port, "/readyz"));
     let refused = f64::from(u8::from(expect.is_some()));
@@ -300,10 +300,10 @@ fn whatever_is_sent_to_the_endpoint_is_answered() {
     check(b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", 400);
     check(&[b'A'; 8192], 431);
     check(format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(100)).as_bytes(), 431);
-    // Longer than what is read at all: whether the answer arrives is not up to the server.
+    // Longer than the endpoint reads: whether the answer arrives does not depend on the server.
     let mut stream = connect(port);
     let _ = stream.write_all(&vec![b'x'; 1 << 20]);
-    // Cut off in the middle, and nothing at all.
+    // A request cut off in the middle, and an empty one.
     let mut stream = connect(port);
     stream.write_all(b"GET /metr").expect("sent");
     stream.shutdown(Shutdown::Write).expect("shut down");
@@ -320,10 +320,10 @@ fn silent_clients_of_the_endpoint_are_bounded_and_disconnected() {
     let (server, port) = start(Launch::perdura_volatile());
     let silent: Vec<TcpStream> = (0..200).map(|_| connect(port)).collect();
     server.client().check("SET k v", "OK");
-    // They stop no probe, and no scrape.
+    // They block no probe, and no scrape.
     assert_eq!(get(port, "/healthz").status, 200);
     assert_eq!(get(port, "/metrics").status, 200);
-    // The oldest give way at once, the others when their time is up: all are answered.
+    // The oldest are closed at once, the others when their time is up: all are answered.
     let answers: Vec<u16> = silent
         .into_iter()
         .map(|mut stream| {
@@ -352,12 +352,12 @@ fn without_a_port_there_is_no_endpoint_and_a_taken_one_is_named() {
         let ended = launch.run_to_end();
         assert!(!ended.status.success(), "{}", ended.log);
         assert!(ended.log.contains(expect), "{}", ended.log);
-        // Nobody was served.
+        // No client was served.
         assert!(!Path::new(&pidfile).exists(), "{}", ended.log);
     };
     let expect = format!("Could not create server TCP listening socket 127.0.0.1:{taken}");
     check(["--metrics-port", &taken, "--metrics-bind", "127.0.0.1"], &expect);
-    // A port without an address, or with none that this machine has.
+    // A port without an address, or with an address that this machine lacks.
     let free = free_port().to_string();
     for bind in ["", "-192.0.2.1"] {
         let expect = format!("metrics-port is {free}, and metrics-bind '{bind}' names no address");
@@ -365,7 +365,7 @@ fn without_a_port_there_is_no_endpoint_and_a_taken_one_is_named() {
     }
 }
 
-/// A sync is in the histogram, and what is not synced has an age; what is synced has none.
+/// A sync is in the histogram; unsynced writes have an age, synced ones have none.
 #[test]
 fn syncs_have_their_times_and_what_is_not_synced_has_an_age() {
     for (launch, of) in

@@ -24,7 +24,7 @@ fn all_keys(client: &mut Client, db: &str) -> Vec<String> {
     client.run("KEYS *").items().iter().map(testkit::Reply::text).collect()
 }
 
-/// Moves everything; nothing is left at the source.
+/// Moves all keys, and checks that none is left at the source.
 fn move_all(from: &Server, to: &Server) {
     let mut client = from.client();
     for db in ["0", "3"] {
@@ -46,7 +46,7 @@ fn every_type_moves_to_redis_and_back() {
     client.check("FUNCTION FLUSH", "OK");
     let expect = digest(&mut client);
     move_all(&perdura, &redis);
-    // The two programs compute it differently.
+    // The two programs compute digests differently.
     let original = Launch::redis().start();
     populate(&mut original.client());
     populate_large(&mut original.client());
@@ -69,7 +69,7 @@ fn expiry_copy_and_replace_are_heeded() {
     there.check("SET a other", "OK");
     let busy = "(error) ERR Target instance replied with error: BUSYKEY Target key name already \
                 exists.";
-    // What the target refuses stays, what it takes goes.
+    // Keys that the target refuses stay, those that it accepts go.
     assert_eq!(migrate(&mut client, port, &["", "0", "5000", "KEYS", "a", "b", "none", "b"]), busy);
     client.check("EXISTS a b", "(integer) 1");
     there.check("MGET a b", "[\"other\", \"2\"]");
@@ -78,7 +78,7 @@ fn expiry_copy_and_replace_are_heeded() {
     client.check("DBSIZE", "(integer) 0");
 }
 
-/// A command that goes wrong goes wrong as in Redis.
+/// A failing command fails as in Redis.
 #[test]
 fn errors_are_those_of_redis() {
     let target = Launch::redis().args(["--requirepass", "secret"]).start();
@@ -141,7 +141,7 @@ fn errors_are_those_of_redis() {
     assert_eq!(client.call(&["EVAL", script, "1", "key"]).to_string(), refused);
 }
 
-/// Reads up to a RESTORE, so that whoever sends it has written all of it.
+/// Reads up to a RESTORE, so that the sender has written all of it.
 fn take_request(stream: &mut TcpStream) {
     let (mut taken, mut bytes) = (Vec::new(), [0; 4096]);
     while !taken.windows(7).any(|word| word == b"RESTORE") {
@@ -152,7 +152,7 @@ fn take_request(stream: &mut TcpStream) {
     }
 }
 
-/// A target that is written by hand: it takes requests, and says when it answers.
+/// A hand-written target: it takes requests, and the test decides when it answers.
 struct ByHand {
     stream: BufReader<TcpStream>,
 }
@@ -168,7 +168,7 @@ impl ByHand {
         line.trim_end().to_owned()
     }
 
-    /// The words of the next request, and whether they have this text.
+    /// Returns the words of the next request.
     fn request(&mut self) -> Vec<Vec<u8>> {
         let count: usize = self.line().strip_prefix('*').expect("a request").parse().expect("*");
         let mut words = Vec::new();
@@ -199,7 +199,7 @@ impl ByHand {
 
 #[test]
 fn what_is_written_meanwhile_is_not_lost_and_nobody_waits() {
-    // All clients have one thread.
+    // All clients share one thread.
     let server = perdura().args(["--threads", "1"]).start();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -213,7 +213,7 @@ fn what_is_written_meanwhile_is_not_lost_and_nobody_waits() {
     assert_eq!(target.names(), "RESTORE kept 0");
     assert_eq!(target.names(), "RESTORE changed 0");
     assert_eq!(target.names(), "RESTORE gone 0");
-    // Served, though the target has not answered.
+    // It is served although the target has not answered.
     writer.check("INCR changed", "(integer) 2");
     writer.check("DEL gone", "(integer) 1");
     writer.check("GET kept", "\"1\"");
@@ -268,7 +268,7 @@ fn a_key_that_never_stands_still_stays() {
     writer.check("GET key", "\"17\"");
 }
 
-/// A target that always sends a little, and never a whole reply, is given up as well.
+/// A target that always sends a little, and never a complete reply, is given up as well.
 fn trickles(server: &Server, expect: &str) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -301,14 +301,14 @@ fn a_target_that_does_not_answer_costs_its_client_the_timeout() {
     });
     assert_eq!(replies[0], replies[1]);
     trickles(&ours, &replies[0]);
-    // Of those that were taken only these are gone.
+    // Of those that the target accepted, only these are gone.
     let mut client = ours.client();
     client.check("MSET a 1 b 2", "OK");
     let migrating = std::thread::spawn(move || {
         let reply = migrate(&mut client, port, &["", "0", "5000", "KEYS", "a", "b"]);
         (client, reply)
     });
-    // The two before.
+    // The two earlier ones.
     drop(listener.accept());
     drop(listener.accept());
     let mut target = ByHand::accept(&listener);

@@ -2,12 +2,12 @@
 
 use testkit::{Client, Launch, Server};
 
-/// A server, somebody who is notified, and somebody who changes keys.
+/// A server, a subscriber, and a client that changes keys.
 struct Observed {
     server: Server,
     listener: Client,
     client: Client,
-    /// Says where a part of the notifications ends.
+    /// Marks the end of a part of the notifications.
     publisher: Client,
 }
 
@@ -21,13 +21,13 @@ impl Observed {
         Observed { server, listener, client, publisher }
     }
 
-    /// Runs a command, and returns the reply and what was notified meanwhile.
+    /// Runs a command, and returns the reply and the notifications meanwhile.
     fn run(&mut self, line: &str) -> (String, Vec<String>) {
         let reply = self.client.run(line).to_string();
         (reply, self.events())
     }
 
-    /// Returns what was notified until now.
+    /// Returns the notifications so far.
     fn events(&mut self) -> Vec<String> {
         self.publisher.run("PUBLISH end 1");
         let next = || {
@@ -244,7 +244,7 @@ fn dumps_that_are_restored_are_events() {
     let both =
         |event: &str| [format!("__keyspace@0__:a {event}"), format!("__keyevent@0__:{event} a")];
     assert_eq!(restore(&[b"0", &dump, b"REPLACE"]), both("restore"));
-    // Its time has come already.
+    // The key's TTL has passed already.
     assert_eq!(restore(&[b"1", &dump, b"REPLACE", b"ABSTTL"]), both("del"));
 }
 
@@ -252,7 +252,7 @@ fn dumps_that_are_restored_are_events() {
 fn what_the_server_deletes_by_itself_is_an_event() {
     let mut here = Observed::start(perdura(), "Exe");
     here.client.check("SET a 1 PX 1", "OK");
-    // Nobody reads it.
+    // No client reads it.
     let message = here.listener.receive().expect("a message").to_string();
     assert_eq!(message, "[\"pmessage\", \"*\", \"__keyevent@0__:expired\", \"a\"]");
     here.client.check("HSET h f 1 g 2", "(integer) 2");
@@ -275,7 +275,7 @@ fn what_does_not_happen_is_no_event() {
     let mut here = Observed::start(perdura(), "KEA");
     here.client.check("SET s 1", "OK");
     here.events();
-    // A transaction that fails, a command that fails after it wrote, a reader.
+    // A transaction that fails, a command that fails after it wrote, and a read.
     for line in ["WATCH s", "MULTI", "SET s 2"] {
         here.client.run(line);
     }
@@ -287,7 +287,7 @@ fn what_does_not_happen_is_no_event() {
     assert_eq!(here.run("LPUSH s 1").1, [""; 0]);
     assert_eq!(here.run("GET s").1, [""; 0]);
     assert_eq!(here.run("DEL none").1, [""; 0]);
-    // Only what is asked for.
+    // Only the requested classes.
     here.client.check("CONFIG SET notify-keyspace-events El", "OK");
     assert_eq!(here.run("SET s 1").1, [""; 0]);
     assert_eq!(here.run("RPUSH l 1").1, ["__keyevent@0__:rpush l"]);

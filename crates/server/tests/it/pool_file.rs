@@ -1,4 +1,4 @@
-//! What becomes of the pool's files while the server runs: cut short, moved, replaced, removed.
+//! The pool's files while the server runs: cut short, moved, replaced, removed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ fn filled_by(launch: Launch) -> (Server, Client) {
     (server, client)
 }
 
-/// Waits for what the server notices by itself.
+/// Waits until the server has noticed something by itself.
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
@@ -31,12 +31,12 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Writes until it is refused; the text of the refusal.
+/// Writes until a write is refused. Returns the text of the refusal.
 fn refusal(client: &mut Client) -> String {
     let mut reply = String::new();
     wait_until("a refusal", || {
         reply = client.run("SET k v").text();
-        // Before the whole reason is there; and a write that had begun then.
+        // Refusals before the whole reason is known, and of a write that had begun then.
         let is_early = ["is not in its place", "no write is taken for now"];
         reply != "OK" && !is_early.iter().any(|early| reply.contains(early))
     });
@@ -47,7 +47,7 @@ fn accepted(client: &mut Client) {
     wait_until("a reply", || client.run("SET k v").text() == "OK");
 }
 
-/// Returns the reason for which writes are refused, when it has this text.
+/// Returns the reason why writes are refused, once it contains this text.
 fn refused_since(client: &mut Client, says: &str) -> String {
     let mut why = String::new();
     wait_until(says, || {
@@ -111,7 +111,7 @@ fn a_pool_that_is_moved_takes_writes_again_when_it_is_back() {
     }
 }
 
-/// Does what the refusal says, word by word: ends the server, and starts it as is said.
+/// Follows the advice of the refusal, word by word: ends the server, and starts it again.
 fn rescue(server: &mut Server, launch: Launch, client: &mut Client, end: &str) {
     let reply = refused_since(client, "was removed, and its data ends with this process");
     assert!(refusal(client).contains(&reply), "{reply}");
@@ -193,7 +193,7 @@ fn a_pool_that_was_removed_a_moment_before_the_end_is_written_again() {
     check_all_keys(&mut server.client());
 }
 
-/// Whoever looks at the files waits for the shards that the script has.
+/// The check of the files waits for the shards that the script has locked.
 #[test]
 fn a_script_without_end_does_not_keep_a_removed_pool_from_being_written_again() {
     let (mut server, mut client) = with_a_journal("always");
@@ -203,7 +203,7 @@ fn a_script_without_end_does_not_keep_a_removed_pool_from_being_written_again() 
     endless.send(&["EVAL", script, "1", "key:1"]).expect("sent");
     wait_until("the script runs long", || client.run("GET key:1").text().starts_with("BUSY"));
     remove(pool(&server));
-    // Keys of other shards than the script's are served.
+    // Keys in other shards than the script's are served.
     let mut set = |n| client.run(&format!("SET other:{n} v")).text();
     let is_refused = |reply: String| reply.contains("a file of the pool is not in its place");
     wait_until("writes are refused", || (0..20).any(|n| is_refused(set(n))));
@@ -222,7 +222,7 @@ fn while_a_pool_is_elsewhere_nothing_leaves_its_journal() {
         client.info("persistence")["journal_unapplied_bytes"].parse::<u64>().expect("a number")
     };
     let held = unapplied(&mut client);
-    // A copy that is made now belongs to the journal that is left at the end.
+    // A copy that is made now matches the journal that is left at the end.
     let copy = server.folder().join("copy");
     fs::copy(&there, &copy).expect("a copy");
     assert_eq!(server.terminate().code(), Some(1), "{}", server.log());
@@ -258,7 +258,7 @@ fn journal(server: &Server) -> PathBuf {
     server.folder().join("perdura.pool.journal")
 }
 
-/// A server with a journal of which little is applied: it is never half full.
+/// Returns a server with a journal of which little is applied: it is never half full.
 fn with_a_journal(policy: &str) -> (Server, Client) {
     let launch = Launch::perdura_journal(policy).args(["--journal-size", "64mb"]);
     let (server, mut client) = filled_by(launch);
@@ -279,7 +279,7 @@ fn check_all_keys(client: &mut Client) {
     client.check("GET last", "\"99\"");
 }
 
-/// What INFO says of the journal.
+/// Returns what INFO says about the journal.
 fn journal_status(client: &mut Client) -> (String, String) {
     let info = client.info("persistence");
     (info["journal_status"].clone(), info["journal_failure"].clone())
@@ -304,7 +304,7 @@ fn a_journal_that_is_moved_takes_writes_again_when_it_is_back() {
         fs::rename(&there, &here).expect("the old name");
         accepted(&mut client);
         wait_until("a good status", || journal_status(&mut client).0 == "ok");
-        // Once more, and to the end: what it holds stays there.
+        // Once more, and to the end: the journal's content stays there.
         write_some(&mut client);
         fs::rename(&here, &there).expect("a new name");
         assert_eq!(server.terminate().code(), Some(1), "{}", server.log());
@@ -364,7 +364,7 @@ fn a_journal_that_is_cut_short_after_its_batches_is_not_needed_any_more() {
     cut_is_harmless(60 << 20);
 }
 
-/// Memory has the lines of the batches that were cut off: they are written from there.
+/// Memory has the lines of the batches that were cut off, and they are written from there.
 #[test]
 fn nor_is_one_that_was_cut_short_to_nothing() {
     cut_is_harmless(8192);

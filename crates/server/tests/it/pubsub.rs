@@ -1,5 +1,5 @@
-//! Publish and subscribe over real connections on several threads, compared with redis-server where
-//! replies are certain.
+//! Publish and subscribe over real connections on several threads, compared with redis-server if
+//! replies are deterministic.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn heard(client: &mut Client) -> String {
 }
 
 /// Sends lines of one connection and collects all that comes back, up to the answer to a last PING.
-/// What it subscribed to is given up before the next session.
+/// Its subscriptions end before the next session.
 fn session(server: &Server, lines: &[&str]) -> Vec<String> {
     let mut client = server.client();
     let words = |line: &&str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -32,7 +32,7 @@ fn session(server: &Server, lines: &[&str]) -> Vec<String> {
     }
 }
 
-/// Conversations of one client, each with one reply that can be.
+/// Conversations of one client, each with one possible reply.
 const CONVERSATIONS: &[&[&str]] = &[
     &[
         "SUBSCRIBE a b a",
@@ -52,7 +52,7 @@ const CONVERSATIONS: &[&[&str]] = &[
         "UNSUBSCRIBE",
         "UNSUBSCRIBE",
         "PUNSUBSCRIBE",
-        // In the order in which they came.
+        // In the order of subscription.
         "PSUBSCRIBE z y 10 9 x",
         "PUNSUBSCRIBE 10",
         "PSUBSCRIBE 10 z a",
@@ -104,7 +104,7 @@ const CONVERSATIONS: &[&[&str]] = &[
     &["CLIENT REPLY OFF", "SUBSCRIBE a", "GET k", "UNSUBSCRIBE a", "CLIENT REPLY ON"],
     &["CLIENT REPLY SKIP", "SUBSCRIBE a", "UNSUBSCRIBE a", "GET k"],
 ];
-/// The same, where replies and messages are told apart.
+/// The same in RESP3, where replies and messages can be told apart.
 const NEWER: &[&[&str]] = &[
     &[
         "SUBSCRIBE a",

@@ -1,8 +1,7 @@
-//! Scripts of several clients, on Perdura and on a redis-server: each reply is the same.
+//! Scripts of several clients, on Perdura and on redis-server: all replies are the same.
 //!
-//! The differential tests of the commands try many requests of one client. Here are the places
-//! where what one client did shows in the reply to another, and where administration has words of
-//! its own.
+//! The differential tests of the commands try many requests of one client. Here one client's
+//! commands affect another client's replies, or administration has replies of its own.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +22,8 @@ impl Both {
         }
     }
 
-    /// Plays lines such as `a GET k`, separated by `; `, after a FLUSHALL, and compares what each
-    /// client hears.
+    /// Runs lines such as `a GET k`, separated by `; `, after a FLUSHALL, and compares what each
+    /// client receives.
     #[track_caller]
     fn check(&self, script: &str) -> Vec<Reply> {
         let (ours, theirs) = (run_script(&self.ours, script), run_script(&self.theirs, script));
@@ -49,7 +48,8 @@ fn run_script(server: &Server, script: &str) -> Vec<Reply> {
         .collect()
 }
 
-/// Whether EXEC runs when another client does `between` while `k` is watched; the same on both.
+/// Checks that EXEC runs on both or on neither when another client does `between` while `k` is
+/// watched.
 #[track_caller]
 fn watch(both: &Both, before: &str, between: &str) {
     let lines: Vec<String> = before.split("; ").map(|line| format!("b {line}")).collect();
@@ -318,6 +318,6 @@ fn clients_are_unblocked_and_listed_as_by_redis() {
         list.lines().filter_map(|line| field_of(line, "cmd=")).collect::<Vec<_>>()
     };
     let (ours, theirs) = (commands(&both.ours), commands(&both.theirs));
-    // Others may still be on their way out.
+    // Others may still be closing.
     assert_eq!(ours[ours.len() - 5..], theirs[theirs.len() - 5..]);
 }

@@ -1,5 +1,5 @@
-//! SAVE, BGSAVE and save points: what is written is what redis-server reads, and what fails leaves
-//! the dump before it.
+//! SAVE, BGSAVE and save points: redis-server can read the dumps, and a failed save leaves the
+//! previous dump.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::administration::error;
 
 const YEAR_2100: &str = "4102444800000";
 
-/// Keys of every type in every encoding, in two databases, and a library of functions.
+/// Makes keys of every type in every encoding, in two databases, and a library of functions.
 pub(crate) fn populate(client: &mut Client) {
     let mut lines: Vec<Vec<String>> = Vec::new();
     let mut add = |words: &[&str]| lines.push(words.iter().map(|w| (*w).to_owned()).collect());
@@ -62,7 +62,7 @@ pub(crate) fn populate(client: &mut Client) {
     client.run("XREADGROUP GROUP group bob COUNT 3 STREAMS stream >");
 }
 
-/// Collections that are not kept in memory while they are written.
+/// Makes collections that are not kept in memory while they are written.
 pub(crate) fn populate_large(client: &mut Client) {
     let mut lines = Vec::new();
     for n in 1..=200_u64 {
@@ -72,7 +72,7 @@ pub(crate) fn populate_large(client: &mut Client) {
             let mut words = vec![command.to_owned(), key.to_owned()];
             for m in 0..50_u64 {
                 let number = n * 50 + m;
-                // A megabyte of what cannot be compressed much, and more.
+                // A megabyte that does not compress well, and more.
                 let text = format!(
                     "{number}-{:x}",
                     (number + 3).wrapping_mul(2_654_435_761) % 982_451_653
@@ -100,7 +100,7 @@ pub(crate) fn populate_large(client: &mut Client) {
     }
 }
 
-/// Returns the signature of all data, with consumer groups if the server has one of those.
+/// Returns the signature of all data, with consumer groups if the server's signature covers them.
 pub(crate) fn digest(client: &mut Client) -> String {
     let full = client.run("DEBUG DIGEST FULL");
     if full.is_error() { client.run("DEBUG DIGEST").text() } else { full.text() }
@@ -110,7 +110,7 @@ fn dump(server: &Server) -> Vec<u8> {
     fs::read(server.folder().join("dump.rdb")).expect("a dump")
 }
 
-/// What redis-check-rdb says of a file; it must be content.
+/// Returns what redis-check-rdb says of a file, which it must accept.
 pub(crate) fn check_rdb(path: &Path) -> String {
     let output = Command::new("redis-check-rdb").arg(path).output().expect("redis-check-rdb");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -118,7 +118,7 @@ pub(crate) fn check_rdb(path: &Path) -> String {
     text
 }
 
-/// A redis-server that has loaded the dump of another server.
+/// Returns a redis-server that has loaded the dump of another server.
 pub(crate) fn redis_with_dump_of(server: &Server) -> Server {
     let mut redis = Launch::redis().start();
     redis.kill();
@@ -128,7 +128,7 @@ pub(crate) fn redis_with_dump_of(server: &Server) -> Server {
     redis
 }
 
-/// Waits for a line of the log, which comes after the fields that say the same.
+/// Waits for a line of the log, which comes after the fields of INFO that say the same.
 fn wait_for_line(server: &Server, line: &str) {
     for _ in 0..6000 {
         if server.log().contains(line) {
@@ -139,7 +139,7 @@ fn wait_for_line(server: &Server, line: &str) {
     panic!("the log has no line {line:?}:\n{}", server.log());
 }
 
-/// Until a field of INFO persistence says so.
+/// Waits until a field of INFO persistence has this value.
 pub(crate) fn wait_for(client: &mut Client, field: &str, value: &str) {
     let began = Instant::now();
     loop {
@@ -156,7 +156,8 @@ fn with_debug(launch: Launch) -> Launch {
     launch.args(["--enable-debug-command", "yes"])
 }
 
-/// The same data in both: what is saved here is read there, and its digest is that of the data.
+/// Checks that both servers have the same data: redis-server loads a dump of this one, and the
+/// digests are equal.
 fn check_saved(launch: Launch) {
     let server = with_debug(launch).start();
     let mut client = server.client();
@@ -300,7 +301,7 @@ fn shutdown_saves_if_asked_to() {
 
 const MISCONF: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
 
-/// A disk that is full in the middle of a dump.
+/// The disk is full in the middle of a dump.
 #[test]
 fn a_dump_that_fails_leaves_the_one_before_and_the_service_goes_on() {
     let launch = with_debug(Launch::perdura_volatile()).args(["--save", "3600 1000000"]);
@@ -323,7 +324,7 @@ fn a_dump_that_fails_leaves_the_one_before_and_the_service_goes_on() {
     client.check("SET k w", "OK");
     client.check("CONFIG SET stop-writes-on-bgsave-error yes", "OK");
     error(&mut client, "DEL k", MISCONF);
-    // Without save points nobody relies on dumps.
+    // Without save points no client relies on dumps.
     client.check("CONFIG SET save \"\"", "OK");
     client.check("SET k x", "OK");
     client.check("CONFIG SET save \"3600 1000000\"", "OK");
@@ -348,7 +349,7 @@ fn a_server_that_cannot_save_at_its_end_goes_on() {
         assert!(began.elapsed() < Duration::from_secs(60), "it does not say so");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // Whoever ended it was told so by the log; clients have nothing to do with it.
+    // The log told who ended it; it does not concern clients.
     assert_eq!(client.info("persistence")["rdb_last_bgsave_status"], "ok");
     client.check("DBSIZE", "(integer) 100000");
     client.check("SET k v", "OK");
@@ -366,7 +367,7 @@ fn what_cannot_take_the_place_of_the_dump_is_an_error() {
     error(&mut client, "SAVE", "ERR");
     assert_eq!(client.info("persistence")["rdb_last_bgsave_status"], "ok");
     assert!(!server.folder().join("temp-dump.rdb").exists());
-    // Only a save in the background that fails refuses writes.
+    // Only a failed background save refuses writes.
     client.check("SET k v", "OK");
     client.check("CONFIG SET dir /nonexistent", "(error) ERR CONFIG SET failed (possibly related to argument 'dir') - can't set protected config");
 }
@@ -439,7 +440,7 @@ fn a_copy_does_not_keep_the_store_that_it_was_saved_of_from_being_served() {
         server.crash();
         server.client().check("MGET k l", "[\"v\", \"w\"]");
         server.kill();
-        // The copy alone is data that nobody would serve.
+        // The copy alone would be data that is not served.
         for name in ["perdura.pool", "appendonlydir"] {
             let path = server.folder().join(name);
             let _ = fs::remove_file(&path);
@@ -468,7 +469,7 @@ fn debug_reload_saves_first() {
     }
 }
 
-/// What is written after the reply to BGSAVE is not in its dump.
+/// Writes after the reply to BGSAVE are not in its dump.
 #[test]
 fn a_dump_has_what_was_there_when_bgsave_was_answered() {
     let server = Launch::perdura_volatile().start();
@@ -520,8 +521,7 @@ fn with_save_points_a_start_does_not_bring_back_what_flushall_deleted() {
     assert_eq!(server.client().run("DBSIZE").to_string(), "(integer) 0");
 }
 
-/// A script that runs until it is killed has a shard. What takes a snapshot waits for it, and
-/// nobody waits for that.
+/// An endless script holds a shard. Taking a snapshot waits for it, and no client waits for that.
 #[test]
 fn a_snapshot_waits_for_a_script_that_runs_long_and_keeps_nobody_waiting() {
     let save = ("BGSAVE", "rdb_bgsave_in_progress", "rdb_last_bgsave_status");
@@ -537,7 +537,7 @@ fn a_snapshot_waits_for_a_script_that_runs_long_and_keeps_nobody_waiting() {
         of_script.send(&["EVAL", script, "1", "k"]).expect("sent");
         std::thread::sleep(Duration::from_millis(700));
         assert!(!client.run(command).is_error(), "{command}");
-        // Each thread serves some of them, and looks after its shards meanwhile.
+        // Each thread serves some of them, and maintains its shards meanwhile.
         std::thread::sleep(Duration::from_millis(300));
         let mut others: Vec<Client> = (0..8).map(|_| server.client()).collect();
         for (number, other) in others.iter_mut().enumerate() {

@@ -1,5 +1,4 @@
-//! Space that the data no longer takes goes back: to the file system of the pool, and to the
-//! kernel.
+//! Space that the data no longer takes is given back: to the pool's file system, and to the kernel.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +14,7 @@ fn space(server: &Server) -> u64 {
     fs::metadata(server.folder().join("perdura.pool")).expect("the pool").blocks() * 512
 }
 
-/// A line of the kernel's report on the server, in bytes.
+/// Returns a value of the kernel's report on the server, in bytes.
 fn memory(server: &Server, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("a process");
     let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line");
@@ -27,7 +26,7 @@ fn value(n: usize) -> String {
     format!("{n:06}").repeat(5000)
 }
 
-/// Sets keys to values of 30 KB until one is refused; its number and the refusal.
+/// Sets keys to values of 30 KB until one is refused. Returns its number and the refusal.
 fn fill(client: &mut Client, keys: usize) -> Result<(), (usize, String)> {
     for n in 0..keys {
         let reply = client.call(&["SET", &format!("key:{n}"), &value(n)]).text();
@@ -110,7 +109,7 @@ fn a_heap_in_memory_gives_it_back_too() {
 struct SmallDisk(PathBuf, #[expect(dead_code, reason = "removed when dropped")] tempfile::TempDir);
 
 impl SmallDisk {
-    /// None where this process may not mount.
+    /// Returns none if this process may not mount.
     fn mount(mib: u64) -> Option<SmallDisk> {
         let above = Medium::Memory.scratch();
         let folder = above.path().join("small");
@@ -128,7 +127,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Takes all the space that a file system has left.
+/// Takes all the space that is left in a file system.
 fn take_all(folder: &Path) -> PathBuf {
     let file = folder.join("other");
     let zeros = vec![1; MIB as usize];
@@ -169,7 +168,7 @@ fn space_that_somebody_else_took_meanwhile_is_refused_with_an_error() {
     }
 }
 
-/// Clients come, send and receive much, and go: what they took is not kept.
+/// Clients come, send and receive much, and go: their memory is not kept.
 #[test]
 fn what_many_clients_took_goes_back_when_they_have_gone() {
     const CLIENTS: usize = 1500;
@@ -178,12 +177,12 @@ fn what_many_clients_took_goes_back_when_they_have_gone() {
     let value = "v".repeat(8000);
     client.check("PING", "PONG");
     let before = memory(&server, "RssAnon");
-    // Clients who come and go between two looks at them count too.
+    // Clients that come and go between two checks count too.
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
     for other in &mut clients {
         other.send(&["SET", "key", &value]).expect("sent");
     }
-    // Those who were served first may have given theirs back when the last are.
+    // The first clients may have given theirs back when the last are served.
     let mut most = memory(&server, "RssAnon");
     for (n, other) in clients.iter_mut().enumerate() {
         drop(other.receive());

@@ -1,4 +1,5 @@
-//! What a start serves, and what it refuses: never one store while another one holds data.
+//! The store that a start serves, and refusals: it never serves one store while another one holds
+//! data.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use testkit::{Launch, Medium};
 
-/// What a directory holds where a store would be.
+/// The content of a directory at the place of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stored {
     Nothing,
@@ -17,7 +18,7 @@ enum Stored {
 }
 use Stored::{Data, Empty, Nothing, OldData};
 
-/// What is asked for.
+/// The requested backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Auto,
@@ -41,7 +42,8 @@ impl Asked {
         }
     }
 
-    /// On a medium that is no persistent memory: what would be served of a pool and a log.
+    /// Returns the store that is served on a medium that is not persistent memory, given a pool and
+    /// a log.
     fn served(self, pool: Stored, log: Stored) -> &'static str {
         let only_log_has_data = pool != Data && matches!(log, Data | OldData);
         match self {
@@ -60,7 +62,7 @@ const ALL: [Asked; 6] =
 
 const SMALL_JOURNAL: [&str; 2] = ["--journal-size", "64kb"];
 
-/// The key in the data that a backend serves.
+/// Returns the key in the data that a backend serves.
 fn key_of(backend: &str) -> &str {
     if backend == "journal" { "pmem" } else { backend }
 }
@@ -106,8 +108,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The parts of the refusal that are due: how each other store that holds data is named, and the
-/// way on that keeps it.
+/// Returns the expected parts of the refusal: the name of each other store that holds data, and the
+/// advice that keeps it.
 fn refusal(asked: Asked, pool: Stored, log: Stored, dump: bool) -> Vec<&'static str> {
     let mut says = Vec::new();
     let served = asked.served(pool, log);
@@ -120,7 +122,7 @@ fn refusal(asked: Asked, pool: Stored, log: Stored, dump: bool) -> Vec<&'static 
         OldData if served != "aof" => says.extend(["appendonly.aof holds ", " bytes"]),
         _ => {}
     }
-    // In memory only, it is what is served.
+    // A server in memory serves it.
     if dump && served != "volatile" {
         says.push("dump.rdb is data that was saved");
     }
@@ -213,7 +215,7 @@ fn a_pool_that_another_server_holds_counts_as_data() {
 fn a_refused_start_leaves_no_file() {
     let folder = Medium::Memory.scratch();
     for domain in ["clwb", "process"] {
-        // One is refused by the medium, the other finds no space.
+        // One is refused because of the medium, the other finds no space.
         let launch = Launch::perdura().args(["--backend", "pmem", "--domain", domain]);
         let refused = launch.longest_file(64).run_to_end_in(folder.path());
         assert_eq!(refused.status.code(), Some(1), "{domain}: {}", refused.log);
@@ -235,7 +237,7 @@ fn a_fatal_error_is_said_once() {
 
 #[test]
 fn a_name_without_an_address_is_refused_and_the_way_out_named() {
-    // No name at all, so that nobody is asked for it.
+    // Not a valid name, so that no name service is asked.
     let refused = Asked::Volatile.launch().args(["--bind", "no..name"]).run_to_end();
     assert_eq!(refused.status.code(), Some(1), "{}", refused.log);
     for says in ["listening socket no..name:", "An address, such as 127.0.0.1, needs no name"] {

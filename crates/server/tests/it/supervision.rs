@@ -1,5 +1,4 @@
-//! What the server reports to systemd and to probes while it starts, serves and ends; its log as
-//! JSON.
+//! Reports to systemd and to probes while the server starts, serves and ends; its log as JSON.
 
 use std::fs;
 use std::io::Write;
@@ -22,7 +21,7 @@ impl Drop for Running {
     }
 }
 
-/// A supervisor's socket, and what came through it so far.
+/// A supervisor's socket, and the messages so far.
 struct Supervisor {
     socket: UnixDatagram,
     received: Vec<String>,
@@ -84,7 +83,7 @@ fn the_start_is_reported_when_data_is_loaded_and_the_end_too() {
     let more = ["--supervised", "systemd", "--metrics-port", &metrics.to_string()];
     let mut server = start(folder.path(), port, &more);
     supervisor.expect("STATUS=Opening the store");
-    // It is opened for writing when the server has opened it for reading.
+    // The pipe can be opened for writing once the server has opened it for reading.
     let mut writer = fs::File::options().write(true).open(&pipe).expect("the server loads");
     let is_there = |path| {
         (0..500).find_map(|_| {
@@ -176,7 +175,7 @@ fn a_log_that_was_renamed_goes_on_in_a_new_file() {
     assert!(text(&path).contains("bye bye"));
 }
 
-/// The dump that SIGTERM asks for waits until the script has ended, which never does.
+/// The dump that SIGTERM asks for waits for the end of the script, which never comes.
 #[test]
 fn a_save_that_a_signal_asked_for_is_given_up_by_shutdown_nosave() {
     let launch = Launch::perdura_volatile().args(["--save", "3600 1"]);

@@ -26,12 +26,12 @@ fn redis_cli_gets_a_dump_that_redis_loads() {
         let text = String::from_utf8_lossy(&said.stderr).into_owned();
         assert!(said.status.success(), "{text}");
         check_rdb(&file);
-        // The two programs compute it differently.
+        // The two programs compute digests differently.
         let (redis, original) = (Launch::redis().start_in(folder), Launch::redis().start());
         populate(&mut original.client());
         populate_large(&mut original.client());
         assert_eq!(digest(&mut redis.client()), digest(&mut original.client()));
-        // It is no save.
+        // It does not count as a save.
         assert_eq!(client.info("persistence")["rdb_bgsave_in_progress"], "0");
         assert_eq!(client.info("persistence")["rdb_saves"], "0");
     }
@@ -57,7 +57,7 @@ fn a_replica_is_refused() {
     );
 }
 
-/// Sends these lines, and reads as much as this.
+/// Sends these lines, and reads this many bytes.
 fn begin(port: u16, lines: &str, read: usize) -> (TcpStream, Vec<u8>) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
     stream.write_all(lines.as_bytes()).expect("it is sent");
@@ -92,7 +92,7 @@ fn a_client_that_takes_nothing_holds_up_neither_others_nor_the_end() {
         let value = format!("{i}").repeat(1 << 20);
         assert!(client.call(&["SET", &format!("key:{i}"), &value]).is_ok());
     }
-    // More than sockets hold: the server has to wait for them.
+    // More than the sockets hold, so that the server has to wait for them.
     let stalled: Vec<_> = (0..4).map(|_| begin(server.port(), ASK, 5)).collect();
     let are_here =
         |client: &mut Client| client.run("CLIENT LIST").text().matches("cmd=sync").count() == 4;
@@ -132,7 +132,7 @@ fn a_dump_that_has_begun_is_sent_to_its_end_unless_its_user_is_deleted() {
     let server = Launch::perdura_volatile().start();
     let mut client = server.client();
     client.check("CONFIG SET rdbcompression no", "OK");
-    // More than sockets hold, which is some 37 MB here: the server waits for the reader.
+    // More than the sockets hold, some 37 MB here, so that the server waits for the reader.
     for i in 0..12 {
         client.check(&format!("SETRANGE key:{i} 4000000 x"), "(integer) 4000001");
     }
@@ -147,7 +147,7 @@ fn a_dump_that_has_begun_is_sent_to_its_end_unless_its_user_is_deleted() {
         assert!(!admin.run(change).is_error(), "{change}");
         assert_eq!(admin.info("persistence")["rdb_bgsave_in_progress"], "1", "still under way");
         let mut rest = Vec::new();
-        // The connection of a user that is gone may be reset.
+        // The connection of a deleted user may be reset.
         let _ = stream.read_to_end(&mut rest);
         rest.ends_with(mark.as_bytes()) && rest.len() > 48_000_000
     };
@@ -157,11 +157,11 @@ fn a_dump_that_has_begun_is_sent_to_its_end_unless_its_user_is_deleted() {
     while client.info("persistence")["rdb_bgsave_in_progress"] != "0" {}
 }
 
-/// Pairs of keys that a writer goes through in rounds, giving each pair the number of the round.
+/// Pairs of keys that a writer updates in rounds, setting each pair to the number of the round.
 const PAIRS: usize = 300;
 
-/// The values of all pairs, which are of one moment if those of a pair are equal, and each is that
-/// of the pair before it or, once, of the round before.
+/// Returns the values of all pairs. They are of one moment if the values of each pair are equal,
+/// and each is that of the pair before it or, once, of the previous round.
 #[track_caller]
 fn check_pairs(client: &mut Client) -> Vec<u64> {
     let number = |client: &mut Client, key: &str| -> u64 {
@@ -216,7 +216,7 @@ fn a_dump_that_is_sent_while_the_log_is_rewritten_is_whole_and_of_one_moment() {
     let redis = Launch::redis().start_in(folder);
     redis.client().check("DBSIZE", &format!("(integer) {}", 2 * PAIRS));
     assert!(check_pairs(&mut redis.client())[0] < round, "of a moment before the end");
-    // The log is whole too.
+    // The log is complete too.
     client.check("CONFIG SET rdb-key-save-delay 0", "OK");
     while client.info("persistence")["aof_rewrite_in_progress"] != "0" {}
     assert_eq!(client.info("persistence")["aof_last_bgrewrite_status"], "ok");

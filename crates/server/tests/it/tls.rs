@@ -80,7 +80,7 @@ impl Authority {
         values.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
     }
 
-    /// Starts a server, which listens with TLS on the port that is returned.
+    /// Starts a server that listens with TLS. Returns it and its port.
     fn start(&self, more: &[&str]) -> (Server, u16) {
         let port = free_port();
         let launch = Launch::perdura_volatile().args(self.arguments(port));
@@ -128,7 +128,7 @@ impl Authority {
 
 type Encrypted = StreamOwned<ClientConnection, TcpStream>;
 
-/// Returns whether the stream is one that is served.
+/// Returns true if the stream is served.
 fn is_served(stream: Encrypted) -> bool {
     Client::through(stream).try_call(&["PING"]).is_ok_and(|reply| reply.to_string() == "PONG")
 }
@@ -154,7 +154,7 @@ fn commands_large_values_and_messages_go_through() {
     let pipeline: Vec<Vec<&[u8]>> = (0..2000).map(|_| vec![&b"GET"[..], b"k"]).collect();
     let replies = client.pipeline(&pipeline).expect("replies");
     assert!(replies.iter().all(|reply| reply.to_string() == "\"v\""));
-    // More than the sockets' buffers hold, which the client reads only after all was sent.
+    // More than the sockets' buffers hold; the client reads only after all was sent.
     let many: Vec<Vec<&[u8]>> = (0..8).map(|_| vec![&b"GET"[..], b"large"]).collect();
     let replies = client.pipeline(&many).expect("replies");
     assert!(replies.into_iter().all(|reply| reply.bytes() == Some(&large[..])));
@@ -182,7 +182,7 @@ fn tls_auth_clients_says_who_needs_a_certificate() {
         assert!(client.call(&["CONFIG", "SET", "tls-auth-clients", value]).is_ok());
         assert!(is_served(authority.connect(port, Some("client"))), "{value}");
         assert_eq!(is_served(authority.connect(port, None)), without, "{value}");
-        // Signed by somebody else.
+        // Signed by another authority.
         std::fs::copy(other.path("client.crt"), authority.path("other.crt")).expect("copied");
         std::fs::copy(other.path("client.key"), authority.path("other.key")).expect("copied");
         assert_eq!(is_served(authority.connect(port, Some("other"))), with_another, "{value}");
@@ -217,7 +217,7 @@ fn a_certificate_names_its_user() {
         "(error) NOPERM this user has no permissions to access one of the keys used as arguments",
     );
     admin.check("ACL LOG RESET", "OK");
-    // One who is off, and one whom nobody knows, are what clients without a certificate are.
+    // A disabled user and an unknown one are treated like clients without a certificate.
     admin.check("CONFIG SET requirepass pass", "OK");
     for shows in [Some("eve"), Some("client"), None] {
         assert_eq!(who(shows), "(error) NOAUTH Authentication required.", "{shows:?}");
@@ -241,7 +241,7 @@ fn a_certificate_is_renewed_while_the_server_runs() {
         let words = ["CONFIG", "SET", "tls-cert-file", certificate, "tls-key-file", key];
         admin.call(&words).to_string()
     };
-    // A key that is not the certificate's, and files that are none.
+    // A key that does not match the certificate, and files that are no certificates or keys.
     for wrong in ["server.key", "ca.crt", "none"] {
         let reply = set(&mut admin, &certificate, &authority.path(wrong));
         assert!(reply.ends_with(REFUSED), "{wrong}: {reply}");
@@ -255,7 +255,7 @@ fn a_certificate_is_renewed_while_the_server_runs() {
     assert!(admin.run("CONFIG GET tls-cert-file").to_string().contains("server.crt"));
     assert_eq!(set(&mut admin, &certificate, &key), "OK");
     assert_ne!(shown(&mut authority.connect(port, Some("client"))), first);
-    // The files at the same paths are new.
+    // The same paths have new files.
     let second = shown(&mut authority.connect(port, Some("client")));
     authority.sign("next");
     assert_eq!(set(&mut admin, &certificate, &key), "OK");
@@ -281,7 +281,7 @@ fn an_encrypted_key_needs_its_password() {
     assert!(server.log().contains("tls-key-file-pass is not set"), "{}", server.log());
     assert!(set(&mut admin, "12345").ends_with(REFUSED));
     assert_eq!(set(&mut admin, "1234"), "OK");
-    // It is shown now, and this client does not trust it.
+    // The new one is shown now, and this client does not trust it.
     assert!(!is_served(authority.connect(port, None)));
 }
 
@@ -299,7 +299,7 @@ fn a_certificate_of_version_1_is_shown() {
     assert!(admin.call(&[&words[..], &[&*wrong]].concat()).to_string().ends_with(REFUSED));
     assert!(server.log().contains("it is not the key of the certificate"), "{}", server.log());
     assert!(admin.call(&[&words[..], &[&*key]].concat()).is_ok());
-    // Clients of OpenSSL take such a certificate from a server, those of rustls do not.
+    // OpenSSL clients accept such a certificate from a server, rustls clients do not.
     let output = Command::new("redis-cli")
         .args(["-p", &port.to_string(), "--tls", "--cacert", &certificate, "PING"])
         .output()
@@ -320,14 +320,14 @@ fn what_is_not_tls_ends_its_own_connection_only() {
             socket
         })
         .collect();
-    // Plain text where TLS is spoken, and the reverse.
+    // Plain text on the TLS port, and the reverse.
     let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("connected");
     socket.write_all(b"*1\r\n$4\r\nPING\r\n").expect("sent");
     let mut answer = Vec::new();
     let _ = socket.read_to_end(&mut answer);
     assert!(answer.is_empty(), "no reply, and no alert either: {answer:?}");
     assert!(!is_served(authority.connect(server.port(), Some("client"))));
-    // Who renegotiates, or sends what is no record after the handshake.
+    // A client that renegotiates, or sends bytes that are no record after the handshake.
     let mut stream = authority.connect(port, Some("client"));
     shown(&mut stream);
     stream.sock.write_all(&[0xff; 4096]).expect("sent");
@@ -390,7 +390,7 @@ fn migrate_encrypts_with_tls_cluster() {
     let reply = client.call(&["MIGRATE", "127.0.0.1", &port.to_string(), "k", "0", "5000"]);
     assert_eq!(reply.to_string(), "OK");
     to.client().check("GET k", "\"v\"");
-    // A server that nobody known has vouched for gets nothing.
+    // A server without a known authority's signature gets nothing.
     let stranger = Authority::new();
     let (_stranger, port) = stranger.start(&["--tls-auth-clients", "no"]);
     client.check("SET k v", "OK");

@@ -1,5 +1,5 @@
-//! Client-side caching over real connections on several threads, compared with redis-server where
-//! replies are certain.
+//! Client-side caching over real connections on several threads, compared with redis-server if
+//! replies are deterministic.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -21,7 +21,8 @@ fn heard(client: &mut Client) -> String {
     client.receive().expect("a reply").to_string()
 }
 
-/// What comes back for a line, replies and messages. Where commands are queued, there is one reply.
+/// Returns what comes back for a line, replies and messages. If commands are queued, there is one
+/// reply.
 fn all_of(client: &mut Client, line: &str, queues: bool) -> Vec<String> {
     let words: Vec<&str> = line.split(' ').collect();
     client.send(&words).expect("sent");
@@ -29,13 +30,14 @@ fn all_of(client: &mut Client, line: &str, queues: bool) -> Vec<String> {
     if queues {
         return vec![reply];
     }
-    // Redis broadcasts when it has executed all that came: what is sent later is executed later.
+    // Redis broadcasts when it has executed everything that has arrived: what is sent later is
+    // executed later.
     client.send(&["PING", "the end"]).expect("sent");
     let reported = std::iter::repeat_with(|| heard(client));
     [reply].into_iter().chain(reported.take_while(|text| !text.contains("the end"))).collect()
 }
 
-/// Conversations of one client with one outcome each.
+/// Conversations of one client with one possible outcome each.
 const CONVERSATIONS: &[&[&str]] = &[
     &[
         "CLIENT TRACKING",
@@ -176,7 +178,7 @@ const CONVERSATIONS: &[&[&str]] = &[
         "GET k",
         "EXEC",
         "SET k 2",
-        // What was changed before comes before, and nobody has what is changed after.
+        // Earlier changes come before, and no client has the keys that are changed after.
         "MGET k l m",
         "MULTI",
         "SET k 1",
@@ -328,8 +330,8 @@ fn a_change_is_reported_once_where_others_waited_for_it() {
     assert_eq!(reported, 250);
 }
 
-/// A reader on one thread and a writer on another meet at a key, again and again: what the reader
-/// keeps afterwards is what the writer left.
+/// A reader on one thread and a writer on another access the same key again and again: the copy
+/// that the reader keeps in the end is what the writer left.
 #[test]
 fn no_change_is_missed() {
     const ROUNDS: usize = 3000;
@@ -348,7 +350,7 @@ fn no_change_is_missed() {
         let (mut copy, mut stale) = (None, Vec::new());
         for round in 0..ROUNDS {
             meeting.wait();
-            // Every other time as one of a run.
+            // Every other time as part of a run.
             let run = vec![vec!["GET", "key"]; 1 + round % 2];
             reader.send_pipeline(&run).expect("sent");
             run.iter().for_each(|_| copy = Some(reply(&mut reader, &mut copy)));
@@ -364,7 +366,7 @@ fn no_change_is_missed() {
     });
 }
 
-/// The next reply. The messages before it take the copy away.
+/// Returns the next reply. The messages before it invalidate the copy.
 fn reply(client: &mut Client, copy: &mut Option<String>) -> String {
     loop {
         let text = heard(client);

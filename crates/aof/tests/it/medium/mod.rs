@@ -1,9 +1,9 @@
 //! A place for files in memory that knows what a power cut would leave, and fails when told to.
 //!
 //! A file's bytes are durable up to its last sync; a name is durable after its directory was
-//! synced. What a cut leaves of the rest is open, so an image is made with none of it and with all
-//! of it, names and bytes apart. Every operation that changes something is numbered: a test can
-//! look at the state after each, or make one fail.
+//! synced. A cut may leave any part of the rest, so images are made with none of it and with all of
+//! it, for names and bytes separately. Every operation that changes something is numbered: a test
+//! can inspect the state after each, or make one fail.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
@@ -34,7 +34,7 @@ pub struct State {
     fail_at: Option<usize>,
     /// Bytes that a failing write takes before it fails.
     short: usize,
-    /// Nothing works from the failing operation on.
+    /// Whether nothing works from the failing operation on.
     dead: bool,
     /// Bytes that can still be written before the medium is full.
     space: Option<usize>,
@@ -73,7 +73,7 @@ impl State {
         }
     }
 
-    /// What a power cut may leave.
+    /// Returns a state that a power cut may leave.
     pub fn after_power_cut(&self, all_names: bool, all_bytes: bool) -> Medium {
         let names = if all_names { &self.names } else { &self.durable_names };
         let inodes = self.inodes.iter().map(|inode| {
@@ -99,12 +99,12 @@ impl Medium {
         self.state.lock().expect("no test panics inside of the medium")
     }
 
-    /// From now on the state after each operation is kept.
+    /// Keeps the state after each later operation.
     pub fn keep_history(&self) {
         self.lock().history = Some(Vec::new());
     }
 
-    /// The states after all operations, with what had been acknowledged then.
+    /// Returns the states after all operations, with what had been acknowledged then.
     pub fn history(&self) -> Vec<(State, u64)> {
         self.lock().history.take().unwrap_or_default()
     }
@@ -125,8 +125,8 @@ impl Medium {
         self.lock().operations
     }
 
-    /// The operation this many from now fails, after `short` bytes if it is a write; `dead`: all
-    /// later ones too.
+    /// Makes the operation this many from now fail, after `short` bytes if it is a write; with
+    /// `dead`, all later ones too.
     pub fn fail_at(&self, number: usize, short: usize, dead: bool) {
         let mut state = self.lock();
         state.fail_at = Some(state.operations + number);
@@ -140,24 +140,24 @@ impl Medium {
         state.dead = false;
     }
 
-    /// This many bytes more can be written, as on a disk that fills up; any number for `None`.
+    /// Limits the bytes that can still be written, as on a disk that fills up; no limit for `None`.
     pub fn limit_space(&self, bytes: Option<usize>) {
         self.lock().space = bytes;
     }
 
-    /// Syncs do not return until they are let go.
+    /// Blocks syncs until they are released.
     pub fn hold_syncs(&self, yes: bool) {
         self.lock().syncs_held = yes;
         self.changed.notify_all();
     }
 
-    /// Writes do not return until they are let go.
+    /// Blocks writes until they are released.
     pub fn hold_writes(&self, yes: bool) {
         self.lock().writes_held = yes;
         self.changed.notify_all();
     }
 
-    /// Returns when a sync or a write is held.
+    /// Waits until a sync or a write is blocked.
     pub fn wait_for_held(&self) {
         let (state, limit) = (self.lock(), Duration::from_secs(20));
         let waits = |state: &mut State| state.holding == 0;
@@ -196,7 +196,7 @@ impl Medium {
         Options { fsync, storage, ..Options::new("/") }
     }
 
-    /// Reads the log whole.
+    /// Reads the whole log.
     pub fn load(&self, fsync: Fsync) -> Result<(Loader, Vec<Words>), LoadError> {
         let mut loader = Loader::open(self.options(fsync))?;
         let mut commands = Vec::new();
@@ -241,7 +241,7 @@ impl LogFile for Open {
         match done {
             Err(error) if taken == 0 => Err(error),
             Err(_) => {
-                // A short write; the next one tells why.
+                // A short write; the next one has the error.
                 state.fail_at = Some(state.operations);
                 state.short = 0;
                 Ok(taken)
@@ -361,14 +361,14 @@ impl Storage for Medium {
 /// The words of a command.
 pub type Words = Vec<Vec<u8>>;
 
-/// One command, encoded: SET to a number.
+/// Returns one encoded command: SET to a number.
 pub fn number(n: u64) -> Vec<u8> {
     let mut out = Vec::new();
     aof::encode(&mut out, &[b"SET", n.to_string().as_bytes()]);
     out
 }
 
-/// The numbers that commands set, in order.
+/// Returns the numbers that commands set, in order.
 pub fn numbers(commands: &[Words]) -> Vec<u64> {
     let sets = commands.iter().filter(|words| words[0] == b"SET");
     sets.map(|words| String::from_utf8_lossy(&words[1]).parse().expect("a number")).collect()

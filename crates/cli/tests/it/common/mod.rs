@@ -1,8 +1,8 @@
-//! What tests of the program say about its output.
+//! Checks of the program's output for all tests.
 
 use std::process::Output;
 
-/// How it ended, and what it said on either of its outputs.
+/// Checks the exit status, and the texts on either of the outputs.
 #[track_caller]
 pub(crate) fn check(output: &Output, status: i32, says: &[&str]) {
     let text = String::from_utf8_lossy(&output.stdout).into_owned()

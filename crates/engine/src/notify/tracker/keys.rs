@@ -1,7 +1,6 @@
-//! Which clients have a copy of which key: a table for each shard.
+//! The clients that have a copy of each key: a table for each shard.
 //!
-//! Clients stand there by number. Those that went away are met, and found to be gone, when the key
-//! changes.
+//! Clients are listed by number. A client that has gone away is noticed when the key changes.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +11,7 @@ use smallvec::SmallVec;
 /// Numbers of clients, in ascending order.
 type Ids = SmallVec<[u64; 2]>;
 
-/// The keys of a shard, with those who have them.
+/// The keys of a shard, with the clients that have them.
 #[derive(Default)]
 pub(crate) struct Readers {
     ids: IndexMap<Box<[u8]>, Ids>,
@@ -36,7 +35,7 @@ impl CachedKeys {
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how many keys some client has.
+    /// Returns how many keys clients have.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Relaxed)
     }
@@ -62,7 +61,7 @@ impl CachedKeys {
         self.len.fetch_add(1, Relaxed);
     }
 
-    /// Takes the key out: the clients that have it.
+    /// Removes the key, and returns the clients that have it.
     pub(crate) fn take(&self, shard: usize, key: &[u8]) -> Option<Ids> {
         let mut readers = self.readers(shard);
         let ids = readers.ids.swap_remove(key)?;
@@ -71,7 +70,7 @@ impl CachedKeys {
         Some(ids)
     }
 
-    /// Takes out a key of which nobody can say before which it will be.
+    /// Removes an unpredictable key.
     pub(crate) fn take_any(&self) -> Option<(Box<[u8]>, Ids)> {
         let turn = self.turn.fetch_add(1, Relaxed);
         for step in 0..self.shards.len() {
@@ -88,7 +87,7 @@ impl CachedKeys {
         None
     }
 
-    /// Takes all keys out. To drop them takes long: without locks.
+    /// Removes all keys. Dropping them takes long, so do that without locks.
     pub(crate) fn clear(&self) -> Vec<Readers> {
         let take = |shard| {
             let readers = std::mem::take(&mut *self.readers(shard));
@@ -98,7 +97,7 @@ impl CachedKeys {
         (0..self.shards.len()).map(take).collect()
     }
 
-    /// Takes out the clients that are told of nothing any more, with the keys that nobody else has.
+    /// Removes the clients that are no longer notified, with the keys that no other client has.
     pub(crate) fn retain(&self, has: impl Fn(u64) -> bool) {
         for shard in 0..self.shards.len() {
             let mut readers = self.readers(shard);
@@ -143,7 +142,8 @@ mod tests {
         assert_eq!((keys.len(), keys.copies(), keys.take_any()), (0, 0, None));
     }
 
-    /// Where each new key takes the place of another one, those of all shards stay as long as any.
+    /// Even if each new key takes the place of another one, the keys of all shards are kept equally
+    /// long.
     #[test]
     fn any_key_may_be_the_next_to_go() {
         let keys = CachedKeys::new(4);

@@ -1,4 +1,4 @@
-//! What a client is told, and how: by a push where its protocol has that, else as a message to a
+//! Messages about changed keys: a push if the client's protocol has that, else a message to a
 //! channel that another client listens to.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,17 +7,17 @@ use resp::{Protocol, Writer};
 
 use crate::session::client::{Client, Clients};
 
-/// The channel of those that listen for others in the old protocol.
+/// The channel of clients that listen for others in the old protocol.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
-/// What is no longer good.
+/// The keys whose copies are no longer valid.
 #[derive(Clone, Copy)]
 pub(crate) enum News<'a> {
     Keys(&'a [&'a [u8]]),
     Everything,
 }
 
-/// News on their way: encoded once for each protocol that is met.
+/// News on their way, encoded once for each protocol of their receivers.
 pub(crate) struct Message<'a> {
     news: News<'a>,
     /// See [`Client::post`].
@@ -30,7 +30,7 @@ impl<'a> Message<'a> {
         Message { news, after, encoded: Default::default() }
     }
 
-    /// Tells a client, or the one that is to be told in its place.
+    /// Notifies a client, or the one that it redirects to.
     pub(crate) fn send(&mut self, clients: &Clients, client: &Client) {
         let Some(redirect) = client.tracking.redirect() else { return };
         if redirect == 0 {
@@ -45,7 +45,7 @@ impl<'a> Message<'a> {
     fn post(&mut self, target: &Client, is_redirected: bool) {
         let protocol = protocol(target);
         if protocol == Protocol::Resp2 && !(is_redirected && target.is_subscribed()) {
-            // Its replies could not be told from the message.
+            // It could not tell replies from the message.
             return;
         }
         let encoded = &mut self.encoded[usize::from(protocol == Protocol::Resp3)];
@@ -76,7 +76,7 @@ fn encode(news: News<'_>, protocol: Protocol) -> Vec<u8> {
     out.take()
 }
 
-/// Tells a client that the one to be told in its place is gone.
+/// Notifies a client that the client it redirects to is gone.
 fn notify_of_broken_redirect(client: &Client, redirect: u64) {
     client.tracking.set_broken();
     if protocol(client) == Protocol::Resp3 {

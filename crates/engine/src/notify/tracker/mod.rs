@@ -1,5 +1,5 @@
-//! Who is to be told of which changed keys (CLIENT TRACKING): those that read a key, and those that
-//! named a prefix of it.
+//! The clients to notify of each changed key (CLIENT TRACKING): those that read the key, and those
+//! that named a prefix of it.
 
 mod keys;
 mod message;
@@ -13,7 +13,7 @@ use prefixes::Prefixes;
 pub(crate) use keys::Readers;
 pub(crate) use message::{Message, News};
 
-/// Who is to be told of which keys.
+/// The clients to notify of changed keys.
 pub struct Tracker {
     pub(crate) clients: AtomicUsize,
     pub(crate) keys: CachedKeys,
@@ -21,23 +21,23 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Makes a tracker of nobody, for a keyspace of this many shards.
+    /// Makes a tracker without clients, for a keyspace of this many shards.
     pub(crate) fn new(shards: usize) -> Tracker {
         let (clients, prefixes) = (AtomicUsize::new(0), Prefixes::default());
         Tracker { clients, keys: CachedKeys::new(shards), prefixes }
     }
 
-    /// Returns how many clients want to be told.
+    /// Returns how many clients track keys.
     pub fn clients(&self) -> usize {
         self.clients.load(Relaxed)
     }
 
-    /// Keys that some client has, and how many copies there are of them.
+    /// Returns how many keys clients have, and how many copies of them there are.
     pub fn keys_and_copies(&self) -> (usize, usize) {
         (self.keys.len(), self.keys.copies())
     }
 
-    /// Prefixes that some client wants to be told of.
+    /// Returns how many prefixes clients track.
     pub fn prefixes(&self) -> usize {
         self.prefixes.len()
     }

@@ -1,4 +1,4 @@
-//! Which clients are told of all keys that begin in some way.
+//! The clients that are notified of all keys with a prefix.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -38,8 +38,8 @@ impl Prefixes {
         self.len.store(all.len(), Relaxed);
     }
 
-    /// Tells of changed keys, those of a prefix in one message, when the log is settled up to
-    /// `after`. `by` is the client that changed them, 0 for nobody.
+    /// Notifies clients of changed keys, those of a prefix in one message, when the log is settled
+    /// up to `after`. `by` is the client that changed them, 0 for none.
     pub(crate) fn notify(&self, clients: &Clients, keys: &BTreeSet<&[u8]>, by: u64, after: u64) {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         for (prefix, listeners) in &*all {

@@ -1,9 +1,9 @@
 //! Latency histograms per command: LATENCY HISTOGRAM and INFO latencystats.
 //!
 //! A histogram has 64 linear steps per power of two, from 1 ns on, so that a percentile is off by
-//! 1.6 percent at most; what takes longer than two minutes counts as two minutes. Each thread
-//! counts into a stripe of its own, made when the thread first runs the command, so that counting
-//! is a load and a store. Readers sum up the stripes.
+//! 1.6 percent at most; longer times count as two minutes. Each thread counts into a stripe of its
+//! own, made when the thread first runs the command, so that counting is a load and a store.
+//! Readers sum up the stripes.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -50,7 +50,7 @@ impl Histograms {
         Histograms { stripes: (0..threads.max(1)).map(|_| stripe()).collect() }
     }
 
-    /// Counts executions that took so long each. A stripe is written by one thread only.
+    /// Counts executions that took this long each. Each stripe is written by one thread only.
     #[inline]
     pub(crate) fn add(&self, stripe: usize, command: usize, calls: u64, nanos: u64) {
         let stripe = &self.stripes[stripe.min(self.stripes.len() - 1)];
@@ -102,7 +102,7 @@ impl Counts {
         upper_end(BUCKETS - 1)
     }
 
-    /// Returns how many executions ended within each of `bounds`, which grow, in nanoseconds.
+    /// Returns how many executions ended within each of the ascending `bounds`, in nanoseconds.
     pub fn within<const N: usize>(&self, bounds: [u64; N]) -> [u64; N] {
         let (mut seen, mut bucket) = (0, 0);
         bounds.map(|bound| {
@@ -114,14 +114,14 @@ impl Counts {
         })
     }
 
-    /// Returns the time that all executions took, in nanoseconds, as exactly as is known.
+    /// Returns the total time of all executions, in nanoseconds, as exactly as it is known.
     pub fn sum_ns(&self) -> f64 {
         let time = |(bucket, count): (usize, &u64)| middle(bucket) as f64 * *count as f64;
         self.counts.iter().enumerate().map(time).sum()
     }
 
-    /// Returns microseconds, doubling from 1 on, and how many executions ended within; where that
-    /// grows.
+    /// Returns bounds in microseconds, doubling from 1 on, with the number of executions that ended
+    /// within each, if that grew.
     pub fn cumulative(&self) -> Vec<(u64, u64)> {
         let mut rows = Vec::new();
         let (mut seen, mut bucket, mut shown) = (0, 0, 0);

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 const SAMPLES: usize = 160;
 
-/// How long an event took.
+/// One measurement of an event.
 #[derive(Clone, Copy)]
 pub struct Sample {
     /// When it ended, unix seconds.
@@ -23,7 +23,7 @@ pub struct Sample {
 pub struct Series {
     /// The samples, from old to new.
     pub samples: VecDeque<Sample>,
-    /// Milliseconds of the longest ever, until it is reset.
+    /// The longest time since the last reset, in milliseconds.
     pub worst_ms: u64,
 }
 
@@ -45,13 +45,13 @@ impl Latency {
         self.threshold_ms.load(Relaxed)
     }
 
-    /// Returns true if anything is noted at all.
+    /// Returns true if events are recorded.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.threshold_ms.load(Relaxed) > 0
     }
 
-    /// Enters an event, if it was slow enough.
+    /// Records an event, if it was slow enough.
     #[inline]
     pub fn observe(&self, event: &str, ms: u64, unix_s: u64) {
         let threshold = self.threshold_ms.load(Relaxed);

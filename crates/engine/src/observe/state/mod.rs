@@ -1,8 +1,8 @@
-//! What administration keeps between commands: slow log, latency samples, histograms, who monitors,
-//! and whether clients are paused.
+//! The state of administration between commands: slow log, latency samples, histograms, clients in
+//! MONITOR mode, and whether clients are paused.
 //!
-//! Everything here is shared by all threads. On the path of a command stand a handful of relaxed
-//! loads; locks are taken only for what is slow, monitored or asked for.
+//! Everything here is shared by all threads. A command costs a handful of relaxed loads; locks are
+//! taken only for slow or monitored commands and for queries.
 
 mod histogram;
 mod latency;
@@ -38,9 +38,9 @@ pub struct State {
     pub tracking: AtomicBool,
     pause_until_ms: AtomicU64,
     pub(crate) pause_all: AtomicBool,
-    /// Unix seconds of the last save; the time of the start before one.
+    /// Unix seconds of the last save, or of the start before there is one.
     pub last_save_s: AtomicU64,
-    /// Bytes that the process took before it served anybody, where they count as used.
+    /// Bytes that the process took before it served clients, if they count as used.
     pub startup_memory: AtomicU64,
     replication_id: Mutex<String>,
 }
@@ -75,7 +75,7 @@ impl State {
         *self.replication_id.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }
 
-    /// Returns until when clients are paused, unix ms; 0 for not at all.
+    /// Returns the end of the pause of clients, unix ms; 0 if there is none.
     pub fn paused_until_ms(&self) -> u64 {
         self.pause_until_ms.load(Relaxed)
     }

@@ -1,10 +1,10 @@
-//! Who monitors.
+//! Clients in MONITOR mode.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::session::client::Client;
 
-/// Clients that monitor.
+/// The clients in MONITOR mode.
 #[derive(Default)]
 pub(crate) struct Monitors {
     clients: Mutex<Vec<Arc<Client>>>,

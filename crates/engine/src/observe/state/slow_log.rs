@@ -1,6 +1,6 @@
 //! The slow log: the latest commands that took longer than `slowlog-log-slower-than`. The logs of
-//! large requests and of large replies (COMMANDLOG) are of the same kind: of each command they have
-//! its bytes in the place of its time.
+//! large requests and of large replies (COMMANDLOG) are of the same kind, with bytes in place of
+//! times.
 //!
 //! Arguments are kept short, as Redis keeps them: 32 words of 128 bytes. Passwords are not kept.
 
@@ -12,7 +12,7 @@ use crate::session::client::Client;
 
 const MAX_WORDS: usize = 32;
 const MAX_WORD: usize = 128;
-/// The address of what a script calls, as Redis has it.
+/// The address in entries of commands that scripts call, as in Redis.
 const OF_SCRIPT: &str = "?:0";
 
 pub struct Entry {
@@ -34,13 +34,13 @@ pub struct Ring {
 /// The slow log.
 pub struct SlowLog {
     ring: Mutex<Ring>,
-    /// From which time, or size, on a command is entered; negative for never.
+    /// The time, or size, from which on a command is logged; negative for never.
     slower_than: AtomicI64,
     max_len: AtomicUsize,
 }
 
 impl SlowLog {
-    /// Returns a log of what has this many bytes or more.
+    /// Returns a log of commands by size, from 1 MiB on unless set otherwise.
     pub(crate) fn of_sizes() -> SlowLog {
         SlowLog { slower_than: AtomicI64::new(1 << 20), ..SlowLog::default() }
     }
@@ -57,7 +57,7 @@ impl Default for SlowLog {
 }
 
 impl SlowLog {
-    /// Sets from how many microseconds (`slowlog-log-slower-than`), or bytes, on a command is
+    /// Sets the microseconds (`slowlog-log-slower-than`), or bytes, from which on a command is
     /// logged; negative for never.
     pub fn set_slower_than(&self, micros: i64) {
         self.slower_than.store(micros, Relaxed);
@@ -73,7 +73,7 @@ impl SlowLog {
         self.max_len.store(entries, Relaxed);
     }
 
-    /// Returns true if an execution that took so long is logged.
+    /// Returns true if an execution that took this long is logged.
     #[inline]
     pub(crate) fn is_slow(&self, nanos: u64) -> bool {
         u64::try_from(self.slower_than()).is_ok_and(|limit| nanos / 1000 >= limit)
@@ -85,7 +85,7 @@ impl SlowLog {
         u64::try_from(self.slower_than()).is_ok_and(|limit| bytes as u64 >= limit)
     }
 
-    /// Enters a command that `client` sent, or a script called, and that ended at `unix_s`.
+    /// Adds a command that `client` sent, or a script called, and that ended at `unix_s`.
     pub(crate) fn enter(&self, client: Option<&Client>, words: &[&[u8]], unix_s: u64, value: u64) {
         self.enter_shortened(client, shortened(words), unix_s, value);
     }
@@ -117,7 +117,7 @@ impl SlowLog {
     }
 }
 
-/// A command that blocked: it is logged when it has its reply, as in Redis. How long it waited does
+/// A command that blocked: it is logged when it has its reply, as in Redis. Its waiting time does
 /// not count.
 pub struct SlowBlock {
     words: Vec<Vec<u8>>,
@@ -125,12 +125,12 @@ pub struct SlowBlock {
 }
 
 impl SlowBlock {
-    /// Returns what is kept of a command that took this long before it waited.
+    /// Makes the entry of a command that took this long before it waited.
     pub(crate) fn new(words: &[&[u8]], nanos: u64) -> SlowBlock {
         SlowBlock { words: shortened(words), nanos }
     }
 
-    /// Enters the command, which `client` sent and which ended at `unix_s`.
+    /// Adds the command, which `client` sent and which ended at `unix_s`.
     pub(crate) fn enter(self, log: &SlowLog, client: &Client, unix_s: u64) {
         if log.is_slow(self.nanos) {
             log.enter_shortened(Some(client), self.words, unix_s, self.nanos / 1000);

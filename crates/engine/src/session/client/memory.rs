@@ -1,12 +1,12 @@
 //! Memory of clients with large buffers, counted as it changes.
 //!
 //! Most clients have the buffers that a connection starts with, which change with every request:
-//! only what is above [`LARGE`] is counted, in steps, so that the sum is written seldom. It says
-//! when clients are to be evicted (`maxmemory-clients`) and, where all data is in DRAM, counts
-//! toward `maxmemory`, as in Redis.
+//! only clients that take at least [`LARGE`] are counted, in steps, so that the sum is written
+//! seldom. The sum decides when clients are evicted (`maxmemory-clients`) and, if all data is in
+//! DRAM, counts toward `maxmemory`, as in Redis.
 //!
-//! A client that is evicted counts no longer at once, although its connection ends a little later:
-//! what it took must not cost any key.
+//! An evicted client stops counting at once, although its connection ends a little later: its
+//! memory must not cost any key.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,12 +14,12 @@ use super::{Client, Clients};
 
 /// A client with less than this is not counted.
 const LARGE: usize = 128 << 10;
-/// By how much it must have changed to be counted again.
+/// The change from which on it is counted again.
 const STEP: usize = 16 << 10;
 
 impl Client {
-    /// Returns true if [`crate::memory::ClientMemory::count`] may have something to do: it has
-    /// large buffers, or had them.
+    /// Returns true if [`crate::memory::ClientMemory::count`] may have work: the client has large
+    /// buffers, or had them.
     #[inline]
     pub fn has_large_buffers(&self) -> bool {
         self.counted.load(Relaxed) > 0
@@ -27,7 +27,7 @@ impl Client {
             || self.reply_buffer.load(Relaxed) > LARGE / 2
     }
 
-    /// Takes note of what it takes now; returns how much more, or less, is counted.
+    /// Records what it takes now. Returns how much more, or less, is counted.
     pub(crate) fn count(&self) -> i64 {
         let bytes = match self.memory() {
             _ if self.killed.load(Relaxed) => 0,
@@ -40,7 +40,7 @@ impl Client {
         }
     }
 
-    /// Takes note that it counts no longer; returns how much more, or less, is counted.
+    /// Records that it no longer counts. Returns how much more, or less, is counted.
     pub(crate) fn stop_counting(&self) -> i64 {
         self.replace_count(0)
     }
@@ -51,13 +51,13 @@ impl Client {
 }
 
 impl Clients {
-    /// Says whether the data is in the memory that clients take, so that theirs counts toward
-    /// `maxmemory`. To be called before there are clients.
+    /// Sets whether clients' memory counts toward `maxmemory`, as it does if the data is in the
+    /// same memory. To be called before there are clients.
     pub fn set_counted_as_data(&self, yes: bool) {
         self.are_data.store(yes, Relaxed);
     }
 
-    /// Returns true if what they take counts toward `maxmemory`.
+    /// Returns true if clients' memory counts toward `maxmemory`.
     pub(crate) fn are_counted_as_data(&self) -> bool {
         self.are_data.load(Relaxed)
     }

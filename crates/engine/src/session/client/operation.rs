@@ -1,4 +1,4 @@
-//! What a blocked client waits for.
+//! The operation that a blocked client waits for.
 
 use keyspace::{Db, Key, Txn};
 use resp::Writer;
@@ -9,7 +9,8 @@ use crate::log::Effects;
 use crate::notify::events::EventClass;
 use crate::observe::stats::Stats;
 
-/// Where a client is served: by its own command, or later by whoever fills the key.
+/// The context in which a client is served: by its own command, or later by the thread that fills
+/// the key.
 pub struct Serving<'a> {
     /// Settings of commands.
     pub config: &'a Config,
@@ -18,30 +19,30 @@ pub struct Serving<'a> {
     pub db: Db,
     /// The client's reply.
     pub out: &'a mut Writer,
-    /// Of the thread that serves, for statistics.
+    /// The stripe of the serving thread, for statistics.
     pub(crate) stripe: usize,
     /// What goes into the command log.
     pub effects: &'a mut Effects,
 }
 
 impl Serving<'_> {
-    /// Returns true if there is a log, and it pays to tell it what was done.
+    /// Returns true if there is a log, so that rewriting commands for it is worthwhile.
     pub fn has_log(&self) -> bool {
         self.effects.enabled()
     }
 
-    /// Says that data changed, and which command would have the same effect at any time.
+    /// Notes that data changed: `args`, which has the same effect at any time, goes into the log.
     pub fn wrote_as(&mut self, args: &[&[u8]]) {
         self.stats.changed(self.stripe);
         self.effects.push(self.db, args);
     }
 
-    /// Says that something happened to a key.
+    /// Notes an event of a key.
     pub fn notify(&mut self, class: EventClass, name: &'static str, key: &Key<'_>) {
         self.effects.notify(class, self.db, name, key.bytes());
     }
 
-    /// Says that something was taken from a key, and that the key is gone if that was all.
+    /// Notes that something was taken from a key, and that the key is gone if nothing is left.
     pub fn notify_taken(
         &mut self,
         class: EventClass,
@@ -53,15 +54,15 @@ impl Serving<'_> {
     }
 }
 
-/// What a client waits for: the part of a blocking command that needs something to be there.
+/// The operation that a client waits for: the part of a blocking command that needs an element.
 ///
 /// It is run in a transaction that holds the shards of the key and of [`BlockedOperation::target`],
 /// and of nothing else.
 pub trait BlockedOperation: Send + Sync {
     /// Serves the client from a key that holds a value of the type it waits for: takes, replies,
-    /// logs. `false` if this value has nothing for it (a stream without newer entries); then
-    /// nothing was changed and nothing written. An error is the client's reply, and what was
-    /// changed is undone.
+    /// logs. Returns false if this value has nothing for it (a stream without newer entries), with
+    /// nothing changed and nothing written. An error is the client's reply, and the changes are
+    /// undone.
     fn serve(
         &self,
         serving: &mut Serving<'_>,
@@ -74,18 +75,18 @@ pub trait BlockedOperation: Send + Sync {
         None
     }
 
-    /// Returns the error that ends the wait when a key of it is deleted or gets a value of another
-    /// type; none to go on waiting.
+    /// Returns the error that ends the wait when one of its keys is deleted or gets a value of
+    /// another type; none to go on waiting.
     fn lost(&self) -> Option<Failure> {
         None
     }
 
-    /// Writes the reply when the time is over.
+    /// Writes the reply for a wait whose timeout has passed.
     fn time_out(&self, out: &mut Writer) {
         out.null_array();
     }
 
-    /// Writes the reply where nobody may block: inside EXEC.
+    /// Writes the reply if blocking is not allowed: inside EXEC.
     fn refuse(&self, out: &mut Writer) {
         self.time_out(out);
     }

@@ -1,4 +1,4 @@
-//! How a client wants to be told.
+//! How a client tracks keys.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
@@ -18,13 +18,13 @@ pub struct TrackingOptions {
     pub opt_in: bool,
     /// OPTOUT: all but those after CLIENT CACHING NO.
     pub opt_out: bool,
-    /// NOLOOP: the client is not told of its own changes.
+    /// NOLOOP: the client is not notified of its own changes.
     pub no_loop: bool,
-    /// REDIRECT: another client is told, 0 for none.
+    /// REDIRECT: another client is notified, 0 for none.
     pub redirect: u64,
 }
 
-/// What others may know of a client's tracking: only its own thread changes it.
+/// The part of a client's tracking that others see: only its own thread changes it.
 #[derive(Debug, Default)]
 pub struct Tracking {
     bits: AtomicU8,
@@ -60,12 +60,12 @@ impl Tracking {
         }
     }
 
-    /// Returns true if the client is told of anything.
+    /// Returns true if the client tracks keys.
     pub fn is_on(&self) -> bool {
         self.bits.load(Relaxed) & ON != 0
     }
 
-    /// Returns true if it is told of keys that it read.
+    /// Returns true if it is notified of keys that it read.
     #[inline]
     pub(crate) fn is_by_key(&self) -> bool {
         self.bits.load(Relaxed) & (ON | BROADCAST) == ON
@@ -78,7 +78,7 @@ impl Tracking {
         if opt_in { caching } else { !(opt_out && caching) }
     }
 
-    /// Returns the client that is told in its place, if it is on: 0 for none.
+    /// Returns the client that is notified instead, if tracking is on: 0 for none.
     pub fn redirect(&self) -> Option<u64> {
         self.is_on().then(|| self.redirect.load(Relaxed))
     }
@@ -88,7 +88,7 @@ impl Tracking {
         self.bits.fetch_or(BROKEN, Relaxed);
     }
 
-    /// Returns true if the client that is to be told was found to be gone.
+    /// Returns true if the client to notify was found to be gone.
     pub fn is_broken(&self) -> bool {
         self.bits.load(Relaxed) & BROKEN != 0
     }

@@ -11,9 +11,9 @@ use super::operation::BlockedOperation;
 
 /// How a wait ended.
 pub struct Ending {
-    /// The reply, encoded; none when the connection ended it.
+    /// The reply, encoded; none if the connection ended the wait.
     pub(crate) reply: Vec<u8>,
-    /// Up to where the command log must be settled before the reply may leave.
+    /// The offset up to which the command log must be settled before the reply may leave.
     pub(crate) durable_at: u64,
     /// Whether the reply is an error.
     pub(crate) failed: bool,
@@ -29,12 +29,13 @@ pub struct Served {
 
 enum State {
     Waiting,
-    /// A thread serves it, and will say what came of it without waiting for anybody.
+    /// A thread serves it, and will report the result without waiting for others.
     Claimed,
     Ended(Option<Ending>),
 }
 
-/// A blocking command as it was given: its client's rights are checked again when it is served.
+/// A blocking command as it was given: its client's permissions are checked again when it is
+/// served.
 pub struct BlockedCommand {
     /// Its number in the table.
     pub(crate) id: usize,
@@ -48,22 +49,22 @@ impl BlockedCommand {
     }
 }
 
-/// A blocked client: which keys it waits for, and what is to be done when one of them is filled.
+/// A blocked client: the keys that it waits for, and the operation for when one of them is filled.
 pub struct Waiter {
-    /// Smaller ones came first.
+    /// Smaller tickets came first.
     pub(crate) ticket: u64,
     pub(crate) client: Arc<Client>,
     pub(crate) db: Db,
     pub(crate) what: Type,
     pub(crate) protocol: Protocol,
-    /// Each once; none for a wait that only time ends.
+    /// Each once; none for a wait that only the timeout ends.
     pub(crate) keys: Vec<Box<[u8]>>,
     pub(crate) command: BlockedCommand,
     pub(crate) operation: Box<dyn BlockedOperation>,
     /// When it ends by itself, unix ms.
     pub(crate) until: Option<u64>,
     state: Mutex<State>,
-    /// That it is no longer claimed.
+    /// Signals that it is no longer claimed.
     unclaimed: Condvar,
 }
 
@@ -104,7 +105,7 @@ impl Waiter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the state, when nobody serves it.
+    /// Returns the state once no thread serves it.
     fn unclaimed(&self) -> MutexGuard<'_, State> {
         let state = self.state();
         let claimed = |state: &mut State| matches!(state, State::Claimed);
@@ -115,13 +116,13 @@ impl Waiter {
         matches!(state, State::Waiting) && !self.client.killed.load(Relaxed)
     }
 
-    /// Returns true if nothing speaks against it just now.
+    /// Returns true if it can be served now.
     pub(crate) fn can_be_served(&self) -> bool {
         self.is_free(&self.state())
     }
 
-    /// Takes the right to serve it; a client that is to be closed is served no more. Give it back
-    /// by [`Waiter::release`] or [`Waiter::end`].
+    /// Claims the right to serve it; a client that is to be closed is not served any more.
+    /// [`Waiter::release`] or [`Waiter::end`] give the claim back.
     pub(crate) fn claim(&self) -> bool {
         let mut state = self.state();
         let free = self.is_free(&state);
@@ -131,8 +132,7 @@ impl Waiter {
         free
     }
 
-    /// Claims it for somebody who may wait until others have served it, or have found that they
-    /// cannot.
+    /// Claims it, for a thread that may wait until others have served it or found that they cannot.
     pub(crate) fn claim_when_unclaimed(&self) -> bool {
         let mut state = self.unclaimed();
         let free = matches!(*state, State::Waiting);
@@ -142,13 +142,13 @@ impl Waiter {
         free
     }
 
-    /// Makes a claimed waiter that could not be served wait on.
+    /// Lets a claimed waiter that could not be served wait on.
     pub(crate) fn release(&self) {
         *self.state() = State::Waiting;
         self.unclaimed.notify_all();
     }
 
-    /// Ends it, claimed, with a reply, at `now` (unix ms).
+    /// Ends a claimed waiter with a reply, at `now` (unix ms).
     pub(crate) fn end(&self, ending: Ending, now: u64) {
         let mut state = self.state();
         // Before the owner can see the end, and block again.
@@ -160,8 +160,8 @@ impl Waiter {
         self.client.wake();
     }
 
-    /// Ends it without a reply, for its connection; `false` if it has ended. Where somebody serves
-    /// it just now this waits for what comes of it.
+    /// Ends it without a reply, for its connection. Returns false if it has ended already. If a
+    /// thread is just serving it, this waits for the result.
     pub(crate) fn cancel(&self) -> bool {
         let mut state = self.unclaimed();
         let waits = matches!(*state, State::Waiting);
@@ -171,7 +171,7 @@ impl Waiter {
         waits
     }
 
-    /// Returns what it ended with, once.
+    /// Returns its ending, once.
     pub(crate) fn take_ending(&self) -> Option<Ending> {
         match &mut *self.state() {
             State::Ended(ending) => ending.take(),
@@ -186,7 +186,7 @@ impl Waiter {
         out.take()
     }
 
-    /// Returns the reply when the time is over.
+    /// Returns the reply for a wait whose timeout has passed.
     pub(crate) fn time_out(&self) -> Vec<u8> {
         let mut out = Writer::new(self.protocol);
         self.operation.time_out(&mut out);

@@ -1,8 +1,8 @@
 //! Whether a user may execute a command with its arguments.
 //!
 //! A command is allowed if one selector of the user allows all of it: the command itself, what it
-//! does with each of its keys, and its channels. Which keys it has, and what becomes of them, is
-//! read from the command table, as for the locks.
+//! does with each of its keys, and its channels. The command table says which keys it has and what
+//! it does with them, as for the locks.
 
 use crate::session::Session;
 use crate::session::users::{Access, Denied, Reason, Rules, Selector};
@@ -18,8 +18,8 @@ pub(crate) fn check(session: &Session, command: &Command, args: &[&[u8]]) -> Res
     check_rules(&session.user.rules(), command, args)
 }
 
-/// Checks a command with its arguments. Where it is denied, the reason is the one that is told: of
-/// all selectors' the one that came farthest.
+/// Checks a command with its arguments. If it is denied, the reported reason is that of the
+/// selector that came farthest.
 #[cold]
 pub fn check_rules(rules: &Rules, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
     let mut worst = Denied { reason: Reason::Command, at: 0 };
@@ -35,7 +35,7 @@ pub fn check_rules(rules: &Rules, command: &Command, args: &[&[u8]]) -> Result<(
 
 fn check_selector(selector: &Selector, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
     let first = args.get(if command.parent.is_some() { 2 } else { 1 }).copied();
-    // What a client needs to authenticate is allowed to every user.
+    // Commands needed to authenticate are allowed to every user.
     if !command.spec.has(NO_AUTH) && !selector.commands.has_with(command.id, first) {
         return Err(Denied { reason: Reason::Command, at: 0 });
     }
@@ -56,8 +56,8 @@ fn check_selector(selector: &Selector, command: &Command, args: &[&[u8]]) -> Res
     Ok(())
 }
 
-/// Calls `each` with the place of every key, and what becomes of it. Where the arguments are none
-/// of the command's, it has no keys.
+/// Calls `each` with the place of every key and the use of it. If the arguments do not fit the
+/// command, it has no keys.
 fn each_key(
     command: &Command,
     args: &[&[u8]],
@@ -84,7 +84,7 @@ fn access(flags: u16) -> Access {
     }
 }
 
-/// Returns where the channels are that a command sends to or listens to.
+/// Returns the positions of the channels that a command sends to or listens to.
 fn channels(command: &Command, args: &[&[u8]]) -> std::ops::Range<usize> {
     match command.spec.channels {
         None => 0..0,
@@ -93,8 +93,8 @@ fn channels(command: &Command, args: &[&[u8]]) -> std::ops::Range<usize> {
     }
 }
 
-/// Returns true if a session may execute a command, and read every key there is: what SORT needs
-/// that looks up keys which it does not name.
+/// Returns true if a session may execute a command and read every key: SORT needs that when it
+/// looks up keys which it does not name.
 pub fn may_read_all_keys(session: &Session, command: &Command, args: &[&[u8]]) -> bool {
     const READS: Access = Access { reads: true, writes: false };
     if session.user.is_unlimited() {

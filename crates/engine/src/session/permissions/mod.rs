@@ -1,6 +1,6 @@
-//! What the user of a session may do: `check` says whether its rules allow a command, and
-//! `session` asks that for sessions, authenticates them, and keeps what was denied. Users
-//! themselves are in [`crate::session::users`].
+//! The permissions of a session's user: `check` decides whether its rules allow a command;
+//! `session` applies that to sessions, authenticates them, and logs denials. Users themselves are
+//! in [`crate::session::users`].
 
 mod check;
 mod session;

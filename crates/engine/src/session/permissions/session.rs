@@ -1,4 +1,4 @@
-//! Who a session is, and what it was denied.
+//! The user of a session, and the log of its denials.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
@@ -14,17 +14,17 @@ use crate::session::users::password::digest;
 use crate::session::users::{Account, Context, Denied, Entry, Reason, Rules};
 use crate::table::Command;
 
-/// Bytes that the log keeps of a key or a name.
+/// Bytes of a key or a name that the log keeps.
 const MAX_SHOWN: usize = 1024;
 
-/// What the users of sessions may do, and who they are.
+/// The users of sessions and their permissions.
 #[derive(Clone, Copy)]
 pub struct Permissions<'e> {
     pub(super) engine: &'e Engine,
 }
 
 impl Engine {
-    /// Returns what the users of its sessions may do.
+    /// Returns the permissions of its sessions' users.
     #[inline]
     pub fn permissions(&self) -> Permissions<'_> {
         Permissions { engine: self }
@@ -32,8 +32,8 @@ impl Engine {
 }
 
 impl Permissions<'_> {
-    /// Makes the session what a new one is: of the default user, not asked for a password where
-    /// none is set.
+    /// Gives the session the state of a new one: the default user, authenticated if that needs no
+    /// password.
     pub fn authenticate_default(&self, session: &mut Session) {
         let user = self.engine.users().default_user();
         let is_open = user.rules().is_open();
@@ -41,14 +41,14 @@ impl Permissions<'_> {
     }
 
     /// Authenticates the session by a name and a password, or leaves it as it is. `command` is the
-    /// word by which it asked for that.
+    /// command that asked for it.
     pub fn authenticate(
         &self,
         session: &mut Session,
         (name, password): (&[u8], &[u8]),
         command: &[u8],
     ) -> Done {
-        // A password is hashed whether there is such a user or not.
+        // A password is hashed even if there is no such user.
         let digest = digest(password);
         match self.user_who(name, |rules| rules.admits(&digest)) {
             Some(user) => {
@@ -63,8 +63,8 @@ impl Permissions<'_> {
         }
     }
 
-    /// Makes the session one of the user that a verified certificate names, or leaves it as it is
-    /// where there is none who is enabled.
+    /// Makes the user named by a verified certificate the session's user, if there is such a user
+    /// and it is enabled.
     pub fn authenticate_by_certificate(&self, session: &mut Session, name: &[u8]) {
         match self.user_who(name, |rules| rules.is_enabled) {
             Some(user) => set_user(session, user, true),
@@ -75,8 +75,8 @@ impl Permissions<'_> {
         }
     }
 
-    /// Returns the user of a name whose rules let a session become that user, unless another thread
-    /// has deleted it meanwhile.
+    /// Returns the user of a name if `may` accepts its rules and no other thread has deleted it
+    /// meanwhile.
     pub fn user_who(&self, name: &[u8], may: impl FnOnce(&Rules) -> bool) -> Option<Arc<Account>> {
         self.engine.users().get(name).filter(|user| may(&user.rules()) && !user.is_deleted())
     }
@@ -87,7 +87,7 @@ impl Permissions<'_> {
         !session.authenticated && !self.engine.users().default_user().rules().is_open()
     }
 
-    /// Takes from the session what it was.
+    /// Takes the session's user away.
     pub fn log_out(&self, session: &mut Session) {
         set_user(session, Arc::clone(self.engine.users().default_user()), false);
     }
@@ -110,7 +110,7 @@ impl Permissions<'_> {
         })
     }
 
-    /// Refuses what a blocked client waits for if its user may not execute that any more.
+    /// Refuses the operation of a blocked client if its user may no longer execute it.
     pub(crate) fn check_blocked(&self, waiter: &Waiter) -> Done {
         let user = waiter.client.user.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(user) = user.filter(|user| !user.is_unlimited()) else { return Ok(()) };
@@ -124,8 +124,8 @@ impl Permissions<'_> {
         })
     }
 
-    /// Closes the client if its user may not execute this command any more, which has just begun
-    /// something that goes on after it: whoever took the right away may have looked before.
+    /// Closes the client if its user may no longer execute this command, which has just begun
+    /// something that outlasts it: the thread that took the permission away may have looked before.
     pub fn close_if_denied(&self, call: &Call<'_>) {
         if !self.may_execute(call.session, call.command, call.args) {
             call.session.client.kill();
@@ -145,12 +145,12 @@ impl Permissions<'_> {
         commands.take_while(may).count()
     }
 
-    /// Returns true if the session's user may execute a command; nothing is recorded.
+    /// Returns true if the session's user may execute a command; nothing is logged.
     pub fn may_execute(&self, session: &Session, command: &Command, args: &[&[u8]]) -> bool {
         check::check(session, command, args).is_ok()
     }
 
-    /// Refuses a queued command that the session's user may not execute any more.
+    /// Refuses a queued command that the session's user may no longer execute.
     #[inline]
     pub fn check_queued(&self, session: &Session, command: &Command, args: &[&[u8]]) -> Done {
         self.check_within(session, command, args, Context::Multi).map_err(|reason| {
@@ -249,7 +249,7 @@ fn refusal(command: &Command, reason: Reason) -> Failure {
     }
 }
 
-/// Returns what was denied: the command's name, or the key or channel.
+/// Returns the denied object: the command's name, or the key or channel.
 fn object<'a>(command: &Command, args: &[&'a [u8]], denied: Denied) -> Cow<'a, [u8]> {
     match denied.reason {
         Reason::Command => command.full_name().into_bytes().into(),
@@ -261,7 +261,7 @@ fn context(session: &Session) -> Context {
     if session.in_multi() { Context::Multi } else { Context::Toplevel }
 }
 
-/// Makes a session that of a user.
+/// Gives a session this user.
 pub fn set_user(session: &mut Session, user: Arc<Account>, authenticated: bool) {
     session.authenticated = authenticated;
     *session.client.user.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&user));

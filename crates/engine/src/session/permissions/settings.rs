@@ -1,12 +1,12 @@
-//! Settings that concern users, as the configuration has them.
+//! Settings of the configuration that concern users.
 
 use super::session::Permissions;
 use crate::session::users::DEFAULT;
 use crate::session::users::password::set_password;
 
 impl Permissions<'_> {
-    /// Makes this the password of the default user (`requirepass`); with an empty one it needs
-    /// none.
+    /// Makes this the password of the default user (`requirepass`); with an empty one it needs no
+    /// password.
     pub fn set_default_password(&self, password: &[u8]) {
         let users = self.engine.users();
         let _one_at_a_time = users.change();
@@ -15,12 +15,12 @@ impl Permissions<'_> {
         users.set(DEFAULT, rules);
     }
 
-    /// Returns true if connections need no password (of the default user), were it enabled.
+    /// Returns true if the default user, if enabled, needs no password.
     pub fn needs_no_password(&self) -> bool {
         self.engine.users().default_user().rules().no_password
     }
 
-    /// Sets `acl-pubsub-default`: new users may use all channels.
+    /// Sets `acl-pubsub-default`: whether new users may use all channels.
     pub fn set_new_users_use_all_channels(&self, yes: bool) {
         self.engine.users().set_all_channels(yes);
     }

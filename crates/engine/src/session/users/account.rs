@@ -1,4 +1,4 @@
-//! A user as sessions hold it: a name, and the rules of now.
+//! A user as sessions hold it: a name, and its present rules.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,7 +8,7 @@ use super::rules::Rules;
 /// A user.
 pub struct Account {
     name: Box<[u8]>,
-    /// It may do everything: what the path of a command looks at.
+    /// Whether it may do everything: the check on the path of a command.
     is_unlimited: AtomicBool,
     is_deleted: AtomicBool,
     /// How often its rules were changed.
@@ -27,7 +27,7 @@ impl Account {
         }
     }
 
-    /// Returns a user that is in no registry, and whose rules nobody changes: that of the replay of
+    /// Returns a user that is in no registry, and whose rules never change: that of the replay of
     /// the command log.
     pub(crate) fn internal() -> Account {
         Account::new(super::DEFAULT, Rules::unlimited(0))
@@ -44,26 +44,26 @@ impl Account {
         self.is_unlimited.load(Acquire)
     }
 
-    /// Returns true if there is no such user any more.
+    /// Returns true if the user was deleted.
     pub(crate) fn is_deleted(&self) -> bool {
         self.is_deleted.load(Acquire)
     }
 
-    /// Returns how often its rules were changed: what was checked before is to be checked again
-    /// when that is another number.
+    /// Returns how often its rules were changed: earlier checks are to be repeated if the number
+    /// has changed.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Acquire)
     }
 
-    /// Returns what it may do.
+    /// Returns its rules.
     pub fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn set_rules(&self, rules: Rules) {
         let mut current = self.rules.write().unwrap_or_else(PoisonError::into_inner);
-        // Whoever sees the flag sees rules that it fits, or stricter ones.
+        // A reader of the flag sees rules that match it, or stricter ones.
         self.is_unlimited.store(false, Release);
         let is_unlimited = rules.is_unlimited() && !self.is_deleted();
         *current = Arc::new(rules);

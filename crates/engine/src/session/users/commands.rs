@@ -1,4 +1,4 @@
-//! Which commands may be executed: a bit for each number of the table, and what bits cannot say.
+//! Allowed commands: a bit for each number of the table, and what bits cannot express.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Commands {
     bits: Vec<u64>,
-    /// Everything is allowed, and nothing was taken away since.
+    /// Whether all are allowed, with nothing taken away since.
     all: bool,
-    /// `+@all` was the last word about all: commands that come with a later release are allowed.
+    /// Whether `+@all` was the last rule about all commands: those of later releases are then
+    /// allowed.
     future: bool,
     /// Commands that are allowed with these first arguments only.
     first_arguments: BTreeMap<usize, Vec<Box<[u8]>>>,
-    /// What was said of commands of Redis that are not served here, so that it is kept.
+    /// The rules about commands of Redis that are not served here, so that they are kept.
     elsewhere: BTreeMap<&'static str, bool>,
 }
 
@@ -29,7 +30,7 @@ impl Commands {
         self.all
     }
 
-    /// Returns true if it begins from all commands, and not from none.
+    /// Returns true if it starts from all commands rather than from none.
     pub fn is_subtractive(&self) -> bool {
         self.future
     }
@@ -52,7 +53,7 @@ impl Commands {
         self.first_arguments.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns what was said of commands that are not served here.
+    /// Returns the rules about commands that are not served here.
     pub fn elsewhere(&self) -> impl Iterator<Item = (&'static str, bool)> {
         let of_container = |name| container(name).and_then(|name| self.elsewhere.get(name));
         let is_news = move |name, yes| yes != *of_container(name).unwrap_or(&self.future);
@@ -71,7 +72,7 @@ impl Commands {
         };
     }
 
-    /// Allows a command or not, with whatever arguments.
+    /// Allows or forbids a command, whatever its arguments.
     pub fn set(&mut self, id: usize, yes: bool) {
         let word = id / 64;
         if self.bits.len() <= word {
@@ -94,7 +95,7 @@ impl Commands {
         }
     }
 
-    /// Keeps what was said of a command that is not served here, and so of its subcommands.
+    /// Keeps a rule about a command that is not served here, which includes its subcommands.
     pub fn set_elsewhere(&mut self, name: &'static str, yes: bool) {
         self.elsewhere.retain(|known, _| container(known) != Some(name));
         self.elsewhere.insert(name, yes);

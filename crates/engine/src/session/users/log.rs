@@ -1,4 +1,4 @@
-//! What was denied, for ACL LOG: the newest first, and what is alike as one entry.
+//! Denials for ACL LOG: the newest first, with similar ones as one entry.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Reason;
 
-/// Entries that are compared with a new one, and the time within which they are the same.
+/// The number of entries that a new one is compared with, and the time within which two are the
+/// same.
 const COMPARED: usize = 10;
 const SAME_WITHIN_MS: u64 = 60_000;
 
@@ -15,7 +16,7 @@ const SAME_WITHIN_MS: u64 = 60_000;
 pub enum Context {
     /// A request by itself.
     Toplevel,
-    /// A command inside of MULTI.
+    /// A command inside MULTI.
     Multi,
     /// A command that a script called.
     Lua,
@@ -32,20 +33,20 @@ impl Context {
     }
 }
 
-/// Something that was denied.
+/// A denial.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// How often this was denied.
+    /// How often it happened.
     pub count: u64,
     /// Why.
     pub reason: Reason,
-    /// Where the command was called.
+    /// The context of the command.
     pub context: Context,
     /// The command, key, channel or user.
     pub object: Vec<u8>,
     /// The name of the user.
     pub username: Vec<u8>,
-    /// When it was denied last, unix milliseconds.
+    /// When it happened last, unix milliseconds.
     pub at_ms: u64,
     /// The client's line of CLIENT LIST.
     pub client: String,
@@ -79,7 +80,7 @@ impl DeniedLog {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an entry, or counts one that is like it once more.
+    /// Adds an entry, or counts a similar one again.
     pub(crate) fn enter(&self, mut entry: Entry) {
         let mut entries = self.entries();
         let same = entries.iter().take(COMPARED).position(|known| known.is_like(&entry));
@@ -95,7 +96,7 @@ impl DeniedLog {
         self.entries().iter().take(count).cloned().collect()
     }
 
-    /// Forgets all.
+    /// Drops all entries.
     pub fn reset(&self) {
         self.entries().clear();
     }

@@ -1,16 +1,16 @@
-//! Users: what each may do, and which of them a session is.
+//! Users, their permissions, and the user of each session.
 //!
-//! **Who owns what.** The engine owns the registry ([`Users`]): from names to accounts. A session
-//! holds the account that it is authenticated as. An account stays the same object while its rules
-//! change, so that a change concerns the commands that its sessions send next; rules themselves are
-//! values that never change ([`Rules`]), and are replaced as a whole.
+//! **Who owns what.** The engine owns the registry ([`Users`]), which maps names to accounts. A
+//! session holds the account that it is authenticated as. An account stays the same object while
+//! its rules change, so that a change takes effect for the next commands of its sessions. Rules
+//! themselves are immutable values ([`Rules`]), and are replaced as a whole.
 //!
-//! **The way of a command.** A session of a user without limits, as `default` is unless something
-//! else is said, costs one look at a flag of its account. Only where that says that there are
-//! limits the rules are read and the command is checked (`permissions::check`).
+//! **The cost of a check.** For a user without limits, as `default` is unless configured otherwise,
+//! a command costs one look at a flag of the account. Only if the flag says that there are limits,
+//! the rules are read and the command is checked (`permissions::check`).
 //!
-//! A user that was deleted leaves an account which may do nothing, and whose sessions count as not
-//! authenticated, whoever closes them and when.
+//! A deleted user leaves an account that may do nothing. Its sessions count as not authenticated
+//! until they are closed.
 //!
 //! The rules' text is read and written by the module `acl`, which knows the command table. Here
 //! commands are numbers.
@@ -34,7 +34,7 @@ pub use rules::{Rules, Sanitize, Selector};
 /// The name of the user that connections have from their start.
 pub const DEFAULT: &[u8] = b"default";
 
-/// Why something is denied.
+/// Why a command or an authentication is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// The command.
@@ -59,12 +59,12 @@ impl Reason {
     }
 }
 
-/// That a user may not execute a command.
+/// The denial of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denied {
     /// Why.
     pub reason: Reason,
-    /// Where the argument is that it may not name; 0 where it is the command itself.
+    /// The position of the denied argument; 0 if it is the command itself.
     pub at: usize,
 }
 
@@ -74,18 +74,18 @@ type Accounts = BTreeMap<Box<[u8]>, Arc<Account>>;
 pub struct Users {
     accounts: RwLock<Accounts>,
     default: Arc<Account>,
-    /// Held by whoever changes users, from what it reads to what it writes.
+    /// Held by a thread that changes users, from its reads to its writes.
     changing: Mutex<()>,
-    /// `acl-pubsub-default` is `allchannels`.
+    /// Whether `acl-pubsub-default` is `allchannels`.
     all_channels: AtomicBool,
-    /// What was denied.
+    /// The denials.
     pub log: DeniedLog,
-    /// How often something was denied, by [`Reason`].
+    /// The number of denials, by [`Reason`].
     denied: [AtomicU64; 4],
 }
 
 impl Users {
-    /// Returns users that are only the default one, of a table of this many commands.
+    /// Returns only the default user, for a table of this many commands.
     pub(crate) fn new(commands: usize) -> Users {
         let default = Arc::new(Account::new(DEFAULT, Rules::unlimited(commands)));
         let accounts = BTreeMap::from([(Box::from(DEFAULT), Arc::clone(&default))]);
@@ -114,12 +114,12 @@ impl Users {
         self.accounts.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Keeps others from changing users meanwhile.
+    /// Keeps other threads from changing users until the guard is dropped.
     pub fn change(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a user these rules; a new one where there is none of this name.
+    /// Gives a user these rules, and creates it if there is none of this name.
     pub fn set(&self, name: &[u8], rules: Rules) {
         match self.get(name) {
             Some(account) => account.set_rules(rules),
@@ -131,7 +131,7 @@ impl Users {
         }
     }
 
-    /// Takes a user away, which may do nothing from then on. The default user stays.
+    /// Removes a user, which may do nothing from then on. The default user stays.
     pub fn remove(&self, name: &[u8]) -> Option<Arc<Account>> {
         if name == DEFAULT {
             return None;
@@ -141,8 +141,8 @@ impl Users {
         Some(removed)
     }
 
-    /// Replaces all users. The default user keeps its account, and its rules unless there are
-    /// others for it; every other account is a new one. Returns those that are gone.
+    /// Replaces all users. The default user keeps its account, and its rules unless `users` has
+    /// others for it; every other account is a new one. Returns the removed ones.
     pub fn replace(&self, users: Vec<(Vec<u8>, Rules)>) -> Vec<Arc<Account>> {
         let mut new = BTreeMap::from([(Box::from(DEFAULT), Arc::clone(&self.default))]);
         for (name, rules) in users {
@@ -170,12 +170,12 @@ impl Users {
         self.all_channels.store(yes, Relaxed);
     }
 
-    /// Counts something that was denied.
+    /// Counts a denial.
     pub(crate) fn count_denied(&self, reason: Reason) {
         self.denied[reason as usize].fetch_add(1, Relaxed);
     }
 
-    /// Returns how often something was denied for this reason.
+    /// Returns the number of denials for this reason.
     pub fn denied(&self, reason: Reason) -> u64 {
         self.denied[reason as usize].load(Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Passwords, which are kept as their digests only.
+//! Passwords, of which only digests are kept.
 
 use sha2::{Digest, Sha256};
 

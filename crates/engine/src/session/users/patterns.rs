@@ -1,6 +1,6 @@
-//! Which keys and channels may be named: all of them, or those that fit a pattern.
+//! The keys and channels that a user may name: all of them, or those that match a pattern.
 
-/// What is done with a key.
+/// The use of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// Its value is read.
@@ -18,21 +18,21 @@ impl Access {
     }
 }
 
-/// Keys that fit a pattern, and what may be done with them.
+/// A pattern of keys, and the allowed uses of those that match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPattern {
     /// The glob pattern.
     pub pattern: Box<[u8]>,
-    /// What is allowed with keys that match.
+    /// The allowed uses.
     pub access: Access,
 }
 
-/// Names that are allowed: all, or those that fit one of these.
+/// Allowed names: all, or those that match one of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patterns<P> {
     /// Everything is allowed.
     pub all: bool,
-    /// Otherwise these are.
+    /// Otherwise only these are.
     pub some: Vec<P>,
 }
 
@@ -50,7 +50,7 @@ impl<P> Patterns<P> {
 }
 
 impl Patterns<KeyPattern> {
-    /// Adds a pattern; of one that is there, what may be done with its keys is widened.
+    /// Adds a pattern, or widens the allowed uses of one that is there.
     pub fn add(&mut self, pattern: &[u8], access: Access) {
         match self.some.iter_mut().find(|known| *known.pattern == *pattern) {
             Some(known) => {
@@ -61,7 +61,7 @@ impl Patterns<KeyPattern> {
         }
     }
 
-    /// Returns true if this may be done with a key.
+    /// Returns true if this use of a key is allowed.
     pub(crate) fn admits(&self, key: &[u8], access: Access) -> bool {
         let fits = |known: &KeyPattern| {
             known.access.includes(access) && resp::glob::matches(&known.pattern, key)
@@ -69,7 +69,7 @@ impl Patterns<KeyPattern> {
         self.all || self.some.iter().any(fits)
     }
 
-    /// Returns true if this may be done with every key.
+    /// Returns true if this use of every key is allowed.
     pub(crate) fn admits_every(&self, access: Access) -> bool {
         let is_every =
             |known: &KeyPattern| *known.pattern == *b"*" && known.access.includes(access);

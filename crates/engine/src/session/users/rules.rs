@@ -1,4 +1,4 @@
-//! What a user may do: a value. Its text is read and written by the module `acl`.
+//! The rules of a user: a value. The module `acl` reads and writes them as text.
 
 use super::commands::Commands;
 use super::patterns::{KeyPattern, Patterns};
@@ -25,10 +25,10 @@ impl Selector {
     }
 }
 
-/// What was said of the validation of dumps that the user restores. Dumps are always validated.
+/// The rule about the validation of dumps that the user restores. Dumps are always validated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sanitize {
-    /// Nothing.
+    /// None.
     #[default]
     Unsaid,
     /// To validate them.
@@ -37,18 +37,18 @@ pub enum Sanitize {
     Skip,
 }
 
-/// What a user may do, and how it proves who it is.
+/// What a user may do, and how it authenticates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Whether sessions may become this user.
     pub is_enabled: bool,
-    /// Every password fits.
+    /// Whether every password is accepted.
     pub no_password: bool,
-    /// What was said of the validation of dumps.
+    /// The rule about the validation of dumps.
     pub sanitize: Sanitize,
     /// SHA-256 of each password, in hexadecimal digits.
     pub passwords: Vec<String>,
-    /// What it allows without the other selectors.
+    /// The root selector.
     pub root: Selector,
     /// A command is allowed if the root or one of these allows all of it.
     pub selectors: Vec<Selector>,
@@ -60,7 +60,7 @@ impl Rules {
         Rules { root: Selector::new(all_channels), ..Rules::default() }
     }
 
-    /// Returns the rules of a user that may do all, without a password.
+    /// Returns the rules of a user that may do everything, without a password.
     pub fn unlimited(commands: usize) -> Rules {
         Rules {
             is_enabled: true,
@@ -83,14 +83,14 @@ impl Rules {
         self.all_selectors().any(Selector::is_unlimited)
     }
 
-    /// Returns true if connections have this user without a password.
+    /// Returns true if connections get this user without a password.
     pub(crate) fn is_open(&self) -> bool {
         self.is_enabled && self.no_password
     }
 
-    /// Returns true if the user can authenticate by a password of this SHA-256.
+    /// Returns true if the user can authenticate with a password of this SHA-256.
     pub(crate) fn admits(&self, digest: &str) -> bool {
-        // All are compared, each to its end: the time tells nothing.
+        // All are compared to their ends, so that the time reveals nothing.
         let fits = |found: bool, known: &String| found | equal(known.as_bytes(), digest.as_bytes());
         self.is_enabled && (self.no_password || self.passwords.iter().fold(false, fits))
     }

@@ -70,7 +70,7 @@ pub const ACL_NAMES: &[(u32, &str)] = &[
     (ACL_SCRIPTING, "scripting"),
 ];
 
-/// Returns the category of a name without its `@`, in any case.
+/// Returns the category of a name without its `@`, ignoring case.
 pub fn category(name: &[u8]) -> Option<u32> {
     ACL_NAMES.iter().find(|(_, n)| n.as_bytes().eq_ignore_ascii_case(name)).map(|(bit, _)| *bit)
 }

@@ -1,10 +1,10 @@
-//! Arguments of a command as COMMAND DOCS tells them. Built by `const` functions, so that a
-//! command's arguments read like its syntax.
+//! Arguments of a command for COMMAND DOCS. `const` functions build them, so that a command's
+//! arguments read like its syntax.
 
 /// What an argument is.
 #[derive(Clone, Copy, Debug)]
 pub enum ArgKind {
-    /// Describes an argument of any bytes.
+    /// Any bytes.
     String,
     /// A signed integer.
     Integer,
@@ -33,7 +33,7 @@ pub struct Arg {
     pub name: &'static str,
     /// What it is.
     pub kind: ArgKind,
-    /// The word that precedes it, or empty.
+    /// The word before it, or empty.
     pub token: &'static str,
     /// The version that brought it, or empty.
     pub since: &'static str,
@@ -41,11 +41,11 @@ pub struct Arg {
     pub deprecated: &'static str,
     /// A sentence about it, or empty.
     pub summary: &'static str,
-    /// It may be left out.
+    /// Whether it may be left out.
     pub is_optional: bool,
-    /// It may be repeated.
+    /// Whether it may be repeated.
     pub is_multiple: bool,
-    /// Its token is repeated with it.
+    /// Whether its token is repeated with it.
     pub is_multiple_token: bool,
 }
 
@@ -83,7 +83,7 @@ pub const fn double(name: &'static str) -> Arg {
 pub const fn pattern(name: &'static str) -> Arg {
     arg(name, ArgKind::Pattern)
 }
-/// Returns a pattern of names of keys, which key spec number `spec` speaks of.
+/// Returns a pattern of names of keys, described by key spec number `spec`.
 pub const fn key_pattern(name: &'static str, spec: i32) -> Arg {
     arg(name, ArgKind::KeyPattern(spec))
 }
@@ -99,23 +99,23 @@ pub const fn token(name: &'static str, token: &'static str) -> Arg {
 pub const fn oneof(name: &'static str, of: &'static [Arg]) -> Arg {
     arg(name, ArgKind::OneOf(of))
 }
-/// Describes several that belong together.
+/// Returns several that belong together.
 pub const fn block(name: &'static str, of: &'static [Arg]) -> Arg {
     arg(name, ArgKind::Block(of))
 }
 
 impl Arg {
-    /// Says that this word precedes it.
+    /// Sets the word before it.
     pub const fn token(mut self, token: &'static str) -> Arg {
         self.token = token;
         self
     }
-    /// Says since which version it is known.
+    /// Sets the version that brought it.
     pub const fn since(mut self, version: &'static str) -> Arg {
         self.since = version;
         self
     }
-    /// Says since which version it is deprecated.
+    /// Sets the version that deprecated it.
     pub const fn deprecated(mut self, version: &'static str) -> Arg {
         self.deprecated = version;
         self
@@ -125,17 +125,17 @@ impl Arg {
         self.summary = summary;
         self
     }
-    /// Says that it may be left out.
+    /// Marks it as one that may be left out.
     pub const fn optional(mut self) -> Arg {
         self.is_optional = true;
         self
     }
-    /// Says that it may be repeated.
+    /// Marks it as one that may be repeated.
     pub const fn multiple(mut self) -> Arg {
         self.is_multiple = true;
         self
     }
-    /// Its token is repeated with it.
+    /// Marks its token as repeated with it.
     pub const fn multiple_token(mut self) -> Arg {
         self.is_multiple_token = true;
         self

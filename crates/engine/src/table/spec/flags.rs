@@ -28,8 +28,7 @@ pub const ASKING: u32 = 1 << 11;
 pub const FAST: u32 = 1 << 12;
 /// Allowed before authentication.
 pub const NO_AUTH: u32 = 1 << 13;
-/// May be propagated though it is no write. Redis keeps this one to itself: COMMAND INFO does not
-/// print it.
+/// May be propagated though it is no write. Internal to Redis: COMMAND INFO does not print it.
 pub const MAY_REPLICATE: u32 = 1 << 14;
 /// For sentinels too.
 pub const SENTINEL: u32 = 1 << 15;

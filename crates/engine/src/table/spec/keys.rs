@@ -1,4 +1,4 @@
-//! Where a command's keys stand among its arguments, and what it does with them.
+//! The positions of a command's keys among its arguments, and the use of the keys.
 //!
 //! The positions serve twice: to lock the shards of a command's keys before it runs, and for
 //! COMMAND GETKEYS and INFO. A spec is a beginning (a fixed index, or after a keyword) and a way
@@ -42,19 +42,19 @@ pub const KEY_FLAG_NAMES: &[(u16, &str)] = &[
     (KEY_VARIABLE, "variable_flags"),
 ];
 
-/// What a request does with its keys, told from its words.
+/// Returns the use of a request's keys, from its words.
 pub type KeyFlags = fn(&[&[u8]]) -> u16;
 
-/// Tells from the words of a request which of them are its keys.
+/// Returns the positions of a request's keys, from its words.
 pub type OwnKeys = fn(&[&[u8]]) -> std::ops::Range<usize>;
 
-/// Where a request has its key, if it has it, told from its words.
+/// Returns the position of a request's key, if it has one, from its words.
 pub type KeyPlace = fn(&[&[u8]]) -> Option<usize>;
 
-/// Where the search for keys begins.
+/// The begin of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// At this argument (the command's name is 0).
+    /// The argument with this index (the command's name is 0).
     Index(usize),
     /// After this word, searched from the given argument on (from the end when negative).
     Keyword(&'static str, i32),
@@ -62,7 +62,7 @@ pub enum Begin {
     Unknown,
 }
 
-/// How the keys go on from the beginning.
+/// How the keys continue from the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Find {
     /// To `last` (relative to the beginning; negative: from the end of the arguments), every
@@ -95,12 +95,11 @@ pub struct KeySpec {
     pub begin: Begin,
     /// How they go on.
     pub find: Find,
-    /// What is done with them.
+    /// The use of them.
     pub flags: u16,
     /// A remark for COMMAND INFO, or empty.
     pub notes: &'static str,
-    /// Tells from the words of a request where it has its key, in the place of a description that
-    /// cannot.
+    /// Finds the key among the words of a request, if the description cannot.
     pub locate: Option<KeyPlace>,
 }
 
@@ -109,7 +108,7 @@ impl KeySpec {
     pub const fn new(begin: Begin, find: Find, flags: u16) -> KeySpec {
         KeySpec { begin, find, flags, notes: "", locate: None }
     }
-    /// Keys of which the description tells nothing.
+    /// Returns keys of which the description says nothing.
     pub const fn unknown(flags: u16) -> KeySpec {
         KeySpec::new(Begin::Unknown, Find::Unknown, flags)
     }
@@ -136,8 +135,8 @@ impl KeySpec {
         self
     }
 
-    /// Calls `each` with the index of every key, in order. `false` when the arguments do not fit
-    /// the spec.
+    /// Calls `each` with the index of every key, in order. Returns false if the arguments do not
+    /// fit the spec.
     #[inline]
     pub fn each(&self, args: &[&[u8]], mut each: impl FnMut(usize)) -> bool {
         if let (Begin::Index(at), Find::Range { last: 0, .. }) = (self.begin, self.find) {
@@ -210,7 +209,8 @@ fn count(arg: &[u8]) -> Option<usize> {
     text.parse::<u32>().ok().filter(|n| *n > 0).map(|n| n as usize)
 }
 
-/// Returns the first key, last key and step of COMMAND INFO's old form; zeros when it cannot say.
+/// Returns the first key, last key and step of COMMAND INFO's old form; zeros if it cannot express
+/// the keys.
 pub fn legacy_range(keys: &[KeySpec]) -> (i32, i32, i32) {
     if let [KeySpec { begin: Begin::Index(first), find: Find::Range { last, step, .. }, .. }] = keys
     {
@@ -236,7 +236,7 @@ fn absolute(first: i32, last: i32, step: i32) -> (i32, i32, i32) {
     (first, if last >= 0 { last + first } else { last }, step)
 }
 
-/// Returns true if the positions cannot be told by a fixed range alone.
+/// Returns true if a fixed range cannot describe the positions.
 pub fn movable(keys: &[KeySpec]) -> bool {
     keys.iter().any(|k| {
         !matches!((k.begin, k.find), (Begin::Index(_), Find::Range { .. }))

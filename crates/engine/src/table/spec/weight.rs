@@ -1,22 +1,22 @@
-//! How much a command does, found out before it does it: from its arguments, and from the sizes of
-//! the values at its keys, whose shards are locked.
+//! How much work a command does, estimated before it runs: from its arguments, and from the sizes
+//! of the values at its keys, whose shards are locked.
 //!
-//! A unit is what takes about a tenth of a microsecond: an element that is read, a kilobyte that is
-//! copied. The figures need not be right, they only tell microseconds from milliseconds.
+//! A unit takes about a tenth of a microsecond: an element that is read, a kilobyte that is copied.
+//! The figures need not be exact; they only separate microseconds from milliseconds.
 
 use keyspace::{Db, Entry, Key, Txn, Type};
 
-/// Says how much a command does with these arguments and keys.
+/// Estimates how much work a command does with these arguments and keys.
 pub type Weigh = fn(&[&[u8]], &[Key<'_>], &Txn<'_>, Db) -> u64;
 
-/// What is executed by another thread than its connection's weighs more than this: a millisecond.
+/// Commands that weigh more than this, a millisecond, are executed by a thread other than their
+/// connection's.
 pub const LONG: u64 = 10_000;
 
-/// Whatever it does, a command with no more words than this is not executed elsewhere for their
-/// number.
+/// A command with no more words than this is not executed elsewhere for their number.
 pub const MANY_WORDS: usize = 1000;
 
-/// The functions by which commands say how much they do, in addition to what each argument takes.
+/// Functions that estimate a command's work, in addition to the weight of each argument.
 pub mod weights {
     use resp::number::parse_i64;
 
@@ -26,7 +26,7 @@ pub mod weights {
     pub const COMMAND: u64 = 4;
     /// An argument.
     pub const ARGUMENT: u64 = 2;
-    /// An element that is stored or removed, in elements that are read.
+    /// An element that is stored or removed, counted in elements that are read.
     pub const STORED: u64 = 8;
 
     /// Reads all of the values at its keys.
@@ -34,7 +34,7 @@ pub mod weights {
         keys.iter().map(|key| amount(txn, db, key)).sum()
     }
 
-    /// Reads all of the values at its keys but the first, where it stores about as much.
+    /// Reads the values at all its keys but the first, where it stores about as much.
     pub fn stores_all(_: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
         STORED * sources(keys).iter().map(|key| amount(txn, db, key)).sum::<u64>()
     }
@@ -50,19 +50,19 @@ pub mod weights {
         keys.first().map_or(0, |key| STORED * amount(txn, db, key))
     }
 
-    /// Copies the value at its first key where the second belongs to another shard.
+    /// Copies the value at its first key if the second belongs to another shard.
     pub fn renames(args: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
         let is_far = keys.iter().any(|key| key.shard() != keys[0].shard());
         if is_far { copies(args, keys, txn, db) } else { 0 }
     }
 
-    /// Looks in all values for what is in the smallest one.
+    /// Looks up the elements of the smallest value in all others.
     pub fn intersects(_: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
         let least = keys.iter().map(|key| amount(txn, db, key)).min();
         least.unwrap_or(0).saturating_mul(3 * keys.len() as u64)
     }
 
-    /// Does the same with all values but the one at the first key, where it stores what it finds.
+    /// Does the same without the value at the first key, where it stores the result.
     pub fn intersects_into(args: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
         2 * intersects(args, sources(keys), txn, db)
     }
@@ -98,15 +98,15 @@ pub mod weights {
         STORED.saturating_mul(read)
     }
 
-    /// Takes all elements away but those from the position in the second argument to the one in the
+    /// Removes all elements except those from the position in the second argument to the one in the
     /// third.
     pub fn trims(args: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
         let kept = reads_range(args, keys, txn, db);
         reads_all(args, keys, txn, db).saturating_sub(kept)
     }
 
-    /// Reads the elements between two bounds. How many these are is known only where neither is
-    /// one: all, or as many as LIMIT or COUNT says.
+    /// Reads the elements between two bounds. Their number is known only if neither is a bound: all
+    /// of them, or as many as LIMIT or COUNT says.
     pub fn reads_bounds(args: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
         let is_none = |at: usize| {
             let arg = args.get(at).copied().unwrap_or_default();
@@ -125,8 +125,8 @@ pub mod weights {
         reads_all(args, keys, txn, db).min(limit.unwrap_or(u64::MAX))
     }
 
-    /// Reads or takes as many elements as the second argument says, one without it. A negative
-    /// number says that elements may be repeated.
+    /// Reads or takes as many elements as the second argument says, one without it. If it is
+    /// negative, elements may be repeated.
     pub fn reads_count(args: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
         let Some(count) = args.get(2).and_then(|arg| parse_i64(arg)) else { return 0 };
         let len = reads_all(args, keys, txn, db);
@@ -137,7 +137,7 @@ pub mod weights {
         }
     }
 
-    /// Reads or takes as many elements as COUNT says, few without it.
+    /// Reads or takes as many elements as COUNT says, or few without it.
     pub fn reads_some(args: &[&[u8]], keys: &[Key<'_>], txn: &Txn<'_>, db: Db) -> u64 {
         let at = args.iter().position(|arg| arg.eq_ignore_ascii_case(b"count"));
         let count = at.and_then(|at| parse_i64(args.get(at + 1)?)).unwrap_or(0);

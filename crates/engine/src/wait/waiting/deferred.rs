@@ -9,7 +9,7 @@ use keyspace::Db;
 /// A key in a database.
 pub(crate) type BlockedKey = (Db, Box<[u8]>);
 
-/// Keys that hold something for clients whom nobody could serve yet.
+/// Keys that hold something for clients that could not be served yet.
 #[derive(Default)]
 pub(crate) struct DeferredKeys {
     any: AtomicBool,
@@ -34,13 +34,14 @@ impl DeferredKeys {
     }
 }
 
-/// Wake-ups that were deferred.
+/// Keys whose clients are to be served later.
 #[derive(Default)]
 pub(crate) struct Deferred {
-    /// They failed: to be tried periodically.
+    /// Serving failed: to be tried periodically.
     pub(crate) failed: DeferredKeys,
-    /// They need shards that were not locked: to be done as soon as those that were are unlocked.
+    /// Serving needs shards that were not locked: to be done as soon as the locked ones are
+    /// unlocked.
     pub(crate) not_locked: DeferredKeys,
-    /// Others have the shards that they need: to be tried soon.
+    /// Others have locked the shards: to be tried soon.
     pub(crate) locked: DeferredKeys,
 }

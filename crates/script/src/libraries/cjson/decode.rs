@@ -72,12 +72,12 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Returns the byte at a place, 0 after the end.
+    /// Returns the byte at a position, 0 after the end.
     fn byte(&self, at: usize) -> u8 {
         self.text.get(at).copied().unwrap_or(0)
     }
 
-    /// Reads a token; returns it with its place.
+    /// Reads a token. Returns it with its position.
     fn next(&mut self) -> (Token, usize) {
         while matches!(self.byte(self.at), b' ' | b'\t' | b'\n' | b'\r') {
             self.at += 1;
@@ -136,7 +136,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Returns a string; errors have the place where they were found.
+    /// Reads a string. Returns it with its position; for an error, with the position where it was
+    /// found.
     fn string(&mut self) -> (Token, usize) {
         let from = self.at;
         let mut out = Vec::new();
@@ -180,7 +181,7 @@ impl Parser<'_> {
         digits.iter().try_fold(0, |value, digit| Some(value << 4 | (*digit as char).to_digit(16)?))
     }
 
-    /// Returns `\uXXXX`, or two of them for a character beyond 16 bits.
+    /// Reads `\uXXXX`, or two of them for a character beyond 16 bits.
     fn unicode(&mut self, out: &mut Vec<u8>) -> Option<()> {
         let mut code = self.hex(self.at + 2)?;
         let mut length = 6;
@@ -281,7 +282,7 @@ fn is_beyond_json(text: &[u8]) -> bool {
     }
 }
 
-/// Reads a number as C's `strtod` does; returns it with its length.
+/// Reads a number like C's `strtod`. Returns it with its length.
 fn parse_number(text: &[u8]) -> Option<(f64, usize)> {
     let signed = usize::from(matches!(text.first(), Some(b'+' | b'-')));
     let sign = if text.first() == Some(&b'-') { -1.0 } else { 1.0 };

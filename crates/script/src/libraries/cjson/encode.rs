@@ -7,7 +7,7 @@ use crate::number::{append_general, truncate};
 use crate::state::{PER_VALUE, check_length, spend};
 use mlua::{Table, Value};
 
-/// Bytes of a string between two looks at the length.
+/// Bytes of a string between two checks of the length.
 const PIECE: usize = 64 << 10;
 
 /// Implements `cjson.encode(value)`
@@ -111,8 +111,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Returns the largest index if all keys are indices, and not too few of them are there. As in
-    /// the original on x86-64, where it is a C `int`, keys that do not fit make an object.
+    /// Returns the largest index if all keys are indices and the array is not too sparse. As in the
+    /// original on x86-64, where an index is a C `int`, keys that do not fit make an object.
     fn array_length(&self, table: &Table) -> Result<Option<i64>, Raise> {
         let (mut items, mut largest) = (0, 0);
         for entry in table.pairs::<Value, Value>() {

@@ -1,5 +1,5 @@
-//! What scripts can set. The settings of the global `cjson` are reset before each script, since
-//! which interpreter runs the next one is chance.
+//! Settings that scripts can change. Those of the global `cjson` are reset before each script,
+//! since the interpreter of the next run is arbitrary.
 
 use crate::arguments::{Arguments, Raise, Results};
 use mlua::Value;
@@ -14,7 +14,7 @@ pub(crate) struct Settings {
     pub(super) sparse_safe: i64,
     pub(super) encode_depth: i64,
     pub(super) decode_depth: i64,
-    /// Index in [`INVALID`]: what becomes of NaN and infinities.
+    /// Index in [`INVALID`]: the treatment of NaN and infinities.
     pub(super) encode_invalid: usize,
     pub(super) decode_invalid: bool,
     pub(super) precision: i64,
@@ -41,7 +41,7 @@ const SWITCH: &[&str] = &["off", "on"];
 pub(super) const INVALID: &[&str] = &["off", "on", "null"];
 const ANY: i64 = i32::MAX as i64;
 
-/// The tables inside of tables that are ever followed, whatever the setting: the stack is finite.
+/// Maximum nesting of tables, whatever the setting: the stack is finite.
 pub(super) const DEEPEST: i64 = 1000;
 
 /// A function that changes settings and returns them.
@@ -70,7 +70,7 @@ pub(super) const FUNCTIONS: &[(&str, Change)] = &[
     }),
 ];
 
-/// Applies a change, which returns what the script is shown.
+/// Applies a change, which returns the value for the script.
 fn change(
     call: &Arguments<'_>,
     settings: &Cell<Settings>,
@@ -125,7 +125,7 @@ fn switch(call: &Arguments<'_>, at: usize, setting: &mut bool) -> Result<Value, 
     Ok(shown)
 }
 
-/// Returns one of several words; the first two are shown as booleans, and may be given as such.
+/// Reads one of several words; the first two are shown as booleans, and may be given as such.
 fn choice(
     call: &Arguments<'_>,
     at: usize,

@@ -1,11 +1,11 @@
-//! MessagePack as Lua values. The input is not trusted: lengths are checked against what follows,
-//! and depth is limited.
+//! MessagePack as Lua values. The input is not trusted: lengths are checked against the remaining
+//! input, and depth is limited.
 
 use crate::arguments::{Arguments, Raise, Results};
 use crate::state::{PER_VALUE, check_length, spend};
 use mlua::{Lua, Table, Value};
 
-/// Arrays and maps inside of each other.
+/// Maximum nesting of arrays and maps.
 const DEEPEST: usize = 1000;
 
 const MISSING: &str = "Missing bytes in input.";
@@ -22,13 +22,13 @@ pub(super) fn unpack(call: &Arguments<'_>) -> Results {
     unpack_some(call, None, 0)
 }
 
-/// Implements `cmsgpack.unpack_one(text, offset)`: where to go on, and one value.
+/// Implements `cmsgpack.unpack_one(text, offset)`: the next offset, and one value.
 pub(super) fn unpack_one(call: &Arguments<'_>) -> Results {
     let offset = if call.is_absent(2) { 0 } else { call.integer(2)? };
     unpack_some(call, Some(1), offset)
 }
 
-/// Implements `cmsgpack.unpack_limit(text, limit, offset)`: where to go on, and up to `limit`
+/// Implements `cmsgpack.unpack_limit(text, limit, offset)`: the next offset, and up to `limit`
 /// values.
 pub(super) fn unpack_limit(call: &Arguments<'_>) -> Results {
     let limit = call.integer(2)?;
@@ -95,7 +95,7 @@ impl<'a> Input<'a> {
             0xcc => f64::from(self.bytes::<1>()?[0]),
             0xcd => f64::from(u16::from_be_bytes(self.bytes()?)),
             0xce => f64::from(u32::from_be_bytes(self.bytes()?)),
-            // As in the original, what needs the last bit is negative.
+            // As in the original, a value that needs the last bit is negative.
             0xcf => i64::from_be_bytes(self.bytes()?) as f64,
             0xd0 => f64::from(self.bytes::<1>()?[0].cast_signed()),
             0xd1 => f64::from(i16::from_be_bytes(self.bytes()?)),
