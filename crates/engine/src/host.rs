@@ -43,9 +43,9 @@ pub trait Host: Send + Sync {
     /// Writes the configuration into its file.
     fn config_rewrite(&self, all: bool) -> Result<(), Failure>;
 
-    /// Returns true if a command that a setting may forbid (`enable-debug-command` and its like) is
-    /// allowed.
-    fn allows(&self, setting: &str, local: bool) -> bool;
+    /// Returns true if DEBUG is allowed (`enable-debug-command`); `local`: to a client on this
+    /// machine.
+    fn allows_debug(&self, local: bool) -> bool;
 
     /// Zeroes the counters of [`Host::facts`] that are counted since the start.
     fn reset_stats(&self);

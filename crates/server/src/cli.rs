@@ -10,7 +10,8 @@
 
 use std::path::PathBuf;
 
-use crate::config::{file, table};
+use crate::config::file;
+use crate::config::row::Row;
 use crate::text::quote;
 
 /// What the command line asks for.
@@ -97,7 +98,7 @@ fn lines(words: &[Vec<u8>]) -> Result<String, String> {
             }
         } else if text.is_empty() {
             // Redis takes the first directive without the dashes, too.
-            if table::find(word).is_none() {
+            if Row::find(word).is_none() {
                 return Err(String::from_utf8_lossy(word).into_owned());
             }
             text.push('\n');

@@ -262,7 +262,7 @@ impl Host for Server {
     fn config_rewrite(&self, _: bool) -> Result<(), Failure> {
         Ok(())
     }
-    fn allows(&self, _: &str, _: bool) -> bool {
+    fn allows_debug(&self, _: bool) -> bool {
         false
     }
     fn reset_stats(&self) {}
