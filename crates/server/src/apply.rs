@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use commands::{Engine, EventClasses};
-use keyspace::{Eviction, Limits, Policy};
+use commands::{Engine, EventClasses, Settings};
+use keyspace::{Eviction, Policy};
 
 use crate::append_only::fsync;
 use crate::client_memory;
@@ -148,10 +148,10 @@ fn store(effect: Effect, shared: &Shared, values: &Values) {
         Effect::LoadLimits | Effect::LimitClientMemory | Effect::AllowClients => {
             shared.limits.load(values);
         }
-        Effect::StoreSettings => settings(engine, values),
+        Effect::StoreSettings => store_settings(engine, values),
         Effect::LimitStrings => {
             shared.limits.load(values);
-            settings(engine, values);
+            store_settings(engine, values);
         }
         Effect::SetEviction => set_eviction(engine, values),
         Effect::LimitMemory => {
@@ -159,7 +159,7 @@ fn store(effect: Effect, shared: &Shared, values: &Values) {
             shared.limits.load(values);
         }
         Effect::LimitTracking => {
-            settings(engine, values);
+            store_settings(engine, values);
             engine.tracking_clients().limit_cached_keys();
         }
         Effect::LimitSnapshots => {
@@ -220,27 +220,25 @@ fn store(effect: Effect, shared: &Shared, values: &Values) {
     }
 }
 
-fn settings(engine: &Engine, values: &Values) {
-    engine.config().set_proto_max_bulk_len(values.proto_max_bulk_len);
-    engine.config().set_hash_limits(Limits {
-        entries: values.hash_max_listpack_entries,
-        value: values.hash_max_listpack_value,
+fn store_settings(engine: &Engine, values: &Values) {
+    engine.config().store(Settings {
+        proto_max_bulk_len: values.proto_max_bulk_len,
+        databases: values.databases,
+        list_max_listpack_size: values.list_max_listpack_size,
+        set_max_intset_entries: values.set_max_intset_entries,
+        hash_max_listpack_entries: values.hash_max_listpack_entries,
+        hash_max_listpack_value: values.hash_max_listpack_value,
+        zset_max_listpack_entries: values.zset_max_listpack_entries,
+        zset_max_listpack_value: values.zset_max_listpack_value,
+        stream_node_max_bytes: values.stream_node_max_bytes,
+        stream_node_max_entries: values.stream_node_max_entries,
+        hll_sparse_max_bytes: values.hll_sparse_max_bytes,
+        busy_reply_threshold: values.busy_reply_threshold,
+        busy_reply_all: values.busy_reply_all,
+        script_kill_rollback: values.script_kill_rollback,
+        tracking_table_max_keys: values.tracking_table_max_keys,
     });
-    engine.config().set_sorted_set_limits(Limits {
-        entries: values.zset_max_listpack_entries,
-        value: values.zset_max_listpack_value,
-    });
-    engine.config().set_set_limits(Limits { entries: values.set_max_intset_entries, value: 0 });
-    engine.config().set_list_node(values.list_max_listpack_size);
-    let entries = values.stream_node_max_entries;
-    engine.config().set_stream_node(values.stream_node_max_bytes, entries);
-    engine.config().set_databases(values.databases);
-    engine.config().set_hll_sparse_max_bytes(values.hll_sparse_max_bytes);
-    engine.config().set_busy_reply_threshold(values.busy_reply_threshold);
-    engine.config().set_busy_reply_all(values.busy_reply_all);
     engine.config().set_redis_version(&values.redis_version.to_text());
-    engine.config().set_script_kill_rollback(values.script_kill_rollback);
-    engine.config().set_tracking_table_max_keys(values.tracking_table_max_keys);
 }
 
 /// Returns what a snapshot may hold: 0 means a half of the heap's limit, or of the machine's memory

@@ -6,7 +6,8 @@
 //! or nothing: new values are parsed first, then handed to an `apply` function of the caller, and
 //! only what it accepts stays.
 //!
-//! Nothing here knows sockets, stores or commands.
+//! Nothing here knows sockets, stores or commands. Where another crate obeys a directive, the default
+//! is taken from there.
 
 #[macro_use]
 mod directives;

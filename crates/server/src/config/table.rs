@@ -9,6 +9,10 @@
 //! Perdura's own. The one default that differs is `save`: a pool or an append-only file is durable
 //! without save points. A start without either sets Redis's ([`super::special::SAVE_POINTS`]).
 
+use commands::admin::SlowLog;
+use commands::{DeniedLog, Settings};
+use keyspace::Eviction;
+
 use super::CommandLine;
 use super::choice::*;
 use super::kind::Kind::*;
@@ -17,7 +21,10 @@ use super::row::Effect::*;
 use super::row::Why::{Cluster, Design, Foreground, Later, Replication, Tls};
 use super::row::{Field, Row, put};
 use super::special::{OUTPUT_LIMITS, OutputLimit};
-use super::value::{Bytes, MemoryShare, Value};
+use super::value::{Bytes, MemoryShare, Value, text};
+
+const ENGINE: Settings = Settings::DEFAULT;
+const EVICTION: Eviction = Eviction::DEFAULT;
 
 const I32: i128 = i32::MAX as i128;
 const U32: i128 = u32::MAX as i128;
@@ -76,14 +83,15 @@ directives! {
         read_cache: u64 = 0 => ("read-cache", Memory(0, I64), Live).then(SetReadCache);
         /// Answer BUSY to every command while a script runs longer than `busy-reply-threshold`, as
         /// Redis does; else only to those that need its keys. For programs that rely on it.
-        busy_reply_all: bool = false => ("busy-reply-all", Bool, Live).then(StoreSettings);
+        busy_reply_all: bool = ENGINE.busy_reply_all =>
+            ("busy-reply-all", Bool, Live).then(StoreSettings);
         /// The version of Redis that clients are told
         /// ([above](#which-version-of-redis-is-claimed)). Raise it for clients that use newer
         /// commands only where they find that version.
-        redis_version: Bytes = text("7.0.15") =>
+        redis_version: Bytes = text(commands::REDIS_VERSION) =>
             ("redis-version", Version, Pinned).then(StoreSettings);
         /// Let SCRIPT KILL end a script that has written, and undo it; Redis refuses that.
-        script_kill_rollback: bool = false =>
+        script_kill_rollback: bool = ENGINE.script_kill_rollback =>
             ("script-kill-rollback", Bool, Live).then(StoreSettings);
         /// Bytes that snapshots of dumps and rewrites may hold; 0 for half of the memory or of the
         /// heap ([above](#what-a-snapshot-may-hold)). Raise it when such fail under heavy writes.
@@ -126,7 +134,7 @@ directives! {
         maxclients: u64 = 10_000 => ("maxclients", Int(1, U32), Live).then(AllowClients);
         /// Bytes of the longest string, and of the longest argument of a command. Lower it to bound
         /// what one request takes.
-        proto_max_bulk_len: u64 = 512 << 20 =>
+        proto_max_bulk_len: u64 = ENGINE.proto_max_bulk_len =>
             ("proto-max-bulk-len", Memory(1048576, I64), Live).then(LimitStrings);
         /// Bytes of a request that has not arrived as a whole; a client with more is disconnected.
         client_query_buffer_limit: u64 = 1 << 30 =>
@@ -204,7 +212,8 @@ directives! {
         acl_pubsub_default: NewUserChannels = NewUserChannels::Reset =>
             ("acl-pubsub-default", Enum(NewUserChannels::NAMES), Live).then(SetNewUsers);
         /// Entries that `ACL LOG` keeps.
-        acllog_max_len: usize = 128 => ("acllog-max-len", Int(0, I64), Live).then(LimitAclLog);
+        acllog_max_len: usize = DeniedLog::MAX_LEN =>
+            ("acllog-max-len", Int(0, I64), Live).then(LimitAclLog);
         /// Who may set protected directives (`dir`, `dbfilename`) by CONFIG SET: nobody, everybody,
         /// or clients on this machine (`local`). They decide where files are written.
         enable_protected_configs: Permission = Permission::No =>
@@ -284,22 +293,26 @@ directives! {
     "Memory, eviction and expiry" {
         /// Bytes of data at which keys are evicted, or writes refused; 0 for the heap's limit. Set
         /// it for a cache, and leave memory for clients and the system.
-        maxmemory: u64 = 0 => ("maxmemory", Memory(0, U64), Live).then(LimitMemory);
+        maxmemory: u64 = EVICTION.maxmemory =>
+            ("maxmemory", Memory(0, U64), Live).then(LimitMemory);
         /// Which keys are evicted then: those with an expiry time (`volatile-`) or all
         /// (`allkeys-`), by last use (`lru`), frequency (`lfu`), chance or nearest expiry;
         /// `noeviction` refuses writes instead.
         maxmemory_policy: EvictionPolicy = EvictionPolicy::NoEviction =>
             ("maxmemory-policy", Enum(EvictionPolicy::NAMES), Live).then(SetEviction);
         /// Keys that are compared for each eviction. More: closer to the true order, for more time.
-        maxmemory_samples: u32 = 5 => ("maxmemory-samples", Int(1, I32), Live).then(SetEviction);
+        maxmemory_samples: u32 = EVICTION.samples =>
+            ("maxmemory-samples", Int(1, I32), Live).then(SetEviction);
         /// Bytes, or percent of `maxmemory`, that the buffers of all clients may take together;
         /// beyond it those with the largest are disconnected; 0 for no limit.
         maxmemory_clients: MemoryShare = MemoryShare::Bytes(0) =>
             ("maxmemory-clients", MemoryOrPercent, Live).then(LimitClientMemory);
         /// How slowly the counter of `lfu` grows with accesses: at 10 a million saturate it.
-        lfu_log_factor: u32 = 10 => ("lfu-log-factor", Int(0, I32), Live).then(SetEviction);
+        lfu_log_factor: u32 = EVICTION.lfu_log_factor =>
+            ("lfu-log-factor", Int(0, I32), Live).then(SetEviction);
         /// Minutes after which that counter falls by one; 0 for never.
-        lfu_decay_time: u32 = 1 => ("lfu-decay-time", Int(0, I32), Live).then(SetEviction);
+        lfu_decay_time: u32 = EVICTION.lfu_decay_time =>
+            ("lfu-decay-time", Int(0, I32), Live).then(SetEviction);
         /// From 1 to 10: how many expired keys each step of the background looks for. Raise it
         /// where they take space for too long.
         active_expire_effort: u64 = 1 =>
@@ -312,7 +325,7 @@ directives! {
         activedefrag: bool = false => ("activedefrag", Bool, Live).then(LoadLimits);
         /// Keys of which clients with client-side caching are told; beyond it some are told too
         /// early; 0 for no limit.
-        tracking_table_max_keys: usize = 1_000_000 =>
+        tracking_table_max_keys: usize = ENGINE.tracking_table_max_keys =>
             ("tracking-table-max-keys", Int(0, I64), Live).then(LimitTracking);
         /// Whether the kernel ends this process rather than others when the machine is out of
         /// memory: `relative` adds to what it was started with, `absolute` replaces it, `yes` is
@@ -326,41 +339,42 @@ directives! {
     }
     "Databases and types" {
         /// How many databases SELECT knows.
-        databases: usize = 16 => ("databases", Int(1, I32), Fixed).then(StoreSettings);
+        databases: usize = ENGINE.databases =>
+            ("databases", Int(1, I32), Fixed).then(StoreSettings);
         /// Elements of one node of a list; from -1 to -5: bytes, 4 to 64 KiB. Larger nodes take
         /// less space, and more time in the middle of a list.
-        list_max_listpack_size: i32 = -2 =>
+        list_max_listpack_size: i32 = ENGINE.list_max_listpack_size =>
             ("list-max-listpack-size", Int(-I32 - 1, I32), Live)
                 .alias("list-max-ziplist-size").then(StoreSettings);
         /// Members up to which a set of integers is stored as one block.
-        set_max_intset_entries: usize = 512 =>
+        set_max_intset_entries: usize = ENGINE.set_max_intset_entries =>
             ("set-max-intset-entries", Int(0, I64), Live).then(StoreSettings);
         /// Fields up to which a hash is stored as one block. Larger blocks take less space and more
         /// time for each access.
-        hash_max_listpack_entries: usize = 512 =>
+        hash_max_listpack_entries: usize = ENGINE.hash_max_listpack_entries =>
             ("hash-max-listpack-entries", Int(0, I64), Live)
                 .alias("hash-max-ziplist-entries").then(StoreSettings);
         /// Bytes of the longest field or value of such a hash.
-        hash_max_listpack_value: usize = 64 =>
+        hash_max_listpack_value: usize = ENGINE.hash_max_listpack_value =>
             ("hash-max-listpack-value", Memory(0, I64), Live)
                 .alias("hash-max-ziplist-value").then(StoreSettings);
         /// Members up to which a sorted set is stored as one block.
-        zset_max_listpack_entries: usize = 128 =>
+        zset_max_listpack_entries: usize = ENGINE.zset_max_listpack_entries =>
             ("zset-max-listpack-entries", Int(0, I64), Live)
                 .alias("zset-max-ziplist-entries").then(StoreSettings);
         /// Bytes of the longest member of such a sorted set.
-        zset_max_listpack_value: usize = 64 =>
+        zset_max_listpack_value: usize = ENGINE.zset_max_listpack_value =>
             ("zset-max-listpack-value", Memory(0, I64), Live)
                 .alias("zset-max-ziplist-value").then(StoreSettings);
         /// Entries of one node of a stream; 0 for no limit.
-        stream_node_max_entries: usize = 100 =>
+        stream_node_max_entries: usize = ENGINE.stream_node_max_entries =>
             ("stream-node-max-entries", Int(0, I64), Live).then(StoreSettings);
         /// Bytes of one node of a stream; 0 for no limit.
-        stream_node_max_bytes: usize = 4 << 10 =>
+        stream_node_max_bytes: usize = ENGINE.stream_node_max_bytes =>
             ("stream-node-max-bytes", Memory(0, I64), Live).then(StoreSettings);
         /// Bytes up to which a HyperLogLog is stored in its sparse form, which is smaller and
         /// slower.
-        hll_sparse_max_bytes: usize = 3000 =>
+        hll_sparse_max_bytes: usize = ENGINE.hll_sparse_max_bytes =>
             ("hll-sparse-max-bytes", Memory(0, I64), Live).then(StoreSettings);
     }
     "Logs, events and statistics" {
@@ -380,27 +394,27 @@ directives! {
             ("notify-keyspace-events", Events, Live).then(PublishEvents);
         /// Milliseconds after which a script counts as slow: others are answered BUSY until it
         /// ends, or SCRIPT KILL ends it.
-        busy_reply_threshold: u64 = 5000 =>
+        busy_reply_threshold: u64 = ENGINE.busy_reply_threshold =>
             ("busy-reply-threshold", Int(0, I64), Live).alias("lua-time-limit").then(StoreSettings);
         /// Microseconds from which a command is kept in SLOWLOG; 0 for every one, -1 for none.
-        slowlog_log_slower_than: i64 = 10_000 =>
+        slowlog_log_slower_than: i64 = SlowLog::SLOWER_THAN_US =>
             ("slowlog-log-slower-than", Int(-1, I64), Live)
                 .alias("commandlog-execution-slower-than").then(SetCommandLogs);
         /// Entries that SLOWLOG keeps.
-        slowlog_max_len: usize = 128 =>
+        slowlog_max_len: usize = SlowLog::MAX_LEN =>
             ("slowlog-max-len", Int(0, I64), Live)
                 .alias("commandlog-slow-execution-max-len").then(SetCommandLogs);
         /// Bytes from which a request is kept in COMMANDLOG; -1 for none.
-        commandlog_request_larger_than: i64 = 1 << 20 =>
+        commandlog_request_larger_than: i64 = SlowLog::LARGER_THAN =>
             ("commandlog-request-larger-than", Int(-1, I64), Live).then(SetCommandLogs);
         /// Entries of that log.
-        commandlog_large_request_max_len: usize = 128 =>
+        commandlog_large_request_max_len: usize = SlowLog::MAX_LEN =>
             ("commandlog-large-request-max-len", Int(0, I64), Live).then(SetCommandLogs);
         /// Bytes from which a reply is kept in COMMANDLOG; -1 for none.
-        commandlog_reply_larger_than: i64 = 1 << 20 =>
+        commandlog_reply_larger_than: i64 = SlowLog::LARGER_THAN =>
             ("commandlog-reply-larger-than", Int(-1, I64), Live).then(SetCommandLogs);
         /// Entries of that log.
-        commandlog_large_reply_max_len: usize = 128 =>
+        commandlog_large_reply_max_len: usize = SlowLog::MAX_LEN =>
             ("commandlog-large-reply-max-len", Int(0, I64), Live).then(SetCommandLogs);
         /// Milliseconds from which an event is kept for LATENCY; 0 for none. Set it while you look
         /// for a delay.
@@ -579,11 +593,6 @@ directives! {
         tls_dh_params_file: Bytes = text("") =>
             ("tls-dh-params-file", Text, Live).ignored(Tls).external().then(ConfigureTls);
     }
-}
-
-/// Returns an empty or preset text.
-fn text(text: &str) -> Bytes {
-    text.into()
 }
 
 #[cfg(test)]

@@ -61,6 +61,11 @@ impl Bytes {
     }
 }
 
+/// Returns a text, for a default.
+pub(super) fn text(text: &str) -> Bytes {
+    text.into()
+}
+
 impl Deref for Bytes {
     type Target = [u8];
 
